@@ -9,7 +9,7 @@ use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
 use rdmascope_dissector::connection::{Connection, State};
-use rdmascope_dissector::observation::{Announced, Faulty, Managed, Observed, Says, Sent};
+use rdmascope_dissector::observation::{Announced, Closes, Faulty, Managed, Observed, Says, Sent};
 use rdmascope_dissector::rdma::{End, Fault, Position};
 use rdmascope_dissector::transaction::Seen;
 use rdmascope_wire::cm::{Message, reject_reason_name};
@@ -128,11 +128,13 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "connection-unanswered",
         level: Level::Warning,
-        sources: &[REQ],
-        sentence: "A REQ is answered.",
+        sources: &[REQ, START],
+        sentence: "A REQ and an MPA Request are answered.",
         explanation: "The finding is reported when the connection or the capture ends, if no packet of the connection was seen except \
             REQs. An RTU says that there was an answer. The finding stands where the REQ was sent again, and where the capture holds \
-            something that the other host sent to this one, on whatever connection. Otherwise the capture may lack the answer.",
+            something that the other host sent to this one, on whatever connection. Otherwise the capture may lack the answer. An MPA Request \
+            is not answered where no MPA Reply was seen, and no FPDU, which says that there was one. The finding stands where one end then closed \
+            the connection, and the capture lacks nothing of the other one.",
         check: Check::Connection(unanswered),
     },
 ];
@@ -168,8 +170,10 @@ pub(crate) const UNSEEN: &[Unseen] = &[
 /// What the ends said in the CM exchange.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CmExchange {
-    /// The first REQ, how many there were, and the last.
+    /// The first REQ, how many there were, and the last; or the MPA Request.
     request: Option<(Seen, u32, Seen)>,
+    /// What closed it first.
+    closed: Option<Closes>,
     /// The first message that asks for the connection, and the first that accepts it.
     announced: [Option<Seen>; 2],
     /// The private data of both, the end that opened the connection first; `None` where it is not known whether there is any.
@@ -258,14 +262,15 @@ impl Memory for CmExchange {
         }
         match observed {
             Observed::Announced(announced) => {
+                if announced.says == Says::Asks {
+                    let (first, times, _) = self.request.unwrap_or((announced.seen, 0, announced.seen));
+                    self.request = Some((first, times + 1, announced.seen));
+                }
                 let Some(place) = place(announced) else { return };
                 self.announced[place].get_or_insert(announced.seen);
                 self.said[place] = self.said[place].or(said(announced));
             }
-            Observed::Managed(Managed { seen, message: Message::Request(_), .. }) => {
-                let (first, times, _) = self.request.unwrap_or((*seen, 0, *seen));
-                self.request = Some((first, times + 1, *seen));
-            }
+            Observed::Closes(closes) => _ = self.closed.get_or_insert(*closes),
             _ => {}
         }
     }
@@ -413,7 +418,8 @@ fn is_before(position: Position, announced: Position) -> bool {
 
 fn path_mtu(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
     let Managed { from, seen, message: message @ Message::Request(request) } = managed else { return };
-    if view.memories.establishment.request.is_none() && request.path_mtu_bytes().is_none() {
+    let is_first = view.memories.establishment.request.is_none_or(|(_, times, _)| times == 1);
+    if is_first && request.path_mtu_bytes().is_none() {
         let encoded = request.path_packet_payload_mtu;
         let finding = Finding::new(format!("{}: path MTU encoded as {encoded}", message.name()));
         let finding = finding.by(*from).frames([seen.frame]);
@@ -440,18 +446,34 @@ fn rejected(announced: &Announced<'_>, view: &View, findings: &mut Findings<'_>)
 }
 
 fn unanswered(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
-    let Some((first, times, last)) = view.memories.establishment.request else { return };
+    let CmExchange { request, closed, .. } = &view.memories.establishment;
+    let Some((first, times, last)) = *request else { return };
+    let responder = view.requester.other();
     let packets = connection.requester.sent.packets + connection.responder.sent.packets;
-    if connection.state != State::Requested || packets > 0 {
+    if connection.state != State::Requested || packets > 0 && !connection.is_iwarp {
+        return;
+    }
+    if connection.is_iwarp {
+        let (frames, until, how) = match closed {
+            Some(Closes { from, seen, how }) => {
+                let who = if *from == responder { "the server" } else { "the client" };
+                ([first.frame, seen.frame], seen.time, format!(", when {who} sent a {}", how.name()))
+            }
+            None => ([first.frame, last.frame], connection.last, String::new()),
+        };
+        let waited = until.since(first.time) / 1_000_000;
+        let is_unclear = closed.is_none() || view.losses(responder) > 0 || !view.is_heard(responder);
+        let finding = Finding::new(format!("an MPA Request was not answered within {waited} ms{how}"));
+        findings.add(finding.by(responder).frames(frames).unless(is_unclear));
         return;
     }
     let waited = connection.last.since(first.time) / 1_000_000;
     let what = if times == 1 { "a REQ".to_owned() } else { format!("a REQ that was sent {times} times") };
     findings.add(
         Finding::new(format!("{what} was not answered within {waited} ms"))
-            .by(view.requester.other())
+            .by(responder)
             .frames([first.frame, last.frame])
             .observed(Value::Count(times.into()))
-            .unless(times == 1 || !view.is_heard(view.requester.other())),
+            .unless(times == 1 || !view.is_heard(responder)),
     );
 }

@@ -16,7 +16,7 @@ pub enum Observe {
     /// Nothing.
     #[default]
     Nothing,
-    /// All but that on which only rules rest: what ends announce, what a connection was established with, faults of packets, memory touched out of place,
+    /// All but that on which only rules rest: what a connection was established with, faults of packets, memory touched out of place,
     /// advertised twice or invalidated by another transaction, calls outstanding when the connection is closed, and [`Sent::earlier`].
     Events,
     /// All, for a judge.
@@ -61,6 +61,8 @@ pub enum Observed<'a> {
     /// An end asks for the connection, accepts it or rejects it, before the same is reported as [`Observed::Managed`] and
     /// [`Observed::Established`].
     Announced(&'a Announced<'a>),
+    /// An end closes the connection.
+    Closes(Closes),
     /// A request packet that was seen before.
     Repeated(Repeated),
     /// A NAK.
@@ -265,6 +267,39 @@ pub enum Says {
     Accepts,
     /// It rejects it, for this reason of a REJ (IBTA volume 1, section 12.6.7.2); an MPA Reply has none.
     Rejects(Option<u16>),
+}
+
+/// The first DREQ of a connection, or the first FIN or RST of an end.
+#[derive(Clone, Copy, Debug)]
+pub struct Closes {
+    /// The end that sent it.
+    pub from: End,
+    /// The packet.
+    pub seen: Seen,
+    /// What it is.
+    pub how: Closing,
+}
+
+/// What closes a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closing {
+    /// A DREQ.
+    DisconnectRequest,
+    /// The end of a TCP stream.
+    Fin,
+    /// The reset of a TCP connection.
+    Reset,
+}
+
+impl Closing {
+    /// Its name in the headers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Closing::DisconnectRequest => "DREQ",
+            Closing::Fin => "FIN",
+            Closing::Reset => "RST",
+        }
+    }
 }
 
 /// A request packet whose PSN was seen before: it was sent again, or the capture shows it twice.

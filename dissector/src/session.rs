@@ -70,6 +70,8 @@ pub(crate) struct Session {
     dropped: u64,
     /// For iWARP the TCP port of each end.
     pub tcp_ports: Option<[u16; 2]>,
+    /// For iWARP that the streams ended, or the ports were used again.
+    over: bool,
     /// What the kernel told of it, of the half-flow that was seen first, until a packet of the second one has come.
     pub told: Option<Told>,
 }
@@ -146,6 +148,7 @@ impl Session {
             buffered: 0,
             dropped,
             tcp_ports: None,
+            over: false,
             told: None,
         }
     }

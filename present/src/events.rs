@@ -26,9 +26,9 @@ pub enum Kind {
     Connected,
     /// A REQ was sent again before it was answered.
     RequestRepeated,
-    /// A REQ was never answered.
+    /// A REQ or an MPA Request was never answered.
     RequestUnanswered,
-    /// A REJ ended the making of a connection.
+    /// A REJ, or an MPA Reply with R set, ended the making of a connection.
     Rejected,
     /// A connection was closed.
     Disconnected,

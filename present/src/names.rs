@@ -66,6 +66,19 @@ impl fmt::Display for RejectReason {
     }
 }
 
+/// Why a connection was rejected; `None`: an MPA Reply gives no reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rejection(pub Option<u16>);
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(reason) => RejectReason(reason).fmt(f),
+            None => f.write_str("the MPA Reply has R set"),
+        }
+    }
+}
+
 /// RFC 8797 private data, where there is any.
 fn private_data_fields(bytes: &[u8], out: &mut dyn fmt::Write) -> fmt::Result {
     match private_data::find(bytes) {

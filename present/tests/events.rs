@@ -9,6 +9,7 @@ use rdmascope_present::events::{EventFilter, Events, Kind, SessionEvent};
 use rdmascope_present::report::Report;
 use rdmascope_tests::mutate::{self, CLIENT, SERVER, attribute, opcode};
 use rdmascope_tests::pcap::{Capture, Packet};
+use rdmascope_tests::segments::made_and_closed;
 use rdmascope_tests::{samples, session};
 
 const SECOND: i64 = 1_000_000_000;
@@ -163,6 +164,37 @@ fn a_request_without_an_answer_is_told_where_the_server_is_heard() {
     assert_eq!(event.frames, [Some(first), Some(first + 1)]);
     let half = mutate::keep(&capture, |packet| packet.source() == CLIENT);
     assert!(events(&half).iter().all(|event| event.kind != Kind::RequestUnanswered), "one-sided");
+}
+
+/// Over iWARP MPA's start frames make a connection, and FINs close it.
+#[test]
+fn connections_over_tcp() {
+    let capture = samples::capture("iwarp-nfs3");
+    let made = only(&capture, Kind::Connected);
+    assert_eq!((made.frames, &made.text[..]), ([Some(4), Some(6)], "connected, in 47.8ms"));
+    let closed = only(&capture, Kind::Disconnected);
+    assert_eq!((closed.frames, closed.by_requester), ([Some(1740); 2], Some(true)));
+    assert_eq!(closed.text, "client closed the connection (FIN)");
+    // As the truth file says: 83 attempts.
+    let rejected = of_kind(&samples::capture("iwarp-rejected"), Kind::Rejected);
+    assert_eq!(rejected.len(), 83);
+    for event in &rejected {
+        assert_eq!(event.text, "server rejected the connection, the MPA Reply has R set");
+        assert_eq!(event.by_requester, Some(false));
+    }
+    assert_calm("answered", &made_and_closed(&capture, true));
+    let closed = made_and_closed(&capture, false);
+    let event = only(&closed, Kind::RequestUnanswered);
+    assert_eq!((event.count, event.frames), (1, [Some(4), Some(4)]));
+    assert_eq!(event.text, "client sent its MPA Request once, never answered");
+    // The reply is lost, and the answer to the first call shows that there was one.
+    let lost = mutate::keep(&capture, |packet| packet.number != 6);
+    assert!(events(&lost).iter().all(|event| event.kind != Kind::RequestUnanswered));
+    assert_eq!(only(&lost, Kind::Disconnected).text, "client closed the connection (FIN)");
+    // Or nothing but the numbers of TCP shows it.
+    let mut lost = made_and_closed(&capture, true);
+    lost.packets.retain(|packet| packet.number != 6);
+    assert!(events(&lost).iter().all(|event| event.kind != Kind::RequestUnanswered));
 }
 
 #[test]

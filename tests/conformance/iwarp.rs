@@ -3,7 +3,7 @@
 use crate::transport::{found, slow_down};
 use crate::{By, Trigger, shown};
 use rdmascope_tests::pcap::{Capture, Packet};
-use rdmascope_tests::segments::Dress;
+use rdmascope_tests::segments::{Dress, made_and_closed};
 use rdmascope_tests::{judged, mutate, samples};
 
 pub(crate) const TRIGGERS: &[Trigger] = &[
@@ -54,6 +54,14 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alter: |capture| start_frame(capture, SERVER)[16] |= 0x20,
         also: &[],
         shows: shown(By::Responder, &[4, 6], "the MPA Reply has R set", ""),
+    },
+    Trigger {
+        rule: "connection-unanswered",
+        alteration: "the server sends no MPA Reply, and the client closes the connection",
+        control: || made_and_closed(&samples::capture("iwarp-nfs3"), true),
+        alter: |capture| *capture = made_and_closed(&samples::capture("iwarp-nfs3"), false),
+        also: &[],
+        shows: shown(By::Responder, &[4, 7], "", ""),
     },
     Trigger {
         rule: "iwarp-read-resources",

@@ -139,6 +139,38 @@ impl Segment {
     }
 }
 
+/// The beginning and the end of a session of one connection: it is asked for, answered where `is_answered`, and closed; nothing is lost.
+pub fn made_and_closed(capture: &Capture, is_answered: bool) -> Capture {
+    let segments: Vec<_> = capture.packets.iter().map(|packet| (packet, Segment::of(packet))).collect();
+    let is_start = |segment: &Segment| segment.payload.starts_with(b"MPA ID Re");
+    let is_fpdu = |segment: &Segment| !segment.payload.is_empty() && !is_start(segment);
+    let ends = |segment: &Segment| segment.header[13] & 1 != 0;
+    let first = segments.iter().position(|(_, it)| it.as_ref().is_some_and(is_fpdu)).expect("a session");
+    let last = segments.iter().position(|(_, it)| it.as_ref().is_some_and(ends)).expect("it is closed");
+    let kept = segments[..first].iter().chain(&segments[last..]);
+    let mut next = [0; 2];
+    let packets = kept.filter_map(|(packet, segment)| {
+        let mut segment = segment.clone()?;
+        if !is_answered && segment.payload.starts_with(b"MPA ID Rep") {
+            return None;
+        }
+        let from = usize::from(!segment.is_of_client());
+        if segment.syn {
+            next[from] = segment.sequence;
+        }
+        segment.sequence = next[from];
+        segment.acknowledgement = next[1 - from];
+        next[from] = next[from]
+            .wrapping_add(segment.payload.len() as u32 + u32::from(segment.syn) + u32::from(ends(&segment)));
+        let mut packet = (*packet).clone();
+        segment.put(&mut packet);
+        Some(packet)
+    });
+    let mut made = Capture { packets: packets.collect(), ..capture.clone() };
+    made.renumber();
+    made
+}
+
 /// The sum of 16-bit words, with its carries added in (RFC 1071).
 fn sum(bytes: &[u8]) -> u16 {
     let word = |pair: &[u8]| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |low| u32::from(*low));

@@ -10,7 +10,7 @@ use alloc::format;
 use alloc::string::String;
 use core::fmt::Write;
 use rdmascope_dissector::connection::{Connection, State};
-use rdmascope_dissector::observation::{Managed, Observed};
+use rdmascope_dissector::observation::{Announced, Closes, Closing, Managed, Observed, Says};
 use rdmascope_dissector::rdma::{End, Failure, Position, Refusal};
 use rdmascope_dissector::transaction::{Outcome, Seen, Transaction};
 use rdmascope_wire::cm::{Message, reject_reason_name};
@@ -123,13 +123,21 @@ impl EventLog {
     /// Takes what is no Send. `again`: the PSN that each end sends again.
     pub(super) fn observe(&mut self, observed: &Observed<'_>, again: impl Fn(End) -> Option<Position>) {
         match observed {
-            Observed::Managed(Managed { from, seen, message }) => {
-                let what = match message {
-                    Message::Reject(reject) => What::Rejected(reject.reason),
-                    message => What::Message(message.name()),
+            Observed::Announced(Announced { from, seen, says, name, .. }) => {
+                let what = match says {
+                    Says::Rejects(Some(reason)) => What::Rejected(*reason),
+                    _ => What::Message(name),
                 };
                 self.note(what, *from, *seen);
             }
+            Observed::Closes(Closes { from, seen, how: how @ (Closing::Fin | Closing::Reset) }) => {
+                self.note(What::Message(how.name()), *from, *seen);
+            }
+            Observed::Managed(Managed { from, seen, message }) => match message {
+                // They announce something.
+                Message::Request(_) | Message::Reply(_) | Message::Reject(_) => {}
+                message => self.note(What::Message(message.name()), *from, *seen),
+            },
             Observed::Refused(refused) => {
                 let what = match (refused.refusal, is_fatal(refused.refusal)) {
                     (_, Some(code)) => {

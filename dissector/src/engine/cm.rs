@@ -4,7 +4,7 @@ use super::{EndRef, Stage};
 use crate::connection::{FlowKey, Origin, State};
 use crate::event::Event;
 use crate::frame::{Address, Frame};
-use crate::observation::{Announced, Managed, Observed, Says};
+use crate::observation::{Announced, Closes, Closing, Managed, Observed, Says};
 use crate::protocol::Protocol;
 use crate::rdma::End;
 use crate::record::Time;
@@ -60,10 +60,14 @@ pub(super) fn handle<F: FnMut(Event<'_>)>(
     session.note_dropped(stage.transactions, stage.report);
     session.ends[place.end].first_frames.cm_message.get_or_insert(seen.frame);
     let is_judged = stage.transactions.is_judged();
-    if is_judged && let Some(announced) = announced(place.end, seen, message) {
-        session.peers.observe(Observed::Announced(&announced), stage.report);
-    }
     if stage.transactions.observes() {
+        if let Some(announced) = announced(place.end, seen, message) {
+            session.peers.observe(Observed::Announced(&announced), stage.report);
+        }
+        if let Message::DisconnectRequest(_) = message {
+            let closes = Closes { from: place.end, seen, how: Closing::DisconnectRequest };
+            session.peers.observe(Observed::Closes(closes), stage.report);
+        }
         session.peers.observe(Observed::Managed(&Managed { from: place.end, seen, message }), stage.report);
     }
     if is_judged && !matches!(message, Message::ReadyToUse(_) | Message::MessageReceiptAcknowledgement(_)) {

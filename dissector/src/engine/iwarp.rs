@@ -1,7 +1,6 @@
 //! TCP segments: which of them are of iWARP connections, and how these begin and end.
 
 use super::{EndRef, Stage};
-use crate::connection::State;
 use crate::event::Event;
 use crate::frame::{Address, Checksum, Segment};
 use crate::iwarp::begins_with_fpdu;
@@ -72,7 +71,7 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
     }
 
     fn end_iwarp(&mut self, place: EndRef) {
-        self.sessions.session(place.session).state = State::Closed;
+        self.sessions.session(place.session).close_over_tcp();
         self.sessions.end(place.session, self.transactions, self.report);
     }
 

@@ -343,6 +343,11 @@ impl IwarpConnection {
         })
     }
 
+    /// Whether an end has ended its stream, or one has reset the connection.
+    pub(crate) fn has_ended(&self, end: End) -> bool {
+        self.reset || self.halves[end].finished
+    }
+
     /// Whether both ends have ended their streams, or one has reset the connection.
     pub(crate) fn is_finished(&self) -> bool {
         self.reset || self.halves.iter().all(|half| half.finished)

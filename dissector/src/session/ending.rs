@@ -22,9 +22,9 @@ impl Session {
             };
             transactions.observe_outstanding(End::BOTH.map(route), complete, &self.peers, report);
         }
-        // That it was rejected says more.
-        if self.state != State::Refused {
-            self.state = State::Closed;
+        match self.tcp_ports {
+            Some(_) => self.close_over_tcp(),
+            None => self.state = State::Closed,
         }
         self.transport.forget_recent_requests();
     }
@@ -53,6 +53,7 @@ impl Session {
         let Session { peers, transport, ends, .. } = &mut self;
         transport.finish(&mut |from, delivery| hand_up(from, &delivery, ends, peers, transactions, report));
         self.settle_early(None, transactions, report);
+        self.note_used();
         let outcome = if self.state == State::Closed { Outcome::NoReply } else { Outcome::CutOff };
         if transactions.observes() {
             self.note_half_flows();

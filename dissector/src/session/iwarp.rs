@@ -5,7 +5,7 @@ use crate::connection::{FlowKey, Origin, Start, State};
 use crate::event::{Event, InStream};
 use crate::frame::{Checksum, Segment};
 use crate::iwarp::{Contents, IwarpConnection, Started};
-use crate::observation::{Announced, Observed, Says};
+use crate::observation::{Announced, Closes, Closing, Observed, Says};
 use crate::rdma::{End, Position};
 use crate::record::Seen;
 use crate::rpcrdma::Transactions;
@@ -78,11 +78,19 @@ impl Session {
         let Session { peers, transport, ends, .. } = self;
         let Some(iwarp) = transport.iwarp_mut() else { return };
         let had_started = iwarp.started(side).is_some();
+        let had_ended = iwarp.has_ended(side);
         iwarp.handle(side, seen, segment, &mut |from, delivery| {
             hand_up(from, &delivery, ends, peers, transactions, report);
         });
+        let ends = iwarp.has_ended(side) && !had_ended;
         if !had_started {
             self.note_start(side, seen, transactions, report);
+        }
+        self.note_used();
+        if ends && transactions.observes() {
+            transactions.number(&mut self.peers);
+            let how = if segment.rst { Closing::Reset } else { Closing::Fin };
+            self.peers.observe(Observed::Closes(Closes { from: side, seen, how }), report);
         }
         // Each segment acknowledges what the other end sent, and may complete Sends that were acknowledged before.
         let is_ack = || segment.payload_length == 0;
@@ -146,11 +154,13 @@ impl Session {
         };
         self.ends[side].first_frames.cm_message.get_or_insert(seen.frame);
         transactions.number(&mut self.peers);
-        if transactions.is_judged() {
+        if transactions.observes() {
             let started = self.transport.iwarp().and_then(|iwarp| iwarp.started(side));
             if let Some(announced) = started.map(|started| announced(side, started)) {
                 self.peers.observe(Observed::Announced(&announced), report);
             }
+        }
+        if transactions.is_judged() {
             let connection = self.summary();
             self.peers.observe(Observed::Established(&connection), report);
         }
@@ -161,6 +171,22 @@ impl Session {
         let started = self.transport.iwarp()?.started(side)?;
         let (depths, _) = started.frame.private_data(&started.data);
         Some(Start { frame_number: started.seen.frame, frame: started.frame, depths })
+    }
+
+    /// Notes that the connection is over. That it was rejected, or never answered, says more.
+    pub(crate) fn close_over_tcp(&mut self) {
+        self.over = true;
+        if self.state == State::Open {
+            self.state = State::Closed;
+        }
+    }
+
+    /// Nothing is sent before the request is answered (RFC 5044, section 7.1): where something was, the capture lacks the answer.
+    pub(super) fn note_used(&mut self) {
+        let is_used = || self.ends.iter().any(|end| end.counts.sends > 0);
+        if self.state == State::Requested && self.tcp_ports.is_some() && is_used() {
+            self.state = if self.over { State::Closed } else { State::Open };
+        }
     }
 
     /// Whether both ends ended their streams.

@@ -149,6 +149,9 @@ impl Wire {
                     let data = it.private_data.len();
                     heard.announced.push(format!("{from} #{frame} {}, {:?}, {data}{cut}", it.name, it.says));
                 }
+                Observed::Closes(it) => {
+                    heard.announced.push(format!("{} #{} {}", end(it.from), it.seen.frame, it.how.name()));
+                }
                 Observed::Established(connection) => {
                     heard.announced.push(format!("{:?} by {}", connection.state, end(observation.requester)));
                 }
@@ -455,7 +458,50 @@ fn how_it_ends() {
         segments.iter().for_each(|(from, flags)| wire.say(*from, *flags, b""));
         let heard = wire.run();
         assert_eq!(heard.one().state == State::Closed, is_closed, "{segments:?}");
+        // What closes it is told once of each end, of a reset once.
+        let told = heard.announced.iter().filter(|line| line.ends_with("FIN") || line.ends_with("RST"));
+        let expected = segments.iter().zip(3..).filter(|((_, flags), _)| flags & (FIN | RST) != 0);
+        let line = |((from, flags), frame): (&(usize, u8), u64)| {
+            let name = if flags & RST != 0 { "RST" } else { "FIN" };
+            format!("{} #{frame} {name}", ["first", "second"][*from])
+        };
+        assert!(told.eq(&expected.map(line).collect::<Vec<_>>()), "{:?}", heard.announced);
     }
+}
+
+/// A request without a reply stays one when the connection is closed. A Send shows that there was a reply.
+#[test]
+fn a_request_without_a_reply() {
+    let asks = || {
+        let mut wire = Wire::new([40_000, 20_049]);
+        wire.say(CLIENT, ACK, &start(CLIENT, 0, 1, b""));
+        wire.say(SERVER, ACK, b"");
+        wire
+    };
+    let closed = |mut wire: Wire, flags: u8| {
+        wire.say(CLIENT, flags | ACK, b"");
+        wire.say(SERVER, FIN | ACK, b"");
+        wire.run().one().state
+    };
+    assert_eq!(asks().run().one().state, State::Requested);
+    assert_eq!(closed(asks(), FIN), State::Requested);
+    assert_eq!(closed(asks(), RST), State::Requested);
+    let used_again = |mut wire: Wire| {
+        wire.say(CLIENT, SYN, b"");
+        wire.run().one().state
+    };
+    assert_eq!(used_again(asks()), State::Requested);
+    for from in [CLIENT, SERVER] {
+        let mut wire = asks();
+        // The capture lacks the reply.
+        wire.next[SERVER] += 20;
+        wire.send(from, &getattr(1).0);
+        assert_eq!(wire.run().one().state, State::Open);
+        assert_eq!(closed(wire, FIN), State::Closed);
+    }
+    let mut rejected = asks();
+    rejected.say(SERVER, ACK, &start(SERVER, 0x20, 1, b""));
+    assert_eq!(used_again(rejected), State::Refused);
 }
 
 /// The ports are used again: behind a SYN, or, where the capture lacks that, with start frames at other places.

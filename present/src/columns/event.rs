@@ -11,11 +11,14 @@ impl Subject for SessionEvent {
 }
 
 static KINDS: Words = &[
-    explained("connected", "a connection was made, from the REQ to the RTU"),
+    explained(
+        "connected",
+        "a connection was made, from the REQ to the RTU, or from the MPA Request to the Reply",
+    ),
     explained("request-repeated", "the client sent its REQ again before it was answered"),
-    explained("request-unanswered", "a REQ was never answered"),
-    explained("rejected", "a REJ came in place of a connection"),
-    explained("disconnected", "the connection was closed"),
+    explained("request-unanswered", "a REQ or an MPA Request was never answered"),
+    explained("rejected", "a REJ, or an MPA Reply with R set, came in place of a connection"),
+    explained("disconnected", "the connection was closed, by a DREQ, FIN or RST"),
     explained(
         "service-lost",
         "for a second or longer no reply came, while a call or a client without a connection waited",
@@ -88,7 +91,7 @@ pub static EVENT: Columns<SessionEvent> = {
             C::new(
                 "duration_ns",
                 Nanoseconds(|event| event.duration),
-                "How long it took: of `connected` from the REQ to the RTU, or to the REP where there is no RTU; of what was repeated from the first to \
+                "How long it took: of `connected` from the REQ to the RTU, or to the REP where there is no RTU, over iWARP from the MPA Request to the Reply; of what was repeated from the first to \
                  the last; of `credits-exhausted` the sum. It is null where it is not known.",
             )
             .or_null()

@@ -4,7 +4,7 @@ use super::SILENCE;
 use super::failing::{self, Failing};
 use rdmascope_dissector::connection::{Connection, Counts, State};
 use rdmascope_dissector::frame::Address;
-use rdmascope_dissector::observation::{Kind, Refused, Repeated, Sent};
+use rdmascope_dissector::observation::{Announced, Closes, Closing, Kind, Refused, Repeated, Says, Sent};
 use rdmascope_dissector::rdma::{End, Piece, Position, Refusal};
 use rdmascope_dissector::record::{Seen, Time};
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
@@ -115,11 +115,12 @@ pub(super) struct Summary {
     pub(super) last: Time,
     /// By end, requester first: the capture holds something that it sent.
     pub(super) heard: [bool; 2],
+    pub(super) is_iwarp: bool,
 }
 
 impl Summary {
     pub(super) fn of(connection: &Connection) -> Summary {
-        let Connection { requester, responder, port, state, first, last, .. } = connection;
+        let Connection { requester, responder, port, state, first, last, is_iwarp, .. } = connection;
         let sent = |counts: &Counts| counts.packets > 0;
         Summary {
             requester: requester.address,
@@ -129,6 +130,7 @@ impl Summary {
             first: *first,
             last: *last,
             heard: [sent(&requester.sent), sent(&responder.sent)],
+            is_iwarp: *is_iwarp,
         }
     }
 }
@@ -143,16 +145,26 @@ pub(super) const RECOVERY: [(Nfs4, &str); 6] = [
     (Nfs4::SetclientidConfirm, "SETCLIENTID_CONFIRM"),
 ];
 
+/// How a connection was closed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Closed {
+    pub(super) seen: Seen,
+    pub(super) by_requester: bool,
+    pub(super) how: Closing,
+}
+
 /// What is kept of a connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Course {
+    /// What asked for it.
     pub(super) requests: Option<Run>,
+    /// What accepted it.
     pub(super) reply: Option<Seen>,
     pub(super) ready: Option<Seen>,
-    /// The REJ, whether the requester sent it, and its reason.
-    pub(super) rejected: Option<(Seen, bool, u16)>,
-    /// The first DREQ, and whether the requester sent it; or a DREP, which the other end sent.
-    pub(super) disconnected: Option<(Seen, bool)>,
+    /// What rejected it, whether the requester sent that, and the reason.
+    pub(super) rejected: Option<(Seen, bool, Option<u16>)>,
+    /// The first DREQ, FIN or RST, and whether the requester sent it; or a DREP, which the other end sent.
+    pub(super) disconnected: Option<Closed>,
     pub(super) first_reply: Option<Seen>,
     pub(super) last_reply: Option<Seen>,
     pub(super) first_call: Option<Seen>,
@@ -187,30 +199,42 @@ const MOST: usize = 128;
 const TWICE: u64 = 1_000_000;
 
 impl Course {
-    /// Takes in a CM message.
-    pub(super) fn message(&mut self, from: End, seen: Seen, message: &cm::Message<'_>) {
+    /// Takes in what makes the connection.
+    pub(super) fn announced(&mut self, announced: &Announced<'_>) {
+        let Announced { from, seen, says, .. } = *announced;
         self.latest = seen.time;
-        let by_requester = from == self.requester;
-        match message {
-            cm::Message::Request(_) => {
+        match says {
+            Says::Asks => {
                 let twice = self.requests.is_some_and(|run| seen.time.since(run.last.time) < TWICE);
                 if !twice {
                     Run::add(&mut self.requests, seen);
                 }
             }
-            cm::Message::Reply(_) => _ = self.reply.get_or_insert(seen),
+            Says::Accepts => _ = self.reply.get_or_insert(seen),
+            Says::Rejects(reason) => {
+                self.rejected.get_or_insert((seen, from == self.requester, reason));
+            }
+        }
+    }
+
+    /// Takes in a CM message.
+    pub(super) fn message(&mut self, from: End, seen: Seen, message: &cm::Message<'_>) {
+        self.latest = seen.time;
+        match message {
             cm::Message::ReadyToUse(_) => _ = self.ready.get_or_insert(seen),
-            cm::Message::Reject(reject) => {
-                self.rejected.get_or_insert((seen, by_requester, reject.reason));
-            }
-            cm::Message::DisconnectRequest(_) => {
-                self.disconnected.get_or_insert((seen, by_requester));
-            }
+            // The DREQ that it answers is the other end's.
             cm::Message::DisconnectReply(_) => {
-                self.disconnected.get_or_insert((seen, !by_requester));
+                self.closed(&Closes { from: from.other(), seen, how: Closing::DisconnectRequest });
             }
             _ => {}
         }
+    }
+
+    /// An end closes the connection.
+    pub(super) fn closed(&mut self, closes: &Closes) {
+        let Closes { from, seen, how } = *closes;
+        self.latest = seen.time;
+        self.disconnected.get_or_insert(Closed { seen, by_requester: from == self.requester, how });
     }
 
     /// Takes in a Send.

@@ -108,7 +108,9 @@ impl Events {
         // Of the many, those that say nothing of events.
         if !matches!(
             what,
-            Observed::Managed(_)
+            Observed::Announced(_)
+                | Observed::Managed(_)
+                | Observed::Closes(_)
                 | Observed::Sent(_)
                 | Observed::Repeated(_)
                 | Observed::Refused(_)
@@ -126,6 +128,8 @@ impl Events {
         let Some(course) = self.course(*connection) else { return };
         course.requester = *requester;
         match what {
+            Observed::Announced(announced) => course.announced(announced),
+            Observed::Closes(closes) => course.closed(closes),
             Observed::Managed(managed) => course.message(managed.from, managed.seen, managed.message),
             Observed::Sent(sent) => course.sent(sent),
             Observed::Repeated(repeated) => {

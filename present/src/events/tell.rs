@@ -1,8 +1,8 @@
 //! Events out of what was gathered.
 
-use super::course::{Burst, Course, RECOVERY, Summary};
+use super::course::{Burst, Closed, Course, RECOVERY, Summary};
 use super::{Kind, SILENCE, SessionEvent, failing};
-use crate::names::RejectReason;
+use crate::names::Rejection;
 use crate::text::{Bytes, Counted, Duration};
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::{ConnectionId, State};
@@ -159,7 +159,7 @@ impl Known<'_> {
     /// When it was over, where it is.
     fn over(&self) -> Option<Time> {
         match self.course.disconnected {
-            Some((seen, _)) => Some(seen.time),
+            Some(closed) => Some(closed.seen.time),
             None => (self.summary.state == State::Closed || !self.course.unanswered.is_empty())
                 .then_some(self.summary.last),
         }
@@ -225,7 +225,7 @@ fn established(
             ..event(
                 seen.time,
                 Kind::Rejected,
-                format!("{} rejected the connection, {}", end_name(by_requester), RejectReason(reason)),
+                format!("{} rejected the connection, {}", end_name(by_requester), Rejection(reason)),
             )
         });
     }
@@ -233,8 +233,12 @@ fn established(
         let frames = [Some(run.first.frame), Some(run.last.frame)];
         let again = asked.iter().any(|time| *time > run.last.time);
         let is_alone = summary.state == State::Requested && course.reply.is_none();
+        // TCP sends again what is lost. Who closes the connection waits no longer.
+        let is_over = summary.is_iwarp
+            && course.disconnected.is_some()
+            && !course.lacks(one.responder(), run.first.time);
         let kind = match is_alone {
-            true if course.heard[one.responder()] && (run.count > 1 || again) => {
+            true if course.heard[one.responder()] && (run.count > 1 || again || is_over) => {
                 Some(Kind::RequestUnanswered)
             }
             false if run.count > 1 => Some(Kind::RequestRepeated),
@@ -246,12 +250,13 @@ fn established(
                 count => format!("{count} times in {}", Duration(run.length())),
             };
             let then = if is_alone { "never answered" } else { "then answered" };
+            let request = if summary.is_iwarp { "MPA Request" } else { "REQ" };
             tell(SessionEvent {
                 by_requester: Some(true),
                 duration: Some(run.length()),
                 count: run.count,
                 frames,
-                ..event(run.first.time, kind, format!("client sent its REQ {times}, {then}"))
+                ..event(run.first.time, kind, format!("client sent its {request} {times}, {then}"))
             });
         }
     }
@@ -274,20 +279,24 @@ fn established(
     let left =
         if waiting > 0 { format!("; {} had no reply", Counted(waiting, "call")) } else { String::new() };
     match course.disconnected {
-        Some((seen, by_requester)) => tell(SessionEvent {
+        // Who rejects a connection over TCP closes it.
+        Some(_) if course.rejected.is_some() => {}
+        Some(Closed { seen, by_requester, how }) => tell(SessionEvent {
             by_requester: Some(by_requester),
             frames: [Some(seen.frame), Some(seen.frame)],
             ..event(
                 seen.time,
                 Kind::Disconnected,
-                format!("{} closed the connection (DREQ){left}", end_name(by_requester)),
+                format!("{} closed the connection ({}){left}", end_name(by_requester), how.name()),
             )
         }),
-        None if summary.state == State::Closed => tell(event(
-            summary.last,
-            Kind::Disconnected,
-            format!("its queue pair was used for another connection; no DREQ is in the capture{left}"),
-        )),
+        None if summary.state == State::Closed => {
+            let how = match summary.is_iwarp {
+                true => "its TCP ports were used for another connection; no FIN is in the capture",
+                false => "its queue pair was used for another connection; no DREQ is in the capture",
+            };
+            tell(event(summary.last, Kind::Disconnected, format!("{how}{left}")));
+        }
         None => {}
     }
 }
@@ -328,7 +337,7 @@ fn retried(one: &Known<'_>, end: Time, tell: &mut impl FnMut(SessionEvent)) {
     for from in End::BOTH {
         let Some(retry) = course.retries[from] else { continue };
         let run = retry.run;
-        let is_over = course.disconnected.is_some_and(|(seen, _)| seen.time >= run.last.time);
+        let is_over = course.disconnected.is_some_and(|closed| closed.seen.time >= run.last.time);
         let is_known = course.heard[from.other()] && !course.lacks(from.other(), run.first.time);
         if run.count < RETRIES || !is_known || !(is_over || end.since(run.last.time) >= SILENCE) {
             continue;
@@ -369,7 +378,11 @@ fn waiting(one: &Known<'_>, asked: &[Time], until: Time) -> Option<Time> {
     let request = asked.iter().copied().find(|time| *time >= over && *time <= until);
     let closed = match (course.disconnected, request) {
         // The server closed it, and the client had work.
-        (Some((seen, false)), Some(request)) if request.since(seen.time) <= RECONNECT => Some(seen.time),
+        (Some(Closed { seen, by_requester: false, .. }), Some(request))
+            if request.since(seen.time) <= RECONNECT =>
+        {
+            Some(seen.time)
+        }
         _ => None,
     };
     let earliest = calls.chain(closed).chain(request).min()?;
@@ -392,7 +405,7 @@ fn between(one: &Known<'_>, after: &Known<'_>, asked: &[Time], tell: &mut impl F
         return;
     }
     let closed = match one.course.disconnected {
-        Some((_, by_requester)) => format!("closed by the {}", end_name(by_requester)),
+        Some(closed) => format!("closed by the {}", end_name(closed.by_requester)),
         None => "lost".to_owned(),
     };
     let text = format!(
