@@ -80,3 +80,84 @@ fn arguments(payload: &[u8]) -> Option<&[u8]> {
     let skip = |at: usize| at.checked_add(4)?.checked_add(usize::try_from(padded(word(at)?)).ok()?);
     payload.get(skip(skip(28)?.checked_add(4)?)?..)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rdma::Position;
+    use crate::record::{Seen, Time};
+    use rdmascope_wire::rpc::{self, Auth};
+    use rdmascope_wire::rpcrdma::{self, Builder, ReadSegment, Segment};
+    use rdmascope_wire::{Rkey, Xid};
+
+    /// A call; `reads`: handle and Position of each Read chunk.
+    fn call(procedure: u32, flavor: u32, reads: &[(u32, u32)], arguments: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let read = |(handle, position): &(u32, u32)| ReadSegment {
+            position: *position,
+            target: Segment { handle: Rkey(*handle), length: 100, offset: 0 },
+        };
+        let reads = reads.iter().map(read).collect();
+        Builder { reads, ..Builder::new(Xid(7), 1, rpcrdma::Procedure::Msg) }.build(&mut bytes);
+        let (credential, verifier) =
+            (Auth { flavor, body: b"five." }, Auth { flavor: flavor::NONE, body: &[] });
+        let (program, version) = (100_003, 3);
+        rpc::Call { xid: Xid(7), rpc_version: 2, program, version, procedure, credential, verifier }
+            .build(&mut bytes);
+        bytes.extend(arguments);
+        bytes
+    }
+
+    /// What tells it from others; `length` is that on the wire.
+    fn identity(bytes: &[u8], length: Option<u32>) -> CallIdentity {
+        let seen = Seen { frame: 1, time: Time(0) };
+        let position = Position::default();
+        let send =
+            Send { first: seen, seen, position, extent: 1, bytes, length, missing: None, invalidated: None };
+        let header = Header::parse(bytes).unwrap();
+        CallIdentity::of(&header, &send)
+    }
+
+    fn whole(bytes: &[u8]) -> CallIdentity {
+        identity(bytes, Some(bytes.len() as u32))
+    }
+
+    fn is_same(one: &[u8], other: &[u8]) -> Option<bool> {
+        whole(one).is_same(&whole(other))
+    }
+
+    #[test]
+    fn one_call_and_another() {
+        let plain = call(7, flavor::NONE, &[], b"args");
+        assert_eq!(is_same(&plain, &plain), Some(true));
+        assert_eq!(is_same(&plain, &call(7, flavor::NONE, &[], b"else")), Some(false));
+        assert_eq!(is_same(&plain, &call(6, flavor::NONE, &[], b"args")), Some(false));
+        // A credential may be another one.
+        assert_eq!(is_same(&plain, &call(7, flavor::SYS, &[], b"args")), Some(true));
+        // What is in chunks may differ, unless the whole Send is the same.
+        let reduced = call(7, flavor::NONE, &[(1, 60)], b"args");
+        assert_eq!(is_same(&reduced, &reduced), Some(true));
+        assert_eq!(is_same(&reduced, &call(7, flavor::NONE, &[(2, 60)], b"args")), None);
+        assert_eq!(is_same(&reduced, &call(7, flavor::NONE, &[(2, 60)], b"else")), Some(false));
+        // Reduced in another way, what is left in the Send tells nothing.
+        assert_eq!(is_same(&reduced, &call(7, flavor::NONE, &[(2, 64)], b"else")), None);
+        assert_eq!(is_same(&reduced, &call(7, flavor::NONE, &[(2, 60), (3, 80)], b"else")), None);
+        assert_eq!(is_same(&reduced, &plain), None);
+        assert_eq!(is_same(&reduced, &call(6, flavor::NONE, &[], b"args")), Some(false));
+    }
+
+    #[test]
+    fn calls_that_are_protected_or_cut() {
+        let gss = call(7, flavor::RPCSEC_GSS, &[], b"args");
+        assert_eq!(is_same(&gss, &gss), Some(true));
+        assert_eq!(is_same(&gss, &call(7, flavor::RPCSEC_GSS, &[], b"else")), None);
+        assert_eq!(is_same(&gss, &call(6, flavor::RPCSEC_GSS, &[], b"args")), Some(false));
+        // The capture lacks a part of the Send, or its end.
+        for bytes in [call(7, flavor::NONE, &[], b"args"), gss] {
+            for length in [Some(bytes.len() as u32 + 4), None] {
+                let cut = identity(&bytes, length);
+                assert_eq!((cut.is_same(&cut), cut.is_same(&whole(&bytes))), (None, None));
+            }
+        }
+    }
+}

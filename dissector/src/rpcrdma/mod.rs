@@ -13,6 +13,8 @@ mod observe;
 mod open;
 mod placing;
 mod read;
+#[cfg(test)]
+mod tests;
 mod unclaimed;
 
 pub(crate) use crate::observation::{CallIdentity, Kind};

@@ -1,0 +1,121 @@
+use super::*;
+use alloc::vec;
+use rdmascope_wire::Rkey;
+use rdmascope_wire::rpcrdma::{Builder, Error, ReadSegment, Segment};
+
+const CALL: [u32; 2] = [7, 0];
+const REPLY: [u32; 2] = [7, 1];
+
+/// A Send with XID 7.
+struct Told {
+    version: u32,
+    procedure: Procedure,
+    has_reads: bool,
+    has_reply_chunk: bool,
+    error: Option<Error>,
+    /// XID and message type behind the header.
+    payload: Option<[u32; 2]>,
+}
+
+const MSG: Told = Told {
+    version: 1,
+    procedure: Procedure::Msg,
+    has_reads: false,
+    has_reply_chunk: false,
+    error: None,
+    payload: Some(CALL),
+};
+const NOMSG: Told = Told { procedure: Procedure::Nomsg, payload: None, ..MSG };
+
+impl Told {
+    fn bytes(&self) -> Vec<u8> {
+        let segment = Segment { handle: Rkey(1), length: 100, offset: 0 };
+        let mut bytes = Vec::new();
+        Builder {
+            version: self.version,
+            reads: self
+                .has_reads
+                .then_some(ReadSegment { position: 0, target: segment })
+                .into_iter()
+                .collect(),
+            reply: self.has_reply_chunk.then(|| vec![segment]),
+            error: self.error,
+            ..Builder::new(Xid(7), 1, self.procedure)
+        }
+        .build(&mut bytes);
+        bytes.extend(self.payload.into_iter().flatten().flat_map(u32::to_be_bytes));
+        bytes
+    }
+}
+
+/// What each Send says itself, whether it tells that RPC-over-RDMA is spoken, and whether it may be a reply (RFC 8166, section 4).
+#[test]
+fn what_a_send_says_itself() {
+    let cases = [
+        ("a call", MSG, Some(Kind::Call), true, false),
+        ("a reply", Told { payload: Some(REPLY), ..MSG }, Some(Kind::Reply), true, true),
+        (
+            "another XID behind the header",
+            Told { payload: Some([8, 1]), ..MSG },
+            Some(Kind::Reply),
+            false,
+            true,
+        ),
+        ("no message type", Told { payload: Some([7, 2]), ..MSG }, None, false, true),
+        ("nothing behind the header", Told { payload: None, ..MSG }, None, false, true),
+        ("another version", Told { version: 2, payload: Some(REPLY), ..MSG }, None, false, false),
+        ("RDMA_NOMSG alone", NOMSG, None, false, true),
+        ("with a Reply chunk", Told { has_reply_chunk: true, ..NOMSG }, Some(Kind::Reply), true, true),
+        ("with Read chunks", Told { has_reads: true, ..NOMSG }, None, true, true),
+        ("with both", Told { has_reads: true, has_reply_chunk: true, ..NOMSG }, None, true, true),
+        (
+            "a Long Reply of another version",
+            Told { version: 2, has_reply_chunk: true, ..NOMSG },
+            None,
+            false,
+            false,
+        ),
+        (
+            "an error",
+            Told { procedure: Procedure::Error, error: Some(Error::Chunk), ..NOMSG },
+            Some(Kind::Error),
+            true,
+            true,
+        ),
+        (
+            "an error of another version",
+            Told { version: 2, procedure: Procedure::Error, error: Some(Error::Chunk), ..NOMSG },
+            Some(Kind::Error),
+            false,
+            false,
+        ),
+        (
+            "an error that does not say which",
+            Told { procedure: Procedure::Error, ..NOMSG },
+            Some(Kind::Error),
+            false,
+            true,
+        ),
+        ("RDMA_DONE", Told { procedure: Procedure::Done, ..NOMSG }, Some(Kind::Done), false, false),
+        (
+            "3 of another version",
+            Told { version: 2, procedure: Procedure::Done, ..NOMSG },
+            None,
+            false,
+            false,
+        ),
+        ("an unknown procedure", Told { procedure: Procedure::Unknown(9), ..NOMSG }, None, false, false),
+    ];
+    for (what, told, kind, tells, may_be_a_reply) in cases {
+        let bytes = told.bytes();
+        let header = Header::parse(&bytes).unwrap();
+        let payload = payload_of(&header, &bytes);
+        assert_eq!(certain_kind(&header, payload), kind, "{what}");
+        assert_eq!(plausible(&header, payload), tells, "{what}");
+        assert_eq!(reply_xid(&bytes), may_be_a_reply.then_some(Xid(7)), "{what}");
+    }
+    // Cut within its chunk lists, it has no Payload stream.
+    let bytes = MSG.bytes();
+    let header = Header::parse(&bytes[..20]).unwrap();
+    assert_eq!((payload_of(&header, &bytes[..20]), plausible(&header, None)), (None, false));
+}
