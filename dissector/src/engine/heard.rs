@@ -29,3 +29,23 @@ impl Heard {
         self.0.allocation_size()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::net::Ipv4Addr;
+
+    #[test]
+    fn who_sends_to_whom() {
+        let host = |number: u32| Address::V4(Ipv4Addr::from(number));
+        let mut heard = Heard::default();
+        heard.note(host(1), host(2));
+        assert!(heard.holds(host(1), host(2)));
+        assert!(!heard.holds(host(2), host(1)));
+        // 8192 pairs are remembered.
+        for number in 2..=8193 {
+            heard.note(host(number), host(0));
+        }
+        assert!(heard.holds(host(8192), host(0)) && !heard.holds(host(8193), host(0)));
+    }
+}

@@ -112,3 +112,117 @@ impl Early {
         Some(held)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rdma::{MemoryRange, Placement, ReadRequest};
+    use rdmascope_wire::Rkey;
+    use rdmascope_wire::psn::Psn;
+
+    const MEMORY: MemoryRange = MemoryRange { rkey: Rkey(1), address: 0, length: 4 };
+
+    fn at(frame: u64) -> (Seen, Position) {
+        (Seen { frame, time: Time(0) }, Psn::new(frame as u32).into())
+    }
+
+    fn read(frame: u64) -> Delivery<'static> {
+        let (seen, position) = at(frame);
+        let extent = Some(1);
+        Delivery::ReadRequest(ReadRequest {
+            seen,
+            position,
+            extent,
+            memory: MEMORY,
+            repeated: false,
+            is_new: true,
+        })
+    }
+
+    fn placement(frame: u64, bytes: &[u8]) -> Placement<'_> {
+        let (seen, position) = at(frame);
+        let (first, request, length) = (position, None, bytes.len() as u32);
+        Placement {
+            seen,
+            position,
+            first,
+            request,
+            memory: MEMORY,
+            address: 0,
+            bytes,
+            length,
+            repeated: false,
+        }
+    }
+
+    fn write(frame: u64) -> Delivery<'static> {
+        Delivery::Write(placement(frame, b"data"))
+    }
+
+    fn response(frame: u64) -> Delivery<'static> {
+        Delivery::ReadResponse(placement(frame, b"data"))
+    }
+
+    fn early(deliveries: &[Delivery<'_>]) -> Early {
+        let mut early = Early::default();
+        deliveries.iter().for_each(|delivery| early.keep(delivery));
+        early
+    }
+
+    fn frame(held: Option<HeldDelivery>) -> Option<u64> {
+        Some(held?.delivery().seen()?.frame)
+    }
+
+    #[test]
+    fn requests_that_wait() {
+        let mut waiting = early(&[response(1), write(2), read(3), response(4)]);
+        assert!(waiting.has_requests());
+        // A Write that waits is no request for memory.
+        let asked = [1, 2, 3, 4, 5].map(|frame| waiting.has_read_request(at(frame).1));
+        assert_eq!(asked, [false, false, true, false, false]);
+        assert_eq!((waiting.first().map(|seen| seen.frame), waiting.since()), (Some(1), Some(1)));
+        let order: Vec<_> = core::iter::from_fn(|| frame(waiting.take_first())).collect();
+        assert_eq!(order, [1, 2, 3, 4]);
+        assert!(!waiting.has_requests() && !waiting.has_read_request(at(3).1));
+    }
+
+    /// A request waits behind one that waits; what answers the other end does not.
+    #[test]
+    fn what_may_go_on() {
+        let ready = |frames: &'static [u64]| {
+            move |delivery: &Delivery<'_>| delivery.seen().is_some_and(|seen| frames.contains(&seen.frame))
+        };
+        let all = [response(1), write(2), read(3), response(4)];
+        for (frames, found) in [
+            (&[1, 2, 3, 4][..], Some(1)),
+            (&[2, 3, 4], Some(2)),
+            (&[3, 4], Some(4)),
+            (&[3], None),
+            (&[], None),
+        ] {
+            assert_eq!(frame(early(&all).take_ready(ready(frames))), found, "{frames:?}");
+        }
+        // None waits any more.
+        let mut waiting = early(&all[1..2]);
+        assert_eq!(frame(waiting.take_ready(ready(&[2]))), Some(2));
+        assert!(!waiting.has_requests() && waiting.is_empty());
+    }
+
+    /// More than 64 deliveries, or more bytes than 2 MiB, are due however little time has passed.
+    #[test]
+    fn what_is_due() {
+        let now = Some(at(1).0);
+        for (count, is_full) in [(64, false), (65, true)] {
+            let waiting = early(&vec![response(1); count]);
+            assert_eq!((waiting.is_full(), waiting.is_due(now, true)), (is_full, is_full), "{count}");
+        }
+        let bytes = vec![0; (2 << 20) + 1];
+        assert!(early(&[Delivery::Write(placement(1, &bytes))]).is_full());
+        let waiting = early(&[response(1)]);
+        let later = Some(Seen { frame: 1, time: Time(2_000_001) });
+        // Where the other half-flow is not known, time says nothing; at the end all is due.
+        let due = [(later, true), (later, false), (None, true), (None, false)];
+        assert_eq!(due.map(|(now, paired)| waiting.is_due(now, paired)), [true, false, true, true]);
+        assert!(!Early::default().is_due(None, true));
+    }
+}

@@ -3,7 +3,7 @@
 use crate::speech::*;
 use crate::world::{CLIENT, SERVER};
 use rdmascope_dissector::connection::{Connection, Origin, RoundTrips, State};
-use rdmascope_dissector::engine::{Config, Engine};
+use rdmascope_dissector::engine::{Config, Engine, Totals};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::exchange::StepKind;
 use rdmascope_dissector::frame::Address;
@@ -47,6 +47,7 @@ struct Heard {
     roles: Vec<String>,
     /// The sequence numbers from which on, with the packets.
     places: Vec<(u64, u32)>,
+    totals: Totals,
 }
 
 const ADDRESSES: [[u8; 4]; 2] = [[10, 0, 0, 1], [10, 0, 0, 2]];
@@ -188,6 +189,7 @@ impl Wire {
             engine.handle(&record, &mut take);
         }
         engine.finish(&mut take);
+        heard.totals = *engine.totals();
         heard
     }
 }
@@ -467,6 +469,27 @@ fn how_it_ends() {
         };
         assert!(told.eq(&expected.map(line).collect::<Vec<_>>()), "{:?}", heard.announced);
     }
+}
+
+/// Segments of iWARP, of another connection, and copies.
+#[test]
+fn segments_are_counted() {
+    let mut wire = Wire::new([40_000, 20_049]);
+    wire.say(CLIENT, SYN, b"");
+    wire.say(SERVER, SYN | ACK, b"");
+    wire.say(CLIENT, ACK, &start(CLIENT, 0, 1, b""));
+    wire.say(SERVER, ACK, &start(SERVER, 0, 1, b""));
+    wire.send(CLIENT, &getattr(1).0);
+    // The same packet once more, at once: captured twice.
+    wire.packets.push(wire.packets[4].clone());
+    wire.damage = 1;
+    wire.say(SERVER, ACK, b"");
+    let totals = wire.run().totals;
+    assert_eq!((totals.records, totals.segments, totals.sound_segments), (7, 5, 3));
+    assert_eq!((totals.copies, totals.connections, totals.packets), (1, 1, 0));
+    // Nothing of a connection was seen before the start frames. The port says what it may be.
+    assert_eq!((totals.others, totals.traffic.iter().sum::<u64>()), (2, 2));
+    assert_eq!((totals.cut_records, totals.records_without_payload), (0, 0));
 }
 
 /// A request without a reply stays one when the connection is closed. A Send shows that there was a reply.
