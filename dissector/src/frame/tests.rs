@@ -428,6 +428,31 @@ fn lengths_of_native_packets() {
     }
 }
 
+/// Where the wire length of an ERF record is 0, the LRH alone tells where the packet ends.
+#[test]
+fn an_erf_record_without_a_wire_length() {
+    let mut data = erf(21, &[], &native_local());
+    data[14..16].copy_from_slice(&[0, 0]);
+    let found = dissected(LinkType::ERF, &data).unwrap();
+    assert_eq!((found.transport, found.icrc), (transport(), IcrcVerdict::Good));
+}
+
+/// Where neither IP nor UDP says how long a packet is, the frame does. Of one of them alone it is a contradiction.
+#[test]
+fn packets_without_lengths() {
+    let mut data = SEND_ONLY.to_vec();
+    data[16..18].copy_from_slice(&[0, 0]);
+    data[38..40].copy_from_slice(&[0, 0]);
+    let found = dissected(LinkType::ETHERNET, &data).unwrap();
+    assert_eq!((found.transport, found.icrc), (transport(), IcrcVerdict::Unverifiable));
+    let mut data = ipv6(17, &[]);
+    data[4..6].copy_from_slice(&[0, 0]);
+    let found = dissected(LinkType::RAW, &data).unwrap();
+    assert_eq!((found.transport, found.icrc), (transport(), IcrcVerdict::Unverifiable));
+    data[44..46].copy_from_slice(&[0, 0]);
+    assert_eq!(dissected(LinkType::RAW, &data).unwrap().transport, transport());
+}
+
 #[test]
 fn what_is_something_else() {
     let other = |link: u16, data: &[u8]| dissected(LinkType(link), data).map(|_| ()).unwrap_err().named();

@@ -180,6 +180,67 @@ fn nesting_has_an_end() {
     }
 }
 
+/// At depth 4 nothing more is looked for, whatever it is in: four times GRE, and then an encapsulation.
+#[test]
+fn the_last_encapsulation_may_be_of_any_kind() {
+    let in_gre = |times: usize, ether_type: u16, inner: &[u8]| {
+        (0..times).fold((ether_type, inner.to_vec()), |(ether_type, inner), _| {
+            (0x0800, gre([0, 0], ether_type, &[], &inner)[14..].to_vec())
+        })
+    };
+    let ip = ip();
+    let mpls = [&LABELS[4..], &ip].concat();
+    let labelled = pppoe(2 + mpls.len(), 0x0281, &mpls)[14..].to_vec();
+    // How often GRE may be around it.
+    for (name, ether_type, inner, most) in [
+        ("IP", 0x0800, ip.clone(), 4),
+        ("MPLS", 0x8847, mpls.clone(), 3),
+        ("MPLS multicast", 0x8848, mpls, 3),
+        ("PPPoE", 0x8864, pppoe(2 + ip.len(), 0x0021, &ip)[14..].to_vec(), 3),
+        ("MPLS in PPPoE", 0x8864, labelled, 2),
+        ("VXLAN", 0x0800, vxlan(SEND_ONLY)[14..].to_vec(), 3),
+        ("GENEVE", 0x0800, geneve(0, 0x0800, &[], &ip)[14..].to_vec(), 3),
+        ("IP in IP", 0x0800, ipv4(&[], 4, &ip), 3),
+    ] {
+        for times in 0..=6 {
+            let (ether_type, inner) = in_gre(times, ether_type, &inner);
+            let data = ethernet(ether_type, &inner);
+            let found = dissected(LinkType::ETHERNET, &data);
+            assert_eq!(found.is_ok(), times <= most, "{name} {times}");
+        }
+    }
+}
+
+/// GRE in a fragment of an IP packet is not looked into, for the rest of it is elsewhere.
+#[test]
+fn fragments_of_tunnels() {
+    for data in [
+        gre([0, 0], 0x6558, &[], SEND_ONLY),
+        vxlan(SEND_ONLY),
+        geneve(0, 0x6558, &[], SEND_ONLY),
+        ethernet(0x0800, &ipv4(&[], 4, &ip())),
+    ] {
+        for (more, is_found) in [(0, true), (0x20, false)] {
+            let mut data = data.clone();
+            data[20] = more;
+            assert_eq!(dissected(LinkType::ETHERNET, &data).is_ok(), is_found, "{data:?}");
+        }
+    }
+}
+
+/// A length of 2 has the protocol number alone: what lies behind it is padding. A PPPoE packet may hold less than was captured.
+#[test]
+fn lengths_of_pppoe() {
+    let stop_of = |length| stop(LinkType::ETHERNET, &pppoe(length, 0x0021, &ip()));
+    for length in [0, 1] {
+        assert_eq!(stop_of(length), Stop::malformed(Layer::Link, 4));
+    }
+    let found = stop_of(2);
+    assert_eq!((found.layer, found.available, found.cause), (Layer::Network, 0, Cause::TruncatedPacket));
+    let found = stop_of(2 + 19);
+    assert_eq!((found.layer, found.available, found.cause), (Layer::Network, 19, Cause::TruncatedPacket));
+}
+
 /// RFC 2784 and 2890, draft-foschiano-erspan-03 section 4.2: lengths added up by hand.
 #[test]
 fn where_the_headers_stand() {

@@ -279,6 +279,35 @@ fn a_response_may_come_before_its_request() {
     assert!(!feed.connection.waits(ASKER));
 }
 
+/// It waits no longer than its request may come: a Send in its place ends the wait, and so does a READ of which the path MTU is not known.
+#[test]
+fn what_ends_the_wait_for_a_request() {
+    let mut feed = Feed::begun();
+    feed.connection.watch(true);
+    feed.send(ASKER, 10);
+    feed.respond(Operation::ReadResponseOnly, 11, 88);
+    feed.told.clear();
+    feed.send(ASKER, 11);
+    let expected = [(ASKER, Told::Send(11)), (RESPONDER, Told::Faulty(11, Fault::Unasked))];
+    assert_eq!((&feed.told[..], feed.counted().0.unmatched_responses), (&expected[..], 1));
+    let mut feed = Feed::new();
+    feed.connection.begin(ASKER, Psn::new(10), None);
+    feed.send(ASKER, 10);
+    feed.respond(Operation::ReadResponseLast, 12, 88);
+    feed.told.clear();
+    feed.ask(11, 600);
+    assert_eq!(feed.told, [(ASKER, Told::Read(11)), response(12, 0x1000 + 512, false)]);
+    // Of both ends at once.
+    let mut feed = Feed::begun();
+    End::BOTH.iter().for_each(|end| feed.send(*end, 10));
+    End::BOTH.iter().for_each(|end| {
+        feed.take(*end, Operation::ReadResponseOnly, 11, aeth(ACK), 88);
+    });
+    feed.told.clear();
+    feed.ask(11, 88);
+    assert_eq!(feed.told, [(ASKER, Told::Read(11)), response(11, 0x1000, false)]);
+}
+
 /// It waits behind a gap in which its request may be. That gap is given up for it, once the responder has acknowledged what is in it.
 #[test]
 fn a_response_to_what_waits_behind_a_gap() {
@@ -407,4 +436,59 @@ fn what_a_closed_connection_forgets() {
     feed.acknowledge(10, 0x60);
     let refused = Told::Refused { psn: 10, refusal: Refusal::OutOfSequence, request: None };
     assert_eq!(feed.told, [(RESPONDER, refused)]);
+}
+
+/// Three READs wait for two that the responder takes: that shows when the first of them is answered.
+#[test]
+fn more_reads_than_are_served() {
+    for (allowed, is_told) in [(3, false), (2, true)] {
+        let mut feed = Feed::begun();
+        feed.connection.watch(true);
+        feed.connection.limit_reads(ASKER, allowed);
+        (10..13).for_each(|psn| feed.ask(psn, 88));
+        feed.now.time = feed.now.time.plus(3_000_000);
+        feed.told.clear();
+        feed.respond(Operation::ReadResponseOnly, 10, 88);
+        let fault = Fault::Reads { outstanding: 3, allowed: 2, first: 1, last: 3 };
+        let expected = [(RESPONDER, Told::Faulty(10, fault)), response(10, 0x1000, false)];
+        assert_eq!(feed.told, expected[usize::from(!is_told)..], "{allowed}");
+    }
+}
+
+/// What is held back is a Send that has begun, READs that were asked for, and responses that came early: each by itself counts.
+#[test]
+fn what_takes_up_memory() {
+    let empty = Feed::begun();
+    assert_eq!((empty.connection.buffered(), empty.connection.footprint()), (0, 0));
+    let takes_memory: [fn(&mut Feed); 3] = [
+        |feed| feed.take(ASKER, Operation::SendFirst, 10, Extension::None, 256),
+        |feed| feed.ask(10, 88),
+        |feed| feed.respond(Operation::ReadResponseOnly, 10, 88),
+    ];
+    let each = takes_memory.map(|change| {
+        let mut feed = Feed::begun();
+        change(&mut feed);
+        let Feed { connection, .. } = feed;
+        assert_eq!(connection.buffered(), connection.footprint());
+        connection.buffered()
+    });
+    assert!(each.iter().all(|bytes| *bytes >= 64), "{each:?}");
+    // Of both ends together.
+    let mut feed = Feed::begun();
+    feed.take(RESPONDER, Operation::SendFirst, 10, Extension::None, 256);
+    feed.take(ASKER, Operation::SendFirst, 10, Extension::None, 256);
+    assert_eq!(feed.connection.buffered(), 2 * each[0]);
+}
+
+/// A Send behind a gap is found at its own end, and the gap in front of it can be given up.
+#[test]
+fn a_send_that_waits() {
+    let mut feed = Feed::begun();
+    feed.send(ASKER, 12);
+    assert_eq!(feed.connection.find_held_send(ASKER, |bytes| bytes == [7; 4]), Some(Psn::new(12)));
+    assert_eq!(feed.connection.find_held_send(ASKER, |bytes| bytes == [8; 4]), None);
+    assert_eq!(feed.connection.find_held_send(RESPONDER, |_| true), None);
+    let Feed { connection, told, .. } = &mut feed;
+    connection.give_up_before(ASKER, Psn::new(12), &mut |from, delivery| told.push(tell(from, delivery)));
+    assert_eq!(feed.told, [(ASKER, Told::Missing(2)), (ASKER, Told::Send(12))]);
 }
