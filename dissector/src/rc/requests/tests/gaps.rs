@@ -79,6 +79,33 @@ fn a_gap_is_no_wider_than_a_sender_gets_ahead() {
     assert_eq!((feed.requests.expected(), feed.requests.repeated), (Some(Psn::new(10)), 1));
 }
 
+/// What the first packet of another life goes on with is not known, so it is no fault, and a READ may ask for what was asked before.
+#[test]
+fn another_life_follows_nothing() {
+    let mut packets = vec![sent(Operation::SendOnly, 10, 1, 1)];
+    packets.extend((0..65).map(|index| sent(Operation::SendMiddle, 0x70_0000 + index, 1, 256)));
+    assert_eq!(watched(Some(10), &packets), []);
+    let mut requests = Requests::default();
+    requests.begin(Psn::new(10), Some(256));
+    let mut told = Vec::new();
+    for (frame, psn) in [(1, 10), (2, 0x70_0000), (3, 0x70_0001)] {
+        let packet = Packet {
+            seen: Seen { frame, time: Time(0) },
+            operation: Operation::ReadRequest,
+            psn: Psn::new(psn),
+            extension: Extension::Reth(reth(0x1000, 4).unwrap()),
+            payload: &[],
+            payload_length: 0,
+        };
+        requests.handle(&packet, &mut |delivery| {
+            if let Delivery::ReadRequest(request) = delivery {
+                told.push(request.is_new);
+            }
+        });
+    }
+    assert_eq!(told, [true, false, true]);
+}
+
 /// What was given up counts as late from its first to its last packet, and what is beside it as repeated.
 #[test]
 fn what_is_late_is_what_was_given_up() {
