@@ -168,6 +168,13 @@ fn how_long_a_gap_is_waited_for() {
     assert_eq!(feed.requests.deadline(), Some(feed.now().plus(4_000_000_001)));
     assert!(!later(&mut feed, 4_000_000_000));
     assert!(later(&mut feed, 4_000_000_001));
+    // The same where a packet comes by at that time.
+    let mut feed = sends(&[10, 12]);
+    let since = feed.now();
+    for (after, waits) in [(0, true), (4_000_000_000, true), (4_000_000_001, false)] {
+        feed.requests.acknowledge(Psn::new(10), since.plus(after), &mut |_| {});
+        assert_eq!(feed.requests.waits(), waits, "{after}");
+    }
     // It was acknowledged itself: two milliseconds.
     let mut feed = sends(&[10, 12]);
     feed.acknowledge(11);
