@@ -211,6 +211,38 @@ fn the_last_encapsulation_may_be_of_any_kind() {
     }
 }
 
+/// ERSPAN type III tells what it mirrors: FT, the five bits behind P. 0: Ethernet, 2: IP (draft-foschiano-erspan-03, section 4.3).
+#[test]
+fn what_erspan_mirrors() {
+    let mirrored = |bits: u8, inner: &[u8]| {
+        let header = [0x20, 0, 0, 1, 0, 0, 0, 9, 0, 0, bits, 0];
+        gre([0x10, 0], 0x22eb, &[&[0, 0, 0, 1][..], &header].concat(), inner)
+    };
+    let is_found = |bits, inner: &[u8]| dissected(LinkType::ETHERNET, &mirrored(bits, inner)).is_ok();
+    for (bits, of_ethernet, of_ip) in [
+        (0x00, true, false),
+        (0x80, true, false),
+        (0x03, true, false),
+        (0x08, false, true),
+        (0x04, false, false),
+        (0x7c, false, false),
+    ] {
+        let found = (is_found(bits, SEND_ONLY), is_found(bits, &ip()));
+        assert_eq!(found, (of_ethernet, of_ip), "{bits:#x}");
+    }
+}
+
+/// Behind the labels four bits of zero are those of an address where an Ethertype stands behind it.
+#[test]
+fn an_address_is_no_control_word() {
+    let inner = ethernet(0x0800, &ip());
+    assert_eq!(inner[0] >> 4, 0);
+    for control_word in [&[][..], &[0, 0, 0, 0], &[0, 0, 0, 1]] {
+        let data = ethernet(0x8847, &[&LABELS[4..], control_word, &inner].concat());
+        assert!(dissected(LinkType::ETHERNET, &data).is_ok(), "{control_word:?}");
+    }
+}
+
 /// GRE in a fragment of an IP packet is not looked into, for the rest of it is elsewhere.
 #[test]
 fn fragments_of_tunnels() {
