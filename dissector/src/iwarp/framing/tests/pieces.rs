@@ -92,6 +92,26 @@ fn an_fpdu_in_two_runs() {
     }
 }
 
+/// Byte for byte: one piece for each byte of data, and one without bytes where the FPDU ends.
+#[test]
+fn an_fpdu_in_runs_of_one_byte() {
+    let stream = first();
+    let mut framing = at_fpdu(CrcUse::On);
+    let told: Vec<Told> = (0..32).flat_map(|at| took(&mut framing, run(&stream[at..at + 1], at))).collect();
+    let piece = |at: u32, offset, length: u32, end| Told::Piece {
+        fpdu: 0,
+        at,
+        offset,
+        length,
+        captured: length as usize,
+        is_missing: false,
+        end,
+    };
+    let data = (20..25).map(|at| piece(at, at - 20, 1, None));
+    let expected: Vec<Told> = data.chain([piece(31, 5, 0, Some((32, CrcVerdict::Good)))]).collect();
+    assert_eq!(told, expected);
+}
+
 /// So many bytes are missing from here on: where they lie within the FPDU, it goes on behind them.
 #[test]
 fn a_hole_in_an_fpdu() {
@@ -345,6 +365,9 @@ fn how_far_fpdus_show_that_there_are_no_markers() {
         assert!(!framing.knows_markers, "it is the first one");
         took(&mut framing, run(&send(2, b"second"), length));
         assert_eq!(framing.knows_markers, knows, "{length}");
+        // 32 bytes further.
+        took(&mut framing, run(&send(3, b"third"), length + 32));
+        assert!(framing.knows_markers, "{length}");
     }
 }
 
@@ -374,11 +397,21 @@ fn start_frames_of_each_length() {
             assert_eq!(told, expected[usize::from(captured == 19)..], "{length} {captured}");
         }
     }
-    // What does not go on as it began.
-    let mut framing = Framing::default();
-    took(&mut framing, run(b"MPA ID", 0));
-    took(&mut framing, run(b" is what this is about, and nothing more", 6));
-    assert!(!matches!(framing.state, State::Fpdu(_)));
+}
+
+/// Bytes that begin as a key does and go on otherwise are no start frame, and FPDUs are found behind them.
+#[test]
+fn what_only_begins_as_a_start_frame() {
+    for (begun, rest) in
+        [(&b"M"[..], &b"AIL FROM:<a@example.com>"[..]), (b"MPA ID R", b"ex Frame\x40\x01\0\0")]
+    {
+        let mut framing = Framing::default();
+        assert_eq!(took(&mut framing, run(begun, 0)), []);
+        assert_eq!(took(&mut framing, run(rest, begun.len())), [], "no start frame");
+        let at = begun.len() + rest.len();
+        let told = took(&mut framing, run(&first(), at));
+        assert!(matches!(told[..], [Told::Piece { end: Some((_, CrcVerdict::Good)), .. }]), "{told:?}");
+    }
 }
 
 /// What looks like a marker in front of an FPDU is none within the data of another.
