@@ -36,6 +36,8 @@ struct Request {
     step: Option<u32>,
     /// It was not asked before, nor for a part of what was.
     new: bool,
+    /// Another one asks for some of the same: responses are noted with each.
+    shared: bool,
     asked: Seen,
     answered: Answered,
 }
@@ -118,11 +120,13 @@ impl Reads {
         }
         let before = if new { None } else { self.find(first) };
         let answered = before.map_or_else(Answered::default, |before| {
-            let Request { first: begun, answered, .. } = self.requests[before];
+            let Request { first: begun, answered, shared, .. } = &mut self.requests[before];
+            *shared = true;
             answered.from(begun.distance(first).unsigned_abs())
         });
         self.unresolved |= packets.is_none();
-        self.requests.push_back(Request { first, packets, memory, step: None, new, asked, answered });
+        let shared = before.is_some();
+        self.requests.push_back(Request { first, packets, memory, step: None, new, shared, asked, answered });
     }
 
     /// How many RDMA READs the other end takes at once, as the CM exchange says.
@@ -187,17 +191,33 @@ impl Reads {
             (_, Some(step)) => index * u64::from(step),
             (_, None) => u64::from(request.memory.length.saturating_sub(packet.payload_length)),
         };
+        let Request { first, memory, shared, .. } = *request;
+        let repeated =
+            if shared { self.note_with_each(packet.psn.into()) } else { request.answered.note(index as u32) };
         Some(Placement {
             seen: packet.seen,
             position: packet.psn.into(),
-            first: request.first,
-            request: Some(request.first),
-            memory: request.memory,
-            address: request.memory.address.wrapping_add(offset),
+            first,
+            request: Some(first),
+            memory,
+            address: memory.address.wrapping_add(offset),
             bytes: packet.payload,
             length: packet.payload_length,
-            repeated: request.answered.note(index as u32),
+            repeated,
         })
+    }
+
+    /// Notes a response with each request that asks for it, and returns whether it came before.
+    #[cold]
+    fn note_with_each(&mut self, at: Position) -> bool {
+        let mut came = false;
+        for index in 0..self.requests.len() {
+            if self.covers(index, at) {
+                let request = &mut self.requests[index];
+                came |= request.answered.note(request.first.distance(at).unsigned_abs());
+            }
+        }
+        came
     }
 
     /// What is wrong with a response that was [answered](Reads::answer) with `placement`. Where a request was repeated, responses to both may
@@ -509,6 +529,42 @@ mod tests {
         // Another one begins anew.
         reads.ask(&request(14, memory(0x1000, 1024), Some(4)));
         assert_eq!(repeated(&mut reads, 14), Some(false));
+        // What was asked for again and has come since, comes again.
+        assert_eq!(
+            [13, 14, 12, 13].map(|psn| repeated(&mut reads, psn)),
+            [false, true, true, true].map(Some)
+        );
+    }
+
+    /// The rest of a READ comes for the first time after it was asked for again. Behind another READ it comes once more.
+    #[test]
+    fn a_rest_that_comes_twice() {
+        let mut reads = Reads::default();
+        let repeated = |reads: &mut Reads, psn: u32| {
+            let packet = Packet {
+                seen: SEEN,
+                operation: Middle,
+                psn: Psn::new(psn),
+                extension: Extension::None,
+                payload: &[],
+                payload_length: 256,
+            };
+            reads.answer(&packet).map(|placement| placement.repeated)
+        };
+        reads.ask(&request(10, memory(0x1000, 1024), Some(4)));
+        assert_eq!(repeated(&mut reads, 10), Some(false));
+        reads.ask(&ReadRequest { is_new: false, ..request(11, memory(0x1100, 768), Some(3)) });
+        assert_eq!([11, 12, 13].map(|psn| repeated(&mut reads, psn)), [Some(false); 3]);
+        reads.ask(&request(14, memory(0x9000, 256), Some(1)));
+        assert_eq!(
+            [14, 11, 12, 13].map(|psn| repeated(&mut reads, psn)),
+            [false, true, true, true].map(Some)
+        );
+        // All of it is asked for again, and then the rest.
+        reads.ask(&ReadRequest { is_new: false, ..request(10, memory(0x1000, 1024), Some(4)) });
+        assert_eq!([10, 11, 12, 13].map(|psn| repeated(&mut reads, psn)), [Some(true); 4]);
+        reads.ask(&ReadRequest { is_new: false, ..request(12, memory(0x1200, 512), Some(2)) });
+        assert_eq!([12, 13, 14].map(|psn| repeated(&mut reads, psn)), [Some(true); 3]);
     }
 
     #[test]
