@@ -190,14 +190,20 @@ fn the_last_encapsulation_may_be_of_any_kind() {
     };
     let ip = ip();
     let mpls = [&LABELS[4..], &ip].concat();
-    let labelled = pppoe(2 + mpls.len(), 0x0281, &mpls)[14..].to_vec();
+    let labelled = |inner: &[u8]| {
+        let mpls = [&LABELS[4..], inner].concat();
+        pppoe(2 + mpls.len(), 0x0281, &mpls)[14..].to_vec()
+    };
+    let (once, twice) = (ipv4(&[], 4, &ip), ipv4(&[], 4, &ipv4(&[], 4, &ip)));
     // How often GRE may be around it.
     for (name, ether_type, inner, most) in [
         ("IP", 0x0800, ip.clone(), 4),
         ("MPLS", 0x8847, mpls.clone(), 3),
         ("MPLS multicast", 0x8848, mpls, 3),
         ("PPPoE", 0x8864, pppoe(2 + ip.len(), 0x0021, &ip)[14..].to_vec(), 3),
-        ("MPLS in PPPoE", 0x8864, labelled, 2),
+        ("MPLS in PPPoE", 0x8864, labelled(&ip), 2),
+        ("IP in IP in MPLS in PPPoE", 0x8864, labelled(&once), 1),
+        ("IP in IP in IP in MPLS in PPPoE", 0x8864, labelled(&twice), 0),
         ("VXLAN", 0x0800, vxlan(SEND_ONLY)[14..].to_vec(), 3),
         ("GENEVE", 0x0800, geneve(0, 0x0800, &[], &ip)[14..].to_vec(), 3),
         ("IP in IP", 0x0800, ipv4(&[], 4, &ip), 3),

@@ -150,15 +150,15 @@ fn what_is_counted_of_responses() {
     feed.connection.watch(true);
     (10..14).for_each(|psn| feed.send(ASKER, psn));
     feed.ask(14, 600);
-    // Frames 6 to 14.
-    [ACK, 0x2c, 0x60, 0x61, 0x62, 0x60, 0x2c, ACK, ACK].iter().for_each(|it| feed.acknowledge(13, *it));
+    // Frames 6 to 13.
+    [ACK, 0x2c, 0x60, 0x61, 0x62, 0x60, 0x2c, ACK].iter().for_each(|it| feed.acknowledge(13, *it));
     feed.respond(Operation::ReadResponseFirst, 14, 256);
     feed.respond(Operation::ReadResponseLast, 16, 88);
     // An atomic operation has a response of its own, which is no ACK.
     feed.respond(Operation::AtomicAcknowledge, 13, 0);
     let (counts, first_frames) = feed.counted();
     let expected = Counts {
-        acknowledgements: 3,
+        acknowledgements: 2,
         rnr_naks: 2,
         sequence_naks: 2,
         fatal_naks: 2,
@@ -253,7 +253,6 @@ fn a_response_may_come_before_its_request() {
         feed.send(ASKER, 10);
         feed.respond(Operation::ReadResponseOnly, 11, 88);
         feed.told.clear();
-        assert!(feed.connection.buffered() >= 88 && feed.connection.footprint() >= 88);
         feed
     };
     let mut feed = early();
@@ -463,7 +462,7 @@ fn what_takes_up_memory() {
     let takes_memory: [fn(&mut Feed); 3] = [
         |feed| feed.take(ASKER, Operation::SendFirst, 10, Extension::None, 256),
         |feed| feed.ask(10, 88),
-        |feed| feed.respond(Operation::ReadResponseOnly, 10, 88),
+        |feed| feed.respond(Operation::ReadResponseOnly, 10, 4096),
     ];
     let each = takes_memory.map(|change| {
         let mut feed = Feed::begun();
@@ -472,7 +471,8 @@ fn what_takes_up_memory() {
         assert_eq!(connection.buffered(), connection.footprint());
         connection.buffered()
     });
-    assert!(each.iter().all(|bytes| *bytes >= 64), "{each:?}");
+    let least = [256, 64, 4096];
+    assert!(each.iter().zip(least).all(|(bytes, least)| *bytes >= least), "{each:?}");
     // Of both ends together.
     let mut feed = Feed::begun();
     feed.take(RESPONDER, Operation::SendFirst, 10, Extension::None, 256);

@@ -237,6 +237,25 @@ fn what_goes_on_with_another_operation() {
     }
 }
 
+/// Behind a packet that goes on with its message, or that ends one, it is known what the next one follows.
+#[test]
+fn what_a_packet_follows() {
+    let mut feed = Feed::begun();
+    feed.whole(SendFirst, 10, 256);
+    feed.whole(SendMiddle, 11, 256);
+    feed.whole(SendOnly, 12, 4);
+    let only =
+        Told::Send { first: 12, last: 12, psn: 12, extent: 1, bytes: 4, length: Some(4), missing: None };
+    assert_eq!(feed.told, [Told::Faulty(12, Fault::Order), broken(2, 512, 512), only]);
+    for operation in [SendOnly, SendFirst, SendLast] {
+        let mut feed = Feed { messages: Messages::default(), told: Vec::new() };
+        feed.whole(operation, 10, 256);
+        feed.told.clear();
+        feed.whole(if operation == SendFirst { SendOnly } else { SendMiddle }, 11, 256);
+        assert_eq!(feed.told.first(), Some(&Told::Faulty(11, Fault::Order)), "{operation:?}");
+    }
+}
+
 /// 600 bytes are announced: packets that bring more or fewer are told at the last one, where the path MTU is known and none is missing.
 #[test]
 fn what_a_write_brings() {
