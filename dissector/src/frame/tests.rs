@@ -391,6 +391,13 @@ fn lengths_that_disagree() {
     for length in [93, 0xffff, 7, 0] {
         assert_eq!(stop(ether, &changed(38, length)), Stop::malformed(Layer::Udp, 4));
     }
+    // The same in IPv6, where the IP header counts what is behind its first 40 bytes.
+    let mut data = ipv6(17, &[]);
+    assert_eq!(data[44..46], [0, 92]);
+    data[45] += 1;
+    assert_eq!(stop(LinkType::RAW, &data), Stop::malformed(Layer::Udp, 4));
+    data[5] += 1;
+    assert_eq!(dissected(LinkType::RAW, &data).unwrap().transport_length, 81);
     // Fewer than the IP packet has: the rest is not UDP's.
     let data = changed(38, 88);
     assert_eq!(dissected(ether, &data).unwrap().transport, &transport()[..76]);

@@ -79,6 +79,18 @@ fn a_gap_is_no_wider_than_a_sender_gets_ahead() {
     assert_eq!((feed.requests.expected(), feed.requests.repeated), (Some(Psn::new(10)), 1));
 }
 
+/// The first request of all may have been sent before the announced PSN: then its end begins there, up to 65536 PSNs earlier.
+#[test]
+fn a_first_request_before_the_announced_psn() {
+    for (before, begins) in [(1, true), (65_536, true), (65_537, false)] {
+        let first = Psn::new(10).minus(before);
+        let feed = sends(&[first.value()]);
+        assert_eq!(feed.requests.expected(), Some(first.plus(1)), "{before}");
+        assert_eq!((feed.requests.repeated, feed.got.len()), (0, 1), "{before}");
+        assert_eq!(feed.requests.unsure, u32::from(!begins), "{before}");
+    }
+}
+
 /// What the first packet of another life goes on with is not known, so it is no fault, and a READ may ask for what was asked before.
 #[test]
 fn another_life_follows_nothing() {
