@@ -92,11 +92,11 @@ fn unusual(bth: &Bth, packet: &Packet<'_>, fits: bool, key: u16, agreed: &Agreed
         return Some(Fault::Foreign);
     }
     if let Some(reth) = packet.extension.reth() {
-        return match reth.dma_length {
-            0 => Some(Fault::Nothing),
-            length if length > LONGEST_MESSAGE => Some(Fault::DmaLength(length)),
-            _ => None,
-        };
+        // All else is usual, so the length is not: it is 0 or above LONGEST_MESSAGE.
+        return Some(match reth.dma_length {
+            0 => Fault::Nothing,
+            length => Fault::DmaLength(length),
+        });
     }
     let syndrome = packet.extension.aeth()?.syndrome;
     let is_right = match syndrome.kind() {
