@@ -90,3 +90,90 @@ impl Identity {
         self.hash
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use core::net::Ipv4Addr;
+
+    fn address(last: u8) -> Address {
+        Address::V4(Ipv4Addr::new(192, 0, 2, last))
+    }
+
+    fn addresses() -> [Address; 2] {
+        [address(1), address(2)]
+    }
+
+    /// Which bytes of 200 make a difference.
+    fn differing(of: impl Fn(&[u8]) -> Identity) -> Vec<usize> {
+        let same = of(&[0; 200]);
+        let differs = |at: &usize| {
+            let mut bytes = [0; 200];
+            bytes[*at] = 1;
+            of(&bytes) != same
+        };
+        (0..200).filter(differs).collect()
+    }
+
+    /// The ICRC stands for all but the BTH, of which it leaves out some bits; without one the first 128 bytes and the addresses do.
+    #[test]
+    fn what_tells_packets_from_each_other() {
+        let with = |check| {
+            move |bytes: &[u8]| Identity::new(bytes, addresses(), check, IcrcVerdict::Unverifiable, Some(7))
+        };
+        assert_eq!(differing(with(Some(5))), (0..12).collect::<Vec<_>>());
+        assert_eq!(differing(with(None)), (0..128).collect::<Vec<_>>());
+        let turned = [address(2), address(1)];
+        for (check, differs) in [(Some(5), false), (None, true)] {
+            let of = |addresses| Identity::new(&[0; 12], addresses, check, IcrcVerdict::Good, Some(7));
+            assert_eq!(of(addresses()) != of(turned), differs, "{check:?}");
+        }
+        let of = |check, verdict, identification| {
+            Identity::new(&[0; 12], addresses(), Some(check), verdict, identification).hash()
+        };
+        let same = of(5, IcrcVerdict::Good, Some(7));
+        assert_eq!(of(5, IcrcVerdict::Unverifiable, Some(7)), same);
+        for other in [
+            of(4, IcrcVerdict::Good, Some(7)),
+            of(5, IcrcVerdict::Bad, Some(7)),
+            of(5, IcrcVerdict::Good, Some(8)),
+            of(5, IcrcVerdict::Good, None),
+        ] {
+            assert_ne!(other, same);
+        }
+    }
+
+    /// Of a TCP segment the checksum, bytes 16 and 17, is left out, and what lies further behind than 128 bytes from there.
+    #[test]
+    fn what_tells_segments_from_each_other() {
+        let of = |bytes: &[u8]| Identity::of_segment(bytes, 180, addresses(), Some(7));
+        assert_eq!(differing(of), (0..16).chain(18..144).collect::<Vec<_>>());
+        let with = |length, addresses, identification| {
+            Identity::of_segment(&[0; 20], length, addresses, identification).hash()
+        };
+        let same = with(180, addresses(), Some(7));
+        for other in [
+            with(181, addresses(), Some(7)),
+            with(180, [address(2), address(1)], Some(7)),
+            with(180, addresses(), Some(8)),
+            with(180, addresses(), None),
+        ] {
+            assert_ne!(other, same);
+        }
+        // Headers that are cut have an identity too.
+        assert_ne!(Identity::of_segment(&[0; 16], 0, addresses(), None).hash(), same);
+    }
+
+    #[test]
+    fn who_numbers_packets() {
+        let of = |identification| {
+            let segment = Identity::of_segment(&[0; 20], 0, addresses(), identification);
+            let packet = Identity::new(&[0; 12], addresses(), None, IcrcVerdict::Good, identification);
+            [segment, packet].map(|it| it.numbering)
+        };
+        assert_eq!(of(None), [Numbering::None; 2]);
+        assert_eq!(of(Some(0)), [Numbering::Zero; 2]);
+        assert_eq!(of(Some(1)), [Numbering::Numbered; 2]);
+    }
+}

@@ -204,6 +204,61 @@ mod tests {
         assert_eq!(parse(&options, 22), Err(Stop::malformed(Layer::Tcp, 12)));
     }
 
+    /// FIN, SYN, RST, PSH, ACK, URG, ECE, CWR, from the lowest bit on (RFC 9293, section 3.1).
+    #[test]
+    fn each_flag_by_itself() {
+        for bit in 0..8 {
+            let mut bytes = bytes(0);
+            bytes[13] = 1 << bit;
+            let segment = parse(&bytes, 22).unwrap();
+            assert_eq!((segment.fin, segment.syn, segment.rst), (bit == 0, bit == 1, bit == 2), "bit {bit}");
+            assert_eq!(segment.acknowledgement, (bit == 4).then_some(9), "bit {bit}");
+        }
+    }
+
+    /// A header without payload, and one with an option of four bytes. The lowest four bits of the same byte are reserved.
+    #[test]
+    fn lengths_of_the_header() {
+        let mut bytes = bytes(0);
+        let segment = parse(&bytes[..20], 20).unwrap();
+        assert_eq!((segment.payload, segment.payload_length, segment.header_length()), (&[][..], 0, 20));
+        bytes[12] = 0x6f;
+        assert_eq!(parse(&bytes, 23), Err(Stop::malformed(Layer::Tcp, 12)));
+        let segment = parse(&bytes, 30).unwrap();
+        assert_eq!((segment.payload, segment.payload_length, segment.header_length()), (&[][..], 6, 24));
+        assert_eq!(segment.payload_offset, 58);
+    }
+
+    /// The header of an RDMA Write, of which 100 bytes are not there, as many of them data as the FPDU says.
+    #[test]
+    fn what_lacks_nothing_but_data() {
+        // The length of the ULPDU, the control fields of a Write, its STag, its tagged offset (RFC 5044, section 4.1; RFC 5041, section 4.2).
+        let head = [0, 111, 0xc1, 0x40, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0x10, 0];
+        let whole = [&bytes(0)[..20], &head].concat();
+        let lacks = |bytes: &[u8], missing: usize, moved| {
+            parse(bytes, bytes.len() + missing).unwrap().lacks_data(moved)
+        };
+        // 97 bytes of data, up to three of padding, four of CRC.
+        for (missing, moved, lacks_data) in [
+            (100, Some(100), true),
+            (100, Some(93), true),
+            (100, Some(92), false),
+            (100, Some(101), false),
+            (100, Some(0), false),
+            (5, Some(0), false),
+            (0, Some(0), false),
+            (100, None, true),
+            (1, None, true),
+            (0, None, false),
+        ] {
+            assert_eq!(lacks(&whole, missing, moved), lacks_data, "{missing} {moved:?}");
+        }
+        // All of its payload is missing: it goes on with an FPDU. What ends otherwise than with a header of such an FPDU lacks more.
+        assert!(lacks(&whole[..20], 100, None) && !lacks(&whole[..20], 0, None));
+        assert!(!lacks(&whole[..35], 100, None) && !lacks(&whole[..24], 100, None));
+        assert!(!lacks(&[&whole[..], &[0]].concat(), 100, None));
+    }
+
     #[test]
     fn checksums_by_hand() {
         // c000 + 0201 + c000 + 0202 + 0006 = 1_8409, folded 840a; with the length, 0016: 8420.
@@ -213,11 +268,29 @@ mod tests {
         assert_eq!(verdict(0x8420), Checksum::Unfinished);
         assert_eq!(verdict(0x840a), Checksum::Unfinished);
         assert_eq!(verdict(0x0eb2), Checksum::Bad);
+        assert!([Checksum::Good, Checksum::Unfinished].iter().all(|it| it.is_sound()));
+        assert!(![Checksum::Bad, Checksum::Unverifiable].iter().any(|it| it.is_sound()));
         let cut = bytes(0x0eb1);
         assert_eq!(parse(&cut[..21], 22).unwrap().checksum(), Checksum::Unverifiable);
         // A header of 24 bytes, of which 22 are there.
         let mut options = bytes(0);
         options[12] = 0x60;
         assert_eq!(parse(&options, 24).unwrap().checksum(), Checksum::Unverifiable);
+    }
+
+    /// 2001:db8::1 to 2001:db8::2, the same segment with one byte of payload, which is filled up with zero.
+    #[test]
+    fn a_checksum_over_ipv6() {
+        // Twice 2001 + 0db8 = 5b72; with 0001 + 0002 + 0006 + 0015: 5b90.
+        // 4e51 + 02e9 + 0005 + 0009 + 5018 + 2000 + ab00 = 1_6c60; with 5b90: 1_c7f0, folded c7f1; its complement: 380e.
+        let address = |last| Address::V6(core::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last));
+        let verdict = |checksum| {
+            let bytes = bytes(checksum);
+            Segment::parse((address(1), address(2)), None, &bytes[..21], 54, 21).unwrap().checksum()
+        };
+        assert_eq!(verdict(0x380e), Checksum::Good);
+        assert_eq!(verdict(0x5b90), Checksum::Unfinished);
+        assert_eq!(verdict(0x5b7b), Checksum::Unfinished, "without the length");
+        assert_eq!(verdict(0x380f), Checksum::Bad);
     }
 }

@@ -311,6 +311,9 @@ fn congestion_marks() {
     let mut data = ipv6(17, &[]);
     data[1] |= 0x10;
     assert_eq!(dissected(LinkType::RAW, &data).unwrap().ecn, 3);
+    // A traffic class of 0xb9: expedited forwarding, ECT(1).
+    data[..2].copy_from_slice(&[0x6b, 0x90]);
+    assert_eq!(dissected(LinkType::RAW, &data).unwrap().ecn, 1);
 }
 
 #[test]
@@ -335,8 +338,10 @@ fn ipv6_extension_headers() {
     let hop_by_hop = [43, 0, 1, 4, 0, 0, 0, 0];
     let routing = [60, 0, 4, 0, 0, 0, 0, 0];
     let options = [51, 1, 1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    let authentication = [44, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    let atomic = [17, 0, 0, 0, 0, 0, 0, 1];
+    let mut authentication = [0xee; 24];
+    authentication[..2].copy_from_slice(&[44, 4]);
+    // The second byte of a fragment header is reserved: a receiver takes no notice of it (RFC 8200, section 4.5).
+    let atomic = [17, 9, 0, 0, 0, 0, 0, 1];
     let chain = [&hop_by_hop[..], &routing, &options, &authentication, &atomic].concat();
     let data = ipv6(0, &chain);
     let found = dissected(LinkType::RAW, &data).unwrap();
@@ -363,6 +368,11 @@ fn ipv6_extension_headers() {
     assert_eq!(fragment(17, 0x0001, 0), Other::NotInfiniBand);
     assert_eq!(fragment(6, 0x0008, 0), Other::NotInfiniBand);
 
+    // Cut behind an extension header, UDP is what is missing.
+    let data = ipv6(60, &[17, 0, 1, 4, 0, 0, 0, 0]);
+    let cut = Record { data: &data[..48], ..record(LinkType::RAW, &data) };
+    let Err(Other::Stop(found)) = dissect(&cut, &CONFIG) else { panic!("a stop") };
+    assert_eq!((found.layer, found.offset, found.needed, found.available), (Layer::Udp, 0, 8, 0));
     // An extension header longer than the packet.
     let stop = stop(LinkType::RAW, &ipv6(60, &[17, 255, 1, 4, 0, 0, 0, 0]));
     assert_eq!((stop.layer, stop.offset, stop.needed), (Layer::Network, 40, 2048));
@@ -381,6 +391,13 @@ fn lengths_that_disagree() {
     for length in [93, 0xffff, 7, 0] {
         assert_eq!(stop(ether, &changed(38, length)), Stop::malformed(Layer::Udp, 4));
     }
+    // The same in IPv6, where the IP header counts what is behind its first 40 bytes.
+    let mut data = ipv6(17, &[]);
+    assert_eq!(data[44..46], [0, 92]);
+    data[45] += 1;
+    assert_eq!(stop(LinkType::RAW, &data), Stop::malformed(Layer::Udp, 4));
+    data[5] += 1;
+    assert_eq!(dissected(LinkType::RAW, &data).unwrap().transport_length, 81);
     // Fewer than the IP packet has: the rest is not UDP's.
     let data = changed(38, 88);
     assert_eq!(dissected(ether, &data).unwrap().transport, &transport()[..76]);
@@ -392,6 +409,8 @@ fn lengths_that_disagree() {
     }
     // IPv4: a total length below that of the header.
     assert_eq!(stop(ether, &changed(16, 19)), Stop::malformed(Layer::Network, 2));
+    let empty = stop(ether, &changed(16, 20));
+    assert_eq!((empty.layer, empty.available, empty.cause), (Layer::Udp, 0, Cause::TruncatedPacket));
     // A total length of 0, as a sender captures it before its adapter fills it in.
     let data = changed(16, 0);
     let found = dissected(ether, &data).unwrap();
@@ -418,14 +437,76 @@ fn lengths_of_native_packets() {
     let mut data = native_global();
     data[8 + 5] += 4;
     assert_eq!(stop(link, &data), Stop::malformed(Layer::Grh, 4));
-    let mut data = native_local();
-    data[5] = 5;
-    assert_eq!(stop(link, &data).layer, Layer::Bth);
+    // Two words are the LRH, three more the BTH without its ICRC.
+    for words in [2, 5] {
+        let mut data = native_local();
+        data[5] = words;
+        let stop = stop(link, &data);
+        assert_eq!((stop.layer, stop.needed, stop.cause), (Layer::Bth, 16, Cause::TruncatedPacket));
+    }
     for raw in [0x10, 0x11] {
         let mut data = native_local();
         data[1] = raw;
         assert!(matches!(dissected(link, &data), Err(Other::NotInfiniBand)));
     }
+}
+
+/// Where the wire length of an ERF record is 0, the LRH alone tells where the packet ends.
+#[test]
+fn an_erf_record_without_a_wire_length() {
+    let mut data = erf(21, &[], &native_local());
+    data[14..16].copy_from_slice(&[0, 0]);
+    let found = dissected(LinkType::ERF, &data).unwrap();
+    assert_eq!((found.transport, found.icrc), (transport(), IcrcVerdict::Good));
+}
+
+/// A capture card keeps fewer bytes than there were on the wire, whatever the file says. Where it kept all, nothing was cut.
+#[test]
+fn an_erf_record_that_is_cut() {
+    for (length, wire, cause) in [
+        (24, 104, Cause::TruncatedCapture),
+        (24, 25, Cause::TruncatedCapture),
+        (24, 24, Cause::TruncatedPacket),
+    ] {
+        let mut data = erf(22, &[], &ip()[..length]);
+        data[15] = wire;
+        let stop = stop(LinkType::ERF, &data);
+        assert_eq!(
+            (stop.layer, stop.needed, stop.available, stop.cause),
+            (Layer::Udp, 8, 4, cause),
+            "{wire}"
+        );
+    }
+}
+
+/// An ICRC of which nothing was captured has no place.
+#[test]
+fn headers_of_a_frame_that_is_cut() {
+    for (length, icrc) in [(126, Some(122..126)), (123, Some(122..123)), (122, None)] {
+        let cut = Record { data: &SEND_ONLY[..length], ..record(LinkType::ETHERNET, SEND_ONLY) };
+        let mut found = Vec::new();
+        let frame = dissect_telling(&cut, &CONFIG, |header, place| found.push((header, place)));
+        assert!(frame.is_ok());
+        let icrc = icrc.map(|place| (Header::Icrc, place));
+        let expected: Vec<_> = [(Header::Transport, 42..122)].into_iter().chain(icrc).collect();
+        assert_eq!(found[3..], expected, "{length}");
+    }
+}
+
+/// Where neither IP nor UDP says how long a packet is, the frame does. Of one of them alone it is a contradiction.
+#[test]
+fn packets_without_lengths() {
+    let mut data = SEND_ONLY.to_vec();
+    data[16..18].copy_from_slice(&[0, 0]);
+    data[38..40].copy_from_slice(&[0, 0]);
+    let found = dissected(LinkType::ETHERNET, &data).unwrap();
+    assert_eq!((found.transport, found.icrc), (transport(), IcrcVerdict::Unverifiable));
+    let mut data = ipv6(17, &[]);
+    data[4..6].copy_from_slice(&[0, 0]);
+    let found = dissected(LinkType::RAW, &data).unwrap();
+    assert_eq!((found.transport, found.icrc), (transport(), IcrcVerdict::Unverifiable));
+    data[44..46].copy_from_slice(&[0, 0]);
+    assert_eq!(dissected(LinkType::RAW, &data).unwrap().transport, transport());
 }
 
 #[test]
@@ -457,6 +538,13 @@ fn what_is_something_else() {
         let found = dissect(&cut, &CONFIG).map(|_| ()).unwrap_err().named();
         assert_eq!(found == Other::Traffic(Traffic::Iwarp), length >= 34 + 20 + 16, "{length}");
     }
+    // VXLAN without a network identifier; what is GENEVE by all but its port.
+    let mut no_identifier = tunnels::vxlan(SEND_ONLY);
+    no_identifier[42] = 0;
+    assert_eq!(other(1, &no_identifier), Other::NotInfiniBand);
+    let mut other_port = geneve(0, 0x6558, &[], SEND_ONLY);
+    other_port[37] += 1;
+    assert_eq!(other(1, &other_port), Other::NotInfiniBand);
     // GRE version 1 is PPTP's; source routing in GRE is deprecated.
     assert_eq!(other(1, &gre([0, 1], 0x6558, &[], SEND_ONLY)), Other::NotInfiniBand);
     assert_eq!(other(1, &gre([0x40, 0], 0x6558, &[], SEND_ONLY)), Other::NotInfiniBand);

@@ -321,6 +321,11 @@ impl Framing {
                     let piece = run.limit((needed - bytes.len()) as u32);
                     bytes.extend_from_slice(piece.bytes);
                     run = run.skip(piece.length);
+                    if !is_begun(&bytes[..bytes.len().min(StartFrame::REQUEST.len())]) {
+                        // It goes on otherwise than a key.
+                        self.state = State::Searching;
+                        continue;
+                    }
                     let is_cut = piece.bytes.len() < piece.length as usize;
                     let is_whole = bytes.len() == needed && needed > StartFrame::LENGTH
                         || bytes.first_chunk().is_some_and(|header| {
@@ -335,9 +340,7 @@ impl Framing {
                     // Where the frame ends is known even if its private data was cut.
                     let Some((header, data)) = bytes.split_first_chunk() else { continue };
                     let frame = StartFrame::from_bytes(header);
-                    if frame.private_data_length <= StartFrame::MOST_PRIVATE_DATA
-                        && StartFrame::is_begun_by(header)
-                    {
+                    if frame.private_data_length <= StartFrame::MOST_PRIVATE_DATA {
                         self.state = State::Fpdu(Fpdu::new(true));
                         self.first = Some(run.sequence);
                     }

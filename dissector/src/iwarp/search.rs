@@ -93,3 +93,6 @@ pub(super) fn find(run: &Run<'_>, crc_use: CrcUse) -> Option<u32> {
         is_whole_at(run, at, length, crc_use).then_some(at as u32)
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -150,10 +150,47 @@ mod tests {
         assert_eq!(with(|it| it.rejected = true), fault(StartFault::Rejected));
         assert_eq!(with(|it| it.reserved = 8), fault(StartFault::Reserved(8)));
         assert_eq!(with(|it| it.revision = 1), fault(StartFault::Reserved(0x10)));
+        assert_eq!(with(|it| (it.revision, it.reserved) = (1, 8)), fault(StartFault::Reserved(0x18)));
+        assert_eq!(with(|it| (it.revision, it.enhanced) = (1, false)), None);
         assert_eq!(with(|it| it.private_data_length = 512), None);
         assert_eq!(with(|it| it.private_data_length = 513), fault(StartFault::PrivateData(513)));
         // A Reply may reject.
         assert_eq!(with(|it| (it.key, it.rejected) = (StartFrame::REPLY, true)), None);
+    }
+
+    /// 20 bytes and the private data.
+    #[test]
+    fn where_a_frame_begins() {
+        let [request, _] = both(1, 1);
+        assert_eq!(request.begins(), 976);
+        assert_eq!(Started { behind: 5, ..started(StartFrame::REPLY, &[]) }.begins(), 0xffff_fff1);
+    }
+
+    /// Both faults of an end are told, each once: too many READs, and markers that are there unasked or are not there.
+    #[test]
+    fn faults_are_told_once() {
+        let seen = Seen { frame: 9, time: Time(1) };
+        for (wanted, found) in [(true, true), (true, false), (false, true), (false, false)] {
+            let [mut request, reply] = both(4, 5);
+            request.frame.markers = wanted;
+            let mut judged = Judged::default();
+            let mut fault = |shown| match judged.find(&reply, &request, shown) {
+                Some(Delivery::Faulty { seen, position, fault, .. }) => {
+                    Some((seen.frame, position.number(), fault))
+                }
+                other => other.map(|other| panic!("{other:?}")),
+            };
+            assert_eq!(fault(None), Some((7, 1000, Fault::Depth { outbound: 5, inbound: 4 })));
+            assert_eq!(fault(None), None);
+            let expected = (wanted != found).then_some((9, 1000, Fault::Markers { found }));
+            assert_eq!(fault(Some((seen, found))), expected, "{wanted} {found}");
+            assert_eq!(fault(Some((seen, found))), None);
+        }
+        // It is over once markers were looked for. The frame of a Request is no answer to the Reply.
+        let [request, reply] = both(4, 5);
+        let mut judged = Judged::default();
+        assert!(judged.find(&request, &reply, None).is_none() && !judged.is_over());
+        assert!(judged.find(&request, &reply, Some((seen, false))).is_none() && judged.is_over());
     }
 
     #[test]
@@ -179,5 +216,10 @@ mod tests {
         assert!(early(1000, Some(1000)) && early(1000, Some(980)));
         assert!(!early(1000, Some(1001)) && !early(1000, None) && !early(1040, Some(1000)));
         assert!(!Judged::default().is_early(&request, &reply, 1000, Some(1000)));
+        // Only the first segment with FPDUs shows it.
+        let mut judged = Judged::default();
+        assert!(!judged.is_early(&reply, &request, 1040, Some(1000)));
+        assert!(judged.is_early(&reply, &request, 1000, Some(1000)));
+        assert!(!judged.is_early(&reply, &request, 1000, Some(1000)));
     }
 }

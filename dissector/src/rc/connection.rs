@@ -453,3 +453,6 @@ fn refusal(packet: &Packet<'_>) -> Option<Refusal> {
         Acknowledgement::Ack { .. } | Acknowledgement::Reserved(_) => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -92,11 +92,11 @@ fn unusual(bth: &Bth, packet: &Packet<'_>, fits: bool, key: u16, agreed: &Agreed
         return Some(Fault::Foreign);
     }
     if let Some(reth) = packet.extension.reth() {
-        return match reth.dma_length {
-            0 => Some(Fault::Nothing),
-            length if length > LONGEST_MESSAGE => Some(Fault::DmaLength(length)),
-            _ => None,
-        };
+        // All else is usual, so the length is not: it is 0 or above LONGEST_MESSAGE.
+        return Some(match reth.dma_length {
+            0 => Fault::Nothing,
+            length => Fault::DmaLength(length),
+        });
     }
     let syndrome = packet.extension.aeth()?.syndrome;
     let is_right = match syndrome.kind() {
@@ -193,9 +193,13 @@ mod tests {
         }
         assert_eq!(of(&send, |bth| bth.transport_version = 1, agreed(None)), Some(Fault::Version(1)));
         // The highest bit says whether a member is a full one; the others name the partition.
-        for (found, of_both, is_wrong) in
-            [(0xffff, 0x7fff, false), (0x8001, 0x0001, false), (0x8001, 0x8002, true), (0x7fff, 0xfffe, true)]
-        {
+        for (found, of_both, is_wrong) in [
+            (0xffff, 0x7fff, false),
+            (0x8001, 0x0001, false),
+            (0x8001, 0x8002, true),
+            (0x7fff, 0xfffe, true),
+            (0xd555, 0xaaaa, true),
+        ] {
             let fault = of(&send, |bth| bth.partition_key = found, agreed(Some(of_both)));
             assert_eq!(fault, is_wrong.then_some(Fault::PartitionKey { found, agreed: of_both }));
             assert_eq!(of(&send, |bth| bth.partition_key = found, agreed(None)), None);

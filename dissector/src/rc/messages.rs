@@ -348,3 +348,6 @@ fn placement<'a>(packet: &Packet<'a>, first: Psn, reth: Reth, offset: u64) -> Pl
         repeated: false,
     }
 }
+
+#[cfg(test)]
+mod tests;

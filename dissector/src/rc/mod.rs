@@ -198,3 +198,38 @@ pub(crate) fn response(aeth: Option<Aeth>) -> Response {
         _ => Response::Acknowledged,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Time;
+
+    fn packet(operation: Operation) -> Packet<'static> {
+        let seen = Seen { frame: 1, time: Time(0) };
+        let (psn, extension) = (Psn::new(0), Extension::None);
+        Packet { seen, operation, psn, extension, payload: &[], payload_length: 0 }
+    }
+
+    /// IBTA volume 1, table 38: each opcode of a reliable connection, and what it is called where packets are named.
+    #[test]
+    fn which_part_of_which_operation_a_packet_is() {
+        use Part::*;
+        use rdma::Operation as Of;
+        for (operation, of, part, name) in [
+            (Operation::SendFirst, Of::Send, First, "SEND First"),
+            (Operation::SendMiddle, Of::Send, Middle, "SEND Middle"),
+            (Operation::SendLastWithInvalidate, Of::Send, Last, "SEND Last with Invalidate"),
+            (Operation::SendOnly, Of::Send, Only, "SEND Only"),
+            (Operation::WriteFirst, Of::Write, First, "RDMA WRITE First"),
+            (Operation::WriteLastWithImmediate, Of::Write, Last, "RDMA WRITE Last with Immediate"),
+            (Operation::ReadRequest, Of::ReadRequest, Only, "RDMA READ Request"),
+            (Operation::ReadResponseMiddle, Of::ReadResponse, Middle, "RDMA READ Response Middle"),
+            (Operation::ReadResponseOnly, Of::ReadResponse, Only, "RDMA READ Response Only"),
+            (Operation::Acknowledge, Of::Acknowledgement, Only, "Acknowledge"),
+            (Operation::AtomicAcknowledge, Of::Other, Only, "ATOMIC Acknowledge"),
+            (Operation::FetchAdd, Of::Other, Only, "FetchAdd"),
+        ] {
+            assert_eq!(packet(operation).piece(), Piece { operation: of, part, name });
+        }
+    }
+}

@@ -36,6 +36,8 @@ struct Request {
     step: Option<u32>,
     /// It was not asked before, nor for a part of what was.
     new: bool,
+    /// Another one asks for some of the same: responses are noted with each.
+    shared: bool,
     asked: Seen,
     answered: Answered,
 }
@@ -118,11 +120,13 @@ impl Reads {
         }
         let before = if new { None } else { self.find(first) };
         let answered = before.map_or_else(Answered::default, |before| {
-            let Request { first: begun, answered, .. } = self.requests[before];
+            let Request { first: begun, answered, shared, .. } = &mut self.requests[before];
+            *shared = true;
             answered.from(begun.distance(first).unsigned_abs())
         });
         self.unresolved |= packets.is_none();
-        self.requests.push_back(Request { first, packets, memory, step: None, new, asked, answered });
+        let shared = before.is_some();
+        self.requests.push_back(Request { first, packets, memory, step: None, new, shared, asked, answered });
     }
 
     /// How many RDMA READs the other end takes at once, as the CM exchange says.
@@ -187,17 +191,33 @@ impl Reads {
             (_, Some(step)) => index * u64::from(step),
             (_, None) => u64::from(request.memory.length.saturating_sub(packet.payload_length)),
         };
+        let Request { first, memory, shared, .. } = *request;
+        let repeated =
+            if shared { self.note_with_each(packet.psn.into()) } else { request.answered.note(index as u32) };
         Some(Placement {
             seen: packet.seen,
             position: packet.psn.into(),
-            first: request.first,
-            request: Some(request.first),
-            memory: request.memory,
-            address: request.memory.address.wrapping_add(offset),
+            first,
+            request: Some(first),
+            memory,
+            address: memory.address.wrapping_add(offset),
             bytes: packet.payload,
             length: packet.payload_length,
-            repeated: request.answered.note(index as u32),
+            repeated,
         })
+    }
+
+    /// Notes a response with each request that asks for it, and returns whether it came before.
+    #[cold]
+    fn note_with_each(&mut self, at: Position) -> bool {
+        let mut came = false;
+        for index in 0..self.requests.len() {
+            if self.covers(index, at) {
+                let request = &mut self.requests[index];
+                came |= request.answered.note(request.first.distance(at).unsigned_abs());
+            }
+        }
+        came
     }
 
     /// What is wrong with a response that was [answered](Reads::answer) with `placement`. Where a request was repeated, responses to both may
@@ -346,6 +366,83 @@ mod tests {
         assert!(reads.expects(Psn::new(20)) && !reads.expects(Psn::new(21)), "one response without bytes");
         reads.ask(&request(30, memory(0x1000, 1 << 31), None));
         assert!(reads.expects(Psn::new(30 + 0xffff)));
+        // Nor more than there are PSNs before the next one.
+        reads.ask(&request(35, memory(0x9000, 10), Some(1)));
+        assert!(reads.expects(Psn::new(34)) && reads.expects(Psn::new(35)));
+        assert!(!reads.expects(Psn::new(36)));
+    }
+
+    /// The first response that others follow shows the path MTU, and with it how many there are to every request. One that ends them does not.
+    #[test]
+    fn a_response_that_others_follow_tells_how_many_there_are() {
+        for requests in [&[10][..], &[10, 20], &[10, 20, 30]] {
+            for (operation, psn, length, packets) in
+                [(First, 10, 512, 2), (Middle, 11, 512, 2), (Last, 12, 88, 3)]
+            {
+                let mut reads = Reads::default();
+                requests.iter().for_each(|psn| reads.ask(&request(*psn, memory(0x1000, 600), None)));
+                assert!(answer(&mut reads, operation, psn, length).is_some());
+                let last = requests[requests.len() - 1];
+                let found: Vec<u32> = (last..last + 10).filter(|psn| reads.expects(Psn::new(*psn))).collect();
+                assert_eq!(found, (last..last + packets).collect::<Vec<_>>(), "{requests:?} {operation:?}");
+            }
+        }
+    }
+
+    /// How many READs wait is told once, when the first of them is answered, of those that have waited for more than two milliseconds.
+    #[test]
+    fn reads_above_what_the_other_end_takes() {
+        const WAITED: i64 = 2_000_000;
+        let fault = |outstanding, last| Some(Fault::Reads { outstanding, allowed: 2, first: 1, last });
+        // Of four requests in frames 1 to 4: which are new, which one is answered, how long after they were asked.
+        for (new, psn, after, expected) in [
+            ([true; 4], 10, WAITED + 1, fault(4, 4)),
+            ([true; 4], 10, WAITED, None),
+            ([true; 4], 11, WAITED + 1, Some(Fault::Reads { outstanding: 3, allowed: 2, first: 2, last: 4 })),
+            ([true; 4], 12, WAITED + 1, None),
+            ([true, false, true, true], 10, WAITED + 1, fault(3, 4)),
+            ([true, true, true, false], 10, WAITED + 1, fault(3, 3)),
+            ([true, true, false, false], 10, WAITED + 1, None),
+            // What is answered first is not the first that was asked for.
+            ([false, true, true, true], 10, WAITED + 1, None),
+        ] {
+            let mut reads = Reads::default();
+            reads.limit(2);
+            for (index, is_new) in (0u32..).zip(new) {
+                let seen = Seen { frame: u64::from(index) + 1, time: Time(0) };
+                reads.ask(&ReadRequest { seen, is_new, ..request(10 + index, memory(0x1000, 4), Some(1)) });
+            }
+            answer(&mut reads, Only, psn, 4);
+            let now = Seen { frame: 9, time: Time(after) };
+            assert_eq!(reads.excess(now), expected, "{new:?} {psn} {after}");
+            if expected.is_some() {
+                assert_eq!(reads.excess(now), None, "told once");
+            }
+        }
+    }
+
+    /// A response that does not fit its request is no fault where another request may be meant.
+    #[test]
+    fn faults_of_responses_to_one_request_alone() {
+        let short = |reads: &mut Reads, psn: u32| {
+            let packet = Packet {
+                seen: SEEN,
+                operation: Only,
+                psn: Psn::new(psn),
+                extension: Extension::None,
+                payload: &[],
+                payload_length: 3,
+            };
+            let placement = reads.answer(&packet).unwrap();
+            assert_eq!(placement.address, 0x1000, "it begins where its request does");
+            reads.fault(&packet, &placement, 256).is_some()
+        };
+        let mut reads = Reads::default();
+        reads.ask(&request(10, memory(0x1000, 4), Some(1)));
+        reads.ask(&ReadRequest { is_new: false, ..request(11, memory(0x1000, 4), Some(1)) });
+        reads.ask(&request(12, memory(0x1000, 4), Some(1)));
+        reads.ask(&ReadRequest { is_new: false, ..request(12, memory(0x1000, 4), Some(1)) });
+        assert_eq!([10, 11, 12].map(|psn| short(&mut reads, psn)), [true, false, false]);
     }
 
     #[test]
@@ -369,6 +466,14 @@ mod tests {
         let mut rest = Answered { end: 14, missing: (6, 8), between: 0 }.from(7);
         assert_eq!(rest, Answered { end: 7, missing: (0, 1), between: 0 });
         assert_eq!([0, 0, 6, 7].map(|index| rest.note(index)), [false, true, true, false]);
+    }
+
+    /// The last missing response is noted too where it is further than 64 behind the first: the end of what is missing is nearer then.
+    #[test]
+    fn the_last_missing_response_is_told_apart() {
+        let mut answered = Answered::default();
+        let told = [0, 101, 100, 100, 99, 99, 97, 97].map(|index| answered.note(index));
+        assert_eq!(told, [false, false, false, true, false, true, false, false], "1 to 98 did not come");
     }
 
     proptest! {
@@ -424,6 +529,42 @@ mod tests {
         // Another one begins anew.
         reads.ask(&request(14, memory(0x1000, 1024), Some(4)));
         assert_eq!(repeated(&mut reads, 14), Some(false));
+        // What was asked for again and has come since, comes again.
+        assert_eq!(
+            [13, 14, 12, 13].map(|psn| repeated(&mut reads, psn)),
+            [false, true, true, true].map(Some)
+        );
+    }
+
+    /// The rest of a READ comes for the first time after it was asked for again. Behind another READ it comes once more.
+    #[test]
+    fn a_rest_that_comes_twice() {
+        let mut reads = Reads::default();
+        let repeated = |reads: &mut Reads, psn: u32| {
+            let packet = Packet {
+                seen: SEEN,
+                operation: Middle,
+                psn: Psn::new(psn),
+                extension: Extension::None,
+                payload: &[],
+                payload_length: 256,
+            };
+            reads.answer(&packet).map(|placement| placement.repeated)
+        };
+        reads.ask(&request(10, memory(0x1000, 1024), Some(4)));
+        assert_eq!(repeated(&mut reads, 10), Some(false));
+        reads.ask(&ReadRequest { is_new: false, ..request(11, memory(0x1100, 768), Some(3)) });
+        assert_eq!([11, 12, 13].map(|psn| repeated(&mut reads, psn)), [Some(false); 3]);
+        reads.ask(&request(14, memory(0x9000, 256), Some(1)));
+        assert_eq!(
+            [14, 11, 12, 13].map(|psn| repeated(&mut reads, psn)),
+            [false, true, true, true].map(Some)
+        );
+        // All of it is asked for again, and then the rest.
+        reads.ask(&ReadRequest { is_new: false, ..request(10, memory(0x1000, 1024), Some(4)) });
+        assert_eq!([10, 11, 12, 13].map(|psn| repeated(&mut reads, psn)), [Some(true); 4]);
+        reads.ask(&ReadRequest { is_new: false, ..request(12, memory(0x1200, 512), Some(2)) });
+        assert_eq!([12, 13, 14].map(|psn| repeated(&mut reads, psn)), [Some(true); 3]);
     }
 
     #[test]
@@ -433,6 +574,9 @@ mod tests {
             reads.ask(&request(index, memory(u64::from(index), 1), Some(1)));
         }
         assert_eq!(reads.requests.len(), Reads::MOST);
+        let taken = Reads::MOST * size_of::<Request>();
+        assert!((taken..4 * taken).contains(&reads.buffered()));
+        assert_eq!((reads.footprint(), Reads::default().buffered()), (reads.buffered(), 0));
         assert_eq!(answer(&mut reads, Only, 9_999, 1), Some(9_999));
         assert_eq!(answer(&mut reads, Only, 0, 1), None);
     }

@@ -180,6 +180,105 @@ fn nesting_has_an_end() {
     }
 }
 
+/// At depth 4 nothing more is looked for, whatever it is in: four times GRE, and then an encapsulation.
+#[test]
+fn the_last_encapsulation_may_be_of_any_kind() {
+    let in_gre = |times: usize, ether_type: u16, inner: &[u8]| {
+        (0..times).fold((ether_type, inner.to_vec()), |(ether_type, inner), _| {
+            (0x0800, gre([0, 0], ether_type, &[], &inner)[14..].to_vec())
+        })
+    };
+    let ip = ip();
+    let mpls = [&LABELS[4..], &ip].concat();
+    let labelled = |inner: &[u8]| {
+        let mpls = [&LABELS[4..], inner].concat();
+        pppoe(2 + mpls.len(), 0x0281, &mpls)[14..].to_vec()
+    };
+    let (once, twice) = (ipv4(&[], 4, &ip), ipv4(&[], 4, &ipv4(&[], 4, &ip)));
+    // How often GRE may be around it.
+    for (name, ether_type, inner, most) in [
+        ("IP", 0x0800, ip.clone(), 4),
+        ("MPLS", 0x8847, mpls.clone(), 3),
+        ("MPLS multicast", 0x8848, mpls, 3),
+        ("PPPoE", 0x8864, pppoe(2 + ip.len(), 0x0021, &ip)[14..].to_vec(), 3),
+        ("MPLS in PPPoE", 0x8864, labelled(&ip), 2),
+        ("IP in IP in MPLS in PPPoE", 0x8864, labelled(&once), 1),
+        ("IP in IP in IP in MPLS in PPPoE", 0x8864, labelled(&twice), 0),
+        ("VXLAN", 0x0800, vxlan(SEND_ONLY)[14..].to_vec(), 3),
+        ("GENEVE", 0x0800, geneve(0, 0x0800, &[], &ip)[14..].to_vec(), 3),
+        ("IP in IP", 0x0800, ipv4(&[], 4, &ip), 3),
+    ] {
+        for times in 0..=6 {
+            let (ether_type, inner) = in_gre(times, ether_type, &inner);
+            let data = ethernet(ether_type, &inner);
+            let found = dissected(LinkType::ETHERNET, &data);
+            assert_eq!(found.is_ok(), times <= most, "{name} {times}");
+        }
+    }
+}
+
+/// ERSPAN type III tells what it mirrors: FT, the five bits behind P. 0: Ethernet, 2: IP (draft-foschiano-erspan-03, section 4.3).
+#[test]
+fn what_erspan_mirrors() {
+    let mirrored = |bits: u8, inner: &[u8]| {
+        let header = [0x20, 0, 0, 1, 0, 0, 0, 9, 0, 0, bits, 0];
+        gre([0x10, 0], 0x22eb, &[&[0, 0, 0, 1][..], &header].concat(), inner)
+    };
+    let is_found = |bits, inner: &[u8]| dissected(LinkType::ETHERNET, &mirrored(bits, inner)).is_ok();
+    for (bits, of_ethernet, of_ip) in [
+        (0x00, true, false),
+        (0x80, true, false),
+        (0x03, true, false),
+        (0x08, false, true),
+        (0x04, false, false),
+        (0x7c, false, false),
+    ] {
+        let found = (is_found(bits, SEND_ONLY), is_found(bits, &ip()));
+        assert_eq!(found, (of_ethernet, of_ip), "{bits:#x}");
+    }
+}
+
+/// Behind the labels four bits of zero are those of an address where an Ethertype stands behind it.
+#[test]
+fn an_address_is_no_control_word() {
+    let inner = ethernet(0x0800, &ip());
+    assert_eq!(inner[0] >> 4, 0);
+    for control_word in [&[][..], &[0, 0, 0, 0], &[0, 0, 0, 1]] {
+        let data = ethernet(0x8847, &[&LABELS[4..], control_word, &inner].concat());
+        assert!(dissected(LinkType::ETHERNET, &data).is_ok(), "{control_word:?}");
+    }
+}
+
+/// GRE in a fragment of an IP packet is not looked into, for the rest of it is elsewhere.
+#[test]
+fn fragments_of_tunnels() {
+    for data in [
+        gre([0, 0], 0x6558, &[], SEND_ONLY),
+        vxlan(SEND_ONLY),
+        geneve(0, 0x6558, &[], SEND_ONLY),
+        ethernet(0x0800, &ipv4(&[], 4, &ip())),
+    ] {
+        for (more, is_found) in [(0, true), (0x20, false)] {
+            let mut data = data.clone();
+            data[20] = more;
+            assert_eq!(dissected(LinkType::ETHERNET, &data).is_ok(), is_found, "{data:?}");
+        }
+    }
+}
+
+/// A length of 2 has the protocol number alone: what lies behind it is padding. A PPPoE packet may hold less than was captured.
+#[test]
+fn lengths_of_pppoe() {
+    let stop_of = |length| stop(LinkType::ETHERNET, &pppoe(length, 0x0021, &ip()));
+    for length in [0, 1] {
+        assert_eq!(stop_of(length), Stop::malformed(Layer::Link, 4));
+    }
+    let found = stop_of(2);
+    assert_eq!((found.layer, found.available, found.cause), (Layer::Network, 0, Cause::TruncatedPacket));
+    let found = stop_of(2 + 19);
+    assert_eq!((found.layer, found.available, found.cause), (Layer::Network, 19, Cause::TruncatedPacket));
+}
+
 /// RFC 2784 and 2890, draft-foschiano-erspan-03 section 4.2: lengths added up by hand.
 #[test]
 fn where_the_headers_stand() {

@@ -118,6 +118,56 @@ fn a_start_frame_and_its_private_data() {
     assert_eq!((parts.len(), &fpdu(&parts[1]).place), (2, &(24..56)));
 }
 
+/// Data with a marker in it go on behind it; 508 bytes of the stream stand between two.
+#[test]
+fn data_with_a_marker_in_it() {
+    let fpdu_of_624 = send(1, &[7; 600]);
+    let stream = [&[0; 4][..], &fpdu_of_624[..508], &[0, 0, 1, 0xfc], &fpdu_of_624[508..]].concat();
+    let parts = cut(&mut started(true), &stream, &[]).remove(0);
+    let places: Vec<&Range<usize>> = parts.iter().map(Part::place).collect();
+    assert_eq!(places, [&(0..4), &(4..632), &(512..516)]);
+    let whole = fpdu(&parts[1]);
+    assert_eq!((&whole.data, whole.data_offset, whole.length), (&(24..628), 0, 600));
+}
+
+#[test]
+fn a_start_frame_without_private_data() {
+    let frame = StartFrame { key: StartFrame::REPLY, revision: 1, ..StartFrame::default() };
+    let stream = [&frame.to_bytes()[..], &send(1, b"first")].concat();
+    let parts = cut(&mut Framing::default(), &stream, &[]).remove(0);
+    assert_eq!((&parts[0], fpdu(&parts[1]).place.clone()), (&Part::Start(0..20, frame), 20..52));
+}
+
+/// Of a captured segment: IPv4 and TCP of 20 bytes each, and an FPDU behind them.
+#[test]
+fn parts_of_a_captured_segment() {
+    use crate::frame::{Config, Other, dissect};
+    use crate::record::{LinkType, Record};
+    let payload = send(1, b"first");
+    let mut data = vec![0x45, 0, 0, 40 + payload.len() as u8, 0, 1, 0, 0, 64, 6, 0, 0];
+    data.extend([192, 0, 2, 1, 192, 0, 2, 2]);
+    data.extend([0x4e, 0x51, 0x4e, 0x51]);
+    data.extend(START.to_be_bytes());
+    data.extend([0, 0, 0, 0, 0x50, 0x18, 0, 0, 0, 0, 0, 0]);
+    data.extend(payload);
+    let record = Record {
+        number: 1,
+        time: Time(0),
+        link: LinkType::RAW,
+        original_length: data.len() as u32,
+        dropped: 0,
+        tap: Default::default(),
+        data: &data,
+    };
+    let Err(Other::Tcp(segment)) = dissect(&record, &Config::default()) else { panic!("a segment") };
+    let mut framing = started(false);
+    framing.crc = CrcUse::On;
+    let contents = Contents { framing, expected: Some(START) };
+    assert_eq!(contents.crc(), CrcUse::On);
+    let parts = contents.parts(&segment);
+    assert_eq!((parts.len(), &fpdu(&parts[0]).data), (1, &(20..25)));
+}
+
 /// What was seen before is of no part. Of a segment that came again, or came ahead, FPDUs are looked for.
 #[test]
 fn segments_out_of_order() {

@@ -1,3 +1,5 @@
+mod pieces;
+
 use super::*;
 use crate::iwarp::search::regular;
 use crate::record::Time;

@@ -79,6 +79,45 @@ fn a_gap_is_no_wider_than_a_sender_gets_ahead() {
     assert_eq!((feed.requests.expected(), feed.requests.repeated), (Some(Psn::new(10)), 1));
 }
 
+/// The first request of all may have been sent before the announced PSN: then its end begins there, up to 65536 PSNs earlier.
+#[test]
+fn a_first_request_before_the_announced_psn() {
+    for (before, begins) in [(1, true), (65_536, true), (65_537, false)] {
+        let first = Psn::new(10).minus(before);
+        let feed = sends(&[first.value()]);
+        assert_eq!(feed.requests.expected(), Some(first.plus(1)), "{before}");
+        assert_eq!((feed.requests.repeated, feed.got.len()), (0, 1), "{before}");
+        assert_eq!(feed.requests.unsure, u32::from(!begins), "{before}");
+    }
+}
+
+/// What the first packet of another life goes on with is not known, so it is no fault, and a READ may ask for what was asked before.
+#[test]
+fn another_life_follows_nothing() {
+    let mut packets = vec![sent(Operation::SendOnly, 10, 1, 1)];
+    packets.extend((0..65).map(|index| sent(Operation::SendMiddle, 0x70_0000 + index, 1, 256)));
+    assert_eq!(watched(Some(10), &packets), []);
+    let mut requests = Requests::default();
+    requests.begin(Psn::new(10), Some(256));
+    let mut told = Vec::new();
+    for (frame, psn) in [(1, 10), (2, 0x70_0000), (3, 0x70_0001)] {
+        let packet = Packet {
+            seen: Seen { frame, time: Time(0) },
+            operation: Operation::ReadRequest,
+            psn: Psn::new(psn),
+            extension: Extension::Reth(reth(0x1000, 4).unwrap()),
+            payload: &[],
+            payload_length: 0,
+        };
+        requests.handle(&packet, &mut |delivery| {
+            if let Delivery::ReadRequest(request) = delivery {
+                told.push(request.is_new);
+            }
+        });
+    }
+    assert_eq!(told, [true, false, true]);
+}
+
 /// What was given up counts as late from its first to its last packet, and what is beside it as repeated.
 #[test]
 fn what_is_late_is_what_was_given_up() {
@@ -141,6 +180,13 @@ fn how_long_a_gap_is_waited_for() {
     assert_eq!(feed.requests.deadline(), Some(feed.now().plus(4_000_000_001)));
     assert!(!later(&mut feed, 4_000_000_000));
     assert!(later(&mut feed, 4_000_000_001));
+    // The same where a packet comes by at that time.
+    let mut feed = sends(&[10, 12]);
+    let since = feed.now();
+    for (after, waits) in [(0, true), (4_000_000_000, true), (4_000_000_001, false)] {
+        feed.requests.acknowledge(Psn::new(10), since.plus(after), &mut |_| {});
+        assert_eq!(feed.requests.waits(), waits, "{after}");
+    }
     // It was acknowledged itself: two milliseconds.
     let mut feed = sends(&[10, 12]);
     feed.acknowledge(11);

@@ -1,0 +1,433 @@
+//! Each piece of an FPDU, each verdict on a CRC, and each place of a marker, from both sides of every bound.
+
+use super::*;
+use rdmascope_wire::ddp::Tagged;
+
+/// What is found, with places counted from the beginning of the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    Start(u32),
+    Piece {
+        fpdu: u32,
+        at: u32,
+        offset: u32,
+        length: u32,
+        captured: usize,
+        is_missing: bool,
+        end: Option<Ended>,
+    },
+    Lost,
+    Malformed(u32, [u8; 4]),
+}
+
+/// Behind which byte, and whether its CRC is right.
+type Ended = (u32, CrcVerdict);
+
+fn tell(unit: Unit<'_>) -> Told {
+    let at = |sequence: u32| sequence.wrapping_sub(START);
+    match unit {
+        Unit::Start(_, _, _, behind) => Told::Start(at(behind)),
+        Unit::Piece(it) => Told::Piece {
+            fpdu: at(it.of.sequence),
+            at: at(it.sequence),
+            offset: it.offset,
+            length: it.length,
+            captured: it.bytes.len(),
+            is_missing: it.is_missing,
+            end: it.end.map(|end| (at(end.sequence), end.crc)),
+        },
+        Unit::Lost => Told::Lost,
+        Unit::Malformed(_, sequence, fields) => Told::Malformed(at(sequence), fields),
+    }
+}
+
+/// A framing of which the first FPDU begins with the next byte.
+fn at_fpdu(crc: CrcUse) -> Framing {
+    Framing { state: State::Fpdu(Fpdu::new(true)), crc, knows_markers: true, ..Framing::default() }
+}
+
+fn took(framing: &mut Framing, run: Run<'_>) -> Vec<Told> {
+    let mut told = Vec::new();
+    framing.take(run, &mut |unit| told.push(tell(unit)));
+    told
+}
+
+fn skipped(framing: &mut Framing, at: u32, count: u32) -> Vec<Told> {
+    let mut told = Vec::new();
+    framing.skip(START.wrapping_add(at), count, &mut |unit| told.push(tell(unit)));
+    told
+}
+
+/// 2 bytes of length, 18 of header, 5 of data, 3 of padding, 4 of CRC: 32.
+fn first() -> Vec<u8> {
+    send(1, b"first")
+}
+
+/// Wherever an FPDU is cut, its data come in two pieces that meet, and the second one ends it.
+#[test]
+fn an_fpdu_in_two_runs() {
+    let stream = first();
+    let data = |at: u32| at.clamp(20, 25) - 20;
+    for cut in 1..32_u32 {
+        let mut framing = at_fpdu(CrcUse::On);
+        let mut told = took(&mut framing, run(&stream[..cut as usize], 0));
+        assert_eq!(framing.begun(), Some(START));
+        let header = framing.unfinished().map(|(begin, of)| (begin, of.is_some()));
+        assert_eq!(header, Some((START, cut >= 20)));
+        told.extend(took(&mut framing, run(&stream[cut as usize..], cut as usize)));
+        let piece = |at: u32, from: u32, to: u32, end| Told::Piece {
+            fpdu: 0,
+            at,
+            offset: from,
+            length: to - from,
+            captured: (to - from) as usize,
+            is_missing: false,
+            end,
+        };
+        let end = Some((32, CrcVerdict::Good));
+        let expected = [piece(20, 0, data(cut), None), piece(cut.max(20), data(cut), 5, end)];
+        // Without data of it in front of the cut there is one piece.
+        assert_eq!(told, expected[usize::from(cut <= 20)..], "{cut}");
+        assert!(framing.begun().is_none() && framing.unfinished().is_none());
+    }
+}
+
+/// Byte for byte: one piece for each byte of data, and one without bytes where the FPDU ends.
+#[test]
+fn an_fpdu_in_runs_of_one_byte() {
+    let stream = first();
+    let mut framing = at_fpdu(CrcUse::On);
+    let told: Vec<Told> = (0..32).flat_map(|at| took(&mut framing, run(&stream[at..at + 1], at))).collect();
+    let piece = |at: u32, offset, length: u32, end| Told::Piece {
+        fpdu: 0,
+        at,
+        offset,
+        length,
+        captured: length as usize,
+        is_missing: false,
+        end,
+    };
+    let data = (20..25).map(|at| piece(at, at - 20, 1, None));
+    let expected: Vec<Told> = data.chain([piece(31, 5, 0, Some((32, CrcVerdict::Good)))]).collect();
+    assert_eq!(told, expected);
+}
+
+/// So many bytes are missing from here on: where they lie within the FPDU, it goes on behind them.
+#[test]
+fn a_hole_in_an_fpdu() {
+    let stream = first();
+    let data = |at: u32| at.clamp(20, 25) - 20;
+    for crc in [CrcUse::On, CrcUse::Off, CrcUse::Unknown] {
+        let verdict = if crc == CrcUse::Off { CrcVerdict::Unused } else { CrcVerdict::Unverifiable };
+        for from in 20..32_u32 {
+            for to in from + 1..=33 {
+                let mut framing = at_fpdu(crc);
+                took(&mut framing, run(&stream[..from as usize], 0));
+                let told = skipped(&mut framing, from, to - from);
+                if to == 33 {
+                    assert_eq!(told, [Told::Lost], "the next FPDU has begun in the hole");
+                    assert!(matches!(framing.state, State::Searching));
+                    continue;
+                }
+                let (offset, length) = (data(from), data(to) - data(from));
+                let end = (to == 32).then_some((32, verdict));
+                let hole =
+                    Told::Piece { fpdu: 0, at: from, offset, length, captured: 0, is_missing: true, end };
+                assert_eq!(told, [hole], "{from}..{to}");
+                let told = took(&mut framing, run(&stream[to as usize..], to as usize));
+                let ended = told.last().map(|told| match told {
+                    Told::Piece { end, is_missing: false, .. } => *end,
+                    other => panic!("{other:?}"),
+                });
+                assert_eq!(ended, (to < 32).then_some(Some((32, verdict))), "{from}..{to}");
+            }
+        }
+    }
+    // In front of the end of its header nothing is known of it.
+    for from in 1..20 {
+        let mut framing = at_fpdu(CrcUse::On);
+        took(&mut framing, run(&stream[..from], 0));
+        assert_eq!(skipped(&mut framing, from as u32, 1), [Told::Lost]);
+    }
+    // Where FPDUs are looked for, a hole says nothing; a start frame with one is none.
+    let mut framing = Framing { state: State::Searching, ..Framing::default() };
+    assert_eq!(skipped(&mut framing, 0, 9), []);
+    let mut framing = Framing::default();
+    took(&mut framing, run(b"MPA ID R", 0));
+    assert!(framing.footprint() >= 8);
+    assert_eq!(skipped(&mut framing, 8, 9), []);
+    assert!(matches!(framing.state, State::Searching) && framing.footprint() == 0);
+}
+
+/// A snap length cuts an FPDU: within its header all is lost, behind it only its CRC is not verifiable.
+#[test]
+fn an_fpdu_that_is_cut() {
+    let stream = [first(), send(2, b"second")].concat();
+    for captured in 0..32 {
+        let mut framing = at_fpdu(CrcUse::On);
+        let told = took(&mut framing, Run { bytes: &stream[..captured], length: 32, ..run(&stream, 0) });
+        if captured < 20 {
+            assert_eq!(told, [Told::Lost], "{captured}");
+            assert!(matches!(framing.state, State::Searching));
+            continue;
+        }
+        let end = Some((32, CrcVerdict::Unverifiable));
+        let (length, captured) = (5, captured.min(25) - 20);
+        let piece = Told::Piece { fpdu: 0, at: 20, offset: 0, length, captured, is_missing: false, end };
+        assert_eq!(told, [piece], "{captured}");
+        let told = took(&mut framing, run(&stream[32..], 32));
+        assert!(matches!(told[..], [Told::Piece { end: Some((64, CrcVerdict::Good)), .. }]), "{told:?}");
+    }
+}
+
+/// The bits by which a CRC differs, the one that stands first in the lowest byte.
+#[test]
+fn by_which_bits_a_crc_differs() {
+    let mut stream = first();
+    stream.iter_mut().skip(28).zip([1, 2, 4, 8]).for_each(|(byte, bit)| *byte ^= bit);
+    let mut found = Vec::new();
+    at_fpdu(CrcUse::On).take(run(&stream, 0), &mut |unit| {
+        let Unit::Piece(Piece { end: Some(end), .. }) = unit else { panic!("{unit:?}") };
+        found.push((end.crc, end.difference));
+    });
+    assert_eq!(found, [(CrcVerdict::Bad, 0x0804_0201)]);
+}
+
+/// RFC 5044, section 4.4, and what follows where the start frames were not captured: the first FPDU shows whether there are CRCs.
+#[test]
+fn verdicts_on_crcs() {
+    use CrcUse::*;
+    use CrcVerdict::*;
+    let (right, wrong, zero) = ([1, 2, 3, 4], [1, 2, 3, 5], [0; 4]);
+    for (crc, computed, field, verdict, known) in [
+        (On, Some(right), right, Good, On),
+        (On, Some(right), wrong, Bad, On),
+        (On, Some(right), zero, Bad, On),
+        (On, None, wrong, Unverifiable, On),
+        (Off, None, wrong, Unused, Off),
+        (Off, Some(right), right, Unused, Off),
+        (Unknown, Some(right), right, Good, On),
+        (Unknown, Some(right), wrong, Unverifiable, Unknown),
+        (Unknown, Some(right), zero, Unused, Off),
+        (Unknown, Some(zero), zero, Good, On),
+        (Unknown, None, zero, Unverifiable, Unknown),
+    ] {
+        for (overlooks_crc, knows_markers) in [(false, true), (true, true), (false, false)] {
+            let mut framing = Framing { crc, overlooks_crc, knows_markers, ..Framing::default() };
+            // A marker that is not known of may be what makes it wrong.
+            let is_accused = !overlooks_crc && knows_markers;
+            let verdict = if verdict == Bad && !is_accused { Unverifiable } else { verdict };
+            assert_eq!(framing.judge_crc(computed, field), verdict, "{crc:?} {computed:?} {field:?}");
+            assert_eq!(framing.crc, known, "{crc:?} {computed:?} {field:?}");
+        }
+    }
+}
+
+/// A length below that of the header is malformed where it is certain that an FPDU stands there.
+#[test]
+fn what_is_malformed() {
+    let tagged = |length: u8| [&[0, length, 0xc1, 0x40][..], &[0; Tagged::LENGTH - 2]].concat();
+    let untagged = |length: u8| [&[0, length, 0x41, 0x43][..], &[0; Untagged::LENGTH - 2]].concat();
+    for (stream, fields) in [
+        (tagged(13), Some([0, 13, 0xc1, 0x40])),
+        (tagged(14), None),
+        (untagged(17), Some([0, 17, 0x41, 0x43])),
+        (untagged(18), None),
+    ] {
+        let mut framing = at_fpdu(CrcUse::Off);
+        let told = took(&mut framing, run(&stream, 0));
+        assert_eq!(told, fields.map(|fields| Told::Malformed(0, fields)).into_iter().collect::<Vec<_>>());
+        assert_eq!(matches!(framing.state, State::Searching), fields.is_some());
+        // Where a marker may stand there, or where it was inferred, it is looked for anew.
+        for (certain, knows_markers) in [(true, false), (false, true)] {
+            let state = State::Fpdu(Fpdu::new(certain));
+            let mut framing = Framing { state, knows_markers, ..Framing::default() };
+            let expected: &[Told] = if fields.is_some() { &[Told::Lost] } else { &[] };
+            let told = took(&mut framing, run(&stream, 0));
+            assert_eq!(told, expected, "{stream:?} {certain} {knows_markers}");
+        }
+    }
+    // A header that is not regular stands where that is certain, for its receiver takes it there.
+    let irregular = [&[0, 18, 0x45, 0x43][..], &[0; Untagged::LENGTH - 2]].concat();
+    for (certain, knows_markers, expected) in
+        [(true, true, &[][..]), (true, false, &[Told::Lost]), (false, true, &[Told::Lost])]
+    {
+        let state = State::Fpdu(Fpdu::new(certain));
+        let mut framing = Framing { state, knows_markers, ..Framing::default() };
+        assert_eq!(took(&mut framing, run(&irregular, 0)), expected, "{certain} {knows_markers}");
+    }
+}
+
+/// Byte for byte: 4 bytes of a marker, 508 of FPDUs (RFC 5044, section 4.3).
+#[test]
+fn bytes_that_are_not_of_markers() {
+    for (left, ahead) in
+        (0..=4).map(|left| (left, 508 + left)).chain([0, 1, 3, 4, 100, 511].map(|it| (0, it)))
+    {
+        let begun = Markers { next: START.wrapping_add(ahead), left };
+        let (mut simulated, mut plain) = (begun, 0);
+        for count in 0..1600_u32 {
+            let mut markers = begun;
+            assert_eq!(markers.skip(START, count), plain, "{count} bytes, {left} left, next {ahead}");
+            assert_eq!((markers.next, markers.left), (simulated.next, simulated.left), "{count} bytes");
+            let framing = Framing { markers: Some(begun), ..Framing::default() };
+            let of_markers: u32 = framing.markers(START, count).map(|(_, length)| length).sum();
+            assert_eq!(of_markers, count - plain, "{count} bytes");
+            // The next byte.
+            if simulated.left == 0 && simulated.next == START.wrapping_add(count) {
+                simulated = Markers { next: simulated.next.wrapping_add(512), left: 4 };
+            }
+            if simulated.left > 0 {
+                simulated.left -= 1;
+            } else {
+                plain += 1;
+            }
+        }
+    }
+    let framing =
+        Framing { markers: Some(Markers { next: START.wrapping_add(3), left: 0 }), ..Framing::default() };
+    let places: Vec<_> =
+        framing.markers(START, 1030).map(|(at, length)| (at.wrapping_sub(START), length)).collect();
+    assert_eq!(places, [(3, 4), (515, 4), (1027, 3)]);
+    assert_eq!(Framing::default().markers(START, 1030).count(), 0);
+}
+
+/// The first two bytes behind the start frame are those of a marker or a length. They show what is there whatever was asked for.
+#[test]
+fn what_the_first_bytes_show_of_markers() {
+    let frame = b"MPA ID Rep Frame\x40\x01\0\0";
+    let marked = [&[0; 4][..], &first()].concat();
+    for wanted in [Some(START), None] {
+        for (bytes, shown) in [(&marked[..], Some(true)), (&first()[..], Some(false)), (&marked[..1], None)] {
+            let mut framing = Framing::default();
+            let begin = 0_usize.wrapping_sub(frame.len());
+            assert_eq!(took(&mut framing, run(frame, begin)), [Told::Start(0)]);
+            framing.insert_markers(wanted);
+            took(&mut framing, run(bytes, 0));
+            assert_eq!(framing.shown.map(|(_, are_there)| are_there), shown);
+            let are_there = shown.unwrap_or(wanted.is_some());
+            assert_eq!(framing.markers.is_some(), are_there, "{wanted:?} {shown:?}");
+            // What is shown goes before what is asked for.
+            framing.insert_markers(if are_there { None } else { Some(START) });
+            assert_eq!(framing.markers.is_some(), are_there == shown.is_some(), "{wanted:?} {shown:?}");
+        }
+    }
+    // The first bytes are missing.
+    let mut framing = Framing::default();
+    took(&mut framing, run(frame, 0_usize.wrapping_sub(frame.len())));
+    skipped(&mut framing, 0, 4);
+    took(&mut framing, run(&marked, 4));
+    assert_eq!(framing.shown, None);
+}
+
+/// What is known of the stream as a whole goes over to where FPDUs are looked for, and nothing else.
+#[test]
+fn what_is_known_where_fpdus_are_looked_for() {
+    let mut framing = at_fpdu(CrcUse::On);
+    framing.overlooks_crc = true;
+    framing.insert_markers(Some(START));
+    framing.inferred = 3;
+    let found = framing.searching();
+    assert!(matches!(found.state, State::Searching) && found.knows_markers && found.overlooks_crc);
+    assert_eq!((found.crc, found.inferred, found.markers.is_none()), (CrcUse::On, 0, true));
+}
+
+/// A marker that points no byte back stands in front of an FPDU, and is as good as the one before that.
+#[test]
+fn a_marker_in_front_of_an_fpdu() {
+    let stream = [&[0; 4][..], &first()].concat();
+    for state in [State::Untouched, State::Searching] {
+        let mut framing = Framing { state, crc: CrcUse::On, ..Framing::default() };
+        framing.insert_markers(Some(START));
+        let told = took(&mut framing, run(&stream, 0));
+        let [Told::Piece { fpdu: 4, end: Some((36, _)), .. }] = told[..] else { panic!("{told:?}") };
+        assert_eq!(framing.inferred, 1);
+    }
+    // One that points back is within an FPDU, and where one was told of nothing is inferred.
+    let within = [&[0, 0, 0, 8][..], &[0xff; 8]].concat();
+    let mut framing = Framing { state: State::Searching, ..Framing::default() };
+    framing.insert_markers(Some(START));
+    assert_eq!((took(&mut framing, run(&within, 0)), framing.inferred), (vec![], 0));
+    let mut framing = at_fpdu(CrcUse::On);
+    framing.insert_markers(Some(START));
+    assert_eq!((took(&mut framing, run(&stream, 0)).len(), framing.inferred), (1, 0));
+}
+
+/// Two FPDUs that begin 512 bytes apart show that there are no markers; nearer ones do not.
+#[test]
+fn how_far_fpdus_show_that_there_are_no_markers() {
+    // 24 bytes are not data: 2 of length, 18 of header, 4 of CRC.
+    for (length, knows) in [(504, false), (508, false), (512, true), (516, true)] {
+        let fpdu = send(1, &vec![7; length - 24]);
+        assert_eq!(fpdu.len(), length);
+        let mut framing = Framing { state: State::Searching, ..Framing::default() };
+        took(&mut framing, run(&fpdu, 0));
+        assert!(!framing.knows_markers, "it is the first one");
+        took(&mut framing, run(&send(2, b"second"), length));
+        assert_eq!(framing.knows_markers, knows, "{length}");
+        // 32 bytes further.
+        took(&mut framing, run(&send(3, b"third"), length + 32));
+        assert!(framing.knows_markers, "{length}");
+    }
+}
+
+/// Start frames without private data, with as much as there may be, and with more, behind which FPDUs are looked for.
+#[test]
+fn start_frames_of_each_length() {
+    for (length, is_followed) in [(0, true), (1, true), (512, true), (513, false)] {
+        let (high, low) = ((length >> 8) as u8, length as u8);
+        let mut stream = [&b"MPA ID Req Frame\x40\x01"[..], &[high, low]].concat();
+        stream.resize(20 + length, 9);
+        for size in [1, 7, 20, 21, 600] {
+            let mut framing = Framing::default();
+            let mut told = Vec::new();
+            for (index, bytes) in stream.chunks(size).enumerate() {
+                assert_eq!(told, [], "{length} {size}");
+                told.extend(took(&mut framing, run(bytes, index * size)));
+            }
+            assert_eq!(told, [Told::Start(20 + length as u32)], "{length} {size}");
+            assert_eq!(matches!(framing.state, State::Fpdu(_)), is_followed, "{length} {size}");
+            assert!(framing.begun().is_none());
+        }
+        // The snap length cuts it: the private data are not whole, or there is no frame.
+        for captured in [19, 20, 20 + length / 2] {
+            let (mut framing, bytes) = (Framing::default(), &stream[..captured]);
+            let told = took(&mut framing, Run { bytes, length: 20 + length as u32, ..run(&stream, 0) });
+            let expected = [Told::Start(20 + length as u32)];
+            assert_eq!(told, expected[usize::from(captured == 19)..], "{length} {captured}");
+        }
+    }
+}
+
+/// Bytes that begin as a key does and go on otherwise are no start frame, and FPDUs are found behind them.
+#[test]
+fn what_only_begins_as_a_start_frame() {
+    for (begun, rest) in
+        [(&b"M"[..], &b"AIL FROM:<a@example.com>"[..]), (b"MPA ID R", b"ex Frame\x40\x01\0\0")]
+    {
+        let mut framing = Framing::default();
+        assert_eq!(took(&mut framing, run(begun, 0)), []);
+        assert_eq!(took(&mut framing, run(rest, begun.len())), [], "no start frame");
+        let at = begun.len() + rest.len();
+        let told = took(&mut framing, run(&first(), at));
+        assert!(matches!(told[..], [Told::Piece { end: Some((_, CrcVerdict::Good)), .. }]), "{told:?}");
+    }
+}
+
+/// What looks like a marker in front of an FPDU is none within the data of another.
+#[test]
+fn a_marker_is_looked_for_between_fpdus() {
+    let within = [&[0; 4][..], &first()].concat();
+    let stream = send(1, &within);
+    let mut framing = Framing { state: State::Searching, ..Framing::default() };
+    took(&mut framing, run(&stream[..20], 0));
+    let told = took(&mut framing, run(&stream[20..], 20));
+    assert!(
+        matches!(told[..], [Told::Piece { length: 36, end: Some((60, CrcVerdict::Good)), .. }]),
+        "{told:?}"
+    );
+    assert!(framing.markers.is_none());
+    // The same bytes between two FPDUs are one.
+    took(&mut framing, run(&within, 60));
+    assert!(framing.markers.is_some());
+}

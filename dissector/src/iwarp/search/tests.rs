@@ -1,0 +1,164 @@
+//! What is taken for an FPDU, by hand: its header, its length, its CRC, and what stands behind it.
+
+use super::*;
+use crate::iwarp::framing::tests::{run, send};
+use alloc::vec;
+use alloc::vec::Vec;
+use rdmascope_wire::mpa::padding;
+
+/// An RDMA Write of so many bytes, with this CRC or the right one. 2 + 14 + the data, padding, 4.
+fn write(data: usize, crc: Option<[u8; CRC_LENGTH]>) -> Vec<u8> {
+    let length = (14 + data) as u16;
+    let mut fpdu = length.to_be_bytes().to_vec();
+    fpdu.extend([0xc1, 0x40, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0x10, 0]);
+    fpdu.extend(vec![0xab; data + padding(length)]);
+    let mut right = Crc::default();
+    right.update(&fpdu);
+    fpdu.extend(crc.unwrap_or_else(|| right.finish()));
+    fpdu
+}
+
+const WRONG: Option<[u8; CRC_LENGTH]> = Some([1, 2, 3, 4]);
+
+fn followed(fpdu: &[u8], behind: &[u8]) -> Vec<u8> {
+    [fpdu, behind].concat()
+}
+
+/// Of a Send the header is enough. A Write has to be whole, with a right CRC or none, and nothing that is no FPDU behind it.
+#[test]
+fn what_a_segment_may_begin_with() {
+    let (send, write_of) = (send(1, b"first"), |data| write(data, None));
+    let whole = write_of(5);
+    let other_crc = |crc| write(5, Some(crc));
+    for (name, payload, begins) in [
+        ("a Send", send.clone(), true),
+        ("its header", send[..20].to_vec(), true),
+        ("all but a byte of that", send[..19].to_vec(), false),
+        ("a Send with something behind it", followed(&send, &[0xff; 40]), true),
+        ("a Write", whole.clone(), true),
+        ("a Write of no bytes", write_of(0), true),
+        ("all but a byte of one", whole[..whole.len() - 1].to_vec(), false),
+        ("a Write without CRC", other_crc([0; 4]), true),
+        ("a Write with a wrong one", other_crc([1, 2, 3, 4]), false),
+        // The header of a Send has 20 bytes with the length: fewer may be the beginning of one.
+        ("a Write and 19 bytes", followed(&whole, &[0xff; 19]), true),
+        ("a Write and 20 bytes", followed(&whole, &[0xff; 20]), false),
+        ("a Write and a Send", followed(&whole, &send), true),
+        ("nothing", vec![], false),
+        ("two bytes", vec![0, 20], false),
+    ] {
+        assert_eq!(begins_with_fpdu(&payload, payload.len() as u32), begins, "{name}");
+        // Behind a marker that points to no byte before it (RFC 5044, section 4.3).
+        for (marker, is_one) in [([0; 4], true), ([0, 0, 0, 4], false)] {
+            let payload = followed(&marker, &payload);
+            assert_eq!(begins_with_fpdu(&payload, payload.len() as u32), begins && is_one, "{name}");
+        }
+    }
+}
+
+/// One field changed of a Send of five bytes, or of a Write of four.
+#[test]
+fn headers_that_are_regular() {
+    let is_regular = |fpdu: &[u8], at: usize, value: u8| {
+        let mut fpdu = fpdu.to_vec();
+        fpdu[at] = value;
+        regular(&fpdu).map(|(length, _)| length)
+    };
+    let (send, write) = (send(1, b"first"), write(4, None));
+    for (at, value, length) in [
+        (0, 0, Some(23)),
+        // A length of 18: the header alone.
+        (1, 18, Some(18)),
+        (1, 17, None),
+        (1, 13, None),
+        // A version of DDP that is none, a reserved bit, a version of RDMAP that is none.
+        (2, 0x42, None),
+        (2, 0x45, None),
+        (3, 0x83, None),
+        // Number 0, which is the last before 1, is not likely; queue 1 is not that of Sends.
+        (15, 0, None),
+        (15, 255, Some(23)),
+        (11, 1, None),
+    ] {
+        assert_eq!(is_regular(&send, at, value), length, "byte {at} of a Send: {value:#x}");
+    }
+    for (length, regular) in [(18, Some(18)), (14, Some(14)), (13, None), (0, None)] {
+        assert_eq!(is_regular(&write, 1, length), regular, "a Write of length {length}");
+    }
+    assert_eq!(regular(&send[..19]), None);
+    assert_eq!(regular(&write[..15]), None);
+    assert!(regular(&write[..16]).is_some());
+}
+
+/// In the middle of a segment an FPDU has to be whole, and its CRC right where there are CRCs.
+#[test]
+fn fpdus_behind_other_bytes() {
+    let (right, wrong, without) = (write(5, None), write(5, WRONG), write(5, Some([0; 4])));
+    let found = |fpdu: &[u8], crc_use| {
+        let bytes = followed(&[0xff; 7], fpdu);
+        find(&run(&bytes, 0), crc_use)
+    };
+    for (crc_use, expected) in [
+        (CrcUse::On, [Some(7), None, None]),
+        (CrcUse::Off, [Some(7), Some(7), Some(7)]),
+        (CrcUse::Unknown, [Some(7), None, Some(7)]),
+    ] {
+        assert_eq!([&right, &wrong, &without].map(|fpdu| found(fpdu, crc_use)), expected, "{crc_use:?}");
+    }
+    assert_eq!(found(&right[..right.len() - 1], CrcUse::Off), None);
+    // A Send as well.
+    let send = send(1, b"first");
+    assert_eq!(found(&send, CrcUse::On), Some(7));
+    assert_eq!(found(&send[..send.len() - 1], CrcUse::On), None);
+}
+
+/// At the beginning of a segment a Write that goes on in the next one is believed; one that is whole is looked at.
+#[test]
+fn fpdus_at_the_beginning() {
+    let wrong = write(5, WRONG);
+    let found = |bytes: &[u8]| find(&run(bytes, 0), CrcUse::On);
+    assert_eq!(found(&write(5, None)), Some(0));
+    assert_eq!(found(&wrong), None);
+    assert_eq!(found(&wrong[..wrong.len() - 1]), Some(0));
+    assert_eq!(found(&followed(&wrong, &write(9, None))), Some(wrong.len() as u32));
+    assert_eq!(found(&[]), None);
+}
+
+/// An FPDU with a marker at `at` and at every 512th byte from there on.
+fn marked(fpdu: &[u8], at: usize) -> Vec<u8> {
+    let mut stream = Vec::new();
+    for (index, byte) in fpdu.iter().enumerate() {
+        if index >= at && (index - at).is_multiple_of(508) {
+            stream.extend((stream.len() as u32).to_be_bytes());
+        }
+        stream.push(*byte);
+    }
+    stream
+}
+
+/// The first marker is told by the number in it, and by where the FPDU ends that has it and all behind it.
+#[test]
+fn where_the_first_marker_stands() {
+    // From one marker in an FPDU to three.
+    for length in [36, 512, 516, 1024, 1028, 1100] {
+        let fpdu = write(length - 20, None);
+        assert_eq!(fpdu.len(), length);
+        for at in (16..length.min(512)).step_by(4) {
+            let stream = marked(&fpdu, at);
+            assert_eq!(stream.len(), length + 4 * (1 + (length - at - 1) / 508));
+            assert_eq!(find_marker(&stream), Some(at as u32), "{at} in {length}");
+            assert_eq!(find_marker(&followed(&stream, &send(1, b"first"))), Some(at as u32));
+            // Bytes that are missing, or too many.
+            for other in [&stream[..stream.len() - 1], &followed(&stream, &[0xff; 24])] {
+                assert_eq!(find_marker(other), None, "{at} in {length}");
+            }
+        }
+        // In front of it.
+        assert_eq!(find_marker(&followed(&[0; 4], &fpdu)), Some(0));
+        assert_eq!(find_marker(&followed(&[0; 3], &fpdu)), None);
+        // Where another FPDU follows, or nothing, there is none.
+        assert_eq!(find_marker(&fpdu), None);
+        assert_eq!(find_marker(&followed(&fpdu, &send(1, b"first"))), None);
+        assert_eq!(find_marker(&followed(&fpdu, &[0xff; 24])), None);
+    }
+}

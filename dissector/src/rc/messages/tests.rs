@@ -1,0 +1,318 @@
+//! Packets in order by hand: what each message comes to where it is cut, broken off, or goes on behind a gap.
+
+use super::*;
+use crate::rc::Extension;
+use crate::record::Time;
+use alloc::vec;
+use rdmascope_wire::Rkey;
+
+/// What a delivery says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Told {
+    Send { first: u64, last: u64, psn: u32, extent: u32, bytes: usize, length: Option<u32>, missing: Lacking },
+    Write { address: u64, length: u32 },
+    Read { psn: u32, is_new: bool },
+    Faulty(u32, Fault),
+    Unplaced(u32),
+}
+
+type Lacking = Option<(u32, Option<u32>)>;
+
+fn tell(delivery: Delivery<'_>) -> Told {
+    match delivery {
+        Delivery::Send(Send { first, seen, position, extent, bytes, length, missing, .. }) => Told::Send {
+            first: first.frame,
+            last: seen.frame,
+            psn: position.number(),
+            extent,
+            bytes: bytes.len(),
+            length,
+            missing,
+        },
+        Delivery::Write(it) => Told::Write { address: it.address, length: it.length },
+        Delivery::ReadRequest(it) => Told::Read { psn: it.position.number(), is_new: it.is_new },
+        Delivery::Faulty { position, fault, .. } => Told::Faulty(position.number(), fault),
+        Delivery::Unplaced { bytes } => Told::Unplaced(bytes),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Takes packets; the frame of each has the number of its PSN.
+struct Feed {
+    messages: Messages,
+    told: Vec<Told>,
+}
+
+impl Feed {
+    /// Of a connection with a path MTU of 256, from its beginning on.
+    fn begun() -> Feed {
+        let mut messages = Messages::default();
+        messages.begin();
+        messages.agree_on_path_mtu(Some(256));
+        Feed { messages, told: Vec::new() }
+    }
+
+    /// Of `length` bytes on the wire `captured` are there. Returns the PSN that comes next.
+    fn take(&mut self, it: (Operation, u32, u32), extension: Extension, captured: usize) -> Option<u32> {
+        let payload = vec![7; captured];
+        let Feed { messages, told } = self;
+        messages.accept(&packet(it, extension, &payload), &mut |it| told.push(tell(it))).map(Psn::value)
+    }
+
+    fn whole(&mut self, operation: Operation, psn: u32, length: u32) {
+        let next = self.take((operation, psn, length), Extension::None, length as usize);
+        assert_eq!(next, Some(psn + 1));
+    }
+
+    fn write(&mut self, operation: Operation, psn: u32, length: u32, announced: u32) {
+        self.take((operation, psn, length), reth(announced), length as usize);
+    }
+
+    fn apart(&mut self, operation: Operation, psn: u32) {
+        let Feed { messages, told } = self;
+        messages.accept_apart(&packet((operation, psn, 4), Extension::None, &[7; 4]), &mut |it| {
+            told.push(tell(it));
+        });
+    }
+
+    /// So many packets are missing in front of this one, which comes.
+    fn skip(&mut self, packets: u32, operation: Operation, psn: u32, length: u32) {
+        let payload = vec![7; length as usize];
+        let held = HeldPacket::new(&packet((operation, psn, length), Extension::None, &payload));
+        let Feed { messages, told } = self;
+        messages.skip(packets, &held, &mut |it| told.push(tell(it)));
+        self.whole(operation, psn, length);
+    }
+}
+
+fn packet(
+    (operation, psn, payload_length): (Operation, u32, u32),
+    extension: Extension,
+    payload: &[u8],
+) -> Packet<'_> {
+    let seen = Seen { frame: psn.into(), time: Time(0) };
+    Packet { seen, operation, psn: Psn::new(psn), extension, payload, payload_length }
+}
+
+fn reth(dma_length: u32) -> Extension {
+    Extension::Reth(Reth { virtual_address: 0x1000, rkey: Rkey(1), dma_length })
+}
+
+/// A whole Send that has begun at PSN 10.
+fn sent(last: u64, bytes: usize, length: u32, missing: Lacking) -> Told {
+    let extent = last as u32 - 9;
+    Told::Send { first: 10, last, psn: 10, extent, bytes, length: Some(length), missing }
+}
+
+/// One of which the end did not come.
+fn broken(extent: u32, bytes: usize, from: u32) -> Told {
+    let missing = Some((from, None));
+    Told::Send { first: 10, last: 10, psn: 10, extent, bytes, length: None, missing }
+}
+
+use Operation::*;
+
+/// A snap length cuts a packet: what follows is counted and not appended.
+#[test]
+fn packets_of_a_send_that_are_cut() {
+    for (captured, bytes) in
+        [([256, 256, 9], 521), ([255, 256, 9], 255), ([256, 100, 9], 356), ([256, 256, 8], 520)]
+    {
+        let mut feed = Feed::begun();
+        for (index, operation) in [SendFirst, SendMiddle, SendLast].into_iter().enumerate() {
+            let length = [256, 256, 9][index];
+            feed.take((operation, 10 + index as u32, length), Extension::None, captured[index]);
+        }
+        assert_eq!(feed.told, [sent(12, bytes, 521, None)], "{captured:?}");
+        assert_eq!(feed.messages.open_send(), None);
+    }
+}
+
+/// 512 KiB of a Send are kept: 128 packets of 4096 bytes.
+#[test]
+fn a_long_send_is_kept_in_part() {
+    for (packets, bytes) in [(127, 127 << 12), (128, 128 << 12), (129, 128 << 12), (130, 128 << 12)] {
+        let mut feed = Feed::begun();
+        feed.whole(SendFirst, 10, 4096);
+        (11..9 + packets).for_each(|psn| feed.whole(SendMiddle, psn, 4096));
+        feed.whole(SendLast, 9 + packets, 4096);
+        assert_eq!(
+            feed.told,
+            [sent(u64::from(9 + packets), bytes, packets << 12, None)],
+            "{packets} packets"
+        );
+    }
+    // What does not fit any more is left out, and so is all behind it.
+    let mut feed = Feed::begun();
+    feed.whole(SendFirst, 10, 4096);
+    (11..137).for_each(|psn| feed.whole(SendMiddle, psn, 4096));
+    feed.whole(SendMiddle, 137, 4097);
+    feed.whole(SendLast, 138, 1);
+    assert_eq!(feed.told, [sent(138, 127 << 12, (128 << 12) + 2, None)]);
+}
+
+/// One packet missing between two of a Send was of its middle. A second one, or something else behind it, leaves its end open.
+#[test]
+fn what_a_send_lacks() {
+    let mut feed = Feed::begun();
+    feed.whole(SendFirst, 10, 256);
+    feed.whole(SendMiddle, 11, 256);
+    feed.skip(1, SendMiddle, 13, 256);
+    feed.whole(SendLast, 14, 9);
+    assert_eq!(feed.told, [sent(14, 512, 1033, Some((512, Some(768))))]);
+    for (packets, operation, rest) in [
+        (1, SendFirst, &[][..]),
+        (1, WriteMiddle, &[Told::Unplaced(256)]),
+        (2, SendMiddle, &[Told::Unplaced(256)]),
+    ] {
+        let mut feed = Feed::begun();
+        feed.whole(SendFirst, 10, 256);
+        feed.skip(packets, operation, 11 + packets, 256);
+        let expected = [&[broken(1, 256, 256)][..], rest].concat();
+        assert_eq!(feed.told, expected, "{packets} in front of {operation:?}");
+    }
+    // Twice. Of the Send that is given up, the four packets are known that came by or were missing between.
+    let mut feed = Feed::begun();
+    feed.whole(SendFirst, 10, 256);
+    feed.skip(1, SendMiddle, 12, 256);
+    feed.whole(SendMiddle, 13, 256);
+    feed.skip(1, SendMiddle, 15, 256);
+    assert_eq!(feed.told, [broken(4, 256, 256), Told::Unplaced(256)]);
+}
+
+/// A Send that is broken off takes up as many PSNs as its bytes need, and one at least.
+#[test]
+fn extents_of_what_is_broken_off() {
+    for (lengths, extent) in [(&[256][..], 1), (&[256, 256], 2), (&[256, 100], 2), (&[0], 1)] {
+        let mut feed = Feed::begun();
+        feed.whole(SendFirst, 10, lengths[0]);
+        lengths[1..].iter().zip(11..).for_each(|(length, psn)| feed.whole(SendMiddle, psn, *length));
+        assert_eq!(feed.messages.open_send(), Some(Psn::new(10)));
+        let bytes: u32 = lengths.iter().sum();
+        let Feed { messages, told } = &mut feed;
+        messages.close(&mut |it| told.push(tell(it)));
+        assert_eq!(feed.told, [broken(extent, bytes as usize, bytes)], "{lengths:?}");
+    }
+}
+
+/// A message of one packet that comes late changes nothing of the one that is open, and accuses nobody.
+#[test]
+fn a_late_message_apart() {
+    let only = |psn: u32| {
+        let (first, last) = (psn.into(), psn.into());
+        Told::Send { first, last, psn, extent: 1, bytes: 4, length: Some(4), missing: None }
+    };
+    let mut feed = Feed::begun();
+    feed.whole(SendFirst, 10, 256);
+    feed.apart(SendOnly, 5);
+    feed.whole(SendLast, 11, 9);
+    assert_eq!(feed.told, [only(5), sent(11, 265, 265, None)]);
+    // It is still known what the next packet follows.
+    feed.told.clear();
+    feed.apart(SendOnly, 6);
+    feed.whole(SendLast, 12, 9);
+    assert_eq!(feed.told, [only(6), Told::Faulty(12, Fault::Order), Told::Unplaced(9)]);
+}
+
+/// What goes on with a message of another operation is told once, and its end begins anew.
+#[test]
+fn what_goes_on_with_another_operation() {
+    let order = |psn| Told::Faulty(psn, Fault::Order);
+    let mut feed = Feed::begun();
+    feed.whole(SendFirst, 10, 256);
+    feed.whole(WriteMiddle, 11, 256);
+    feed.whole(WriteMiddle, 12, 256);
+    feed.whole(WriteLast, 13, 9);
+    let unplaced = [256, 256, 9].map(Told::Unplaced);
+    assert_eq!(feed.told, [&[order(11), broken(1, 256, 256)][..], &unplaced].concat());
+    // Behind the last packet all is clear; behind another one nothing is.
+    for (operation, is_told) in [(WriteLast, true), (WriteMiddle, false)] {
+        let mut feed = Feed::begun();
+        feed.whole(SendFirst, 10, 256);
+        feed.whole(operation, 11, 256);
+        feed.told.clear();
+        feed.whole(SendMiddle, 12, 256);
+        let expected = [order(12), Told::Unplaced(256)];
+        assert_eq!(feed.told, expected[usize::from(!is_told)..], "{operation:?}");
+    }
+}
+
+/// Behind a packet that goes on with its message, or that ends one, it is known what the next one follows.
+#[test]
+fn what_a_packet_follows() {
+    let mut feed = Feed::begun();
+    feed.whole(SendFirst, 10, 256);
+    feed.whole(SendMiddle, 11, 256);
+    feed.whole(SendOnly, 12, 4);
+    let only =
+        Told::Send { first: 12, last: 12, psn: 12, extent: 1, bytes: 4, length: Some(4), missing: None };
+    assert_eq!(feed.told, [Told::Faulty(12, Fault::Order), broken(2, 512, 512), only]);
+    for operation in [SendOnly, SendFirst, SendLast] {
+        let mut feed = Feed { messages: Messages::default(), told: Vec::new() };
+        feed.whole(operation, 10, 256);
+        feed.told.clear();
+        feed.whole(if operation == SendFirst { SendOnly } else { SendMiddle }, 11, 256);
+        assert_eq!(feed.told.first(), Some(&Told::Faulty(11, Fault::Order)), "{operation:?}");
+    }
+}
+
+/// 600 bytes are announced: packets that bring more or fewer are told at the last one, where the path MTU is known and none is missing.
+#[test]
+fn what_a_write_brings() {
+    let wrong = |psn, bytes, announced| Told::Faulty(psn, Fault::Written { bytes, announced });
+    let faults = |feed: &Feed| {
+        feed.told.iter().filter(|told| matches!(told, Told::Faulty(..))).cloned().collect::<Vec<_>>()
+    };
+    for (length, announced, fault) in [
+        (88, 600, None),
+        (87, 600, Some(wrong(12, 599, 600))),
+        (88, 599, Some(wrong(12, 600, 599))),
+        // No message is longer than 2^31 bytes: the RETH is what is wrong.
+        (88, 1 << 31, Some(wrong(12, 600, 1 << 31))),
+        (88, (1 << 31) + 1, None),
+    ] {
+        let mut feed = Feed::begun();
+        feed.write(WriteFirst, 10, 256, announced);
+        feed.whole(WriteMiddle, 11, 256);
+        feed.whole(WriteLast, 12, length);
+        assert_eq!(faults(&feed), fault.into_iter().collect::<Vec<_>>(), "{length} of {announced}");
+    }
+    for (length, announced) in [(0, 1), (4, 5), (4, 3)] {
+        let mut feed = Feed::begun();
+        feed.write(WriteOnly, 10, length, announced);
+        assert_eq!(faults(&feed), [wrong(10, length.into(), announced)]);
+        let writes = feed.told.iter().filter(|told| matches!(told, Told::Write { .. })).count();
+        assert_eq!(writes, usize::from(length > 0));
+    }
+    // A first packet that is not as long as the path MTU says nothing of those behind it; nor does one that is missing.
+    let mut feed = Feed::begun();
+    feed.write(WriteFirst, 10, 512, 600);
+    feed.whole(WriteLast, 11, 9);
+    assert_eq!(faults(&feed), []);
+    let mut feed = Feed::begun();
+    feed.write(WriteFirst, 10, 256, 600);
+    feed.skip(1, WriteLast, 12, 9);
+    assert_eq!(faults(&feed), []);
+    assert_eq!(feed.told.last(), Some(&Told::Write { address: 0x1200, length: 9 }));
+}
+
+/// Whether a READ asks for something new is certain where it is known what it follows.
+#[test]
+fn whether_a_read_is_new() {
+    let mut feed = Feed::begun();
+    assert_eq!(feed.take((ReadRequest, 10, 0), reth(600), 0), Some(13));
+    assert_eq!(feed.take((ReadRequest, 13, 0), reth(600), 0), Some(16));
+    // Without a RETH it is not known what comes next.
+    assert_eq!(feed.take((ReadRequest, 16, 0), Extension::None, 0), None);
+    assert_eq!(feed.take((ReadRequest, 20, 0), reth(600), 0), Some(23));
+    let reads = [(10, true), (13, true), (20, false)];
+    assert_eq!(feed.told, reads.map(|(psn, is_new)| Told::Read { psn, is_new }));
+    // Nor without a path MTU.
+    let mut feed = Feed { messages: Messages::default(), told: Vec::new() };
+    feed.messages.begin();
+    assert_eq!(feed.take((ReadRequest, 10, 0), reth(600), 0), None);
+    assert_eq!(feed.take((ReadRequest, 13, 0), reth(256), 0), Some(14));
+    assert_eq!(feed.take((ReadRequest, 14, 0), reth(1), 0), Some(15));
+    let reads = [(10, true), (13, false), (14, true)];
+    assert_eq!(feed.told, reads.map(|(psn, is_new)| Told::Read { psn, is_new }));
+}
