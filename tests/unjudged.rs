@@ -25,8 +25,7 @@ fn run(capture: &pcap::Capture, observe: Observe) -> (Vec<String>, usize) {
 fn is_for_rules(what: &Observed<'_>) -> bool {
     matches!(
         what,
-        Observed::Announced(_)
-            | Observed::Established(_)
+        Observed::Established(_)
             | Observed::Faulty(_)
             | Observed::Stray(_)
             | Observed::Shared(_)

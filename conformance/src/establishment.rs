@@ -134,7 +134,7 @@ pub(crate) const RULES: &[Rule] = &[
             REQs. An RTU says that there was an answer. The finding stands where the REQ was sent again, and where the capture holds \
             something that the other host sent to this one, on whatever connection. Otherwise the capture may lack the answer. An MPA Request \
             is not answered where no MPA Reply was seen, and no FPDU, which says that there was one. The finding stands where one end then closed \
-            the connection, and the capture lacks nothing of the other one.",
+            the connection, and the sequence numbers of TCP say that the other end had sent nothing.",
         check: Check::Connection(unanswered),
     },
 ];
@@ -172,6 +172,8 @@ pub(crate) const UNSEEN: &[Unseen] = &[
 pub(crate) struct CmExchange {
     /// The first REQ, how many there were, and the last; or the MPA Request.
     request: Option<(Seen, u32, Seen)>,
+    /// The sequence number that the sender of the MPA Request expected next.
+    expects: Option<Position>,
     /// What closed it first.
     closed: Option<Closes>,
     /// The first message that asks for the connection, and the first that accepts it.
@@ -263,6 +265,7 @@ impl Memory for CmExchange {
         match observed {
             Observed::Announced(announced) => {
                 if announced.says == Says::Asks {
+                    self.expects = announced.expects;
                     let (first, times, _) = self.request.unwrap_or((announced.seen, 0, announced.seen));
                     self.request = Some((first, times + 1, announced.seen));
                 }
@@ -446,7 +449,7 @@ fn rejected(announced: &Announced<'_>, view: &View, findings: &mut Findings<'_>)
 }
 
 fn unanswered(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
-    let CmExchange { request, closed, .. } = &view.memories.establishment;
+    let CmExchange { request, expects, closed, .. } = &view.memories.establishment;
     let Some((first, times, last)) = *request else { return };
     let responder = view.requester.other();
     let packets = connection.requester.sent.packets + connection.responder.sent.packets;
@@ -455,16 +458,16 @@ fn unanswered(connection: &Connection, view: &View, findings: &mut Findings<'_>)
     }
     if connection.is_iwarp {
         let (frames, until, how) = match closed {
-            Some(Closes { from, seen, how }) => {
+            Some(Closes { from, seen, how, .. }) => {
                 let who = if *from == responder { "the server" } else { "the client" };
                 ([first.frame, seen.frame], seen.time, format!(", when {who} sent a {}", how.name()))
             }
             None => ([first.frame, last.frame], connection.last, String::new()),
         };
         let waited = until.since(first.time) / 1_000_000;
-        let is_unclear = closed.is_none() || view.losses(responder) > 0 || !view.is_heard(responder);
+        let is_certain = closed.is_some_and(|closed| closed.shows_silence(view.requester, *expects));
         let finding = Finding::new(format!("an MPA Request was not answered within {waited} ms{how}"));
-        findings.add(finding.by(responder).frames(frames).unless(is_unclear));
+        findings.add(finding.by(responder).frames(frames).unless(!is_certain));
         return;
     }
     let waited = connection.last.since(first.time) / 1_000_000;

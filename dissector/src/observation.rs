@@ -256,6 +256,8 @@ pub struct Announced<'a> {
     pub private_data: &'a [u8],
     /// Whether bytes that were sent are not in it.
     pub is_cut: bool,
+    /// Over TCP the sequence number that its sender expects next.
+    pub expects: Option<Position>,
 }
 
 /// What a message says to a connection.
@@ -278,6 +280,21 @@ pub struct Closes {
     pub seen: Seen,
     /// What it is.
     pub how: Closing,
+    /// Over TCP its own sequence number, and the one that its sender expects next.
+    pub numbers: Option<(Position, Option<Position>)>,
+}
+
+impl Closes {
+    /// Whether it shows that what end `from` asked for over TCP was not answered: the other end has sent nothing from the number on that
+    /// `from` expected then, but for a FIN.
+    pub fn shows_silence(&self, from: End, expected: Option<Position>) -> bool {
+        let (Some((sent, received)), Some(expected)) = (self.numbers, expected) else { return false };
+        if self.from == from {
+            received.is_some_and(|received| received == expected || received == expected.plus(1))
+        } else {
+            sent == expected
+        }
+    }
 }
 
 /// What closes a connection.

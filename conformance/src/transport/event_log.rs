@@ -130,7 +130,7 @@ impl EventLog {
                 };
                 self.note(what, *from, *seen);
             }
-            Observed::Closes(Closes { from, seen, how: how @ (Closing::Fin | Closing::Reset) }) => {
+            Observed::Closes(Closes { from, seen, how: how @ (Closing::Fin | Closing::Reset), .. }) => {
                 self.note(What::Message(how.name()), *from, *seen);
             }
             Observed::Managed(Managed { from, seen, message }) => match message {

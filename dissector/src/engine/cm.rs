@@ -65,7 +65,7 @@ pub(super) fn handle<F: FnMut(Event<'_>)>(
             session.peers.observe(Observed::Announced(&announced), stage.report);
         }
         if let Message::DisconnectRequest(_) = message {
-            let closes = Closes { from: place.end, seen, how: Closing::DisconnectRequest };
+            let closes = Closes { from: place.end, seen, how: Closing::DisconnectRequest, numbers: None };
             session.peers.observe(Observed::Closes(closes), stage.report);
         }
         session.peers.observe(Observed::Managed(&Managed { from: place.end, seen, message }), stage.report);
@@ -85,7 +85,8 @@ fn announced<'a>(from: End, seen: Seen, message: &Message<'a>) -> Option<Announc
         Message::Reject(reject) => (Says::Rejects(Some(reject.reason)), reject.private_data),
         _ => return None,
     };
-    Some(Announced { from, seen, name: message.name(), says, private_data, is_cut: message.is_cut() })
+    let is_cut = message.is_cut();
+    Some(Announced { from, seen, name: message.name(), says, private_data, is_cut, expects: None })
 }
 
 /// An RTU says that the REP has come, whether the capture holds that or not: its own ID tells the connection, too.

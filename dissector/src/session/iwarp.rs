@@ -84,13 +84,16 @@ impl Session {
         });
         let ends = iwarp.has_ended(side) && !had_ended;
         if !had_started {
-            self.note_start(side, seen, transactions, report);
+            self.note_start(side, seen, segment.acknowledgement, transactions, report);
         }
         self.note_used();
         if ends && transactions.observes() {
             transactions.number(&mut self.peers);
             let how = if segment.rst { Closing::Reset } else { Closing::Fin };
-            self.peers.observe(Observed::Closes(Closes { from: side, seen, how }), report);
+            let [sent, expects] = [Some(segment.sequence), segment.acknowledgement]
+                .map(|number| number.map(Position::of_sequence));
+            let numbers = sent.map(|sent| (sent, expects));
+            self.peers.observe(Observed::Closes(Closes { from: side, seen, how, numbers }), report);
         }
         // Each segment acknowledges what the other end sent, and may complete Sends that were acknowledged before.
         let is_ack = || segment.payload_length == 0;
@@ -122,11 +125,12 @@ impl Session {
         }
     }
 
-    /// Takes in the start frame of an end, where one has come.
+    /// Takes in the start frame of an end, where one has come, in a segment that expects this sequence number next.
     fn note_start(
         &mut self,
         side: End,
         seen: Seen,
+        expects: Option<u32>,
         transactions: &mut Transactions,
         report: &mut impl FnMut(Event<'_>),
     ) {
@@ -156,7 +160,7 @@ impl Session {
         transactions.number(&mut self.peers);
         if transactions.observes() {
             let started = self.transport.iwarp().and_then(|iwarp| iwarp.started(side));
-            if let Some(announced) = started.map(|started| announced(side, started)) {
+            if let Some(announced) = started.map(|started| announced(side, started, expects)) {
                 self.peers.observe(Observed::Announced(&announced), report);
             }
         }
@@ -196,7 +200,7 @@ impl Session {
 }
 
 /// What a start frame says to the connection.
-fn announced(from: End, started: &Started) -> Announced<'_> {
+fn announced(from: End, started: &Started, expects: Option<u32>) -> Announced<'_> {
     let Started { seen, frame, data, .. } = started;
     let (name, says) = match (frame.is_request(), frame.rejected) {
         (true, _) => ("MPA Request", Says::Asks),
@@ -205,5 +209,6 @@ fn announced(from: End, started: &Started) -> Announced<'_> {
     };
     let (_, private_data) = frame.private_data(data);
     let is_cut = data.len() < frame.private_data_length.into();
-    Announced { from, seen: *seen, name, says, private_data, is_cut }
+    let expects = expects.map(Position::of_sequence);
+    Announced { from, seen: *seen, name, says, private_data, is_cut, expects }
 }

@@ -151,6 +151,8 @@ pub(super) struct Closed {
     pub(super) seen: Seen,
     pub(super) by_requester: bool,
     pub(super) how: Closing,
+    /// It shows that the connection was asked for over TCP, and that nothing answered.
+    pub(super) shows_silence: bool,
 }
 
 /// What is kept of a connection.
@@ -158,6 +160,8 @@ pub(super) struct Closed {
 pub(super) struct Course {
     /// What asked for it.
     pub(super) requests: Option<Run>,
+    /// Over TCP the sequence number that the client expected next then.
+    expects: Option<Position>,
     /// What accepted it.
     pub(super) reply: Option<Seen>,
     pub(super) ready: Option<Seen>,
@@ -205,6 +209,7 @@ impl Course {
         self.latest = seen.time;
         match says {
             Says::Asks => {
+                self.expects = announced.expects;
                 let twice = self.requests.is_some_and(|run| seen.time.since(run.last.time) < TWICE);
                 if !twice {
                     Run::add(&mut self.requests, seen);
@@ -224,7 +229,8 @@ impl Course {
             cm::Message::ReadyToUse(_) => _ = self.ready.get_or_insert(seen),
             // The DREQ that it answers is the other end's.
             cm::Message::DisconnectReply(_) => {
-                self.closed(&Closes { from: from.other(), seen, how: Closing::DisconnectRequest });
+                let how = Closing::DisconnectRequest;
+                self.closed(&Closes { from: from.other(), seen, how, numbers: None });
             }
             _ => {}
         }
@@ -232,9 +238,11 @@ impl Course {
 
     /// An end closes the connection.
     pub(super) fn closed(&mut self, closes: &Closes) {
-        let Closes { from, seen, how } = *closes;
+        let Closes { from, seen, how, .. } = *closes;
         self.latest = seen.time;
-        self.disconnected.get_or_insert(Closed { seen, by_requester: from == self.requester, how });
+        let by_requester = from == self.requester;
+        let shows_silence = closes.shows_silence(self.requester, self.expects);
+        self.disconnected.get_or_insert(Closed { seen, by_requester, how, shows_silence });
     }
 
     /// Takes in a Send.

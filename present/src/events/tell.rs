@@ -233,14 +233,13 @@ fn established(
         let frames = [Some(run.first.frame), Some(run.last.frame)];
         let again = asked.iter().any(|time| *time > run.last.time);
         let is_alone = summary.state == State::Requested && course.reply.is_none();
-        // TCP sends again what is lost. Who closes the connection waits no longer.
-        let is_over = summary.is_iwarp
-            && course.disconnected.is_some()
-            && !course.lacks(one.responder(), run.first.time);
+        // Over TCP the numbers tell whether there was an answer that the capture lacks.
+        let is_in_vain = match summary.is_iwarp {
+            true => course.disconnected.is_some_and(|closed| closed.shows_silence),
+            false => course.heard[one.responder()] && (run.count > 1 || again),
+        };
         let kind = match is_alone {
-            true if course.heard[one.responder()] && (run.count > 1 || again || is_over) => {
-                Some(Kind::RequestUnanswered)
-            }
+            true if is_in_vain => Some(Kind::RequestUnanswered),
             false if run.count > 1 => Some(Kind::RequestRepeated),
             _ => None,
         };
@@ -281,7 +280,7 @@ fn established(
     match course.disconnected {
         // Who rejects a connection over TCP closes it.
         Some(_) if course.rejected.is_some() => {}
-        Some(Closed { seen, by_requester, how }) => tell(SessionEvent {
+        Some(Closed { seen, by_requester, how, .. }) => tell(SessionEvent {
             by_requester: Some(by_requester),
             frames: [Some(seen.frame), Some(seen.frame)],
             ..event(
