@@ -449,25 +449,16 @@ fn rejected(announced: &Announced<'_>, view: &View, findings: &mut Findings<'_>)
 }
 
 fn unanswered(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
-    let CmExchange { request, expects, closed, .. } = &view.memories.establishment;
-    let Some((first, times, last)) = *request else { return };
+    let Some((first, times, last)) = view.memories.establishment.request else { return };
     let responder = view.requester.other();
-    let packets = connection.requester.sent.packets + connection.responder.sent.packets;
-    if connection.state != State::Requested || packets > 0 && !connection.is_iwarp {
+    if connection.state != State::Requested {
         return;
     }
     if connection.is_iwarp {
-        let (frames, until, how) = match closed {
-            Some(Closes { from, seen, how, .. }) => {
-                let who = if *from == responder { "the server" } else { "the client" };
-                ([first.frame, seen.frame], seen.time, format!(", when {who} sent a {}", how.name()))
-            }
-            None => ([first.frame, last.frame], connection.last, String::new()),
-        };
-        let waited = until.since(first.time) / 1_000_000;
-        let is_certain = closed.is_some_and(|closed| closed.shows_silence(view.requester, *expects));
-        let finding = Finding::new(format!("an MPA Request was not answered within {waited} ms{how}"));
-        findings.add(finding.by(responder).frames(frames).unless(!is_certain));
+        findings.add(unanswered_over_tcp(first, connection, view));
+        return;
+    }
+    if connection.requester.sent.packets + connection.responder.sent.packets > 0 {
         return;
     }
     let waited = connection.last.since(first.time) / 1_000_000;
@@ -479,4 +470,22 @@ fn unanswered(connection: &Connection, view: &View, findings: &mut Findings<'_>)
             .observed(Value::Count(times.into()))
             .unless(times == 1 || !view.is_heard(responder)),
     );
+}
+
+/// Of an MPA Request at `first`, whose Reply was not seen.
+fn unanswered_over_tcp(first: Seen, connection: &Connection, view: &View) -> Finding {
+    let CmExchange { expects, closed, .. } = &view.memories.establishment;
+    let (last, how) = match closed {
+        Some(Closes { from, seen, how, .. }) => {
+            let who = if *from == view.requester { "the Requester" } else { "the Responder" };
+            (Some(seen), format!(", when {who} sent a {}", how.name()))
+        }
+        None => (None, String::new()),
+    };
+    let waited = last.map_or(connection.last, |seen| seen.time).since(first.time) / 1_000_000;
+    let is_certain = closed.is_some_and(|closed| closed.shows_silence(view.requester, *expects));
+    Finding::new(format!("an MPA Request was not answered within {waited} ms{how}"))
+        .by(view.requester.other())
+        .frames(core::iter::once(first.frame).chain(last.map(|seen| seen.frame)))
+        .unless(!is_certain)
 }

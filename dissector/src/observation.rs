@@ -271,7 +271,7 @@ pub enum Says {
     Rejects(Option<u16>),
 }
 
-/// The first DREQ of a connection, or the first FIN or RST of an end.
+/// A DREQ, or the first FIN or RST of an end.
 #[derive(Clone, Copy, Debug)]
 pub struct Closes {
     /// The end that sent it.
@@ -280,7 +280,7 @@ pub struct Closes {
     pub seen: Seen,
     /// What it is.
     pub how: Closing,
-    /// Over TCP its own sequence number, and the one that its sender expects next.
+    /// Over TCP the sequence number behind its payload, and the one that its sender expects next.
     pub numbers: Option<(Position, Option<Position>)>,
 }
 

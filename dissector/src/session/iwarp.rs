@@ -90,9 +90,8 @@ impl Session {
         if ends && transactions.observes() {
             transactions.number(&mut self.peers);
             let how = if segment.rst { Closing::Reset } else { Closing::Fin };
-            let [sent, expects] = [Some(segment.sequence), segment.acknowledgement]
-                .map(|number| number.map(Position::of_sequence));
-            let numbers = sent.map(|sent| (sent, expects));
+            let behind = Position::of_sequence(segment.sequence).plus(segment.payload_length);
+            let numbers = Some((behind, segment.acknowledgement.map(Position::of_sequence)));
             self.peers.observe(Observed::Closes(Closes { from: side, seen, how, numbers }), report);
         }
         // Each segment acknowledges what the other end sent, and may complete Sends that were acknowledged before.

@@ -9,7 +9,7 @@ use rdmascope_dissector::exchange::StepKind;
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::iwarp::FramedKind;
 use rdmascope_dissector::observation::{Observe, Observed};
-use rdmascope_dissector::rdma::End;
+use rdmascope_dissector::rdma::{End, Position};
 use rdmascope_dissector::record::{LinkType, Record, Time};
 use rdmascope_dissector::role::Role;
 use rdmascope_dissector::transaction::{Outcome, Transaction};
@@ -45,6 +45,10 @@ struct Heard {
     framed: Vec<String>,
     /// Packets that are a part of a step, or acknowledge one.
     roles: Vec<String>,
+    /// What closed it: whether that shows that the request was not answered.
+    silences: Vec<bool>,
+    /// What the first end expected when it asked.
+    expects: Option<Position>,
     /// The sequence numbers from which on, with the packets.
     places: Vec<(u64, u32)>,
     totals: Totals,
@@ -147,10 +151,12 @@ impl Wire {
                 Observed::Announced(it) => {
                     let (from, frame, cut) =
                         (end(it.from), it.seen.frame, if it.is_cut { ", cut" } else { "" });
+                    heard.expects = heard.expects.or(it.expects);
                     let data = it.private_data.len();
                     heard.announced.push(format!("{from} #{frame} {}, {:?}, {data}{cut}", it.name, it.says));
                 }
                 Observed::Closes(it) => {
+                    heard.silences.push(it.shows_silence(observation.requester, heard.expects));
                     heard.announced.push(format!("{} #{} {}", end(it.from), it.seen.frame, it.how.name()));
                 }
                 Observed::Established(connection) => {
@@ -509,6 +515,19 @@ fn a_request_without_a_reply() {
     assert_eq!(asks().run().one().state, State::Requested);
     assert_eq!(closed(asks(), FIN), State::Requested);
     assert_eq!(closed(asks(), RST), State::Requested);
+    // What closes the connection shows whether the other end had sent something, also where the capture lacks that.
+    let silences = |lacks: u32, closes: &[(usize, u8, &[u8])]| {
+        let mut wire = asks();
+        wire.next[SERVER] += lacks;
+        closes.iter().for_each(|(from, flags, payload)| wire.say(*from, flags | ACK, payload));
+        wire.run().silences
+    };
+    assert_eq!(silences(0, &[(CLIENT, FIN, b""), (SERVER, FIN, b"")]), [true, true]);
+    assert_eq!(silences(0, &[(SERVER, FIN, b""), (CLIENT, FIN, b"")]), [true, true]);
+    assert_eq!(silences(0, &[(SERVER, RST, b"")]), [true]);
+    assert_eq!(silences(20, &[(CLIENT, FIN, b""), (SERVER, FIN, b"")]), [false, false]);
+    assert_eq!(silences(20, &[(SERVER, RST, b"")]), [false]);
+    assert_eq!(silences(0, &[(SERVER, FIN, b"no start frame")]), [false]);
     let used_again = |mut wire: Wire| {
         wire.say(CLIENT, SYN, b"");
         wire.run().one().state
