@@ -31,7 +31,7 @@ Examples:
   rdmascope analyze mount.pcap0 mount.pcap1 mount.pcap2.zst
   rdmascope analyze --each captures/
   tcpdump -i eth0 -w - udp port 4791 | rdmascope analyze -
-  rdmascope analyze mount.pcap --where 'op in (READ, WRITE) && file ~ \"*.dat\"' --since 10 --until 20
+  rdmascope analyze mount.pcap --where 'op in (READ, WRITE) && file ~ \"*.dat\"' --since 10
   rdmascope analyze mount.pcap --interval 1s --by client,operation --format csv > course.csv
   rdmascope analyze client.pcap --with server.pcap
   rdmascope analyze mount.pcap --kernel client.trace --kernel server.trace

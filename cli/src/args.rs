@@ -23,9 +23,12 @@ use crate::transactions::{self, Transactions};
 use crate::tui::{self, Tui};
 use clap::{Parser, Subcommand};
 
+/// The columns at which help is wrapped, on a terminal that has more.
+pub(crate) const WIDTH: usize = 100;
+
 /// Analyzes captures of NFS over RDMA: connections, RPC transactions with their chunks, and errors.
 #[derive(Parser, Debug)]
-#[command(name = "rdmascope", version, max_term_width = 100, after_help = format!("{EXAMPLES}\n\n{}", man::COMMON))]
+#[command(name = "rdmascope", version, max_term_width = WIDTH, after_help = format!("{EXAMPLES}\n\n{}", man::COMMON))]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,

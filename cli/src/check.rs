@@ -123,8 +123,10 @@ Examples:
   tcpdump -i eth0 -U -w - udp port 4791 | rdmascope check - --format jsonl | jq .message
   rdmascope check --explain credit-limit
 
-Exit status: 0 if there is no violation that counts (--allow) and the policy is kept to, 1 if not, 2 for wrong usage,
-no capture, or nothing to judge (--allow-empty).";
+Exit status:
+  0  No violation that counts (--allow), and the policy is kept to.
+  1  A violation, or the policy is not kept to.
+  2  Wrong usage, no capture, or nothing to judge (--allow-empty).";
 
 /// The rules, for completion scripts. Whoever looks for one says that it is not there; `--allow` takes subjects too.
 const RULE_NAME: Named = Named {

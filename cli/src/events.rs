@@ -19,7 +19,7 @@ Examples:
   rdmascope events mount.pcap --time absolute
   rdmascope events mount.pcap --format csv --sort duration --reverse
   rdmascope events mount.pcap --kind service-lost,retries-exhausted
-  rdmascope events mount.pcap --format jsonl | jq 'select(.event == \"service-lost\") | .duration_ns'";
+  rdmascope events mount.pcap --format jsonl | jq 'select(.event == \"service-lost\")'";
 
 /// The arguments of `events`.
 #[derive(Args, Debug)]

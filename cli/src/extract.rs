@@ -33,7 +33,8 @@ Examples:
 
 Exit status:
   0  Success. Holes in files are not a failure: the index lists them.
-  2  Failure, or bytes of the transaction are missing from the capture; zeros are written for them.";
+  2  Failure, or bytes of the transaction are missing from the capture; zeros
+     are written for them.";
 
 /// The arguments of `extract`.
 #[derive(Args, Debug)]

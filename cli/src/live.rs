@@ -48,7 +48,7 @@ Examples:
   rdmascope live -i eth0 --metrics 9464
   rdmascope live -i eth0 --trigger 'latency>50ms,violation,service-lost' --trigger-folder /var/tmp
   ssh server rdmascope capture -i eth0 -w - | rdmascope live -
-  rdmascope live mount.pcap --format jsonl | jq 'select(.type == \"interval\") | .transactions.count'";
+  rdmascope live mount.pcap --format jsonl | jq 'select(.type == \"interval\")'";
 
 /// The arguments of `live`.
 #[derive(Args, Debug)]

@@ -16,24 +16,31 @@ Examples:
 /// What holds for every command: the end of `rdmascope --help` and of every page.
 pub(crate) const COMMON: &str = "\
 Exit status:
-  0  Success. A truncated capture is read up to the cut, and the output says where that is.
-  1  Difference (diff, regress, replay), violation (check, inject), unmet policy, failed peer call.
-  2  Failure: wrong usage, no capture, or a damaged capture. One line on standard error says why.
+  0  Success. A truncated capture is read up to the cut, and the output says
+     where that is.
+  1  Difference (diff, regress, replay), violation (check, inject), unmet
+     policy, failed peer call.
+  2  Failure: wrong usage, no capture, or a damaged capture. One line on
+     standard error says why.
 
 Environment:
   NO_COLOR          If set and not empty, output has no colour.
   CLICOLOR_FORCE=1  Output has colour even if standard output is not a terminal.
   CLICOLOR=0        Output has no colour.
   TERM=dumb         Output has no colour.
-  COLUMNS           Columns of text output, if standard output is not a terminal; default: no limit.
+  COLUMNS           Columns of text output, if standard output is not a
+                    terminal; default: no limit.
   RDMASCOPE_PAGER, PAGER
-                    Program through which output to a terminal goes; `cat` or nothing: none; default: less (--no-pager).
-  TMPDIR            Folder for the temporary copy of standard input, where a command reads it twice; default /tmp.
+                    Program through which output to a terminal goes; `cat` or
+                    nothing: none; default: less (--no-pager).
+  TMPDIR            Folder for the temporary copy of standard input, where a
+                    command reads it twice; default /tmp.
 
 Signals:
-  SIGINT   A pipe that is read ends, and what was read is shown; peer ends its connections. Otherwise, and the second time, the command
-           ends.
-  SIGTERM  The command ends; peer ends its connections first. Unfinished files are removed.";
+  SIGINT   A pipe that is read ends, and what was read is shown; peer ends its
+           connections. Otherwise, and the second time, the command ends.
+  SIGTERM  The command ends; peer ends its connections first. Unfinished files
+           are removed.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Man {
@@ -198,18 +205,19 @@ impl Section<'_> {
                 }
                 continue;
             };
-            match indented.split_once("  ").filter(|_| self.title != EXAMPLES_TITLE) {
-                Some((name, meaning)) => {
-                    roff.control("TP", []);
-                    roff.text([bold(name)]);
-                    roff.text([roman(meaning.trim_start())]);
-                }
-                None => {
-                    start(roff, paragraph);
-                    roff.control("EX", []);
-                    roff.text([roman(indented)]);
-                    roff.control("EE", []);
-                }
+            if self.title == EXAMPLES_TITLE {
+                start(roff, paragraph);
+                roff.control("EX", []);
+                roff.text([roman(indented)]);
+                roff.control("EE", []);
+            } else if indented.starts_with(' ') {
+                roff.text([roman(indented.trim_start())]);
+            } else {
+                // What an entry means stands beside its name, and goes on below it.
+                let (name, meaning) = indented.split_once("  ").unwrap_or((indented, ""));
+                roff.control("TP", []);
+                roff.text([bold(name)]);
+                roff.text([roman(meaning.trim_start())]);
             }
         }
     }

@@ -84,7 +84,7 @@ Examples:
   rdmascope export pcapng mount.pcap --where 'op == READ && latency > 50ms' --output slow.pcapng
   rdmascope export pcapng mount.pcap --cut-bulk --no-comments --output small.pcapng
   rdmascope export pcapng mount.pcap --anonymize --output for-others.pcapng
-  rdmascope export pcapng mount.pcap --anonymize --key secret.key --cut-bulk --output monday.pcapng";
+  rdmascope export pcapng mount.pcap --anonymize --key secret.key --output monday.pcapng";
 
 /// Writes the capture.
 pub(super) fn run(command: &mut Pcapng, out: &mut Out) -> io::Result<Status> {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::args::Arguments;
+use crate::args::{Arguments, WIDTH};
 use clap::CommandFactory as _;
 use clap::Parser as _;
 use clap::builder::PossibleValue;
@@ -154,15 +154,28 @@ fn a_page_is_found_by_the_words_of_its_command() {
 
 #[test]
 fn the_end_of_the_help_becomes_sections() {
-    let help =
-        "Examples:\n  rdmascope a  b\n  x | y\nA\nremark.\n\nB.\n\nExit status:\n  0  Done.\n  10  'Else'.";
+    let help = "Examples:\n  rdmascope a  b\n  x | y\nA\nremark.\n\nB.\n\nExit status:\n  0  Done,\n     well.\n  10  'Else'.";
     let mut roff = Roff::new();
     sections(help).iter().for_each(|section| section.render(&mut roff));
     let examples = ".SH EXAMPLES\n.EX\nrdmascope a  b\n.EE\n.PP\n.EX\nx | y\n.EE\n.PP\nA\nremark.\n.PP\nB.\n";
-    let status = ".SH \"EXIT STATUS\"\n.TP\n\\fB0\\fR\nDone.\n.TP\n\\fB10\\fR\n'Else'.\n";
+    let status = ".SH \"EXIT STATUS\"\n.TP\n\\fB0\\fR\nDone,\nwell.\n.TP\n\\fB10\\fR\n'Else'.\n";
     let written = tidy(&roff.to_roff());
     assert_eq!(written, [examples, &status.replace("\n'E", "\n\\&'E")].concat());
     let one_line = sections("Exit status: 0 or 2.");
     assert_eq!((one_line[0].title, one_line[0].lines.as_slice()), ("Exit status", &["0 or 2."][..]));
     assert_eq!(tidy("of `rdmascope`, and\n"), "of \\fBrdmascope\\fR, and\n");
+}
+
+/// What is wider is wrapped, and an example that is wrapped cannot be copied.
+#[test]
+fn no_line_after_the_help_is_wider_than_the_help() {
+    for command in commands().into_iter().chain([whole()]) {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        for line in help.lines() {
+            assert!(line.len() <= WIDTH, "{}: {} columns: {line}", path(&command), line.len());
+        }
+    }
+    for line in COMMON.lines() {
+        assert!(line.len() <= 80, "{} columns: {line}", line.len());
+    }
 }

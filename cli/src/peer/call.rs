@@ -73,7 +73,7 @@ Examples:
   rdmascope peer call --to 192.0.2.2 --version 4 --count 100 --interval 10ms --save null.pcapng
   rdmascope peer call --to [2001:db8::2]:20049 --format jsonl
   rdmascope peer call --to 192.0.2.2 --export /srv --list
-  rdmascope peer call --to 192.0.2.2 --export /srv --write disk.img --read disk.img --save copy.pcapng
+  rdmascope peer call --to 192.0.2.2 --export /srv --write disk.img --read disk.img --save c.pcapng
 
 docs/peer.md says which sockets there are, what they need, and what the output holds.";
 
