@@ -8,7 +8,7 @@ use super::view::View;
 use alloc::format;
 use rdmascope_dissector::transaction::{Message, Part, Transaction};
 use rdmascope_dissector::ulb::{OperationKind, Place};
-use rdmascope_wire::rpcrdma::{Procedure, Segment};
+use rdmascope_wire::rpcrdma::Segment;
 use rdmascope_wire::{Cause, Layer, Stop, rpc};
 
 const MESSAGE: Source = Source { document: Document::Rfc5531, section: "9" };
@@ -34,10 +34,10 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[MESSAGE, XDR],
         sentence: "The results of a reply can be read by the XDR definition of its procedure, and nothing follows them.",
-        explanation: "The rule is decided like rpc-arguments, for replies that report success of the RPC. In the results of a COMPOUND the \
-            first operation that fails is the last one (RFC 7530, section 16.2). The rule rests on the reply being that of its call, as \
-            write-chunk-count does. Where the data of a result is missing from its Write chunk, that is the finding of \
-            write-chunk-length or write-chunk-order.",
+        explanation: "The rule is decided like rpc-arguments. A reply with another status than success of the RPC has no results. In the \
+            results of a COMPOUND the first operation that fails is the last one (RFC 7530, section 16.2). The rule rests on the reply \
+            being that of its call, as write-chunk-count does. Where the data of a result is missing from its Write chunk, that is the \
+            finding of write-chunk-length or write-chunk-order.",
         check: Check::Transaction(results),
     },
     Rule {
@@ -140,10 +140,8 @@ fn arguments(transaction: &Transaction, view: &View, findings: &mut Findings<'_>
 
 /// Whether each Read chunk of a call is an argument, or holds the Payload stream.
 fn has_own_reads(transaction: &Transaction, call: &Message) -> bool {
-    let has_stream_twice =
-        call.procedure == Procedure::Msg && call.read_chunks.iter().any(|chunk| chunk.position == 0);
     read::has_sound_positions(call)
-        && !has_stream_twice
+        && !read::has_stream_twice(call)
         && call.read_chunks.iter().enumerate().filter(|(_, chunk)| chunk.position != 0).all(
             |(index, chunk)| {
                 transaction.details.operations.iter().filter_map(|operation| operation.argument_item).any(
@@ -167,7 +165,11 @@ fn results(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) 
         return;
     }
     let finding = |words| chunks::by_answerer(transaction, view, words);
-    findings.add(chunks::paired(transaction, view, describe(&fault, "the results", finding)));
+    let what = match transaction.rpc_status {
+        Some(status) if status.has_no_results() => "a reply that has no results",
+        _ => "the results",
+    };
+    findings.add(chunks::paired(transaction, view, describe(&fault, what, finding)));
 }
 
 fn garbage(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {

@@ -73,7 +73,7 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[rfc8166("4.1.2"), rfc8166("4.3"), rfc8166("4.7")],
         sentence: "A header can be parsed to its end by the XDR definition.",
         explanation: "The rule is broken where the word in front of a list entry is neither 0 nor 1, or where the message ends before \
-            its lists or its error do. Where the capture cut the message, only the captured bytes are judged.",
+            its lists or its error do. Where the capture cut the message, only the captured bytes are judged. header-msgp covers RDMA_MSGP.",
         check: Check::Sent(checks::unreadable),
     },
     Rule {

@@ -12,7 +12,7 @@ use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::record::REORDERING;
 use rdmascope_dissector::transaction::{Message, Part, Transaction};
 use rdmascope_wire::private_data;
-use rdmascope_wire::rpcrdma::Procedure;
+use rdmascope_wire::rpcrdma::{Procedure, VERSION};
 use rdmascope_wire::{Rkey, Xid};
 
 const R: Source = Source { document: Document::Rfc8797, section: "4.1" };
@@ -238,7 +238,9 @@ fn handle(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
     }
     let (caller, answerer) = (view.caller(transaction.direction), view.answerer(transaction.direction));
     let Some(call) = &transaction.call else { return };
-    if let Some(rkey) = reply.invalidated.filter(|rkey| !lists(call, *rkey)) {
+    // What a header of another version lists is not known: that is the finding of header-version.
+    let is_known = call.version == VERSION;
+    if let Some(rkey) = reply.invalidated.filter(|rkey| is_known && !lists(call, *rkey)) {
         let lacks = view.may_lack(caller, transaction)
             || call.stop.is_some()
             || call.missing.iter().any(|missing| missing.part == Part::Send);

@@ -55,7 +55,8 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "An RDMA Read or RDMA Write does not pass the end of the segment that it begins in.",
         explanation: "The address and DMA length in the RETH are compared with the advertised segment. An operation may continue in \
             another segment that follows directly under the same handle and has the same use. The finding is inconclusive where packets \
-            of the sender are missing, because the reply that ended the transaction may be among them.",
+            of the sender are missing, because the reply that ended the transaction may be among them, and where a header that lists \
+            memory could not be read.",
         check: Check::Stray(past_end),
     },
     Rule {
@@ -64,8 +65,8 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[READS, WRITES],
         sentence: "Read chunks are moved by RDMA Read, and Write chunks and Reply chunks are moved by RDMA Write.",
         explanation: "The rule looks at the segment that an operation begins in. The finding is inconclusive where packets of the \
-            sender are missing, because the reply that ended the transaction may be among them, and where two open calls advertise the \
-            same memory.",
+            sender are missing, because the reply that ended the transaction may be among them, where a header that lists memory could not \
+            be read, and where two open calls advertise the same memory.",
         check: Check::Stray(other_way),
     },
     Rule {
@@ -103,8 +104,9 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A Responder writes all bytes that its reply returns in chunks before it sends the reply.",
         explanation: "The lengths in the reply are compared with the bytes that RDMA Writes put into each segment, up to the PSN of the \
             reply. The finding is inconclusive where packets of the Responder are missing since the call, where one of its operations \
-            named memory that was not advertised, or where two open calls advertise the same memory. returned-chunk-length covers \
-            lengths greater than the call allows.",
+            just before named memory that was not advertised, or where two open calls advertise the same memory. Nothing is reported \
+            where one in between did so, which is the finding of memory-advertised. returned-chunk-length covers lengths greater than \
+            the call allows.",
         check: Check::Transaction(unwritten),
     },
     Rule {
@@ -113,9 +115,10 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[READ_TO_THE_END, CHUNKED],
         sentence: "A Responder that reports success has read the Read chunks of the call.",
         explanation: "No requirement says so, and a reply from a cache of replies needs no arguments. The bytes that RDMA Read requests \
-            asked for are compared with the length of the Read chunks. Up to three bytes of each chunk may be roundup padding that need \
-            not be read. The rule looks only at calls whose status is success, because a call may fail before its arguments are needed. \
-            It does not look at READ responses, so missing ones do not matter.",
+            asked for, each counted once, are compared with the length of the Read chunks. Up to three bytes of each chunk may be roundup \
+            padding that need not be read. The rule looks only at calls whose status is success, because a call may fail before its \
+            arguments are needed. It does not look at READ responses, so missing ones do not matter. Nothing is reported where a request \
+            in between named memory that was not advertised, which is the finding of memory-advertised.",
         check: Check::Transaction(unread),
     },
 ];
@@ -219,9 +222,18 @@ struct Sender {
     /// The first Send behind those that were missing last.
     lost_before: Option<Seen>,
     /// Its last operation outside of advertised memory.
-    strayed: Option<Seen>,
+    strayed: Option<Strayed>,
     /// The capture lacks a part of some header, and whatever memory that lists.
     blind: bool,
+}
+
+/// An operation outside of advertised memory.
+#[derive(Clone, Copy, Debug)]
+struct Strayed {
+    seen: Seen,
+    reading: bool,
+    /// Bytes that it asked for or wrote.
+    length: u64,
 }
 
 /// The last Send of an end.
@@ -371,7 +383,10 @@ impl Memory for AdvertisedMemory {
 
     fn observed(&mut self, observed: &Observed<'_>, _: &Known) {
         match observed {
-            Observed::Stray(stray) => self.senders[stray.from].strayed = Some(stray.seen),
+            Observed::Stray(Stray { from, seen, reading, memory, .. }) => {
+                let strayed = Strayed { seen: *seen, reading: *reading, length: memory.length.into() };
+                self.senders[*from].strayed = Some(strayed);
+            }
             Observed::Shared(shared) => {
                 if self.shared.len() == AdvertisedMemory::MOST_SHARED {
                     self.shared.pop_front();
@@ -401,6 +416,17 @@ impl View {
         let is_followed = self.from_start() && self.inline_threshold(end).is_some()
             || sender.first.is_some_and(|first| first <= call.first.frame);
         transaction.capture_gap || !is_followed || self.may_lack_since(end, call.first)
+    }
+
+    /// Whether so many bytes of a transaction are not where they should be because the Responder's last operation between call and reply was outside
+    /// of the memory that the call advertised: that is one fault, and a finding of its own.
+    fn went_astray(&self, transaction: &Transaction, reading: bool, bytes: u64) -> bool {
+        let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return false };
+        let strayed = self.memories.memory.senders[self.answerer(transaction.direction)].strayed;
+        strayed.is_some_and(|strayed| {
+            let between = call.first.frame..reply.seen.frame;
+            strayed.reading == reading && strayed.length >= bytes && between.contains(&strayed.seen.frame)
+        })
     }
 
     /// Whether this end may have sent something behind `seen` that the capture lacks.
@@ -463,6 +489,7 @@ fn is_doubtful(stray: &Stray, advertiser: Advertiser, view: &View) -> bool {
     let owner = stray.from.other();
     view.losses(stray.from) > 0
         || view.losses(owner) > 0
+        || view.memories.memory.senders[owner].blind
         || view.memories.memory.is_shared(owner, advertiser.xid)
 }
 
@@ -554,14 +581,14 @@ fn unwritten(transaction: &Transaction, view: &View, findings: &mut Findings<'_>
         first.handle == second.handle && second.offset - first.offset < u64::from(first.length)
     });
     let (caller, answerer) = (view.caller(transaction.direction), view.answerer(transaction.direction));
-    if view.is_reused(caller, transaction.xid) {
+    if view.is_reused(caller, transaction.xid) || view.went_astray(transaction, false, bytes) {
         return;
     }
     // An operation outside of advertised memory may have been meant for this segment, if the capture shows it before the call.
     let strayed = view.memories.memory.senders[answerer].strayed;
     let lacks = view.may_lack(answerer, transaction)
         || call.stop.is_some()
-        || strayed.is_some_and(|seen| call.first.time.since(seen.time) <= REORDERING.0)
+        || strayed.is_some_and(|strayed| call.first.time.since(strayed.seen.time) <= REORDERING.0)
         || overlaps
         || view.memories.memory.is_shared(caller, transaction.xid);
     let what = if missing.clone().all(|missing| missing.part == Part::ReplyChunk) {
@@ -597,7 +624,7 @@ fn unread(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
         return;
     }
     let (caller, answerer) = (view.caller(transaction.direction), view.answerer(transaction.direction));
-    if view.is_reused(caller, transaction.xid) {
+    if view.is_reused(caller, transaction.xid) || view.went_astray(transaction, true, length - asked) {
         return;
     }
     let lacks = view.may_lack(answerer, transaction)

@@ -67,7 +67,8 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A reply has the XID of a call that is outstanding on its connection.",
         explanation: "The rule is decided when the connection ends, for replies whose inline Payload stream says that they are replies. \
             A call that was sent twice may have two replies. A call that the capture shows later than its reply counts as its call. The \
-            finding is inconclusive where the capture does not hold the connection from its beginning, or lacks packets of the caller.",
+            finding is inconclusive where the capture does not hold the connection from its beginning, or lacks packets of the caller. \
+            header-xid covers replies whose call, or which themselves, came under another rdma_xid.",
         check: Check::Connection(reply_without_call),
     },
     Rule {
@@ -90,7 +91,7 @@ pub(crate) const RULES: &[Rule] = &[
             connection, or a new connection that takes over its queue pair. The finding is inconclusive where the capture may lack the \
             reply: where it lacks packets of the Responder, or where no later call was answered. Where it holds nothing that the other end sent, \
             that is reported once for the connection, and not of each call. header-fault-unanswered covers calls \
-            whose header is faulty, session-callback-unanswered callbacks.",
+            whose header is faulty, header-xid replies under another rdma_xid, session-callback-unanswered callbacks.",
         check: Check::Transaction(call_unanswered),
     },
     Rule {
@@ -422,8 +423,13 @@ fn is_compound(sent: &Sent<'_>) -> bool {
 fn reply_without_call(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
     for message in view.memories.unmatched.messages().iter().filter(|message| message.kind == Kind::Reply) {
         let left = view.memories.rpc.left(view.direction(message.from.other()), message.xid);
+        let caller = message.from.other();
         // Where the capture holds nothing of the caller, it is said of the capture, not of each reply.
-        if left.is_none() && view.from_start() && view.is_heard(message.from.other()) {
+        if left.is_none()
+            && !view.is_misnamed(caller, message.xid)
+            && view.from_start()
+            && view.is_heard(message.from.other())
+        {
             findings.add(message.finding(connection, view, "a reply without a call"));
         }
     }
@@ -451,7 +457,10 @@ fn call_unanswered(transaction: &Transaction, view: &View, findings: &mut Findin
             let message = "the capture holds nothing that the other end sent: whether its calls were answered is not known";
             findings.add(Finding::new(message).of(transaction).message(call).unless(true));
         }
-    } else if header::fault_of(call, transaction.xid).is_none() && !sessions::is_callback(transaction) {
+    } else if header::fault_of(call, transaction.xid).is_none()
+        && !view.is_misnamed(view.caller(transaction.direction), transaction.xid)
+        && !sessions::is_callback(transaction)
+    {
         let message = "the connection was closed while a call was outstanding";
         let finding = Finding::new(message).of(transaction).message(call);
         findings.add(finding.unless(view.lacks_answer(transaction)));

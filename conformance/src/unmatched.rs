@@ -14,9 +14,9 @@ use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::observation::Kind;
 use rdmascope_dissector::observation::Sent;
 use rdmascope_dissector::rdma::End;
-use rdmascope_dissector::transaction::{Direction, Outcome, Seen, Transaction};
-use rdmascope_wire::Xid;
+use rdmascope_dissector::transaction::{Direction, Message, Outcome, Seen, Transaction};
 use rdmascope_wire::rpcrdma::{Header, Procedure, Segment, VERSION};
+use rdmascope_wire::{Xid, rpc};
 
 /// What is remembered of messages that answer nothing.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +28,8 @@ pub(crate) struct UnmatchedMessages {
     repeated: [VecDeque<Xid>; 2],
     /// By caller: the same XIDs, answered or not.
     reused: [Recent; 2],
+    /// By caller: XIDs of RPC messages that came under another rdma_xid.
+    misnamed: [Recent; 2],
     /// By caller: something that may be what was answered is not remembered.
     forgotten: [bool; 2],
     /// By end: it has sent a reply of version 1.
@@ -156,8 +158,20 @@ impl Memory for UnmatchedMessages {
         }
     }
 
-    fn transaction(&mut self, transaction: &Transaction, _: &Known) {
+    fn transaction(&mut self, transaction: &Transaction, known: &Known) {
         self.note_pulled(transaction);
+        let misnamed = &mut self.misnamed[known.caller(transaction.direction)];
+        let conveyed = |message: &Option<Message>| {
+            message.as_ref()?.rpc_xid.filter(|conveyed| *conveyed != transaction.xid)
+        };
+        if let Some(conveyed) = conveyed(&transaction.call) {
+            misnamed.note(conveyed);
+        }
+        // The reply that it took is that of another call, and its own has yet to come.
+        if let Some(conveyed) = conveyed(&transaction.reply) {
+            misnamed.note(conveyed);
+            misnamed.note(transaction.xid);
+        }
     }
 
     fn evicted(&mut self, caller: End) {
@@ -200,6 +214,11 @@ impl UnmatchedMessages {
         if sent.kind == Kind::Reply && !sent.told && !self.answered[other].knows(xid) {
             return;
         }
+        // Its rdma_xid is not that of the reply in it, which header-xid finds. So it is not known what it answers by that.
+        if let Some(conveyed) = conveyed(sent).filter(|conveyed| *conveyed != xid) {
+            self.misnamed[other].note(conveyed);
+            return;
+        }
         if self.messages.len() == UnmatchedMessages::MOST {
             self.shows_replies_early = true;
             return;
@@ -217,6 +236,13 @@ impl UnmatchedMessages {
         };
         self.messages.push(message);
     }
+}
+
+/// The XID of the RPC message behind the header of an RDMA_MSG.
+fn conveyed(sent: &Sent<'_>) -> Option<Xid> {
+    let header = sent.header.filter(|header| header.procedure == Procedure::Msg && header.stop.is_none())?;
+    let (xid, _) = rpc::peek(sent.send.bytes.get(header.length..)?).ok()?;
+    Some(xid)
 }
 
 /// Whether a message of this kind could be the answer to `sent`.
@@ -237,6 +263,11 @@ impl View {
     /// them a reply answers.
     pub(crate) fn is_reused(&self, caller: End, xid: Xid) -> bool {
         self.memories.unmatched.reused[caller].knows(xid)
+    }
+
+    /// Whether a call or a reply of this XID came under another rdma_xid: that is a finding of its own, and explains why nothing matches it.
+    pub(crate) fn is_misnamed(&self, caller: End, xid: Xid) -> bool {
+        self.memories.unmatched.misnamed[caller].knows(xid)
     }
 }
 

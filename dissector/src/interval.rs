@@ -62,6 +62,12 @@ impl Intervals {
         self.rest.capacity() * size_of::<(u64, u64)>()
     }
 
+    /// Whether there may be bytes that were inserted and are not in the set.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.rest.len() >= Intervals::MOST
+    }
+
     /// Bytes from 0 on that are in the set without a hole.
     #[inline]
     pub fn front(&self) -> u64 {

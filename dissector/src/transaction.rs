@@ -131,6 +131,8 @@ pub(crate) struct Placed {
     pub(crate) base: u64,
     /// It holds a Payload stream, which has to be parsed.
     pub(crate) is_stream: bool,
+    /// What RDMA Read requests asked for.
+    pub(crate) asked: Intervals,
     /// What moved.
     pub(crate) moved: Intervals,
     /// What of that the capture holds; kept for streams only.
@@ -242,8 +244,8 @@ pub struct Message {
     pub stop: Option<Stop>,
     /// Where the RPC message that it conveys could not be read on.
     pub unread: Option<Stop>,
-    /// Bytes of the RPC message behind arguments or results that were read to their end; 0 where these are protected by RPCSEC_GSS, or of
-    /// a procedure that is not known.
+    /// Bytes of the RPC message behind arguments or results that were read to their end, or behind a status without results; 0 where these are
+    /// protected by RPCSEC_GSS, or of a procedure that is not known.
     pub unused: u32,
 }
 
@@ -297,7 +299,7 @@ pub struct Timing {
     pub reads: Option<(Time, Time)>,
     /// First and last packet of the RDMA Writes.
     pub writes: Option<(Time, Time)>,
-    /// Bytes asked for by RDMA Read requests, without those sent again.
+    /// Bytes of Read chunks that RDMA Read requests asked for, without what was asked for twice.
     pub asked_bytes: u64,
     /// Bytes moved by RDMA Read, without what was moved twice.
     pub read_bytes: u64,

@@ -15,6 +15,7 @@ mod inline;
 mod invalidation;
 mod iwarp;
 mod memory;
+mod one_fault;
 mod page;
 mod retries;
 mod reverse;

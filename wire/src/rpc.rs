@@ -139,6 +139,13 @@ pub enum Status {
     UnknownDenied(u32),
 }
 
+impl Status {
+    /// Whether a reply ends with this status and what belongs to it (RFC 5531, section 9). False of statuses that the specification does not know.
+    pub fn has_no_results(&self) -> bool {
+        !matches!(self, Status::Success | Status::UnknownAccepted(_) | Status::UnknownDenied(_))
+    }
+}
+
 impl core::fmt::Display for Status {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {

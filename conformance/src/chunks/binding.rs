@@ -84,7 +84,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A call of NFS version 4 has at most one Read chunk besides the Position Zero Read chunk, one Write chunk, and 16 \
             segments in a chunk.",
         explanation: "Every server supports that much. A client may send more if it knows that its server supports more. A capture does \
-            not show what the client knows.",
+            not show what the client knows. Calls whose Positions cannot be right are other findings.",
         check: Check::Transaction(complexity),
     },
     Rule {
@@ -447,7 +447,7 @@ pub(super) fn is_complex(transaction: &Transaction, call: &Message) -> bool {
 }
 
 fn complexity(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    let Some(call) = call(transaction) else { return };
+    let Some(call) = call(transaction).filter(|call| read::has_sound_positions(call)) else { return };
     for (count, most, what) in beyond(transaction, call) {
         findings.add(
             by_caller(transaction, view, format!("a call with {count} {what}"))

@@ -58,7 +58,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "Read segments are listed in the order of their Positions, with the segments of one Position together.",
         explanation: "A Responder puts segments of one Position together in the order of the list. No sentence of the specification \
             forbids other segments in between, or demands rising Positions. But a Responder that reads the list once from its front \
-            fails where they do not rise.",
+            fails where they do not rise. Positions that cannot be right at all are other findings.",
         check: Check::Transaction(order),
     },
     Rule {
@@ -132,6 +132,11 @@ enum Fault {
 /// Whether the Positions of a call are such that items can be looked for at them.
 pub(in super::super) fn has_sound_positions(call: &Message) -> bool {
     fault(call).is_none()
+}
+
+/// Whether a call has a Payload stream behind its header, and another one in a Position Zero Read chunk.
+pub(in super::super) fn has_stream_twice(call: &Message) -> bool {
+    call.procedure == Procedure::Msg && call.read_chunks.iter().any(|chunk| chunk.position == 0)
 }
 
 #[inline]
@@ -220,6 +225,9 @@ fn outside(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) 
 
 fn order(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
     let Some(call) = call(transaction) else { return };
+    if !has_sound_positions(call) {
+        return;
+    }
     let reduced = call.read_chunks.iter().filter(|chunk| chunk.position != 0);
     let falls = !reduced.is_sorted_by_key(|chunk| chunk.position);
     if !call.interleaved && !falls {
@@ -236,13 +244,14 @@ fn order(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
         .add(by_caller(transaction, view, message.to_owned()).observed(Value::Words(positions.join(", "))));
 }
 
-/// The items that Read chunks hold, with those chunks.
+/// The items that Read chunks hold, with those chunks. Where a Position is at fault, it is not known which items they are.
 #[inline]
 fn reduced<'a>(
     transaction: &'a Transaction,
     call: &'a Message,
 ) -> impl Iterator<Item = (Item, &'a ReadChunk)> {
-    let operations = if call.read_chunks.is_empty() { &[][..] } else { &transaction.details.operations };
+    let is_sound = !call.read_chunks.is_empty() && has_sound_positions(call) && !has_stream_twice(call);
+    let operations = if is_sound { &transaction.details.operations } else { &[][..] };
     operations.iter().filter_map(|operation| {
         let item = operation.argument_item?;
         let Place::ReadChunk(index) = item.place else { return None };

@@ -48,8 +48,8 @@ pub(super) fn unreadable(sent: &Sent<'_>, view: &View, findings: &mut Findings<'
     let Some((header, stop)) = sent.header.and_then(|header| Some((header, header.stop?))) else { return };
     let is_whole = sent.send.length == Some(sent.send.bytes.len() as u32);
     let least = if header.procedure == Procedure::Error { SHORTEST_ERROR as usize } else { MINIMUM_LENGTH };
-    let is_judged_elsewhere =
-        matches!(header.procedure, Procedure::Unknown(_)) || (is_whole && sent.send.bytes.len() < least);
+    let is_judged_elsewhere = matches!(header.procedure, Procedure::Unknown(_) | Procedure::Msgp)
+        || (is_whole && sent.send.bytes.len() < least);
     if is_judged_elsewhere {
         return;
     }

@@ -184,11 +184,17 @@ impl Open {
         self.segments.get(index).is_some_and(|placed| reading == matches!(placed.part, Part::ReadChunk(_)))
     }
 
-    /// Notes an RDMA READ request that asks for so many bytes more.
-    pub(super) fn note_read(&mut self, time: Time, bytes: u32) {
+    /// Notes an RDMA READ request that asks for `bytes` of segment `index` from `address` on, which are within it.
+    pub(super) fn note_read(&mut self, index: usize, time: Time, address: u64, bytes: u32) {
+        let Some(placed) = self.segments.get_mut(index) else { return };
         let timing = &mut self.transaction.timing;
         timing.reads = Some(timing.reads.map_or((time, time), |(first, last)| (first, last.max(time))));
-        timing.asked_bytes += u64::from(bytes);
+        let start = address.wrapping_sub(placed.segment.offset);
+        let list = placed.asked.memory();
+        let new = placed.asked.insert(start, start + u64::from(bytes));
+        self.scattered += placed.asked.memory() - list;
+        // Where there is no room to tell them apart, no byte counts as one that was not asked for.
+        timing.asked_bytes += if placed.asked.is_full() { bytes.into() } else { new };
     }
 
     /// Notes that bytes moved, and keeps those that have to be parsed. The streams grow by at most `budget` bytes.
@@ -253,13 +259,14 @@ impl Open {
     pub(super) fn advertise(&mut self, part: Part, of_reply: bool, segments: &[Segment], is_stream: bool) {
         let mut base = 0;
         for segment in segments {
-            let (moved, captured) = Default::default();
+            let (asked, moved, captured) = Default::default();
             self.segments.push(Placed {
                 part,
                 of_reply,
                 segment: *segment,
                 base,
                 is_stream,
+                asked,
                 moved,
                 captured,
             });

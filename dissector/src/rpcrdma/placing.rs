@@ -5,7 +5,7 @@ use super::memory::Target;
 use super::open::{self, saturate};
 use super::{Peers, Slot, Transactions};
 use crate::event::{Event, Eviction};
-use crate::rdma::{End, Placement, ReadRequest};
+use crate::rdma::{End, MemoryRange, Placement, ReadRequest};
 use crate::transaction::{Message, Part};
 use rdmascope_wire::Rkey;
 use rdmascope_wire::rpcrdma::Segment;
@@ -13,15 +13,32 @@ use rdmascope_wire::rpcrdma::Segment;
 impl Transactions {
     /// Notes an RDMA Read request for memory of end `owner`.
     pub(crate) fn handle_read(&mut self, request: &ReadRequest, owner: End, peers: &Peers) {
-        let memory = request.memory;
-        let Some(target) = self.target(peers, owner, memory.rkey, memory.address) else { return };
-        let Some(open) = self.find(target.slot) else { return };
-        if !open.is_for(target.segment as usize, true) {
-            return;
-        }
-        open.note_read(request.seen.time, if request.repeated { 0 } else { memory.length });
-        if open.keeping.is_some() {
-            self.keep_read(target, request);
+        let MemoryRange { rkey, mut address, mut length } = request.memory;
+        let mut is_first = true;
+        // It may go on in the segment that follows under the same handle.
+        while length > 0 || is_first {
+            let Some(target) = self.target(peers, owner, rkey, address) else { return };
+            let Some(open) = self.find(target.slot) else { return };
+            if !open.is_for(target.segment as usize, true) {
+                return;
+            }
+            let inside = open.inside(target.segment as usize, address).min(length);
+            let scattered = open.scattered;
+            let asked = if request.repeated { 0 } else { inside };
+            open.note_read(target.segment as usize, request.seen.time, address, asked);
+            let more = open.scattered - scattered;
+            open.weight += more;
+            let is_kept = open.keeping.is_some();
+            self.weight += more;
+            if is_first && is_kept {
+                self.keep_read(target, request);
+            }
+            if inside == 0 {
+                return;
+            }
+            is_first = false;
+            address = address.wrapping_add(u64::from(inside));
+            length -= inside;
         }
     }
 

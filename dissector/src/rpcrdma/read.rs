@@ -95,6 +95,11 @@ fn read_reply(transaction: &mut Transaction, payload: &mut Payload<'_>) -> Resul
     }
     let reply = rpc::Reply::parse(payload.reader()).map_err(in_rpc)?;
     transaction.rpc_status = Some(reply.status);
+    if reply.status.has_no_results()
+        && let Some(message) = &mut transaction.reply
+    {
+        message.unused = payload.reader().rest().len() as u32;
+    }
     // Without the call it is not known what the results are of.
     let (Some(procedure), rpc::Status::Success) = (transaction.procedure, reply.status) else {
         return Ok(());

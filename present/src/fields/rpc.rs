@@ -160,7 +160,7 @@ fn error(words: &mut Words<'_>) -> Result<(), Stop> {
 /// The RPC message at the front of a Payload stream; or one that was put together, where it `is_reduced` no more.
 fn message(stream: SendBytes<'_>, transaction: Option<&Transaction>, is_reduced: bool) -> Vec<Field> {
     let mut words = Words::new(stream.bytes, Layer::Rpc, stream.base, stream.cut || stream.goes_on);
-    let mut of_reply = None;
+    let (mut of_reply, mut has_body) = (None, true);
     let read = words.group("RPC", |words| {
         words.word("xid", hex)?;
         let kind = words.word("mtype", |kind| match kind {
@@ -171,7 +171,10 @@ fn message(stream: SendBytes<'_>, transaction: Option<&Transaction>, is_reduced:
         of_reply = Some(kind == 1);
         match kind {
             0 => call(words).map(|()| "call".to_owned()),
-            1 => reply(words).map(|()| "reply".to_owned()),
+            1 => {
+                has_body = reply(words)?;
+                Ok("reply".to_owned())
+            }
             _ => Err(words.malformed()),
         }
     });
@@ -179,6 +182,13 @@ fn message(stream: SendBytes<'_>, transaction: Option<&Transaction>, is_reduced:
     let rest = words.rest().len();
     let mut fields = words.into_fields();
     let Some(of_reply) = of_reply.filter(|_| read.is_ok()) else { return fields };
+    if !has_body {
+        if rest > 0 {
+            let what = format!("{rest} bytes behind a reply that has no results");
+            fields.push(Field::new("rest", what, at..at + rest));
+        }
+        return fields;
+    }
     let name = match (of_reply, transaction.and_then(names::Protocol::of)) {
         (false, Some(protocol)) => format!("{protocol} arguments"),
         (true, Some(protocol)) => format!("{protocol} results"),
@@ -248,7 +258,8 @@ fn call(words: &mut Words<'_>) -> Result<(), Stop> {
     words.group("verf", |words| auth(Of::Verifier, words))
 }
 
-fn reply(words: &mut Words<'_>) -> Result<(), Stop> {
+/// Whether results follow it: only those of success do, and perhaps those of a status that nobody knows.
+fn reply(words: &mut Words<'_>) -> Result<bool, Stop> {
     let accepted = words.word("reply_stat", |status| match status {
         0 => "MSG_ACCEPTED (0)".to_owned(),
         1 => "MSG_DENIED (1)".to_owned(),
@@ -275,7 +286,7 @@ fn reply(words: &mut Words<'_>) -> Result<(), Stop> {
         }
         _ => {}
     }
-    Ok(())
+    Ok((accepted, status) == (0, 0) || status as usize >= names.len())
 }
 
 /// An `opaque_auth`, and what its flavor makes of the body.

@@ -272,7 +272,7 @@ impl Problems {
             (Transactions, "transport-error", self.transport_error, "calls answered with RDMA_ERROR"),
             (Transactions, "no-call", lacking.no_call, "replies to calls that were not captured"),
             (Transactions, "cut-off", lacking.cut_off, "calls still outstanding when the capture ended"),
-            (Transactions, "missing-bytes", lacking.missing_bytes, "transactions of which the capture lacks bytes"),
+            (Transactions, "missing-bytes", lacking.missing_bytes, "transactions with bytes that did not move, or that the capture lacks"),
             (Transactions, "unreadable-header", self.unreadable_headers, "messages whose header could not be read to its end"),
             (Transactions, "unreadable-body", self.unreadable_bodies, "transactions whose arguments or results could not be read to the end"),
             (Transport, "rejected-connection", self.rejected, "connections rejected"),

@@ -21,7 +21,7 @@ pub(super) enum Reason {
     Malformed,
     /// Packets of it were sent again.
     Retransmitted,
-    /// The capture lacks bytes of it.
+    /// Bytes of it did not move, or the capture lacks them.
     MissingBytes,
 }
 
@@ -76,7 +76,7 @@ impl fmt::Display for ReasonText<'_> {
             Reason::Failed(failure) => FailureName(failure, Key::of(self.1).protocol).fmt(f),
             Reason::Malformed => f.write_str("malformed"),
             Reason::Retransmitted => f.write_str("packets sent again"),
-            Reason::MissingBytes => f.write_str("the capture lacks bytes"),
+            Reason::MissingBytes => f.write_str("bytes did not move, or the capture lacks them"),
         }
     }
 }

@@ -1,0 +1,204 @@
+//! One fault gives one finding: what follows from it is not found beside it.
+
+use crate::By;
+use crate::header::set_word;
+use crate::memory::{SLOW, index_of};
+use rdmascope_conformance::{Finding, Level, Verdict};
+use rdmascope_tests::judged::{findings, line, rule};
+use rdmascope_tests::mutate::{self, CLIENT, SERVER, opcode};
+use rdmascope_tests::pcap::{Capture, Packet};
+use rdmascope_tests::samples;
+
+/// Words of a header: rdma_xid, rdma_vers and rdma_proc.
+const XID: usize = 0;
+const VERSION: usize = 1;
+const PROCEDURE: usize = 3;
+const MSGP: u32 = 2;
+
+/// A session whose NFS WRITE of 256 KiB has a Read chunk of two segments, which is pulled by thirteen RDMA Reads.
+const SAMPLE: &str = "nfs3-basic";
+
+/// Faults that stand, in lines, but for those that the session has as captured, and whose they are. What is only advice is left out.
+fn faults(sample: &str, alter: impl FnOnce(&mut Capture)) -> Vec<(&'static str, Option<By>)> {
+    let capture = samples::capture(sample);
+    let stands =
+        |finding: &&Finding| finding.verdict == Verdict::Stands && rule(finding).level < Level::Advice;
+    let mut usual: Vec<String> = findings(&capture).iter().filter(stands).map(line).collect();
+    let mut altered = capture;
+    alter(&mut altered);
+    let is_new = |finding: &&Finding| match usual.iter().position(|usual| *usual == line(finding)) {
+        Some(at) => {
+            usual.swap_remove(at);
+            false
+        }
+        None => true,
+    };
+    let found = findings(&altered);
+    let new = found.iter().filter(stands).filter(is_new);
+    let by = |requester| if requester { By::Requester } else { By::Responder };
+    let mut faults: Vec<_> = new.map(|finding| (rule(finding).id, finding.by_requester.map(by))).collect();
+    faults.sort_unstable_by_key(|(id, _)| *id);
+    faults
+}
+
+/// The first packet of this kind that is not sent again.
+fn first(capture: &mut Capture, opcode: u8) -> &mut Packet {
+    let index = index_of(capture, |packet| packet.opcode() == opcode);
+    &mut capture.packets[index]
+}
+
+/// Moves what a READ request or an RDMA Write names.
+fn name(packet: &mut Packet, change: impl FnOnce((u64, u32, u32)) -> (u64, u32, u32)) {
+    let (address, rkey, length) = change(packet.reth().expect("it has a RETH"));
+    packet.set_reth(address, rkey, length);
+    packet.seal();
+}
+
+/// The first call with a Read chunk, or the reply to it.
+fn with_read_chunk(capture: &Capture, is_wanted: impl Fn(&Packet) -> bool) -> usize {
+    let has_reads = |packet: &Packet| {
+        packet.starts_message() && packet.source() == CLIENT && packet.u32(packet.payload().start + 16) == 1
+    };
+    let xid = capture.packets[index_of(capture, has_reads)].xid();
+    index_of(capture, |packet| packet.starts_message() && packet.xid() == xid && is_wanted(packet))
+}
+
+fn call(capture: &mut Capture) -> &mut Packet {
+    let index = with_read_chunk(capture, |packet| packet.source() == CLIENT);
+    &mut capture.packets[index]
+}
+
+fn reply(capture: &mut Capture) -> &mut Packet {
+    let index = with_read_chunk(capture, |packet| packet.source() == SERVER);
+    &mut capture.packets[index]
+}
+
+/// Sets the Position of the first Read segment of the call.
+fn set_position(capture: &mut Capture, change: impl FnOnce(u32) -> u32) {
+    let call = call(capture);
+    let at = call.payload().start + 20;
+    call.set_u32(at, change(call.u32(at)));
+    call.seal();
+}
+
+#[test]
+fn an_operation_that_goes_astray_is_not_one_that_is_lacking_too() {
+    let astray = [("memory-advertised", Some(By::Responder))];
+    for kind in [opcode::READ_REQUEST, opcode::WRITE_ONLY, opcode::WRITE_FIRST] {
+        for far in [(0, 0x4400), (1 << 32, 0)] {
+            let found = faults(SAMPLE, |capture| {
+                name(first(capture, kind), |(address, rkey, length)| (address + far.0, rkey ^ far.1, length));
+            });
+            assert_eq!(found, astray, "opcode {kind:#04x}, {far:x?}");
+        }
+    }
+}
+
+/// The requests overlap, so they ask for as many bytes as the chunk has; but not for its first four.
+#[test]
+fn bytes_that_no_request_asked_for_were_not_read() {
+    let mut capture = samples::capture(SAMPLE);
+    name(first(&mut capture, opcode::READ_REQUEST), |(address, rkey, length)| (address + 4, rkey, length));
+    let [call, reply] = [call(&mut capture).number, reply(&mut capture).number];
+    let found = findings(&capture);
+    let found: Vec<&Finding> = found.iter().filter(|finding| rule(finding).id == "memory-read").collect();
+    let [finding] = found[..] else { panic!("{found:?}") };
+    assert_eq!((finding.verdict, finding.by_requester), (Verdict::Stands, Some(false)));
+    assert_eq!(finding.message, "success, but only 262140 of 262144 bytes in Read chunks were asked for");
+    assert_eq!(finding.frames, [call, reply]);
+}
+
+#[test]
+fn a_position_that_is_wrong_is_one_fault() {
+    let by = Some(By::Requester);
+    let cases: [(fn(u32) -> u32, &str); 3] = [
+        (|position| position + 2, "read-chunk-alignment"),
+        (|position| position + 0x1_0000, "read-chunk-overlap"),
+        (|_| 0, "read-chunk-position-zero"),
+    ];
+    for sample in [SAMPLE, "nfs4.2-basic"] {
+        for (change, expected) in cases {
+            let found = faults(sample, |capture| set_position(capture, change));
+            assert_eq!(found, [(expected, by)], "{sample}");
+        }
+    }
+}
+
+#[test]
+fn an_xid_that_is_wrong_is_the_fault_of_who_sent_it() {
+    for (of_reply, by) in [(false, By::Requester), (true, By::Responder)] {
+        let found = faults(SAMPLE, |capture| {
+            let packet = if of_reply { reply(capture) } else { call(capture) };
+            let xid = packet.xid().expect("it is a message");
+            set_word(packet, XID, xid ^ 0x5a5a);
+        });
+        assert_eq!(found, [("header-xid", Some(by))]);
+    }
+}
+
+/// A reply under the XID of another call that is outstanding: that call's own reply then has none.
+#[test]
+fn a_reply_under_the_xid_of_another_call_is_one_fault() {
+    let capture = crate::memory::side_by_side();
+    let count = |capture: &Capture| -> Vec<&str> {
+        let found = findings(capture);
+        let stands = found.iter().filter(|finding| finding.verdict == Verdict::Stands);
+        stands
+            .map(|finding| rule(finding).id)
+            .filter(|id| id.starts_with("rpc-") || *id == "header-xid")
+            .collect()
+    };
+    assert_eq!(count(&capture), [""; 0]);
+    let mut altered = capture;
+    let asked = index_of(&altered, |packet| packet.xid() == Some(SLOW));
+    let early = index_of(&altered, |packet| {
+        packet.number > asked as u64 + 60
+            && packet.starts_message()
+            && packet.source() == SERVER
+            && packet.u32(packet.payload().start + 12) == 0
+    });
+    assert_ne!(altered.packets[early].xid(), Some(SLOW), "it is not answered yet");
+    set_word(&mut altered.packets[early], XID, SLOW);
+    assert_eq!(count(&altered), ["header-xid"]);
+}
+
+#[test]
+fn a_header_that_cannot_be_read_is_one_fault_and_its_acceptance_another() {
+    for (word, value, expected) in [
+        (
+            PROCEDURE,
+            MSGP,
+            [("header-msgp", Some(By::Requester)), ("header-msgp-not-refused", Some(By::Responder))],
+        ),
+        (
+            VERSION,
+            2,
+            [("header-reply-version", Some(By::Responder)), ("header-version", Some(By::Requester))],
+        ),
+    ] {
+        let found = faults("nfs4.1-backchannel-recall", |capture| {
+            // The reply to the first call with a Reply chunk invalidates its handle.
+            let index = index_of(capture, |packet| {
+                packet.source() == CLIENT && mutate::reply_chunk(packet).is_some()
+            });
+            set_word(&mut capture.packets[index], word, value);
+        });
+        assert_eq!(found, expected);
+    }
+}
+
+/// MSG_DENIED with RPC_MISMATCH in place of the verifier and accept_stat of a reply with results.
+#[test]
+fn a_reply_that_is_denied_has_no_results() {
+    let mut capture = samples::capture(SAMPLE);
+    let reply = reply(&mut capture);
+    let reply_stat = mutate::header_length(reply) / 4 + 2;
+    set_word(reply, reply_stat, 1);
+    let (frame, behind) = (reply.number, reply.payload().len() - 4 * reply_stat - 16);
+    let found = findings(&capture);
+    let found: Vec<&Finding> = found.iter().filter(|finding| rule(finding).id == "rpc-results").collect();
+    let [finding] = found[..] else { panic!("{found:?}") };
+    assert_eq!((finding.verdict, finding.by_requester), (Verdict::Stands, Some(false)));
+    assert_eq!(finding.message, format!("{behind} bytes behind a reply that has no results"));
+    assert!(finding.frames.contains(&frame), "{finding:?}");
+}
