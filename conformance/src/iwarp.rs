@@ -10,7 +10,7 @@ use super::view::View;
 use alloc::format;
 use alloc::string::{String, ToString};
 use rdmascope_dissector::observation::{Faulty, Refused};
-use rdmascope_dissector::rdma::{Fault, StartFault};
+use rdmascope_dissector::rdma::{Fault, Operation, StartFault};
 
 const CRC: Source = Source { document: Document::Rfc5044, section: "4.4" };
 const CHECKSUM: Source = Source { document: Document::Rfc9293, section: "3.1" };
@@ -95,7 +95,8 @@ pub(super) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[NUMBERS],
         sentence: "Each message to a queue has the next message sequence number.",
-        explanation: "The first is 1. Numbers are compared within what the capture shows without a gap.",
+        explanation: "The first is 1. Numbers are compared within what the capture shows without a gap. Behind a wrong number the next message may \
+            go on from it, or from the one before it. Nothing is said of a segment of iwarp-segment, nor of the message behind it.",
         check: Check::Faulty(message_number),
     },
     Rule {
@@ -104,8 +105,8 @@ pub(super) const RULES: &[Rule] = &[
         sources: &[ORDER],
         sentence: "A segment of a message belongs right behind the segment before it.",
         explanation: "Message offsets begin with 0 and go on where the segment before ended; so do the tagged offsets of one message. A sender \
-            should keep to that order, and a receiver places segments in any. \
-            Compared is what the capture shows without a gap.",
+            should keep to that order, and a receiver places segments in any. Compared is what the capture shows without a gap. Behind a \
+            wrong offset the next segment may go on from it, or from the one before it.",
         check: Check::Faulty(message_offset),
     },
     Rule {
@@ -132,6 +133,18 @@ pub(super) const UNSEEN: &[Unseen] = &[Unseen {
     requirement: "An STag names memory of its receiver that may be touched so.",
     reason: "Registrations are not on the wire. memory-advertised compares with what RPC-over-RDMA advertised.",
 }];
+
+/// Whether what a segment is of is not known, or not to its end. What its message says counts no more than if the capture lacked it: that the
+/// message is not there is no fault of the other end, and no second one of its sender.
+pub(super) fn hides_a_message(faulty: &Faulty) -> bool {
+    let is_untagged = !matches!(faulty.piece.operation, Operation::Write | Operation::ReadResponse);
+    faulty.position.counts_bytes()
+        && match faulty.fault {
+            Fault::Segment | Fault::Foreign | Fault::Order => true,
+            Fault::MessageOffset { .. } => is_untagged,
+            _ => false,
+        }
+}
 
 fn crc(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
     if faulty.fault == Fault::Crc {

@@ -13,7 +13,7 @@ use rdmascope_dissector::BuildHasher;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::event::{Event, Eviction};
 use rdmascope_dissector::observation::{
-    Ending, Faulty, HalfFlow, Observation, Observed, Refused, Revoked, Stray,
+    Ending, Faulty, HalfFlow, Missing, Observation, Observed, Refused, Revoked, Stray,
 };
 use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::transaction::{Direction, Transaction};
@@ -296,7 +296,13 @@ impl JudgedConnection {
         match what {
             Observed::Managed(managed) => self.ask(&asked.managed, managed),
             Observed::Announced(announced) => self.ask(&asked.announced, announced),
-            Observed::Faulty(faulty) => self.ask(&asked.faulty, faulty),
+            Observed::Faulty(faulty) => {
+                self.ask(&asked.faulty, faulty);
+                if super::iwarp::hides_a_message(faulty) {
+                    self.doubt(faulty.from);
+                    self.view.note_missing(&Missing { from: faulty.from, packets: 1 });
+                }
+            }
             Observed::Refused(refused) => self.ask(&asked.refused, refused),
             Observed::Revoked(revoked) => self.ask(&asked.revoked, revoked),
             Observed::Stray(stray) => self.ask(&asked.stray, stray),
@@ -464,7 +470,7 @@ impl PendingFindings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rdmascope_dissector::observation::{Advertiser, Astray, Missing};
+    use rdmascope_dissector::observation::{Advertiser, Astray};
     use rdmascope_dissector::rdma::{MemoryRange, Position};
     use rdmascope_dissector::record::Time;
     use rdmascope_dissector::transaction::Seen;

@@ -13,8 +13,8 @@ use super::view::{Known, Memory, View};
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
-use rdmascope_dissector::observation::{Advertiser, Astray, Observed, Sent, Stray};
-use rdmascope_dissector::rdma::{End, Position};
+use rdmascope_dissector::observation::{Advertiser, Astray, Faulty, Observed, Sent, Stray};
+use rdmascope_dissector::rdma::{End, Fault, Operation, Position};
 use rdmascope_dissector::record::REORDERING;
 use rdmascope_dissector::transaction::{Direction, Outcome, Part, Seen, Transaction};
 use rdmascope_wire::rpc;
@@ -105,8 +105,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The lengths in the reply are compared with the bytes that RDMA Writes put into each segment, up to the PSN of the \
             reply. The finding is inconclusive where packets of the Responder are missing since the call, where one of its operations \
             just before named memory that was not advertised, or where two open calls advertise the same memory. Nothing is reported \
-            where one in between did so, which is the finding of memory-advertised. returned-chunk-length covers lengths greater than \
-            the call allows.",
+            where one in between did so, which is the finding of memory-advertised, nor where a segment of iWARP was at a wrong offset \
+            (iwarp-message-offset). returned-chunk-length covers lengths greater than the call allows.",
         check: Check::Transaction(unwritten),
     },
     Rule {
@@ -386,6 +386,12 @@ impl Memory for AdvertisedMemory {
             Observed::Stray(Stray { from, seen, reading, memory, .. }) => {
                 let strayed = Strayed { seen: *seen, reading: *reading, length: memory.length.into() };
                 self.senders[*from].strayed = Some(strayed);
+            }
+            // The bytes of the segment are not where they should be.
+            Observed::Faulty(Faulty { from, seen, piece, fault: Fault::MessageOffset { .. }, .. })
+                if piece.operation == Operation::Write =>
+            {
+                self.senders[*from].strayed = Some(Strayed { seen: *seen, reading: false, length: u64::MAX });
             }
             Observed::Shared(shared) => {
                 if self.shared.len() == AdvertisedMemory::MOST_SHARED {

@@ -110,7 +110,10 @@ pub(super) fn unasked(faulty: &Faulty, view: &View, findings: &mut Findings<'_>)
         return;
     }
     let finding = about(faulty, "it answers no RDMA READ");
-    findings.add(finding.unless(lacks_requests(faulty, view)));
+    // A PSN shows what was sent with it. Over TCP a request that the capture lacks is noticed by what its sender sends next.
+    let is_shown = !faulty.position.counts_bytes();
+    let basis = if is_shown { Basis::Packets } else { Basis::Silence(faulty.from.other()) };
+    findings.add(finding.rests_on(basis).unless(lacks_requests(faulty, view)));
 }
 
 /// Whether the capture may lack the request that a response answers.

@@ -29,6 +29,8 @@ const SEQUENCE: Source = Source { document: Document::Ibta, section: "9.7.2" };
 const ICRC: Source = Source { document: Document::Ibta, section: "7.8.1" };
 const OPERATIONS: Source = Source { document: Document::Rfc8166, section: "2.3.2" };
 const RECEIVERS: Source = Source { document: Document::Rfc8166, section: "3.3" };
+const LAST: Source = Source { document: Document::Rfc5041, section: "4.1" };
+const RESPONSES: Source = Source { document: Document::Rfc5040, section: "4.5" };
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -69,10 +71,12 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "packet-order",
         level: Level::Violation,
-        sources: &[PACKETS, RELIABLE],
+        sources: &[PACKETS, RELIABLE, LAST],
         sentence: "A message is a First packet, Middle packets and a Last packet of one operation, or an Only packet, and ends before \
             the next one begins.",
-        explanation: "The rule looks at packets whose PSNs follow each other without a gap in the capture.",
+        explanation: "The rule looks at packets whose PSNs follow each other without a gap in the capture. Of iWARP it looks at the segments of a \
+            stream without a gap: the last segment of an untagged message has L set before the next one to its queue begins, and that of an RDMA \
+            Write before the next untagged one does.",
         check: Check::Faulty(faults::order),
     },
     Rule {
@@ -113,20 +117,20 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "read-response",
         level: Level::Violation,
-        sources: &[READ],
+        sources: &[READ, RESPONSES],
         sentence: "The responses to an RDMA READ carry the requested bytes in order, each in a packet of the right opcode and length.",
         explanation: "Given the path MTU, the PSN of a response says which bytes it carries. Nothing is reported where the request was \
             repeated. The finding is inconclusive where the path MTU is not from a REQ, or where a packet of the requesting end is \
-            missing.",
+            missing. Of iWARP the bytes up to the segment with L are compared with those that the request asks for.",
         check: Check::Faulty(faults::response),
     },
     Rule {
         id: "read-response-unasked",
         level: Level::Violation,
-        sources: &[READ],
+        sources: &[READ, RESPONSES],
         sentence: "An RDMA READ response answers an RDMA READ.",
         explanation: "The rule is decided where the capture shows what the other end sent with the PSN of the response. It is broken \
-            where that was no RDMA READ.",
+            where that was no RDMA READ. Of iWARP it is broken where no request that waits names the STag and offset of the response as its sink.",
         check: Check::Faulty(faults::unasked),
     },
     Rule {

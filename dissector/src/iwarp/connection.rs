@@ -74,6 +74,8 @@ struct Asked {
     sink: Rkey,
     sink_offset: u64,
     memory: MemoryRange,
+    /// Pieces of its response that came.
+    pieces: u32,
 }
 
 impl Asked {
@@ -410,9 +412,10 @@ impl IwarpConnection {
         waiting.is_none_or(|waiting| Position::of_sequence(waiting).distance(position) < 0)
     }
 
-    /// Whether segments of an end wait behind a gap.
+    /// Whether segments of an end wait behind a gap, or those of an untagged message for its end.
     pub(crate) fn waits(&self, end: End) -> bool {
-        self.halves[end].stream.waits()
+        let Half { stream, messages, .. } = &self.halves[end];
+        stream.waits() || messages.open().is_some()
     }
 
     /// How often it was not known what an end sends next.
@@ -517,7 +520,7 @@ impl Responses<'_> {
                     self.reads.pop_front();
                 }
                 let (sink, sink_offset) = (request.sink_stag, request.sink_offset);
-                self.reads.push_back(Asked { seen, position, sink, sink_offset, memory });
+                self.reads.push_back(Asked { seen, position, sink, sink_offset, memory, pieces: 0 });
                 let extent = Some(extent);
                 let request = ReadRequest { seen, position, extent, memory, repeated: false, is_new: true };
                 deliver(self.from, Delivery::ReadRequest(request));
@@ -556,6 +559,20 @@ impl Responses<'_> {
         Some(Fault::Reads { outstanding, allowed, first, last })
     }
 
+    fn fault(
+        &self,
+        of: &Placement<'_>,
+        part: Part,
+        fault: Fault,
+        deliver: &mut impl FnMut(End, Delivery<'_>),
+    ) {
+        let Placement { seen, position, .. } = *of;
+        deliver(
+            self.from,
+            Delivery::Faulty { seen, piece: piece(Opcode::ReadResponse, part), position, fault },
+        );
+    }
+
     /// Hands up a piece of a read response as a placement in the memory that was read. If the request may yet turn up, it waits.
     fn place(
         &mut self,
@@ -569,7 +586,11 @@ impl Responses<'_> {
                 let bytes = placement.bytes.to_vec();
                 return self.early.keep(HeldResponse { placement: placement.without_bytes(), ends, bytes });
             }
-            self.counts.unmatched_responses += u64::from(placement.position == placement.first);
+            let is_first = placement.position == placement.first;
+            self.counts.unmatched_responses += u64::from(is_first);
+            if is_first {
+                self.fault(&placement, Part::First, Fault::Unasked, deliver);
+            }
             if placement.length > 0 {
                 deliver(self.from, Delivery::Unplaced { bytes: placement.length });
             }
@@ -580,11 +601,17 @@ impl Responses<'_> {
         if placement.position == placement.first
             && let Some(fault) = self.excess(placement.seen)
         {
-            let Placement { seen, position, .. } = placement;
-            let piece = piece(Opcode::ReadResponse, Part::First);
-            deliver(self.from, Delivery::Faulty { seen, piece, position, fault });
+            self.fault(&placement, Part::First, fault, deliver);
         }
-        let asked = self.asker.reads[0];
+        let asked = &mut self.asker.reads[0];
+        let index = asked.pieces;
+        asked.pieces += 1;
+        let asked = *asked;
+        let left = u64::from(asked.memory.length) - offset;
+        if u64::from(placement.length) > left || ends && u64::from(placement.length) < left {
+            let fault = Fault::Response { left: left as u32, index, length: placement.length };
+            self.fault(&placement, Part::Last, fault, deliver);
+        }
         if placement.length > 0 {
             deliver(
                 self.from,

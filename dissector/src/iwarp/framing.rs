@@ -86,7 +86,7 @@ struct Fpdu {
     field: [u8; CRC_LENGTH],
     /// All that the CRC covers so far was captured and looked at.
     whole: bool,
-    /// Where it begins was told by the one before it, or by the start frame.
+    /// Where it begins was told by the one before it, with nothing wrong in that, or by the start frame.
     certain: bool,
 }
 
@@ -430,7 +430,9 @@ impl Framing {
                 let difference = computed.map_or(0, |computed| of_field(computed) ^ of_field(field));
                 let crc = self.judge_crc(computed, field);
                 end = Some(End { sequence: rest.sequence, crc, difference });
-                self.state = State::Fpdu(Fpdu::new(true));
+                // Where it is damaged, or none that is allowed, its length may be wrong too.
+                let is_sound = crc != CrcVerdict::Bad && header.is_regular();
+                self.state = State::Fpdu(Fpdu::new(is_sound));
             }
         }
         if data.length > 0 || end.is_some() {

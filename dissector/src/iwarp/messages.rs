@@ -21,9 +21,28 @@ pub(super) struct Messages {
     bytes: Roomy<Vec<u8>>,
     tagged: Option<OpenTagged>,
     /// By queue: the number of the next message, where it is known.
-    numbers: [Option<u32>; 4],
+    numbers: [Option<Next>; 4],
     /// A Terminate has come, and nothing behind it yet.
     terminated: bool,
+}
+
+/// The number of the next message to a queue.
+#[derive(Clone, Copy, Debug)]
+struct Next {
+    number: u32,
+    /// Behind a message with a wrong number: the next one if the sender counted right and wrote that one number wrong.
+    or: Option<u32>,
+}
+
+impl Next {
+    fn is(&self, number: u32) -> bool {
+        self.number == number || self.or == Some(number)
+    }
+
+    /// What comes behind a message of this number.
+    fn behind(number: u32) -> Next {
+        Next { number: number.wrapping_add(1), or: None }
+    }
 }
 
 /// An untagged message that has begun and not ended.
@@ -50,6 +69,16 @@ struct OpenTagged {
     /// Where its first FPDU begins.
     sequence: u32,
     /// The offset that it begins at, and the one that comes next.
+    begins: u64,
+    next: u64,
+    /// Behind a segment with a wrong offset: the same of the message that it interrupted, if only that offset was wrong.
+    or: Option<Interrupted>,
+}
+
+/// A tagged message, as it would go on.
+#[derive(Clone, Copy, Debug)]
+struct Interrupted {
+    sequence: u32,
     begins: u64,
     next: u64,
 }
@@ -91,7 +120,7 @@ impl Messages {
 
     /// The first message to each queue comes next (RFC 5041, section 4.3).
     pub(super) fn begin_numbers(&mut self) {
-        self.numbers = [Some(1); 4];
+        self.numbers = [Some(Next { number: 1, or: None }); 4];
     }
 
     /// What has begun is not followed to its end.
@@ -122,6 +151,8 @@ impl Messages {
         let header = piece.of.header;
         if piece.offset == 0 && !header.is_regular() {
             fault(piece, Fault::Segment, found);
+            // Which message of which queue it is, is not known.
+            self.numbers = [None; 4];
         }
         // Found once.
         if self.terminated && core::mem::take(&mut self.terminated) {
@@ -145,14 +176,17 @@ impl Messages {
     fn take_untagged(&mut self, header: &Untagged, piece: &Piece<'_>, found: &mut impl FnMut(Message<'_>)) {
         let Piece { of, offset, bytes, length, .. } = *piece;
         if header.message_offset == 0 && offset == 0 {
+            self.expect_an_end(header, piece, found);
             self.close(found);
             self.begin(header, &of, found, piece);
         }
         let is_of = |open: &Open| (open.queue, open.number) == (header.queue, header.message_number);
         let Some(mut open) = self.open.filter(is_of) else {
             // The next message of its queue, and not from its first byte on.
-            let next = self.numbers.get(header.queue as usize).copied().flatten();
-            if offset == 0 && next == Some(header.message_number) {
+            let next = self.numbers.get_mut(header.queue as usize);
+            let next = next.filter(|next| next.is_some_and(|next| next.is(header.message_number)));
+            if let Some(next) = next.filter(|_| offset == 0) {
+                *next = Some(Next::behind(header.message_number));
                 let fault_of = Fault::MessageOffset { found: header.message_offset.into(), expected: 0 };
                 fault(piece, fault_of, found);
             }
@@ -213,8 +247,23 @@ impl Messages {
                     found(Message::Terminate(piece.seen, terminate));
                 }
             }
-            _ => fault(piece, Fault::Foreign, found),
+            // Otherwise it is no segment that is allowed, which was found.
+            _ if Header::Untagged(*header).is_regular() => fault(piece, Fault::Foreign, found),
+            _ => {}
         }
+    }
+
+    /// A message to a queue begins: the one before it in that queue, and RDMA Writes before it, have ended.
+    fn expect_an_end(&mut self, header: &Untagged, piece: &Piece<'_>, found: &mut impl FnMut(Message<'_>)) {
+        let is_open = self.open.is_some_and(|open| open.queue == header.queue);
+        let is_written = self.tagged.is_some_and(|open| open.opcode == Opcode::Write);
+        if is_open || is_written {
+            fault(piece, Fault::Order, found);
+        }
+        if is_open && let Some(next) = self.numbers.get_mut(header.queue as usize) {
+            *next = None;
+        }
+        self.tagged = self.tagged.filter(|_| !is_written);
     }
 
     fn begin(
@@ -226,8 +275,9 @@ impl Messages {
     ) {
         let number = header.message_number;
         if let Some(next) = self.numbers.get_mut(header.queue as usize) {
-            let expected = next.replace(number.wrapping_add(1));
-            if let Some(expected) = expected.filter(|expected| *expected != number) {
+            let expected = next.replace(Next::behind(number)).filter(|expected| !expected.is(number));
+            if let (Some(Next { number: expected, .. }), Some(next)) = (expected, next) {
+                next.or = Some(expected.wrapping_add(1));
                 fault(piece, Fault::MessageNumber { found: number, expected }, found);
             }
         }
@@ -248,26 +298,33 @@ impl Messages {
         let Piece { of, seen, offset, bytes, length, .. } = *piece;
         let opcode = header.control.opcode;
         if offset == 0 && piece.of.length > 0 || self.tagged.is_none() {
-            let goes_on = |open: &OpenTagged| {
-                open.opcode == opcode && open.stag == header.stag && open.next == header.offset
+            let length = u64::from(of.length);
+            let next = header.offset.wrapping_add(length);
+            let begun = OpenTagged {
+                opcode,
+                stag: header.stag,
+                sequence: of.sequence,
+                begins: header.offset,
+                next,
+                or: None,
             };
-            let next = header.offset.wrapping_add(of.length.into());
-            let goes_elsewhere = |open: &OpenTagged| {
-                (open.opcode, open.stag) == (opcode, header.stag) && open.next != header.offset
-            };
-            if let Some(open) = self.tagged.filter(goes_elsewhere) {
-                let fault_of = Fault::MessageOffset { found: header.offset, expected: open.next };
-                fault(piece, fault_of, found);
-            }
-            self.tagged = Some(match self.tagged.filter(goes_on) {
-                Some(open) => OpenTagged { next, ..open },
-                None => OpenTagged {
-                    opcode,
-                    stag: header.stag,
-                    sequence: of.sequence,
-                    begins: header.offset,
-                    next,
+            let is_same = |open: &OpenTagged| (open.opcode, open.stag) == (opcode, header.stag);
+            let goes_on = |open: &Interrupted| open.next == header.offset;
+            self.tagged = Some(match self.tagged {
+                Some(open) if is_same(&open) && open.next == header.offset => {
+                    OpenTagged { next, or: None, ..open }
+                }
+                Some(open) if is_same(&open) => match open.or.filter(goes_on) {
+                    Some(Interrupted { sequence, begins, .. }) => OpenTagged { sequence, begins, ..begun },
+                    None => {
+                        let expected = open.next;
+                        fault(piece, Fault::MessageOffset { found: header.offset, expected }, found);
+                        let OpenTagged { sequence, begins, .. } = open;
+                        let next = expected.wrapping_add(length);
+                        OpenTagged { or: Some(Interrupted { sequence, begins, next }), ..begun }
+                    }
                 },
+                _ => begun,
             });
         }
         let Some(open) = self.tagged else { return };

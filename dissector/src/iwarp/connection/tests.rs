@@ -264,7 +264,12 @@ fn responses_belong_to_their_requests() {
     talk.say(B, &tagged(0x82, 5, 0x50, b""));
     talk.say(B, &tagged(2, 5, 0x50, b"abcd"));
     talk.say(B, &tagged(0x82, 5, 0x54, b"efgh"));
-    talk.tells(["B unplaced 4", "B unplaced 4"]);
+    talk.tells([
+        "B faulty RDMA Read Response 112, #8, Unasked",
+        "B faulty RDMA Read Response 132, #9, Unasked",
+        "B unplaced 4",
+        "B unplaced 4",
+    ]);
     let counts = talk.counts(B);
     assert_eq!((counts.read_response_bytes, counts.unmatched_responses), (20, 2));
 }
@@ -285,15 +290,58 @@ fn responses_that_fit_no_request() {
         talk.told.clear();
         talk.say(B, &tagged(2, stag, offset, b"abcd"));
         match answer {
-            Some(answer) => talk.tells([&format!("B answer 20 of 20, #4, \"abcd\" 4, {answer}")]),
-            None => talk.tells(["B unplaced 4"]),
+            Some(answer) => {
+                let answer = format!("B answer 20 of 20, #4, \"abcd\" 4, {answer}");
+                // Its last three bytes are not in the sink.
+                let too_long =
+                    "B faulty RDMA Read Response 20, #4, Response { left: 1, index: 0, length: 4 }";
+                let faults = if offset == 0x57 { &[too_long][..] } else { &[] };
+                assert_eq!(talk.told, [faults, &[&answer]].concat());
+            }
+            None => talk.tells(["B faulty RDMA Read Response 20, #4, Unasked", "B unplaced 4"]),
         }
         let unmatched = u64::from(answer.is_none());
         assert_eq!(talk.counts(B).unmatched_responses, unmatched, "{stag} {offset:x}");
         // The first request is over once the second is answered.
         talk.say(B, &tagged(0x82, 4, 0x44, b"efgh"));
         let is_over = answer.is_some_and(|answer| answer.ends_with("72"));
-        assert_eq!(talk.told[0].contains("unplaced"), is_over, "{stag} {offset:x}");
+        assert_eq!(
+            talk.told.last().is_some_and(|told| told.contains("unplaced")),
+            is_over,
+            "{stag} {offset:x}"
+        );
+    }
+}
+
+/// RFC 5040, section 4.5: what is asked for is answered with as many bytes.
+#[test]
+fn responses_of_another_length() {
+    let response = |last: u8, offset: u64, data: &[u8]| tagged(2 | last, 5, offset, data);
+    let cases: [(u32, &[&[u8]], Option<(u32, u32, u32)>); 6] = [
+        (8, &[&response(0x80, 0x50, b"abcdefgh")], None),
+        (8, &[&response(0, 0x50, b"abcd"), &response(0x80, 0x54, b"efgh")], None),
+        (8, &[&response(0, 0x50, b"abcd"), &response(0x80, 0x54, b"ef")], Some((4, 1, 2))),
+        (8, &[&response(0x80, 0x50, b"abcdefghi")], Some((8, 0, 9))),
+        (0, &[&response(0x80, 0x50, b"")], None),
+        (0, &[&response(0x80, 0x50, b"a")], Some((0, 0, 1))),
+    ];
+    for (asked, pieces, fault) in cases {
+        let mut talk = Talk::connected();
+        talk.say(A, &read(1, 5, 0x50, asked));
+        talk.told.clear();
+        talk.say(B, &pieces.concat());
+        let faults: Vec<&String> = talk.told.iter().filter(|told| told.contains("faulty")).collect();
+        match fault {
+            None => assert_eq!(faults, [""; 0]),
+            Some((left, index, length)) => {
+                let found = format!("Response {{ left: {left}, index: {index}, length: {length} }}");
+                let [fault] = faults[..] else { panic!("{faults:?}") };
+                assert!(
+                    fault.starts_with("B faulty RDMA Read Response ") && fault.ends_with(&found),
+                    "{fault}"
+                );
+            }
+        }
     }
 }
 
@@ -343,7 +391,7 @@ fn a_response_before_its_request() {
     talk.time(deadline - 1);
     talk.tells([]);
     talk.time(deadline);
-    talk.tells(["B unplaced 4"]);
+    talk.tells(["B faulty RDMA Read Response 20, #4, Unasked", "B unplaced 4"]);
     talk.time(deadline + 1);
     talk.tells(["B unplaced 4"]);
     assert_eq!(talk.counts(B).unmatched_responses, 1);
@@ -351,7 +399,7 @@ fn a_response_before_its_request() {
     (0..63).for_each(|_| talk.acknowledge(B, 20));
     talk.tells([]);
     talk.acknowledge(B, 20);
-    talk.tells(["B unplaced 4"]);
+    talk.tells(["B faulty RDMA Read Response 20, #4, Unasked", "B unplaced 4"]);
     // Nothing comes any more: the gap is given up, and the request found.
     let mut talk = before.clone();
     talk.finish();
@@ -362,6 +410,7 @@ fn a_response_before_its_request() {
     talk.tells([
         "A send 20+28, [6, 6], \"abcd\" of 4",
         "A send 48+68, [6, 6], 44 bytes of 44",
+        "B faulty RDMA Read Response 20, #4, Unasked",
         "B unplaced 4",
         "B unplaced 4",
     ]);
@@ -376,7 +425,7 @@ fn responses_that_wait_are_bounded() {
     (0..64).for_each(|_| talk.say(B, &tagged(0x82, 5, 0x50, b"abcd")));
     talk.tells([]);
     talk.say(B, &tagged(0x82, 5, 0x50, b"abcd"));
-    talk.tells(["B unplaced 4"]);
+    talk.tells(["B faulty RDMA Read Response 20, #4, Unasked", "B unplaced 4"]);
     // What waits has its bytes.
     let mut talk = Talk::connected();
     talk.lose(A, 28);

@@ -45,6 +45,9 @@ fn numbers_of_messages() {
         (vec![2, 3], Some((0, format_args(2, 1)))),
         (vec![1, 3, 4], Some((1, format_args(3, 2)))),
         (vec![1, 1, 2], Some((1, format_args(1, 2)))),
+        // Its sender counted right, and wrote one number wrong.
+        (vec![1, 7, 3, 4], Some((1, format_args(7, 2)))),
+        (vec![1, 1, 3, 4], Some((1, format_args(1, 2)))),
     ] {
         let mut talk = Talk::connected();
         for (index, number) in numbers.iter().enumerate() {
@@ -117,6 +120,24 @@ fn offsets_of_messages() {
             "A send 20+84, [3, 5], \"abcd\" of 16, lacks 4..12",
         ],
     );
+    // A message that begins at a wrong offset has its number all the same.
+    check(
+        &[of(4), send(2, b"ijkl")],
+        [
+            "A faulty Send 20, #3, MessageOffset { found: 4, expected: 0 }",
+            "A unplaced 4",
+            "A send 48+28, [4, 4], \"ijkl\" of 4",
+        ],
+    );
+    // A Send to another queue: which message comes next is not known.
+    check(
+        &[untagged(0x83, 2, 1, 0, b"abcd"), send(2, b"ijkl")],
+        [
+            "A faulty Send 20, #3, Segment",
+            "A send 20+28, [3, 3], \"abcd\" of 4",
+            "A send 48+28, [4, 4], \"ijkl\" of 4",
+        ],
+    );
     // The next message of its queue has no beginning; of another one nobody knows.
     check(&[of(4)], ["A faulty Send 20, #3, MessageOffset { found: 4, expected: 0 }", "A unplaced 4"]);
     check(&[untagged(0x83, 0, 5, 4, b"efgh")], ["A unplaced 4"]);
@@ -137,11 +158,19 @@ fn offsets_of_messages() {
 fn messages_without_an_end() {
     check(
         &[untagged(3, 0, 1, 0, b"abcd"), send(2, b"efgh")],
-        ["A send 20+4, [3, 3], \"abcd\" of ?, lacks 4..", "A send 48+28, [4, 4], \"efgh\" of 4"],
+        [
+            "A faulty Send 48, #4, Order",
+            "A send 20+4, [3, 3], \"abcd\" of ?, lacks 4..",
+            "A send 48+28, [4, 4], \"efgh\" of 4",
+        ],
     );
     check(
         &[untagged(3, 0, 1, 0, b""), send(2, b"efgh")],
-        ["A send 20+1, [3, 3], \"\" of ?, lacks 0..", "A send 44+28, [4, 4], \"efgh\" of 4"],
+        [
+            "A faulty Send 44, #4, Order",
+            "A send 20+1, [3, 3], \"\" of ?, lacks 0..",
+            "A send 44+28, [4, 4], \"efgh\" of 4",
+        ],
     );
     // What is no Send is not handed up.
     check(&[untagged(1, 1, 1, 0, &[0; 20]), send(1, b"efgh")], ["A send 64+28, [4, 4], \"efgh\" of 4"]);
@@ -320,7 +349,30 @@ fn tagged_messages() {
         let told = alloc::format!("A write 44 of 44, #4, \"efgh\" 4, 1{offset:02x} in 8:1{offset:02x}+4");
         check(&[write(0x100, b"abcd"), other], [first, &told]);
     }
-    check(&[write(0x100, b"abcd"), tagged(0x82, 7, 0x104, b"efgh")], [first, "A unplaced 4"]);
+    check(
+        &[write(0x100, b"abcd"), tagged(0x82, 7, 0x104, b"efgh")],
+        [first, "A faulty RDMA Read Response 44, #4, Unasked", "A unplaced 4"],
+    );
+    // One offset is wrong: what comes next goes on from where it would have been.
+    check(
+        &[write(0x100, b"abcd"), write(0x108, b"efgh"), last(0x108, b"ijkl")],
+        [first, fault, begins_anew, "A write 84 of 20, #5, \"ijkl\" 4, 108 in 7:100+12"],
+    );
+    // Or from where it is.
+    check(
+        &[write(0x100, b"abcd"), write(0x108, b"efgh"), last(0x10c, b"ijkl")],
+        [first, fault, begins_anew, "A write 84 of 44, #5, \"ijkl\" 4, 10c in 7:108+8"],
+    );
+    // A Send begins before the last segment of an RDMA Write.
+    check(
+        &[write(0x100, b"abcd"), send(1, b"efgh"), last(0x104, b"ijkl")],
+        [
+            first,
+            "A faulty Send 44, #4, Order",
+            "A send 44+28, [4, 4], \"efgh\" of 4",
+            "A write 72 of 72, #5, \"ijkl\" 4, 104 in 7:104+4",
+        ],
+    );
     // One of no bytes writes nothing.
     check(&[last(0x100, b"")], []);
     // An FPDU in two segments, and a Send between two of a message: its offset goes on.
@@ -365,6 +417,14 @@ fn a_wrong_crc() {
         "A missing 1",
         "A send 76+28, [5, 5], \"ijkl\" of 4",
     ]);
+    // It may be the length that is wrong: what seems to come next begins in the midst of an FPDU, and the one behind it is looked for.
+    let mut talk = Talk::new();
+    talk.say(A, &start(A, 0x40, 1, b""));
+    talk.say(B, &start(B, 0x40, 1, b""));
+    let mut longer = send_with_crc(1, b"abcd");
+    longer[1] += 4;
+    talk.say(A, &[longer, send_with_crc(2, b"efgh"), send_with_crc(3, b"ijkl")].concat());
+    talk.tells(["A faulty Send 20, #3, Crc", "A missing 1", "A send 76+28, [3, 3], \"ijkl\" of 4"]);
     // Behind a gap, too: the start frames say that no marker can stand where an FPDU is found.
     let mut talk = Talk::new();
     talk.say(A, &start(A, 0x40, 1, b""));
