@@ -188,7 +188,7 @@ pub(crate) const SERVER: fn(u16) -> bool = |port| port == 20_049;
 pub(crate) const CLIENT: fn(u16) -> bool = |port| port != 20_049;
 
 /// Where the payload of TCP begins.
-fn payload(packet: &Packet) -> usize {
+pub(crate) fn payload(packet: &Packet) -> usize {
     const TCP: usize = 14 + 20;
     TCP + usize::from(packet.data[TCP + 12] >> 4) * 4
 }

@@ -2,6 +2,7 @@
 
 use crate::By;
 use crate::header::set_word;
+use crate::iwarp;
 use crate::memory::{SLOW, index_of};
 use rdmascope_conformance::{Finding, Level, Verdict};
 use rdmascope_tests::judged::{findings, line, rule};
@@ -201,4 +202,65 @@ fn a_reply_that_is_denied_has_no_results() {
     assert_eq!((finding.verdict, finding.by_requester), (Verdict::Stands, Some(false)));
     assert_eq!(finding.message, format!("{behind} bytes behind a reply that has no results"));
     assert!(finding.frames.contains(&frame), "{finding:?}");
+}
+
+/// Changes the FPDU at the front of the first segment of the sample over TCP whose DDP and RDMAP control fields are these, of those behind the
+/// first tenth of the session. Offsets are those of the FPDU: the fields of DDP begin at 4.
+fn change_fpdu(
+    capture: &mut Capture,
+    from: fn(u16) -> bool,
+    control: [u8; 2],
+    change: impl FnOnce(&mut [u8]),
+) {
+    let begin = capture.packets.len() / 10;
+    let is_it = |packet: &&mut Packet| {
+        let at = iwarp::payload(packet);
+        from(u16::from_be_bytes([packet.data[34], packet.data[35]]))
+            && packet.data.get(at + 2..at + 4) == Some(&control)
+            && usize::from(u16::from_be_bytes([packet.data[at], packet.data[at + 1]])) + 6
+                <= packet.data.len() - at
+    };
+    let packet = capture.packets[begin..].iter_mut().find(is_it).expect("the session has such an FPDU");
+    let at = iwarp::payload(packet);
+    change(&mut packet.data[at..]);
+}
+
+/// A Send with L set, an RDMA Write with and without it, a Read Request and a Read Response with it (RFC 5041, section 4.1; RFC 5040, section 4.1).
+const SEND: [u8; 2] = [0x41, 0x43];
+const WRITE: [u8; 2] = [0xc1, 0x40];
+const WRITE_ON: [u8; 2] = [0x81, 0x40];
+const READ_REQUEST: [u8; 2] = [0x41, 0x41];
+const READ_RESPONSE: [u8; 2] = [0xc1, 0x42];
+
+#[test]
+fn a_field_of_ddp_or_rdmap_that_is_wrong_is_one_fault() {
+    use iwarp::{CLIENT, SERVER};
+    type Case = (&'static str, [u8; 2], fn(&mut [u8]), &'static [&'static str]);
+    let of_server: [Case; 11] = [
+        ("message number", SEND, |fpdu| fpdu[15] ^= 0x40, &["iwarp-message-number"]),
+        ("message offset", SEND, |fpdu| fpdu[19] = 64, &["iwarp-message-offset"]),
+        ("queue", SEND, |fpdu| fpdu[11] = 2, &["iwarp-segment"]),
+        ("no L", SEND, |fpdu| fpdu[2] &= 0xbf, &["packet-order"]),
+        ("Immediate Data", SEND, |fpdu| fpdu[3] = 0x49, &["operation-foreign"]),
+        ("STag", WRITE, |fpdu| fpdu[6] ^= 0x44, &["memory-advertised"]),
+        ("offset within a message", WRITE_ON, |fpdu| fpdu[15] ^= 4, &["iwarp-message-offset"]),
+        ("source STag", READ_REQUEST, |fpdu| fpdu[38] ^= 0x44, &["memory-advertised"]),
+        ("source offset past the end", READ_REQUEST, |fpdu| fpdu[47] ^= 4, &["memory-segment-end"]),
+        ("number of a Read Request", READ_REQUEST, |fpdu| fpdu[14] ^= 1, &["iwarp-message-number"]),
+        ("L of a Write", WRITE, |fpdu| fpdu[2] &= 0xbf, &["packet-order"]),
+    ];
+    let of_client: [Case; 3] = [
+        ("message number", SEND, |fpdu| fpdu[15] ^= 0x40, &["iwarp-message-number"]),
+        ("message offset", SEND, |fpdu| fpdu[19] = 64, &["iwarp-message-offset"]),
+        ("STag of a response", READ_RESPONSE, |fpdu| fpdu[6] ^= 0x44, &["read-response-unasked"]),
+    ];
+    for (cases, from, by) in
+        [(&of_server[..], SERVER, By::Responder), (&of_client[..], CLIENT, By::Requester)]
+    {
+        for (what, control, change, expected) in cases {
+            let found = faults("iwarp-nfs3", |capture| change_fpdu(capture, from, *control, change));
+            let expected: Vec<_> = expected.iter().map(|id| (*id, Some(by))).collect();
+            assert_eq!(found, expected, "{what}");
+        }
+    }
 }
