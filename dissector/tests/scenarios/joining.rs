@@ -20,6 +20,8 @@ fn only(report: &Report) -> &Connection {
     let [connection] = &report.connections[..] else {
         panic!("one connection, not {:?}", report.connections)
     };
+    // Each half-flow may have had a number of its own.
+    assert_eq!(report.totals.connections, 1);
     connection
 }
 

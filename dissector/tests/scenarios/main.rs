@@ -15,6 +15,7 @@ mod counts;
 mod direction;
 mod errors;
 mod exchange;
+mod heard;
 mod iwarp;
 mod joining;
 mod known;
