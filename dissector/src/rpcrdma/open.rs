@@ -447,3 +447,6 @@ fn missing_of(
         base += u64::from(used);
     }
 }
+
+#[cfg(test)]
+mod tests;
