@@ -95,6 +95,17 @@ mod tests {
         assert_eq!(memory.find(Rkey(7), 0x1000), None);
     }
 
+    /// A segment of no bytes is no memory: what begins at the same address stays.
+    #[test]
+    fn a_segment_of_no_bytes() {
+        let (first, second) = (Slot { index: 0, generation: 1 }, Slot { index: 1, generation: 1 });
+        let mut memory = Memory::default();
+        memory.advertise(&segment(7, 0x1000, 0x100), first, 0);
+        memory.advertise(&segment(7, 0x1000, 0), second, 0);
+        assert_eq!(memory.find(Rkey(7), 0x1000).map(|target| target.slot), Some(first));
+        assert_eq!(memory.holders(Rkey(7)).collect::<Vec<_>>(), [first]);
+    }
+
     #[test]
     fn memory_in_common_with_another_transaction() {
         let (first, second) = (Slot { index: 0, generation: 1 }, Slot { index: 1, generation: 1 });

@@ -208,6 +208,20 @@ impl Heard {
     }
 }
 
+/// Segments of which the capture lacks data that something depends on are cut records; those that it holds whole are not.
+#[test]
+fn segments_that_were_cut() {
+    let mut wire = Wire::connected([40_000, 20_049], [&[], &[]]);
+    wire.send(CLIENT, &getattr(1).0);
+    wire.send(SERVER, &getattr(1).1);
+    wire.say(CLIENT, ACK, b"");
+    let shorter = wire.packets.iter().filter(|(_, packet)| packet.len() <= 64).count();
+    assert_eq!((wire.packets.len(), shorter), (5, 3), "start frames and the ACK are short");
+    assert_eq!(wire.run().totals.cut_records, 0);
+    let cut = Wire { snap: 64, ..wire }.run();
+    assert_eq!((cut.totals.cut_records, cut.totals.records_without_payload), (2, 0));
+}
+
 /// RFC 8797, section 4.1: an inline threshold is the smaller one of what one end sends and the other receives.
 #[test]
 fn private_data_of_start_frames() {

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::exchange::Step;
-use crate::frame::Address;
 use crate::observation::{Astray, Observation};
 use crate::rdma::{MemoryRange, Placement, Position};
 use crate::record::Time;
@@ -339,6 +338,39 @@ fn a_packet_goes_where_the_one_before_it_went() {
     }
 }
 
+/// Segments that lie one behind the other are one piece of memory to an RDMA WRITE, but only those that are to be written.
+#[test]
+fn a_write_that_goes_on_in_memory_to_be_read() {
+    let (written, read) = (segment(7, 100, 0x1000), segment(7, 100, 0x1064));
+    let call = Builder {
+        reads: vec![ReadSegment { position: 40, target: read }],
+        writes: vec![vec![written]],
+        ..header(1, Procedure::Msg)
+    };
+    let mut layer = Layer::new(NOTHING, Observe::Nothing);
+    layer.send(CLIENT, &message(&call, &[1, 0]));
+    assert!(layer.write(Segment { length: 150, ..written }), "its front has a place");
+    assert!(!layer.write(Segment { length: 150, ..read }), "that may only be read");
+    layer.send(SERVER, &reply_with(1, &[written]));
+    assert_eq!((layer.ended[0].timing.written_bytes, layer.ended[0].timing.read_bytes), (100, 0));
+}
+
+/// Of an RDMA_MSG the Payload stream is in the Send. Where the capture cut that within the Read list, nothing is read from elsewhere.
+#[test]
+fn a_reply_that_was_cut_in_its_header_is_not_read() {
+    let answer = Builder {
+        reads: vec![ReadSegment { position: 0, target: segment(7, 40, 0) }],
+        ..header(1, Procedure::Msg)
+    };
+    let mut layer = Layer::new(NOTHING, Observe::Nothing);
+    layer.send(CLIENT, &msg(1, 0));
+    let cut = &message(&answer, &[1, 1])[..16 + 4 + 20];
+    assert_eq!(layer.send(SERVER, cut).0, Kind::Reply, "a call with its XID waits");
+    let reply = layer.ended[0].reply.as_ref().unwrap();
+    assert!(reply.stop.is_some());
+    assert_eq!((reply.unread, layer.ended[0].rpc_status), (None, None));
+}
+
 /// A Send with Invalidate takes away the memory of one handle (RFC 8166, section 3.3.2.2), not the others of its transaction.
 #[test]
 fn what_was_invalidated_is_one_handle() {
@@ -461,11 +493,14 @@ fn read_chunks_that_are_interleaved() {
 /// From the host that called to the other one, whichever half-flow shows them, and by the IP addresses of a REQ.
 #[test]
 fn the_route_of_a_transaction() {
-    let host = |number: u32| Address::V4(Ipv4Addr::from(number));
-    let flow =
-        |from: u32, to: u32| FlowKey { source: host(from), destination: host(to), destination_qp: Qpn(0x11) };
-    let route = |from: u32, to: u32| Some(Route { source: host(from), destination: host(to) });
-    let ip = |number: u32| Some(Ipv4Addr::from(number).into());
+    let host = |number: u32| IpAddr::from(Ipv4Addr::from(number));
+    let flow = |from: u32, to: u32| FlowKey {
+        source: host(from).into(),
+        destination: host(to).into(),
+        destination_qp: Qpn(0x11),
+    };
+    let route = |from: u32, to: u32| Some(Route { source: host(from).into(), destination: host(to).into() });
+    let ip = |number: u32| Some(host(number));
     for (flows, ips, expected) in [
         ([Some(flow(1, 2)), None], [None; 2], route(1, 2)),
         ([None, Some(flow(2, 1))], [None; 2], route(1, 2)),
