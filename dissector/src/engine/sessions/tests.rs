@@ -1,8 +1,10 @@
 //! The table by hand: what gives way, and what all connections hold back together.
 
 use super::*;
+use crate::frame::{self, Checksum, Other};
 use crate::rc::Extension;
-use crate::record::Seen;
+use crate::record::{LinkType, Record, Seen};
+use crate::transport::Dissected;
 use alloc::vec;
 use core::net::Ipv4Addr;
 use rdmascope_wire::Qpn;
@@ -61,6 +63,50 @@ impl Table {
         sessions.settle(place.session, transactions, &mut report);
     }
 
+    /// Begins a connection over TCP between ports that say nothing of what it carries.
+    fn begin_tcp(&mut self) -> EndRef {
+        let Table { sessions, transactions, .. } = self;
+        let session = sessions.add([host(1), host(2)], Time(0), transactions, &mut |_| {});
+        sessions.session(session).use_tcp([40_000, 40_001], false, false);
+        EndRef { session, end: End::First }
+    }
+
+    /// Takes a segment of an end, so many bytes behind the first one that it sent.
+    fn say(&mut self, place: EndRef, from: End, behind: u32, payload: &[u8]) {
+        self.frame += 1;
+        let (hosts, ports) = ([1u32, 2], [40_000u16, 40_001]);
+        let (to, length) = (from.other(), 40 + payload.len() as u16);
+        let mut packet = vec![0x45, 0];
+        packet.extend(length.to_be_bytes());
+        packet.extend([0, 0, 0, 0, 64, 6, 0, 0]);
+        packet.extend([hosts[from], hosts[to]].map(u32::to_be_bytes).concat());
+        packet.extend([ports[from], ports[to]].map(u16::to_be_bytes).concat());
+        packet.extend([behind, 0].map(u32::to_be_bytes).concat());
+        packet.extend([0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0]);
+        packet.extend(payload);
+        let record = Record {
+            number: self.frame,
+            time: Time(0),
+            link: LinkType::IPV4,
+            original_length: packet.len() as u32,
+            dropped: 0,
+            tap: Default::default(),
+            data: &packet,
+        };
+        let frame = Dissected::new(&record, &frame::Config::default()).frame;
+        let Err(Other::Tcp(segment)) = frame else { panic!("{frame:?}") };
+        let seen = Seen { frame: self.frame, time: Time(0) };
+        let Table { sessions, transactions, given_up, .. } = self;
+        let mut report = |event: Event<'_>| {
+            if let Event::Eviction(eviction) = event {
+                given_up.push(eviction);
+            }
+        };
+        let session = sessions.session(place.session);
+        session.handle_segment(from, seen, &segment, Checksum::Good, transactions, &mut report);
+        sessions.settle(place.session, transactions, &mut report);
+    }
+
     /// Packets of an end that the capture lacks, as far as that is certain.
     fn missing(&mut self, place: EndRef) -> u64 {
         let connection = self.sessions.session(place.session).summary();
@@ -106,6 +152,30 @@ fn what_holds_back_no_more_than_before_gives_up_nothing() {
     table.take(first, 11, 1000);
     assert_eq!(table.given_up, []);
     assert_eq!([first, second].map(|place| table.missing(place)), [0, 0]);
+}
+
+/// What is left of a connection over TCP where it gives up what waits: the RDMA Read Request whose answer is to come. That is counted still.
+#[test]
+fn what_is_left_is_counted() {
+    let mut table = Table::default();
+    let place = table.begin_tcp();
+    // A start frame of each end (RFC 5044, section 7.1.1), and an FPDU with a Read Request: 16 bytes of 7:0x700 to 9:0x900.
+    table.say(place, End::First, 0, b"MPA ID Req Frame\0\x01\0\0");
+    table.say(place, End::Second, 0, b"MPA ID Rep Frame\0\x01\0\0");
+    let mut request = vec![0, 46, 0x41, 0x41];
+    let words = [0, 1, 1, 0, 9, 0, 0x900, 16, 7, 0, 0x700];
+    request.extend(words.into_iter().flat_map(u32::to_be_bytes));
+    request.extend([0; 4]);
+    table.say(place, End::First, 20, &request);
+    let left = table.sessions.buffered;
+    assert!((1..200).contains(&left), "one request: {left}");
+    // Others hold back all but 10 bytes. What comes is ahead of a gap.
+    table.sessions.buffered = MOST_BUFFERED - 10;
+    table.say(place, End::First, 20 + request.len() as u32 + 100, &[7; 500]);
+    let id = table.sessions.session(place.session).peers.connection();
+    assert_eq!(table.given_up, [Eviction::HeldPackets { connection: id }]);
+    assert_eq!(table.sessions.session(place.session).buffered, left);
+    assert_eq!(table.sessions.buffered, MOST_BUFFERED - 10);
 }
 
 /// A connection that ends holds back nothing any more.

@@ -5,7 +5,6 @@ use crate::rdma::MemoryRange;
 use crate::record::{Seen, Time};
 use alloc::vec;
 use rdmascope_wire::Rkey;
-use rdmascope_wire::psn::Psn;
 use rdmascope_wire::rpcrdma::Segment;
 
 const EVERYTHING: Keep = Keep { steps: true, contents: true };
@@ -18,8 +17,9 @@ fn seen(frame: u64) -> Seen {
     Seen { frame, time: Time(frame as i64) }
 }
 
-fn psn(number: u32) -> Position {
-    Psn::new(number).into()
+/// Where packets are counted.
+fn packet_at(number: u32) -> Position {
+    Position::default().plus(number)
 }
 
 fn placed(part: Part, length: u32) -> Placed {
@@ -70,8 +70,11 @@ fn steps(keeping: &Keeping) -> Vec<(u64, u64, u32, u32)> {
 /// packet lets expect, and is one operation all the same: each packet tells its first.
 #[test]
 fn a_write_of_more_packets_than_its_first_lets_expect() {
-    let packets = [(1, 10, 0, 256), (2, 11, 256, 100), (3, 12, 356, 100), (4, 13, 456, 144)]
-        .map(|(frame, number, start, length)| placement(frame, [psn(number), psn(10)], None, start, length));
+    let packets = [(1, 10, 0, 256), (2, 11, 256, 100), (3, 12, 356, 100), (4, 13, 456, 144)].map(
+        |(frame, number, start, length)| {
+            placement(frame, [packet_at(number), packet_at(10)], None, start, length)
+        },
+    );
     let keeping = take(false, &packets);
     assert_eq!(steps(&keeping), [(1, 4, 10, 4)]);
     // It is new; then it grew, with the packet that nobody expected.
@@ -82,7 +85,8 @@ fn a_write_of_more_packets_than_its_first_lets_expect() {
 /// The capture may show packets in another order than they were sent in.
 #[test]
 fn the_first_and_the_last_packet_in_the_capture() {
-    let packet = |frame, number, start| placement(frame, [psn(number), psn(10)], None, start, 200);
+    let packet =
+        |frame, number, start| placement(frame, [packet_at(number), packet_at(10)], None, start, 200);
     let keeping = take(false, &[packet(6, 10, 0), packet(4, 11, 200), packet(5, 12, 400)]);
     assert_eq!(steps(&keeping), [(4, 6, 10, 3)]);
     assert_eq!(keeping.changed, [(0, true), (0, false)], "it began earlier than was known");
@@ -91,10 +95,10 @@ fn the_first_and_the_last_packet_in_the_capture() {
 /// Responses have the PSNs of their request. Where the rest was asked for again, and those responses are seen first, a late one of the first
 /// request has another first position, and its own one tells where it belongs (IBTA volume 1, section 9.7.5.1.9).
 #[test]
-fn a_late_response_belongs_where_its_psn_is() {
+fn a_late_response_belongs_where_its_position_is() {
     let rest = MemoryRange { address: MEMORY.address + 256, length: 344, ..MEMORY };
-    let again = Placement { memory: rest, ..placement(5, [psn(11); 2], Some(psn(11)), 256, 256) };
-    let late = placement(6, [psn(12), psn(10)], Some(psn(10)), 512, 88);
+    let again = Placement { memory: rest, ..placement(5, [packet_at(11); 2], Some(packet_at(11)), 256, 256) };
+    let late = placement(6, [packet_at(12), packet_at(10)], Some(packet_at(10)), 512, 88);
     assert_eq!(steps(&take(true, &[again, late])), [(5, 6, 11, 2)]);
 }
 
@@ -115,12 +119,12 @@ fn ddp_segments_of_one_message_are_one_step() {
 
 /// How many PSNs an RDMA READ takes up is known with its first response, where no path MTU was. For TCP a request takes up its own bytes.
 #[test]
-fn a_request_takes_up_as_many_psns_as_its_responses() {
+fn a_request_takes_up_as_many_positions_as_its_responses() {
     let at = Position::of_sequence;
     for (position, extent, expected, changed) in [
-        (psn(10), 1, 3, vec![(0, true), (0, false), (1, true)]),
-        (psn(10), 3, 3, vec![(0, true), (1, true)]),
-        (psn(10), 5, 5, vec![(0, true), (1, true)]),
+        (packet_at(10), 1, 3, vec![(0, true), (0, false), (1, true)]),
+        (packet_at(10), 3, 3, vec![(0, true), (1, true)]),
+        (packet_at(10), 5, 5, vec![(0, true), (1, true)]),
         (at(10), 1, 1, vec![(0, true), (1, true)]),
     ] {
         let mut keeping = Keeping::new(EVERYTHING).unwrap();
@@ -152,7 +156,7 @@ fn a_send_that_just_fits() {
     let send = Send {
         first: seen(1),
         seen: seen(1),
-        position: psn(10),
+        position: packet_at(10),
         extent: 1,
         bytes: &bytes,
         length: Some(100),
@@ -172,7 +176,8 @@ fn a_send_that_just_fits() {
 #[test]
 fn a_chunk_that_just_fits() {
     let bytes = [7; 100];
-    let packet = |start: u64| Placement { bytes: &bytes, ..placement(1, [psn(10); 2], None, start, 100) };
+    let packet =
+        |start: u64| Placement { bytes: &bytes, ..placement(1, [packet_at(10); 2], None, start, 100) };
     for (budget, kept) in [(101, true), (100, true), (99, false)] {
         let mut keeping = Keeping::new(EVERYTHING).unwrap();
         let outcome = keeping.take_placement(&placed(WRITE, 600), &packet(0), false, budget);
@@ -190,13 +195,28 @@ fn a_chunk_that_just_fits() {
     }
 }
 
+/// So many ranges apart from each other are remembered. What lies in one more is not, and takes up nothing.
+#[test]
+fn what_finds_no_range_is_not_kept() {
+    let placed = placed(WRITE, u32::MAX);
+    let mut keeping = Keeping::new(Keep { steps: false, contents: true }).unwrap();
+    let most = Intervals::MOST as u64;
+    for range in 0..=most {
+        let packet = Placement { bytes: &[7], ..placement(1, [packet_at(10); 2], None, 2 * range + 1, 1) };
+        assert!(keeping.take_placement(&placed, &packet, false, usize::MAX).is_ok());
+    }
+    // The last one of them ends where the one before the last packet did.
+    assert_eq!(keeping.bytes() as u64, 2 * most);
+    assert_eq!(keeping.chunks[&(false, WRITE)].bytes.len() as u64, 2 * most);
+}
+
 /// What its lists take up: the steps, each chunk, and the ranges of a chunk that came out of order.
 #[test]
 fn what_the_lists_take_up() {
     let bytes = [7; 20];
     let packet = |frame: u64, number: u32, start: u64| Placement {
         bytes: &bytes,
-        ..placement(frame, [psn(number), psn(10)], None, start, 20)
+        ..placement(frame, [packet_at(number), packet_at(10)], None, start, 20)
     };
     // In order, ahead, between the two, and further ahead.
     let packets = [packet(1, 10, 0), packet(2, 13, 60), packet(3, 11, 30), packet(4, 15, 100)];

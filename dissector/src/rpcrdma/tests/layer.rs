@@ -9,7 +9,6 @@ use crate::roomy::room;
 use crate::transaction::{Missing, Part};
 use core::net::Ipv4Addr;
 use rdmascope_wire::Qpn;
-use rdmascope_wire::psn::Psn;
 
 const CLIENT: End = End::First;
 const SERVER: End = End::Second;
@@ -121,7 +120,7 @@ impl Layer {
         let send = Send {
             first: self.seen,
             seen: self.seen,
-            position: Psn::new(self.seen.frame as u32).into(),
+            position: Position::default().plus(self.seen.frame as u32),
             extent: 1,
             bytes,
             length: Some(bytes.len() as u32),
@@ -133,7 +132,7 @@ impl Layer {
 
     fn placement<'a>(&mut self, target: Segment, bytes: &'a [u8]) -> Placement<'a> {
         self.seen.frame += 1;
-        let position = Position::new(Psn::new(self.seen.frame as u32));
+        let position = Position::default().plus(self.seen.frame as u32);
         let Segment { handle: rkey, length, offset: address } = target;
         Placement {
             seen: self.seen,
