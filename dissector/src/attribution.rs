@@ -387,3 +387,6 @@ impl Lane {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

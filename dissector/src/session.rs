@@ -700,3 +700,6 @@ fn deliver(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -192,3 +192,6 @@ impl Copies {
         size_of_val(&*self.sets)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -60,3 +60,6 @@ impl KnownConnections {
         self.by_flow.allocation_size()
     }
 }
+
+#[cfg(test)]
+mod tests;

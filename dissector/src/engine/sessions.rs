@@ -523,3 +523,6 @@ impl Sessions {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

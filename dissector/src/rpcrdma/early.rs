@@ -198,6 +198,37 @@ mod tests {
         }
     }
 
+    /// An operation is early by its first packet, which names the memory; the others follow it. One of no bytes touches nothing (IBTA volume 1,
+    /// section 9.7.4.1.5), and one that is repeated says nothing new.
+    #[test]
+    fn operations_on_memory_that_was_not_advertised() {
+        let mut peers = Peers::new(0);
+        peers.speaks_rpc = Some(true);
+        let seen = Seen { frame: 1, time: Time(0) };
+        let early = |delivery: Delivery<'_>| Transactions::default().is_early(&delivery, End::Second, &peers);
+        for (length, behind, repeated, is_early) in
+            [(100, 0, false, true), (100, 1, true, false), (0, 0, false, false), (1, 0, false, true)]
+        {
+            let memory = MemoryRange { rkey: Rkey(7), address: 0x1000, length };
+            let write = Placement {
+                seen,
+                position: position().plus(behind),
+                first: position(),
+                request: None,
+                memory,
+                address: 0x1000,
+                bytes: &[],
+                length,
+                repeated: false,
+            };
+            assert_eq!(early(Delivery::Write(write)), is_early, "{length} {behind}");
+            let position = position();
+            let request =
+                ReadRequest { seen, position, extent: Some(1), memory, repeated, is_new: !repeated };
+            assert_eq!(early(Delivery::ReadRequest(request)), is_early, "{length} {repeated}");
+        }
+    }
+
     /// The short way finds what the long one does.
     #[test]
     fn only_replies_and_errors_answer() {

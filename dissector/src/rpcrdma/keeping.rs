@@ -441,3 +441,6 @@ fn uses(open: &Open) -> Vec<Usage> {
 fn is_of_reply(by_reply: bool, part: Part) -> bool {
     by_reply || !matches!(part, Part::ReadChunk(_))
 }
+
+#[cfg(test)]
+mod tests;

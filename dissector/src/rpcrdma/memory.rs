@@ -31,13 +31,6 @@ impl Memory {
         }
     }
 
-    /// Takes over the memory of the same end that was noted elsewhere.
-    pub(super) fn absorb(&mut self, other: Memory) {
-        for (start, segment) in other.0 {
-            self.0.entry(start).or_insert(segment);
-        }
-    }
-
     /// Takes a segment out, unless a later transaction has it now.
     pub(super) fn withdraw(&mut self, segment: &Segment, slot: Slot) {
         let start = (segment.handle, segment.offset);
@@ -100,6 +93,17 @@ mod tests {
         assert_eq!(memory.find(Rkey(8), 0x1000), None);
         memory.withdraw(&region, second);
         assert_eq!(memory.find(Rkey(7), 0x1000), None);
+    }
+
+    /// A segment of no bytes is no memory: what begins at the same address stays.
+    #[test]
+    fn a_segment_of_no_bytes() {
+        let (first, second) = (Slot { index: 0, generation: 1 }, Slot { index: 1, generation: 1 });
+        let mut memory = Memory::default();
+        memory.advertise(&segment(7, 0x1000, 0x100), first, 0);
+        memory.advertise(&segment(7, 0x1000, 0), second, 0);
+        assert_eq!(memory.find(Rkey(7), 0x1000).map(|target| target.slot), Some(first));
+        assert_eq!(memory.holders(Rkey(7)).collect::<Vec<_>>(), [first]);
     }
 
     #[test]

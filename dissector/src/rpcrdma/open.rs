@@ -454,3 +454,6 @@ fn missing_of(
         base += u64::from(used);
     }
 }
+
+#[cfg(test)]
+mod tests;

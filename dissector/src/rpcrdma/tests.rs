@@ -1,3 +1,5 @@
+mod layer;
+
 use super::*;
 use alloc::vec;
 use rdmascope_wire::Rkey;

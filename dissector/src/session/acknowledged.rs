@@ -170,3 +170,6 @@ impl Session {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -33,6 +33,25 @@ fn exchange(world: &mut World, xid: u32, to_responder: i64, to_requester: i64) -
     ack
 }
 
+/// A NAK for what comes behind a Send says that it has come, but not when: a receiver that waits for a packet sends it with the next one.
+#[test]
+fn a_nak_is_no_measure_of_a_round_trip() {
+    let mut world = World::connected();
+    world.send(CLIENT, &getattr(1).0);
+    let behind = world.end(CLIENT).psn;
+    let mut by_ack =
+        World { frames: world.frames.clone(), connections: world.connections.clone(), ..World::new() };
+    by_ack.ack(SERVER);
+    world.nak(SERVER, behind);
+    let trips = |world: &World| {
+        let report = world.run();
+        let frame = report.one().timing.acknowledged.map(|seen| seen.frame);
+        (frame, report.connections[0].requester.round_trips.map(|trips| trips.count))
+    };
+    assert_eq!(trips(&by_ack), (Some(5), Some(1)));
+    assert_eq!(trips(&world), (Some(5), None));
+}
+
 #[test]
 fn a_call_is_acknowledged() {
     // Across the wrap of the PSNs, and captured from the middle on: the ACK is what joins the two directions.

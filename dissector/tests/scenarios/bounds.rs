@@ -2,6 +2,7 @@
 
 use crate::speech::*;
 use crate::world::*;
+use rdmascope_dissector::connection::State;
 use rdmascope_dissector::event::Eviction;
 use rdmascope_dissector::transaction::{Direction, Outcome, Part};
 use rdmascope_wire::rpcrdma::Segment;
@@ -92,6 +93,48 @@ fn a_closed_connection_ends_when_it_has_been_silent() {
         assert_eq!(report.connections.len(), connections, "{before} s, {after} s");
         assert_eq!(report.transactions.len(), 1);
     }
+}
+
+/// One CM message closes a connection, whether or not its answer is in the capture; a repetition of it changes nothing.
+#[test]
+fn a_dreq_without_its_drep_closes() {
+    for repeated in [0, 1, 2] {
+        let mut world = World::connected();
+        world.disconnect(CLIENT);
+        world.frames.pop();
+        let request = world.frames.len() - 1;
+        (0..repeated).for_each(|_| world.again(request..request + 1));
+        world.wait(11_000_000_000);
+        world.add([0x33, 0x44], [9_000, 700_000]);
+        world.connect();
+        world.on = 0;
+        // The first one has ended, so this begins a third.
+        world.send(CLIENT, &getattr(7).0);
+        let report = world.run();
+        let states: Vec<_> = report.connections.iter().map(|connection| connection.state).collect();
+        assert_eq!(states, [State::Closed, State::Open, State::Open], "{repeated}");
+    }
+}
+
+/// 8,192 connections are remembered at once. Those that have ended do not count.
+#[test]
+fn what_has_ended_leaves_its_place() {
+    let mut world = World::connected();
+    for qpn in 0..4_200 {
+        world.add([0x10_0000 + qpn, 0x20_0000 + qpn], [1_000, 500_000]);
+        world.connect();
+        world.disconnect(CLIENT);
+    }
+    world.wait(11_000_000_000);
+    for qpn in 0..2 {
+        world.add([0x30_0000 + qpn, 0x40_0000 + qpn], [1_000, 500_000]);
+        world.connect();
+    }
+    let report = world.run();
+    assert_eq!(report.evictions, []);
+    assert_eq!((report.connections.len(), report.totals.connections), (4_203, 4_203));
+    let open = report.connections.iter().filter(|connection| connection.state == State::Open);
+    assert_eq!(open.count(), 3, "the first one, and those behind the silence");
 }
 
 #[test]

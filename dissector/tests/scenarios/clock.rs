@@ -113,6 +113,29 @@ fn what_answers_nothing_waits_as_long_as_captures_reorder() {
     assert_eq!(live.transactions.len(), 4);
 }
 
+/// What answers calls that the capture does not hold waits for them: 64 at once. Where nothing of the other end comes by, it may hold one direction
+/// only, so that nothing waits any more; where both ends are known, what came first gives way.
+#[test]
+fn many_replies_wait_for_their_calls() {
+    let told = |world: &mut World, replies: u32| {
+        let mut world =
+            World { frames: world.frames.clone(), connections: world.connections.clone(), ..World::new() };
+        for xid in 1..=replies {
+            world.send(SERVER, &getattr(xid).1);
+        }
+        Live::follow(&world, &[]).transactions.len()
+    };
+    // The half-flow alone, and behind the REQ of its connection.
+    for has_req in [false, true] {
+        let mut world = World::new();
+        if has_req {
+            world.req();
+        }
+        assert_eq!([64, 65, 70].map(|replies| told(&mut world, replies)), [0, 65, 70], "{has_req}");
+    }
+    assert_eq!([64, 65, 70].map(|replies| told(&mut World::connected(), replies)), [0, 1, 6]);
+}
+
 #[test]
 fn a_closed_connection_ends_after_ten_seconds() {
     let mut world = World::connected();

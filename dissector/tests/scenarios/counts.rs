@@ -6,9 +6,11 @@ use rdmascope_dissector::connection::State;
 use rdmascope_dissector::engine::{Config, Engine, Totals};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::observation::{Observation, Observe, Observed};
+use rdmascope_dissector::protocol::Traffic;
 use rdmascope_dissector::record::{LinkType, Record, Time};
 use rdmascope_dissector::transaction::Outcome;
 use rdmascope_wire::bth::Extensions;
+use rdmascope_wire::psn::Psn;
 use rdmascope_wire::rpcrdma::Segment;
 
 /// Where the IP header and the BTH of a frame begin.
@@ -177,6 +179,105 @@ fn packets_that_the_capture_lost() {
     assert_eq!(lost([9, 0, 0, 0, 0]), []);
     assert_eq!(lost([0, 0, 0, 3, 0]), [(0, 3), (1, 3)]);
     assert_eq!(lost([0, 0, 0, 3, 2]), [(0, 3), (1, 3), (0, 2), (1, 2)]);
+}
+
+/// A call has no reply where one may have been lost.
+#[test]
+fn a_reply_may_be_among_what_the_capture_lost() {
+    let mut world = World::connected();
+    world.send(CLIENT, &getattr(1).0);
+    world.ack(SERVER);
+    for dropped in [0, 3] {
+        let mut engine = Engine::new(Config::default());
+        let mut gaps = Vec::new();
+        let mut take = |event: Event<'_>| {
+            if let Event::Transaction(transaction) = event {
+                gaps.push((transaction.outcome, transaction.capture_gap));
+            }
+        };
+        for (number, frame) in (1..).zip(&world.frames) {
+            let record = Record {
+                number,
+                time: Time(frame.time),
+                link: LinkType::ETHERNET,
+                original_length: frame.data.len() as u32,
+                dropped: if number == 5 { dropped } else { 0 },
+                tap: Default::default(),
+                data: &frame.data,
+            };
+            engine.handle(&record, &mut take);
+        }
+        engine.finish(&mut take);
+        assert_eq!(gaps, [(Outcome::CutOff, dropped > 0)]);
+    }
+}
+
+/// A READ of memory that nobody advertised: each packet of the response has no place.
+#[test]
+fn read_responses_without_a_place() {
+    let mut world = World::connected();
+    world.send(CLIENT, &getattr(1).0);
+    world.send(SERVER, &getattr(1).1);
+    world.read(SERVER, segment(9, 600, 0x1000), &data(600));
+    world.wait(3_000_000);
+    world.send(CLIENT, &getattr(2).0);
+    world.send(SERVER, &getattr(2).1);
+    let connection = world.run().connections[0].clone();
+    let ends = [&connection.requester, &connection.responder];
+    assert_eq!(ends.map(|end| end.sent.unmatched_placements), [3, 0]);
+    assert_eq!(ends.map(|end| (end.sent.read_requests, end.sent.read_response_bytes)), [(0, 600), (1, 0)]);
+}
+
+/// The same packet behind an LRH (IBTA volume 1, section 7.7), with a variant CRC at its end; and UDP to the port of NFS.
+#[test]
+fn native_packets_and_named_traffic() {
+    let mut world = World::connected();
+    world.send(CLIENT, &getattr(1).0);
+    let roce = &world.frames[3].data;
+    let transport = &roce[BTH..];
+    let words = ((8 + transport.len()) / 4) as u16;
+    // Virtual lane 0; service level 0, IBA local; from LID 6 to LID 5.
+    let lrh = [&[0x00, 0x02, 0, 5][..], &words.to_be_bytes(), &[0, 6]].concat();
+    let native = [&lrh[..], transport, &[0; 2]].concat();
+    let mut nfs = roce.clone();
+    nfs[IP + 22..IP + 24].copy_from_slice(&2049u16.to_be_bytes());
+    let mut records = vec![(LinkType::ETHERNET, 0, roce.clone()), (LinkType::INFINIBAND, 0, native)];
+    records.extend((0..3).map(|_| (LinkType::ETHERNET, 0, nfs.clone())));
+    let found = totals(&records);
+    assert_eq!((found.packets, found.native_packets, found.others), (2, 1, 3));
+    let named = Traffic::ALL.map(|traffic| (traffic, found.traffic[traffic as usize]));
+    assert_eq!(named.into_iter().filter(|(_, count)| *count > 0).collect::<Vec<_>>(), [(Traffic::Nfs, 3)]);
+}
+
+/// What is reported of each record: the connection, what that speaks, and no streams, which TCP alone has.
+#[test]
+fn packets_with_their_connection() {
+    let mut world = World::connected();
+    world.send(CLIENT, &getattr(1).0);
+    world.add([0x33, 0x44], [700_000, 9_000]);
+    world.packet(CLIENT, 0x04, Psn::new(700_000), Extensions::default(), &[0xaa; 64]);
+    world.packet(CLIENT, 0x81, Psn::new(0), Extensions::default(), &[0; 16]);
+    let mut engine = Engine::new(Config { report_packets: true, ..Config::default() });
+    let mut packets = Vec::new();
+    for (number, frame) in (1..).zip(&world.frames) {
+        let record = Record {
+            number,
+            time: Time(frame.time),
+            link: LinkType::ETHERNET,
+            original_length: frame.data.len() as u32,
+            dropped: 0,
+            tap: Default::default(),
+            data: &frame.data,
+        };
+        engine.handle(&record, &mut |event| {
+            if let Event::Packet(packet) = event {
+                packets.push((packet.of_connection, packet.speaks_rpc, packet.contents.is_some()));
+            }
+        });
+    }
+    // REQ, REP, RTU and call; a Send of something else; a CNP.
+    let rpc = (true, true, false);
+    assert_eq!(packets, [rpc, rpc, rpc, rpc, (true, false, false), (false, false, false)]);
 }
 
 #[test]

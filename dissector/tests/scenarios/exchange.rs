@@ -209,6 +209,31 @@ fn a_reply_that_is_pulled() {
     assert_eq!(whole(report.one(), true, Part::Send), message(&answer, &[]));
 }
 
+/// The REQ names the path MTU, by which it is known how many PSNs an RDMA READ takes up, also where the capture shows it behind the REP.
+#[test]
+fn the_path_mtu_of_a_req_holds_for_both_ends() {
+    for req_first in [true, false] {
+        let target = segment(9, 600, 0x1000);
+        let mut world = World::new();
+        if req_first {
+            world.req();
+        }
+        world.rep();
+        if !req_first {
+            world.req();
+        }
+        world.rtu();
+        world.send(CLIENT, &message(&msg(1), &nfs3(1, 16, "'dir' h0 #8 4096")));
+        let mut answer = nomsg(1);
+        answer.reads = vec![read_segment(0, target)];
+        world.send(SERVER, &message(&answer, &[]));
+        world.read_request(CLIENT, target, 600);
+        let report = world.run_keeping();
+        let steps = lines(report.one());
+        assert_eq!((steps[2].0, steps[2].3), (StepKind::ReadRequest, (CLIENT_PSN + 1, 3)), "{req_first}");
+    }
+}
+
 #[test]
 fn a_call_backward_is_the_servers() {
     let call = message(&msg(7), &call_to(7, [0x4000_0000, 1, 1], "'' 1 0 1 11 #16 1 0 0 1 0"));

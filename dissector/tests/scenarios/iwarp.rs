@@ -208,6 +208,44 @@ impl Heard {
     }
 }
 
+/// Segments of which the capture lacks data that something depends on are cut records; those that it holds whole are not.
+#[test]
+fn segments_that_were_cut() {
+    let mut wire = Wire::connected([40_000, 20_049], [&[], &[]]);
+    wire.send(CLIENT, &getattr(1).0);
+    wire.send(SERVER, &getattr(1).1);
+    wire.say(CLIENT, ACK, b"");
+    let shorter = wire.packets.iter().filter(|(_, packet)| packet.len() <= 64).count();
+    assert_eq!((wire.packets.len(), shorter), (5, 3), "start frames and the ACK are short");
+    assert_eq!(wire.run().totals.cut_records, 0);
+    let cut = Wire { snap: 64, ..wire }.run();
+    assert_eq!((cut.totals.cut_records, cut.totals.records_without_payload), (2, 0));
+}
+
+/// Segments of other connections are not remembered, so that they cannot drive out one whose copy is yet to come.
+#[test]
+fn a_copy_behind_much_other_traffic() {
+    let mut wire = Wire::connected([40_000, 20_049], [&[], &[]]);
+    let (call, answer) = getattr(1);
+    wire.send(CLIENT, &call);
+    // From as many ports as are remembered of one number, to the same one and with the same number.
+    for port in 50_000..50_008 {
+        let mut other = Wire { next: wire.next, ..Wire::new([port, 20_049]) };
+        other.next[CLIENT] = other.next[CLIENT].wrapping_sub(wire.packets[2].1.len() as u32 - 40);
+        other.now = wire.now;
+        other.say(CLIENT, ACK, b"something else");
+        wire.packets.append(&mut other.packets);
+        wire.now = other.now;
+    }
+    let copy = wire.packets[2].1.clone();
+    wire.packets.push((wire.now + 1_000, copy));
+    wire.send(SERVER, &answer);
+    let heard = wire.run();
+    assert_eq!((heard.totals.copies, heard.totals.segments, heard.totals.others), (1, 5, 8));
+    assert_eq!(heard.one().requester.sent.repeated_packets, 0);
+    assert_eq!(heard.transactions[0].outcome, Outcome::Completed);
+}
+
 /// RFC 8797, section 4.1: an inline threshold is the smaller one of what one end sends and the other receives.
 #[test]
 fn private_data_of_start_frames() {
@@ -576,6 +614,9 @@ fn ports_that_were_used_before() {
                 Some(if with_syn { 7 } else { 5 })
             );
             assert_eq!(heard.transactions.len(), 2);
+            // A SYN is of no iWARP connection: not of the one that it ends, nor of one that no start frame has begun.
+            let others = if with_syn { 2 } else { 0 };
+            assert_eq!((heard.totals.segments, heard.totals.others), (8, others));
         }
     }
     // The same ones sent again begin nothing.

@@ -20,6 +20,8 @@ fn only(report: &Report) -> &Connection {
     let [connection] = &report.connections[..] else {
         panic!("one connection, not {:?}", report.connections)
     };
+    // Each half-flow may have had a number of its own.
+    assert_eq!(report.totals.connections, 1);
     connection
 }
 
@@ -52,6 +54,46 @@ fn transactions_told_of_each_half_flow_are_counted_once() {
         assert_eq!(connection.transactions, [of(Direction::Forward), of(Direction::Backward)]);
         assert_eq!(connection.requester.qpn, Some(world.end(CLIENT).qpn), "who calls NFS opened it");
         assert!(connection.roles_known);
+    }
+}
+
+#[test]
+fn what_was_counted_of_each_half_flow_is_its_ends() {
+    for first in [CLIENT, SERVER] {
+        let mut world = World::new();
+        for from in [first, 1 - first] {
+            // A call of each, sent again.
+            let call = if from == CLIENT { getattr(1).0 } else { cb_null(9) };
+            let call = world.send(from, &call);
+            world.again(call);
+        }
+        world.ack(SERVER);
+        world.ack(CLIENT);
+        let connection = only(&world.run()).clone();
+        let ends = [connection.requester, connection.responder];
+        assert_eq!(ends.map(|end| end.sent.repeated_packets), [1, 1], "{first}");
+        let again = if first == CLIENT { [2, 4] } else { [4, 2] };
+        assert_eq!(ends.map(|end| end.first_frames.repeated_packet), again.map(Some));
+        assert_eq!(ends.map(|end| (end.sent.sends, end.sent.acknowledgements)), [(1, 1), (1, 1)]);
+    }
+}
+
+/// A half-flow that carries something else than RPC-over-RDMA makes its connection one that does.
+#[test]
+fn what_either_half_flow_carries_its_connection_carries() {
+    for carry in [&[CLIENT][..], &[SERVER], &[CLIENT, SERVER], &[]] {
+        let mut world = World::new();
+        for from in carry {
+            // 64 bytes of no protocol that is known.
+            world.send(*from, &[0xaa; 64]);
+        }
+        if carry.is_empty() {
+            world.write(CLIENT, segment(7, 8, 0), &data(8));
+        }
+        world.ack(SERVER);
+        world.ack(CLIENT);
+        let connection = only(&world.run()).clone();
+        assert_eq!((connection.protocol, connection.is_foreign), (None, !carry.is_empty()), "{carry:?}");
     }
 }
 

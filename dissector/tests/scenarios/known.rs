@@ -114,6 +114,34 @@ fn evidence_is_believed_before_what_was_told() {
     assert_whole(report.one());
 }
 
+/// Once both half-flows have shown the PSNs that the kernel told, another half-flow that fits by evidence is another connection's.
+#[test]
+fn what_was_shown_is_believed_before_evidence() {
+    for shown in [false, true] {
+        let mut world = World::new();
+        let told = told(&mut world);
+        world.send(CLIENT, &getattr(1).0);
+        if shown {
+            world.ack(SERVER);
+            world.send(SERVER, &getattr(1).1);
+        }
+        world.send(CLIENT, &getattr(2).0);
+        // A reply to it, for another queue pair of the client.
+        world.end(CLIENT).qpn = Qpn(0x55);
+        let stray = world.send(SERVER, &getattr(2).1).start as u64 + 1;
+        let report = run_knowing(&world.frames, &[told]);
+        let origins: Vec<_> = report.connections.iter().map(|connection| connection.origin).collect();
+        let contradiction = (report.totals.contradicted_connections, report.totals.first_contradiction);
+        if shown {
+            assert_eq!(origins, [Origin::Kernel, Origin::Inferred(Evidence::default())]);
+            assert_eq!(contradiction, (0, None));
+        } else {
+            assert_eq!(origins, [Origin::Inferred(Evidence { xid: true, ..Evidence::default() })]);
+            assert_eq!(contradiction, (1, Some(stray)));
+        }
+    }
+}
+
 #[test]
 fn a_cm_exchange_is_believed_before_what_was_told() {
     let mut world = World::new();

@@ -22,6 +22,7 @@ mod layout;
 mod loss;
 mod matching;
 mod missing;
+mod observing;
 mod order;
 mod pairing;
 mod protocols;

@@ -3,6 +3,7 @@
 use crate::loss::{assert_session, session};
 use crate::speech::*;
 use crate::world::*;
+use rdmascope_dissector::transaction::Outcome;
 
 /// Runs the capture with frames `index` and `index + 1` in each other's place, for each index from `start` on.
 fn swaps(world: &World, start: usize) -> impl Iterator<Item = (usize, Report)> + '_ {
@@ -80,6 +81,50 @@ fn neighbours_change_places_where_nothing_is_acknowledged() {
     for (index, report) in swaps(&world, 3) {
         assert_eq!(gist(&report), straight, "frames {index} and its neighbour");
     }
+}
+
+/// The end of a call is captured behind the RDMA READ that it allows, and behind what that brought: all of it waits for the call.
+#[test]
+fn a_call_ends_behind_what_was_read_of_it() {
+    let mut world = World::connected();
+    let target = segment(7, 600, 0x1000);
+    let mut call = msg(1);
+    call.reads = vec![read_segment(CALL_HEADER + 12 + 8 + 4 + 4 + 4, target)];
+    let mut payload = nfs3(1, 7, "'handle' h0 600 2 600");
+    payload.resize(400, 0);
+    let frames = world.send(CLIENT, &message(&call, &payload));
+    let read = world.read(SERVER, target, &data(600));
+    let last = world.frames.remove(frames.end - 1);
+    world.frames.insert(read.end - 1, Frame { time: world.now, ..last });
+    world.wait(1_000);
+    world.send(SERVER, &message(&msg(1), &reply(1, "0 0 0 600 2 #8")));
+    let report = world.run();
+    let write = report.one();
+    assert_eq!((write.timing.asked_bytes, write.timing.read_bytes), (600, 600));
+    assert_eq!(write.call.as_ref().unwrap().missing, []);
+    let connection = &report.connections[0];
+    assert_eq!(
+        [connection.requester.sent, connection.responder.sent].map(|it| it.unmatched_placements),
+        [0, 0]
+    );
+}
+
+/// A reply shows that its call has come, and with it all that was sent before: nobody waits for a packet that the capture lacks there (IBTA volume
+/// 1, section 9.7.5: in order).
+#[test]
+fn a_reply_whose_call_waits_behind_a_gap() {
+    let mut world = World::connected();
+    world.send(CLIENT, &getattr(1).0);
+    let lost = world.send(CLIENT, &getattr(2).0);
+    world.send(CLIENT, &getattr(3).0);
+    world.send(SERVER, &getattr(3).1);
+    world.wait(3_000_000);
+    world.send(CLIENT, &getattr(4).0);
+    let report = world.run_without(lost);
+    assert_whole(report.xid(3));
+    assert_eq!((report.xid(3).outcome, report.xid(3).call.is_some()), (Outcome::Completed, true));
+    assert_eq!(report.connections[0].requester.sent.missing_packets, 1);
+    assert_eq!(report.xid(1).outcome, Outcome::CutOff);
 }
 
 #[test]

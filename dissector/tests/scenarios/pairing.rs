@@ -295,6 +295,44 @@ fn paired_by_an_acknowledged_psn_alone() {
     assert_eq!(report.one().outcome, Outcome::CutOff);
 }
 
+/// Every packet of a message but its last one is as long as the path MTU (IBTA volume 1, section 9.7.2.1): so it is known without a REQ.
+#[test]
+fn a_path_mtu_that_packets_show() {
+    for (bytes, shown) in [(400, Some(256)), (0, None)] {
+        let mut world = World::new();
+        let mut call = nfs3(1, 1, "'handle'");
+        call.resize(call.len() + bytes, 0);
+        world.send(CLIENT, &message(&msg(1), &call));
+        world.ack(SERVER);
+        let report = world.run();
+        let [connection] = &report.connections[..] else { panic!("one connection") };
+        assert_eq!(connection.path_mtu, shown);
+    }
+}
+
+/// A half-flow of which nothing is told but RDMA WRITEs has no number before something is, as long as another one waits that it may belong to.
+#[test]
+fn writes_alone_give_no_number() {
+    let mut world = World::new();
+    // A Send of another connection, which waits for its other half-flow.
+    world.send(CLIENT, &[0xaa; 8]);
+    world.add([0x33, 0x44], [7_000, 800_000]);
+    for _ in 0..100 {
+        world.write(SERVER, segment(7, 8, 0x1000), &data(8));
+    }
+    world.add([0x55, 0x66], [90_000, 950_000]);
+    world.send(CLIENT, &getattr(1).0);
+    world.send(SERVER, &getattr(1).1);
+    let report = world.run();
+    let mut ids: Vec<_> = report
+        .connections
+        .iter()
+        .map(|it| (it.id.0, it.requester.sent.writes + it.responder.sent.writes, it.transactions))
+        .collect();
+    ids.sort();
+    assert_eq!(ids, [(1, 0, [0, 0]), (2, 0, [1, 0]), (3, 100, [0, 0])]);
+}
+
 #[test]
 fn paired_by_an_xid_alone() {
     let mut world = World::new();

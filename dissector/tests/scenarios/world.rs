@@ -484,7 +484,7 @@ fn run_engine(mut engine: Engine, frames: &[Frame], snap: usize) -> Report {
         Event::Transaction(transaction) => transactions.push(transaction.clone()),
         Event::Connection(connection) => connections.push(connection.clone()),
         Event::Eviction(eviction) => evictions.push(eviction),
-        _ => {}
+        event => panic!("nobody asked for {event:?}"),
     };
     for (index, frame) in frames.iter().enumerate() {
         let record = Record {

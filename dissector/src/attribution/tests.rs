@@ -1,0 +1,78 @@
+use super::*;
+use crate::record::Time;
+use alloc::vec;
+
+/// A lane with a step for each first position, extent and first frame.
+fn lane(steps: &[(u32, u32, u64)]) -> Lane {
+    let mut lane = Lane::default();
+    for (step, (psn, extent, frame)) in (0..).zip(steps) {
+        let noted = NotedStep {
+            of: StepOf { begun: 1, step },
+            from: End::First,
+            is_response: false,
+            asks: false,
+            position: Psn::new(*psn).into(),
+            extent: *extent,
+            frame: *frame,
+            is_new: true,
+        };
+        lane.note(&noted, 100);
+    }
+    lane
+}
+
+/// Positions may be used again, after a gap of a retransmission that is another message. Of the steps that cover one, a packet is of the one that
+/// began last before it; where none had, of the one that began first.
+#[test]
+fn the_step_that_a_packet_is_of() {
+    let lane = lane(&[(10, 4, 5), (11, 4, 9), (12, 4, 20)]);
+    for (psn, frame, step) in [
+        (10, 7, Some(0)),
+        (11, 5, Some(0)),
+        (11, 8, Some(0)),
+        (11, 9, Some(1)),
+        (12, 30, Some(2)),
+        (12, 15, Some(1)),
+        (12, 3, Some(0)),
+        (14, 3, Some(1)),
+        (15, 30, Some(2)),
+        (16, 30, None),
+        (9, 30, None),
+    ] {
+        let found = lane.covering(Psn::new(psn).into(), frame);
+        assert_eq!(found.map(|of| of.step), step, "PSN {psn}, frame {frame}");
+    }
+}
+
+/// A segment without data that acknowledges nothing new is an acknowledgement of what it names all the same; one with data is not.
+#[test]
+fn a_segment_that_acknowledges_again() {
+    for (length, told) in [(0, true), (8, false)] {
+        let mut attribution = Attribution::default();
+        let at = Position::of_sequence;
+        let of = StepOf { begun: 1, step: 0 };
+        let call = NotedStep {
+            of,
+            from: End::First,
+            is_response: false,
+            asks: false,
+            position: at(1000),
+            extent: 100,
+            frame: 1,
+            is_new: true,
+        };
+        attribution.note(&call, Room::AMPLE);
+        let seen = |frame| Seen { frame, time: Time(0) };
+        for (frame, length) in [(2, 0), (3, length)] {
+            attribution.take_segment(End::Second, seen(frame), (at(50), length), Some(at(1099)));
+        }
+        let mut roles = Vec::new();
+        attribution.tell(3, Room::AMPLE, |_, _, _| true, &mut |it| {
+            roles.push((it.seen.frame, it.role, it.acknowledged.to_vec()));
+        });
+        let ack = Some(Role::Acknowledgement(of));
+        let mut expected = vec![(2, ack, vec![of])];
+        expected.extend(told.then(|| (3, ack, vec![])));
+        assert_eq!(roles, expected);
+    }
+}

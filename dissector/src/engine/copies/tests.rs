@@ -1,0 +1,42 @@
+use super::*;
+use crate::frame::{Address, IcrcVerdict};
+use core::net::Ipv4Addr;
+
+/// The packet with this Identification at a time, as tap 0 shows it.
+fn sighting(number: u16, frame: u64, nanoseconds: i64) -> Sighting {
+    sighting_for(0x11, number, frame, nanoseconds)
+}
+
+/// The same, for this queue pair.
+fn sighting_for(receiver: u32, number: u16, frame: u64, nanoseconds: i64) -> Sighting {
+    let addresses = [1, 2].map(|host: u32| Address::V4(Ipv4Addr::from(host)));
+    let identity = Identity::new(&[7; 40], addresses, Some(5), IcrcVerdict::Good, Some(number));
+    Sighting::of(identity, 10, receiver, Seen { frame, time: Time(nanoseconds) }, Tap::default())
+}
+
+/// Asked whether a packet would be a copy, it says what it would find, and notes nothing.
+#[test]
+fn whether_a_packet_would_be_a_copy() {
+    let mut copies = Copies::default();
+    assert!(!copies.would_copy(sighting(1, 1, 0)), "the first packet");
+    assert!(!copies.would_copy(sighting(1, 1, 0)), "it was not noted");
+    assert_eq!(copies.note(sighting(1, 1, 0)), None);
+    for (number, after, would) in [(1, 1_000, true), (1, 3_000_000, false), (2, 1_000, false)] {
+        assert_eq!(copies.would_copy(sighting(number, 2, after)), would, "{number} {after}");
+        assert_eq!(copies.clone().note(sighting(number, 2, after)).is_some(), would);
+    }
+}
+
+/// Packets with the same PSN for many queue pairs do not drive each other out: connections that begin together count alike.
+#[test]
+fn copies_of_many_connections_with_the_same_psn() {
+    let mut copies = Copies::default();
+    let receivers = || (1..=32).map(|number: u16| (0x10 + u32::from(number), number));
+    for (receiver, number) in receivers() {
+        assert_eq!(copies.note(sighting_for(receiver, number, number.into(), 0)), None);
+    }
+    for (receiver, number) in receivers() {
+        let first = copies.note(sighting_for(receiver, number, 100 + u64::from(number), 1_000));
+        assert_eq!(first.map(|seen| seen.frame), Some(number.into()));
+    }
+}

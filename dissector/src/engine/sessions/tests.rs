@@ -1,0 +1,212 @@
+//! The table by hand: what gives way, and what all connections hold back together.
+
+use super::*;
+use crate::frame::{self, Checksum, Other};
+use crate::rc::Extension;
+use crate::record::{LinkType, Record, Seen};
+use crate::transport::Dissected;
+use alloc::vec;
+use core::net::Ipv4Addr;
+use rdmascope_wire::Qpn;
+use rdmascope_wire::bth::Operation;
+use rdmascope_wire::psn::Psn;
+
+/// The table, and what it gave up.
+#[derive(Default)]
+struct Table {
+    sessions: Sessions,
+    transactions: Transactions,
+    given_up: Vec<Eviction>,
+    frame: u64,
+}
+
+fn host(number: u32) -> Address {
+    Address::V4(Ipv4Addr::from(number))
+}
+
+impl Table {
+    /// Begins a connection, with the half-flow of its first end to this queue pair. It gets the next number.
+    fn begin(&mut self, qpn: u32) -> EndRef {
+        let Table { sessions, transactions, given_up, .. } = self;
+        let mut report = |event: Event<'_>| {
+            if let Event::Eviction(eviction) = event {
+                given_up.push(eviction);
+            }
+        };
+        let key = FlowKey { source: host(1), destination: host(2), destination_qp: Qpn(qpn) };
+        let session = sessions.add([key.source, key.destination], Time(0), transactions, &mut report);
+        let place = EndRef { session, end: End::First };
+        sessions.claim(key, place, transactions, &mut report);
+        transactions.number(&mut sessions.session(session).peers);
+        place
+    }
+
+    /// Takes a SEND Only of so many bytes, as the engine does.
+    fn take(&mut self, place: EndRef, psn: u32, length: usize) {
+        self.frame += 1;
+        let payload = vec![7; length];
+        let packet = Packet {
+            seen: Seen { frame: self.frame, time: Time(0) },
+            operation: Operation::SendOnly,
+            psn: Psn::new(psn),
+            extension: Extension::None,
+            payload: &payload,
+            payload_length: length as u32,
+        };
+        let Table { sessions, transactions, given_up, .. } = self;
+        let mut report = |event: Event<'_>| {
+            if let Event::Eviction(eviction) = event {
+                given_up.push(eviction);
+            }
+        };
+        sessions.session(place.session).handle(place.end, &packet, transactions, &mut report);
+        sessions.settle(place.session, transactions, &mut report);
+    }
+
+    /// Begins a connection over TCP between ports that say nothing of what it carries.
+    fn begin_tcp(&mut self) -> EndRef {
+        let Table { sessions, transactions, .. } = self;
+        let session = sessions.add([host(1), host(2)], Time(0), transactions, &mut |_| {});
+        sessions.session(session).use_tcp([40_000, 40_001], false, false);
+        EndRef { session, end: End::First }
+    }
+
+    /// Takes a segment of an end, so many bytes behind the first one that it sent.
+    fn say(&mut self, place: EndRef, from: End, behind: u32, payload: &[u8]) {
+        self.frame += 1;
+        let (hosts, ports) = ([1u32, 2], [40_000u16, 40_001]);
+        let (to, length) = (from.other(), 40 + payload.len() as u16);
+        let mut packet = vec![0x45, 0];
+        packet.extend(length.to_be_bytes());
+        packet.extend([0, 0, 0, 0, 64, 6, 0, 0]);
+        packet.extend([hosts[from], hosts[to]].map(u32::to_be_bytes).concat());
+        packet.extend([ports[from], ports[to]].map(u16::to_be_bytes).concat());
+        packet.extend([behind, 0].map(u32::to_be_bytes).concat());
+        packet.extend([0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0]);
+        packet.extend(payload);
+        let record = Record {
+            number: self.frame,
+            time: Time(0),
+            link: LinkType::IPV4,
+            original_length: packet.len() as u32,
+            dropped: 0,
+            tap: Default::default(),
+            data: &packet,
+        };
+        let frame = Dissected::new(&record, &frame::Config::default()).frame;
+        let Err(Other::Tcp(segment)) = frame else { panic!("{frame:?}") };
+        let seen = Seen { frame: self.frame, time: Time(0) };
+        let Table { sessions, transactions, given_up, .. } = self;
+        let mut report = |event: Event<'_>| {
+            if let Event::Eviction(eviction) = event {
+                given_up.push(eviction);
+            }
+        };
+        let session = sessions.session(place.session);
+        session.handle_segment(from, seen, &segment, Checksum::Good, transactions, &mut report);
+        sessions.settle(place.session, transactions, &mut report);
+    }
+
+    /// Packets of an end that the capture lacks, as far as that is certain.
+    fn missing(&mut self, place: EndRef) -> u64 {
+        let connection = self.sessions.session(place.session).summary();
+        connection.requester.sent.missing_packets
+    }
+}
+
+/// Up to 16 MiB wait. One byte more, and the connection that it came on goes on behind its gap; others go on waiting for what fills theirs.
+#[test]
+fn all_connections_together_hold_back_16_mib() {
+    for (more, gives_up) in [(0, false), (1, true)] {
+        let mut table = Table::default();
+        let [first, second] = [0x11, 0x12].map(|qpn| table.begin(qpn));
+        for place in [first, second] {
+            // PSN 11 is missing.
+            [10, 12, 13, 14].into_iter().for_each(|psn| table.take(place, psn, 1000));
+        }
+        let held = [first, second].map(|place| table.sessions.session(place.session).buffered);
+        assert!(held.iter().all(|bytes| (3000..4000).contains(bytes)), "3 packets of each: {held:?}");
+        assert_eq!(table.sessions.buffered, held[0] + held[1]);
+        // Others hold back the rest, but for 500 bytes.
+        let others = MOST_BUFFERED - 500 - held[0] - held[1];
+        table.sessions.buffered += others;
+        table.take(second, 15, 500 + more);
+        let id = table.sessions.session(second.session).peers.connection();
+        let expected = gives_up.then_some(Eviction::HeldPackets { connection: id });
+        assert_eq!(table.given_up, Vec::from_iter(expected), "{more}");
+        let waits = if gives_up { held[0] + others } else { MOST_BUFFERED };
+        assert_eq!(table.sessions.buffered, waits, "{more}");
+        assert_eq!([first, second].map(|place| table.missing(place)), [0, u64::from(gives_up)]);
+    }
+}
+
+/// Only what grows gives way: packets in order, and those that fill a gap, come to no harm because others wait.
+#[test]
+fn what_holds_back_no_more_than_before_gives_up_nothing() {
+    let mut table = Table::default();
+    let [first, second] = [0x11, 0x12].map(|qpn| table.begin(qpn));
+    [10, 12].into_iter().for_each(|psn| table.take(first, psn, 1000));
+    table.sessions.buffered += MOST_BUFFERED;
+    (10..13).for_each(|psn| table.take(second, psn, 1000));
+    table.take(first, 12, 1000);
+    table.take(first, 11, 1000);
+    assert_eq!(table.given_up, []);
+    assert_eq!([first, second].map(|place| table.missing(place)), [0, 0]);
+}
+
+/// What is left of a connection over TCP where it gives up what waits: the RDMA Read Request whose answer is to come. That is counted still.
+#[test]
+fn what_is_left_is_counted() {
+    let mut table = Table::default();
+    let place = table.begin_tcp();
+    // A start frame of each end (RFC 5044, section 7.1.1), and an FPDU with a Read Request: 16 bytes of 7:0x700 to 9:0x900.
+    table.say(place, End::First, 0, b"MPA ID Req Frame\0\x01\0\0");
+    table.say(place, End::Second, 0, b"MPA ID Rep Frame\0\x01\0\0");
+    let mut request = vec![0, 46, 0x41, 0x41];
+    let words = [0, 1, 1, 0, 9, 0, 0x900, 16, 7, 0, 0x700];
+    request.extend(words.into_iter().flat_map(u32::to_be_bytes));
+    request.extend([0; 4]);
+    table.say(place, End::First, 20, &request);
+    let left = table.sessions.buffered;
+    assert!((1..200).contains(&left), "one request: {left}");
+    // Others hold back all but 10 bytes. What comes is ahead of a gap.
+    table.sessions.buffered = MOST_BUFFERED - 10;
+    table.say(place, End::First, 20 + request.len() as u32 + 100, &[7; 500]);
+    let id = table.sessions.session(place.session).peers.connection();
+    assert_eq!(table.given_up, [Eviction::HeldPackets { connection: id }]);
+    assert_eq!(table.sessions.session(place.session).buffered, left);
+    assert_eq!(table.sessions.buffered, MOST_BUFFERED - 10);
+}
+
+/// A connection that ends holds back nothing any more.
+#[test]
+fn what_ends_makes_room() {
+    let mut table = Table::default();
+    let [first, second] = [0x11, 0x12].map(|qpn| table.begin(qpn));
+    for place in [first, second] {
+        [10, 12].into_iter().for_each(|psn| table.take(place, psn, 1000));
+    }
+    let left = table.sessions.session(second.session).buffered;
+    table.sessions.end(first.session, &mut table.transactions, &mut |_| {});
+    assert_eq!(table.sessions.buffered, left);
+    table.sessions.end(second.session, &mut table.transactions, &mut |_| {});
+    assert_eq!(table.sessions.buffered, 0);
+}
+
+/// Where the table is full, connections that spoke since the search last came by have a second chance.
+#[test]
+fn what_was_silent_longest_gives_way() {
+    let mut table = Table::default();
+    let places: Vec<EndRef> = (0..MOST as u32).map(|number| table.begin(number)).collect();
+    assert_eq!(table.given_up, []);
+    let ids: Vec<_> =
+        places.iter().map(|place| table.sessions.session(place.session).peers.connection()).collect();
+    // All are new: the first search goes round once, and takes the one that it began with.
+    table.begin(0x1_0000);
+    // The third one speaks, the fourth one does not.
+    table.take(places[2], 1, 8);
+    table.begin(0x1_0001);
+    table.begin(0x1_0002);
+    let given_up = [1, 3, 4].map(|at: usize| Eviction::Connection(ids[at]));
+    assert_eq!(table.given_up, given_up);
+}

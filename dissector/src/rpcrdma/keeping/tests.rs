@@ -1,0 +1,246 @@
+//! Steps and bytes by hand.
+
+use super::*;
+use crate::rdma::MemoryRange;
+use crate::record::{Seen, Time};
+use alloc::vec;
+use rdmascope_wire::Rkey;
+use rdmascope_wire::rpcrdma::Segment;
+
+const EVERYTHING: Keep = Keep { steps: true, contents: true };
+/// The memory that operations are about.
+const MEMORY: MemoryRange = MemoryRange { rkey: Rkey(7), address: 0x1000, length: 600 };
+const READ: Part = Part::ReadChunk(0);
+const WRITE: Part = Part::WriteChunk(0);
+
+fn seen(frame: u64) -> Seen {
+    Seen { frame, time: Time(frame as i64) }
+}
+
+/// Where packets are counted.
+fn packet_at(number: u32) -> Position {
+    Position::default().plus(number)
+}
+
+fn placed(part: Part, length: u32) -> Placed {
+    let segment = Segment { handle: MEMORY.rkey, length, offset: MEMORY.address };
+    let (of_reply, base, is_stream) = (false, 0, false);
+    let (moved, captured) = Default::default();
+    Placed { part, of_reply, segment, base, is_stream, moved, captured }
+}
+
+/// One packet, or one DDP segment, of an operation on [`MEMORY`]: its frame, its position and that of the first, its first byte and its length.
+fn placement(
+    frame: u64,
+    [position, first]: [Position; 2],
+    request: Option<Position>,
+    start: u64,
+    length: u32,
+) -> Placement<'static> {
+    Placement {
+        seen: seen(frame),
+        position,
+        first,
+        request,
+        memory: MEMORY,
+        address: MEMORY.address + start,
+        bytes: &[],
+        length,
+        repeated: false,
+    }
+}
+
+/// What is kept of an RDMA Write, or of the responses to an RDMA Read, of which these packets come by.
+fn take(reading: bool, packets: &[Placement<'_>]) -> Box<Keeping> {
+    let mut keeping = Keeping::new(EVERYTHING).unwrap();
+    let placed = placed(if reading { READ } else { WRITE }, MEMORY.length);
+    for packet in packets {
+        assert!(keeping.take_placement(&placed, packet, reading, usize::MAX).is_ok());
+    }
+    keeping
+}
+
+/// Frames of the first and last packet of each step, its first position and how many it takes up.
+fn steps(keeping: &Keeping) -> Vec<(u64, u64, u32, u32)> {
+    let line = |step: &Step| (step.first.frame, step.last.frame, step.position.number(), step.extent);
+    keeping.steps.iter().map(line).collect()
+}
+
+/// Every packet of an RDMA WRITE but its last one is as long as the path MTU. One whose packets are shorter takes up more PSNs than its first
+/// packet lets expect, and is one operation all the same: each packet tells its first.
+#[test]
+fn a_write_of_more_packets_than_its_first_lets_expect() {
+    let packets = [(1, 10, 0, 256), (2, 11, 256, 100), (3, 12, 356, 100), (4, 13, 456, 144)].map(
+        |(frame, number, start, length)| {
+            placement(frame, [packet_at(number), packet_at(10)], None, start, length)
+        },
+    );
+    let keeping = take(false, &packets);
+    assert_eq!(steps(&keeping), [(1, 4, 10, 4)]);
+    // It is new; then it grew, with the packet that nobody expected.
+    assert_eq!(keeping.changed, [(0, true), (0, false)]);
+    assert_eq!(steps(&take(false, &packets[..3])), [(1, 3, 10, 3)]);
+}
+
+/// The capture may show packets in another order than they were sent in.
+#[test]
+fn the_first_and_the_last_packet_in_the_capture() {
+    let packet =
+        |frame, number, start| placement(frame, [packet_at(number), packet_at(10)], None, start, 200);
+    let keeping = take(false, &[packet(6, 10, 0), packet(4, 11, 200), packet(5, 12, 400)]);
+    assert_eq!(steps(&keeping), [(4, 6, 10, 3)]);
+    assert_eq!(keeping.changed, [(0, true), (0, false)], "it began earlier than was known");
+}
+
+/// Responses have the PSNs of their request. Where the rest was asked for again, and those responses are seen first, a late one of the first
+/// request has another first position, and its own one tells where it belongs (IBTA volume 1, section 9.7.5.1.9).
+#[test]
+fn a_late_response_belongs_where_its_position_is() {
+    let rest = MemoryRange { address: MEMORY.address + 256, length: 344, ..MEMORY };
+    let again = Placement { memory: rest, ..placement(5, [packet_at(11); 2], Some(packet_at(11)), 256, 256) };
+    let late = placement(6, [packet_at(12), packet_at(10)], Some(packet_at(10)), 512, 88);
+    assert_eq!(steps(&take(true, &[again, late])), [(5, 6, 11, 2)]);
+}
+
+/// Of TCP the numbers count bytes: an operation grows by each segment, and the first position tells which it is.
+#[test]
+fn ddp_segments_of_one_message_are_one_step() {
+    let at = Position::of_sequence;
+    for reading in [false, true] {
+        let request = reading.then(|| at(77));
+        let packets = [(1, 1000, 0, 256), (2, 1270, 256, 256), (3, 1540, 512, 88)].map(
+            |(frame, position, start, length)| {
+                placement(frame, [at(position), at(1000)], request, start, length)
+            },
+        );
+        assert_eq!(steps(&take(reading, &packets)), [(1, 3, 1000, 540 + 88)]);
+    }
+}
+
+/// How many PSNs an RDMA READ takes up is known with its first response, where no path MTU was. For TCP a request takes up its own bytes.
+#[test]
+fn a_request_takes_up_as_many_positions_as_its_responses() {
+    let at = Position::of_sequence;
+    for (position, extent, expected, changed) in [
+        (packet_at(10), 1, 3, vec![(0, true), (0, false), (1, true)]),
+        (packet_at(10), 3, 3, vec![(0, true), (1, true)]),
+        (packet_at(10), 5, 5, vec![(0, true), (1, true)]),
+        (at(10), 1, 1, vec![(0, true), (1, true)]),
+    ] {
+        let mut keeping = Keeping::new(EVERYTHING).unwrap();
+        keeping.note(Step {
+            kind: StepKind::ReadRequest,
+            from_caller: false,
+            first: seen(1),
+            last: seen(1),
+            position,
+            extent,
+            of_reply: false,
+            part: READ,
+            offset: 0,
+            length: 600,
+        });
+        let response = placement(2, [position, position], Some(position), 0, 256);
+        assert!(keeping.take_placement(&placed(READ, 600), &response, true, usize::MAX).is_ok());
+        let extents: Vec<_> = keeping.steps.iter().map(|step| step.extent).collect();
+        let of_response = if position.counts_bytes() { 256 } else { 3 };
+        assert_eq!(extents, [expected, of_response], "{position:?} {extent}");
+        assert_eq!(keeping.changed, changed, "{position:?} {extent}");
+    }
+}
+
+/// What may be kept is kept up to the last byte.
+#[test]
+fn a_send_that_just_fits() {
+    let bytes = [7; 100];
+    let send = Send {
+        first: seen(1),
+        seen: seen(1),
+        position: packet_at(10),
+        extent: 1,
+        bytes: &bytes,
+        length: Some(100),
+        missing: None,
+        invalidated: None,
+    };
+    for (budget, kept) in [(101, true), (100, true), (99, false)] {
+        let mut keeping = Keeping::new(EVERYTHING).unwrap();
+        let outcome = keeping.take_send(StepKind::Call, &send, budget);
+        assert_eq!(matches!(outcome, Err(Full(Part::Send))), !kept, "{budget}");
+        let found = (keeping.bytes(), keeping.sends[0].as_deref());
+        assert_eq!(found, if kept { (100, Some(&bytes[..])) } else { (0, None) }, "{budget}");
+        assert_eq!(steps(&keeping), [(1, 1, 10, 1)], "the step is known all the same");
+    }
+}
+
+#[test]
+fn a_chunk_that_just_fits() {
+    let bytes = [7; 100];
+    let packet =
+        |start: u64| Placement { bytes: &bytes, ..placement(1, [packet_at(10); 2], None, start, 100) };
+    for (budget, kept) in [(101, true), (100, true), (99, false)] {
+        let mut keeping = Keeping::new(EVERYTHING).unwrap();
+        let outcome = keeping.take_placement(&placed(WRITE, 600), &packet(0), false, budget);
+        assert_eq!(matches!(outcome, Err(Full(WRITE))), !kept, "{budget}");
+        assert_eq!(keeping.bytes(), if kept { 100 } else { 0 }, "{budget}");
+    }
+    // The longest content has 64 MiB.
+    let longest = Exchange::LONGEST_CONTENT;
+    let placed = placed(WRITE, u32::MAX);
+    for (start, kept) in [(longest - 100, longest), (longest - 99, 0)] {
+        let mut keeping = Keeping::new(EVERYTHING).unwrap();
+        let outcome = keeping.take_placement(&placed, &packet(start), false, usize::MAX);
+        assert_eq!(matches!(outcome, Err(Full(WRITE))), kept == 0, "{start}");
+        assert_eq!(keeping.bytes() as u64, kept, "{start}");
+    }
+}
+
+/// So many ranges apart from each other are remembered. What lies in one more is not, and takes up nothing.
+#[test]
+fn what_finds_no_range_is_not_kept() {
+    let placed = placed(WRITE, u32::MAX);
+    let mut keeping = Keeping::new(Keep { steps: false, contents: true }).unwrap();
+    let most = Intervals::MOST as u64;
+    for range in 0..=most {
+        let packet = Placement { bytes: &[7], ..placement(1, [packet_at(10); 2], None, 2 * range + 1, 1) };
+        assert!(keeping.take_placement(&placed, &packet, false, usize::MAX).is_ok());
+    }
+    // The last one of them ends where the one before the last packet did.
+    assert_eq!(keeping.bytes() as u64, 2 * most);
+    assert_eq!(keeping.chunks[&(false, WRITE)].bytes.len() as u64, 2 * most);
+}
+
+/// What its lists take up: the steps, each chunk, and the ranges of a chunk that came out of order.
+#[test]
+fn what_the_lists_take_up() {
+    let bytes = [7; 20];
+    let packet = |frame: u64, number: u32, start: u64| Placement {
+        bytes: &bytes,
+        ..placement(frame, [packet_at(number), packet_at(10)], None, start, 20)
+    };
+    // In order, ahead, between the two, and further ahead.
+    let packets = [packet(1, 10, 0), packet(2, 13, 60), packet(3, 11, 30), packet(4, 15, 100)];
+    let keeping = take(false, &packets);
+    let ranges = keeping.chunks[&(false, WRITE)].captured.memory();
+    assert!(ranges >= 3 * size_of::<(u64, u64)>(), "three ranges are apart from the front");
+    let steps = keeping.steps.capacity() * size_of::<Step>();
+    assert_eq!(keeping.lists, steps + size_of::<((bool, Part), Gathered)>() + ranges);
+    assert_eq!(keeping.bytes(), 120);
+}
+
+/// Segments need not be used to their ends: what was moved stands one behind the other (RFC 8166, section 3.4.6).
+#[test]
+fn segments_close_up_as_far_as_they_were_used() {
+    // Three segments of 10 bytes, of which 4, none and 6 were used; of the last one the capture lacks the first two. Bytes that an RDMA WRITE
+    // brought behind what was used do not count.
+    let segments: Vec<Placed> =
+        [0, 10, 20].map(|base| Placed { base, ..placed(WRITE, 10) }).into_iter().collect();
+    let uses = [(4, 0), (0, 4), (6, 4)].map(|(used, base)| Usage { used, base });
+    let mut gathered = Gathered { bytes: (0..30).collect(), captured: Intervals::default() };
+    for (start, end) in [(0, 7), (12, 15), (22, 30)] {
+        gathered.captured.insert(start, end);
+    }
+    let (bytes, captured) = gathered.close_up(&segments, &uses);
+    assert_eq!(bytes, [0, 1, 2, 3, 20, 21, 22, 23, 24, 25]);
+    assert_eq!(captured.ranges().collect::<Vec<_>>(), [(0, 4), (6, 10)]);
+}

@@ -1,0 +1,170 @@
+//! What is reported to those who observe, and to nobody else.
+
+use crate::speech::*;
+use crate::world::*;
+use rdmascope_dissector::engine::{Config, Engine};
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::exchange::Keep;
+use rdmascope_dissector::observation::{Observation, Observe, Observed};
+use rdmascope_dissector::rdma::Fault;
+use rdmascope_dissector::record::{LinkType, Record, Time};
+use rdmascope_wire::Xid;
+use rdmascope_wire::bth::Extensions;
+
+fn record(number: u64, frame: &Frame) -> Record<'_> {
+    Record {
+        number,
+        time: Time(frame.time),
+        link: LinkType::ETHERNET,
+        original_length: frame.data.len() as u32,
+        dropped: 0,
+        tap: Default::default(),
+        data: &frame.data,
+    }
+}
+
+/// What `tell` makes of each observation, with the record that brought it.
+fn observe<T>(
+    frames: &[Frame],
+    observe: Observe,
+    tell: impl Fn(&Observed<'_>) -> Option<T>,
+) -> Vec<(u64, T)> {
+    let mut engine = Engine::new(Config { observe, ..Config::default() });
+    let mut told = Vec::new();
+    for number in 1..=frames.len() as u64 + 1 {
+        let mut take = |event: Event<'_>| {
+            if let Event::Observation(Observation { what, .. }) = event {
+                told.extend(tell(what).map(|what| (number, what)));
+            }
+        };
+        match frames.get(number as usize - 1) {
+            Some(frame) => engine.handle(&record(number, frame), &mut take),
+            None => engine.finish(&mut take),
+        }
+    }
+    told
+}
+
+/// By connection: which of its hosts were heard.
+fn heard(frames: &[Frame]) -> Vec<[bool; 2]> {
+    let told = observe(frames, Observe::All, |what| match what {
+        Observed::Ending(ending) => Some(ending.heard),
+        _ => None,
+    });
+    told.into_iter().map(|(_, heard)| heard).collect()
+}
+
+#[test]
+fn a_cm_message_is_heard() {
+    let mut world = World::connected();
+    world.send(CLIENT, &getattr(1).0);
+    assert_eq!(heard(&world.frames), [[true, true]], "the server sent a REP");
+    // Without it, the calls and the REQ are told of apart: nothing shows that they belong together.
+    world.frames.retain(|frame| frame.from == CLIENT);
+    assert_eq!(heard(&world.frames), [[true, false]; 2]);
+}
+
+/// With the first CM message that closes a connection, and only to a judge: frame 5, behind REQ, REP, RTU and the call.
+#[test]
+fn calls_without_a_reply_are_told_of_once() {
+    let mut world = World::connected();
+    world.send(CLIENT, &getattr(1).0);
+    world.disconnect(SERVER);
+    for (observed, expected) in [(Observe::All, vec![(5, Xid(1))]), (Observe::Events, vec![])] {
+        let told = observe(&world.frames, observed, |what| match what {
+            Observed::Outstanding(it) => Some(it.xid),
+            _ => None,
+        });
+        assert_eq!(told, expected, "{observed:?}");
+    }
+}
+
+/// What is known of a connection, with each CM message that says something of it: not with the RTU.
+#[test]
+fn what_cm_messages_establish_is_told_to_a_judge() {
+    let mut world = World::connected();
+    world.disconnect(CLIENT);
+    for (observed, expected) in [(Observe::All, &[1, 2, 4, 5][..]), (Observe::Events, &[])] {
+        let told = observe(&world.frames, observed, |what| match what {
+            Observed::Established(_) => Some(()),
+            _ => None,
+        });
+        assert_eq!(told.iter().map(|(frame, _)| *frame).collect::<Vec<_>>(), expected, "{observed:?}");
+    }
+}
+
+/// A SEND Middle that goes on with no message (IBTA volume 1, section 9.7.3.3): frame 6.
+#[test]
+fn a_request_at_fault_is_told_to_a_judge() {
+    let mut world = World::connected();
+    world.send(CLIENT, &getattr(1).0);
+    world.send(SERVER, &getattr(1).1);
+    let psn = world.end(CLIENT).psn;
+    world.packet(CLIENT, 0x01, psn, Extensions::default(), &data(MTU));
+    world.end(CLIENT).psn = psn.plus(1);
+    for (observed, expected) in [(Observe::All, vec![(6, Fault::Order)]), (Observe::Events, vec![])] {
+        let told = observe(&world.frames, observed, |what| match what {
+            Observed::Faulty(it) => Some(it.fault),
+            _ => None,
+        });
+        assert_eq!(told, expected, "{observed:?}");
+    }
+    assert_eq!(world.run().transactions.len(), 1, "and nobody is told who does not observe");
+}
+
+/// A call that is sent again is told of with the packet seen first, until a CM message closes the connection: what comes then may be of another life
+/// of the queue pair.
+#[test]
+fn what_is_sent_again_behind_the_close_repeats_nothing_known() {
+    let mut world = World::connected();
+    let call = world.send(CLIENT, &getattr(1).0);
+    world.again(call.clone());
+    world.disconnect(CLIENT);
+    // Too late for a copy of the one before.
+    world.wait(3_000_000);
+    world.again(call);
+    let told = observe(&world.frames, Observe::All, |what| match what {
+        Observed::Repeated(it) => Some(it.first.map(|first| first.frame)),
+        _ => None,
+    });
+    assert_eq!(told, [(5, Some(4)), (8, None)]);
+}
+
+/// What is asked for may change between two records, and nothing else changes with it.
+#[test]
+fn what_is_asked_for_from_some_record_on() {
+    let mut world = World::connected();
+    for xid in 1..=2 {
+        world.send(CLIENT, &getattr(xid).0);
+        world.send(SERVER, &getattr(xid).1);
+    }
+    let mut engine = Engine::new(Config::default());
+    let (mut packets, mut attributed, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+    for (number, frame) in (1..).zip(&world.frames) {
+        if number == 6 {
+            engine.report_packets(true);
+            engine.look_closely(Keep { steps: true, contents: true }, true);
+            assert_eq!(engine.config().keep, Keep { steps: true, contents: true });
+            assert!(engine.config().attribute && engine.config().report_packets);
+            let [connection] = &engine.connections().collect::<Vec<_>>()[..] else { panic!("one") };
+            assert_eq!(connection.transactions, [1, 0]);
+            let found = engine.connection(connection.id).expect("it has not ended");
+            assert_eq!(format!("{found:?}"), format!("{connection:?}"));
+            let mut other = connection.id;
+            other.0 += 1;
+            assert!(engine.connection(other).is_none());
+        }
+        engine.handle(&record(number, frame), &mut |event| match event {
+            Event::Packet(_) => packets.push(number),
+            Event::Attributed(it) => attributed.push(it.seen.frame),
+            Event::Transaction(it) => kept.push((number, it.xid, it.exchange.is_some())),
+            _ => {}
+        });
+    }
+    assert_eq!((packets, attributed), (vec![6, 7], vec![6, 7]));
+    assert_eq!(kept, [(5, Xid(1), false), (7, Xid(2), true)]);
+    engine.report_packets(false);
+    engine.handle(&record(8, &world.frames[6].sent_again(world.now + 1_000)), &mut |event| {
+        assert!(!matches!(event, Event::Packet(_)), "not any more");
+    });
+}
