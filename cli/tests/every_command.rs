@@ -322,12 +322,22 @@ fn exit_statuses_are_documented_in_the_same_words() {
     let help = text(&run(&["--help"]).stdout).to_owned();
     let page = text(&run(&["man", "analyze"]).stdout).to_owned();
     let document = std::fs::read_to_string(root().join("docs/command-line.md")).expect("it is there");
-    let meanings: Vec<&str> = section(&help, "Exit status:").collect();
+    // What a status means goes on in lines that are indented further.
+    let mut meanings: Vec<Vec<&str>> = Vec::new();
+    for line in section(&help, "Exit status:") {
+        match line.strip_prefix("     ") {
+            Some(more) => meanings.last_mut().expect("a status stands before it").push(more),
+            None => {
+                let (number, meaning) = line.trim_start().split_once("  ").expect("a status has a meaning");
+                assert_eq!(number, meanings.len().to_string());
+                meanings.push(vec![meaning]);
+            }
+        }
+    }
     assert_eq!(meanings.len(), 3);
-    for (status, line) in meanings.iter().enumerate() {
-        let (number, meaning) = line.trim_start().split_once("  ").expect("a status has a meaning");
-        assert_eq!(number, status.to_string());
-        assert!(page.contains(&format!("\\fB{number}\\fR\n{meaning}\n")), "{page}");
-        assert!(document.contains(&format!("| {number} | {meaning} |")), "{line}");
+    for (status, lines) in meanings.iter().enumerate() {
+        assert!(page.contains(&format!("\\fB{status}\\fR\n{}\n", lines.join("\n"))), "{page}");
+        let meaning = lines.join(" ");
+        assert!(document.contains(&format!("| {status} | {meaning} |")), "{meaning}");
     }
 }
