@@ -25,8 +25,8 @@ fn packet_at(number: u32) -> Position {
 fn placed(part: Part, length: u32) -> Placed {
     let segment = Segment { handle: MEMORY.rkey, length, offset: MEMORY.address };
     let (of_reply, base, is_stream) = (false, 0, false);
-    let (moved, captured) = Default::default();
-    Placed { part, of_reply, segment, base, is_stream, moved, captured }
+    let (asked, moved, captured) = Default::default();
+    Placed { part, of_reply, segment, base, is_stream, asked, moved, captured }
 }
 
 /// One packet, or one DDP segment, of an operation on [`MEMORY`]: its frame, its position and that of the first, its first byte and its length.
