@@ -188,6 +188,17 @@ fn a_header_that_cannot_be_read_is_one_fault_and_its_acceptance_another() {
     }
 }
 
+/// GARBAGE_ARGS in place of SUCCESS, with the results behind it.
+#[test]
+fn a_status_without_results_in_front_of_some_is_one_fault() {
+    let found = faults(SAMPLE, |capture| {
+        let reply = reply(capture);
+        let accept_stat = mutate::header_length(reply) / 4 + 5;
+        set_word(reply, accept_stat, 4);
+    });
+    assert_eq!(found, [("rpc-results", Some(By::Responder))]);
+}
+
 /// MSG_DENIED with RPC_MISMATCH in place of the verifier and accept_stat of a reply with results.
 #[test]
 fn a_reply_that_is_denied_has_no_results() {

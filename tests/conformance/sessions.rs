@@ -11,6 +11,30 @@ use rdmascope_tests::samples;
 
 pub(crate) const TRIGGERS: &[Trigger] = &[
     Trigger {
+        rule: "session-result",
+        alteration: "the result of SEQUENCE is that for the next slot",
+        control: basic,
+        alter: |capture| add_to_result(capture, ACCESS, SLOT, 1),
+        also: &[],
+        shows: shown(By::Responder, &[974, 976], "1", "0"),
+    },
+    Trigger {
+        rule: "session-result",
+        alteration: "the result of SEQUENCE is that for the next sequence ID",
+        control: basic,
+        alter: |capture| add_to_result(capture, ACCESS, NUMBER, 1),
+        also: &[],
+        shows: shown(By::Responder, &[974, 976], "151", "150"),
+    },
+    Trigger {
+        rule: "session-result",
+        alteration: "the result of SEQUENCE is that for another session",
+        control: basic,
+        alter: |capture| add_to_result(capture, ACCESS, 0, 1),
+        also: &[],
+        shows: shown(By::Responder, &[974, 976], "", ""),
+    },
+    Trigger {
         rule: "session-slot",
         alteration: "a call uses slot 64 of a session with 30 slots",
         control: basic,
@@ -212,6 +236,14 @@ fn fail(reply: &mut Message, operation: u32, status: u32) {
     let at = results_at(reply);
     reply.payload.truncate(at);
     reply.payload.extend([status, 0, 1, operation, status].map(u32::to_be_bytes).concat());
+}
+
+/// Changes what the result of SEQUENCE names: it stands behind status, tag, count, operation and its status.
+fn add_to_result(capture: &mut Capture, xid: u32, field: usize, value: u32) {
+    change_reply(capture, xid, |reply| {
+        let at = results_at(reply) + 20 + field;
+        reply.set_word(at, reply.word(at).wrapping_add(value));
+    });
 }
 
 /// Sets sr_status_flags: behind status, tag, count, operation and its status, session, and four words.

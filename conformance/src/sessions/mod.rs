@@ -9,16 +9,19 @@
 pub(crate) mod offloads;
 pub(crate) mod table;
 
+use super::chunks;
 use super::finding::{Finding, Value};
 use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
 use super::view::{Known, Memory, View};
+use alloc::borrow::ToOwned;
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use offloads::Offload;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
-use rdmascope_dissector::ulb::STATUS_FLAGS;
+use rdmascope_dissector::ulb::{STATUS_FLAGS, Sequence};
 
 const SLOTS: Source = Source { document: Document::Rfc8881, section: "2.10.6.1" };
 const SEQUENCE: Source = Source { document: Document::Rfc8881, section: "18.46" };
@@ -59,6 +62,15 @@ pub(crate) const RULES: &[Rule] = &[
             slot. The finding stands where the replies came in another order than the requests, or where request and reply are further \
             apart than captures reorder packets. Else it is inconclusive.",
         check: Check::Transaction(busy),
+    },
+    Rule {
+        id: "session-result",
+        level: Level::Warning,
+        sources: &[SEQUENCE, CB_SEQUENCE],
+        sentence: "The result of SEQUENCE or CB_SEQUENCE names the session, the slot and the sequence ID of its arguments.",
+        explanation: "No requirement says so, but the fields have no other use, and the client of Linux takes a result with others for an \
+            error. The rule is decided where both the call and the result were captured, and rests on the reply being that of its call.",
+        check: Check::Transaction(result),
     },
     Rule {
         id: "session-create-sequence",
@@ -200,10 +212,11 @@ fn is_unread(transaction: &Transaction) -> bool {
 
 pub(crate) static GATE: Gate = Gate { transaction: may_break, ..Gate::OPEN };
 
-/// True where something is wrong with a slot or with the number of a CREATE_SESSION, and for a callback without a reply.
+/// True where something is wrong with a slot, with the result of a SEQUENCE or with the number of a CREATE_SESSION, and for a callback without a reply.
 fn may_break(transaction: &Transaction, view: &View) -> bool {
     !view.memories.sessions.faults.is_empty()
         || disagreement(transaction).is_some()
+        || other_result(transaction).is_some()
         || (transaction.direction == Direction::Backward && transaction.outcome == Outcome::NoReply)
 }
 
@@ -223,6 +236,31 @@ fn misordered(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
 
 fn busy(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
     report(Kind::Busy, view, findings);
+}
+
+/// The arguments of SEQUENCE or CB_SEQUENCE, and what its result names in their place, where that is something else.
+fn other_result(transaction: &Transaction) -> Option<[Sequence; 2]> {
+    let said = &transaction.details.session;
+    let both = [said.sequence?, said.sequenced?.of];
+    (both[0] != both[1]).then_some(both)
+}
+
+fn result(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    let Some([asked, given]) = other_result(transaction) else { return };
+    let finding = |words: String| {
+        chunks::paired(transaction, view, Finding::new(words).of(transaction))
+            .by(view.answerer(transaction.direction))
+    };
+    if asked.session != given.session {
+        return findings.add(finding("a result for another session than that of the request".to_owned()));
+    }
+    let (what, given, asked) = if asked.slot != given.slot {
+        ("slot", given.slot, asked.slot)
+    } else {
+        ("sequence ID", given.number, asked.number)
+    };
+    let words = format!("a result for {what} {given} to a request with {what} {asked}");
+    findings.add(finding(words).values(Value::Count(given.into()), Value::Count(asked.into())));
 }
 
 /// csr_sequence and csa_sequence of a CREATE_SESSION, where they differ.

@@ -347,6 +347,8 @@ pub struct Sequence {
 /// The results of SEQUENCE or CB_SEQUENCE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sequenced {
+    /// sr_sessionid, sr_sequenceid and sr_slotid: those of the arguments.
+    pub of: Sequence,
     /// sr_highest_slotid: the highest slot that the replier accepts.
     pub highest: u32,
     /// sr_target_highest_slotid: the highest slot that it wants to be used.

@@ -67,11 +67,12 @@ impl<'w, 'a> Walk<'w, 'a> {
     /// The results that SEQUENCE and CB_SEQUENCE share, and the flags of the former.
     #[inline]
     pub(super) fn sequenced(&mut self, has_flags: bool) -> Outcome {
-        // Session, sequence ID and slot, as in the arguments.
-        self.skip(16 + 2 * 4)?;
+        let session = self.sixteen()?;
+        let (number, slot) = (self.u32()?, self.u32()?);
+        let of = Sequence { session, number, slot };
         let (highest, target) = (self.u32()?, self.u32()?);
         let flags = if has_flags { self.u32()? } else { 0 };
-        self.session.sequenced.get_or_insert(Sequenced { highest, target, flags });
+        self.session.sequenced.get_or_insert(Sequenced { of, highest, target, flags });
         Ok(())
     }
 
