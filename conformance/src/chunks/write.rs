@@ -317,10 +317,11 @@ fn moved<'a>(
         let Place::WriteChunk(index) = item.place else { return None };
         let index = usize::from(index);
         let returned = reply.write_chunks.get(index)?;
-        // What came back longer than it was offered is no length to compare with.
+        // What came back longer than it was offered, or with a gap, is no length to compare with.
         let offered = call.write_chunks.get(index);
         let fault = offered.and_then(|offered| fault(&offered.segments, &returned.segments));
-        (!matches!(fault, Some(Fault::Longer(_)))).then(|| (item, index, Segment::total(&returned.segments)))
+        (!matches!(fault, Some(Fault::Longer(_) | Fault::Gap(_))))
+            .then(|| (item, index, Segment::total(&returned.segments)))
     })
 }
 

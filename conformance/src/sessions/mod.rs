@@ -69,7 +69,7 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[SEQUENCE, CB_SEQUENCE],
         sentence: "The result of SEQUENCE or CB_SEQUENCE names the session, the slot and the sequence ID of its arguments.",
         explanation: "No requirement says so, but the fields have no other use, and the client of Linux takes a result with others for an \
-            error. The rule is decided where both the call and the result were captured, and rests on the reply being that of its call.",
+            error. The rule rests on the reply being that of its call. It looks at requests whose slot and sequence ID break no rule.",
         check: Check::Transaction(result),
     },
     Rule {
@@ -151,6 +151,7 @@ pub(crate) enum Kind {
     Slot,
     Order,
     Busy,
+    Result,
 }
 
 /// A flag of sr_status_flags.
@@ -212,11 +213,10 @@ fn is_unread(transaction: &Transaction) -> bool {
 
 pub(crate) static GATE: Gate = Gate { transaction: may_break, ..Gate::OPEN };
 
-/// True where something is wrong with a slot, with the result of a SEQUENCE or with the number of a CREATE_SESSION, and for a callback without a reply.
+/// True where something is wrong with a slot or with the number of a CREATE_SESSION, and for a callback without a reply.
 fn may_break(transaction: &Transaction, view: &View) -> bool {
     !view.memories.sessions.faults.is_empty()
         || disagreement(transaction).is_some()
-        || other_result(transaction).is_some()
         || (transaction.direction == Direction::Backward && transaction.outcome == Outcome::NoReply)
 }
 
@@ -238,29 +238,28 @@ fn busy(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
     report(Kind::Busy, view, findings);
 }
 
-/// The arguments of SEQUENCE or CB_SEQUENCE, and what its result names in their place, where that is something else.
-fn other_result(transaction: &Transaction) -> Option<[Sequence; 2]> {
-    let said = &transaction.details.session;
-    let both = [said.sequence?, said.sequenced?.of];
-    (both[0] != both[1]).then_some(both)
+fn result(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
+    report(Kind::Result, view, findings);
 }
 
-fn result(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    let Some([asked, given]) = other_result(transaction) else { return };
-    let finding = |words: String| {
+/// What is found about a result of SEQUENCE or CB_SEQUENCE that names something else than its arguments, which are right.
+fn other_result(transaction: &Transaction, view: &View, asked: Sequence, given: Sequence) -> Fault {
+    let about = |words: String| {
         chunks::paired(transaction, view, Finding::new(words).of(transaction))
             .by(view.answerer(transaction.direction))
     };
-    if asked.session != given.session {
-        return findings.add(finding("a result for another session than that of the request".to_owned()));
-    }
-    let (what, given, asked) = if asked.slot != given.slot {
-        ("slot", given.slot, asked.slot)
-    } else {
-        ("sequence ID", given.number, asked.number)
+    let number = |what, given: u32, asked: u32| {
+        let finding = about(format!("a result for {what} {given} to a request with {what} {asked}"));
+        finding.values(Value::Count(given.into()), Value::Count(asked.into()))
     };
-    let words = format!("a result for {what} {given} to a request with {what} {asked}");
-    findings.add(finding(words).values(Value::Count(given.into()), Value::Count(asked.into())));
+    let finding = match () {
+        () if asked.session != given.session => {
+            about("a result for another session than that of the request".to_owned())
+        }
+        () if asked.slot != given.slot => number("slot", given.slot, asked.slot),
+        () => number("sequence ID", given.number, asked.number),
+    };
+    Fault { kind: Kind::Result, finding }
 }
 
 /// csr_sequence and csa_sequence of a CREATE_SESSION, where they differ.

@@ -1,6 +1,6 @@
 //! Sessions and their slots, over all connections (RFC 8881, section 2.10.6.1).
 
-use super::{Fault, Kind};
+use super::{Fault, Kind, other_result};
 use crate::finding::{Basis, Finding, Value};
 use crate::view::View;
 use alloc::collections::VecDeque;
@@ -195,6 +195,13 @@ impl Session {
             }
             let there = channel.slots[at];
             let known = there.filter(|slot| slot.id == sequence.slot);
+            let is_next = |slot: &Slot| matches!(sequence.number.wrapping_sub(slot.last.number), 0 | 1);
+            let given = transaction.details.session.sequenced.map(|sequenced| sequenced.of);
+            if let Some(given) =
+                given.filter(|given| *given != sequence && known.as_ref().is_none_or(is_next))
+            {
+                faults.push(other_result(transaction, view, sequence, given));
+            }
             // Where a replier gives slots up and has them again, their sequence IDs begin anew.
             let regrown = channel.lowest.is_some_and(|lowest| sequence.slot > lowest);
             // A slot that gave way to another one may have been used.
