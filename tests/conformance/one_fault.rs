@@ -113,7 +113,8 @@ fn bytes_that_no_request_asked_for_were_not_read() {
 #[test]
 fn a_position_that_is_wrong_is_one_fault() {
     let by = Some(By::Requester);
-    let cases: [(fn(u32) -> u32, &str); 3] = [
+    type Case = (fn(u32) -> u32, &'static str);
+    let cases: [Case; 3] = [
         (|position| position + 2, "read-chunk-alignment"),
         (|position| position + 0x1_0000, "read-chunk-overlap"),
         (|_| 0, "read-chunk-position-zero"),

@@ -110,3 +110,12 @@ fn write_rule(rule: &Rule, page: &mut String) {
         tests.join("; by one in which "),
     );
 }
+
+/// What is said of a rule that is known to be broken names the option that allows it.
+#[test]
+fn what_is_known_of_a_rule_says_how_to_allow_it() {
+    let known: Vec<_> =
+        rdmascope_conformance::rules().filter_map(|rule| Some((rule.id, rule.known()?))).collect();
+    assert_eq!(known.iter().map(|(id, _)| *id).collect::<Vec<_>>(), ["invalidation-sender-flag"]);
+    assert!(known.iter().all(|(id, words)| words.contains(&format!("--allow {id} "))), "{known:?}");
+}

@@ -82,6 +82,7 @@ impl Page<'_> {
             Verdict::Stands if stands > allowed => painted(style, rule.level, rule.level),
             _ => rule.level.to_string(),
         };
+        let known = rule.known().filter(|_| verdict == Verdict::Stands && stands > allowed);
         let allowed = match verdict {
             Verdict::Stands if 0 < *allowed && allowed < stands => format!(", {} allowed", Number(*allowed)),
             Verdict::Stands if allowed == stands => ", allowed".to_owned(),
@@ -90,8 +91,10 @@ impl Page<'_> {
         };
         writeln!(out, "{level}  {}  {}{doubt}{allowed}", style.bold(rule.id), Counted(count, "time"))?;
         let text = format!("{} {}.", rule.sentence, listed(rule.sources));
-        for line in wrapped(&text, self.screen.width - INDENT) {
-            writeln!(out, "  {line}")?;
+        for paragraph in [Some(text), known.map(ToOwned::to_owned)].into_iter().flatten() {
+            for line in wrapped(&paragraph, self.screen.width - INDENT) {
+                writeln!(out, "  {line}")?;
+            }
         }
         let findings = self.kept.of(place, verdict);
         let rows: Vec<[String; 3]> = findings.iter().map(|shown| self.row(shown)).collect();

@@ -317,7 +317,9 @@ fn responses_that_fit_no_request() {
 #[test]
 fn responses_of_another_length() {
     let response = |last: u8, offset: u64, data: &[u8]| tagged(2 | last, 5, offset, data);
-    let cases: [(u32, &[&[u8]], Option<(u32, u32, u32)>); 6] = [
+    // Bytes asked for, the pieces of the response, and what is wrong: bytes left, place among the pieces, length.
+    type Case<'a> = (u32, &'a [&'a [u8]], Option<(u32, u32, u32)>);
+    let cases: [Case<'_>; 6] = [
         (8, &[&response(0x80, 0x50, b"abcdefgh")], None),
         (8, &[&response(0, 0x50, b"abcd"), &response(0x80, 0x54, b"efgh")], None),
         (8, &[&response(0, 0x50, b"abcd"), &response(0x80, 0x54, b"ef")], Some((4, 1, 2))),
