@@ -125,6 +125,18 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         shows: shown(By::Requester, &[8], "", ""),
     },
     Trigger {
+        rule: "packet-order",
+        alteration: "the one segment of the first call lacks L, so that the next call begins before it has ended",
+        control: || samples::capture("iwarp-nfs3"),
+        alter: |capture| {
+            let call = first_send(capture, CLIENT);
+            let at = payload(call) + 2;
+            call.data[at] &= 0xbf;
+        },
+        also: &[],
+        shows: shown(By::Requester, &[11], "", ""),
+    },
+    Trigger {
         rule: "iwarp-message-number",
         alteration: "the last call has the message sequence number behind its own",
         control: || samples::capture("iwarp-nfs3"),

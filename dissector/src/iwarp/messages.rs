@@ -363,7 +363,13 @@ impl Messages {
 
 fn fault(of: &Piece<'_>, fault: Fault, found: &mut impl FnMut(Message<'_>)) {
     let control = of.of.header.control();
-    let part = if control.last { Part::Last } else { Part::Middle };
+    let part = match (fault, control.last) {
+        // What comes too early begins a message.
+        (Fault::Order, true) => Part::Only,
+        (Fault::Order, false) => Part::First,
+        (_, true) => Part::Last,
+        (_, false) => Part::Middle,
+    };
     found(Message::Delivery(Delivery::Faulty {
         seen: of.seen,
         piece: piece(control.opcode, part),
