@@ -53,8 +53,7 @@ pub(crate) const RULES: &[Rule] = &[
         level: Level::Violation,
         sources: &[CREDITS, REVERSE],
         sentence: "A Responder does not grant zero credits.",
-        explanation: "The rule looks at every reply and every RDMA_ERROR whose direction is known. Such a grant counts for no other rule: the one before \
-            it goes on.",
+        explanation: "The rule looks at every reply and every RDMA_ERROR whose direction is known.",
         check: Check::Sent(grant_of_zero),
     },
     Rule {
@@ -269,8 +268,7 @@ impl RequesterCredits {
 
     fn note_reply(&mut self, sent: &Sent<'_>, credits: u32, other: &HalfFlow) {
         self.note_end(sent, other);
-        // A grant of none cannot be meant, and is a finding of its own: the one before it goes on.
-        if credits > 0 && self.grants.back().is_none_or(|grant| grant.credits != credits) {
+        if self.grants.back().is_none_or(|grant| grant.credits != credits) {
             if self.grants.len() == RequesterCredits::MOST {
                 self.grants.pop_front();
             }
@@ -457,7 +455,7 @@ fn beyond_request(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
 }
 
 fn lowered(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
-    let Some(granted) = sent.grant().filter(|granted| *granted > 0) else { return };
+    let Some(granted) = sent.grant() else { return };
     let Some(before) =
         view.memories.credits[sent.from.other()].grants.back().filter(|grant| grant.credits > granted)
     else {
