@@ -31,6 +31,13 @@ impl Memory {
         }
     }
 
+    /// Takes over the memory of the same end that was noted elsewhere.
+    pub(super) fn absorb(&mut self, other: Memory) {
+        for (start, segment) in other.0 {
+            self.0.entry(start).or_insert(segment);
+        }
+    }
+
     /// Takes a segment out, unless a later transaction has it now.
     pub(super) fn withdraw(&mut self, segment: &Segment, slot: Slot) {
         let start = (segment.handle, segment.offset);

@@ -79,9 +79,16 @@ impl Side {
         self.call(xid).is_some()
     }
 
-    /// Whether it has calls that wait for a reply, or replies to pull.
-    pub(crate) fn has_open(&self) -> bool {
-        !self.calls.is_empty() || !self.pulls.is_empty()
+    /// Takes over what was noted of the same end before two half-flows became one connection.
+    pub(crate) fn absorb(&mut self, other: Side) {
+        for (xid, slot) in other.calls {
+            self.calls.entry(xid).or_insert(slot);
+        }
+        for (xid, slot) in other.pulls {
+            self.pulls.entry(xid).or_insert(slot);
+        }
+        self.memory.absorb(other.memory);
+        self.last = None;
     }
 
     /// Bytes of memory that a clone takes up beside itself.

@@ -64,9 +64,10 @@ impl Session {
         self.peers.ips = End::BOTH.map(|end| self.ends[end].ip);
         self.ends[side.other()].qpn = self.peers.flows[side].map(|flow| flow.destination_qp);
         self.ends[side].qpn = self.peers.flows[side.other()].map(|flow| flow.destination_qp);
-        // Of an end of which no Send was seen nothing is open: a reply for it has no call, and ends with itself.
-        debug_assert!(!self.peers.sides[side].has_open() && !far_joined.has_open());
-        self.peers.sides[side] = joined;
+        // What an end has open may have been noted before any packet of it was seen: replies that it is to pull.
+        let noted = core::mem::replace(&mut self.peers.sides[side], joined);
+        self.peers.sides[side].absorb(noted);
+        self.peers.sides[side.other()].absorb(far_joined);
         self.peers.missing_packets += missing_packets;
         self.peers.reported[0] += reported[0];
         self.peers.reported[1] += reported[1];
