@@ -46,8 +46,9 @@ pub(crate) const RULES: &[Rule] = &[
         sources: &[UNPARSED, COMPLEXITY, MESSAGE],
         sentence: "A Responder does not answer a call with GARBAGE_ARGS whose arguments can be read.",
         explanation: "The rule is broken where the arguments were read to their end, with nothing behind them, and where nothing is wrong \
-            with the chunks. A reply with bytes behind it is that of rpc-results. Calls of NFS version 4 with chunk lists that a server need not process (binding-complexity) are left out, and so \
-            are calls with chunks in the reverse direction. It is a warning, because a Responder may use the status for faults of its own.",
+            with the chunks. A reply with bytes behind it is that of rpc-results. Calls of NFS version 4 with chunk lists that a server \
+            need not process (binding-complexity) are left out, and so are calls with chunks in the reverse direction. It is a warning, \
+            because a Responder may use the status for faults of its own.",
         check: Check::Transaction(garbage),
     },
 ];

@@ -20,6 +20,12 @@ const DEFAULT: Source = Source { document: Document::Rfc8797, section: "5.1" };
 const SUPPORT: Source = Source { document: Document::Rfc8797, section: "3.2" };
 const DONE: Source = Source { document: Document::ReliableReply, section: "4.1.4" };
 
+/// What is known of invalidation-sender-flag: who breaks it, what that does, and the option that allows it.
+pub(crate) const KNOWN: (&str, &str) = (
+    "invalidation-sender-flag",
+    "Linux servers do so, and it harms no client that set R: --allow invalidation-sender-flag leaves it out of the exit status.",
+);
+
 pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "invalidation-receiver-flag",

@@ -10,7 +10,7 @@ use super::view::View;
 use alloc::format;
 use alloc::string::{String, ToString};
 use rdmascope_dissector::observation::{Faulty, Refused};
-use rdmascope_dissector::rdma::{Fault, Operation, StartFault};
+use rdmascope_dissector::rdma::{Fault, StartFault};
 
 const CRC: Source = Source { document: Document::Rfc5044, section: "4.4" };
 const CHECKSUM: Source = Source { document: Document::Rfc9293, section: "3.1" };
@@ -133,18 +133,6 @@ pub(super) const UNSEEN: &[Unseen] = &[Unseen {
     requirement: "An STag names memory of its receiver that may be touched so.",
     reason: "Registrations are not on the wire. memory-advertised compares with what RPC-over-RDMA advertised.",
 }];
-
-/// Whether what a segment is of is not known, or not to its end. What its message says counts no more than if the capture lacked it: that the
-/// message is not there is no fault of the other end, and no second one of its sender.
-pub(super) fn hides_a_message(faulty: &Faulty) -> bool {
-    let is_untagged = !matches!(faulty.piece.operation, Operation::Write | Operation::ReadResponse);
-    faulty.position.counts_bytes()
-        && match faulty.fault {
-            Fault::Segment | Fault::Foreign | Fault::Order => true,
-            Fault::MessageOffset { .. } => is_untagged,
-            _ => false,
-        }
-}
 
 fn crc(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
     if faulty.fault == Fault::Crc {

@@ -298,7 +298,8 @@ impl JudgedConnection {
             Observed::Announced(announced) => self.ask(&asked.announced, announced),
             Observed::Faulty(faulty) => {
                 self.ask(&asked.faulty, faulty);
-                if super::iwarp::hides_a_message(faulty) {
+                // That the message is not there is no fault of the other end, and no second one of its sender.
+                if faulty.hides_a_message() {
                     self.doubt(faulty.from);
                     self.view.note_missing(&Missing { from: faulty.from, packets: 1 });
                 }

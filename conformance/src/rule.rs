@@ -25,20 +25,6 @@ pub struct Rule {
     pub check: Check,
 }
 
-/// Rules that implementations in wide use are known to break, with what that does and how to allow it.
-const KNOWN: [(&str, &str); 1] = [(
-    "invalidation-sender-flag",
-    "Linux servers do so, and it harms no client that set R: --allow invalidation-sender-flag leaves it out of the exit status.",
-)];
-
-impl Rule {
-    /// Who is known to break it, what that does, and the option that allows it, in one sentence: to be shown beside what it finds. `None` for
-    /// nearly all rules.
-    pub fn known(&self) -> Option<&'static str> {
-        KNOWN.iter().find(|(id, _)| *id == self.id).map(|(_, known)| *known)
-    }
-}
-
 /// Rules are equal where their ids are: no two rules have the same.
 impl PartialEq for Rule {
     fn eq(&self, other: &Rule) -> bool {

@@ -13,6 +13,17 @@ use super::{
 use rdmascope_dissector::observation::Outstanding;
 use rdmascope_dissector::transaction::Transaction;
 
+/// Rules that implementations in wide use are known to break.
+const KNOWN: &[(&str, &str)] = &[invalidation::KNOWN];
+
+impl Rule {
+    /// Who is known to break it, what that does, and the option that allows it, in one sentence: to be shown beside what it finds. `None` for
+    /// nearly all rules.
+    pub fn known(&self) -> Option<&'static str> {
+        KNOWN.iter().find(|(id, _)| *id == self.id).map(|(_, known)| *known)
+    }
+}
+
 /// Of a subject without rules about Sends and transactions.
 const SILENT: Gate = Gate { sent: |_, _| false, transaction: |_, _| false };
 

@@ -4,7 +4,7 @@
 //! for as long as the connection keeps its number; [`Observation::requester`] says which of them opened the connection.
 
 use crate::connection::{Connection, ConnectionId, Route};
-use crate::rdma::{End, Fault, MemoryRange, Piece, Position, Refusal, Send};
+use crate::rdma::{End, Fault, MemoryRange, Operation, Piece, Position, Refusal, Send};
 use crate::transaction::{Seen, Transaction};
 use crate::ulb::Procedure;
 use rdmascope_wire::rpcrdma::Header;
@@ -375,6 +375,20 @@ pub struct Faulty {
     pub position: Position,
     /// What is wrong.
     pub fault: Fault,
+}
+
+impl Faulty {
+    /// Over TCP: whether it is not known what message the segment is of, or how long that is (RFC 5041, section 4). What the message says counts
+    /// no more than if the capture lacked it.
+    pub fn hides_a_message(&self) -> bool {
+        let is_untagged = !matches!(self.piece.operation, Operation::Write | Operation::ReadResponse);
+        self.position.counts_bytes()
+            && match self.fault {
+                Fault::Segment | Fault::Foreign | Fault::Order => true,
+                Fault::MessageOffset { .. } => is_untagged,
+                _ => false,
+            }
+    }
 }
 
 /// A call that has no reply when a CM message closes the connection.

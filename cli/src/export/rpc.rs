@@ -45,7 +45,7 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   rdmascope export rpc mount.pcap --output nfs.pcapng
   rdmascope export rpc mount.pcap --output - | tshark -r - -V
-  rdmascope export rpc mount.pcap --operation WRITE --output - | tshark -r - -T fields -e nfs.offset
+  rdmascope export rpc mount.pcap --operation READ --output - | tshark -r - -T fields -e nfs.offset3
   rdmascope export rpc mount.pcap --connection 2 --output - | tshark -r - -z rpc,srt,100003,3 -q";
 
 /// Writes the messages.

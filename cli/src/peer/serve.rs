@@ -73,10 +73,11 @@ Examples:
   rdmascope peer serve
   rdmascope peer serve --bind 192.0.2.1 --save clients.pcapng
   rdmascope peer serve --bind 192.0.2.1 --export memory
-  mount -o vers=3,proto=rdma,port=20049,mountport=20048,mountproto=tcp,nolock 192.0.2.1:/export /mnt
+  mount -t nfs -o vers=3,proto=rdma,port=20049,mountport=20048,mountproto=tcp,nolock \\
+    192.0.2.1:/export /mnt
   rdmascope peer serve --bind 127.0.0.2 --socket udp --format jsonl
   rdmascope peer serve --from mount.pcap --bind 192.0.2.1
-  rdmascope peer serve --bind 192.0.2.1 --export memory --scenario reply-version-2
+  rdmascope peer serve --bind 192.0.2.1 --export memory --scenario reply-version-2 reply-twice
   rdmascope peer serve --bind 192.0.2.1 --export memory --scenario all --until-judged > report";
 
 /// Runs the command.

@@ -6,6 +6,7 @@
 //! reclaims was not told so before. State is followed over all connections, in [`table::StateTable`]; what is wrong with a transaction is left with its
 //! connection for the rules.
 
+mod files;
 mod grants;
 pub(crate) mod table;
 

@@ -1,5 +1,6 @@
 //! Stateids and sessions, over all connections.
 
+use super::files::{current_file, file_of, opened_file};
 use super::grants::{Grants, Range, Share};
 use super::{Fault, Kind};
 use crate::finding::{Finding, Value};
@@ -9,7 +10,6 @@ use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::hash::BuildHasher as _;
 use hashbrown::HashMap;
 use rdmascope_dissector::BuildHasher;
 use rdmascope_dissector::record::REORDERING;
@@ -388,7 +388,7 @@ impl StateTable {
             _ => None,
         };
         let is_judged = kind != Nfs4::FreeStateid;
-        let file = file_of(kind, said[0].operation, context);
+        let file = file_of(kind, said[0].operation, context.transaction);
         let mut named = None;
         let mut given = None;
         for fact in said {
@@ -501,7 +501,8 @@ impl StateTable {
     /// OPEN succeeded.
     fn opened(&mut self, scope: u64, said: &[StateFact], context: &Context<'_>) {
         let created = self.scoped(scope).and_then(|session| session.created);
-        let (Some((client, _)), Some(file)) = (created, opened_file(said[0].operation, context)) else {
+        let (Some((client, _)), Some(file)) = (created, opened_file(said[0].operation, context.transaction))
+        else {
             return;
         };
         let (mut access, mut is_new) = (0, false);
@@ -541,7 +542,8 @@ impl StateTable {
             Said::Locks { kind, owner } => Some((kind, owner)),
             _ => None,
         });
-        if let (Some((kind, owner)), Some(file)) = (locks, current_file(said[0].operation, context))
+        if let (Some((kind, owner)), Some(file)) =
+            (locks, current_file(said[0].operation, context.transaction))
             && let (Some(offset), Some(length)) =
                 (operation.offset, operation.count.filter(|count| *count > 0))
         {
@@ -679,57 +681,6 @@ fn is_of_layouts(kind: Nfs4) -> bool {
         kind,
         Nfs4::Layoutget | Nfs4::Layoutcommit | Nfs4::Layoutreturn | Nfs4::Layouterror | Nfs4::Layoutstats
     )
-}
-
-/// A hash of the file handle that an operation uses its stateid with.
-fn file_of(kind: Nfs4, operation: u16, context: &Context<'_>) -> Option<u64> {
-    use Nfs4::{
-        Close, Delegreturn, Layoutcommit, Layoutget, Layoutreturn, Lock, Locku, OpenDowngrade, Read, Write,
-    };
-    let is_of_file = matches!(
-        kind,
-        Close
-            | Delegreturn
-            | Layoutcommit
-            | Layoutget
-            | Layoutreturn
-            | Lock
-            | Locku
-            | OpenDowngrade
-            | Read
-            | Write
-    );
-    if !is_of_file {
-        return None;
-    }
-    current_file(operation, context).map(|handle| BuildHasher::default().hash_one(handle))
-}
-
-/// The handle of the file that an OPEN opens, where a GETFH behind it tells.
-fn opened_file<'a>(operation: u16, context: &Context<'a>) -> Option<&'a [u8]> {
-    let details = &context.transaction.details;
-    let mut behind = details.operations.get(usize::from(operation) + 1..)?.iter();
-    let told = behind.find(|operation| !keeps_file(operation))?;
-    let handle = told.result_file_handle.filter(|_| told.kind == OperationKind::Nfs4(Nfs4::Getfh))?;
-    Some(details.bytes(handle))
-}
-
-/// Whether the current file handle is surely the same behind an operation.
-fn keeps_file(operation: &Operation) -> bool {
-    use Nfs4::{Access, Close, Getattr, Lock, Locku, Read, Savefh, Write};
-    matches!(
-        operation.kind,
-        OperationKind::Nfs4(Access | Close | Getattr | Lock | Locku | Read | Savefh | Write)
-    )
-}
-
-/// The current file handle of an operation, where it is that of a PUTFH.
-fn current_file<'a>(operation: u16, context: &Context<'a>) -> Option<&'a [u8]> {
-    let details = &context.transaction.details;
-    let before = details.operations.get(..usize::from(operation))?;
-    let setting = before.iter().rev().find(|operation| !keeps_file(operation))?;
-    let handle = setting.file_handle.filter(|_| setting.kind == OperationKind::Nfs4(Nfs4::Putfh))?;
-    Some(details.bytes(handle))
 }
 
 /// The twelve bytes of a stateid that stay, and its sequence number; `None` of those that stand for no state, and of the current one (RFC 8881,

@@ -5,7 +5,6 @@ use crate::world::*;
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::exchange::StepKind;
-use rdmascope_dissector::record::{LinkType, Record, Time};
 use rdmascope_dissector::role::{Attributed, Role, StepOf};
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_wire::Xid;
@@ -28,15 +27,7 @@ fn tell(frames: &[Frame], mut tell: impl FnMut(&Attributed<'_>)) -> Vec<Transact
         _ => {}
     };
     for (number, frame) in (1..).zip(frames) {
-        let record = Record {
-            number,
-            time: Time(frame.time),
-            link: LinkType::ETHERNET,
-            original_length: frame.data.len() as u32,
-            dropped: 0,
-            tap: Default::default(),
-            data: &frame.data,
-        };
+        let record = frame.record(number);
         engine.handle(&record, &mut take);
     }
     engine.finish(&mut take);

@@ -6,7 +6,7 @@ use crate::world::*;
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::observation::Observe;
-use rdmascope_dissector::record::{LinkType, Record, Time};
+use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::Transaction;
 
 const MILLISECOND: i64 = 1_000_000;
@@ -25,15 +25,7 @@ impl Live {
         let engine = Engine::new(Config { observe: Observe::All, ..Config::default() });
         let mut live = Live { engine, transactions: Vec::new(), connections: 0 };
         for (index, frame) in world.frames.iter().enumerate().filter(|(index, _)| !lost.contains(index)) {
-            let record = Record {
-                number: index as u64 + 1,
-                time: Time(frame.time),
-                link: LinkType::ETHERNET,
-                original_length: frame.data.len() as u32,
-                dropped: 0,
-                tap: Default::default(),
-                data: &frame.data,
-            };
+            let record = frame.record(index as u64 + 1);
             live.step(|engine, mut report| engine.handle(&record, &mut report));
         }
         live

@@ -196,15 +196,7 @@ fn a_reply_may_be_among_what_the_capture_lost() {
             }
         };
         for (number, frame) in (1..).zip(&world.frames) {
-            let record = Record {
-                number,
-                time: Time(frame.time),
-                link: LinkType::ETHERNET,
-                original_length: frame.data.len() as u32,
-                dropped: if number == 5 { dropped } else { 0 },
-                tap: Default::default(),
-                data: &frame.data,
-            };
+            let record = Record { dropped: if number == 5 { dropped } else { 0 }, ..frame.record(number) };
             engine.handle(&record, &mut take);
         }
         engine.finish(&mut take);
@@ -260,15 +252,7 @@ fn packets_with_their_connection() {
     let mut engine = Engine::new(Config { report_packets: true, ..Config::default() });
     let mut packets = Vec::new();
     for (number, frame) in (1..).zip(&world.frames) {
-        let record = Record {
-            number,
-            time: Time(frame.time),
-            link: LinkType::ETHERNET,
-            original_length: frame.data.len() as u32,
-            dropped: 0,
-            tap: Default::default(),
-            data: &frame.data,
-        };
+        let record = frame.record(number);
         engine.handle(&record, &mut |event| {
             if let Event::Packet(packet) = event {
                 packets.push((packet.of_connection, packet.speaks_rpc, packet.contents.is_some()));

@@ -7,21 +7,8 @@ use rdmascope_dissector::event::Event;
 use rdmascope_dissector::exchange::Keep;
 use rdmascope_dissector::observation::{Observation, Observe, Observed};
 use rdmascope_dissector::rdma::Fault;
-use rdmascope_dissector::record::{LinkType, Record, Time};
 use rdmascope_wire::Xid;
 use rdmascope_wire::bth::Extensions;
-
-fn record(number: u64, frame: &Frame) -> Record<'_> {
-    Record {
-        number,
-        time: Time(frame.time),
-        link: LinkType::ETHERNET,
-        original_length: frame.data.len() as u32,
-        dropped: 0,
-        tap: Default::default(),
-        data: &frame.data,
-    }
-}
 
 /// What `tell` makes of each observation, with the record that brought it.
 fn observe<T>(
@@ -38,7 +25,7 @@ fn observe<T>(
             }
         };
         match frames.get(number as usize - 1) {
-            Some(frame) => engine.handle(&record(number, frame), &mut take),
+            Some(frame) => engine.handle(&frame.record(number), &mut take),
             None => engine.finish(&mut take),
         }
     }
@@ -154,7 +141,7 @@ fn what_is_asked_for_from_some_record_on() {
             other.0 += 1;
             assert!(engine.connection(other).is_none());
         }
-        engine.handle(&record(number, frame), &mut |event| match event {
+        engine.handle(&frame.record(number), &mut |event| match event {
             Event::Packet(_) => packets.push(number),
             Event::Attributed(it) => attributed.push(it.seen.frame),
             Event::Transaction(it) => kept.push((number, it.xid, it.exchange.is_some())),
@@ -164,7 +151,7 @@ fn what_is_asked_for_from_some_record_on() {
     assert_eq!((packets, attributed), (vec![6, 7], vec![6, 7]));
     assert_eq!(kept, [(5, Xid(1), false), (7, Xid(2), true)]);
     engine.report_packets(false);
-    engine.handle(&record(8, &world.frames[6].sent_again(world.now + 1_000)), &mut |event| {
+    engine.handle(&world.frames[6].sent_again(world.now + 1_000).record(8), &mut |event| {
         assert!(!matches!(event, Event::Packet(_)), "not any more");
     });
 }

@@ -36,6 +36,19 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
+    /// What a capture holds of it.
+    pub(crate) fn record(&self, number: u64) -> Record<'_> {
+        Record {
+            number,
+            time: Time(self.time),
+            link: LinkType::ETHERNET,
+            original_length: self.data.len() as u32,
+            dropped: 0,
+            tap: Default::default(),
+            data: &self.data,
+        }
+    }
+
     /// The same packet, sent once more: under another Identification.
     pub(crate) fn sent_again(&self, time: i64) -> Frame {
         let mut data = self.data.clone();
@@ -487,15 +500,8 @@ fn run_engine(mut engine: Engine, frames: &[Frame], snap: usize) -> Report {
         event => panic!("nobody asked for {event:?}"),
     };
     for (index, frame) in frames.iter().enumerate() {
-        let record = Record {
-            number: index as u64 + 1,
-            time: Time(frame.time),
-            link: LinkType::ETHERNET,
-            original_length: frame.data.len() as u32,
-            dropped: 0,
-            tap: Default::default(),
-            data: &frame.data[..frame.data.len().min(snap)],
-        };
+        let data = &frame.data[..frame.data.len().min(snap)];
+        let record = Record { data, ..frame.record(index as u64 + 1) };
         engine.handle(&record, &mut report);
     }
     engine.finish(&mut report);
