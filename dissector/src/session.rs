@@ -215,9 +215,9 @@ impl Session {
         self.transport.agree_on_path_mtu(path_mtu.map(u32::from));
     }
 
-    /// Reports of both ends of what is repeated the packet seen first, and, where they are judged, all that breaks a rule.
-    pub(crate) fn watch(&mut self, judged: bool) {
-        self.transport.watch(judged);
+    /// Reports with repetitions and refusals of both ends the packet seen first.
+    pub(crate) fn watch(&mut self) {
+        self.transport.watch();
     }
 
     /// Takes in that the capture says it lost packets since the last one of this connection: any of them may have been of either end.
@@ -313,7 +313,9 @@ impl Session {
             self.attribution.get_or_insert_default().take(side, packet);
         }
         let Session { peers, transport, ends, .. } = self;
-        transport.handle(side, packet, &mut |from, delivery| {
+        // A fault numbers the connection, and numbers do not depend on whether anyone judges.
+        let judged = transactions.is_judged() || peers.number().is_none();
+        transport.handle(side, packet, judged, &mut |from, delivery| {
             hand_up(from, &delivery, ends, peers, transactions, report);
         });
         self.note_acknowledged(side, packet, transactions);

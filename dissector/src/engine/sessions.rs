@@ -176,7 +176,7 @@ impl Sessions {
         self.seen = self.seen.saturating_add(1);
         let mut session = Session::new(self.seen, index, addresses, now, transactions.dropped);
         if transactions.observes() {
-            session.watch(transactions.is_judged());
+            session.watch();
         }
         self.slots[index as usize] = Some(Box::new(session));
         index

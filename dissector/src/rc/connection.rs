@@ -68,11 +68,15 @@ impl ReliableConnection {
         self.halves[end].requests.path_mtu()
     }
 
-    /// Reports of both ends of what is repeated or refused the packet seen first, and, where they are judged, all that is wrong with
-    /// responses.
-    pub(crate) fn watch(&mut self, judged: bool) {
-        self.judged = judged;
+    /// Reports with repetitions and refusals of both ends the packet seen first.
+    pub(crate) fn watch(&mut self) {
         self.halves.iter_mut().for_each(|half| half.requests.watch());
+    }
+
+    /// Sets whether faults of responses are reported from now on.
+    #[inline]
+    pub(crate) fn judge(&mut self, judged: bool) {
+        self.judged = judged;
     }
 
     /// Forgets what was sent lately, because the connection is closed.

@@ -87,8 +87,10 @@ impl Session {
             self.note_start(side, seen, segment.acknowledgement, transactions, report);
         }
         self.note_used();
-        if ends && transactions.observes() {
+        if ends {
             transactions.number(&mut self.peers);
+        }
+        if ends && transactions.observes() {
             let how = if segment.rst { Closing::Reset } else { Closing::Fin };
             let behind = Position::of_sequence(segment.sequence).plus(segment.payload_length);
             let numbers = Some((behind, segment.acknowledgement.map(Position::of_sequence)));

@@ -114,15 +114,17 @@ impl TransportState {
         if let TransportState::Iwarp(iwarp) = self { Some(iwarp) } else { None }
     }
 
-    /// Takes a packet of a reliable connection.
+    /// Takes a packet of a reliable connection; `judged`: faults of responses are reported.
     #[inline]
     pub(crate) fn handle(
         &mut self,
         from: End,
         packet: &Packet<'_>,
+        judged: bool,
         deliver: &mut impl FnMut(End, Delivery<'_>),
     ) {
         if let Some(rc) = self.rc_mut() {
+            rc.judge(judged);
             rc.handle(from, packet, deliver);
         }
     }
@@ -147,9 +149,9 @@ impl TransportState {
         self.rc()?.path_mtu(end)
     }
 
-    /// Reports of both ends of what is repeated or refused the packet seen first, and, where they are judged, all that is wrong.
-    pub(crate) fn watch(&mut self, judged: bool) {
-        self.rc_mut().into_iter().for_each(|rc| rc.watch(judged));
+    /// Reports with repetitions and refusals of both ends the packet seen first.
+    pub(crate) fn watch(&mut self) {
+        self.rc_mut().into_iter().for_each(ReliableConnection::watch);
     }
 
     /// Forgets what was sent lately, because the connection is closed.

@@ -130,7 +130,6 @@ impl Wire {
         let mut heard = Heard::default();
         let config =
             Config { report_framed: true, observe: Observe::All, attribute: true, ..Config::default() };
-        let mut engine = Engine::new(config);
         let end = |end: End| ["first", "second"][end as usize];
         let mut take = |event: Event<'_>| match event {
             Event::Transaction(transaction) => heard.transactions.push(transaction.clone()),
@@ -182,6 +181,13 @@ impl Wire {
             }
             _ => {}
         };
+        heard.totals = self.handle(config, &mut take);
+        heard
+    }
+
+    /// Hands the capture to an engine and returns its totals.
+    fn handle(&self, config: Config, take: &mut impl FnMut(Event<'_>)) -> Totals {
+        let mut engine = Engine::new(config);
         for (number, (time, packet)) in (1..).zip(&self.packets) {
             let record = Record {
                 number,
@@ -192,11 +198,10 @@ impl Wire {
                 tap: Default::default(),
                 data: &packet[..packet.len().min(self.snap)],
             };
-            engine.handle(&record, &mut take);
+            engine.handle(&record, take);
         }
-        engine.finish(&mut take);
-        heard.totals = *engine.totals();
-        heard
+        engine.finish(take);
+        *engine.totals()
     }
 }
 
@@ -244,6 +249,27 @@ fn a_copy_behind_much_other_traffic() {
     assert_eq!((heard.totals.copies, heard.totals.segments, heard.totals.others), (1, 5, 8));
     assert_eq!(heard.one().requester.sent.repeated_packets, 0);
     assert_eq!(heard.transactions[0].outcome, Outcome::Completed);
+}
+
+/// A FIN numbers its connection whether or not anyone observes, so connections get the same numbers.
+#[test]
+fn a_fin_numbers_its_connection() {
+    let mut first = Wire::new([40_000, 7_777]);
+    let fpdu = first.fpdu(CLIENT, &getattr(1).0);
+    first.say(CLIENT, ACK, &fpdu[..40]);
+    first.say(CLIENT, ACK | FIN, b"");
+    let mut second = Wire::new([40_001, 20_049]);
+    second.send(CLIENT, &getattr(2).0);
+    first.packets.append(&mut second.packets);
+    for observe in [Observe::Nothing, Observe::Events, Observe::All] {
+        let mut numbers = Vec::new();
+        first.handle(Config { observe, ..Config::default() }, &mut |event| {
+            if let Event::Connection(connection) = event {
+                numbers.push((connection.id.0, connection.requester.tcp_port));
+            }
+        });
+        assert_eq!(numbers, [(1, Some(40_000)), (2, Some(40_001))], "{observe:?}");
+    }
 }
 
 /// RFC 8797, section 4.1: an inline threshold is the smaller one of what one end sends and the other receives.

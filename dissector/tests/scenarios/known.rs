@@ -3,7 +3,9 @@
 use crate::speech::*;
 use crate::world::*;
 use rdmascope_dissector::connection::{Evidence, KnownConnection, KnownEnd, Origin};
+use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::frame::Address;
+use rdmascope_dissector::observation::Observe;
 use rdmascope_wire::Qpn;
 use rdmascope_wire::psn::Psn;
 
@@ -167,6 +169,24 @@ fn a_cm_exchange_is_believed_before_what_was_told() {
     assert_eq!(origins, [Origin::Kernel, Origin::Cm]);
     assert_whole(report.xid(1));
     assert_whole(report.xid(2));
+}
+
+/// An ACK for a PSN that cannot have been sent is a fault. It numbers the connection whether or not anyone judges.
+#[test]
+fn a_fault_numbers_its_connection() {
+    let mut world = World::new();
+    let told = KnownConnection { speaks_rpc: false, ..told(&mut world) };
+    world.write(CLIENT, segment(7, 8, 0x1000), b"no RPCs");
+    world.end(CLIENT).psn = world.end(CLIENT).psn.plus(70_000);
+    world.ack(SERVER);
+    for observe in [Observe::Nothing, Observe::Events, Observe::All] {
+        let mut engine = Engine::new(Config { observe, ..Config::default() });
+        engine.know(told);
+        for (number, frame) in (1..).zip(&world.frames) {
+            engine.handle(&frame.record(number), &mut |_| {});
+        }
+        assert_eq!(engine.totals().connections, 1, "{observe:?}");
+    }
 }
 
 #[test]

@@ -131,7 +131,8 @@ fn what_refuses_a_request() {
         (0x65, other("reserved NAK code", Some(5)), 11),
     ] {
         let mut feed = Feed::begun();
-        feed.connection.watch(true);
+        feed.connection.watch();
+        feed.connection.judge(true);
         (10..13).for_each(|psn| feed.send(ASKER, psn));
         feed.told.clear();
         feed.acknowledge(12, syndrome);
@@ -147,7 +148,8 @@ fn what_refuses_a_request() {
 #[test]
 fn what_is_counted_of_responses() {
     let mut feed = Feed::begun();
-    feed.connection.watch(true);
+    feed.connection.watch();
+    feed.connection.judge(true);
     (10..14).for_each(|psn| feed.send(ASKER, psn));
     feed.ask(14, 600);
     // Frames 6 to 13.
@@ -249,7 +251,8 @@ fn what_a_response_fits() {
 fn a_response_may_come_before_its_request() {
     let early = || {
         let mut feed = Feed::begun();
-        feed.connection.watch(true);
+        feed.connection.watch();
+        feed.connection.judge(true);
         feed.send(ASKER, 10);
         feed.respond(Operation::ReadResponseOnly, 11, 88);
         feed.told.clear();
@@ -282,7 +285,8 @@ fn a_response_may_come_before_its_request() {
 #[test]
 fn what_ends_the_wait_for_a_request() {
     let mut feed = Feed::begun();
-    feed.connection.watch(true);
+    feed.connection.watch();
+    feed.connection.judge(true);
     feed.send(ASKER, 10);
     feed.respond(Operation::ReadResponseOnly, 11, 88);
     feed.told.clear();
@@ -328,7 +332,8 @@ fn a_response_to_what_waits_behind_a_gap() {
 fn responses_that_nobody_asked_for() {
     for judged in [true, false] {
         let mut feed = Feed::begun();
-        feed.connection.watch(judged);
+        feed.connection.watch();
+        feed.connection.judge(judged);
         (10..13).for_each(|psn| feed.send(ASKER, psn));
         feed.told.clear();
         feed.respond(Operation::ReadResponseOnly, 11, 88);
@@ -346,7 +351,8 @@ fn responses_that_nobody_asked_for() {
 #[test]
 fn responses_that_are_not_as_they_were_asked_for() {
     let mut feed = Feed::begun();
-    feed.connection.watch(true);
+    feed.connection.watch();
+    feed.connection.judge(true);
     feed.ask(10, 600);
     feed.told.clear();
     feed.respond(Operation::ReadResponseFirst, 10, 256);
@@ -428,7 +434,8 @@ fn what_is_not_known_of_an_end() {
 #[test]
 fn what_a_closed_connection_forgets() {
     let mut feed = Feed::begun();
-    feed.connection.watch(false);
+    feed.connection.watch();
+    feed.connection.judge(false);
     feed.send(ASKER, 10);
     feed.connection.forget_recent_requests();
     feed.told.clear();
@@ -442,7 +449,8 @@ fn what_a_closed_connection_forgets() {
 fn more_reads_than_are_served() {
     for (allowed, is_told) in [(3, false), (2, true)] {
         let mut feed = Feed::begun();
-        feed.connection.watch(true);
+        feed.connection.watch();
+        feed.connection.judge(true);
         feed.connection.limit_reads(ASKER, allowed);
         (10..13).for_each(|psn| feed.ask(psn, 88));
         feed.now.time = feed.now.time.plus(3_000_000);
