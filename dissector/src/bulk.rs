@@ -10,8 +10,11 @@
 //! Of iWARP, a segment is shortened to what stands in front of the data that it ends with: `segments` says which.
 //!
 //! What may not be certain yet stays whole: what waits behind a gap, what was sent again, what goes to memory that nobody was seen to
-//! advertise, and packets with a bad ICRC, because a shortened one has none that could be verified. So does a packet that, without its
-//! payload and its ICRC, would be taken for a copy of another one: a sender that does not number its packets sent other bytes again.
+//! advertise, and packets with a bad ICRC, because a shortened one has none that could be verified.
+//!
+//! A shortened packet loses its ICRC, which distinguishes it from another packet with the same headers.
+//! So a packet stays whole if one with the same headers was shortened and is still in the table of
+//! copies. The table then recognizes the same copies in the whole and in the shortened capture.
 
 mod segments;
 
@@ -72,10 +75,16 @@ impl BulkCut {
             return self.kept_of_segment(record, &dissected, segment, &contents);
         }
         let need = self.engine.handle_dissected(record, &dissected, &mut |_| {});
+        let seen = Seen { frame: record.number, time: record.time };
         let (Ok(frame), Some(Ok(transport))) = (&dissected.frame, &dissected.transport) else {
+            // The first segment of an iWARP connection.
+            if let Err(Other::Tcp(segment)) = &dissected.frame
+                && self.engine.follows(segment)
+            {
+                self.copies.note(Sighting::of_segment(segment, seen, record.tap()));
+            }
             return record.data.len();
         };
-        let seen = Seen { frame: record.number, time: record.time };
         let sighting = |frame: &Frame<'_>| Sighting::new(frame.identity, &transport.bth, seen, record.tap());
         let length = headers_length(record, transport);
         let in_short = || {
@@ -84,7 +93,7 @@ impl BulkCut {
         };
         let shortened = match need {
             Need::Nothing if self.may_lack_icrc(frame) => {
-                in_short().filter(|sighting| !self.copies.would_copy(*sighting))
+                in_short().filter(|sighting| !self.copies.holds(*sighting))
             }
             // Both are recognized as the same packet only if they are alike.
             Need::OfCopy(first) if self.was_shortened(first, record.number) => in_short(),
@@ -119,7 +128,7 @@ impl BulkCut {
             _ => {
                 let bulk = self.engine.bulk_of(record.number);
                 let kept = self.segments.kept(segment, contents, bulk).and_then(in_short);
-                kept.filter(|(_, sighting)| !self.copies.would_copy(*sighting))
+                kept.filter(|(_, sighting)| !self.copies.holds(*sighting))
             }
         };
         let whole = || Sighting::of_segment(segment, seen, record.tap());
@@ -160,3 +169,6 @@ fn headers_length(record: &Record<'_>, transport: &Transport<'_>) -> usize {
     debug_assert!(before <= record.data.len(), "the payload is a part of the record");
     before.min(record.data.len())
 }
+
+#[cfg(test)]
+mod tests;

@@ -165,16 +165,10 @@ impl Copies {
         None
     }
 
-    /// Whether a packet would be a copy, if it were noted now.
-    pub(crate) fn would_copy(&self, sighting: Sighting) -> bool {
-        if self.sets.is_empty() {
-            return false;
-        }
-        let set = &self.sets[sighting.place(self.sets.len())];
-        let shown = set.position(sighting.identity).and_then(|at| set.seen[at]);
-        shown.is_some_and(|mut shown| {
-            shown.is_copy(self.is_numbered(sighting), sighting.tap, sighting.seen.time, self.within())
-        })
+    /// Whether a packet that looks like this one is still noted, however long ago it came.
+    pub(crate) fn holds(&self, sighting: Sighting) -> bool {
+        !self.sets.is_empty()
+            && self.sets[sighting.place(self.sets.len())].position(sighting.identity).is_some()
     }
 
     /// Whether the sender of a packet was seen to number packets, this one included.

@@ -262,6 +262,11 @@ impl Engine {
         }
     }
 
+    /// Whether a segment is of a known iWARP connection.
+    pub(crate) fn follows(&self, segment: &Segment<'_>) -> bool {
+        self.sessions.find_tcp(&TcpFlow::of(segment)).is_some()
+    }
+
     /// How FPDUs lie in a segment of a known iWARP connection that was not handled yet.
     pub(crate) fn contents(&self, record: &Record<'_>, segment: &Segment<'_>) -> Option<Contents> {
         let place = self.sessions.find_tcp(&TcpFlow::of(segment))?;

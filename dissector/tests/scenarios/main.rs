@@ -9,6 +9,7 @@ mod world;
 mod acknowledged;
 mod attribution;
 mod bounds;
+mod bulk;
 mod chunks;
 mod clock;
 mod counts;

@@ -51,8 +51,14 @@ impl Frame {
 
     /// The same packet, sent once more: under another Identification.
     pub(crate) fn sent_again(&self, time: i64) -> Frame {
+        let [first, second] = [self.data[18] ^ 0x80, self.data[19]];
+        self.numbered(u16::from_be_bytes([first, second]), time)
+    }
+
+    /// The same packet under this Identification, captured at this time.
+    pub(crate) fn numbered(&self, identification: u16, time: i64) -> Frame {
         let mut data = self.data.clone();
-        data[18] ^= 0x80;
+        data[18..20].copy_from_slice(&identification.to_be_bytes());
         let end = data.len() - icrc::LENGTH;
         let udp = data[34..42].try_into().expect("eight bytes");
         let icrc = icrc::roce_v2(&data[14..34], udp, &data[42..end]).expect("an IPv4 header without options");

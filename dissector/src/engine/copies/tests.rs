@@ -14,17 +14,18 @@ fn sighting_for(receiver: u32, number: u16, frame: u64, nanoseconds: i64) -> Sig
     Sighting::of(identity, 10, receiver, Seen { frame, time: Time(nanoseconds) }, Tap::default())
 }
 
-/// Asked whether a packet would be a copy, it says what it would find, and notes nothing.
+/// A packet is held until others drive it out of its set, however much time passes.
 #[test]
-fn whether_a_packet_would_be_a_copy() {
+fn whether_a_packet_is_held() {
     let mut copies = Copies::default();
-    assert!(!copies.would_copy(sighting(1, 1, 0)), "the first packet");
-    assert!(!copies.would_copy(sighting(1, 1, 0)), "it was not noted");
+    assert!(!copies.holds(sighting(1, 1, 0)), "before the first packet");
     assert_eq!(copies.note(sighting(1, 1, 0)), None);
-    for (number, after, would) in [(1, 1_000, true), (1, 3_000_000, false), (2, 1_000, false)] {
-        assert_eq!(copies.would_copy(sighting(number, 2, after)), would, "{number} {after}");
-        assert_eq!(copies.clone().note(sighting(number, 2, after)).is_some(), would);
-    }
+    assert!(copies.holds(sighting(1, 2, 1_000)));
+    assert!(copies.holds(sighting(1, 2, 3_000_000)), "too late for a copy");
+    assert!(!copies.holds(sighting(2, 2, 1_000)));
+    assert!(!copies.holds(sighting(2, 2, 1_000)), "holds() notes nothing");
+    (2..10).for_each(|number| assert_eq!(copies.note(sighting(number, number.into(), 0)), None));
+    assert!(!copies.holds(sighting(1, 10, 1_000)), "eight others came");
 }
 
 /// Packets with the same PSN for many queue pairs do not drive each other out: connections that begin together count alike.
