@@ -1,6 +1,7 @@
 //! A whole capture, as it is given to others.
 
 use crate::capture_engine::records;
+use crate::driver;
 use rdmascope_dissector::engine::Engine;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::frame::{self, IcrcVerdict};
@@ -15,13 +16,13 @@ pub fn anonymize(data: &[u8]) {
     let mut anonymizer = Anonymizer::new(key, config.port);
     let mut engine = Engine::new(Anonymizer::first_pass());
     for record in records(data) {
-        engine.handle(&record, &mut |event| anonymizer.learn(&event));
+        driver::handle(&mut engine, &record, &mut |event| anonymizer.learn(&event));
     }
-    engine.finish(&mut |event| anonymizer.learn(&event));
+    driver::finish(&mut engine, &mut |event| anonymizer.learn(&event));
     let mut engine = Engine::new(Anonymizer::second_pass());
     for record in records(data) {
         let mut count = 0;
-        engine.handle(&record, &mut |event| {
+        driver::handle(&mut engine, &record, &mut |event| {
             let is_packet = matches!(event, Event::Packet(_));
             let replaced = anonymizer.handle(&event);
             assert_eq!(replaced.is_some(), is_packet);

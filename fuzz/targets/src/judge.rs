@@ -1,5 +1,6 @@
 //! What must hold for the engine, whatever it is fed.
 
+use crate::driver;
 use core::hash::{Hash, Hasher};
 use rdmascope_conformance::{Finding, Judge};
 use rdmascope_dissector::bulk::BulkCut;
@@ -52,8 +53,8 @@ fn tell<'a>(records: impl Iterator<Item = Record<'a>> + Clone) {
             }
         };
         let mut engine = Engine::new(Config { observe: Observe::Events, ..Config::default() });
-        records.clone().for_each(|record| engine.handle(&record, &mut handle));
-        engine.finish(&mut handle);
+        records.clone().for_each(|record| driver::handle(&mut engine, &record, &mut handle));
+        driver::finish(&mut engine, &mut handle);
         states.finish(&mut |lifetime| write(&STATE.of(lifetime)));
         paths.rewind();
     }
@@ -85,9 +86,9 @@ fn check<'a>(records: impl Iterator<Item = Record<'a>>) {
     let mut last = 0;
     for record in records {
         last = record.number;
-        engine.handle(&record, &mut |event| judge_event(&mut judges, &event, last));
+        driver::handle(&mut engine, &record, &mut |event| judge_event(&mut judges, &event, last));
     }
-    engine.finish(&mut |event| judge_event(&mut judges, &event, last));
+    driver::finish(&mut engine, &mut |event| judge_event(&mut judges, &event, last));
 }
 
 fn judge_event(judges: &mut [Judge; 2], event: &Event<'_>, last: u64) {
@@ -112,10 +113,10 @@ fn attribute<'a>(records: impl Iterator<Item = Record<'a>>) {
     let mut attributed = Attributions::default();
     for record in records {
         attributed.now = record.number;
-        engine.handle(&record, &mut |event| attributed.take(&event));
+        driver::handle(&mut engine, &record, &mut |event| attributed.take(&event));
     }
     attributed.now = 0;
-    engine.finish(&mut |event| attributed.take(&event));
+    driver::finish(&mut engine, &mut |event| attributed.take(&event));
     for StepOf { begun, step } in attributed.named {
         assert!(
             attributed.steps.get(&begun).is_some_and(|steps| (step as usize) < *steps),
@@ -168,10 +169,10 @@ fn run<'a>(records: impl Iterator<Item = Record<'a>>, config: Config) -> u64 {
     for record in records {
         count += 1;
         let packets = seen.packets;
-        engine.handle(&record, &mut |event| seen.take(&event));
+        driver::handle(&mut engine, &record, &mut |event| seen.take(&event));
         assert_eq!(seen.packets - packets, u64::from(config.report_packets));
     }
-    engine.finish(&mut |event| seen.take(&event));
+    driver::finish(&mut engine, &mut |event| seen.take(&event));
 
     let totals = engine.totals();
     assert_eq!(totals.records, count);
@@ -183,7 +184,7 @@ fn run<'a>(records: impl Iterator<Item = Record<'a>>, config: Config) -> u64 {
     assert_eq!(totals.evictions, seen.evictions);
     assert_eq!(seen.connections.len() as u64, totals.connections);
     let again = seen.events;
-    engine.finish(&mut |event| seen.take(&event));
+    driver::finish(&mut engine, &mut |event| seen.take(&event));
     assert_eq!(seen.events, again, "what has ended does not end again");
     seen.digest.finish()
 }

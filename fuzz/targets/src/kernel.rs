@@ -1,6 +1,7 @@
 //! What the kernel tells: traces as text, answers of rdma netlink, inventories.
 
 use crate::capture_engine::records;
+use crate::driver;
 use rdmascope_capture_agent::inventory::netlink::{cm_ids, devices, queue_pairs};
 use rdmascope_capture_agent::inventory::{connected, from_text, to_text};
 use rdmascope_capture_agent::trace::{Said, Trace, read};
@@ -54,8 +55,8 @@ static SESSIONS: LazyLock<[Session; 2]> = LazyLock::new(|| {
             session.transactions += u64::from(matches!(event, Event::Transaction(_)));
             session.joining.handle(&event);
         };
-        records(file).take(200).for_each(|record| engine.handle(&record, &mut handle));
-        engine.finish(&mut handle);
+        records(file).take(200).for_each(|record| driver::handle(&mut engine, &record, &mut handle));
+        driver::finish(&mut engine, &mut handle);
         session.span = engine.totals().span;
         session
     })

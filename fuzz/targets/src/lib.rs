@@ -7,6 +7,7 @@
 mod anonymize;
 mod bytes;
 mod capture_engine;
+mod driver;
 mod engine;
 mod frame;
 mod framing;

@@ -1,6 +1,7 @@
 //! A session as two places could have shown it: the bytes choose the packets, which place shows each, when, and by what clock.
 
 use crate::bytes::Bytes;
+use crate::driver;
 use crate::engine::{Frame, frames};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
@@ -46,9 +47,10 @@ pub fn places(data: &[u8]) {
     };
     for (number, (time, place, frame)) in (1..).zip(&records) {
         let record = frame.record(number);
-        engine.handle(&Record { time: *time, tap: Tap { file: *place, ..record.tap }, ..record }, &mut take);
+        let record = Record { time: *time, tap: Tap { file: *place, ..record.tap }, ..record };
+        driver::handle(&mut engine, &record, &mut take);
     }
-    engine.finish(&mut take);
+    driver::finish(&mut engine, &mut take);
     told.finish();
 
     let counted: u64 = told.splits.by_time().iter().map(|(_, sum)| sum.count + sum.unknown).sum();
