@@ -377,3 +377,56 @@ fn no_stubs() {
         assert!(!text.contains(&["#[ig", "nore"].concat()), "{place} has a test that is not run");
     }
 }
+
+fn read(place: &str) -> String {
+    std::fs::read_to_string(root().join(place)).unwrap_or_else(|error| panic!("{place}: {error}"))
+}
+
+/// The lines of a table of a manifest, and the lines of `[target.….TABLE]`, which have the condition in front.
+fn dependencies<'a>(manifest: &'a str, table: &str) -> Vec<(&'a str, &'a str)> {
+    let mut found = Vec::new();
+    let mut condition = None;
+    for line in manifest.lines() {
+        if let Some(header) = line.strip_prefix('[') {
+            let header = header.trim_end_matches(']');
+            condition = header.strip_suffix(table).filter(|rest| rest.is_empty() || rest.ends_with('.'));
+        } else if let (Some(condition), Some(name)) = (condition, line.split(['.', ' ']).next()) {
+            let is_crate = !name.is_empty() && !name.starts_with('#') && !name.starts_with("rdmascope-");
+            found.extend(is_crate.then_some((condition, line)));
+        }
+    }
+    found
+}
+
+/// docs/design/dependencies.md has the purpose of each crate.
+#[test]
+fn each_crate_that_is_built_on_has_a_row() {
+    let page = read("docs/design/dependencies.md");
+    let rows: BTreeSet<&str> =
+        page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    let mut used = BTreeSet::new();
+    for member in
+        ["wire", "xdr", "dissector", "conformance", "capture-agent", "peer", "present", "tui", "cli"]
+    {
+        let manifest = read(&format!("{member}/Cargo.toml"));
+        let named = dependencies(&manifest, "dependencies").into_iter();
+        used.extend(named.filter_map(|(_, line)| line.split(['.', ' ']).next().map(str::to_owned)));
+    }
+    assert!(used.len() > 40, "only {used:?}");
+    assert_eq!(rows, used.iter().map(String::as_str).collect());
+}
+
+/// Linux has a capture of its own, and a list of interfaces: pnet_datalink is built there for the feature `pnet` only.
+#[test]
+fn linux_is_built_without_pnet() {
+    let manifest = read("capture-agent/Cargo.toml");
+    let found = dependencies(&manifest, "dependencies");
+    let pnet: Vec<_> = found.into_iter().filter(|(_, line)| line.starts_with("pnet_datalink")).collect();
+    let [(linux, optional), (others, always)] = pnet[..] else { panic!("{pnet:?}") };
+    assert_eq!(
+        (linux, others),
+        ("target.'cfg(target_os = \"linux\")'.", "target.'cfg(all(unix, not(target_os = \"linux\")))'.")
+    );
+    assert!(optional.contains("optional = true"), "{optional}");
+    assert_eq!(always, "pnet_datalink.workspace = true");
+}

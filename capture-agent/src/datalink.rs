@@ -1,4 +1,4 @@
-//! Live capture by `pnet_datalink`: outside Linux, and on Linux where somebody asks for it.
+//! Live capture by `pnet_datalink`: on Unix systems other than Linux, and on Linux with the cargo feature `pnet`.
 //!
 //! What it cannot do, measured of pnet_datalink 0.35 and read in its sources:
 //! - It tells nothing of packets that were dropped, and no time stamps: those here are of when a packet was read.

@@ -1,7 +1,12 @@
 //! The program with which the kernel chooses packets, or this process where no kernel does: classic BPF (Linux, Documentation/networking/filter.rst). It lets through what may be of RoCE,
 //! and decides by headers alone. What it lets through too much, such as fragments of other UDP datagrams, the dissector tells apart.
 
+#[cfg(any(test, feature = "pnet", feature = "verbs", not(target_os = "linux")))]
+mod sieve;
+
 use core::fmt;
+#[cfg(any(test, feature = "pnet", feature = "verbs", not(target_os = "linux")))]
+pub(crate) use sieve::Sieve;
 
 /// An instruction of classic BPF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,58 +78,6 @@ const JUMP: u16 = 0x05;
 const RETURN: u16 = 0x06;
 /// The index of the interface, in Linux's words: SKF_AD_OFF + SKF_AD_IFINDEX.
 const INTERFACE: u32 = 0xffff_f008;
-
-/// Chooses packets in this process, where no kernel does it: outside Linux, and of a device that snoops.
-#[derive(Clone, Debug)]
-pub(crate) struct Sieve(Vec<Instruction>);
-
-impl Sieve {
-    /// Lets through what is wanted, whatever interface it is of, and so many bytes of it at most.
-    pub(crate) fn new(wanted: &Wanted, snap_length: u32) -> Sieve {
-        Sieve(program(&Wanted { interfaces: Vec::new(), ..wanted.clone() }, snap_length))
-    }
-
-    /// The bytes of a packet that are kept; `None`: it is not wanted.
-    pub(crate) fn keep<'a>(&self, packet: &'a [u8]) -> Option<&'a [u8]> {
-        let kept = run(&self.0, packet, 0).unwrap_or(0) as usize;
-        (kept > 0).then(|| &packet[..kept.min(packet.len())])
-    }
-}
-
-/// Runs a program as the kernel does: the bytes that pass. `None`: it has an instruction that no program of this file has.
-fn run(program: &[Instruction], packet: &[u8], interface: u32) -> Option<u32> {
-    let (mut accumulator, mut index, mut at) = (0u32, 0u32, 0usize);
-    let byte = |at: u32| packet.get(at as usize).copied().map(u32::from);
-    let half = |at: u32| Some(byte(at)? << 8 | byte(at + 1)?);
-    loop {
-        let Instruction { code, jump_true, jump_false, value } = *program.get(at)?;
-        at += 1;
-        // A load behind the end of the packet ends the program with 0.
-        let loaded = match code {
-            LOAD_WORD if value == INTERFACE => Some(interface),
-            LOAD_HALF => half(value),
-            LOAD_BYTE => byte(value),
-            LOAD_HALF_INDEXED => half(value + index),
-            INDEX_OF_HEADER => byte(value).map(|byte| 4 * (byte & 15)),
-            RETURN => return Some(value),
-            JUMP => {
-                at += value as usize;
-                continue;
-            }
-            EQUAL | ANY_BIT => {
-                let holds = if code == EQUAL { accumulator == value } else { accumulator & value != 0 };
-                at += usize::from(if holds { jump_true } else { jump_false });
-                continue;
-            }
-            _ => return None,
-        };
-        match loaded {
-            None => return Some(0),
-            Some(value) if code == INDEX_OF_HEADER => index = value,
-            Some(value) => accumulator = value,
-        }
-    }
-}
 
 /// Where a condition leads.
 #[derive(Clone, Copy)]

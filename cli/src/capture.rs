@@ -46,7 +46,7 @@ Examples:
 
 /// The arguments of `capture`.
 #[derive(Args, Debug)]
-#[cfg_attr(feature = "verbs", command(mut_arg("verbs", |verbs| verbs.conflicts_with_all(["list", "pnet"]))))]
+#[cfg_attr(feature = "verbs", command(mut_arg("verbs", |verbs| verbs.conflicts_with("list"))))]
 pub(crate) struct Capture {
     /// Interface to capture from. Several may be named; their packets come into one file
     #[arg(short, long = "interface", value_name = "NAME", required_unless_present = "list")]
@@ -55,8 +55,10 @@ pub(crate) struct Capture {
     #[cfg(feature = "verbs")]
     #[command(flatten)]
     device: Device,
-    /// Capture by pnet_datalink, as it is done outside Linux: one interface, more slowly, and it is not known how many packets were dropped
+    /// Capture by pnet_datalink, as outside Linux: one interface, more slowly, without a count of dropped packets
+    #[cfg(feature = "pnet")]
     #[arg(long)]
+    #[cfg_attr(feature = "verbs", arg(conflicts_with = "verbs"))]
     pnet: bool,
     /// File to write, as pcapng, or `-` for standard output
     #[arg(short, long, value_name = "FILE", required_unless_present = "list")]

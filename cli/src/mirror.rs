@@ -5,7 +5,7 @@ use crate::output::tell;
 #[cfg(target_os = "linux")]
 use anyhow::Context as _;
 #[cfg(unix)]
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::{Arg, Args};
 #[cfg(target_os = "linux")]
 use rdmascope_capture_agent::confine::become_user;
@@ -85,6 +85,7 @@ impl Mirror {
     }
 
     /// Options that the kernel's ring alone has are refused elsewhere, not passed over.
+    #[cfg(any(feature = "pnet", feature = "verbs", not(target_os = "linux")))]
     pub(crate) fn refuse(&self, of: &str, promiscuous: bool) -> Result<()> {
         for (is_given, option) in [
             (self.filter.is_some(), "--filter"),
@@ -94,7 +95,7 @@ impl Mirror {
             (cfg!(not(target_os = "linux")) && self.user.is_some(), "--user"),
         ] {
             if is_given {
-                bail!("{option} cannot be had with {of}");
+                anyhow::bail!("{option} cannot be had with {of}");
             }
         }
         Ok(())

@@ -2,7 +2,7 @@ use super::*;
 
 /// The bytes that pass, of a program that has no unknown instruction.
 fn run(program: &[Instruction], packet: &[u8], interface: u32) -> u32 {
-    super::run(program, packet, interface).expect("the instructions are known")
+    super::sieve::run(program, packet, interface).expect("the instructions are known")
 }
 
 /// An Ethernet frame of this type, behind these VLAN tags.

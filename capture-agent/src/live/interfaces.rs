@@ -26,26 +26,51 @@ pub struct NetworkInterface {
     pub rdma: Vec<(String, bool)>,
 }
 
-/// The interfaces of this host, by index. Where sysfs is not there, less is known of them.
+/// The interfaces of this host, by index. Without sysfs, their MTU, state and RDMA devices are unknown.
 pub fn network_interfaces() -> Vec<NetworkInterface> {
     let devices = rdma_devices(Path::new("/sys/class/infiniband"));
-    let mut found: Vec<_> = pnet_datalink::interfaces()
+    let mut found: Vec<_> = listed()
         .into_iter()
-        .map(|interface| {
-            let folder = Path::new("/sys/class/net").join(&interface.name);
+        .map(|(name, listed)| {
+            let folder = Path::new("/sys/class/net").join(&name);
             let read = |name| fs::read_to_string(folder.join(name)).ok().map(|text| text.trim().to_owned());
             NetworkInterface {
-                index: interface.index,
-                is_ethernet: index_and_kind(&interface.name).is_some_and(|(_, kind)| is_ethernet(kind)),
-                addresses: interface.ips.iter().map(|network| network.ip()).collect(),
+                index: listed.index,
+                is_ethernet: is_ethernet(listed.kind),
+                addresses: listed.addresses,
                 mtu: read("mtu").and_then(|text| text.parse().ok()),
                 state: read("operstate").unwrap_or_else(|| "unknown".to_owned()),
-                rdma: devices.get(&interface.name).cloned().unwrap_or_default(),
-                name: interface.name,
+                rdma: devices.get(&name).cloned().unwrap_or_default(),
+                name,
             }
         })
         .collect();
     found.sort_by_key(|interface| interface.index);
+    found
+}
+
+/// An interface in the list of getifaddrs(3).
+#[derive(Default)]
+struct Listed {
+    index: u32,
+    /// ARPHRD_…
+    kind: u32,
+    addresses: Vec<IpAddr>,
+}
+
+/// The interfaces by name. Empty if the system has no list.
+fn listed() -> BTreeMap<String, Listed> {
+    let mut found: BTreeMap<String, Listed> = BTreeMap::new();
+    for one in nix::ifaddrs::getifaddrs().into_iter().flatten() {
+        // An address with a label has the name `eth0:label`; the name of an interface has no colon.
+        let name = one.interface_name.split(':').next().unwrap_or_default().to_owned();
+        let (listed, Some(address)) = (found.entry(name).or_default(), one.address) else { continue };
+        if let Some(link) = address.as_link_addr() {
+            (listed.index, listed.kind) = (link.ifindex() as u32, link.hatype().into());
+        }
+        listed.addresses.extend(address.as_sockaddr_in().map(|v4| IpAddr::from(v4.ip())));
+        listed.addresses.extend(address.as_sockaddr_in6().map(|v6| IpAddr::from(v6.ip())));
+    }
     found
 }
 
@@ -93,4 +118,31 @@ pub(super) fn index_and_kind(name: &str) -> Option<(u32, u32)> {
     let folder = Path::new("/sys/class/net").join(name);
     let number = |name| fs::read_to_string(folder.join(name)).ok()?.trim().parse().ok();
     Some((number("ifindex")?, number("type")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{entries, network_interfaces};
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::net::{IpAddr, UdpSocket};
+    use std::path::Path;
+
+    #[test]
+    fn interfaces_are_those_of_sysfs_with_addresses_of_this_host() {
+        let found = network_interfaces();
+        let index = |folder: &Path| fs::read_to_string(folder.join("ifindex")).ok()?.trim().parse().ok();
+        let folders = entries(Path::new("/sys/class/net"));
+        let expected: BTreeSet<(String, u32)> = folders
+            .iter()
+            .filter_map(|one| Some((one.file_name()?.to_string_lossy().into_owned(), index(one)?)))
+            .collect();
+        assert_eq!(found.iter().map(|one| (one.name.clone(), one.index)).collect::<BTreeSet<_>>(), expected);
+        assert!(found.iter().any(|one| one.name == "lo" && one.is_ethernet && one.mtu.is_some()));
+        // A socket can be bound to an address of this host only. A link-local one needs the interface besides.
+        for address in found.iter().flat_map(|one| &one.addresses).filter(|address| IpAddr::is_ipv4(address))
+        {
+            UdpSocket::bind((*address, 0)).expect("it is an address of this host");
+        }
+    }
 }

@@ -2,7 +2,8 @@
 
 use super::conveyance::{Conveyed, Forms};
 use super::directory::Listing;
-use super::fields::{self, Called, Field, Kind, Place};
+use super::fields::attributes::{self, set_bits};
+use super::fields::{self, Called, Coding, Field, Kind, Part, Place};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -10,6 +11,8 @@ use core::fmt::Write as _;
 
 /// Differences of one reply that are told.
 pub const MOST_DIFFERENCES: usize = 8;
+/// The field that says how long a file is.
+const SIZE: &str = "size";
 /// Bytes of a value that are shown.
 const MOST_SHOWN: usize = 32;
 
@@ -31,6 +34,8 @@ pub struct Difference {
 pub struct Comparison {
     /// Fields that must be equal and are not: [`MOST_DIFFERENCES`] of them at the most.
     pub differences: Vec<Difference>,
+    /// Fields that differ because the Responder grants or chooses otherwise: [`MOST_DIFFERENCES`] of them at the most.
+    pub granted: Vec<Difference>,
     /// How it was conveyed otherwise: [`MOST_DIFFERENCES`] of them at the most, first those that count.
     pub conveyance: Vec<Conveyed>,
     /// Fields that differ and may: times, handles, verifiers.
@@ -61,17 +66,27 @@ pub(super) type Message<'m> = (&'m [u8], &'m [Vec<u8>]);
 
 /// Compares the replies to such a call. `learn` is told of each field that later calls name: what the recording has, and what the target
 /// said. `listing` has entries of the same directory that earlier replies brought. `forms`: how they were conveyed.
+/// `is_concurrent`: other calls were on the same file meanwhile, so its size depends on which one came first.
 pub(super) fn replies(
     called: Option<Called>,
     recorded: Message<'_>,
     live: Message<'_>,
-    forms: Option<Forms<'_>>,
+    (forms, is_concurrent): (Option<Forms<'_>>, bool),
     listing: &mut Listing,
     learn: impl FnMut(Kind, &[u8], &[u8]),
 ) -> Comparison {
-    let (one, other) =
+    let (mut one, mut other) =
         (fields::of_reply(called, recorded.0, recorded.1), fields::of_reply(called, live.0, live.1));
     let conveyance = forms.map(|forms| forms.compare([recorded, live], [&one, &other]));
+    if is_concurrent {
+        for fields in [&mut one, &mut other] {
+            fields
+                .list
+                .iter_mut()
+                .filter(|field| field.name == SIZE)
+                .for_each(|field| field.kind = Kind::Granted);
+        }
+    }
     let found = compare((&one, recorded), (&other, live), listing, learn);
     Comparison { conveyance: conveyance.unwrap_or_default(), ..found }
 }
@@ -122,7 +137,8 @@ fn compare<'m>(
 }
 
 impl Comparison {
-    /// Compares two lists of fields, one by one. Where one has another form it goes on with the next operation.
+    /// Compares two lists of fields, one by one. Attributes are paired by their numbers. A grant, such as a delegation, is
+    /// passed as a whole where it has another form; elsewhere another form goes on with the next operation.
     pub(super) fn pairs(
         &mut self,
         one: &[Valued<'_>],
@@ -131,6 +147,23 @@ impl Comparison {
     ) {
         let (mut one, mut other) = (one, other);
         while let ([(field, a), rest @ ..], [(beside, b), others @ ..]) = (one, other) {
+            let is_same_operation = field.operation == beside.operation;
+            match (field.part, beside.part) {
+                (part, theirs) if is_same_operation && number(part) != number(theirs) => {
+                    let is_recorded = number(part) < number(theirs);
+                    let list = if is_recorded { &mut one } else { &mut other };
+                    self.lone(list, is_recorded);
+                    continue;
+                }
+                (Part::Grant, Part::Grant) if is_same_operation => {
+                    let (grant, rest) = run(one);
+                    let (offer, others) = run(other);
+                    self.grant(grant, offer, learn);
+                    (one, other) = (rest, others);
+                    continue;
+                }
+                _ => {}
+            }
             if (field.operation, field.name) != (beside.operation, beside.name) {
                 self.add(field, String::from(field.name), String::from(beside.name));
                 let (Some(next), Some(beside)) = (next_operation(one), next_operation(other)) else { return };
@@ -141,19 +174,11 @@ impl Comparison {
                 continue;
             }
             (one, other) = (rest, others);
-            match field.kind {
-                Kind::Equal if a != b => {
-                    let (a, b) = values(field, a, b);
-                    self.add(field, a, b);
-                }
-                Kind::Equal => {}
-                kind => {
-                    self.own += usize::from(a != b);
-                    // Cookies are learned of entries at the same place, and not of those with the same name.
-                    if kind.is_mapped() && (kind, field.entry.is_some()) != (Kind::Cookie, true) {
-                        learn(kind, a, b);
-                    }
-                }
+            self.pair(field, a, b, learn);
+        }
+        for (list, is_recorded) in [(&mut one, true), (&mut other, false)] {
+            while list.first().is_some_and(|(field, _)| number(field.part) != u32::MAX) {
+                self.lone(list, is_recorded);
             }
         }
         match (one.first(), other.first()) {
@@ -163,12 +188,97 @@ impl Comparison {
         }
     }
 
-    pub(super) fn add(&mut self, field: &Field, recorded: String, live: String) {
-        if self.differences.len() < MOST_DIFFERENCES {
-            let Field { operation, name, .. } = *field;
-            self.differences.push(Difference { operation, field: name, recorded, live });
+    /// Compares two values of a field.
+    fn pair(&mut self, field: &Field, a: &[u8], b: &[u8], learn: &mut impl FnMut(Kind, &[u8], &[u8])) {
+        let differs = match field.coding {
+            Coding::Bits | Coding::Attributes => !bits(a).eq(bits(b)),
+            Coding::Plain | Coding::Counted => a != b,
+        };
+        match field.kind {
+            Kind::Equal if differs && field.part != Part::Grant => {
+                let (a, b) = values(field, a, b);
+                self.add(field, a, b);
+            }
+            Kind::Equal | Kind::Granted if differs => {
+                let (a, b) = values(field, a, b);
+                self.add_granted(field, a, b);
+            }
+            Kind::Equal | Kind::Granted => {}
+            kind => {
+                self.own += usize::from(differs);
+                // Cookies are learned of entries at the same place, and not of those with the same name.
+                if kind.is_mapped() && (kind, field.entry.is_some()) != (Kind::Cookie, true) {
+                    learn(kind, a, b);
+                }
+            }
         }
     }
+
+    /// Compares two grants. The field that chooses the form differs before the form does, so another form says no more.
+    fn grant(
+        &mut self,
+        one: &[Valued<'_>],
+        other: &[Valued<'_>],
+        learn: &mut impl FnMut(Kind, &[u8], &[u8]),
+    ) {
+        for ((field, a), (beside, b)) in one.iter().zip(other) {
+            if field.name != beside.name {
+                return;
+            }
+            self.pair(field, a, b, learn);
+        }
+    }
+
+    /// An attribute that one side has alone, at the beginning of `list`, which goes on after it. A server may lack those that
+    /// are not required.
+    fn lone(&mut self, list: &mut &[Valued<'_>], is_recorded: bool) {
+        let Some((field, bytes)) = list.first() else { return };
+        let number = number(field.part);
+        *list = &list[list.iter().take_while(|(field, _)| self::number(field.part) == number).count()..];
+        let field = Field { name: attributes::name(number).unwrap_or(field.name), ..(*field).clone() };
+        let (there, none) = (value(&field, bytes), String::from("not there"));
+        let (recorded, live) = if is_recorded { (there, none) } else { (none, there) };
+        match attributes::is_required(number) {
+            true => self.add(&field, recorded, live),
+            false => self.add_granted(&field, recorded, live),
+        }
+    }
+
+    pub(super) fn add(&mut self, field: &Field, recorded: String, live: String) {
+        add(&mut self.differences, field, recorded, live);
+    }
+
+    fn add_granted(&mut self, field: &Field, recorded: String, live: String) {
+        add(&mut self.granted, field, recorded, live);
+    }
+}
+
+fn add(list: &mut Vec<Difference>, field: &Field, recorded: String, live: String) {
+    if list.len() < MOST_DIFFERENCES {
+        let Field { operation, name, .. } = *field;
+        list.push(Difference { operation, field: name, recorded, live });
+    }
+}
+
+/// The number of an attribute. A field after all attributes has a higher one.
+const fn number(part: Part) -> u32 {
+    match part {
+        Part::Attribute(number) => number,
+        Part::Whole | Part::Grant => u32::MAX,
+    }
+}
+
+/// The fields at the beginning that are a grant of one operation, and the rest.
+fn run<'a, 'm>(fields: &'a [Valued<'m>]) -> (&'a [Valued<'m>], &'a [Valued<'m>]) {
+    let operation = fields.first().and_then(|(field, _)| field.operation);
+    let is_of = |(field, _): &&Valued<'_>| field.part == Part::Grant && field.operation == operation;
+    fields.split_at(fields.iter().take_while(is_of).count())
+}
+
+/// The bits of a `bitmap4` that are set: trailing words without one say nothing.
+fn bits(bytes: &[u8]) -> impl Iterator<Item = u32> {
+    let words = bytes.as_chunks().0.iter();
+    set_bits(words.map(|word| u32::from_be_bytes(*word)))
 }
 
 /// The fields from the next operation of the COMPOUND on.
@@ -181,6 +291,9 @@ fn next_operation<'a, 'm>(fields: &'a [Valued<'m>]) -> Option<&'a [Valued<'m>]> 
 
 /// How two values are shown, so that it can be seen where they differ.
 fn values(field: &Field, a: &[u8], b: &[u8]) -> (String, String) {
+    if let Coding::Bits | Coding::Attributes = field.coding {
+        return (bits_beyond(field, a, b), bits_beyond(field, b, a));
+    }
     let is_long = a.len().max(b.len()) > MOST_SHOWN;
     let at = a.iter().zip(b).position(|(a, b)| a != b);
     match at {
@@ -196,8 +309,24 @@ fn values(field: &Field, a: &[u8], b: &[u8]) -> (String, String) {
     }
 }
 
+/// The bits that one bitmap has and the other has not.
+fn bits_beyond(field: &Field, here: &[u8], there: &[u8]) -> String {
+    let mut text = String::new();
+    for bit in bits(here).filter(|bit| !bits(there).any(|other| other == *bit)) {
+        let name = attributes::name(bit).filter(|_| field.coding == Coding::Attributes);
+        let name = name.map_or_else(|| format!("bit {bit}"), String::from);
+        text.push_str(if text.is_empty() { "with " } else { ", " });
+        text.push_str(&name);
+        if text.len() > MOST_SHOWN {
+            text.push('…');
+            break;
+        }
+    }
+    if text.is_empty() { String::from("without") } else { text }
+}
+
 fn value(field: &Field, bytes: &[u8]) -> String {
-    let is_number = !field.counted && matches!(field.place, Place::Stream(_));
+    let is_number = field.coding == Coding::Plain && matches!(field.place, Place::Stream(_));
     if let (true, Some(word), 4) = (is_number, bytes.first_chunk(), bytes.len()) {
         return format!("{}", u32::from_be_bytes(*word));
     }
@@ -205,7 +334,9 @@ fn value(field: &Field, bytes: &[u8]) -> String {
         return format!("{}", u64::from_be_bytes(*word));
     }
     match core::str::from_utf8(bytes) {
-        Ok(text) if field.counted && text.chars().all(|c| !c.is_control()) => format!("{text:?}"),
+        Ok(text) if field.coding == Coding::Counted && text.chars().all(|c| !c.is_control()) => {
+            format!("{text:?}")
+        }
         _ => hexadecimal(bytes),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::fields::{self, Kind};
 use crate::rpcrdma::{self, Conveyance, Shape};
+use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 use core::ops::Range;
 use rdmascope_wire::Xid;
@@ -102,6 +103,16 @@ pub enum Answer {
 }
 
 impl Answer {
+    /// It in a word or two, or the error.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Answer::Reply { .. } => "a reply".to_string(),
+            Answer::Error { error, .. } => error.to_string(),
+            Answer::Nothing => "no reply".to_string(),
+            Answer::Unknown { .. } => "not known".to_string(),
+        }
+    }
+
     /// When it was there.
     pub const fn order(&self) -> Option<u64> {
         match self {

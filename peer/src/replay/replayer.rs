@@ -1,12 +1,14 @@
 //! Makes the calls of a recording again, and compares the replies.
 
-use super::compare::{self, Comparison};
+use super::compare::{self, Comparison, Message};
 use super::conveyance::{self, Conveyed, Forms};
 use super::directory::{self, Listing, Listings};
 use super::fault::Fault;
-use super::fields::{self, Called};
-use super::recording::{Answer, Recording};
-use super::substitute::Names;
+use super::fields;
+use super::outcome::{Outcome, Subject, Verdict};
+use super::recording::{Answer, Call, Recording};
+use super::slots::{self, Room, Sequence, Slots, Taken};
+use super::substitute::{Names, Substituted};
 use crate::cm::Closed;
 use crate::endpoint::{self, ConnectionId};
 use crate::peer::{Event, Peer};
@@ -24,6 +26,12 @@ use rdmascope_wire::Xid;
 use rdmascope_wire::private_data::Negotiated;
 
 mod callback;
+mod concurrent;
+mod returned;
+mod steps;
+
+use returned::Return;
+use steps::{Step, steps};
 
 /// Calls that wait for credits or for their reply on one connection.
 pub const MOST_CALLS_WAITING: usize = rpcrdma::MOST_CALLS;
@@ -62,70 +70,7 @@ pub struct Options {
     pub fault: Option<(usize, Fault)>,
 }
 
-/// What is told of a connection or a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
-    /// Of what.
-    pub subject: Subject,
-    /// What came of it.
-    pub verdict: Verdict,
-    /// From the call to its reply.
-    pub latency: Option<Duration>,
-    /// Names in the call that no reply brought, so that they were sent as recorded: the field, and its bytes.
-    pub unknown: Vec<(&'static str, String)>,
-}
-
-/// What an [`Outcome`] is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subject {
-    /// A connection, as an index of [`Recording::connections`].
-    Connection(usize),
-    /// A call, of either direction, as an index of [`Recording::calls`].
-    Call(usize),
-    /// A call of the target that the recording does not have: its connection, and what it calls.
-    Extra(usize, Option<Called>),
-}
-
-/// What came of a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// The reply is the recorded one, up to what may differ.
-    Agrees(Comparison),
-    /// It is another one.
-    Differs(Comparison),
-    /// There is no reply, as in the recording.
-    Unanswered,
-    /// It is not compared, because of this.
-    NotCompared(&'static str),
-    /// It differs in another way than by fields.
-    Otherwise {
-        /// What the recording has.
-        recorded: String,
-        /// What came now.
-        live: String,
-    },
-    /// It was not sent, because of this.
-    NotSent(String),
-}
-
-impl Verdict {
-    /// Whether the target did something else than the recorded one, or could not be asked.
-    pub const fn is_difference(&self) -> bool {
-        matches!(self, Verdict::Differs(_) | Verdict::Otherwise { .. } | Verdict::NotSent(_))
-    }
-}
-
 const NOT_WHOLE: &str = "the recording does not hold all of the reply";
-
-/// What is done next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Step {
-    Connect(usize),
-    Call(usize),
-    /// Wait until this call is answered, as the recorded client did before it made the next one.
-    Answer(usize),
-    Close(usize),
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Link {
@@ -142,6 +87,8 @@ struct Sent {
     call: usize,
     at: Instant,
     unknown: Vec<(&'static str, String)>,
+    /// The slot that it is on.
+    taken: Option<Taken>,
 }
 
 /// See the [module](super).
@@ -151,7 +98,13 @@ pub struct Replayer {
     steps: VecDeque<Step>,
     links: Vec<Link>,
     names: Names,
+    slots: Slots,
+    /// Delegations that are to be returned, and how many calls did so.
+    returns: Vec<Return>,
+    returned: u32,
     listings: Listings,
+    /// Of each call whether it changes a file that others are on at the same time, or the other way round.
+    concurrent: Vec<bool>,
     /// Calls without an answer, by connection and XID.
     waiting: BTreeMap<(usize, Xid), Sent>,
     /// Of each call whether it came to its end.
@@ -177,9 +130,13 @@ impl Replayer {
             links: vec![Link::None; recording.connections.len()],
             done: vec![false; recording.calls.len()],
             backward: (0..recording.calls.len()).filter(|call| recording.calls[*call].backward).collect(),
+            concurrent: concurrent::calls(&recording),
             recording,
             options,
             names,
+            slots: Slots::default(),
+            returns: Vec::new(),
+            returned: 0,
             listings: Listings::default(),
             waiting: BTreeMap::new(),
             outcomes: VecDeque::new(),
@@ -246,14 +203,14 @@ impl Replayer {
                             Answer::Reply { conveyance, .. } => {
                                 conveyed(conveyance::instead(Ok(conveyance), Err(*error)))
                             }
-                            _ => Verdict::Otherwise { recorded: name(answer), live: error.to_string() },
+                            _ => Verdict::Otherwise { recorded: answer.name(), live: error.to_string() },
                         });
                     }
                     rpcrdma::Event::Lost { xid } => {
                         let live = "the connection is lost".to_string();
                         self.ended(index, *xid, now, |answer| match answer {
                             Answer::Nothing => Verdict::Unanswered,
-                            _ => Verdict::Otherwise { recorded: name(answer), live },
+                            _ => Verdict::Otherwise { recorded: answer.name(), live },
                         });
                     }
                     rpcrdma::Event::Discarded { xid: Some(xid), why, .. }
@@ -264,7 +221,7 @@ impl Replayer {
                         }
                         let live = format!("a reply that cannot be taken: {why}");
                         self.ended(index, *xid, now, |answer| Verdict::Otherwise {
-                            recorded: name(answer),
+                            recorded: answer.name(),
                             live,
                         });
                     }
@@ -278,6 +235,9 @@ impl Replayer {
     /// Does what can be done by now. To be called after events, and when [`next_deadline`](Replayer::next_deadline) has come.
     pub fn advance(&mut self, peer: &mut Peer, now: Instant) {
         self.give_up(peer, now);
+        if !self.all_returned(peer, now) {
+            return;
+        }
         while let Some(step) = self.steps.front().copied() {
             let is_done = match step {
                 Step::Connect(index) => self.connect(peer, now, index),
@@ -303,7 +263,8 @@ impl Replayer {
             Some(Step::Call(index)) => self.due(*index),
             _ => None,
         };
-        earlier(earlier(asked.chain(calls).min(), due), self.lingers)
+        let returned = self.returns_until();
+        earlier(earlier(earlier(asked.chain(calls).min(), due), self.lingers), returned)
     }
 
     fn until(&self, sent: &Sent) -> Instant {
@@ -343,7 +304,7 @@ impl Replayer {
             self.cancel(peer, index, xid);
             self.ended(index, xid, now, |answer| match answer {
                 Answer::Unknown { .. } => Verdict::NotCompared(NOT_WHOLE),
-                _ => Verdict::Otherwise { recorded: name(answer), live: "no reply in time".to_string() },
+                _ => Verdict::Otherwise { recorded: answer.name(), live: "no reply in time".to_string() },
             });
         }
     }
@@ -414,29 +375,45 @@ impl Replayer {
             self.tell(Subject::Call(index), Verdict::NotSent(why.to_string()));
             return true;
         }
-        let mut put = self.names.substitute(&call.message, &call.items, &fields::of_call(&call.message).0);
+        let (asked, _) = fields::of_call(&call.message);
+        let mut put = self.names.substitute(&call.message, &call.items, &asked);
+        let sequence = Sequence::of(&asked, &call.message);
+        if let Some((name, bytes)) = put.stateids.first() {
+            let why = format!("{name} {bytes}: the target gave none in its place");
+            sequence.inspect(|sequence| self.slots.pass(sequence));
+            self.done[index] = true;
+            self.tell(Subject::Call(index), Verdict::Skipped(why));
+            return true;
+        }
+        let mut taken = None;
+        match sequence.map(|sequence| (sequence, self.slots.take(&sequence))) {
+            Some((sequence, Room::Slot(slot))) => {
+                let (number, id) = slot.live;
+                sequence.put(&[number, id, slot.highest], &mut put.message);
+                taken = Some(slot);
+            }
+            // It is made when a call that is waited for has come to its end.
+            Some((_, Room::None)) if self.waiting.values().any(|sent| self.is_due(sent)) => return false,
+            Some((_, Room::None)) => {
+                self.done[index] = true;
+                self.tell(
+                    Subject::Call(index),
+                    Verdict::NotSent("no slot of its session is free".to_string()),
+                );
+                return true;
+            }
+            Some((_, Room::NoSession)) | None => {}
+        }
         let xid = Xid(self.options.first_xid.0.wrapping_add(index as u32));
         set_xid(&mut put.message, xid);
-        let most_reply = match &call.answer {
-            Answer::Reply { stream, .. } => u32::try_from(stream.len()).unwrap_or(u32::MAX),
-            _ => 0,
-        };
-        let made = rpcrdma::Call {
-            message: put.message,
-            reduce: put.items,
-            shape: Some(call.shape.clone()),
-            most_reply,
-            long: call.long,
-            edit: fault.map(Fault::edit),
-            ..rpcrdma::Call::default()
-        };
-        let sent = Sent { call: index, at: now, unknown: put.unknown };
-        match peer.call(id, made) {
+        let sent = Sent { call: index, at: now, unknown: core::mem::take(&mut put.unknown), taken };
+        match peer.call(id, made(call, put, fault)) {
             Ok(_) => {
                 self.waiting.insert((call.connection, xid), sent);
             }
             Err(error) => {
                 self.done[index] = true;
+                taken.inspect(|taken| self.slots.end(taken, [true, false], None));
                 self.tell(Subject::Call(index), Verdict::NotSent(error.to_string()));
             }
         }
@@ -492,19 +469,19 @@ impl Replayer {
     }
 
     fn replied(&mut self, index: usize, now: Instant, replied: &Replied, agreed: Option<&Negotiated>) {
-        let Some(sent) = self.waiting.get(&(index, replied.xid)) else { return };
+        if self.is_returned(index, replied.xid, Some(&replied.message)) {
+            return;
+        }
+        let Some(sent) = self.waiting.get_mut(&(index, replied.xid)) else { return };
+        let (number, taken) = (sent.call, sent.taken.take());
         let recording = Arc::clone(&self.recording);
-        let call = &recording.calls[sent.call];
+        let call = &recording.calls[number];
+        let mut stream = replied.message.clone();
+        if let Some(taken) = taken {
+            self.slot_is_free(call, &taken, &mut stream, &replied.items);
+        }
         let verdict = match &call.answer {
-            Answer::Reply { stream, items, conveyance, .. } => {
-                let (asked, called) = fields::of_call(&call.message);
-                let live = (&replied.message[..], &replied.items[..]);
-                let names = &mut self.names;
-                let mut other = Listing::default();
-                let listing = match directory::listed(&asked, &call.message) {
-                    Some((directory, from_beginning)) => self.listings.of(directory, from_beginning),
-                    None => &mut other,
-                };
+            Answer::Reply { conveyance, .. } => {
                 let forms = Forms {
                     offered: &call.shape,
                     conveyances: [conveyance, &replied.conveyance],
@@ -514,8 +491,7 @@ impl Replayer {
                     ],
                     agreed: agreed.is_none_or(|agreed| agreed.remote_invalidation),
                 };
-                let learn = |kind, recorded: &[u8], live: &[u8]| names.learn(kind, recorded, live);
-                let found = compare::replies(called, (stream, items), live, Some(forms), listing, learn);
+                let found = self.compare(number, call, (&stream, &replied.items), forms);
                 if found.agrees() { Verdict::Agrees(found) } else { Verdict::Differs(found) }
             }
             Answer::Error { error, .. } => {
@@ -527,9 +503,56 @@ impl Replayer {
         self.ended(index, replied.xid, now, |_| verdict);
     }
 
+    /// Compares a reply with the recorded one, and learns from it.
+    fn compare(&mut self, number: usize, call: &Call, live: Message<'_>, forms: Forms<'_>) -> Comparison {
+        let Answer::Reply { stream, items, .. } = &call.answer else { return Comparison::equal() };
+        let (asked, called) = fields::of_call(&call.message);
+        let mut other = Listing::default();
+        let replies = [(&stream[..], &items[..]), live];
+        let [recorded, now] = replies.map(|(stream, items)| fields::of_reply(called, stream, items));
+        self.give_back(call, &recorded, &now, [stream, live.0]);
+        let granted = slots::granted(&now, live.0);
+        let listing = match directory::listed(&asked, &call.message) {
+            Some((directory, from_beginning)) => self.listings.of(directory, from_beginning),
+            None => &mut other,
+        };
+        let (names, slots) = (&mut self.names, &mut self.slots);
+        let learn = |kind, recorded: &[u8], live: &[u8]| {
+            if let (fields::Kind::Session, Some(granted)) = (kind, granted) {
+                slots.created(recorded, granted);
+            }
+            names.learn(kind, recorded, live);
+        };
+        let concurrent = self.concurrent[number];
+        compare::replies(called, (stream, items), live, (Some(forms), concurrent), listing, learn)
+    }
+
+    /// A call that is answered leaves its slot. In the reply, sequence ID and slot ID become those of the recorded call, where
+    /// they are those of the call that was sent.
+    fn slot_is_free(&mut self, call: &Call, taken: &Taken, stream: &mut [u8], items: &[Vec<u8>]) {
+        let (_, called) = fields::of_call(&call.message);
+        let says =
+            |stream: &[u8], items: &[Vec<u8>]| Sequence::of(&fields::of_reply(called, stream, items), stream);
+        let live = says(stream, items);
+        let was_accepted = match &call.answer {
+            Answer::Reply { stream, items, .. } => says(stream, items).is_some(),
+            _ => true,
+        };
+        self.slots.end(taken, [was_accepted, live.is_some()], live.as_ref());
+        if let Some(live) = live.filter(|live| live.turn == taken.live) {
+            let (number, id) = taken.recorded;
+            live.put(&[number, id], stream);
+        }
+    }
+
     fn ended(&mut self, index: usize, xid: Xid, now: Instant, verdict: impl FnOnce(&Answer) -> Verdict) {
+        if self.is_returned(index, xid, None) {
+            return;
+        }
         let Some(sent) = self.waiting.remove(&(index, xid)) else { return };
         self.done[sent.call] = true;
+        // Whether the target took it is not known without a reply.
+        sent.taken.inspect(|taken| self.slots.end(taken, [true; 2], None));
         let verdict = verdict(&self.recording.calls[sent.call].answer);
         let came = !matches!(verdict, Verdict::Unanswered);
         self.outcomes.push_back(Outcome {
@@ -538,6 +561,23 @@ impl Replayer {
             latency: came.then(|| now.since(sent.at)),
             unknown: sent.unknown,
         });
+    }
+}
+
+/// The call that is made in the place of a recorded one.
+fn made(call: &Call, put: Substituted, fault: Option<Fault>) -> rpcrdma::Call {
+    let most_reply = match &call.answer {
+        Answer::Reply { stream, .. } => u32::try_from(stream.len()).unwrap_or(u32::MAX),
+        _ => 0,
+    };
+    rpcrdma::Call {
+        message: put.message,
+        reduce: put.items,
+        shape: Some(call.shape.clone()),
+        most_reply,
+        long: call.long,
+        edit: fault.map(Fault::edit),
+        ..rpcrdma::Call::default()
     }
 }
 
@@ -551,41 +591,4 @@ pub(super) fn set_xid(message: &mut [u8], xid: Xid) {
     if let Some(word) = message.first_chunk_mut() {
         *word = xid.0.to_be_bytes();
     }
-}
-
-/// What an answer is, in a word or two.
-fn name(answer: &Answer) -> String {
-    match answer {
-        Answer::Reply { .. } => "a reply".to_string(),
-        Answer::Error { error, .. } => error.to_string(),
-        Answer::Nothing => "no reply".to_string(),
-        Answer::Unknown { .. } => "not known".to_string(),
-    }
-}
-
-/// What happened, in the order of the recording. A connection without calls is made right before the next one, or at the end.
-fn steps(recording: &Recording) -> VecDeque<Step> {
-    let mut ordered: Vec<(u64, Step)> = Vec::new();
-    // Of each connection, the first and the last thing that happened on it.
-    let mut spans: Vec<Option<(u64, u64)>> = vec![None; recording.connections.len()];
-    for (index, call) in recording.calls.iter().enumerate() {
-        let answered = call.answer.order();
-        let span = &mut spans[call.connection];
-        let (first, last) = span.unwrap_or((call.order, call.order));
-        *span = Some((first.min(call.order), last.max(call.order).max(answered.unwrap_or(0))));
-        if !call.backward {
-            ordered.push((call.order, Step::Call(index)));
-            ordered.extend(answered.map(|order| (order, Step::Answer(index))));
-        }
-    }
-    // Connections are made in their order: who answers takes the n-th one for the n-th of the recording.
-    let mut next = u64::MAX;
-    for (index, span) in spans.iter().enumerate().rev() {
-        next = span.map_or(next, |(first, _)| first.min(next));
-        ordered.push((next, Step::Connect(index)));
-        ordered.push((span.map_or(next, |(_, last)| last), Step::Close(index)));
-    }
-    // At the same time, a connection is made before and closed after all else, as the order of `Step` is.
-    ordered.sort();
-    ordered.into_iter().map(|(_, step)| step).collect()
 }

@@ -112,7 +112,7 @@ impl Responder {
                             called,
                             (stream, items),
                             live,
-                            None,
+                            (None, false),
                             &mut Listing::default(),
                             |_, _, _| {},
                         ))

@@ -1,7 +1,7 @@
 //! What the target named, put into later calls in the place of what the recording has.
 
 use super::compare::hexadecimal;
-use super::fields::{Fields, Kind, Place};
+use super::fields::{Coding, Fields, Kind, Place};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -26,6 +26,9 @@ pub(super) struct Substituted {
     pub(super) items: Vec<Range<usize>>,
     /// Names that no reply brought, so that they are sent as recorded: the field, and its bytes.
     pub(super) unknown: Vec<(&'static str, String)>,
+    /// Stateids that no reply brought, in the same form. A server refuses them, and that would say
+    /// nothing of the operation.
+    pub(super) stateids: Vec<(&'static str, String)>,
 }
 
 impl Names {
@@ -45,30 +48,44 @@ impl Names {
         }
     }
 
+    /// The name of the target in the place of a recorded one.
+    pub(super) fn live(&self, kind: Kind, recorded: &[u8]) -> Option<&[u8]> {
+        self.names.get(&(kind, recorded.to_vec())).map(Vec::as_slice)
+    }
+
     /// Puts the names of the target into a message.
     pub(super) fn substitute(&self, message: &[u8], items: &[Range<usize>], fields: &Fields) -> Substituted {
-        let mut out = Substituted { message: Vec::new(), items: items.to_vec(), unknown: Vec::new() };
+        let mut out = Substituted {
+            message: Vec::new(),
+            items: items.to_vec(),
+            unknown: Vec::new(),
+            stateids: Vec::new(),
+        };
         let mut from = 0;
         for field in fields.list.iter().filter(|field| field.kind.is_mapped()) {
             let Place::Stream(range) = &field.place else { continue };
             let recorded = &message[range.clone()];
             let Some(live) = self.names.get(&(field.kind, recorded.to_vec())) else {
-                // A sequence ID is a number that a client counts up by itself.
-                if !is_special(recorded) && field.kind != Kind::Sequence {
-                    out.unknown.push((field.name, hexadecimal(recorded)));
+                match field.kind {
+                    _ if is_special(recorded) => {}
+                    // It is a number that a client counts up by itself.
+                    Kind::Sequence => {}
+                    Kind::Stateid => out.stateids.push((field.name, hexadecimal(recorded))),
+                    _ => out.unknown.push((field.name, hexadecimal(recorded))),
                 }
                 continue;
             };
             if live == recorded {
                 continue;
             }
-            let (start, end) = match field.counted {
+            let is_counted = field.coding == Coding::Counted;
+            let (start, end) = match is_counted {
                 true => (range.start - 4, range.end.next_multiple_of(4).min(message.len())),
                 false => (range.start, range.end),
             };
             out.message.extend_from_slice(&message[from..start]);
             let before = out.message.len();
-            match field.counted {
+            match is_counted {
                 true => put_opaque(&mut out.message, live),
                 false => out.message.extend_from_slice(live),
             }

@@ -13,7 +13,7 @@ use crate::output::Format;
 use crate::peer::recording::Read;
 use core::fmt;
 use rdmascope_peer::driver::Counts;
-use rdmascope_peer::replay::{Aspect, Comparison, Conveyed, Outcome, Subject, Verdict, procedure_name};
+use rdmascope_peer::replay::{self, Aspect, Comparison, Conveyed, Outcome, Subject, Verdict, procedure_name};
 use rdmascope_present::json::write_line;
 use rdmascope_present::text::{Counted, Duration, Plain, Style};
 use rdmascope_tui::inject::{self, SentCall};
@@ -40,7 +40,7 @@ pub(super) struct Replayed {
 
 #[derive(Debug)]
 struct Difference {
-    /// `content` or `conveyance`.
+    /// `content`, `granted` or `conveyance`.
     kind: &'static str,
     operation: Option<String>,
     field: String,
@@ -50,6 +50,17 @@ struct Difference {
 }
 
 impl Difference {
+    fn of(kind: &'static str, difference: &replay::Difference) -> Difference {
+        Difference {
+            kind,
+            operation: difference.operation.map(|(_, name)| name.to_owned()),
+            field: difference.field.to_owned(),
+            recorded: difference.recorded.clone(),
+            live: difference.live.clone(),
+            section: None,
+        }
+    }
+
     fn conveyed(conveyed: &Conveyed) -> Difference {
         let operation = match conveyed.aspect {
             Aspect::Item(operation, _) => operation.map(|(_, name)| name.to_owned()),
@@ -109,14 +120,10 @@ impl Replayed {
         }
         let mut compared = |comparison: &Comparison| {
             (line.own, line.understood) = (comparison.own, comparison.understood);
-            line.differences.extend(comparison.differences.iter().map(|difference| Difference {
-                kind: "content",
-                operation: difference.operation.map(|(_, name)| name.to_owned()),
-                field: difference.field.to_owned(),
-                recorded: difference.recorded.clone(),
-                live: difference.live.clone(),
-                section: None,
-            }));
+            let content = comparison.differences.iter();
+            line.differences.extend(content.map(|difference| Difference::of("content", difference)));
+            let granted = comparison.granted.iter();
+            line.may_differ.extend(granted.map(|difference| Difference::of("granted", difference)));
             for conveyed in &comparison.conveyance {
                 let list = if conveyed.counts { &mut line.differences } else { &mut line.may_differ };
                 list.push(Difference::conveyed(conveyed));
@@ -136,6 +143,7 @@ impl Replayed {
                 (line.verdict, line.reason) = ("differs", Some(format!("recorded: {recorded}; now: {live}")));
             }
             Verdict::NotSent(why) => (line.verdict, line.reason) = ("not-sent", Some(why.clone())),
+            Verdict::Skipped(why) => (line.verdict, line.reason) = ("skipped", Some(why.clone())),
         }
         let unknown = outcome.unknown.iter();
         line.unknown = unknown.map(|(field, bytes)| Unknown { field, bytes: bytes.clone() }).collect();
@@ -198,8 +206,10 @@ pub(super) struct Summary {
     unanswered: u64,
     not_compared: u64,
     not_sent: u64,
+    skipped: u64,
     not_understood: u64,
     own: usize,
+    granted_differ: u64,
     conveyance_differ: u64,
     conveyance_may_differ: u64,
     connections_differ: u64,
@@ -219,6 +229,7 @@ impl Summary {
         if let Verdict::Agrees(comparison) | Verdict::Differs(comparison) = &outcome.verdict {
             self.own += comparison.own;
             self.not_understood += u64::from(!comparison.understood);
+            self.granted_differ += u64::from(!comparison.granted.is_empty());
             self.conveyance_differ += u64::from(comparison.is_conveyed_otherwise());
             self.conveyance_may_differ +=
                 u64::from(comparison.conveyance.iter().any(|conveyed| !conveyed.counts));
@@ -229,6 +240,7 @@ impl Summary {
             Verdict::Unanswered => &mut self.unanswered,
             Verdict::NotCompared(_) => &mut self.not_compared,
             Verdict::NotSent(_) => &mut self.not_sent,
+            Verdict::Skipped(_) => &mut self.skipped,
         };
         *count += 1;
     }
@@ -263,7 +275,12 @@ pub(super) fn print_summary(
     let Summary { calls, agree, differ, unanswered, not_compared, not_sent, own, .. } = summary;
     let red = |count: &u64, word: &str| style.red_if(*count > 0, format!("{count} {word}")).to_string();
     write!(out, "{calls} calls: {agree} agree, {}", red(differ, "differ"))?;
-    for (count, word) in [(unanswered, "without a reply, as recorded"), (not_compared, "not compared")] {
+    let others = [
+        (unanswered, "without a reply, as recorded"),
+        (not_compared, "not compared"),
+        (&summary.skipped, "skipped"),
+    ];
+    for (count, word) in others {
         if *count > 0 {
             write!(out, ", {count} {word}")?;
         }
@@ -278,6 +295,10 @@ pub(super) fn print_summary(
     if summary.conveyance_differ > 0 {
         let calls = Counted(summary.conveyance_differ, "call");
         writeln!(out, "{}", style.red(format!("{calls} whose reply is conveyed otherwise than recorded")))?;
+    }
+    if summary.granted_differ > 0 {
+        let calls = Counted(summary.granted_differ, "call");
+        writeln!(out, "{calls} whose reply grants something else, as a server may: --all shows them")?;
     }
     if summary.conveyance_may_differ > 0 {
         let calls = Counted(summary.conveyance_may_differ, "call");
@@ -334,8 +355,8 @@ impl fmt::Display for Shown<'_> {
         for (difference, note) in differences.chain(notes) {
             let Difference { kind, operation, field, recorded, live, section } = difference;
             f.write_str("\n  ")?;
-            if *kind == "conveyance" {
-                f.write_str("conveyance: ")?;
+            if *kind != "content" {
+                write!(f, "{kind}: ")?;
             }
             if let Some(operation) = operation {
                 write!(f, "{operation} ")?;

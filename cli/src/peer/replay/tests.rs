@@ -1,6 +1,7 @@
 //! Every sample, replayed in memory against a Responder that answers from the same sample.
 
 mod conveyance;
+mod granted;
 
 use super::lines::Summary;
 use crate::filters::Asked;
@@ -138,7 +139,10 @@ fn every_sample_agrees_with_itself() {
         for outcome in &told.outcomes {
             let agrees = match &outcome.verdict {
                 Verdict::Agrees(comparison) => {
-                    comparison.own == 0 && comparison.understood && comparison.conveyance.is_empty()
+                    comparison.own == 0
+                        && comparison.understood
+                        && comparison.granted.is_empty()
+                        && comparison.conveyance.is_empty()
                 }
                 _ => false,
             };
@@ -317,7 +321,7 @@ fn calls_that_the_other_side_does_not_know_are_told() {
         _ => None,
     });
     let fields: Vec<Vec<&str>> = backward
-        .map(|comparison| comparison.differences.iter().map(|difference| difference.field).collect())
+        .map(|comparison| comparison.granted.iter().map(|difference| difference.field).collect())
         .collect();
     assert_eq!(fields, [["highest_slotid", "target_highest_slotid"]; 2]);
 }

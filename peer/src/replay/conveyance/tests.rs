@@ -25,7 +25,8 @@ fn data(place: Place) -> Fields {
         name: "data",
         kind: Equal,
         place,
-        counted: true,
+        coding: super::super::fields::Coding::Counted,
+        part: super::super::fields::Part::Whole,
         entry: None,
     };
     Fields { list: vec![field], understood: true }

@@ -1,9 +1,9 @@
 //! What the bytes of an RPC message are: its fields, by the XDR of NFS versions 3 and 4, NFSACL version 3 and the NFSv4 callback program.
 //!
 //! Each field says whether two implementations must agree on it. Where the tables end, the rest of the message is one field that is not
-//! understood, so that every byte but padding is in a field or is the count in front of one.
+//! understood. So every byte but padding is in a field, is the count in front of one, or says which attributes follow.
 
-mod attributes;
+pub(super) mod attributes;
 mod nfs3;
 mod nfs4;
 
@@ -27,6 +27,8 @@ const MOST_FIELDS: usize = 65_536;
 pub enum Kind {
     /// It must.
     Equal,
+    /// The Responder grants it or chooses it, and another one may do so otherwise: slots, limits, delegations.
+    Granted,
     /// It is the Responder's own: a time, a number of a file, free space. No later call names it.
     Own,
     /// A file handle, which later calls name.
@@ -50,7 +52,7 @@ pub enum Kind {
 impl Kind {
     /// Whether later calls name it, so that what the recording has stands for what the target said.
     pub const fn is_mapped(self) -> bool {
-        !matches!(self, Kind::Equal | Kind::Own)
+        !matches!(self, Kind::Equal | Kind::Granted | Kind::Own)
     }
 }
 
@@ -61,6 +63,30 @@ pub(super) enum Place {
     Stream(Range<usize>),
     /// So many bytes at most of what the Write chunk of this index brought.
     Item(usize, usize),
+}
+
+/// How the bytes of a field are coded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Coding {
+    /// Its length is fixed.
+    Plain,
+    /// A count is in front of it, and padding after it.
+    Counted,
+    /// A `bitmap4`: words with their number in front.
+    Bits,
+    /// A `bitmap4` whose bits are the numbers of attributes.
+    Attributes,
+}
+
+/// The part of a message that a field belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Nothing that another Responder may leave out.
+    Whole,
+    /// The value of the attribute of this number.
+    Attribute(u32),
+    /// A grant, such as a delegation: another Responder may grant something else.
+    Grant,
 }
 
 /// A field of a message.
@@ -74,8 +100,10 @@ pub(super) struct Field {
     pub(super) kind: Kind,
     /// Its bytes.
     pub(super) place: Place,
-    /// Whether a count is in front of it, and padding behind.
-    pub(super) counted: bool,
+    /// How its bytes are coded.
+    pub(super) coding: Coding,
+    /// The part of the message that it belongs to.
+    pub(super) part: Part,
     /// Which entry of a directory it is of, from 0.
     pub(super) entry: Option<usize>,
 }
@@ -111,7 +139,13 @@ enum Form {
     Opaque(&'static str, Kind),
     /// A DDP-eligible item of variable length.
     Item(&'static str),
-    Part(&'static [Form]),
+    /// A `bitmap4`.
+    Bits(&'static str, Kind),
+    /// A `bitmap4` of attributes.
+    AttributeBits(&'static str, Kind),
+    Parts(&'static [Form]),
+    /// A grant of the Responder.
+    Grant(&'static [Form]),
     /// A count and so many of these.
     Many(&'static str, &'static [Form]),
     /// The entries of a directory: a boolean in front of each.
@@ -140,7 +174,11 @@ const fn opaque(name: &'static str) -> Form {
     Form::Opaque(name, Kind::Equal)
 }
 
-/// A `bitmap4`, and any other counted array of words.
+const fn bits(name: &'static str, kind: Kind) -> Form {
+    Form::Bits(name, kind)
+}
+
+/// A counted array of words.
 const fn words(name: &'static str) -> Form {
     Form::Many(name, &[Form::Word("word", Kind::Equal)])
 }
@@ -219,7 +257,7 @@ pub(super) fn of_call(message: &[u8]) -> (Fields, Option<Called>) {
     let called = (call.program, call.version, call.procedure);
     // The header: all of it is as recorded.
     let start = walk.reader.position();
-    walk.fields.push(Walk::field(None, HEADER, Kind::Equal, Place::Stream(4..start), false));
+    walk.fields.push(Walk::field(None, HEADER, Kind::Equal, Place::Stream(4..start), Coding::Plain));
     // What RPCSEC_GSS protects cannot be read, nor can it be changed.
     let walked = match call.credential.flavor {
         flavor::RPCSEC_GSS => Err(()),
@@ -247,6 +285,7 @@ struct Walk<'m> {
     /// Entries of directories that were begun, and the one that the cursor is in.
     entries: usize,
     entry: Option<usize>,
+    part: Part,
     /// Whether there were attributes that no table has.
     lacking: bool,
     fields: Vec<Field>,
@@ -266,6 +305,7 @@ impl<'m> Walk<'m> {
             status: 0,
             entries: 0,
             entry: None,
+            part: Part::Whole,
             lacking: false,
             fields: Vec::new(),
         }
@@ -276,9 +316,9 @@ impl<'m> Walk<'m> {
         name: &'static str,
         kind: Kind,
         place: Place,
-        counted: bool,
+        coding: Coding,
     ) -> Field {
-        Field { operation, name, kind, place, counted, entry: None }
+        Field { operation, name, kind, place, coding, part: Part::Whole, entry: None }
     }
 
     /// What was found, with what is left as one field.
@@ -294,7 +334,7 @@ impl<'m> Walk<'m> {
                 name,
                 Kind::Equal,
                 Place::Stream(at..self.stream.len()),
-                false,
+                Coding::Plain,
             ));
         }
         for index in chunks {
@@ -303,7 +343,7 @@ impl<'m> Walk<'m> {
                 "bytes of a Write chunk",
                 Kind::Equal,
                 Place::Item(index, usize::MAX),
-                false,
+                Coding::Plain,
             ));
         }
         Fields { list: self.fields, understood }
@@ -403,14 +443,14 @@ impl<'m> Walk<'m> {
     }
 
     /// Adds a field that ends where the cursor is.
-    fn add(&mut self, name: &'static str, kind: Kind, bytes: &[u8], padded: usize, counted: bool) -> Walked {
+    fn add(&mut self, name: &'static str, kind: Kind, bytes: &[u8], padded: usize, coding: Coding) -> Walked {
         if self.fields.len() >= MOST_FIELDS {
             return Err(());
         }
         let start = self.reader.position() - padded;
         let place = Place::Stream(start..start + bytes.len());
-        let field = Walk::field(self.operation, name, kind, place, counted);
-        self.fields.push(Field { entry: self.entry, ..field });
+        let field = Walk::field(self.operation, name, kind, place, coding);
+        self.fields.push(Field { entry: self.entry, part: self.part, ..field });
         Ok(())
     }
 
@@ -418,7 +458,7 @@ impl<'m> Walk<'m> {
     fn number(&mut self, name: &'static str) -> Result<u32, ()> {
         let before = self.reader;
         let number = self.reader.u32().map_err(drop)?;
-        if self.add(name, Kind::Equal, &[0; 4], 4, false).is_err() {
+        if self.add(name, Kind::Equal, &[0; 4], 4, Coding::Plain).is_err() {
             self.reader = before;
             return Err(());
         }
@@ -428,13 +468,27 @@ impl<'m> Walk<'m> {
     fn fixed(&mut self, length: u32, name: &'static str, kind: Kind) -> Walked {
         let before = self.reader;
         let bytes = self.reader.fixed(length).map_err(drop)?;
-        self.or_back(before, |walk| walk.add(name, kind, bytes, bytes.len().next_multiple_of(4), false))
+        self.or_back(before, |walk| {
+            walk.add(name, kind, bytes, bytes.len().next_multiple_of(4), Coding::Plain)
+        })
     }
 
     fn counted(&mut self, name: &'static str, kind: Kind) -> Walked {
         let before = self.reader;
         let bytes = self.reader.opaque().map_err(drop)?;
-        self.or_back(before, |walk| walk.add(name, kind, bytes, bytes.len().next_multiple_of(4), true))
+        self.or_back(before, |walk| {
+            walk.add(name, kind, bytes, bytes.len().next_multiple_of(4), Coding::Counted)
+        })
+    }
+
+    fn bitmap(&mut self, name: &'static str, kind: Kind, coding: Coding) -> Walked {
+        let before = self.reader;
+        let words = self.reader.u32().map_err(drop)?;
+        self.or_back(before, |walk| {
+            let length = words.checked_mul(4).ok_or(())?;
+            let bytes = walk.reader.fixed(length).map_err(drop)?;
+            walk.add(name, kind, bytes, bytes.len(), coding)
+        })
     }
 
     fn or_back(&mut self, before: Reader<'m>, step: impl FnOnce(&mut Self) -> Walked) -> Walked {
@@ -453,7 +507,7 @@ impl<'m> Walk<'m> {
             Some(item) if length == 0 || !item.is_empty() => {
                 self.reader = ahead;
                 let place = Place::Item(self.used, length as usize);
-                self.fields.push(Walk::field(self.operation, name, Kind::Equal, place, true));
+                self.fields.push(Walk::field(self.operation, name, Kind::Equal, place, Coding::Counted));
                 self.used += 1;
                 Ok(())
             }
@@ -471,7 +525,15 @@ impl<'m> Walk<'m> {
             Form::Fixed(length, name, kind) => self.fixed(length, name, kind),
             Form::Opaque(name, kind) => self.counted(name, kind),
             Form::Item(name) => self.item(name),
-            Form::Part(forms) => self.all(forms),
+            Form::Bits(name, kind) => self.bitmap(name, kind, Coding::Bits),
+            Form::AttributeBits(name, kind) => self.bitmap(name, kind, Coding::Attributes),
+            Form::Parts(forms) => self.all(forms),
+            Form::Grant(forms) => {
+                self.part = Part::Grant;
+                self.all(forms)?;
+                self.part = Part::Whole;
+                Ok(())
+            }
             Form::Many(name, forms) => {
                 // Each takes a word at least, so the stream bounds the loop.
                 for _ in 0..self.number(name)? {
@@ -512,41 +574,6 @@ impl<'m> Walk<'m> {
             1 => Ok(true),
             _ => Err(()),
         }
-    }
-
-    /// A `fattr4`: a bitmap, and the values of the attributes in its order, as one opaque item.
-    fn attributes(&mut self) -> Walked {
-        let mut masks = Vec::new();
-        for _ in 0..self.number("attrmask")? {
-            masks.push(self.number("attrmask")?);
-        }
-        let length = self.number("length of attr_vals")? as usize;
-        let start = self.reader.position();
-        let end = start.checked_add(length.next_multiple_of(4)).ok_or(())?;
-        if !length.is_multiple_of(4) || end > self.stream.len() {
-            return Err(());
-        }
-        for (index, mask) in masks.iter().enumerate() {
-            for bit in 0..32u32 {
-                if mask >> bit & 1 == 1 {
-                    let number = u32::try_from(index).ok().and_then(|index| index.checked_mul(32));
-                    let form = number.and_then(|number| attributes::form(number.checked_add(bit)?));
-                    let walked = form.ok_or(()).and_then(|form| self.take(form));
-                    if walked.is_err() || self.reader.position() > end {
-                        return self.rest_of_attributes(end);
-                    }
-                }
-            }
-        }
-        if self.reader.position() == end { Ok(()) } else { Err(()) }
-    }
-
-    /// An attribute that no table has: it and those behind it are compared as bytes.
-    fn rest_of_attributes(&mut self, end: usize) -> Walked {
-        self.lacking = true;
-        let at = self.reader.position();
-        let rest = end.checked_sub(at).and_then(|rest| u32::try_from(rest).ok()).ok_or(())?;
-        self.fixed(rest, "attributes not understood", Kind::Equal)
     }
 }
 

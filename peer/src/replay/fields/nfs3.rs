@@ -1,6 +1,6 @@
 //! NFS version 3 (RFC 1813), and NFSACL version 3, which has no public definition.
 
-use super::Form::{self, Choice, Fixed, Hyper, Item, List, Many, Maybe, Opaque, Part, Perhaps};
+use super::Form::{self, Choice, Fixed, Hyper, Item, List, Many, Maybe, Opaque, Parts, Perhaps};
 use super::Kind::{self, Cookie, Equal, Handle, Own, Verifier};
 use super::{ENTRY as NEXT, Operation, hyper, opaque, word};
 
@@ -25,12 +25,12 @@ const FATTR: &[Form] = &[
 ];
 const ATTRIBUTES: Form = Maybe("attributes", FATTR);
 /// `wcc_data`.
-const CHANGED: Form = Part(&[
+const CHANGED: Form = Parts(&[
     Maybe("pre_op_attr", &[hyper("size"), Hyper("mtime", Own), Hyper("ctime", Own)]),
     Maybe("post_op_attr", FATTR),
 ]);
 /// `sattr3`.
-const SETTABLE: Form = Part(&[
+const SETTABLE: Form = Parts(&[
     Maybe("set_mode", &[word("mode")]),
     Maybe("set_uid", &[word("uid")]),
     Maybe("set_gid", &[word("gid")]),
@@ -38,7 +38,7 @@ const SETTABLE: Form = Part(&[
     Choice("set_atime", &[(0, &[]), (1, &[]), (2, &[hyper("atime")])]),
     Choice("set_mtime", &[(0, &[]), (1, &[]), (2, &[hyper("mtime")])]),
 ]);
-const ENTRY: Form = Part(&[HANDLE, NAME]);
+const ENTRY: Form = Parts(&[HANDLE, NAME]);
 const CREATED: &[Form] = &[Maybe("handle_follows", &[HANDLE]), ATTRIBUTES, CHANGED];
 const RANGE: &[Form] = &[HANDLE, hyper("offset"), word("count")];
 
@@ -189,8 +189,8 @@ pub(super) static PROCEDURES: [Operation; 21] = [
 ];
 
 /// A mask of what is there, then the ACL and the default ACL, each with a number of entries in front.
-const ACLS: Form = Part(&[word("mask"), ACL, ACL]);
-const ACL: Form = Part(&[word("entries"), Many("acl", &[word("type"), word("id"), word("permissions")])]);
+const ACLS: Form = Parts(&[word("mask"), ACL, ACL]);
+const ACL: Form = Parts(&[word("entries"), Many("acl", &[word("type"), word("id"), word("permissions")])]);
 
 pub(super) static ACL_PROCEDURES: [Operation; 3] = [
     Operation::new(1, "GETACL", &[HANDLE, word("mask")], &[ATTRIBUTES, ACLS], &[ATTRIBUTES]),

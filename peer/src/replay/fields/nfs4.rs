@@ -1,31 +1,32 @@
 //! NFS version 4, minor versions 0 to 2 (RFC 7531, RFC 5662, RFC 7863, RFC 8276), and its callbacks.
 
 use super::Form::{
-    self, Attributes, Choice, Fixed, Hyper, IfStatus, Item, List, Many, Maybe, Opaque, Part, Perhaps, Word,
+    self, AttributeBits, Attributes, Choice, Fixed, Grant, Hyper, IfStatus, Item, List, Many, Maybe, Opaque,
+    Parts, Perhaps, Word,
 };
-use super::Kind::{Client, Cookie, Equal, Handle, Own, Sequence, Session, Stateid, Verifier};
+use super::Kind::{Client, Cookie, Equal, Granted, Handle, Own, Sequence, Session, Stateid, Verifier};
 use super::attributes::ACE;
 use super::{ENTRY, Operation, hyper, opaque, word, words};
 
 const NAME: Form = opaque("name");
 const HANDLE: Form = Opaque("file handle", Handle);
-const STATEID: Form = Part(&[word("seqid of the stateid"), Fixed(12, "stateid", Stateid)]);
+const STATEID: Form = Parts(&[word("seqid of the stateid"), Fixed(12, "stateid", Stateid)]);
 const SESSION: Form = Fixed(16, "session ID", Session);
 const CLIENT: Form = Hyper("client ID", Client);
-const OWNER: Form = Part(&[CLIENT, opaque("owner")]);
-const RANGE: Form = Part(&[hyper("offset"), hyper("length")]);
-const CHANGE: Form = Part(&[Word("atomic", Equal), Hyper("before", Own), Hyper("after", Own)]);
+const OWNER: Form = Parts(&[CLIENT, opaque("owner")]);
+const RANGE: Form = Parts(&[hyper("offset"), hyper("length")]);
+const CHANGE: Form = Parts(&[Word("atomic", Equal), Hyper("before", Own), Hyper("after", Own)]);
 const WRITE_VERIFIER: Form = Fixed(8, "write verifier", Verifier);
 const TIME: Form = Fixed(12, "time", Own);
 /// `nfs_impl_id4`.
 const IMPLEMENTATION: Form =
     Many("impl_id", &[Opaque("nii_domain", Own), Opaque("nii_name", Own), Fixed(12, "nii_date", Own)]);
 /// `netaddr4`.
-const ADDRESS: Form = Part(&[opaque("netid"), opaque("addr")]);
+const ADDRESS: Form = Parts(&[opaque("netid"), opaque("addr")]);
 /// `netloc4`.
 const LOCATION: Form = Choice("netloc4", &[(1, &[NAME]), (2, &[NAME]), (3, &[ADDRESS])]);
 /// `channel_attrs4`.
-const CHANNEL: Form = Part(&[
+const CHANNEL: Form = Parts(&[
     word("ca_headerpadsize"),
     word("ca_maxrequestsize"),
     word("ca_maxresponsesize"),
@@ -47,8 +48,8 @@ const CALLBACK_SECURITY: Form = Many(
     )],
 );
 /// `state_protect_ops4`.
-const PROTECTED: Form = Part(&[words("spo_must_enforce"), words("spo_must_allow")]);
-const BODY: Form = Part(&[word("type"), opaque("body")]);
+const PROTECTED: Form = Parts(&[words("spo_must_enforce"), words("spo_must_allow")]);
+const BODY: Form = Parts(&[word("type"), opaque("body")]);
 /// `open_delegation4`, with the arms of RFC 9754.
 const DELEGATION: Form = Choice(
     "delegation_type",
@@ -61,20 +62,20 @@ const DELEGATION: Form = Choice(
         (5, WRITE_DELEGATION),
     ],
 );
-const READ_DELEGATION: &[Form] = &[STATEID, word("recall"), Part(ACE)];
+const READ_DELEGATION: &[Form] = &[STATEID, word("recall"), Parts(ACE)];
 const WRITE_DELEGATION: &[Form] = &[
     STATEID,
     word("recall"),
     Choice("limitby", &[(1, &[Hyper("filesize", Own)]), (2, &[Hyper("blocks", Own)])]),
-    Part(ACE),
+    Parts(ACE),
 ];
 /// `write_response4`.
 const WRITTEN: Form =
-    Part(&[Many("wr_callback_id", &[STATEID]), hyper("wr_count"), word("wr_committed"), WRITE_VERIFIER]);
+    Parts(&[Many("wr_callback_id", &[STATEID]), hyper("wr_count"), word("wr_committed"), WRITE_VERIFIER]);
 const FLAVORS: &[Form] =
     &[Many("flavors", &[Perhaps("flavor", &[(6, &[opaque("oid"), word("qop"), word("service")])])])];
-const SEEN: Form = Part(&[hyper("offset"), hyper("length"), OWNER_OF_LOCK]);
-const OWNER_OF_LOCK: Form = Part(&[word("locktype"), CLIENT, opaque("owner")]);
+const SEEN: Form = Parts(&[hyper("offset"), hyper("length"), OWNER_OF_LOCK]);
+const OWNER_OF_LOCK: Form = Parts(&[word("locktype"), CLIENT, opaque("owner")]);
 
 const ACCESS_DENIED: u32 = 10010;
 const CLID_INUSE: u32 = 10017;
@@ -111,7 +112,7 @@ pub(super) static OPERATIONS: [Operation; 74] = [
             NAME,
             Attributes,
         ],
-        &[CHANGE, words("attrset")],
+        &[CHANGE, AttributeBits("attrset", Equal)],
     ),
     op(7, "DELEGPURGE", &[CLIENT], &[]),
     op(8, "DELEGRETURN", &[STATEID], &[]),
@@ -180,7 +181,7 @@ pub(super) static OPERATIONS: [Operation; 74] = [
                 ],
             ),
         ],
-        &[STATEID, CHANGE, word("rflags"), words("attrset"), DELEGATION],
+        &[STATEID, CHANGE, Word("rflags", Granted), AttributeBits("attrset", Equal), Grant(&[DELEGATION])],
     ),
     op(19, "OPENATTR", &[word("createdir")], &[]),
     op(20, "OPEN_CONFIRM", &[STATEID, word("seqid")], &[STATEID]),
@@ -212,7 +213,13 @@ pub(super) static OPERATIONS: [Operation; 74] = [
     op(31, "RESTOREFH", &[], &[]),
     op(32, "SAVEFH", &[], &[]),
     op(33, "SECINFO", &[NAME], FLAVORS),
-    Operation::new(34, "SETATTR", &[STATEID, Attributes], &[words("attrsset")], &[words("attrsset")]),
+    Operation::new(
+        34,
+        "SETATTR",
+        &[STATEID, Attributes],
+        &[AttributeBits("attrsset", Equal)],
+        &[AttributeBits("attrsset", Equal)],
+    ),
     Operation::new(
         35,
         "SETCLIENTID",
@@ -232,7 +239,7 @@ pub(super) static OPERATIONS: [Operation; 74] = [
         38,
         "WRITE",
         &[STATEID, hyper("offset"), word("stable"), Item("data")],
-        &[word("count"), word("committed"), WRITE_VERIFIER],
+        &[Word("count", Granted), Word("committed", Granted), WRITE_VERIFIER],
     ),
     op(39, "RELEASE_LOCKOWNER", &[OWNER], &[]),
     op(10044, "ILLEGAL", &[], &[]),
@@ -272,7 +279,7 @@ pub(super) static OPERATIONS: [Operation; 74] = [
         &[
             CLIENT,
             Word("eir_sequenceid", Sequence),
-            word("flags"),
+            Word("flags", Granted),
             Choice(
                 "state_protect",
                 &[
@@ -294,7 +301,7 @@ pub(super) static OPERATIONS: [Operation; 74] = [
             Hyper("so_minor_id", Own),
             Opaque("so_major_id", Own),
             Opaque("server_scope", Own),
-            IMPLEMENTATION,
+            Grant(&[IMPLEMENTATION]),
         ],
     ),
     op(
@@ -309,7 +316,7 @@ pub(super) static OPERATIONS: [Operation; 74] = [
             word("cb_program"),
             CALLBACK_SECURITY,
         ],
-        &[SESSION, Word("csr_sequence", Own), word("flags"), CHANNEL, CHANNEL],
+        &[SESSION, Word("csr_sequence", Own), Grant(&[word("flags"), CHANNEL, CHANNEL])],
     ),
     op(44, "DESTROY_SESSION", &[SESSION], &[]),
     op(45, "FREE_STATEID", &[STATEID], &[]),
@@ -416,8 +423,8 @@ pub(super) static OPERATIONS: [Operation; 74] = [
             SESSION,
             word("sequenceid"),
             word("slotid"),
-            word("highest_slotid"),
-            word("target_highest_slotid"),
+            Word("highest_slotid", Granted),
+            Word("target_highest_slotid", Granted),
             word("status_flags"),
         ],
     ),
@@ -427,7 +434,7 @@ pub(super) static OPERATIONS: [Operation; 74] = [
         56,
         "WANT_DELEGATION",
         &[word("want"), Choice("claim", &[(4, &[]), (6, &[]), (1, &[word("delegate_type")])])],
-        &[DELEGATION],
+        &[Grant(&[DELEGATION])],
     ),
     op(57, "DESTROY_CLIENTID", &[CLIENT], &[]),
     op(58, "RECLAIM_COMPLETE", &[word("one_fs")], &[]),
@@ -445,7 +452,7 @@ pub(super) static OPERATIONS: [Operation; 74] = [
             word("synchronous"),
             Many("source_server", &[LOCATION]),
         ],
-        &[WRITTEN, word("consecutive"), word("synchronous")],
+        &[Grant(&[WRITTEN, word("consecutive"), word("synchronous")])],
         &[IfStatus(OFFLOAD_NO_REQS, &[word("consecutive"), word("synchronous")])],
     ),
     op(61, "COPY_NOTIFY", &[STATEID, LOCATION], &[TIME, STATEID, Many("source_server", &[LOCATION])]),
@@ -524,13 +531,19 @@ pub(super) static CALLBACK_OPERATIONS: [Operation; 9] = [
         "CB_SEQUENCE",
         &[
             SESSION,
+            Word("sequenceid", Granted),
+            Word("slotid", Granted),
+            Word("highest_slotid", Granted),
+            word("cachethis"),
+            Grant(&[Many("referring_call_lists", &[SESSION, Many("referring_calls", &[RANGE_OF_CALLS])])]),
+        ],
+        &[
+            SESSION,
             word("sequenceid"),
             word("slotid"),
-            word("highest_slotid"),
-            word("cachethis"),
-            Many("referring_call_lists", &[SESSION, Many("referring_calls", &[RANGE_OF_CALLS])]),
+            Word("highest_slotid", Granted),
+            Word("target_highest_slotid", Granted),
         ],
-        &[SESSION, word("sequenceid"), word("slotid"), word("highest_slotid"), word("target_highest_slotid")],
     ),
     op(12, "CB_WANTS_CANCELLED", &[word("contended"), word("resourced")], &[]),
     op(13, "CB_NOTIFY_LOCK", &[HANDLE, OWNER], &[]),
@@ -539,4 +552,4 @@ pub(super) static CALLBACK_OPERATIONS: [Operation; 9] = [
 ];
 
 /// `referring_call4`.
-const RANGE_OF_CALLS: Form = Part(&[word("sequenceid"), word("slotid")]);
+const RANGE_OF_CALLS: Form = Parts(&[word("sequenceid"), word("slotid")]);

@@ -31,7 +31,14 @@ fn looked_up(handle: u32, size: u32, mtime: u32) -> Vec<u8> {
 }
 
 fn compared(called: Called, recorded: &[u8], live: &[u8]) -> compare::Comparison {
-    compare::replies(Some(called), (recorded, &[]), (live, &[]), None, &mut Listing::default(), |_, _, _| {})
+    compare::replies(
+        Some(called),
+        (recorded, &[]),
+        (live, &[]),
+        (None, false),
+        &mut Listing::default(),
+        |_, _, _| {},
+    )
 }
 
 #[test]
@@ -44,7 +51,7 @@ fn handles_and_times_may_differ_and_sizes_may_not() {
         Some(LOOKUP),
         (&recorded, &[]),
         (&live, &[]),
-        None,
+        (None, false),
         &mut Listing::default(),
         |kind, a, b| {
             learned.push((kind, a.to_vec(), b.to_vec()));
@@ -73,7 +80,7 @@ fn a_message_cut_anywhere_is_compared_as_bytes() {
         assert!(!fields.understood, "{length}");
         // Every byte behind the XID is in a field, but for the counts in front of some and the padding behind.
         let covered: usize = fields.list.iter().map(|field| field.bytes(cut, &[]).len()).sum();
-        let counts = 4 * fields.list.iter().filter(|field| field.counted).count();
+        let counts = 4 * fields.list.iter().filter(|field| field.coding != Coding::Plain).count();
         assert_eq!(4 + covered + counts, length);
         assert!(compared(LOOKUP, cut, cut).differences.is_empty());
         assert!(!compared(LOOKUP, &whole, cut).differences.is_empty(), "{length}");
@@ -96,7 +103,7 @@ fn an_item_in_a_write_chunk_is_the_same_as_one_inline() {
             Some(READ),
             (&chunked, item),
             (&inline, &[Vec::new()]),
-            None,
+            (None, false),
             &mut Listing::default(),
             |_, _, _| {},
         )
@@ -191,7 +198,7 @@ fn entries_of_a_directory_are_compared_by_name() {
     let mut learned = Vec::new();
     let mut compare = |recorded: &[u8], live: &[u8]| {
         let called = Some((100_003, 3, 16));
-        compare::replies(called, (recorded, &[]), (live, &[]), None, &mut listing, |kind, a, b| {
+        compare::replies(called, (recorded, &[]), (live, &[]), (None, false), &mut listing, |kind, a, b| {
             if kind == Kind::Cookie {
                 learned.push((a[7], b[7]));
             }
@@ -230,12 +237,100 @@ fn what_is_behind_an_operation_of_another_form_is_compared() {
         Some(COMPOUND),
         (&recorded, &[]),
         (&live, &[]),
-        None,
+        (None, false),
         &mut Listing::default(),
         |kind, a, b| learned.push((kind, a.to_vec(), b.to_vec())),
     );
-    let fields: Vec<&str> = compared.differences.iter().map(|difference| difference.field).collect();
+    let granted: Vec<&str> = compared.granted.iter().map(|difference| difference.field).collect();
     assert!(compared.understood, "{compared:?}");
-    assert_eq!(fields, ["delegation_type", "seqid of the stateid"]);
+    assert_eq!((compared.differences, granted), (Vec::new(), vec!["delegation_type"]));
     assert_eq!(learned.last(), Some(&(Kind::Handle, words(&[1]), words(&[2]))));
+    // LAYOUTRETURN with and without a stateid, which is no grant: the form is a difference.
+    let returned =
+        |rest: &[u32], handle| reply(&[&head[..], &words(&[51, 0]), &words(rest), &behind(handle)].concat());
+    let compared = compared_compounds(&returned(&[1, 8, 8, 8, 8], 1), &returned(&[0], 2));
+    let fields: Vec<&str> = compared.differences.iter().map(|difference| difference.field).collect();
+    assert_eq!((fields, compared.own), (vec!["stateid_present", "seqid of the stateid"], 1));
+}
+
+fn compared_compounds(recorded: &[u8], live: &[u8]) -> compare::Comparison {
+    compared(COMPOUND, recorded, live)
+}
+
+/// A reply to GETATTR with these attributes and their values, one word each but for those of two.
+fn attributes(of: &[(u32, &[u32])]) -> Vec<u8> {
+    let mut masks = [0; 3];
+    of.iter().for_each(|(number, _)| masks[*number as usize / 32] |= 1 << (number % 32));
+    let values: Vec<u8> = of.iter().flat_map(|(_, value)| words(value)).collect();
+    let head = words(&[0, 0, 1, 9, 0, 3]);
+    reply(&[&head[..], &words(&masks), &words(&[values.len() as u32]), &values].concat())
+}
+
+fn shown(differences: &[Difference]) -> Vec<(&str, &str, &str)> {
+    differences.iter().map(|one| (one.field, &one.recorded[..], &one.live[..])).collect()
+}
+
+#[test]
+fn attributes_are_paired_by_their_numbers() {
+    // The live server has no clone_blksize (77), and xattr_support (82) besides. Type, size and mode are compared.
+    let recorded = attributes(&[(1, &[1]), (4, &[0, 5]), (33, &[0o644]), (77, &[4096])]);
+    let live = attributes(&[(1, &[1]), (4, &[0, 6]), (33, &[0o644]), (82, &[1])]);
+    let found = compared_compounds(&recorded, &live);
+    assert_eq!(shown(&found.differences), [("size", "5", "6")]);
+    let others = [("clone_blksize", "4096", "not there"), ("xattr_support", "not there", "1")];
+    assert_eq!(shown(&found.granted), others);
+    assert!(found.understood);
+    // A server must have the size (RFC 8881, section 5.6).
+    let found = compared_compounds(&recorded, &attributes(&[(1, &[1]), (33, &[0o644]), (77, &[4096])]));
+    assert_eq!((shown(&found.differences), found.granted.len()), (vec![("size", "5", "not there")], 0));
+    // The lease time is granted.
+    let found = compared_compounds(&attributes(&[(10, &[90])]), &attributes(&[(10, &[10])]));
+    assert_eq!((found.differences.len(), shown(&found.granted)), (0, vec![("lease_time", "90", "10")]));
+}
+
+#[test]
+fn bitmaps_are_compared_by_their_bits() {
+    let supported = |masks: &[u32]| attributes(&[(0, &[&[masks.len() as u32], masks].concat())]);
+    let found = compared_compounds(&supported(&[3, 2]), &supported(&[3, 2, 0]));
+    assert_eq!((found.differences.len(), found.granted.len()), (0, 0), "a word without a bit says nothing");
+    let found = compared_compounds(&supported(&[3, 2]), &supported(&[3, 0, 1 << 13]));
+    assert_eq!(shown(&found.granted), [("supported_attrs", "with mode", "with clone_blksize")]);
+    assert_eq!(found.differences, []);
+    // SETATTR: which attributes were set is no choice.
+    let set =
+        |masks: &[u32]| reply(&[&words(&[0, 0, 1, 34, 0, masks.len() as u32])[..], &words(masks)].concat());
+    let found = compared_compounds(&set(&[0, 2, 0]), &set(&[0, 2]));
+    assert_eq!((found.differences.len(), found.understood), (0, true));
+    let found = compared_compounds(&set(&[16, 2, 0]), &set(&[0, 2]));
+    assert_eq!(shown(&found.differences), [("attrsset", "with size", "without")]);
+}
+
+#[test]
+fn every_attribute_up_to_rfc_9754_is_known() {
+    let missing: Vec<u32> = (0..=86).filter(|number| super::attributes::name(*number).is_none()).collect();
+    assert_eq!(missing, []);
+    assert_eq!(super::attributes::name(87), None);
+}
+
+#[test]
+fn what_a_session_is_granted_is_no_difference() {
+    // CREATE_SESSION: session, sequence, flags, and two channels.
+    let created = |slots: u32, size: u32| {
+        let channel = [0, size, size, 4096, 50, slots, 0];
+        let result = [&[43, 0, 1, 2, 3, 4, 1, 3][..], &channel, &channel].concat();
+        reply(&[&words(&[0, 0, 1])[..], &words(&result)].concat())
+    };
+    let found = compared_compounds(&created(64, 1 << 20), &created(16, 1 << 20));
+    assert_eq!(found.differences, []);
+    assert_eq!(shown(&found.granted), [("ca_maxrequests", "64", "16"); 2]);
+    // SEQUENCE: session, sequence ID, slot, highest slot, target, flags.
+    let sequence = |slot: u32, highest: u32, flags: u32| {
+        let result = [53, 0, 1, 2, 3, 4, 7, slot, highest, highest, flags];
+        reply(&[&words(&[0, 0, 1])[..], &words(&result)].concat())
+    };
+    let found = compared_compounds(&sequence(0, 63, 0), &sequence(0, 31, 0));
+    assert_eq!((found.differences.len(), found.granted.len()), (0, 2));
+    let found = compared_compounds(&sequence(0, 63, 0), &sequence(1, 63, 1));
+    let fields: Vec<&str> = found.differences.iter().map(|difference| difference.field).collect();
+    assert_eq!(fields, ["slotid", "status_flags"]);
 }

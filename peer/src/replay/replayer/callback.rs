@@ -6,6 +6,7 @@ use crate::peer::Peer;
 use crate::replay::compare::{self, Comparison};
 use crate::replay::fields::{self, Field, Place};
 use crate::replay::recording::Answer;
+use crate::replay::slots::Sequence;
 use crate::rpcrdma::{Called, RecordedReply};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -41,8 +42,14 @@ impl Replayer {
             Answer::Reply { stream, items, conveyance, .. } => {
                 let what = fields::of_call(&call.message).1;
                 let named = fields::of_reply(what, stream, items);
+                let slot = Sequence::of(&named, stream);
                 let mut stream = self.names.substitute(stream, &[], &named).message;
                 set_xid(&mut stream, called.xid);
+                let asked = Sequence::of(&fields::of_call(&called.message).0, &called.message);
+                if let (Some(slot), Some(asked)) = (slot, asked) {
+                    // The target may call on another slot; the reply names the one of the call.
+                    slot.put(&[asked.turn.0, asked.turn.1], &mut stream);
+                }
                 let reply = RecordedReply { stream, items: items.clone(), conveyance: conveyance.clone() };
                 answer(peer, id, called, Some(reply));
             }

@@ -16,6 +16,7 @@ const VERDICTS: Words = &[
     explained("unanswered", "there is no reply, as in the capture"),
     word("not-compared"),
     word("not-sent"),
+    explained("skipped", "not sent, for it names a stateid that the target never gave"),
 ];
 
 impl Subject for Replayed {
@@ -60,12 +61,12 @@ pub(in crate::peer::replay) static REPLAYED: Columns<Replayed> = {
             C::new(
                 "may_differ",
                 Objects(&O { columns: &DIFFERENCE, lend: |line, see| line.may_differ.iter().for_each(see) }),
-                "How the reply is conveyed otherwise where a responder may choose.",
+                "Differences that a responder may choose: of grants, and of how the reply is conveyed.",
             ),
             C::new(
                 "reason",
                 Text(|line, see| lend(line.reason.as_deref(), see)),
-                "Why it was not compared or not sent, or what came instead of the reply.",
+                "Why it was not compared, not sent or skipped, or the event that came instead of the reply.",
             )
             .or_null(),
             C::new(
@@ -85,6 +86,10 @@ pub(in crate::peer::replay) static REPLAYED: Columns<Replayed> = {
 
 const KINDS: Words = &[
     explained("content", "what the reply says"),
+    explained(
+        "granted",
+        "grants and choices of the server: slots, limits, delegations, attributes that it supports",
+    ),
     explained("conveyance", "by which chunk, how much of it, or with which handle invalidated it comes"),
 ];
 
@@ -111,7 +116,7 @@ static DIFFERENCE: Columns<Difference> = {
             C::new(
                 "section",
                 Text(|found, see| lend(found.section, see)),
-                "It is null for content. The section about how it is conveyed, such as `rfc8166/3.4.6`.",
+                "It is null but for conveyance. The section about how it is conveyed, such as `rfc8166/3.4.6`.",
             )
             .or_null(),
         ],
@@ -155,12 +160,18 @@ pub(in crate::peer::replay) static REPLAY_END: Columns<Summary> = {
                 "Those whose verdict is `not-compared`.",
             ),
             C::new("not_sent", U64(|line| Some(line.not_sent)), "Those whose verdict is `not-sent`."),
+            C::new("skipped", U64(|line| Some(line.skipped)), "Those whose verdict is `skipped`."),
             C::new(
                 "not_understood",
                 U64(|line| Some(line.not_understood)),
                 "Replies that were not understood to their end.",
             ),
             C::new("own", U64(|line| Some(line.own as u64)), "Fields that differ and may."),
+            C::new(
+                "granted_differ",
+                U64(|line| Some(line.granted_differ)),
+                "Calls whose reply grants something else than recorded.",
+            ),
             C::new(
                 "conveyance_differ",
                 U64(|line| Some(line.conveyance_differ)),

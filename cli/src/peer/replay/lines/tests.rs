@@ -48,6 +48,8 @@ fn a_summary() {
         unanswered: 4,
         not_compared: 5,
         not_sent: 6,
+        skipped: 16,
+        granted_differ: 17,
         ..Summary::default()
     };
     (summary.not_understood, summary.own, summary.connections_differ) = (7, 8, 9);
@@ -55,6 +57,6 @@ fn a_summary() {
     summary.count(Counts { sent: 10, good: 11, bad: 12, unverified: 13, ..Counts::default() });
     assert_eq!(
         serde_json::to_string(&REPLAY_END.of(&summary)).unwrap(),
-        r#"{"type":"peer_replay_end","calls":1,"agree":2,"differ":3,"unanswered":4,"not_compared":5,"not_sent":6,"not_understood":7,"own":8,"conveyance_differ":14,"conveyance_may_differ":15,"connections_differ":9,"sent":10,"icrc_good":11,"icrc_bad":12,"icrc_unverified":13}"#
+        r#"{"type":"peer_replay_end","calls":1,"agree":2,"differ":3,"unanswered":4,"not_compared":5,"not_sent":6,"skipped":16,"not_understood":7,"own":8,"granted_differ":17,"conveyance_differ":14,"conveyance_may_differ":15,"connections_differ":9,"sent":10,"icrc_good":11,"icrc_bad":12,"icrc_unverified":13}"#
     );
 }

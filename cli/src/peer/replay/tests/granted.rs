@@ -1,0 +1,201 @@
+//! A recorded session, replayed to a target that grants something else: fewer slots, no delegation, other stateids.
+
+use super::{Told, replay, sample};
+use rdmascope_peer::pair::Network;
+use rdmascope_peer::replay::{Answer, Call, How, Recording, Subject, Timing, Verdict};
+use rdmascope_wire::Layer;
+use rdmascope_wire::rpc;
+use rdmascope_wire::xdr::Reader;
+use std::collections::{BTreeMap, BTreeSet};
+
+const CREATE_SESSION: u32 = 43;
+const SEQUENCE: u32 = 53;
+const DELEGRETURN: u32 = 8;
+/// Where the results of the first operation are in a reply without a tag: after the RPC header, the status, the tag, the number of
+/// results, the operation and its status.
+const RESULTS: usize = 24 + 3 * 4 + 2 * 4;
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    let word = bytes.get(at..at + 4).and_then(|word| word.try_into().ok());
+    word.map_or(u32::MAX, u32::from_be_bytes)
+}
+
+fn put(bytes: &mut [u8], at: usize, numbers: &[u32]) {
+    for (number, at) in numbers.iter().zip((at..).step_by(4)) {
+        bytes[at..at + 4].copy_from_slice(&number.to_be_bytes());
+    }
+}
+
+/// The first operation of a COMPOUND, and where its arguments are.
+fn first_operation(call: &Call) -> Option<(u32, usize)> {
+    let mut reader = Reader::new(&call.message, Layer::Rpc);
+    let header = rpc::Call::parse(&mut reader).ok()?;
+    let at = reader.position();
+    let tag = word(&call.message, at) as usize;
+    let at = at + 4 + tag.next_multiple_of(4) + 8;
+    (header.version == 4 && header.procedure == 1).then(|| (word(&call.message, at), at + 4))
+}
+
+/// The same session with a target that grants at most `slots`: sequence IDs of each slot begin with 1 and have no gap.
+fn with_slots(mut recording: Recording, slots: u32) -> Recording {
+    let mut last: BTreeMap<(Vec<u8>, u32), u32> = BTreeMap::new();
+    for call in recording.calls.iter_mut().filter(|call| !call.backward) {
+        let Some((operation, at)) = first_operation(call) else { continue };
+        let Answer::Reply { stream, .. } = &mut call.answer else { continue };
+        if operation == CREATE_SESSION && word(stream, RESULTS - 4) == 0 {
+            // After session ID, sequence ID, flags and five words of the channel.
+            let granted = word(stream, RESULTS + 44).min(slots);
+            put(stream, RESULTS + 44, &[granted]);
+        }
+        if operation == SEQUENCE {
+            let session = call.message[at..at + 16].to_vec();
+            let slot = word(&call.message, at + 20).min(slots - 1);
+            let highest = word(&call.message, at + 24).min(slots - 1);
+            let sequence = last.entry((session, slot)).or_default();
+            *sequence += 1;
+            put(&mut call.message, at + 16, &[*sequence, slot, highest]);
+            let [highest, target] = [RESULTS + 24, RESULTS + 28].map(|at| word(stream, at).min(slots - 1));
+            put(stream, RESULTS + 16, &[*sequence, slot, highest, target]);
+        }
+    }
+    recording
+}
+
+fn skipped(told: &Told) -> Vec<usize> {
+    let calls = told.outcomes.iter().filter_map(|outcome| match (outcome.subject, &outcome.verdict) {
+        (Subject::Call(call), Verdict::Skipped(why)) => {
+            assert!(
+                why.starts_with("stateid 0x") && why.ends_with("the target gave none in its place"),
+                "{why}"
+            );
+            Some(call)
+        }
+        _ => None,
+    });
+    calls.collect()
+}
+
+/// The target knew every call that was made to it.
+fn all_known(told: &Told) {
+    for answered in &told.answered {
+        assert!(matches!(answered.how, How::AsRecorded | How::Backward(_)), "{answered:?}");
+    }
+}
+
+fn granted(told: &Told) -> BTreeSet<&'static str> {
+    let compared = told.outcomes.iter().filter_map(|outcome| match &outcome.verdict {
+        Verdict::Agrees(comparison) => Some(&comparison.granted),
+        _ => None,
+    });
+    compared.flatten().map(|difference| difference.field).collect()
+}
+
+#[test]
+fn a_target_with_fewer_slots_gets_each_call_on_one_that_it_grants() {
+    let recording = sample("nfs4.2-mtu4096-large-io");
+    let slots = recording.calls.iter().filter_map(|call| match first_operation(call)? {
+        (SEQUENCE, at) => Some(word(&call.message, at + 20)),
+        _ => None,
+    });
+    assert!(slots.max() > Some(2), "the sample has calls on several slots");
+    // With one slot it is certain which one each call is on.
+    let target = with_slots(recording.clone(), 1);
+    let (told, _) = replay(recording, target, Timing::Fastest, Network::GOOD);
+    assert_eq!((told.differences(), skipped(&told)), (vec![], vec![]));
+    all_known(&told);
+    assert_eq!(granted(&told), ["ca_maxrequests", "highest_slotid", "target_highest_slotid"].into());
+}
+
+/// Delegations that calls return: the stateids.
+fn delegations(recording: &Recording) -> BTreeSet<Vec<u8>> {
+    let calls = recording.calls.iter().filter(|call| !call.backward);
+    let places = calls.flat_map(|call| (0..call.message.len()).step_by(4).map(move |at| &call.message[at..]));
+    // Its seqid is 1, because the sample renews none.
+    let found = places.filter(|bytes| {
+        bytes.len() >= 20 && word(bytes, 0) == DELEGRETURN && word(bytes, 4) == 1 && word(bytes, 8) != 0
+    });
+    // Other bytes that follow this number are in no reply.
+    found.map(|bytes| bytes[4..20].to_vec()).collect()
+}
+
+/// The same session with a client that names no delegation, and the calls that it does not make. `granted`: whether the target
+/// grants them all the same.
+fn without_delegations(mut recording: Recording, granted: bool) -> (Recording, BTreeSet<usize>) {
+    let delegations = delegations(&recording);
+    let mut given = BTreeSet::new();
+    for call in &mut recording.calls {
+        let Answer::Reply { stream, .. } = &mut call.answer else { continue };
+        let is_one = |at: &usize| {
+            matches!(word(stream, *at), 1 | 2)
+                && stream.get(at + 4..at + 20).is_some_and(|stateid| delegations.contains(stateid))
+        };
+        let Some(at) = (0..stream.len()).step_by(4).find(is_one) else { continue };
+        assert_eq!(word(stream, at), 1, "a read delegation");
+        given.insert(stream[at + 8..at + 20].to_vec());
+        // After the type: the stateid, `recall`, and an ACE of three words and a name.
+        let name = at + 4 + 16 + 4 + 12;
+        let end = name + 4 + (word(stream, name) as usize).next_multiple_of(4);
+        if !granted {
+            stream.splice(at..end, [0; 4]);
+        }
+    }
+    assert!(!given.is_empty(), "the sample has delegations");
+    let names = |call: &Call| given.iter().any(|one| call.message.windows(12).any(|bytes| bytes == one));
+    let calls = recording.calls.iter().enumerate().filter(|(_, call)| !call.backward && names(call));
+    let passed: BTreeSet<usize> = calls.map(|(index, _)| index).collect();
+    let mut index = 0;
+    recording.calls.retain(|call| {
+        index += 1;
+        !call.backward && !passed.contains(&(index - 1))
+    });
+    (with_slots(recording, u32::MAX), passed)
+}
+
+#[test]
+fn a_target_without_delegations_is_not_asked_about_them() {
+    for name in ["nfs4.1-backchannel-recall", "nfs4.1-basic"] {
+        let recording = sample(name);
+        let (target, passed) = without_delegations(recording.clone(), false);
+        let (told, _) = replay(recording, target, Timing::Fastest, Network::GOOD);
+        assert_eq!(told.differences(), Vec::<&_>::new(), "{name}");
+        assert_eq!(skipped(&told).into_iter().collect::<BTreeSet<_>>(), passed, "{name}");
+        all_known(&told);
+        assert_eq!(granted(&told), ["delegation_type"].into(), "{name}");
+    }
+}
+
+#[test]
+fn a_stateid_that_the_target_never_gave_is_not_sent() {
+    let mut recording = sample("nfs4.1-basic");
+    let delegation = delegations(&recording).pop_last().expect("the sample has some");
+    let index = recording
+        .calls
+        .iter()
+        .rposition(|call| call.message.windows(16).any(|bytes| bytes == delegation) && !call.backward);
+    let index = index.expect("a call names it");
+    let mut target = recording.clone();
+    target.calls.remove(index);
+    let message = &mut recording.calls[index].message;
+    let at = message.windows(16).rposition(|bytes| bytes == delegation).expect("it is there");
+    message[at + 4] ^= 0x40;
+    let (told, _) = replay(recording, with_slots(target, u32::MAX), Timing::Fastest, Network::GOOD);
+    assert_eq!((told.differences(), skipped(&told)), (vec![], vec![index]));
+    all_known(&told);
+}
+
+/// No recorded call returns a delegation that only the target grants, so the replay does, once for each.
+#[test]
+fn delegations_that_the_recording_does_not_have_are_returned() {
+    let sample = sample("nfs4.1-backchannel-recall");
+    let (recording, _) = without_delegations(sample.clone(), false);
+    let (target, _) = without_delegations(sample, true);
+    let differs = recording.calls.iter().zip(&target.calls).filter(|(one, other)| one.answer != other.answer);
+    let delegations = differs.count();
+    let (told, _) = replay(recording, target, Timing::Fastest, Network::GOOD);
+    assert_eq!((told.differences(), skipped(&told)), (vec![], vec![]));
+    assert_eq!(granted(&told), ["delegation_type"].into());
+    // The target answers them with SYSTEM_ERR, because its recording has no such call. All others it knows.
+    let unknown = told.answered.iter().filter(|answered| answered.how == How::Unknown);
+    assert!(delegations > 0);
+    assert_eq!(unknown.count(), delegations);
+}
