@@ -1,9 +1,11 @@
 //! Figures for Prometheus, over HTTP. They change once an interval.
 
 mod encode;
+mod http;
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result};
 use foldhash::fast::FixedState;
+use http::{Page, Pages, Server};
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 use rdmascope_conformance::{Finding, Level, Verdict};
@@ -14,7 +16,6 @@ use rdmascope_present::text::Named;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tiny_http::{Header, Method, Request, Response, Server};
 
 /// What is served.
 pub(super) struct Metrics(Arc<Shared>);
@@ -26,6 +27,7 @@ struct Shared(Mutex<Sums>);
 /// What was counted from the beginning on.
 #[derive(Debug, Default)]
 struct Sums {
+    intervals: u64,
     packets: u64,
     bytes: u64,
     /// `None`: nobody counts them.
@@ -99,14 +101,11 @@ impl Metrics {
         TcpListener::bind(address).with_context(|| format!("--metrics {address}"))
     }
 
-    /// Serves from now on, on threads of its own.
+    /// Serves from now on, on a thread of its own.
     pub(super) fn serve(listener: TcpListener) -> Result<Metrics> {
-        let server = Server::from_listener(listener, None).map_err(|error| anyhow!("--metrics: {error}"))?;
         let shared = Arc::new(Shared::default());
-        let mut registry = Registry::with_prefix("rdmascope");
-        registry.register_collector(Box::new(Arc::clone(&shared)));
-        let serve = move || server.incoming_requests().for_each(|request| answer(request, &registry));
-        std::thread::Builder::new().name("metrics".into()).spawn(serve)?;
+        let server = Server::new(listener, Served::new(&shared)).context("--metrics")?;
+        std::thread::Builder::new().name("metrics".into()).spawn(|| server.serve())?;
         Ok(Metrics(shared))
     }
 
@@ -144,26 +143,51 @@ impl Shared {
     }
 }
 
-/// Answers one request. An error is that of a client which is gone.
-fn answer(request: Request, registry: &Registry) {
-    const TYPE: &[u8] = b"application/openmetrics-text; version=1.0.0; charset=utf-8";
-    let path = request.url().split('?').next().unwrap_or_default();
-    let is_read = matches!(request.method(), Method::Get | Method::Head);
-    let _gone = match (is_read, path) {
-        (true, "/metrics") => {
-            let mut body = String::new();
-            text::encode(&mut body, registry).expect("a string takes all");
-            let header = Header::from_bytes(&b"Content-Type"[..], TYPE).expect("it is a header");
-            request.respond(Response::from_string(body).with_header(header))
+/// The pages of the server.
+struct Served {
+    shared: Arc<Shared>,
+    registry: Registry,
+    /// The number of intervals, and the text of the metrics after them. Each text is made once, so
+    /// that frequent requests do not keep the analysis from the lock of the sums.
+    latest: Option<(u64, Arc<[u8]>)>,
+}
+
+impl Served {
+    fn new(shared: &Arc<Shared>) -> Served {
+        let mut registry = Registry::with_prefix("rdmascope");
+        registry.register_collector(Box::new(Arc::clone(shared)));
+        Served { shared: Arc::clone(shared), registry, latest: None }
+    }
+
+    /// The text of the metrics after the latest interval.
+    fn text(&mut self) -> Arc<[u8]> {
+        let intervals = self.shared.sums().intervals;
+        let latest = self.latest.take().filter(|(of, _)| *of == intervals);
+        let (_, text) = self.latest.insert(latest.unwrap_or_else(|| (intervals, self.encode())));
+        Arc::clone(text)
+    }
+
+    fn encode(&self) -> Arc<[u8]> {
+        let mut text = String::new();
+        text::encode(&mut text, &self.registry).expect("a string takes all");
+        text.into_bytes().into()
+    }
+}
+
+impl Pages for Served {
+    fn page(&mut self, path: &str) -> Option<Page> {
+        const TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        match path {
+            "/metrics" => Some(Page { content_type: TYPE, body: self.text() }),
+            "/" => Some(Page::text("rdmascope: see /metrics")),
+            _ => None,
         }
-        (true, "/") => request.respond(Response::from_string("rdmascope: see /metrics\n")),
-        (true, _) => request.respond(Response::from_string("see /metrics\n").with_status_code(404)),
-        (false, _) => request.respond(Response::from_string("GET only\n").with_status_code(405)),
-    };
+    }
 }
 
 impl Sums {
     fn interval(&mut self, interval: &Interval) {
+        self.intervals += 1;
         self.packets += interval.packets;
         self.bytes += interval.bytes;
         if let Some(dropped) = interval.dropped {
