@@ -9,6 +9,7 @@ use http::{Page, Pages, Server};
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 use rdmascope_conformance::{Finding, Level, Verdict};
+use rdmascope_dissector::record::Time;
 use rdmascope_present::events::Kind;
 use rdmascope_present::live::{Captured, Figures, Happening, Interval, OfConnection, Transport};
 use rdmascope_present::report::Key;
@@ -30,6 +31,10 @@ struct Sums {
     intervals: u64,
     packets: u64,
     bytes: u64,
+    /// The time of the latest packet.
+    last_packet: Option<Time>,
+    /// The end of the latest interval.
+    last_interval: Option<Time>,
     /// `None`: nobody counts them.
     dropped: Option<u64>,
     connections: u64,
@@ -38,6 +43,7 @@ struct Sums {
     findings: HashMap<(&'static str, Level, Verdict), u64, FixedState>,
     events: HashMap<Kind, u64, FixedState>,
     captures: u64,
+    dropped_lines: u64,
 }
 
 /// The transactions of one operation.
@@ -113,9 +119,11 @@ impl Metrics {
         self.0.sums()
     }
 
-    /// Adds what came by in an interval.
-    pub(super) fn interval(&self, interval: &Interval) {
-        self.sums().interval(interval);
+    /// Adds what came by in an interval. `dropped_lines` of output were dropped until now.
+    pub(super) fn interval(&self, interval: &Interval, dropped_lines: u64) {
+        let mut sums = self.sums();
+        sums.interval(interval);
+        sums.dropped_lines = dropped_lines;
     }
 
     /// Counts a finding.
@@ -190,6 +198,8 @@ impl Sums {
         self.intervals += 1;
         self.packets += interval.packets;
         self.bytes += interval.bytes;
+        self.last_packet = self.last_packet.max(interval.last_packet);
+        self.last_interval = Some(Time(interval.start.0.saturating_add_unsigned(interval.length)));
         if let Some(dropped) = interval.dropped {
             *self.dropped.get_or_insert(0) += dropped;
         }
