@@ -14,7 +14,7 @@ use crate::interrupt;
 use crate::joined::With;
 use crate::least::Least;
 use crate::mirror::Mirror;
-use crate::output::{Format, Out, Output, Status, complain, tell, tell_of_ending};
+use crate::output::{self, Format, Out, Output, Status, complain, tell, tell_of_ending};
 #[cfg(feature = "verbs")]
 use crate::snoop::{self, Device};
 use anyhow::{Result, ensure};
@@ -226,6 +226,7 @@ fn of_interfaces(
     let listener = command.metrics.map(Metrics::bind).transpose()?;
     let folder = watching.triggers.as_ref().map(Triggers::folder);
     confined(folder.map_or(Reach::Nothing, Reach::Below), command.input.quiet)?;
+    output::queue(watching.out)?;
     watching.metrics = listener.map(Metrics::serve).transpose()?;
     if !command.input.quiet {
         tell(format_args!("watching {}; Ctrl-C ends it", live.names().join(", ")));
@@ -233,7 +234,6 @@ fn of_interfaces(
     for_each(&mut *live, frame, &mut (), watching)?;
     watching.finish();
     let counts = live.counts()?;
-    watching.out.flush()?;
     if let Some(dropped) = counts.dropped {
         warn_of_drops(dropped, "--buffer gives it more");
     }
@@ -369,7 +369,7 @@ impl Watching<'_> {
         }
         let interval = meter.take(end, engine, judge);
         if let Some(metrics) = metrics {
-            metrics.interval(&interval);
+            metrics.interval(&interval, out.get_ref().dropped_lines());
         }
         keep_first(written, || taker.interval(&interval, out));
         keep_first(written, || out.flush());
@@ -420,7 +420,7 @@ impl Watching<'_> {
             self.tick(Time(self.now.0.saturating_add(1)).min(self.end));
         }
         self.write_capture(true);
-        keep_first(&mut self.written, || self.out.flush());
+        keep_first(&mut self.written, || output::close(self.out));
     }
 }
 

@@ -1,7 +1,9 @@
 //! `rdmascope`: reads captures of NFS over RDMA.
 //!
-//! Upwards: `terminal`, `pager`, `output`, `whole`, `captures`, `xml`, `interrupt`, `confine` and `progress`; `input`, `filters`, `table`, `list`, `least`, `mirror`, `bulk` and `witness`; a module for each command, with its arguments,
-//! its examples and its `run`; `args`, which lists the commands. No module uses one above it, and a test looks.
+//! Upwards: `terminal`, `pager`, `queue`, `output`, `whole`, `captures`, `xml`, `interrupt`, `confine`
+//! and `progress`; `input`, `filters`, `table`, `list`, `least`, `mirror`, `bulk` and `witness`; a
+//! module for each command, with its arguments, its examples and its `run`; `args`, which lists the
+//! commands. No module uses one above it, and a test looks.
 #![forbid(unsafe_code)]
 
 mod analyze;
@@ -38,6 +40,7 @@ mod paths;
 #[cfg(target_os = "linux")]
 mod peer;
 mod progress;
+mod queue;
 mod regress;
 mod selection;
 mod show;
@@ -85,7 +88,7 @@ fn main() -> ExitCode {
         }
         Err(usage) => usage.exit(),
     };
-    match ended {
+    let code = match ended {
         Ok(status) => ExitCode::from(status as u8),
         // Whoever read our output has seen enough.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
@@ -93,7 +96,9 @@ fn main() -> ExitCode {
             output::tell(format_args!("standard output: {error}"));
             ExitCode::from(Status::Failed as u8)
         }
-    }
+    };
+    output::close_messages();
+    code
 }
 
 /// Runs a command. An error is one of standard output; what else fails is told on standard error.

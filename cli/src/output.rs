@@ -1,12 +1,14 @@
 //! What commands write to, and what is said beside it on standard error.
 
 use crate::pager::{self, Sink};
+use crate::queue::Queue;
 use clap::{Args, ValueEnum};
 use core::fmt;
 use rdmascope_present::ending::Ending;
 use rdmascope_present::findings::Findings;
 use rdmascope_present::text::{Counted, Plain};
 use std::io::{self, BufWriter, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How it is written.
 #[derive(Args, Debug)]
@@ -28,7 +30,41 @@ pub(crate) enum Format {
 const BUFFER: usize = 128 << 10;
 
 /// Standard output with a buffer.
-pub(crate) type Out = BufWriter<Sink>;
+pub(crate) type Out = BufWriter<Destination>;
+
+/// Where output goes.
+pub(crate) enum Destination {
+    /// Standard output or a pager. Writing waits for the reader.
+    Direct(Sink),
+    /// Standard output through a queue. Writing does not wait.
+    Queued(Queue),
+}
+
+impl Destination {
+    /// Lines that were dropped because the reader was too slow.
+    pub(crate) fn dropped_lines(&self) -> u64 {
+        match self {
+            Destination::Direct(_) => 0,
+            Destination::Queued(queue) => queue.dropped(),
+        }
+    }
+}
+
+impl Write for Destination {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Destination::Direct(sink) => sink.write(bytes),
+            Destination::Queued(queue) => queue.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Destination::Direct(sink) => sink.flush(),
+            Destination::Queued(queue) => queue.flush(),
+        }
+    }
+}
 
 /// How a command ended: the exit statuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,7 +80,50 @@ pub(crate) enum Status {
 
 /// Standard output, behind a buffer; `is_paged`: and behind a pager, if it is a terminal.
 pub(crate) fn stdout(is_paged: bool) -> Out {
-    BufWriter::with_capacity(BUFFER, Sink::new(is_paged))
+    BufWriter::with_capacity(BUFFER, Destination::Direct(Sink::new(is_paged)))
+}
+
+/// The queue of standard error, if there is one.
+static MESSAGES: Mutex<Option<Queue>> = Mutex::new(None);
+
+fn messages() -> MutexGuard<'static, Option<Queue>> {
+    MESSAGES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Puts queues before standard output and standard error, so that a blocked reader does not block
+/// the analysis of packets. Starts a thread for each.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))] // Interfaces are watched on Linux only.
+pub(crate) fn queue(out: &mut Out) -> io::Result<()> {
+    out.flush()?;
+    *messages() = Some(Queue::start("messages", io::stderr(), |_| ())?);
+    let queue = Queue::start("output", io::stdout(), |lines| {
+        let lines = Counted(lines, "line");
+        tell(format_args!("warning: standard output was not read in time: {lines} dropped so far"));
+    })?;
+    // This releases the lock of standard output, which the thread takes.
+    *out.get_mut() = Destination::Queued(queue);
+    Ok(())
+}
+
+/// Writes the rest of the output. A queue waits for its reader for a few seconds at most.
+pub(crate) fn close(out: &mut Out) -> io::Result<()> {
+    out.flush()?;
+    match out.get_mut() {
+        Destination::Direct(_) => Ok(()),
+        Destination::Queued(queue) => queue.close(),
+    }
+}
+
+/// Writes the rest of the queue of standard error, and removes it.
+pub(crate) fn close_messages() {
+    let queue = messages().take();
+    // Not under the lock: other threads can have lines.
+    drop(queue);
+}
+
+/// Puts a line into the queue of standard error. Returns whether there is one.
+fn hand_on(line: &str) -> bool {
+    messages().as_mut().is_some_and(|queue| queue.write_all(line.as_bytes()).is_ok())
 }
 
 /// Says how many findings are not kept, where not all are.
@@ -125,7 +204,7 @@ pub(crate) fn warn_of_cuts(ending: &Ending, out: &mut Out) -> io::Result<()> {
 /// One line on standard error, whatever the names of files in it; once the pager has ended, where there is one. Where nobody listens there, nobody can be told.
 pub(crate) fn tell(line: fmt::Arguments<'_>) {
     let line = format!("rdmascope: {}\n", Plain(line));
-    if !pager::hold(&line) {
+    if !pager::hold(&line) && !hand_on(&line) {
         let _ = io::stderr().write_all(line.as_bytes());
     }
 }

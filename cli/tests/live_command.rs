@@ -203,7 +203,7 @@ fn figures_are_served_while_it_goes_on() {
     let address = format!("127.0.0.1:{port}");
     let answer = get(&address, "/metrics");
     assert!(
-        answer.starts_with("HTTP/1.0 200") && answer.contains("application/openmetrics-text"),
+        answer.starts_with("HTTP/1.1 200") && answer.contains("application/openmetrics-text"),
         "{answer}"
     );
     let [_, (writes, _)] = mountstats("nfs3-basic");
@@ -223,7 +223,7 @@ fn figures_are_served_while_it_goes_on() {
         r#"rdmascope_credits_granted{requester="10.77.0.2",responder="10.77.0.1"} 64"#
     );
     assert!(answer.trim_end().ends_with("# EOF"), "{answer}");
-    assert!(get(&address, "/nothing").starts_with("HTTP/1.0 404"));
+    assert!(get(&address, "/nothing").starts_with("HTTP/1.1 404"));
     drop(input);
     told.for_each(drop);
     assert!(child.wait().expect("it ends").success());

@@ -163,6 +163,8 @@ pub struct Interval {
     pub packets: u64,
     /// See [`Interval::packets`].
     pub bytes: u64,
+    /// The time of the latest of these packets; `None`: there was none.
+    pub last_packet: Option<Time>,
     /// Packets that were dropped before they could be captured; `None`: nobody counts them.
     pub dropped: Option<u64>,
     /// All transactions that ended.
@@ -200,6 +202,7 @@ pub struct Meter {
     start: Time,
     packets: u64,
     bytes: u64,
+    last_packet: Option<Time>,
     /// `None`: nobody counts them.
     dropped: Option<u64>,
     figures: Figures,
@@ -224,6 +227,7 @@ impl Meter {
             start,
             packets: 0,
             bytes: 0,
+            last_packet: None,
             dropped: Some(0),
             figures: Figures::default(),
             findings: [0, 0],
@@ -255,6 +259,7 @@ impl Meter {
     pub fn record(&mut self, record: &Record<'_>) {
         self.packets += 1;
         self.bytes += u64::from(record.original_length);
+        self.last_packet = self.last_packet.max(Some(record.time));
         if let Some(dropped) = &mut self.dropped {
             *dropped += u64::from(record.dropped);
         }
@@ -286,6 +291,7 @@ impl Meter {
             start,
             packets,
             bytes,
+            last_packet,
             dropped,
             figures,
             findings,
@@ -341,6 +347,7 @@ impl Meter {
             length: end.since(start).max(1),
             packets,
             bytes,
+            last_packet,
             dropped,
             figures,
             transport,

@@ -1,12 +1,15 @@
 //! Figures for Prometheus, over HTTP. They change once an interval.
 
 mod encode;
+mod http;
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result};
 use foldhash::fast::FixedState;
+use http::{Page, Pages, Server};
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 use rdmascope_conformance::{Finding, Level, Verdict};
+use rdmascope_dissector::record::Time;
 use rdmascope_present::events::Kind;
 use rdmascope_present::live::{Captured, Figures, Happening, Interval, OfConnection, Transport};
 use rdmascope_present::report::Key;
@@ -14,7 +17,6 @@ use rdmascope_present::text::Named;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tiny_http::{Header, Method, Request, Response, Server};
 
 /// What is served.
 pub(super) struct Metrics(Arc<Shared>);
@@ -26,8 +28,13 @@ struct Shared(Mutex<Sums>);
 /// What was counted from the beginning on.
 #[derive(Debug, Default)]
 struct Sums {
+    intervals: u64,
     packets: u64,
     bytes: u64,
+    /// The time of the latest packet.
+    last_packet: Option<Time>,
+    /// The end of the latest interval.
+    last_interval: Option<Time>,
     /// `None`: nobody counts them.
     dropped: Option<u64>,
     connections: u64,
@@ -36,6 +43,7 @@ struct Sums {
     findings: HashMap<(&'static str, Level, Verdict), u64, FixedState>,
     events: HashMap<Kind, u64, FixedState>,
     captures: u64,
+    dropped_lines: u64,
 }
 
 /// The transactions of one operation.
@@ -99,14 +107,11 @@ impl Metrics {
         TcpListener::bind(address).with_context(|| format!("--metrics {address}"))
     }
 
-    /// Serves from now on, on threads of its own.
+    /// Serves from now on, on a thread of its own.
     pub(super) fn serve(listener: TcpListener) -> Result<Metrics> {
-        let server = Server::from_listener(listener, None).map_err(|error| anyhow!("--metrics: {error}"))?;
         let shared = Arc::new(Shared::default());
-        let mut registry = Registry::with_prefix("rdmascope");
-        registry.register_collector(Box::new(Arc::clone(&shared)));
-        let serve = move || server.incoming_requests().for_each(|request| answer(request, &registry));
-        std::thread::Builder::new().name("metrics".into()).spawn(serve)?;
+        let server = Server::new(listener, Served::new(&shared)).context("--metrics")?;
+        std::thread::Builder::new().name("metrics".into()).spawn(|| server.serve())?;
         Ok(Metrics(shared))
     }
 
@@ -114,9 +119,11 @@ impl Metrics {
         self.0.sums()
     }
 
-    /// Adds what came by in an interval.
-    pub(super) fn interval(&self, interval: &Interval) {
-        self.sums().interval(interval);
+    /// Adds what came by in an interval. `dropped_lines` of output were dropped until now.
+    pub(super) fn interval(&self, interval: &Interval, dropped_lines: u64) {
+        let mut sums = self.sums();
+        sums.interval(interval);
+        sums.dropped_lines = dropped_lines;
     }
 
     /// Counts a finding.
@@ -144,28 +151,55 @@ impl Shared {
     }
 }
 
-/// Answers one request. An error is that of a client which is gone.
-fn answer(request: Request, registry: &Registry) {
-    const TYPE: &[u8] = b"application/openmetrics-text; version=1.0.0; charset=utf-8";
-    let path = request.url().split('?').next().unwrap_or_default();
-    let is_read = matches!(request.method(), Method::Get | Method::Head);
-    let _gone = match (is_read, path) {
-        (true, "/metrics") => {
-            let mut body = String::new();
-            text::encode(&mut body, registry).expect("a string takes all");
-            let header = Header::from_bytes(&b"Content-Type"[..], TYPE).expect("it is a header");
-            request.respond(Response::from_string(body).with_header(header))
+/// The pages of the server.
+struct Served {
+    shared: Arc<Shared>,
+    registry: Registry,
+    /// The number of intervals, and the text of the metrics after them. Each text is made once, so
+    /// that frequent requests do not keep the analysis from the lock of the sums.
+    latest: Option<(u64, Arc<[u8]>)>,
+}
+
+impl Served {
+    fn new(shared: &Arc<Shared>) -> Served {
+        let mut registry = Registry::with_prefix("rdmascope");
+        registry.register_collector(Box::new(Arc::clone(shared)));
+        Served { shared: Arc::clone(shared), registry, latest: None }
+    }
+
+    /// The text of the metrics after the latest interval.
+    fn text(&mut self) -> Arc<[u8]> {
+        let intervals = self.shared.sums().intervals;
+        let latest = self.latest.take().filter(|(of, _)| *of == intervals);
+        let (_, text) = self.latest.insert(latest.unwrap_or_else(|| (intervals, self.encode())));
+        Arc::clone(text)
+    }
+
+    fn encode(&self) -> Arc<[u8]> {
+        let mut text = String::new();
+        text::encode(&mut text, &self.registry).expect("a string takes all");
+        text.into_bytes().into()
+    }
+}
+
+impl Pages for Served {
+    fn page(&mut self, path: &str) -> Option<Page> {
+        const TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        match path {
+            "/metrics" => Some(Page { content_type: TYPE, body: self.text() }),
+            "/" => Some(Page::text("rdmascope: see /metrics")),
+            _ => None,
         }
-        (true, "/") => request.respond(Response::from_string("rdmascope: see /metrics\n")),
-        (true, _) => request.respond(Response::from_string("see /metrics\n").with_status_code(404)),
-        (false, _) => request.respond(Response::from_string("GET only\n").with_status_code(405)),
-    };
+    }
 }
 
 impl Sums {
     fn interval(&mut self, interval: &Interval) {
+        self.intervals += 1;
         self.packets += interval.packets;
         self.bytes += interval.bytes;
+        self.last_packet = self.last_packet.max(interval.last_packet);
+        self.last_interval = Some(Time(interval.start.0.saturating_add_unsigned(interval.length)));
         if let Some(dropped) = interval.dropped {
             *self.dropped.get_or_insert(0) += dropped;
         }

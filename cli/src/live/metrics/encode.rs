@@ -40,15 +40,25 @@ impl Collector for Shared {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let sums = self.sums();
         let Sums { packets, bytes, dropped, operations, hosts, findings, events, captures, .. } = &*sums;
+        let Sums { last_packet, last_interval, dropped_lines, .. } = &*sums;
         for (name, help, value) in [
             ("packets", "Packets that were captured", Some(packets)),
             ("packet_bytes", "Their bytes on the wire", Some(bytes)),
             ("dropped_packets", "Packets that were dropped before they could be captured", dropped.as_ref()),
             ("triggered_captures", "Captures written by --trigger", Some(captures)),
+            ("output_dropped_lines", "Lines of output that were not read in time", Some(dropped_lines)),
         ] {
             let Some(value) = value else { continue };
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             metric.encode_counter::<NoLabelSet, _, u64>(value, None)?;
+        }
+        for (name, help, time) in [
+            ("last_packet_timestamp_seconds", "Time of the latest packet", last_packet),
+            ("last_interval_timestamp_seconds", "End of the latest interval", last_interval),
+        ] {
+            let Some(time) = time else { continue };
+            let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            metric.encode_gauge(&(time.0 as f64 / 1e9))?;
         }
         of_operations(operations.iter(), &mut encoder)?;
         for (name, help, read) in COUNTERS {
