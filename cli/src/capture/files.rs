@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use rdmascope_capture_agent::framing::Statistics;
+use rdmascope_capture_agent::new_file::{self, Unfinished};
 use rdmascope_capture_agent::{
     Compression, Compressor, Description, LiveSource, NoteKind, PcapngWriter, Section, now,
 };
@@ -156,8 +157,13 @@ impl Files<'_> {
         self.number += 1;
         let path = if self.rotates { numbered(self.path, self.number) } else { self.path.to_owned() };
         let context = || cannot_write(&path);
-        let file =
-            if path == Path::new("-") { unlocked()? } else { File::create(&path).with_context(context)? };
+        let (file, unfinished) = if path == Path::new("-") {
+            (unlocked()?, None)
+        } else {
+            let file = new_file::make_or_empty(&path).with_context(context)?;
+            let unfinished = Unfinished::new(&path, &file);
+            (file, Some(unfinished))
+        };
         let out = Compressor::new(self.compression, Sink { file, written: 0 }).with_context(context)?;
         let section = Section {
             application: concat!("rdmascope ", env!("CARGO_PKG_VERSION")),
@@ -168,6 +174,9 @@ impl Files<'_> {
         writer.describe(&self.interfaces).with_context(context)?;
         writer.note(NoteKind::Inventory, self.inventory.as_bytes()).with_context(context)?;
         writer.flush().with_context(context)?;
+        if let Some(unfinished) = unfinished {
+            unfinished.keep();
+        }
         self.made.push_back(path.clone());
         if self.keep.is_some_and(|keep| self.made.len() as u64 > keep)
             && let Some(oldest) = self.made.pop_front()
