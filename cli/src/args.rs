@@ -13,6 +13,7 @@ use crate::extract::{self, Extract};
 use crate::input::Input;
 use crate::live::{self, LiveArguments};
 use crate::man::{self, Man};
+use crate::mode::NewFiles;
 use crate::packets::{self, Packets};
 #[cfg(target_os = "linux")]
 use crate::peer::{self, Peer};
@@ -173,6 +174,23 @@ impl Command {
             // It hears signals itself, to give the terminal back.
             Command::Tui(_) => true,
             _ => false,
+        }
+    }
+
+    /// The permissions of the files that it makes; `None`: they are for everybody, as the umask says.
+    pub(crate) fn new_files(&self) -> Option<NewFiles> {
+        match self {
+            #[cfg(unix)]
+            Command::Capture(command) => Some(command.new_files),
+            Command::Live(command) => Some(command.new_files),
+            Command::Tui(command) => Some(command.new_files),
+            Command::Export(command) => Some(command.new_files()),
+            Command::Extract(command) => Some(command.new_files),
+            #[cfg(target_os = "linux")]
+            Command::Peer(command) => Some(command.new_files()),
+            // Expectations go into a repository with their captures.
+            Command::Completions(_) | Command::Man(_) | Command::Regress(_) => None,
+            _ => Some(NewFiles::default()),
         }
     }
 

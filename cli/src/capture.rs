@@ -9,6 +9,7 @@ use crate::bulk;
 #[cfg(target_os = "linux")]
 use crate::confine::confined;
 use crate::mirror::{Mirror, PERMISSION, warn_of_drops};
+use crate::mode::NewFiles;
 use crate::output::{Out, Status, complain, tell};
 #[cfg(feature = "verbs")]
 use crate::snoop::Device;
@@ -61,6 +62,8 @@ pub(crate) struct Capture {
     /// File to write, as pcapng, or `-` for standard output
     #[arg(short, long, value_name = "FILE", required_unless_present = "list")]
     write: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) new_files: NewFiles,
     /// List the interfaces, with the RDMA devices behind them, and end
     #[arg(short = 'L', long, conflicts_with_all = ["interfaces", "write"])]
     list: bool,

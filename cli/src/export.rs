@@ -7,6 +7,7 @@ mod pcapng;
 mod rpc;
 
 use crate::input::Input;
+use crate::mode::NewFiles;
 use crate::output::{Out, Status};
 use crate::whole::OutputFile;
 use anyhow::{Context as _, Result, anyhow};
@@ -84,6 +85,16 @@ impl Export {
             Form::Pcapng(pcapng) => Some(&mut pcapng.input),
             Form::Rpc(rpc) => Some(&mut rpc.input),
             Form::Html(html) => Some(&mut html.input),
+        }
+    }
+
+    pub(crate) fn new_files(&self) -> NewFiles {
+        match &self.form {
+            #[cfg(feature = "parquet")]
+            Form::Parquet(parquet) => parquet.new_files,
+            Form::Pcapng(pcapng) => pcapng.new_files,
+            Form::Rpc(rpc) => rpc.new_files,
+            Form::Html(html) => html.new_files,
         }
     }
 }

@@ -4,6 +4,7 @@ mod folder;
 mod one;
 
 use crate::input::{Input, listen};
+use crate::mode::NewFiles;
 use crate::output::{Format, Out, Output, Status, complain, tell, tell_of_ending, warn_of_left_out_data};
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -43,6 +44,8 @@ pub(crate) struct Extract {
     pub(crate) input: Input,
     #[command(flatten)]
     output: Output,
+    #[command(flatten)]
+    pub(crate) new_files: NewFiles,
     #[command(flatten)]
     one: One,
     #[command(flatten)]

@@ -14,6 +14,7 @@ use crate::interrupt;
 use crate::joined::With;
 use crate::least::Least;
 use crate::mirror::Mirror;
+use crate::mode::NewFiles;
 use crate::output::{Format, Out, Output, Status, complain, tell, tell_of_ending};
 #[cfg(feature = "verbs")]
 use crate::snoop::{self, Device};
@@ -92,6 +93,8 @@ pub(crate) struct LiveArguments {
     metrics: Option<SocketAddr>,
     #[command(flatten)]
     trigger: trigger::Arguments,
+    #[command(flatten)]
+    pub(crate) new_files: NewFiles,
     #[command(flatten, next_help_heading = "Interfaces")]
     mirror: Mirror,
 }

@@ -1,6 +1,6 @@
 //! `rdmascope`: reads captures of NFS over RDMA.
 //!
-//! Upwards: `terminal`, `pager`, `output`, `whole`, `captures`, `xml`, `interrupt`, `confine` and `progress`; `input`, `filters`, `table`, `list`, `least`, `mirror`, `bulk` and `witness`; a module for each command, with its arguments,
+//! Upwards: `terminal`, `pager`, `output`, `mode`, `whole`, `captures`, `xml`, `interrupt`, `confine` and `progress`; `input`, `filters`, `table`, `list`, `least`, `mirror`, `bulk` and `witness`; a module for each command, with its arguments,
 //! its examples and its `run`; `args`, which lists the commands. No module uses one above it, and a test looks.
 #![forbid(unsafe_code)]
 
@@ -31,6 +31,7 @@ mod list;
 mod live;
 mod man;
 mod mirror;
+mod mode;
 mod output;
 mod packets;
 mod pager;
@@ -73,6 +74,9 @@ fn main() -> ExitCode {
     };
     let ended = match Arguments::try_parse_from(arguments) {
         Ok(mut arguments) => {
+            if let Some(new_files) = arguments.command.new_files() {
+                new_files.apply();
+            }
             if !arguments.command.is_confined() {
                 interrupt::listen();
             }

@@ -6,6 +6,7 @@ use crate::interrupt;
 use crate::joined::With;
 use crate::least::Least;
 use crate::mirror::Mirror;
+use crate::mode::NewFiles;
 use crate::output::{Out, Status, complain};
 use crate::terminal;
 use anyhow::Result;
@@ -72,6 +73,8 @@ pub(crate) struct Tui {
     /// This is the default where the locale is not UTF-8.
     #[arg(long)]
     ascii: bool,
+    #[command(flatten)]
+    pub(crate) new_files: NewFiles,
     #[command(flatten, next_help_heading = "Interfaces")]
     mirror: Mirror,
 }

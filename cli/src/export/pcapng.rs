@@ -12,6 +12,7 @@ use super::pcapng_to;
 use crate::bulk;
 use crate::input::{self, Audience, Input};
 use crate::joined::With;
+use crate::mode::NewFiles;
 use crate::output::{self, Out, Status};
 use crate::slice::{Records, Slice, SliceArguments};
 use anonymized::Anonymized;
@@ -47,6 +48,8 @@ pub(super) struct Pcapng {
     /// The file appears when it is complete, and replaces a regular file of that name, whose mode it keeps.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
+    #[command(flatten)]
+    pub(super) new_files: NewFiles,
     /// Leave out the data that RDMA Writes and RDMA Reads move
     ///
     /// Headers, Sends and messages that stand in chunks stay, and packets of which it is not certain what they carry: transactions,
@@ -88,7 +91,7 @@ Examples:
 
 /// Writes the capture.
 pub(super) fn run(command: &mut Pcapng, out: &mut Out) -> io::Result<Status> {
-    let Pcapng { input, output, cut_bulk, no_comments, slice, anonymize, key } = command;
+    let Pcapng { input, output, cut_bulk, no_comments, slice, anonymize, key, .. } = command;
     let form =
         Form { cuts_bulk: *cut_bulk, has_comments: !*no_comments && !*anonymize, is_anonymous: *anonymize };
     if (form.has_comments || form.is_anonymous)

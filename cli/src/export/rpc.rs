@@ -9,6 +9,7 @@ mod tests;
 
 use super::pcapng_to;
 use crate::input::{Input, listen};
+use crate::mode::NewFiles;
 use crate::output::{self, Out, Status, tell};
 use crate::slice::{Records, SliceArguments};
 use anyhow::{Context, Result};
@@ -37,6 +38,8 @@ pub(super) struct Rpc {
     /// The file appears when it is complete, and replaces a regular file of that name, whose mode it keeps.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
+    #[command(flatten)]
+    pub(super) new_files: NewFiles,
     #[command(flatten)]
     slice: SliceArguments,
 }

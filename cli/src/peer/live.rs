@@ -3,6 +3,7 @@
 use super::lines::{Sockets, sockets_name};
 use super::report::Crossing;
 use crate::interrupt;
+use crate::mode::NewFiles;
 use crate::whole::OutputFile;
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
@@ -35,6 +36,8 @@ pub(super) struct SocketArguments {
     /// The file appears when the command ends. Packets begin with their IP header.
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) new_files: NewFiles,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -62,7 +62,7 @@ pub(super) struct Serve {
     #[command(flatten)]
     faults: FaultArguments,
     #[command(flatten)]
-    sockets: SocketArguments,
+    pub(super) sockets: SocketArguments,
     /// Output format: text, or JSON Lines for programs; with --scenario also JUnit XML for CI systems, or an HTML page
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
