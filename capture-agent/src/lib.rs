@@ -69,6 +69,7 @@ mod regular;
 pub mod snoop;
 mod source;
 mod stream;
+pub mod temporary;
 pub mod trace;
 #[allow(unsafe_code)]
 mod unsafe_io;

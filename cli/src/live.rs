@@ -9,6 +9,7 @@ mod recorder;
 mod text;
 mod trigger;
 
+use crate::confine::Paths;
 use crate::input::Input;
 use crate::interrupt;
 use crate::joined::With;
@@ -175,8 +176,15 @@ pub(crate) fn run(command: &LiveArguments, style: Style, out: &mut Out) -> io::R
 
 /// Watches files or a pipe, whose time stamps are the clock.
 fn of_files(command: &LiveArguments, frame: &frame::Config, watching: &mut Watching<'_>) -> Result<Status> {
+    let listener = command.metrics.map(Metrics::bind).transpose()?;
+    let mut paths = Paths::default();
+    paths.read(&command.input.files);
+    if let Some(triggers) = &watching.triggers {
+        paths.write(triggers.folder());
+    }
+    paths.confine_and_listen();
     let mut files = Files::open(&command.input.files, None, &interrupt::INPUTS)?;
-    watching.metrics = command.metrics.map(|address| Metrics::serve(Metrics::bind(address)?)).transpose()?;
+    watching.metrics = listener.map(Metrics::serve).transpose()?;
     files.for_each(frame, &mut (), watching)?;
     watching.finish();
     let ending = Ending {
@@ -296,11 +304,6 @@ struct Watching<'a> {
 }
 
 impl LiveArguments {
-    /// Whether it reads packets of strangers as they pass.
-    pub(crate) fn is_confined(&self) -> bool {
-        !self.names().is_empty()
-    }
-
     /// What packets come from as they pass; nothing, where they come from captures.
     fn names(&self) -> Vec<String> {
         #[cfg(feature = "verbs")]

@@ -12,7 +12,6 @@ mod capture;
 mod captures;
 mod check;
 mod completions;
-#[cfg(target_os = "linux")]
 mod confine;
 mod connections;
 mod diff;
@@ -56,6 +55,7 @@ mod xml;
 
 use args::{Arguments, Command};
 use clap::{CommandFactory as _, Parser as _};
+use confine::Confinement;
 use input::Input;
 use output::Status;
 use std::io::{self, ErrorKind, Write as _};
@@ -77,8 +77,8 @@ fn main() -> ExitCode {
             if let Some(new_files) = arguments.command.new_files() {
                 new_files.apply();
             }
-            if !arguments.command.is_confined() {
-                interrupt::listen();
+            if arguments.no_sandbox {
+                confine::turn_off();
             }
             captures::allow_many();
             run(&mut arguments.command, arguments.no_pager)
@@ -106,6 +106,11 @@ fn run(command: &mut Command, no_pager: bool) -> io::Result<Status> {
     let style = terminal::style();
     if let Some(Err(error)) = command.input().map(Input::expand) {
         return output::complain(&error, &mut out);
+    }
+    match command.confinement() {
+        Confinement::AtOnce(paths) => paths.confine_and_listen(),
+        Confinement::Later => {}
+        Confinement::Never => interrupt::listen(),
     }
     let status = match command {
         Command::Analyze(command) => analyze::run(command, style, &mut out)?,

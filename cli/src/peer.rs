@@ -93,6 +93,11 @@ Examples:
   rdmascope peer replay mount.pcap --to 192.0.2.2";
 
 impl Peer {
+    /// Whether it waits for strangers. It confines itself when its sockets are open.
+    pub(crate) fn is_confined(&self) -> bool {
+        matches!(self.part, Part::Serve(_))
+    }
+
     pub(crate) fn new_files(&self) -> NewFiles {
         match &self.part {
             Part::Call(command) => command.sockets.new_files,

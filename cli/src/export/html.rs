@@ -74,7 +74,7 @@ pub(super) struct Html {
     ///
     /// The file appears when it is complete, and replaces a regular file of that name, whose mode it keeps.
     #[arg(short, long, value_name = "FILE")]
-    output: PathBuf,
+    pub(super) output: PathBuf,
     #[command(flatten)]
     pub(super) new_files: NewFiles,
     /// Draw this many of the slowest transactions, and this many of the failed ones
@@ -84,7 +84,7 @@ pub(super) struct Html {
     ///
     /// A trace that the capture holds (`capture --kernel`) is shown without it.
     #[arg(long, value_name = "TRACE")]
-    kernel: Vec<PathBuf>,
+    pub(super) kernel: Vec<PathBuf>,
     #[command(flatten)]
     slice: SliceArguments,
 }

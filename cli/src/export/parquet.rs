@@ -36,7 +36,7 @@ pub(super) struct Parquet {
     pub(super) input: Input,
     /// Folder for the tables; it is created if it does not exist
     #[arg(short, long, value_name = "DIR")]
-    output: PathBuf,
+    pub(super) output: PathBuf,
     #[command(flatten)]
     pub(super) new_files: NewFiles,
     /// Name of the capture in the tables; all files are that one capture [default: each has the name of its file]

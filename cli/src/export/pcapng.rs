@@ -47,7 +47,7 @@ pub(super) struct Pcapng {
     ///
     /// The file appears when it is complete, and replaces a regular file of that name, whose mode it keeps.
     #[arg(short, long, value_name = "FILE")]
-    output: PathBuf,
+    pub(super) output: PathBuf,
     #[command(flatten)]
     pub(super) new_files: NewFiles,
     /// Leave out the data that RDMA Writes and RDMA Reads move
@@ -77,7 +77,7 @@ pub(super) struct Pcapng {
     /// The key is all of the file, at least 16 bytes: `head -c 32 /dev/urandom > FILE`. Whoever has it can find out what was replaced. Without this option the key is a random
     /// one that is not kept.
     #[arg(long, value_name = "FILE", requires = "anonymize", help_heading = "Sharing")]
-    key: Option<PathBuf>,
+    pub(super) key: Option<PathBuf>,
 }
 
 pub(super) const EXAMPLES: &str = "\

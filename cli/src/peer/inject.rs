@@ -247,6 +247,7 @@ impl Means {
             }
         }
         let mut wire = Wire::open(&command.sockets, locals, Reach::Only(targets))?;
+        wire.save(&command.sockets)?;
         if command.format == Format::Html {
             wire.keep();
         }
