@@ -67,7 +67,7 @@ Examples:
 pub(crate) struct LiveArguments {
     #[command(flatten)]
     pub(crate) input: Input,
-    /// Interface to capture from. Several may be named; their packets count as one capture
+    /// Interface to capture from, or `any`: all that are up. Several may be named; their packets count as one capture
     #[arg(short, long = "interface", value_name = "NAME")]
     interfaces: Vec<String>,
     #[cfg(feature = "verbs")]
@@ -310,7 +310,7 @@ impl LiveArguments {
         if let Some(device) = &self.device.verbs {
             return vec![device.clone()];
         }
-        self.interfaces.clone()
+        crate::mirror::named(&self.interfaces)
     }
 }
 

@@ -227,7 +227,7 @@ fn sockets_that_cannot_be_had() {
 
 #[test]
 fn signals_end_a_server_with_its_counts() {
-    for signal in ["-INT", "-TERM"] {
+    for signal in ["-INT", "-TERM", "-HUP"] {
         let at = address();
         let Some(server) = Server::start(&["--bind", &at, "--socket", "udp"]) else { return };
         let lines = server.stop_by(signal);

@@ -49,6 +49,36 @@ pub fn network_interfaces() -> Vec<NetworkInterface> {
     found
 }
 
+/// The name for all interfaces that are up, as in tcpdump.
+const ANY: &str = "any";
+
+/// These names, with `any` replaced by the Ethernet interfaces that are up, the loopback interface among them, in the order of their
+/// indexes. `any` stays if none is up, or if an interface has this name. Each interface is named once.
+pub fn expand(names: &[String]) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for name in names {
+        let up = match name == ANY && index_and_kind(ANY).is_none() {
+            true => interfaces_up(),
+            false => Vec::new(),
+        };
+        let named = if up.is_empty() { vec![name.clone()] } else { up };
+        for name in named {
+            if !found.contains(&name) {
+                found.push(name);
+            }
+        }
+    }
+    found
+}
+
+fn interfaces_up() -> Vec<String> {
+    let mut found: Vec<_> =
+        pnet_datalink::interfaces().into_iter().filter(|interface| interface.is_up()).collect();
+    found.sort_by_key(|interface| interface.index);
+    let is_captured = |name: &String| index_and_kind(name).is_some_and(|(_, kind)| is_ethernet(kind));
+    found.into_iter().map(|interface| interface.name).filter(is_captured).collect()
+}
+
 /// By the name of a network interface: the devices behind it.
 fn rdma_devices(folder: &Path) -> BTreeMap<String, Vec<(String, bool)>> {
     let mut found: BTreeMap<String, Vec<(String, bool)>> = BTreeMap::new();
@@ -67,6 +97,26 @@ fn rdma_devices(folder: &Path) -> BTreeMap<String, Vec<(String, bool)>> {
         }
     }
     found
+}
+
+/// The RDMA devices of this host, if all of them speak iWARP, as siw does.
+pub fn iwarp_only() -> Vec<String> {
+    iwarp_only_in(Path::new("/sys/class/infiniband"))
+}
+
+fn iwarp_only_in(folder: &Path) -> Vec<String> {
+    // RDMA_NODE_RNIC (Linux, drivers/infiniband/core/sysfs.c).
+    const RNIC: &str = "4:";
+    let devices = entries(folder);
+    let is_iwarp = |device: &std::path::PathBuf| {
+        fs::read_to_string(device.join("node_type")).is_ok_and(|kind| kind.starts_with(RNIC))
+    };
+    if !devices.iter().all(is_iwarp) {
+        return Vec::new();
+    }
+    let name =
+        |device: &std::path::PathBuf| device.file_name().map(|name| name.to_string_lossy().into_owned());
+    devices.iter().filter_map(name).collect()
 }
 
 /// What a folder holds, by name; nothing where it cannot be read.
@@ -93,4 +143,40 @@ pub(super) fn index_and_kind(name: &str) -> Option<(u32, u32)> {
     let folder = Path::new("/sys/class/net").join(name);
     let number = |name| fs::read_to_string(folder.join(name)).ok()?.trim().parse().ok();
     Some((number("ifindex")?, number("type")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_whose_devices_all_speak_iwarp() {
+        for (devices, expected) in [
+            (&[] as &[(&str, &str)], &[] as &[&str]),
+            (&[("siw0", "4: RNIC\n")], &["siw0"]),
+            (&[("siw0", "4: RNIC\n"), ("siw1", "4: RNIC\n")], &["siw0", "siw1"]),
+            (&[("rxe0", "1: CA\n"), ("siw0", "4: RNIC\n")], &[]),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            for (device, kind) in devices {
+                fs::create_dir(folder.path().join(device)).unwrap();
+                fs::write(folder.path().join(device).join("node_type"), kind).unwrap();
+            }
+            assert_eq!(iwarp_only_in(folder.path()), expected);
+        }
+    }
+
+    #[test]
+    fn any_stands_for_interfaces_that_are_up() {
+        let names = |names: &[&str]| expand(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        assert_eq!(names(&["one", "two", "one"]), ["one", "two"]);
+        let up = interfaces_up();
+        if up.is_empty() {
+            return assert_eq!(names(&["any"]), ["any"]);
+        }
+        assert_eq!(names(&["any"]), up);
+        assert_eq!(names(&[&up[0], "any", "any"]), up);
+        let known = network_interfaces();
+        assert!(up.iter().all(|name| known.iter().any(|one| one.is_ethernet && one.name == *name)));
+    }
 }
