@@ -7,6 +7,7 @@ use crate::note::Note;
 use crate::pipe::{Interrupt, Pipe};
 use crate::regular::{Regular, Shrank};
 use crate::stream::{Over, Stream};
+use crate::temporary;
 use crate::unsafe_io;
 use core::ops::Range;
 use memmap2::Mmap;
@@ -327,7 +328,7 @@ impl Capture {
     /// All of it, from its beginning, in a file of its own that nobody can cut.
     pub(crate) fn into_stored(mut self) -> Result<Stored, Error> {
         let cannot_keep = |error| Error::spool(self.name.clone(), error);
-        let mut file = tempfile::tempfile().map_err(cannot_keep)?;
+        let mut file = temporary::file().map_err(cannot_keep)?;
         let mut offset = 0;
         let (over, trouble) = loop {
             let length = self.stream.bytes().len();

@@ -47,7 +47,7 @@ impl fmt::Display for Wanted {
 
 impl Wanted {
     /// Interfaces that are captured at once.
-    pub const MOST_INTERFACES: usize = 16;
+    pub const MOST_INTERFACES: usize = 64;
 }
 
 impl Default for Wanted {

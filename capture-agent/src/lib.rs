@@ -34,7 +34,7 @@
 //! - `confine` is what a process gives up before it reads packets, on Linux.
 //! - [`Source`] is what every source has in common: a record, the word that there is none now, or the end; and how many packets it lacks.
 //! - [`Archive`] finds records by their numbers, in any order.
-//! - [`PcapngWriter`] writes a capture.
+//! - [`PcapngWriter`] writes a capture. [`new_file`] makes the files that are written.
 //! - [`inventory`] asks the kernel which queue pairs are connected.
 //! - [`trace`] reads what the kernel's tracepoints wrote.
 //! - [`framing`] is what all of them read with. It knows nothing of files: bytes in, records out.
@@ -59,6 +59,7 @@ pub mod inventory;
 pub mod live;
 #[cfg(unix)]
 mod live_source;
+pub mod new_file;
 mod note;
 mod pcapng_writer;
 mod piece;
@@ -68,6 +69,7 @@ mod regular;
 pub mod snoop;
 mod source;
 mod stream;
+pub mod temporary;
 pub mod trace;
 #[allow(unsafe_code)]
 mod unsafe_io;

@@ -50,6 +50,10 @@ pub struct PcapngWriter<W> {
     begun: usize,
     /// Bytes that were handed to `out`.
     handed: u64,
+    /// Packets in `held`.
+    held_packets: u64,
+    /// Packets that were handed to `out`.
+    handed_packets: u64,
 }
 
 /// Blocks are handed on when they are so many bytes together. More would not stay in the processor's cache until the system copies them.
@@ -82,6 +86,8 @@ impl<W: Write> PcapngWriter<W> {
             held,
             begun: 0,
             handed: 0,
+            held_packets: 0,
+            handed_packets: 0,
         };
         writer.begin(0x0a0d_0d0a);
         writer.held.extend([0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0]);
@@ -178,6 +184,11 @@ impl<W: Write> PcapngWriter<W> {
         self.handed
     }
 
+    /// Packets in the bytes that were [handed on](PcapngWriter::handed_on).
+    pub fn packets_handed_on(&self) -> u64 {
+        self.handed_packets
+    }
+
     /// Bytes that were written so far, handed on or not.
     pub fn written(&self) -> u64 {
         self.handed + self.held.len() as u64
@@ -200,6 +211,7 @@ impl<W: Write> PcapngWriter<W> {
         if record.dropped > 0 || !comment.is_empty() {
             self.options_of_packet(comment, record.dropped);
         }
+        self.held_packets += 1;
         self.end()
     }
 
@@ -299,8 +311,10 @@ impl<W: Write> PcapngWriter<W> {
         let length = self.held.len() as u64;
         let written = self.out.write_all(&self.held);
         self.held.clear();
+        let packets = core::mem::take(&mut self.held_packets);
         written?;
         self.handed += length;
+        self.handed_packets += packets;
         Ok(())
     }
 }

@@ -28,7 +28,7 @@ mod linux {
             Some("--inside") => inside(&arguments[2], Path::new(&arguments[3])),
             // `cargo test NAME` and `cargo test -- --list` ask every test program.
             Some(other) if !other.starts_with("--test-threads") => println!("{other}: no such test here"),
-            _ => ["nothing", "below", "threads", "user"].into_iter().for_each(case),
+            _ => ["nothing", "below", "paths", "threads", "user"].into_iter().for_each(case),
         }
     }
 
@@ -48,6 +48,7 @@ mod linux {
         match case {
             "nothing" => nothing(folder),
             "below" => below(folder),
+            "paths" => paths(folder),
             "threads" => threads(),
             "user" => user(folder),
             other => panic!("no case {other}"),
@@ -128,6 +129,61 @@ mod linux {
         refused("a file outside, to remove", fs::remove_file(folder.join("outside")));
         refused("a folder", fs::create_dir(inner.join("folder")));
         fs::remove_file(inner.join("one")).expect("it may be removed");
+    }
+
+    /// A command that reads captures reaches its inputs, its output, and the folder of its output.
+    fn paths(folder: &Path) {
+        let path = |name: &str| folder.join(name);
+        for name in ["captures", "out", "private"] {
+            fs::create_dir(path(name)).expect("not confined yet");
+        }
+        for name in ["one.pcap", "captures/two.pcap", "out/page.html", "private/key", "other.pcap"] {
+            fs::write(path(name), name).expect("not confined yet");
+        }
+        symlink(path("private/key"), path("captures/link")).expect("not confined yet");
+        symlink(path("private/key"), path("out/link")).expect("not confined yet");
+        let mut status = File::open("/proc/self/status").expect("it is there");
+        let read = ["one.pcap", "captures", "none.pcap"].map(path);
+        let write = ["out/page.html", "out/tables"].map(path);
+        if !is_there(
+            confine(Reach::Paths { read: &read, write: &write, of_others: true }).expect("one thread"),
+        ) {
+            return;
+        }
+        assert_eq!(line(&mut status, "CapEff"), line(&mut status, "CapPrm"));
+        let kept = u64::from_str_radix(&line(&mut status, "CapEff"), 16).expect("it is a number");
+        // CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER.
+        assert_eq!(kept & !0xf, 0, "{kept:#x}");
+        all_else_is_refused();
+        thread::spawn(all_else_is_refused).join().expect("a thread starts");
+
+        assert_eq!(fs::read_to_string(path("one.pcap")).expect("it is an input"), "one.pcap");
+        assert_eq!(
+            fs::read_to_string(path("captures/two.pcap")).expect("it is below an input"),
+            "captures/two.pcap"
+        );
+        assert_eq!(fs::read_dir(path("captures")).expect("it is an input").count(), 2);
+        let missing = File::open(path("none.pcap")).expect_err("there is none");
+        assert_eq!(missing.kind(), ErrorKind::NotFound);
+        refused("a file beside an input", File::open(path("other.pcap")));
+        refused("a link to the outside", File::open(path("captures/link")));
+        refused("an input, to write", File::options().write(true).open(path("one.pcap")));
+        refused("an input, to remove", fs::remove_file(path("captures/two.pcap")));
+        refused("an output, to read", File::open(path("out/page.html")));
+        refused("a link from the output to the outside", File::create(path("out/link")));
+        refused("a file beside the output's folder", File::create(path("new")));
+        refused("a file that goes outside", fs::rename(path("out/page.html"), path("page.html")));
+
+        // A file replaces another one, and a folder is filled and removed.
+        fs::write(path("out/.new"), "page").expect("it may be made");
+        fs::rename(path("out/.new"), path("out/page.html")).expect("it may replace the output");
+        fs::create_dir_all(path("out/tables/a")).expect("it may be made");
+        fs::write(path("out/tables/part"), "rows").expect("it may be made");
+        fs::rename(path("out/tables/part"), path("out/tables/a/part")).expect("it may be moved");
+        let part = File::options().write(true).open(path("out/tables/a/part")).expect("it may be written");
+        part.set_permissions(fs::Permissions::from_mode(0o640)).expect("it is open");
+        refused("the rights of the owner", part.set_permissions(fs::Permissions::from_mode(0o4755)));
+        fs::remove_dir_all(path("out/tables")).expect("it may be removed");
     }
 
     /// A second thread would stay as it is.

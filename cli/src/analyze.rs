@@ -51,7 +51,7 @@ pub(crate) struct Analyze {
     /// by XID. They split the time of that host into queue, handler, marshalling and the way to and from the network, and show where
     /// kernel and packets disagree. The clocks are tied by what both show; how well is told. Without FILE, the trace tells by itself what it can.
     #[arg(long, value_name = "TRACE", conflicts_with = "each")]
-    kernel: Vec<PathBuf>,
+    pub(crate) kernel: Vec<PathBuf>,
     /// Output format: text, JSON Lines for programs, or a table of --interval
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,

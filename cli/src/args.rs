@@ -5,6 +5,7 @@ use crate::analyze::{self, Analyze};
 use crate::capture::{self, Capture};
 use crate::check::{self, Check};
 use crate::completions::{self, Completions};
+use crate::confine::{Confinement, Paths};
 use crate::connections::{self, Connections};
 use crate::diff::{self, Diff};
 use crate::events::{self, Events};
@@ -13,6 +14,7 @@ use crate::extract::{self, Extract};
 use crate::input::Input;
 use crate::live::{self, LiveArguments};
 use crate::man::{self, Man};
+use crate::mode::NewFiles;
 use crate::packets::{self, Packets};
 #[cfg(target_os = "linux")]
 use crate::peer::{self, Peer};
@@ -35,6 +37,12 @@ pub(crate) struct Arguments {
     /// Do not show reports and lists in a pager, where standard output is a terminal
     #[arg(long, global = true)]
     pub(crate) no_pager: bool,
+    /// Do not confine the process to its input and output files (Linux)
+    ///
+    /// A command that reads captures lets the kernel refuse everything that it does not need: other files, sockets, programs. Without this,
+    /// a packet or a file that exploits a defect of rdmascope can do whatever its user can do.
+    #[arg(long, global = true)]
+    pub(crate) no_sandbox: bool,
 }
 
 #[derive(Subcommand, Debug)]
@@ -163,16 +171,55 @@ Examples:
   rdmascope packets mount.pcap --connection 1 --since 2.5 --until 3";
 
 impl Command {
-    /// Whether it gives up what it does not need before it reads. It listens to signals when it has done so: before, it may have no second thread.
-    pub(crate) fn is_confined(&self) -> bool {
+    /// When it confines itself. It listens to signals from then on.
+    pub(crate) fn confinement(&mut self) -> Confinement {
+        let mut paths = Paths::default();
+        if let Some(input) = self.input() {
+            paths.read(input.files.iter().chain(input.with.others()));
+        }
         match self {
             // Elsewhere there is nothing to confine it with.
+            #[cfg(all(unix, not(target_os = "linux")))]
+            Command::Capture(_) => return Confinement::Never,
             #[cfg(target_os = "linux")]
-            Command::Capture(_) => true,
-            Command::Live(command) => command.is_confined(),
-            // It hears signals itself, to give the terminal back.
-            Command::Tui(_) => true,
-            _ => false,
+            Command::Capture(_) => return Confinement::Later,
+            // `tui` hears signals itself, to give the terminal back.
+            Command::Live(_) | Command::Tui(_) => return Confinement::Later,
+            #[cfg(target_os = "linux")]
+            Command::Peer(command) if command.is_confined() => return Confinement::Later,
+            #[cfg(target_os = "linux")]
+            Command::Peer(_) => return Confinement::Never,
+            Command::Completions(_) | Command::Man(_) => return Confinement::Never,
+            Command::Analyze(command) => paths.read(&command.kernel),
+            Command::Check(command) => paths.read(&command.policies()),
+            Command::Diff(command) => paths.read(&command.input.files),
+            Command::Export(command) => command.add_to(&mut paths),
+            Command::Extract(command) => command.add_to(&mut paths),
+            Command::Regress(command) => command.add_to(&mut paths),
+            Command::Connections(_)
+            | Command::Transactions(_)
+            | Command::Packets(_)
+            | Command::Events(_)
+            | Command::State(_)
+            | Command::Show(_) => {}
+        }
+        Confinement::AtOnce(paths)
+    }
+
+    /// The permissions of the files that it makes; `None`: they are for everybody, as the umask says.
+    pub(crate) fn new_files(&self) -> Option<NewFiles> {
+        match self {
+            #[cfg(unix)]
+            Command::Capture(command) => Some(command.new_files),
+            Command::Live(command) => Some(command.new_files),
+            Command::Tui(command) => Some(command.new_files),
+            Command::Export(command) => Some(command.new_files()),
+            Command::Extract(command) => Some(command.new_files),
+            #[cfg(target_os = "linux")]
+            Command::Peer(command) => Some(command.new_files()),
+            // Expectations go into a repository with their captures.
+            Command::Completions(_) | Command::Man(_) | Command::Regress(_) => None,
+            _ => Some(NewFiles::default()),
         }
     }
 

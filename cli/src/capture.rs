@@ -9,6 +9,7 @@ use crate::bulk;
 #[cfg(target_os = "linux")]
 use crate::confine::confined;
 use crate::mirror::{Mirror, PERMISSION, warn_of_drops};
+use crate::mode::NewFiles;
 use crate::output::{Out, Status, complain, tell};
 #[cfg(feature = "verbs")]
 use crate::snoop::Device;
@@ -22,7 +23,7 @@ use kernel::{Tracing, inventory, record};
 use rdmascope_capture_agent::confine::Reach;
 use rdmascope_capture_agent::filter::Wanted;
 #[cfg(target_os = "linux")]
-use rdmascope_capture_agent::live::{FilterError, LiveError, network_interfaces};
+use rdmascope_capture_agent::live::{FilterError, LiveError, iwarp_only, network_interfaces};
 use rdmascope_capture_agent::{Compression, Description, Host, LiveSource, Next, State};
 use rdmascope_dissector::bulk::BulkCut;
 use rdmascope_dissector::frame;
@@ -48,7 +49,7 @@ Examples:
 #[derive(Args, Debug)]
 #[cfg_attr(feature = "verbs", command(mut_arg("verbs", |verbs| verbs.conflicts_with("list"))))]
 pub(crate) struct Capture {
-    /// Interface to capture from. Several may be named; their packets come into one file
+    /// Interface to capture from, or `any`: all that are up. Several may be named; their packets come into one file
     #[arg(short, long = "interface", value_name = "NAME", required_unless_present = "list")]
     #[cfg_attr(feature = "verbs", arg(required_unless_present = "verbs"))]
     interfaces: Vec<String>,
@@ -63,6 +64,8 @@ pub(crate) struct Capture {
     /// File to write, as pcapng, or `-` for standard output
     #[arg(short, long, value_name = "FILE", required_unless_present = "list")]
     write: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) new_files: NewFiles,
     /// List the interfaces, with the RDMA devices behind them, and end
     #[arg(short = 'L', long, conflicts_with_all = ["interfaces", "write"])]
     list: bool,
@@ -199,6 +202,10 @@ fn capture(command: &Capture) -> Result<Status> {
         bail!("--files is about files that rotate: say when, with --rotate-size or --rotate-time");
     }
     let wanted = command.mirror.wanted(command.port);
+    #[cfg(target_os = "linux")]
+    if command.kernel && wanted.iwarp.is_none() {
+        warn_of_iwarp();
+    }
     let mut tracing = if command.kernel { Some(Tracing::new()?) } else { None };
     let mut live = source::open(command, &wanted)?;
     // Before a file is made: so a link in a folder of this user leads to nothing that the user may not write.
@@ -289,6 +296,18 @@ fn capture(command: &Capture) -> Result<Status> {
         tell(format_args!("{} packets captured in {seconds:.1} s, {dropped}", counts.delivered));
     }
     Ok(Status::Done)
+}
+
+/// The calls that the kernel of such a host traces are in packets that are not captured.
+#[cfg(target_os = "linux")]
+fn warn_of_iwarp() {
+    let devices = iwarp_only();
+    if !devices.is_empty() {
+        tell(format_args!(
+            "warning: --iwarp is missing: the RDMA devices of this host speak iWARP over TCP ({}), and without it no TCP is captured",
+            Plain(devices.join(", "))
+        ));
+    }
 }
 
 /// Packets after which it is seen whether it is time.

@@ -36,6 +36,7 @@ use rdmascope_present::tally::{Place, Tally};
 use rdmascope_present::text::Style;
 use sarif::{Log, Sarif};
 use std::io::{self, Write as _};
+use std::path::PathBuf;
 use text::Text;
 
 /// What is judged, and how that is told.
@@ -108,6 +109,13 @@ enum Format {
     Sarif,
     /// JUnit XML, a test suite for each capture; docs/conformance.md describes it
     Junit,
+}
+
+impl Check {
+    /// The policies that it may read.
+    pub(crate) fn policies(&self) -> Vec<PathBuf> {
+        self.policy.places(&self.input.files)
+    }
 }
 
 /// Examples for `--help`.

@@ -6,7 +6,9 @@ mod parquet;
 mod pcapng;
 mod rpc;
 
+use crate::confine::Paths;
 use crate::input::Input;
+use crate::mode::NewFiles;
 use crate::output::{Out, Status};
 use crate::whole::OutputFile;
 use anyhow::{Context as _, Result, anyhow};
@@ -84,6 +86,43 @@ impl Export {
             Form::Pcapng(pcapng) => Some(&mut pcapng.input),
             Form::Rpc(rpc) => Some(&mut rpc.input),
             Form::Html(html) => Some(&mut html.input),
+        }
+    }
+
+    /// The files besides [`Export::input`] that it works on.
+    pub(crate) fn add_to(&self, paths: &mut Paths) {
+        let output = match &self.form {
+            #[cfg(feature = "parquet")]
+            Form::Parquet(parquet) => {
+                paths.read(&parquet.input.files);
+                &parquet.output
+            }
+            Form::Pcapng(pcapng) => {
+                paths.read(&pcapng.key);
+                &pcapng.output
+            }
+            Form::Rpc(rpc) => {
+                // The messages.
+                paths.temporary(1);
+                &rpc.output
+            }
+            Form::Html(html) => {
+                paths.read(&html.kernel);
+                &html.output
+            }
+        };
+        if output != Path::new("-") {
+            paths.write(output);
+        }
+    }
+
+    pub(crate) fn new_files(&self) -> NewFiles {
+        match &self.form {
+            #[cfg(feature = "parquet")]
+            Form::Parquet(parquet) => parquet.new_files,
+            Form::Pcapng(pcapng) => pcapng.new_files,
+            Form::Rpc(rpc) => rpc.new_files,
+            Form::Html(html) => html.new_files,
         }
     }
 }

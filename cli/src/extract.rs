@@ -3,12 +3,15 @@
 mod folder;
 mod one;
 
+use crate::confine::Paths;
 use crate::input::{Input, listen};
+use crate::mode::NewFiles;
 use crate::output::{Format, Out, Output, Status, complain, tell, tell_of_ending, warn_of_left_out_data};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use folder::Folder;
 use one::One;
+use rdmascope_capture_agent::temporary;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::exchange::Keep;
@@ -44,9 +47,25 @@ pub(crate) struct Extract {
     #[command(flatten)]
     output: Output,
     #[command(flatten)]
+    pub(crate) new_files: NewFiles,
+    #[command(flatten)]
     one: One,
     #[command(flatten)]
     files: FilesArguments,
+}
+
+impl Extract {
+    /// The files besides its input that it works on.
+    pub(crate) fn add_to(&self, paths: &mut Paths) {
+        if let Some(folder) = &self.files.folder {
+            // The data of the files.
+            paths.temporary(1);
+            paths.write(folder);
+        }
+        if let Some(file) = self.one.out.as_ref().filter(|file| *file != Path::new("-")) {
+            paths.write(file);
+        }
+    }
 }
 
 /// The arguments that concern files.
@@ -85,7 +104,7 @@ fn extract_files(command: &Extract, path: &Path, style: Style, out: &mut Out) ->
     let limits = Limits { file_size: arguments.max_file_size, files: arguments.max_files };
     // Before anything is read, because that may take long; it is made only when there is something to put in it.
     let prepared =
-        Folder::check(path).and_then(|()| tempfile::tempfile().context("a temporary file cannot be made"));
+        Folder::check(path).and_then(|()| temporary::file().context("a temporary file cannot be made"));
     let mut files = match prepared {
         Ok(file) => Files::new(limits, file),
         Err(error) => return complain(&error, out),

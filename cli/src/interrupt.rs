@@ -1,5 +1,5 @@
 //! What a signal does. Ctrl-C ends the input, where that is a pipe, and the command goes on as at the end of a file: so tcpdump and
-//! tshark do it. A live peer ends its connections, and a live capture its file, also with SIGTERM. Else, and the second time, it ends the process, which leaves no unfinished files behind. So do SIGTERM and SIGHUP.
+//! tshark do it. A live peer ends its connections, and a live capture its file, also with SIGTERM and SIGHUP. Else, and the second time, it ends the process, which leaves no unfinished files behind. So do SIGTERM and SIGHUP.
 
 use rdmascope_capture_agent::Interrupt;
 #[cfg(target_os = "linux")]
@@ -17,7 +17,7 @@ pub(crate) static INPUTS: LazyLock<Interrupt> = LazyLock::new(Interrupt::default
 #[cfg(target_os = "linux")]
 static PEER: Mutex<Option<Waker>> = Mutex::new(None);
 
-/// Lets the next SIGINT or SIGTERM wake a peer. The one after it ends the process.
+/// Lets the next SIGINT, SIGTERM or SIGHUP wake a peer. The one after it ends the process.
 #[cfg(target_os = "linux")]
 pub(crate) fn wake_once(waker: Waker) {
     *PEER.lock().unwrap_or_else(PoisonError::into_inner) = Some(waker);
@@ -27,7 +27,7 @@ pub(crate) fn wake_once(waker: Waker) {
 #[cfg(unix)]
 static CAPTURE: Mutex<Option<Arc<AtomicBool>>> = Mutex::new(None);
 
-/// What the next SIGINT or SIGTERM sets. The one after it ends the process.
+/// The flag that the next SIGINT, SIGTERM or SIGHUP sets. The one after it ends the process.
 #[cfg(unix)]
 pub(crate) fn end_once() -> Arc<AtomicBool> {
     let end = Arc::new(AtomicBool::new(false));
@@ -85,7 +85,7 @@ pub(crate) fn hear() -> Option<Heard> {
 impl Heard {
     /// Starts the thread that listens.
     pub(crate) fn listen(self) {
-        use signal_hook::{consts::SIGHUP, consts::SIGINT, low_level::emulate_default_handler};
+        use signal_hook::{consts::SIGINT, low_level::emulate_default_handler};
 
         let Heard(mut signals) = self;
         let _ = std::thread::Builder::new().name("signals".into()).spawn(move || {
@@ -94,7 +94,7 @@ impl Heard {
                 if signal == SIGINT && crate::pager::is_running() {
                     continue;
                 }
-                if signal == SIGINT && INPUTS.end_inputs() || signal != SIGHUP && wake() {
+                if signal == SIGINT && INPUTS.end_inputs() || wake() {
                     continue;
                 }
                 let _nothing_new = crate::whole::remove_unfinished();

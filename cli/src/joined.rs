@@ -52,6 +52,11 @@ impl With {
         self.others.is_empty()
     }
 
+    /// Their captures.
+    pub(crate) fn others(&self) -> &[PathBuf] {
+        &self.others
+    }
+
     /// Ties these places to that of `files`. `port` is that of RoCEv2.
     pub(crate) fn join(&self, files: &[PathBuf], port: u16) -> Result<Joint> {
         let mut rings = vec![files.to_vec()];

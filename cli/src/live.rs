@@ -9,11 +9,13 @@ mod recorder;
 mod text;
 mod trigger;
 
+use crate::confine::Paths;
 use crate::input::Input;
 use crate::interrupt;
 use crate::joined::With;
 use crate::least::Least;
 use crate::mirror::Mirror;
+use crate::mode::NewFiles;
 use crate::output::{self, Format, Out, Output, Status, complain, tell, tell_of_ending};
 #[cfg(feature = "verbs")]
 use crate::snoop::{self, Device};
@@ -65,7 +67,7 @@ Examples:
 pub(crate) struct LiveArguments {
     #[command(flatten)]
     pub(crate) input: Input,
-    /// Interface to capture from. Several may be named; their packets count as one capture
+    /// Interface to capture from, or `any`: all that are up. Several may be named; their packets count as one capture
     #[arg(short, long = "interface", value_name = "NAME")]
     interfaces: Vec<String>,
     #[cfg(feature = "verbs")]
@@ -92,6 +94,8 @@ pub(crate) struct LiveArguments {
     metrics: Option<SocketAddr>,
     #[command(flatten)]
     trigger: trigger::Arguments,
+    #[command(flatten)]
+    pub(crate) new_files: NewFiles,
     #[command(flatten, next_help_heading = "Interfaces")]
     mirror: Mirror,
 }
@@ -172,8 +176,15 @@ pub(crate) fn run(command: &LiveArguments, style: Style, out: &mut Out) -> io::R
 
 /// Watches files or a pipe, whose time stamps are the clock.
 fn of_files(command: &LiveArguments, frame: &frame::Config, watching: &mut Watching<'_>) -> Result<Status> {
+    let listener = command.metrics.map(Metrics::bind).transpose()?;
+    let mut paths = Paths::default();
+    paths.read(&command.input.files);
+    if let Some(triggers) = &watching.triggers {
+        paths.write(triggers.folder());
+    }
+    paths.confine_and_listen();
     let mut files = Files::open(&command.input.files, None, &interrupt::INPUTS)?;
-    watching.metrics = command.metrics.map(|address| Metrics::serve(Metrics::bind(address)?)).transpose()?;
+    watching.metrics = listener.map(Metrics::serve).transpose()?;
     files.for_each(frame, &mut (), watching)?;
     watching.finish();
     let ending = Ending {
@@ -293,18 +304,13 @@ struct Watching<'a> {
 }
 
 impl LiveArguments {
-    /// Whether it reads packets of strangers as they pass.
-    pub(crate) fn is_confined(&self) -> bool {
-        !self.names().is_empty()
-    }
-
     /// What packets come from as they pass; nothing, where they come from captures.
     fn names(&self) -> Vec<String> {
         #[cfg(feature = "verbs")]
         if let Some(device) = &self.device.verbs {
             return vec![device.clone()];
         }
-        self.interfaces.clone()
+        crate::mirror::named(&self.interfaces)
     }
 }
 

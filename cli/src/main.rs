@@ -1,7 +1,7 @@
 //! `rdmascope`: reads captures of NFS over RDMA.
 //!
-//! Upwards: `terminal`, `pager`, `queue`, `output`, `whole`, `captures`, `xml`, `interrupt`, `confine`
-//! and `progress`; `input`, `filters`, `table`, `list`, `least`, `mirror`, `bulk` and `witness`; a
+//! Upwards: `terminal`, `pager`, `queue`, `output`, `mode`, `whole`, `captures`, `xml`, `interrupt`,
+//! `confine` and `progress`; `input`, `filters`, `table`, `list`, `least`, `mirror`, `bulk` and `witness`; a
 //! module for each command, with its arguments, its examples and its `run`; `args`, which lists the
 //! commands. No module uses one above it, and a test looks.
 #![forbid(unsafe_code)]
@@ -14,7 +14,6 @@ mod capture;
 mod captures;
 mod check;
 mod completions;
-#[cfg(target_os = "linux")]
 mod confine;
 mod connections;
 mod diff;
@@ -33,6 +32,7 @@ mod list;
 mod live;
 mod man;
 mod mirror;
+mod mode;
 mod output;
 mod packets;
 mod pager;
@@ -58,6 +58,7 @@ mod xml;
 
 use args::{Arguments, Command};
 use clap::{CommandFactory as _, Parser as _};
+use confine::Confinement;
 use input::Input;
 use output::Status;
 use std::io::{self, ErrorKind, Write as _};
@@ -76,8 +77,11 @@ fn main() -> ExitCode {
     };
     let ended = match Arguments::try_parse_from(arguments) {
         Ok(mut arguments) => {
-            if !arguments.command.is_confined() {
-                interrupt::listen();
+            if let Some(new_files) = arguments.command.new_files() {
+                new_files.apply();
+            }
+            if arguments.no_sandbox {
+                confine::turn_off();
             }
             captures::allow_many();
             run(&mut arguments.command, arguments.no_pager)
@@ -107,6 +111,11 @@ fn run(command: &mut Command, no_pager: bool) -> io::Result<Status> {
     let style = terminal::style();
     if let Some(Err(error)) = command.input().map(Input::expand) {
         return output::complain(&error, &mut out);
+    }
+    match command.confinement() {
+        Confinement::AtOnce(paths) => paths.confine_and_listen(),
+        Confinement::Later => {}
+        Confinement::Never => interrupt::listen(),
     }
     let status = match command {
         Command::Analyze(command) => analyze::run(command, style, &mut out)?,

@@ -39,8 +39,9 @@ Environment:
 Signals:
   SIGINT   A pipe that is read ends, and what was read is shown; peer ends its
            connections. Otherwise, and the second time, the command ends.
-  SIGTERM  The command ends; peer ends its connections first. Unfinished files
-           are removed.";
+  SIGTERM, SIGHUP
+           The command ends; capture and live end their files first, and peer
+           its connections. Unfinished files are removed.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Man {

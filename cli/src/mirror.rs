@@ -12,7 +12,7 @@ use rdmascope_capture_agent::confine::become_user;
 #[cfg(unix)]
 use rdmascope_capture_agent::filter::Wanted;
 #[cfg(target_os = "linux")]
-use rdmascope_capture_agent::live::LiveConfig;
+use rdmascope_capture_agent::live::{LiveConfig, expand};
 
 /// How the right to capture is had.
 pub(crate) const PERMISSION: &str = if cfg!(target_os = "linux") {
@@ -102,12 +102,20 @@ impl Mirror {
     }
 }
 
+/// These interfaces, with `any` replaced.
+pub(crate) fn named(interfaces: &[String]) -> Vec<String> {
+    #[cfg(target_os = "linux")]
+    return expand(interfaces);
+    #[cfg(not(target_os = "linux"))]
+    interfaces.to_vec()
+}
+
 #[cfg(target_os = "linux")]
 impl Mirror {
     /// Captures from these interfaces, RoCEv2 at this port.
     pub(crate) fn config(&self, interfaces: &[String], port: u16) -> LiveConfig {
         LiveConfig {
-            interfaces: interfaces.to_vec(),
+            interfaces: expand(interfaces),
             wanted: self.wanted(port),
             buffer: self.buffer(),
             threads: usize::try_from(self.threads).unwrap_or(usize::MAX),

@@ -1,6 +1,7 @@
 //! A pager between the output and a terminal, as git has it: `RDMASCOPE_PAGER`, `PAGER`, or `less`, which ends by itself where everything fits on the screen.
 //!
-//! It is started when the first line is written: what a command complains about before needs none.
+//! It begins when the first line is written: errors before that need none. By then the command may be confined and can start no
+//! program. So a shell is started before, which waits for the first line and becomes the pager.
 
 use core::mem;
 use std::ffi::OsString;
@@ -17,8 +18,8 @@ pub(crate) struct Sink {
 enum Pager {
     /// None is wanted, or none could be started.
     None,
-    /// To be started.
-    Wanted(Command),
+    /// A shell that becomes the pager once there is output.
+    Waiting(Child),
     /// It reads, and shows.
     Running(Child),
 }
@@ -49,17 +50,22 @@ impl Sink {
                 && std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
         };
         let wanted = if is_paged && is_screen() { wanted() } else { None };
-        Sink { stdout, pager: wanted.map_or(Pager::None, Pager::Wanted) }
+        let waiting = wanted.and_then(|mut shell| shell.stdin(Stdio::piped()).spawn().ok());
+        Sink { stdout, pager: waiting.map_or(Pager::None, Pager::Waiting) }
     }
 
-    /// Starts the pager, if one is wanted.
+    /// Lets the pager begin, if one is wanted.
     fn start(&mut self) {
-        if let Pager::Wanted(mut command) = mem::replace(&mut self.pager, Pager::None)
-            && let Ok(child) = command.stdin(Stdio::piped()).spawn()
-        {
-            *HELD.lock().unwrap_or_else(PoisonError::into_inner) = Some(String::new());
-            self.pager = Pager::Running(child);
-        }
+        self.pager = match mem::replace(&mut self.pager, Pager::None) {
+            Pager::Waiting(mut child) => match child.stdin.as_mut().map(|stdin| stdin.write_all(GO)) {
+                Some(Ok(())) => {
+                    *HELD.lock().unwrap_or_else(PoisonError::into_inner) = Some(String::new());
+                    Pager::Running(child)
+                }
+                _ => Pager::None,
+            },
+            other => other,
+        };
     }
 
     fn writer(&mut self) -> &mut dyn Write {
@@ -82,9 +88,9 @@ impl Write for Sink {
 }
 
 impl Drop for Sink {
-    /// Waits until whoever reads has seen enough.
+    /// Waits until the reader has seen enough. A shell that waits for output ends without it.
     fn drop(&mut self) {
-        let Pager::Running(child) = &mut self.pager else { return };
+        let (Pager::Running(child) | Pager::Waiting(child)) = &mut self.pager else { return };
         drop(child.stdin.take());
         // What it returns is its own affair.
         let _ = child.wait();
@@ -94,16 +100,19 @@ impl Drop for Sink {
     }
 }
 
-/// The pager that the environment names; an empty name, or `cat`, is none.
+/// The line that the shell waits for. It reads no byte after it, because its standard input is a pipe (POSIX, `read`).
+const GO: &[u8] = b"go\n";
+/// The script of the shell. Its argument is the pager that the environment names; without one it is `less`, if that is installed.
+const NAMED: &str = r#"read -r go && eval "$1""#;
+const LESS: &str = "read -r go && { command -v less >/dev/null && exec less; exec cat; }";
+
+/// A shell that becomes the pager that the environment names; an empty name, or `cat`, is none.
 fn wanted() -> Option<Command> {
-    let mut command = match named(|name| std::env::var_os(name)) {
-        None => Command::new("less"),
+    let mut command = Command::new("sh");
+    match named(|name| std::env::var_os(name)) {
+        None => command.args(["-c", LESS]),
         Some(name) if name.is_empty() || name == "cat" => return None,
-        Some(name) => {
-            let mut shell = Command::new("sh");
-            shell.arg("-c").arg(name);
-            shell
-        }
+        Some(name) => command.args(["-c", NAMED, "sh"]).arg(name),
     };
     // Ends where all fits on the screen, keeps colours, leaves what it showed.
     for (variable, value) in [("LESS", "FRX"), ("LV", "-c")] {

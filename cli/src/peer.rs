@@ -19,6 +19,7 @@ mod replay;
 mod report;
 mod serve;
 
+use crate::mode::NewFiles;
 use crate::output::{Out, Status};
 pub(crate) use bench::bench;
 use call::Call;
@@ -90,6 +91,22 @@ Examples:
   rdmascope peer inject --to 192.0.2.2 all
   rdmascope peer serve --bind 192.0.2.1
   rdmascope peer replay mount.pcap --to 192.0.2.2";
+
+impl Peer {
+    /// Whether it waits for strangers. It confines itself when its sockets are open.
+    pub(crate) fn is_confined(&self) -> bool {
+        matches!(self.part, Part::Serve(_))
+    }
+
+    pub(crate) fn new_files(&self) -> NewFiles {
+        match &self.part {
+            Part::Call(command) => command.sockets.new_files,
+            Part::Serve(command) => command.sockets.new_files,
+            Part::Inject(command) => command.sockets.new_files,
+            Part::Replay(command) => command.sockets.new_files,
+        }
+    }
+}
 
 /// Runs one of them.
 pub(crate) fn run(command: &Peer, style: Style, out: &mut Out) -> io::Result<Status> {

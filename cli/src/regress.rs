@@ -9,6 +9,7 @@ mod perform;
 mod plan;
 mod show;
 
+use crate::confine::Paths;
 use crate::output::{self, Out, Output, Status};
 use clap::Args;
 use plan::Plan;
@@ -52,6 +53,16 @@ pub(crate) struct Regress {
     port: u16,
     #[command(flatten)]
     output: Output,
+}
+
+impl Regress {
+    /// The files that it works on.
+    pub(crate) fn add_to(&self, paths: &mut Paths) {
+        paths.read(&self.folders);
+        if self.bless {
+            self.folders.iter().for_each(|folder| paths.write(folder));
+        }
+    }
 }
 
 pub(crate) const EXAMPLES: &str = "\

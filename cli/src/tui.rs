@@ -1,17 +1,24 @@
 //! `rdmascope tui`: a capture, or what goes on, in the terminal.
 
 use crate::captures;
+#[cfg(target_os = "linux")]
+use crate::confine;
+use crate::confine::Paths;
 use crate::input::Input;
 use crate::interrupt;
 use crate::joined::With;
 use crate::least::Least;
 use crate::mirror::Mirror;
+use crate::mode::NewFiles;
 use crate::output::{Out, Status, complain};
 use crate::terminal;
 use anyhow::Result;
 use clap::Args;
+#[cfg(target_os = "linux")]
+use rdmascope_capture_agent::confine::Reach;
 use rdmascope_dissector::frame;
 use rdmascope_present::text::Style;
+use rdmascope_tui::Confine;
 #[cfg(target_os = "linux")]
 use rdmascope_tui::LiveCapture;
 use rdmascope_tui::inject::Bench;
@@ -41,7 +48,7 @@ Examples:
 pub(crate) struct Tui {
     #[command(flatten)]
     pub(crate) input: Input,
-    /// Interface to capture from. Several may be named; their packets count as one capture
+    /// Interface to capture from, or `any`: all that are up. Several may be named; their packets count as one capture
     #[arg(short, long = "interface", value_name = "NAME")]
     interfaces: Vec<String>,
     /// Send scenarios to this live server: an IP address, and a port other than 20049 behind a colon
@@ -72,8 +79,20 @@ pub(crate) struct Tui {
     /// This is the default where the locale is not UTF-8.
     #[arg(long)]
     ascii: bool,
+    #[command(flatten)]
+    pub(crate) new_files: NewFiles,
     #[command(flatten, next_help_heading = "Interfaces")]
     mirror: Mirror,
+}
+
+impl Tui {
+    /// Whether it may send scenarios.
+    fn sends(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        return self.to.is_some();
+        #[cfg(not(target_os = "linux"))]
+        false
+    }
 }
 
 /// Runs the command.
@@ -124,7 +143,31 @@ fn show(command: &Tui, style: Style) -> Result<()> {
     } else {
         interfaces(command)?
     };
-    Ok(rdmascope_tui::run(source, options, bench)?)
+    let confine = confinement(command, &source);
+    Ok(rdmascope_tui::run(source, options, bench, confine)?)
+}
+
+/// Confines the process. Files can be saved in the current folder.
+fn confinement(command: &Tui, source: &Source) -> Box<Confine> {
+    let here = Path::new(".");
+    let files = match source {
+        // Scenarios take sockets, which are opened when the first one runs.
+        _ if command.sends() => return Box::new(|| Ok(())),
+        #[cfg(target_os = "linux")]
+        Source::Live(_) => return Box::new(|| confine::quietly(Reach::Below(here))),
+        Source::Files(files) | Source::Choose(files) => files.as_slice(),
+        _ => &[],
+    };
+    let mut paths = Paths::default();
+    paths.read(files.iter().chain(&command.compare));
+    // Archives of compressed captures.
+    paths.temporary(files.len() + 1);
+    paths.write(here);
+    // The terminal is opened again to be given back, where standard input is a pipe.
+    let terminal = PathBuf::from("/dev/tty");
+    paths.read([&terminal]);
+    paths.write(&terminal);
+    Box::new(move || paths.confine())
 }
 
 #[cfg(target_os = "linux")]
@@ -176,7 +219,6 @@ fn is_there(path: &Path) -> bool {
 /// Opens interfaces. All that takes a privilege is opened first; the packets of strangers are read without any.
 #[cfg(target_os = "linux")]
 fn interfaces(command: &Tui) -> Result<Source> {
-    use rdmascope_capture_agent::confine::{Reach, confine};
     use rdmascope_capture_agent::live::{Live, LiveConfig};
     use rdmascope_capture_agent::{Note, NoteKind, inventory};
     let config = LiveConfig {
@@ -188,19 +230,10 @@ fn interfaces(command: &Tui) -> Result<Source> {
     let connected = crate::capture::connected(command.input.quiet);
     let known = Note { kind: NoteKind::Inventory, bytes: inventory::to_text(&connected).into_bytes() };
     command.mirror.become_user()?;
-    // Packets are saved in this folder. Scenarios take sockets, which are opened when the first one runs.
-    let may_send = command.to.is_some();
-    let confine = move || {
-        if may_send {
-            return Ok(());
-        }
-        confine(Reach::Below(Path::new("."))).map(drop).map_err(|error| error.to_string())
-    };
     Ok(Source::Live(LiveCapture {
         name: command.interfaces.join(", "),
         notes: vec![known],
         source: Box::new(live),
-        confine: Box::new(confine),
     }))
 }
 

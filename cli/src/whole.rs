@@ -4,7 +4,8 @@ mod staging;
 
 pub(crate) use staging::Staging;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use rdmascope_capture_agent::new_file;
 use std::fs::{self, File, Metadata};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -75,15 +76,22 @@ impl OutputFile {
             }
             Err(error) => return Err(error).with_context(cannot),
         };
+        ensure!(
+            !(path.is_symlink() && new_file::is_in_public_folder(path)),
+            "{}: cannot be written: {}",
+            path.display(),
+            new_file::PUBLIC_LINK
+        );
         if !before.is_file() || is_descriptor(path) {
             let special = File::options().append(true).open(path).with_context(cannot)?;
             return Ok(OutputFile::Special(BufWriter::with_capacity(BUFFER, special)));
         }
-        let place = path.canonicalize().with_context(cannot)?;
-        if read.iter().any(|read| read.canonicalize().is_ok_and(|read| read == place)) {
+        let whole = path.canonicalize().with_context(cannot)?;
+        if read.iter().any(|read| read.canonicalize().is_ok_and(|read| read == whole)) {
             bail!("{}: is read; choose another name for {option}", path.display());
         }
         // A file that may not be written to is not replaced either.
+        let place = if new_file::is_in_public_folder(path) { path.to_owned() } else { whole };
         File::options().write(true).open(&place).with_context(cannot)?;
         OutputFile::at(&place, Some(&before)).with_context(cannot)
     }
@@ -92,19 +100,20 @@ impl OutputFile {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let mut builder = tempfile::Builder::new();
         builder.prefix(PREFIX);
-        // As any new file, but for what the process masks.
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let make = || builder.tempfile_in(folder.unwrap_or(Path::new(".")));
+        let make = || builder.make_in(folder.unwrap_or(Path::new(".")), new_file::make);
         let file = begin(make, |file| file.path().to_owned())?;
         if let Some(before) = before {
+            #[cfg(not(unix))]
+            let permissions = before.permissions();
             #[cfg(unix)]
-            {
-                use std::os::unix::fs::{MetadataExt, fchown};
+            let permissions = {
+                use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
                 // Only root may give a file away.
                 let _ = fchown(file.as_file(), Some(before.uid()), Some(before.gid()));
-            }
-            file.as_file().set_permissions(before.permissions())?;
+                // Data is not executed with the rights of its owner.
+                fs::Permissions::from_mode(before.mode() & 0o777)
+            };
+            file.as_file().set_permissions(permissions)?;
         }
         Ok(OutputFile::New { file: BufWriter::with_capacity(BUFFER, file), path: path.to_owned() })
     }

@@ -217,12 +217,46 @@ fn sockets_that_cannot_be_had() {
     refused(&alone, &["call", "--to", "2001:db8::9"], "no route to 2001:db8::9: `ip route get 2001:db8::9`");
     let section = ["inject", "--to", "192.0.2.9", "--section", "rfc8166/4.5.1"];
     refused(&alone, &section, "no route to 192.0.2.9: `ip route get 192.0.2.9`");
-    refused(&alone, &["serve"], "this host has no address");
+    refused(&alone, &["serve"], "--bind says at which address clients can connect: this host has none yet");
     let without = ["setpriv", "--bounding-set=-net_raw", "--inh-caps=-net_raw"];
     let (at, from) = (address(), address());
     let raw = ["call", "--to", &at, "--from", &from, "--socket", "raw"];
     refused(&without, &raw, "a raw socket is not permitted");
     refused(&without, &["serve", "--bind", &at, "--socket", "raw"], "`setcap cap_net_raw+ep`");
+}
+
+#[test]
+fn signals_end_a_server_with_its_counts() {
+    for signal in ["-INT", "-TERM", "-HUP"] {
+        let at = address();
+        let Some(server) = Server::start(&["--bind", &at, "--socket", "udp"]) else { return };
+        let lines = server.stop_by(signal);
+        assert_eq!(of_type(&lines, "peer_end").len(), 1, "{signal}: {lines:?}");
+    }
+}
+
+#[test]
+fn a_server_is_confined_before_its_first_thread() {
+    let at = address();
+    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
+    let saved = folder.path().join("saved.pcapng");
+    let save = saved.to_str().expect("it is UTF-8");
+    let arguments =
+        ["--bind", &at, "--socket", "udp", "--export", "memory", "--mount-port", "0", "--save", save];
+    let Some(server) = Server::start(&arguments) else { return };
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", server.child.id())).expect("it runs");
+    let tasks: Vec<String> = tasks
+        .map(|task| std::fs::read_to_string(task.expect("it runs").path().join("status")).expect("it runs"))
+        .collect();
+    assert!(tasks.len() > 2, "MOUNT and signals have threads of their own");
+    for status in tasks {
+        for line in ["CapPrm:\t0000000000000000\n", "CapEff:\t0000000000000000\n", "NoNewPrivs:\t1\n"] {
+            assert!(status.contains(line), "{line}: {status}");
+        }
+        assert!(status.contains("Seccomp:\t2\n") || !status.contains("Seccomp:"), "{status}");
+    }
+    server.stop();
+    assert!(saved.is_file());
 }
 
 #[test]
@@ -250,6 +284,8 @@ fn wrong_usage() {
     refused(&["call", "--to", "127.0.0.2", "--from", "::1"], "not of one IP version");
     refused(&["call", "--to", "127.0.0.1"], "name another local address with --from");
     refused(&["call", "--to", "127.0.0.2", "--timeout", "5"], "a unit");
+    // No default: an address of this host is one that strangers may reach.
+    refused(&["serve"], "--bind says at which address clients can connect: this host has ");
     // RFC 5737: addresses of documentation.
     refused(&["serve", "--bind", "192.0.2.1"], "no address of this host");
     refused(&["serve", "--bind", "server.example"], "invalid IP address");

@@ -138,7 +138,8 @@ fn what_cannot_be_replayed_is_status_2() {
     refused(replay(&at, "nfs4.1-basic", &["--mount", "/export"]), "no NFSv3 call");
     refused(run(&["peer", "replay", "no-such.pcap", "--to", &at]), "no-such.pcap");
     refused(run(&["peer", "replay", &capture(name)]), "--to");
-    refused(run(&["peer", "serve", "--from", "no-such.pcap"]), "no-such.pcap");
+    let serve = ["peer", "serve", "--bind", &at, "--socket", "udp", "--from", "no-such.pcap"];
+    refused(run(&serve), "no-such.pcap");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::chart::Series;
 use crate::rows::RowMaker;
 use crate::session::{Batch, ConnectionNow, OpenCall, Progress, Session, Snapshot};
 use crate::store::Store;
+use rdmascope_capture_agent::new_file::{self, Unfinished};
 use rdmascope_capture_agent::{FileEnding, Note, PcapngWriter};
 use rdmascope_conformance::{Judge, Level};
 use rdmascope_dissector::connection::{Connection, ConnectionId};
@@ -26,7 +27,6 @@ use rdmascope_present::text::Style;
 use rdmascope_present::timeline::{Config, Found, Happening, Moment, Now, Records as _, Timeline};
 use rdmascope_present::together::Together;
 use std::collections::HashSet;
-use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::PathBuf;
 
@@ -391,7 +391,8 @@ impl Analysis {
     fn save(&self, what: What, path: PathBuf) -> Result<Answer, String> {
         let Analysis { timeline, store, .. } = self;
         let error = |error: io::Error| format!("{}: {error}", path.display());
-        let file = File::create_new(&path).map_err(error)?;
+        let file = new_file::make(&path).map_err(error)?;
+        let unfinished = Unfinished::new(&path, &file);
         let out = BufWriter::with_capacity(1 << 20, file);
         let mut writer =
             PcapngWriter::new(out, concat!("rdmascope ", env!("CARGO_PKG_VERSION"))).map_err(error)?;
@@ -423,6 +424,7 @@ impl Analysis {
             }
         }
         written.and_then(|()| writer.finish().map(drop)).map_err(error)?;
+        unfinished.keep();
         Ok(Answer::Saved(path, packets))
     }
 

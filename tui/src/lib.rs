@@ -24,5 +24,5 @@ mod threads;
 pub mod update;
 pub mod view;
 
-pub use source::{Export, LiveCapture, Options, Source};
+pub use source::{Confine, Export, LiveCapture, Options, Source};
 pub use terminal::{Error, run};

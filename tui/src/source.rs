@@ -28,9 +28,10 @@ pub struct LiveCapture {
     pub notes: Vec<Note>,
     /// Where records come from.
     pub source: Box<dyn rdmascope_capture_agent::Source + Send>,
-    /// Gives up what is not needed any more, before the first packet of a stranger is read, and before threads are started.
-    pub confine: Box<dyn FnOnce() -> Result<(), String> + Send>,
 }
+
+/// Confines the process.
+pub type Confine = dyn FnOnce() -> Result<(), String>;
 
 /// How it is looked at.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use crate::compare::Beside;
 use crate::inject::{Bench, Inject, Order};
 use crate::rows::Rows;
 use crate::show::Show;
-use crate::source::{Export, Options, Source};
+use crate::source::{Confine, Export, Options, Source};
 use crate::state::{Over, State};
 use crate::threads::{Heard, Shared, answer, chart, compare, export, inject, read};
 use crate::update::{Effect, Message, update};
@@ -38,8 +38,15 @@ pub enum Error {
 
 /// Between two pictures while it plays or fills.
 const PICTURE: Duration = Duration::from_millis(16);
-/// Shows the capture until the person leaves.
-pub fn run(mut source: Source, options: Options, bench: Option<Bench>) -> Result<(), Error> {
+
+/// Shows the capture until the person leaves. `confine` is called when the terminal is ready, before a packet of a stranger is read and
+/// before a thread is started.
+pub fn run(
+    mut source: Source,
+    options: Options,
+    bench: Option<Bench>,
+    confine: Box<Confine>,
+) -> Result<(), Error> {
     let (to, from) = channel();
     let mut terminal = ratatui::try_init()?;
     let ran = (|| {
@@ -47,10 +54,7 @@ pub fn run(mut source: Source, options: Options, bench: Option<Bench>) -> Result
         // The keys and the signals have what they need before nothing can be opened any more, and no thread runs by then.
         event::poll(Duration::ZERO)?;
         let listening = Listening::new()?;
-        if let Source::Live(live) = &mut source {
-            let confine = core::mem::replace(&mut live.confine, Box::new(|| Ok(())));
-            confine().map_err(Error::Confine)?;
-        }
+        confine().map_err(Error::Confine)?;
         listening.start(&to);
         let mut bench = bench;
         loop {

@@ -1,5 +1,6 @@
 //! The system calls that a confined process makes. All others are refused with EPERM.
 
+use super::Reach;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
     TargetArch, apply_filter_all_threads,
@@ -107,10 +108,38 @@ const FILES_OLD: &[libc::c_long] = &[libc::SYS_open, libc::SYS_creat, libc::SYS_
 #[cfg(not(target_arch = "x86_64"))]
 const FILES_OLD: &[libc::c_long] = &[];
 
+/// Calls for [`Reach::Paths`] besides: folders, files that replace others, and the end of the pager, which runs already.
+const PATHS: &[libc::c_long] = &[
+    libc::SYS_getcwd,
+    libc::SYS_getdents64,
+    libc::SYS_readlinkat,
+    libc::SYS_mkdirat,
+    libc::SYS_renameat2,
+    libc::SYS_faccessat,
+    libc::SYS_fchown,
+    libc::SYS_copy_file_range,
+    libc::SYS_sendfile,
+    libc::SYS_wait4,
+    libc::SYS_waitid,
+];
+#[cfg(target_arch = "x86_64")]
+const PATHS_OLD: &[libc::c_long] = &[
+    libc::SYS_readlink,
+    libc::SYS_mkdir,
+    libc::SYS_rmdir,
+    libc::SYS_rename,
+    libc::SYS_renameat,
+    libc::SYS_access,
+];
+#[cfg(target_arch = "aarch64")]
+const PATHS_OLD: &[libc::c_long] = &[libc::SYS_renameat];
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+const PATHS_OLD: &[libc::c_long] = &[];
+
 /// Refuses all other calls, where the kernel has seccomp and its rules for this architecture are known. Whether it does.
-pub(super) fn refuse(files: bool) -> bool {
+pub(super) fn refuse(reach: Reach<'_>) -> bool {
     // The first makes the C library start threads by a call whose flags can be seen.
-    [no_clone3(), allowed(files)]
+    [no_clone3(), allowed(reach)]
         .into_iter()
         .all(|filter| filter.and_then(|program| apply_filter_all_threads(&program).ok()).is_some())
 }
@@ -121,9 +150,13 @@ fn no_clone3() -> Option<BpfProgram> {
     program(rules, SeccompAction::Allow, SeccompAction::Errno(libc::ENOSYS as u32))
 }
 
-fn allowed(files: bool) -> Option<BpfProgram> {
-    let more: [&[libc::c_long]; 2] = if files { [FILES, FILES_OLD] } else { [&[], &[]] };
-    let calls = ALLOWED.iter().chain(ALLOWED_OLD).chain(more.into_iter().flatten());
+fn allowed(reach: Reach<'_>) -> Option<BpfProgram> {
+    let more: &[&[libc::c_long]] = match reach {
+        Reach::Nothing => &[],
+        Reach::Below(_) => &[FILES, FILES_OLD],
+        Reach::Paths { .. } => &[FILES, FILES_OLD, PATHS, PATHS_OLD],
+    };
+    let calls = ALLOWED.iter().chain(ALLOWED_OLD).chain(more.iter().copied().flatten());
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = calls.map(|call| (*call, Vec::new())).collect();
     // A process of its own is none of what is needed: threads only.
     let thread = libc::CLONE_THREAD as u64;
@@ -152,6 +185,11 @@ fn allowed(files: bool) -> Option<BpfProgram> {
         libc::SIOCGIFFLAGS,
     ];
     rules.insert(libc::SYS_ioctl, one_of(1, &requests.map(|request| request as u32))?);
+    if matches!(reach, Reach::Paths { .. }) {
+        // A file gets the permissions of the one that it replaces, without those that lend the rights of its owner.
+        let lent = u64::from(libc::S_ISUID | libc::S_ISGID);
+        rules.insert(libc::SYS_fchmod, vec![masked(1, lent, 0)?]);
+    }
     // Limits are read, not set.
     rules.insert(libc::SYS_prlimit64, vec![masked(2, u64::MAX, 0)?]);
     program(rules, SeccompAction::Errno(libc::EPERM as u32), SeccompAction::Allow)

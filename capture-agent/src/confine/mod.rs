@@ -9,24 +9,25 @@ mod calls;
 /// Of other architectures the calls are not known.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 mod calls {
-    pub(super) fn refuse(_files: bool) -> bool {
+    pub(super) fn refuse(_: super::Reach<'_>) -> bool {
         false
     }
 }
 
 use landlock::{
-    ABI, Access as _, AccessFs, AccessNet, PathBeneath, PathFd, Ruleset, RulesetAttr as _,
+    ABI, Access as _, AccessFs, AccessNet, PathBeneath, PathFd, Ruleset, RulesetAttr as _, RulesetCreated,
     RulesetCreatedAttr as _, RulesetStatus, Scope,
 };
 use nix::unistd::{self, User, getgrouplist};
 use rustix::thread::{
-    CapabilitySet, CapabilitySets, Gid, Uid, clear_ambient_capability_set,
+    CapabilitySet, CapabilitySets, Gid, Uid, capabilities, clear_ambient_capability_set,
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs, set_thread_groups,
     set_thread_res_gid, set_thread_res_uid,
 };
 use std::ffi::CString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// What a process can still open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,33 @@ pub enum Reach<'a> {
     Nothing,
     /// Files below this folder: made, written and removed, not read.
     Below(&'a Path),
+    /// The files of a command that reads captures, which may be opened later.
+    Paths {
+        /// Files, and folders with everything below them. Missing ones are skipped.
+        read: &'a [PathBuf],
+        /// Files that are made or replaced, and folders in which files are. A file is replaced by another one in its folder, and a
+        /// folder that is not there is made, so the folder around either can be written to.
+        write: &'a [PathBuf],
+        /// Root keeps the capabilities by which it reads and writes the files of others.
+        of_others: bool,
+    },
+}
+
+impl Reach<'_> {
+    /// The capabilities that stay: those by which root reads and writes the files of others, where landlock says which files.
+    fn capabilities(self) -> CapabilitySet {
+        match self {
+            Reach::Nothing | Reach::Below(_) | Reach::Paths { of_others: false, .. } => {
+                CapabilitySet::empty()
+            }
+            Reach::Paths { of_others: true, .. } => {
+                CapabilitySet::CHOWN
+                    | CapabilitySet::DAC_OVERRIDE
+                    | CapabilitySet::DAC_READ_SEARCH
+                    | CapabilitySet::FOWNER
+            }
+        }
+    }
 }
 
 /// What the kernel took part in. Capabilities are dropped in any case.
@@ -103,10 +131,10 @@ pub fn become_user(name: &str) -> Result<(), ConfineError> {
     set_thread_groups(&groups).map_err(|_| ConfineError::NotRoot(name.to_owned()))?;
     set_thread_res_gid(gid, gid, gid).map_err(failed("group"))?;
     set_thread_res_uid(uid, uid, uid).map_err(failed("user"))?;
-    drop_capabilities()
+    drop_capabilities(CapabilitySet::empty())
 }
 
-/// Takes from this process every capability, and then what it does not need any more: from now on it opens nothing, or only what `reach` names, makes no
+/// Takes from this process every capability, but for those that [`Reach::Paths`] names, and then what it does not need any more: from now on it opens nothing, or only what `reach` names, makes no
 /// socket, and starts no program. What is open stays open, and threads can be started.
 ///
 /// To be called before the first thread starts. Errors: a capability could not be dropped, or the folder is none. That the kernel has no landlock or
@@ -114,18 +142,27 @@ pub fn become_user(name: &str) -> Result<(), ConfineError> {
 pub fn confine(reach: Reach<'_>) -> Result<Confined, ConfineError> {
     is_alone()?;
     empty_bounding_set();
-    drop_capabilities()?;
+    drop_capabilities(reach.capabilities())?;
     set_no_new_privs(true).map_err(failed("no_new_privs"))?;
     // Its calls are among those that seccomp refuses.
     let landlock = refuse_files(reach)?;
-    let seccomp = calls::refuse(matches!(reach, Reach::Below(_)));
+    let seccomp = calls::refuse(reach);
     Ok(Confined { landlock, seccomp })
 }
 
-/// Where /proc is not there, nobody can tell.
+/// Without /proc the number of threads is unknown, and taken for 1.
 fn is_alone() -> Result<(), ConfineError> {
-    let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
-    if threads > 1 { Err(ConfineError::Threads(threads)) } else { Ok(()) }
+    // A thread that is ending, such as the decompressor of a file that was closed, is listed a moment longer.
+    const PATIENCE: Duration = Duration::from_secs(1);
+    let count = || std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
+    let began = Instant::now();
+    loop {
+        match count() {
+            0 | 1 => return Ok(()),
+            threads if began.elapsed() > PATIENCE => return Err(ConfineError::Threads(threads)),
+            _ => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
 }
 
 /// What a program that this process might start could have. To empty it takes a capability too, and without that one, there is nothing to gain.
@@ -136,10 +173,15 @@ fn empty_bounding_set() {
     }
 }
 
-fn drop_capabilities() -> Result<(), ConfineError> {
+/// Drops all capabilities but those of `kept` that the process has.
+fn drop_capabilities(kept: CapabilitySet) -> Result<(), ConfineError> {
     clear_ambient_capability_set().map_err(failed("ambient capabilities"))?;
-    let none = CapabilitySet::empty();
-    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    let CapabilitySets { effective, permitted, .. } = capabilities(None).map_err(failed("capabilities"))?;
+    let sets = CapabilitySets {
+        effective: effective & kept,
+        permitted: permitted & kept,
+        inheritable: CapabilitySet::empty(),
+    };
     set_capabilities(None, sets).map_err(failed("capabilities"))
 }
 
@@ -170,6 +212,51 @@ fn refuse_files(reach: Reach<'_>) -> Result<bool, ConfineError> {
             .map_err(|error| ConfineError::Folder { folder: path.to_owned(), error: error.into() })?;
         rules = rules.add_rule(PathBeneath::new(descriptor, rights)).map_err(landlock)?;
     }
+    if let Reach::Paths { read, write, .. } = reach {
+        allow_paths(&mut rules, read, write);
+    }
     let status = rules.restrict_self().map_err(landlock)?;
     Ok(status.ruleset != RulesetStatus::NotEnforced)
+}
+
+/// Allows these paths. A path that no rule can name is skipped: a missing file cannot be read anyway, and an open pipe can be opened
+/// again by its name in /proc without a rule.
+fn allow_paths(rules: &mut RulesetCreated, read: &[PathBuf], write: &[PathBuf]) {
+    let mut allow = |path: &Path, rights| {
+        if let Ok(descriptor) = PathFd::new(path) {
+            let _left_out = (&mut *rules).add_rule(PathBeneath::new(descriptor, rights));
+        }
+    };
+    for path in read {
+        allow(path, AccessFs::ReadFile | AccessFs::ReadDir);
+    }
+    for path in write {
+        let written = AccessFs::WriteFile | AccessFs::Truncate;
+        let folder = written
+            | AccessFs::ReadDir
+            | AccessFs::MakeReg
+            | AccessFs::MakeDir
+            | AccessFs::RemoveFile
+            | AccessFs::RemoveDir
+            | AccessFs::Refer;
+        match path.metadata() {
+            Ok(there) if there.is_dir() => allow(path, folder),
+            // A device, a FIFO, or an open file.
+            Ok(there) if !there.is_file() => allow(path, written | AccessFs::IoctlDev),
+            // Also the file that a link names: it is that one which is replaced.
+            Ok(_) => {
+                allow(path, written);
+                if let Ok(place) = path.canonicalize() {
+                    allow(folder_of(&place), folder);
+                }
+            }
+            Err(_) => allow(folder_of(path), folder),
+        }
+    }
+}
+
+/// The innermost folder around `path` that is there.
+fn folder_of(path: &Path) -> &Path {
+    let around = path.ancestors().skip(1).find(|folder| folder.is_dir());
+    around.filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -2,6 +2,7 @@
 
 use crate::capture::Error;
 use crate::pipe::{Interrupt, Pipe};
+use crate::temporary;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
 
@@ -14,7 +15,7 @@ impl Spool {
     pub fn new(interrupt: &Interrupt) -> Result<Spool, Error> {
         let name = || "standard input".to_owned();
         let cannot_keep = |error| Error::spool(name(), error);
-        let mut file = tempfile::tempfile().map_err(cannot_keep)?;
+        let mut file = temporary::file().map_err(cannot_keep)?;
         let mut offset = 0;
         let cannot_read = |offset| move |error| Error::Read { name: name(), offset, error };
         let mut input = Pipe::new(io::stdin(), interrupt).map_err(cannot_read(0))?;

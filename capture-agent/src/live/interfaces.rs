@@ -55,6 +55,7 @@ struct Listed {
     index: u32,
     /// ARPHRD_…
     kind: u32,
+    is_up: bool,
     addresses: Vec<IpAddr>,
 }
 
@@ -64,7 +65,9 @@ fn listed() -> BTreeMap<String, Listed> {
     for one in nix::ifaddrs::getifaddrs().into_iter().flatten() {
         // An address with a label has the name `eth0:label`; the name of an interface has no colon.
         let name = one.interface_name.split(':').next().unwrap_or_default().to_owned();
-        let (listed, Some(address)) = (found.entry(name).or_default(), one.address) else { continue };
+        let listed = found.entry(name).or_default();
+        listed.is_up |= one.flags.contains(nix::net::if_::InterfaceFlags::IFF_UP);
+        let Some(address) = one.address else { continue };
         if let Some(link) = address.as_link_addr() {
             (listed.index, listed.kind) = (link.ifindex() as u32, link.hatype().into());
         }
@@ -72,6 +75,36 @@ fn listed() -> BTreeMap<String, Listed> {
         listed.addresses.extend(address.as_sockaddr_in6().map(|v6| IpAddr::from(v6.ip())));
     }
     found
+}
+
+/// The name for all interfaces that are up, as in tcpdump.
+const ANY: &str = "any";
+
+/// These names, with `any` replaced by the Ethernet interfaces that are up, the loopback interface among them, in the order of their
+/// indexes. `any` stays if none is up, or if an interface has this name. Each interface is named once.
+pub fn expand(names: &[String]) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for name in names {
+        let up = match name == ANY && index_and_kind(ANY).is_none() {
+            true => interfaces_up(),
+            false => Vec::new(),
+        };
+        let named = if up.is_empty() { vec![name.clone()] } else { up };
+        for name in named {
+            if !found.contains(&name) {
+                found.push(name);
+            }
+        }
+    }
+    found
+}
+
+/// The names of the Ethernet interfaces that are up, in the order of their indexes.
+fn interfaces_up() -> Vec<String> {
+    let is_captured = |(_, one): &(String, Listed)| one.is_up && is_ethernet(one.kind);
+    let mut found: Vec<_> = listed().into_iter().filter(is_captured).collect();
+    found.sort_by_key(|(_, one)| one.index);
+    found.into_iter().map(|(name, _)| name).collect()
 }
 
 /// By the name of a network interface: the devices behind it.
@@ -92,6 +125,26 @@ fn rdma_devices(folder: &Path) -> BTreeMap<String, Vec<(String, bool)>> {
         }
     }
     found
+}
+
+/// The RDMA devices of this host, if all of them speak iWARP, as siw does.
+pub fn iwarp_only() -> Vec<String> {
+    iwarp_only_in(Path::new("/sys/class/infiniband"))
+}
+
+fn iwarp_only_in(folder: &Path) -> Vec<String> {
+    // RDMA_NODE_RNIC (Linux, drivers/infiniband/core/sysfs.c).
+    const RNIC: &str = "4:";
+    let devices = entries(folder);
+    let is_iwarp = |device: &std::path::PathBuf| {
+        fs::read_to_string(device.join("node_type")).is_ok_and(|kind| kind.starts_with(RNIC))
+    };
+    if !devices.iter().all(is_iwarp) {
+        return Vec::new();
+    }
+    let name =
+        |device: &std::path::PathBuf| device.file_name().map(|name| name.to_string_lossy().into_owned());
+    devices.iter().filter_map(name).collect()
 }
 
 /// What a folder holds, by name; nothing where it cannot be read.
@@ -122,11 +175,9 @@ pub(super) fn index_and_kind(name: &str) -> Option<(u32, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{entries, network_interfaces};
+    use super::*;
     use std::collections::BTreeSet;
-    use std::fs;
-    use std::net::{IpAddr, UdpSocket};
-    use std::path::Path;
+    use std::net::UdpSocket;
 
     #[test]
     fn interfaces_are_those_of_sysfs_with_addresses_of_this_host() {
@@ -144,5 +195,36 @@ mod tests {
         {
             UdpSocket::bind((*address, 0)).expect("it is an address of this host");
         }
+    }
+
+    #[test]
+    fn hosts_whose_devices_all_speak_iwarp() {
+        for (devices, expected) in [
+            (&[] as &[(&str, &str)], &[] as &[&str]),
+            (&[("siw0", "4: RNIC\n")], &["siw0"]),
+            (&[("siw0", "4: RNIC\n"), ("siw1", "4: RNIC\n")], &["siw0", "siw1"]),
+            (&[("rxe0", "1: CA\n"), ("siw0", "4: RNIC\n")], &[]),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            for (device, kind) in devices {
+                fs::create_dir(folder.path().join(device)).unwrap();
+                fs::write(folder.path().join(device).join("node_type"), kind).unwrap();
+            }
+            assert_eq!(iwarp_only_in(folder.path()), expected);
+        }
+    }
+
+    #[test]
+    fn any_stands_for_interfaces_that_are_up() {
+        let names = |names: &[&str]| expand(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
+        assert_eq!(names(&["one", "two", "one"]), ["one", "two"]);
+        let up = interfaces_up();
+        if up.is_empty() {
+            return assert_eq!(names(&["any"]), ["any"]);
+        }
+        assert_eq!(names(&["any"]), up);
+        assert_eq!(names(&[&up[0], "any", "any"]), up);
+        let known = network_interfaces();
+        assert!(up.iter().all(|name| known.iter().any(|one| one.is_ethernet && one.name == *name)));
     }
 }

@@ -13,7 +13,7 @@ pub mod tracefs;
 
 pub use crate::filter;
 pub use crate::live_source::{Host, State, now};
-pub use interfaces::{NetworkInterface, network_interfaces};
+pub use interfaces::{NetworkInterface, expand, iwarp_only, network_interfaces};
 pub use libpcap::FilterError;
 
 use crate::capture::Error;

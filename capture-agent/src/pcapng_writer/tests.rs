@@ -137,3 +137,38 @@ fn what_was_handed_on_is_whole_blocks() {
     }
     assert!(read > packets / 2 && capture.end().is_none(), "{read} of {packets}, {:?}", capture.end());
 }
+
+/// A disk that takes `left` bytes more.
+struct Disk {
+    left: usize,
+}
+
+impl Write for Disk {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let taken = bytes.len().min(self.left);
+        self.left -= taken;
+        if taken == 0 { Err(std::io::ErrorKind::StorageFull.into()) } else { Ok(taken) }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn packets_on_a_full_disk_are_counted() {
+    let packet = record(&[0; 1000], LinkType::ETHERNET, 0);
+    let mut writer = PcapngWriter::new(Disk { left: 100_000 }, "test").unwrap();
+    for _ in 0..50 {
+        writer.packet(&packet, "").unwrap();
+    }
+    assert_eq!(writer.packets_handed_on(), 0, "they are held");
+    writer.flush().unwrap();
+    assert_eq!(writer.packets_handed_on(), 50);
+    let kept = writer.handed_on();
+    for _ in 0..50 {
+        writer.packet(&packet, "").unwrap();
+    }
+    assert!(writer.flush().is_err(), "they are more than 100,000 bytes");
+    assert_eq!((writer.packets_handed_on(), writer.handed_on()), (50, kept));
+}

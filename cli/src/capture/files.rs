@@ -2,10 +2,12 @@
 
 use anyhow::{Context as _, Result};
 use rdmascope_capture_agent::framing::Statistics;
+use rdmascope_capture_agent::new_file::{self, Unfinished};
 use rdmascope_capture_agent::{
     Compression, Compressor, Description, LiveSource, NoteKind, PcapngWriter, Section, now,
 };
 use rdmascope_dissector::record::{Record, Time};
+use rdmascope_present::text::Counted;
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -41,6 +43,8 @@ pub(super) struct Current {
     is_compressed: bool,
     pub(super) since: Instant,
     flushed: Instant,
+    /// Packets that can be decoded whatever happens next: those that a compressor was flushed after.
+    kept: u64,
     start: Time,
 }
 
@@ -64,8 +68,14 @@ impl Current {
             return Ok(());
         }
         self.flushed = Instant::now();
+        self.flush_now()
+    }
+
+    fn flush_now(&mut self) -> Result<()> {
         let flushed = self.writer.flush();
-        self.checked(flushed)
+        self.checked(flushed)?;
+        self.kept = self.writer.packets_handed_on();
+        Ok(())
     }
 
     /// Its bytes so far.
@@ -97,20 +107,30 @@ impl Current {
             );
             self.checked(written)?;
         }
-        let flushed = self.writer.flush();
-        self.checked(flushed)?;
-        let context = cannot_write(&self.path);
-        self.writer.finish().and_then(Compressor::finish).with_context(|| context)?;
+        self.flush_now()?;
+        let (path, kept) = (self.path, self.kept);
+        self.writer.finish().and_then(Compressor::finish).map_err(|error| failed(&path, error, kept))?;
         Ok(())
     }
 
-    /// Says of what failed which file it was. A file that took a part of a packet, because the disk is full, is cut behind the last that is whole.
+    /// Reports a failure with the file and the packets that it keeps. A file that took a part of a packet, because the disk is full, is cut after the last whole one.
     fn checked(&self, written: io::Result<()>) -> Result<()> {
-        if written.is_err() && !self.is_compressed && self.path != Path::new("-") {
+        let Err(error) = written else { return Ok(()) };
+        if self.is_compressed {
+            return Err(failed(&self.path, error, self.kept));
+        }
+        if self.path != Path::new("-") {
             let _as_it_is = self.writer.get_ref().get_ref().file.set_len(self.writer.handed_on());
         }
-        written.with_context(|| cannot_write(&self.path))
+        Err(failed(&self.path, error, self.writer.packets_handed_on()))
     }
+}
+
+/// Why a file cannot be written any more, and how many packets it keeps.
+fn failed(path: &Path, error: io::Error, kept: u64) -> anyhow::Error {
+    let kind = error.kind();
+    let error = io::Error::new(kind, format!("{error}; {} kept", Counted(kept, "packet")));
+    anyhow::Error::new(error).context(cannot_write(path))
 }
 
 fn cannot_write(path: &Path) -> String {
@@ -156,8 +176,13 @@ impl Files<'_> {
         self.number += 1;
         let path = if self.rotates { numbered(self.path, self.number) } else { self.path.to_owned() };
         let context = || cannot_write(&path);
-        let file =
-            if path == Path::new("-") { unlocked()? } else { File::create(&path).with_context(context)? };
+        let (file, unfinished) = if path == Path::new("-") {
+            (unlocked()?, None)
+        } else {
+            let file = new_file::make_or_empty(&path).with_context(context)?;
+            let unfinished = Unfinished::new(&path, &file);
+            (file, Some(unfinished))
+        };
         let out = Compressor::new(self.compression, Sink { file, written: 0 }).with_context(context)?;
         let section = Section {
             application: concat!("rdmascope ", env!("CARGO_PKG_VERSION")),
@@ -168,6 +193,9 @@ impl Files<'_> {
         writer.describe(&self.interfaces).with_context(context)?;
         writer.note(NoteKind::Inventory, self.inventory.as_bytes()).with_context(context)?;
         writer.flush().with_context(context)?;
+        if let Some(unfinished) = unfinished {
+            unfinished.keep();
+        }
         self.made.push_back(path.clone());
         if self.keep.is_some_and(|keep| self.made.len() as u64 > keep)
             && let Some(oldest) = self.made.pop_front()
@@ -176,7 +204,7 @@ impl Files<'_> {
         }
         let since = Instant::now();
         let is_compressed = self.compression.is_some();
-        Ok(Current { writer, path, is_compressed, since, flushed: since, start: now() })
+        Ok(Current { writer, path, is_compressed, since, flushed: since, kept: 0, start: now() })
     }
 }
 

@@ -265,8 +265,7 @@ impl<'a> Policies<'a> {
         if *no_policy || policy.is_some() {
             return policy.clone();
         }
-        let first = input.files.first().filter(|first| *first != Path::new("-"))?;
-        let found = first.parent()?.join(NAME);
+        let found = beside(input.files.first()?)?;
         // What is there and cannot be read is told of, and not passed over.
         match found.metadata() {
             Ok(metadata) => metadata.is_file().then_some(found),
@@ -311,6 +310,20 @@ impl Allow {
 impl Latency {
     fn title(&self) -> String {
         format!("{}{}", self.operation, self.scope)
+    }
+}
+
+/// The place of the policy of a capture's folder. Standard input has none.
+fn beside(capture: &Path) -> Option<PathBuf> {
+    let capture = Some(capture).filter(|capture| *capture != Path::new("-"))?;
+    Some(capture.parent()?.join(NAME))
+}
+
+impl PolicyArguments {
+    /// The policies that these captures may have.
+    pub(super) fn places(&self, captures: &[PathBuf]) -> Vec<PathBuf> {
+        let beside = captures.iter().filter_map(|capture| beside(capture));
+        self.policy.iter().cloned().chain(beside).collect()
     }
 }
 

@@ -23,6 +23,7 @@ mod timeline;
 
 use self::page::Page;
 use crate::input::{self, Audience, Input};
+use crate::mode::NewFiles;
 use crate::output::{self, Out, Status};
 use crate::slice::{Records, Slice, SliceArguments};
 use crate::whole::OutputFile;
@@ -73,7 +74,9 @@ pub(super) struct Html {
     ///
     /// The file appears when it is complete, and replaces a regular file of that name, whose mode it keeps.
     #[arg(short, long, value_name = "FILE")]
-    output: PathBuf,
+    pub(super) output: PathBuf,
+    #[command(flatten)]
+    pub(super) new_files: NewFiles,
     /// Draw this many of the slowest transactions, and this many of the failed ones
     #[arg(long, value_name = "N", default_value_t = LADDERS, value_parser = clap::value_parser!(u8).range(..=100))]
     ladders: u8,
@@ -81,14 +84,14 @@ pub(super) struct Html {
     ///
     /// A trace that the capture holds (`capture --kernel`) is shown without it.
     #[arg(long, value_name = "TRACE")]
-    kernel: Vec<PathBuf>,
+    pub(super) kernel: Vec<PathBuf>,
     #[command(flatten)]
     slice: SliceArguments,
 }
 
 /// Writes the report.
 pub(super) fn run(command: &mut Html, out: &mut Out) -> io::Result<Status> {
-    let Html { input, output, ladders, kernel, slice } = command;
+    let Html { input, output, ladders, kernel, slice, .. } = command;
     let traces = match witness::read(kernel) {
         Ok(traces) => traces,
         Err(error) => return output::complain(&error.into(), out),

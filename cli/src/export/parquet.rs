@@ -8,6 +8,7 @@ mod tables;
 mod writer;
 
 use crate::input::{self, Input};
+use crate::mode::NewFiles;
 use crate::output::{self, Out, Status};
 use crate::paths;
 use crate::progress::Progress;
@@ -35,7 +36,9 @@ pub(super) struct Parquet {
     pub(super) input: Input,
     /// Folder for the tables; it is created if it does not exist
     #[arg(short, long, value_name = "DIR")]
-    output: PathBuf,
+    pub(super) output: PathBuf,
+    #[command(flatten)]
+    pub(super) new_files: NewFiles,
     /// Name of the capture in the tables; all files are that one capture [default: each has the name of its file]
     ///
     /// A capture that was exported before under this name is replaced. Files that are named as a ring of rotated files are read one behind the other, in the order of their

@@ -12,6 +12,7 @@ use super::pcapng_to;
 use crate::bulk;
 use crate::input::{self, Audience, Input};
 use crate::joined::With;
+use crate::mode::NewFiles;
 use crate::output::{self, Out, Status};
 use crate::slice::{Records, Slice, SliceArguments};
 use anonymized::Anonymized;
@@ -46,7 +47,9 @@ pub(super) struct Pcapng {
     ///
     /// The file appears when it is complete, and replaces a regular file of that name, whose mode it keeps.
     #[arg(short, long, value_name = "FILE")]
-    output: PathBuf,
+    pub(super) output: PathBuf,
+    #[command(flatten)]
+    pub(super) new_files: NewFiles,
     /// Leave out the data that RDMA Writes and RDMA Reads move
     ///
     /// Headers, Sends and messages that stand in chunks stay, and packets of which it is not certain what they carry: transactions,
@@ -74,7 +77,7 @@ pub(super) struct Pcapng {
     /// The key is all of the file, at least 16 bytes: `head -c 32 /dev/urandom > FILE`. Whoever has it can find out what was replaced. Without this option the key is a random
     /// one that is not kept.
     #[arg(long, value_name = "FILE", requires = "anonymize", help_heading = "Sharing")]
-    key: Option<PathBuf>,
+    pub(super) key: Option<PathBuf>,
 }
 
 pub(super) const EXAMPLES: &str = "\
@@ -88,7 +91,7 @@ Examples:
 
 /// Writes the capture.
 pub(super) fn run(command: &mut Pcapng, out: &mut Out) -> io::Result<Status> {
-    let Pcapng { input, output, cut_bulk, no_comments, slice, anonymize, key } = command;
+    let Pcapng { input, output, cut_bulk, no_comments, slice, anonymize, key, .. } = command;
     let form =
         Form { cuts_bulk: *cut_bulk, has_comments: !*no_comments && !*anonymize, is_anonymous: *anonymize };
     if (form.has_comments || form.is_anonymous)

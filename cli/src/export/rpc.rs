@@ -9,11 +9,13 @@ mod tests;
 
 use super::pcapng_to;
 use crate::input::{Input, listen};
+use crate::mode::NewFiles;
 use crate::output::{self, Out, Status, tell};
 use crate::slice::{Records, SliceArguments};
 use anyhow::{Context, Result};
 use clap::Args;
 use foldhash::fast::FixedState;
+use rdmascope_capture_agent::temporary;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
@@ -36,7 +38,9 @@ pub(super) struct Rpc {
     ///
     /// The file appears when it is complete, and replaces a regular file of that name, whose mode it keeps.
     #[arg(short, long, value_name = "FILE")]
-    output: PathBuf,
+    pub(super) output: PathBuf,
+    #[command(flatten)]
+    pub(super) new_files: NewFiles,
     #[command(flatten)]
     slice: SliceArguments,
 }
@@ -140,7 +144,7 @@ struct Gathered {
 
 /// Reads the capture.
 fn gather(command: &Rpc) -> Result<(Gathered, Ending)> {
-    let spool = tempfile::tempfile().context("a temporary file cannot be made")?;
+    let spool = temporary::file().context("a temporary file cannot be made")?;
     let mut gathered = Gathered {
         spool: BufWriter::new(spool),
         at: 0,

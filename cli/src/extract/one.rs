@@ -49,7 +49,7 @@ pub(super) struct One {
     ///
     /// The file appears when it is complete, and replaces a regular file of that name, whose mode it keeps.
     #[arg(short, long, value_name = "FILE", conflicts_with = "folder")]
-    out: Option<PathBuf>,
+    pub(super) out: Option<PathBuf>,
 }
 
 /// Which bytes of a transaction are wanted.

@@ -4,6 +4,7 @@ use super::recorder::Recorder;
 use crate::filters::nearest;
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
+use rdmascope_capture_agent::new_file::{self, Unfinished};
 use rdmascope_capture_agent::{Description, Note, NoteKind, PcapngWriter};
 use rdmascope_conformance::{Finding, Level, Verdict, rules};
 use rdmascope_dissector::record::{LinkType, Record, Time};
@@ -16,7 +17,6 @@ use rdmascope_present::report::Key;
 use rdmascope_present::text::Duration;
 use rdmascope_present::time::{Rfc3339, parse_duration};
 use rdmascope_present::words;
-use std::fs::OpenOptions;
 use std::io::{self, BufWriter, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -321,11 +321,11 @@ fn write<'a>(
     from: Time,
     window: &Window,
 ) -> io::Result<u64> {
-    let file =
-        OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => io::Error::new(error.kind(), "there is a file of this name"),
-            _ => error,
-        })?;
+    let file = new_file::make(path).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => io::Error::new(error.kind(), "there is a file of this name"),
+        _ => error,
+    })?;
+    let unfinished = Unfinished::new(path, &file);
     let out = BufWriter::with_capacity(1 << 20, file);
     let mut writer = PcapngWriter::new(out, concat!("rdmascope ", env!("CARGO_PKG_VERSION")))?;
     if !interfaces.is_empty() {
@@ -340,6 +340,7 @@ fn write<'a>(
         packets += 1;
     }
     writer.finish()?;
+    unfinished.keep();
     Ok(packets)
 }
 

@@ -59,7 +59,7 @@ pub(super) struct Call {
     #[command(flatten)]
     faults: FaultArguments,
     #[command(flatten)]
-    sockets: SocketArguments,
+    pub(super) sockets: SocketArguments,
     #[cfg(feature = "verbs")]
     #[command(flatten)]
     device: super::device::DeviceArguments,

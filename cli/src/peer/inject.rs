@@ -53,7 +53,7 @@ pub(super) struct Inject {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     #[command(flatten)]
-    sockets: SocketArguments,
+    pub(super) sockets: SocketArguments,
     #[cfg(feature = "verbs")]
     #[command(flatten)]
     device: super::device::DeviceArguments,
@@ -247,6 +247,7 @@ impl Means {
             }
         }
         let mut wire = Wire::open(&command.sockets, locals, Reach::Only(targets))?;
+        wire.save(&command.sockets)?;
         if command.format == Format::Html {
             wire.keep();
         }

@@ -2,7 +2,9 @@
 
 use super::lines::{Sockets, sockets_name};
 use super::report::Crossing;
+use crate::confine::Paths;
 use crate::interrupt;
+use crate::mode::NewFiles;
 use crate::whole::OutputFile;
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
@@ -35,6 +37,17 @@ pub(super) struct SocketArguments {
     /// The file appears when the command ends. Packets begin with their IP header.
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) new_files: NewFiles,
+}
+
+impl SocketArguments {
+    /// The file that it writes.
+    pub(super) fn add_to(&self, paths: &mut Paths) {
+        if let Some(save) = &self.save {
+            paths.write(save);
+        }
+    }
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -115,7 +128,7 @@ pub(super) struct Live {
 }
 
 impl Wire {
-    /// Opens the sockets. From now on Ctrl-C wakes the driver.
+    /// Opens the sockets. From now on Ctrl-C wakes the driver. Nothing is [saved](Wire::save) yet.
     pub(super) fn open(arguments: &SocketArguments, locals: Vec<IpAddr>, reach: Reach) -> Result<Wire> {
         let first = if arguments.socket == Choice::Udp { Kind::Udp } else { Kind::Raw };
         let opened = match Driver::open(first, &locals, reach.clone()) {
@@ -125,17 +138,22 @@ impl Wire {
             opened => opened.map(|driver| (driver, first)),
         };
         let (mut driver, kind) = opened?;
-        let file = match &arguments.save {
-            Some(path) => Some(create(path).with_context(|| cannot_write(path))?),
-            None => None,
-        };
-        let seen = Arc::new(Mutex::new(Seen { file, ..Seen::default() }));
+        let seen = Arc::new(Mutex::new(Seen::default()));
         let recorder = Arc::clone(&seen);
         driver.record(Some(Box::new(move |crossed| {
             recorder.lock().unwrap_or_else(PoisonError::into_inner).take(crossed);
         })));
         interrupt::wake_once(driver.waker());
-        Ok(Wire { driver, kind, raw_refused: kind != first, locals, seen, save: arguments.save.clone() })
+        Ok(Wire { driver, kind, raw_refused: kind != first, locals, seen, save: None })
+    }
+
+    /// Saves packets from now on, if `--save` names a file.
+    pub(super) fn save(&mut self, arguments: &SocketArguments) -> Result<()> {
+        let Some(path) = &arguments.save else { return Ok(()) };
+        let file = create(path).with_context(|| cannot_write(path))?;
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).file = Some(file);
+        self.save = Some(path.clone());
+        Ok(())
     }
 
     /// The GUID of an end on these sockets.
@@ -181,13 +199,19 @@ impl Live {
         arguments: &SocketArguments,
         locals: Vec<IpAddr>,
         reach: Reach,
-        mut config: Config,
+        config: Config,
     ) -> Result<Live> {
-        let wire = Wire::open(arguments, locals, reach)?;
+        let mut wire = Wire::open(arguments, locals, reach)?;
+        wire.save(arguments)?;
+        Ok(Live::new(wire, config))
+    }
+
+    /// An end on these sockets.
+    pub(super) fn new(wire: Wire, mut config: Config) -> Live {
         config.endpoint.guid = wire.guid();
         // Queue pair numbers, PSNs and keys differ from one run to the next.
         let peer = Peer::new(config, RandomState::new().hash_one(0));
-        Ok(Live { wire, peer })
+        Live { wire, peer }
     }
 
     /// What is said of the sockets.

@@ -75,7 +75,7 @@ pub(super) struct Replay {
     #[command(flatten)]
     filter: TransactionArguments,
     #[command(flatten)]
-    sockets: SocketArguments,
+    pub(super) sockets: SocketArguments,
     #[command(flatten)]
     output: Output,
 }

@@ -7,12 +7,13 @@ mod scenarios;
 use super::call::PORT;
 use super::faults::{FaultArguments, Faults};
 use super::lines::{self, Connection, End, Line, PrivateData, State, print};
-use super::live::{Live, SocketArguments};
+use super::live::{Live, SocketArguments, Wire};
 use super::report::Format;
+use crate::confine::Paths;
 use crate::output::{self, Out, Status};
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
-use export::{Export, ExportArguments};
+use export::{Export, ExportArguments, Opened};
 use rdmascope_peer::driver::{Ended, Reach};
 use rdmascope_peer::endpoint::{self, ConnectionId};
 use rdmascope_peer::nfs3::refusal;
@@ -30,8 +31,6 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
-/// Addresses of this host that it listens at where none is named.
-const MOST_ADDRESSES: usize = 64;
 /// The versions of NFS whose NULL is answered.
 const VERSIONS: core::ops::RangeInclusive<u32> = 3..=4;
 
@@ -41,7 +40,9 @@ const TOO_LONG: &str = "ERR_CHUNK: the reply does not fit the chunks of its call
 /// The arguments of `peer serve`.
 #[derive(Args, Debug)]
 pub(super) struct Serve {
-    /// A local address to listen at; can be given several times [default: all addresses of this host]
+    /// A local address to listen at; can be given several times
+    ///
+    /// Clients that reach this address can connect. Without the option the command lists the addresses of this host, and ends.
     #[arg(long, value_name = "ADDR")]
     bind: Vec<IpAddr>,
     /// The port of the RDMA connection manager to listen on
@@ -62,7 +63,7 @@ pub(super) struct Serve {
     #[command(flatten)]
     faults: FaultArguments,
     #[command(flatten)]
-    sockets: SocketArguments,
+    pub(super) sockets: SocketArguments,
     /// Output format: text, or JSON Lines for programs; with --scenario also JUnit XML for CI systems, or an HTML page
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -70,7 +71,7 @@ pub(super) struct Serve {
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  rdmascope peer serve
+  rdmascope peer serve --bind 192.0.2.1
   rdmascope peer serve --bind 192.0.2.1 --save clients.pcapng
   rdmascope peer serve --bind 192.0.2.1 --export memory
   mount -t nfs -o vers=3,proto=rdma,port=20049,mountport=20048,mountproto=tcp,nolock \\
@@ -82,15 +83,20 @@ Examples:
 
 /// Runs the command.
 pub(super) fn run(command: &Serve, style: Style, out: &mut Out) -> io::Result<Status> {
+    let opened = command.scenarios.begin(command.format);
+    let opened = opened.and_then(|scenarios| Ok((command.open()?, scenarios)));
+    let ((wire, export), scenarios) = match opened {
+        Ok(opened) => opened,
+        Err(error) => return output::complain(&error, out),
+    };
+    // Packets of strangers are read from here on, from the network or from the capture.
     let recorded =
         match command.from.as_ref().map(|path| Recorded::read(path, command.memory, out)).transpose()? {
             Some(Err(status)) => return Ok(status),
             recorded => recorded.and_then(Result::ok),
         };
-    let opened = command.scenarios.begin(command.format);
-    let opened = opened.and_then(|scenarios| Ok((command.open(recorded.as_ref())?, scenarios)));
-    let ((mut live, export), scenarios) = match opened {
-        Ok(opened) => opened,
+    let (mut live, export) = match command.start(wire, export, recorded.as_ref()) {
+        Ok(started) => started,
         Err(error) => return output::complain(&error, out),
     };
     let faults = command.faults.begin(live.peer.endpoint_mut());
@@ -124,14 +130,34 @@ pub(super) fn run(command: &Serve, style: Style, out: &mut Out) -> io::Result<St
 }
 
 impl Serve {
-    fn open(&self, recorded: Option<&Recorded>) -> Result<(Live, Option<Export>)> {
-        let locals = if self.bind.is_empty() { own_addresses()? } else { self.bind.clone() };
-        let export = self.export.open(&locals, self.port)?;
-        let config = recorded.map_or_else(Config::default, Recorded::config);
-        let mut live = Live::open(&self.sockets, locals, Reach::WhoeverSent, config)?;
-        if self.format == Format::Html {
-            live.wire.keep();
+    /// Opens all sockets, and then gives up every capability, other files, and new sockets.
+    fn open(&self) -> Result<(Wire, Option<Opened>)> {
+        if self.bind.is_empty() {
+            bail!("--bind says at which address clients can connect: {}", own_addresses());
         }
+        let export = self.export.open(&self.bind)?;
+        let mut wire = Wire::open(&self.sockets, self.bind.clone(), Reach::WhoeverSent)?;
+        let mut paths = Paths::default();
+        paths.read(&self.from);
+        self.sockets.add_to(&mut paths);
+        paths.confine_server()?;
+        // Made without the capabilities of root: whether the file can take its name is known now.
+        wire.save(&self.sockets)?;
+        Ok((wire, export))
+    }
+
+    /// Starts the threads and the peer.
+    fn start(
+        &self,
+        mut wire: Wire,
+        export: Option<Opened>,
+        recorded: Option<&Recorded>,
+    ) -> Result<(Live, Option<Export>)> {
+        if self.format == Format::Html {
+            wire.keep();
+        }
+        let export = export.map(|export| export.start(&self.export, self.port)).transpose()?;
+        let mut live = Live::new(wire, recorded.map_or_else(Config::default, Recorded::config));
         // The first port of this end: there is room.
         live.peer.listen(self.port);
         Ok((live, export))
@@ -139,29 +165,18 @@ impl Serve {
 }
 
 /// The addresses of this host, without those of one link only, as Linux lists them.
-fn own_addresses() -> Result<Vec<IpAddr>> {
-    const V4: &str = "/proc/net/fib_trie";
-    const V6: &str = "/proc/net/if_inet6";
-    let read = |path: &str| {
-        std::fs::read_to_string(path).with_context(|| format!("{path}: name an address with --bind"))
-    };
-    let mut found = ipv4_addresses(&read(V4)?);
+fn own_addresses() -> String {
     // A kernel without IPv6 has no such file.
-    found.extend(ipv6_addresses(&std::fs::read_to_string(V6).unwrap_or_default()));
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let mut found = ipv4_addresses(&read("/proc/net/fib_trie"));
+    found.extend(ipv6_addresses(&read("/proc/net/if_inet6")));
     found.sort();
     found.dedup();
     if found.is_empty() {
-        bail!(
-            "this host has no address: give an interface one (`ip address add`), and set it up (`ip link set`)"
-        );
+        return "this host has none yet (`ip address add`, `ip link set` up)".to_owned();
     }
-    if found.len() > MOST_ADDRESSES {
-        bail!(
-            "this host has {} addresses, and {MOST_ADDRESSES} are the most: name some with --bind",
-            found.len()
-        );
-    }
-    Ok(found)
+    let addresses: Vec<String> = found.iter().map(ToString::to_string).collect();
+    format!("this host has {}", addresses.join(", "))
 }
 
 /// Of the routing tables: an address, and behind it `/32 host LOCAL`.

@@ -1,6 +1,7 @@
 //! Files of a folder that appear together.
 
 use super::{PREFIX, begin, unfinished};
+use rdmascope_capture_agent::new_file;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::{Component, Path, PathBuf};
@@ -38,7 +39,7 @@ impl Staging {
     /// Makes an unfinished file, which is not there yet.
     pub(crate) fn create(&self, name: &str) -> io::Result<File> {
         let _unfinished = unfinished();
-        File::create_new(self.folder.path().join(name))
+        new_file::make(&self.folder.path().join(name))
     }
 
     /// Gives the files their places, relative to the folder. All folders for them are made before.

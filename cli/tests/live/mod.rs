@@ -47,8 +47,13 @@ impl Server {
     }
 
     /// Ends it as Ctrl-C does. Its lines.
-    pub fn stop(mut self) -> Vec<Value> {
-        let signal = std::process::Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+    pub fn stop(self) -> Vec<Value> {
+        self.stop_by("-INT")
+    }
+
+    /// Ends it by this signal. Its lines.
+    pub fn stop_by(mut self, signal: &str) -> Vec<Value> {
+        let signal = std::process::Command::new("kill").args([signal, &self.child.id().to_string()]).status();
         assert!(signal.expect("kill is there").success());
         let mut rest = std::mem::take(&mut self.first);
         self.stdout.take().expect("nobody took it").read_to_string(&mut rest).expect("it can be read");

@@ -1,6 +1,7 @@
 use super::streams::Streams;
 use super::{LeftOut, Message, Rpc, gather, write};
 use crate::input::{Input, listen};
+use crate::mode::NewFiles;
 use crate::slice::SliceArguments;
 use core::net::IpAddr;
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
@@ -18,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 fn command(path: PathBuf) -> Rpc {
     let input = Input::file(path, frame::Config::default().port);
-    Rpc { input, output: "-".into(), slice: SliceArguments::default() }
+    Rpc { input, output: "-".into(), new_files: NewFiles::default(), slice: SliceArguments::default() }
 }
 
 /// What the command writes, in a file.

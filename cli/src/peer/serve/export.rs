@@ -60,52 +60,71 @@ pub(super) struct Export {
     _servers: Vec<tcp::Server>,
 }
 
+/// An export whose TCP ports are open. No thread answers there yet.
+pub(super) struct Opened {
+    files: nfs3::Export,
+    left_out: u64,
+    mount_port: u16,
+    /// Each with its address.
+    listeners: Vec<(IpAddr, TcpListener)>,
+}
+
 impl ExportArguments {
-    /// Reads the folder and opens the TCP ports at these addresses; `None` where nothing is exported. `port` is that of NFS/RDMA.
-    pub(super) fn open(&self, locals: &[IpAddr], port: u16) -> Result<Option<Export>> {
+    /// Reads the folder and opens the TCP ports at these addresses; `None` where nothing is exported.
+    pub(super) fn open(&self, locals: &[IpAddr]) -> Result<Option<Opened>> {
         let Some(folder) = &self.export else { return Ok(None) };
         // Another one with each run: handles of the one before are stale.
         let mut files = nfs3::Export::new(Limits::default(), RandomState::new().hash_one(2), now());
         let left_out = if folder.as_os_str() == EMPTY { 0 } else { load(folder, &mut files)? };
-        let before = files.files().map(|(path, bytes)| (path, lines::digest(bytes))).collect();
         let mut mount_port = self.mount_port;
-        let mut servers = Vec::new();
+        let mut listeners = Vec::new();
         for local in locals {
             let listener = listen(*local, mount_port, || {
                 format!("choose another one than {mount_port} with --mount-port")
             })?;
             mount_port = listener.local_addr().map_or(mount_port, |address| address.port());
-            let mut listeners = vec![listener];
+            listeners.push((*local, listener));
             if self.port_mapper {
                 let remedy =
                     || format!("leave --port-mapper away; clients mount with mountport={mount_port}");
-                listeners.push(listen(*local, PORTMAPPER_PORT, remedy)?);
-            }
-            for listener in listeners {
-                let services = Services {
-                    path: self.export_path.clone().into_bytes(),
-                    root: files.root(),
-                    address: *local,
-                    mount_port,
-                    nfs_port: port,
-                };
-                servers.push(
-                    tcp::Server::start(listener, services).context("a thread for MOUNT cannot be started")?,
-                );
+                listeners.push((*local, listen(*local, PORTMAPPER_PORT, remedy)?));
             }
         }
-        let local = locals.iter().find(|local| !local.is_loopback()).or(locals.first());
-        let local = local.copied().ok_or_else(|| anyhow!("no address to export at: name one with --bind"))?;
-        Ok(Some(Export {
+        Ok(Some(Opened { files, left_out, mount_port, listeners }))
+    }
+}
+
+impl Opened {
+    /// Answers on the TCP ports from now on, on threads of its own. `port` is that of NFS/RDMA.
+    pub(super) fn start(self, arguments: &ExportArguments, port: u16) -> Result<Export> {
+        let Opened { files, left_out, mount_port, listeners } = self;
+        let before = files.files().map(|(path, bytes)| (path, lines::digest(bytes))).collect();
+        let locals = listeners.iter().map(|(local, _)| *local);
+        let local = locals.clone().find(|local| !local.is_loopback()).or(locals.clone().next());
+        let local = local.ok_or_else(|| anyhow!("no address to export at: name one with --bind"))?;
+        let mut servers = Vec::new();
+        for (address, listener) in listeners {
+            let services = Services {
+                path: arguments.export_path.clone().into_bytes(),
+                root: files.root(),
+                address,
+                mount_port,
+                nfs_port: port,
+            };
+            servers.push(
+                tcp::Server::start(listener, services).context("a thread for MOUNT cannot be started")?,
+            );
+        }
+        Ok(Export {
             files,
             before,
             left_out,
-            path: self.export_path.clone(),
+            path: arguments.export_path.clone(),
             mount_port,
-            port_mapper: self.port_mapper,
+            port_mapper: arguments.port_mapper,
             at: (local, port),
             _servers: servers,
-        }))
+        })
     }
 }
 
