@@ -7,6 +7,7 @@ use crate::joined::With;
 use crate::least::Least;
 use crate::mirror::Mirror;
 use crate::output::{Out, Status, complain};
+use crate::policy::AllowArguments;
 use crate::terminal;
 use anyhow::Result;
 use clap::Args;
@@ -72,6 +73,8 @@ pub(crate) struct Tui {
     /// This is the default where the locale is not UTF-8.
     #[arg(long)]
     ascii: bool,
+    #[command(flatten)]
+    allowed: AllowArguments,
     #[command(flatten, next_help_heading = "Interfaces")]
     mirror: Mirror,
 }
@@ -95,6 +98,7 @@ fn show(command: &Tui, style: Style) -> Result<()> {
     let options = Options {
         frame: frame::Config { port: input.port, verify_icrc: !input.no_icrc },
         level: command.level.level(),
+        allowances: command.allowed.allowances(input)?,
         look: Look { unicode: terminal::screen(style).unicode && !command.ascii, colour: style.has_colour() },
         memory: usize::try_from(command.memory << 20).unwrap_or(usize::MAX),
         compare: command.compare.clone(),
