@@ -371,6 +371,8 @@ pub struct Counts {
     pub bytes: u64,
     /// Sends completed.
     pub sends: u64,
+    /// Those of them that invalidate memory of the other end: SEND with Invalidate.
+    pub invalidations: u64,
     /// RDMA READ requests, without repetitions.
     pub read_requests: u64,
     /// RDMA Writes, however many packets each takes.
