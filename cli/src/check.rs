@@ -1,34 +1,34 @@
 //! `rdmascope check`: sessions judged against the specifications.
 //!
 //! Here: who takes the findings of the judge, for people (`text`), for programs (`lines`), for CI systems (`sarif`, `junit`); and what is asked
-//! beside the rules (`policy`).
+//! beside the rules (`crate::policy`).
 
 mod junit;
 mod lines;
-mod policy;
 mod sarif;
 mod text;
 
-use crate::filters::{Asked, Named, TransactionArguments, nearest};
+use crate::filters::{Asked, TransactionArguments};
 use crate::input::{Audience, Each, Input, read};
 use crate::least::Least;
 use crate::output::{Out, Status, complain, complain_of_troubles};
+use crate::policy::{Held, Policies, PolicyArguments};
+use crate::rules::{Allowed, RULE_NAME, find};
 use crate::slice::{self, Records, Slice};
 use crate::table::{self, FieldName, Shape, expression_about};
 use crate::terminal;
-use anyhow::{anyhow, bail, ensure};
+use anyhow::{anyhow, ensure};
 use clap::{Args, ValueEnum};
 use junit::{Junit, Report};
 use lines::Lines;
-use policy::{Held, Policies, PolicyArguments};
-use rdmascope_conformance::{Finding, Judge, Rule, SUBJECTS, rules};
+use rdmascope_conformance::{Finding, Judge, Rule, SUBJECTS};
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::observation::{Observation, Observe, Observed};
 use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::record::Time;
-use rdmascope_present::check::{slug, write_rule, write_rules};
+use rdmascope_present::check::{write_rule, write_rules};
 use rdmascope_present::columns::{FINDING, RULE};
 use rdmascope_present::ending::Ending;
 use rdmascope_present::json::write_line;
@@ -136,13 +136,6 @@ Exit status:
   1  A violation, or the policy is not kept to.
   2  Wrong usage, no capture, or nothing to judge (--allow-empty).";
 
-/// The rules, for completion scripts. Whoever looks for one says that it is not there; `--allow` takes subjects too.
-const RULE_NAME: Named = Named {
-    kind: "rule",
-    names: || rdmascope_conformance::rules().map(|rule| rule.id).collect(),
-    is_other: |_| true,
-};
-
 /// Judges the capture, or shows rules.
 pub(crate) fn run(command: &Check, style: Style, out: &mut Out) -> io::Result<Status> {
     let screen = terminal::screen(style);
@@ -178,7 +171,7 @@ pub(crate) fn run(command: &Check, style: Style, out: &mut Out) -> io::Result<St
     };
     let tally = || Tally::new(|rule| allowed.has(rule), command.level.level());
     let Check { input, each, .. } = command;
-    let policies = Policies::new(command);
+    let policies = Policies::new(&command.policy);
     let status = match command.format {
         Format::Text => each.run(input, |input, index| {
             judge(command, &policies, input, tally(), Text::new(command, index, screen, out))
@@ -382,50 +375,3 @@ impl Check {
         self.most.filter(|most| *most > 0).map_or(u64::MAX, |most| most as u64)
     }
 }
-
-/// The rules that may be broken.
-#[derive(Debug, Default)]
-struct Allowed(Vec<&'static str>);
-
-impl Allowed {
-    /// The rules of these ids, and all of the subjects of these names.
-    fn of(names: &[String]) -> anyhow::Result<Allowed> {
-        let mut ids = Vec::new();
-        for name in names {
-            ids.extend(self::ids(name)?);
-        }
-        Ok(Allowed(ids))
-    }
-
-    fn has(&self, rule: &Rule) -> bool {
-        self.0.contains(&rule.id)
-    }
-}
-
-/// The rule of this id, or all of the subject of this name.
-fn ids(name: &str) -> anyhow::Result<Vec<&'static str>> {
-    match SUBJECTS.iter().find(|subject| slug(subject.name) == name) {
-        Some(subject) => Ok(subject.rules.iter().map(|rule| rule.id).collect()),
-        None => Ok(vec![find(name)?.id]),
-    }
-}
-
-/// The rule of this id; where there is none, those that may have been meant.
-fn find(id: &str) -> anyhow::Result<&'static Rule> {
-    let Some(rule) = rdmascope_conformance::rule(id) else {
-        let near = near(id);
-        match near.as_slice() {
-            [] => bail!("no rule is called {id:?}: rdmascope check --rules lists them"),
-            near => bail!("no rule is called {id:?}: is it {}?", near.join(" or ")),
-        }
-    };
-    Ok(rule)
-}
-
-/// The rules whose ids are like this, the most similar first.
-fn near(id: &str) -> Vec<&'static str> {
-    nearest(&slug(id.trim()), rules().map(|rule| rule.id))
-}
-
-#[cfg(test)]
-mod tests;

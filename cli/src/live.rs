@@ -17,6 +17,7 @@ use crate::least::Least;
 use crate::mirror::Mirror;
 use crate::mode::NewFiles;
 use crate::output::{self, Format, Out, Output, Status, complain, tell, tell_of_ending};
+use crate::policy::AllowArguments;
 #[cfg(feature = "verbs")]
 use crate::snoop::{self, Device};
 use anyhow::{Result, ensure};
@@ -35,6 +36,7 @@ use rdmascope_dissector::record::{Record, Time};
 use rdmascope_dissector::transport::Dissected;
 use rdmascope_present::ending::Ending;
 use rdmascope_present::live::{Captured, Happening, Happenings, Interval, Meter};
+use rdmascope_present::policy::{Allowance, Allowances};
 use rdmascope_present::text::{Counted, Style};
 use rdmascope_present::time::parse_duration;
 use std::io::{self, Write as _};
@@ -48,7 +50,8 @@ Examples:
   rdmascope live -i eth0
   rdmascope live -i eth0 --by operation --interval 5s
   rdmascope live -i eth0 --metrics 9464
-  rdmascope live -i eth0 --trigger 'latency>50ms,violation,service-lost' --trigger-folder /var/tmp
+  rdmascope live -i eth0 --trigger 'service-lost,latency>1s' --trigger-folder /var/tmp
+  rdmascope live -i eth0 --trigger violation --allow invalidation-sender-flag
   ssh server rdmascope capture -i eth0 -w - | rdmascope live -
   rdmascope live mount.pcap --format jsonl | jq 'select(.type == \"interval\")'";
 
@@ -92,6 +95,8 @@ pub(crate) struct LiveArguments {
     /// Serve the figures to Prometheus at this port of the loopback address, or at ADDRESS:PORT
     #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
     metrics: Option<SocketAddr>,
+    #[command(flatten)]
+    allowed: AllowArguments,
     #[command(flatten)]
     trigger: trigger::Arguments,
     #[command(flatten)]
@@ -139,6 +144,10 @@ pub(crate) fn run(command: &LiveArguments, style: Style, out: &mut Out) -> io::R
         Format::Jsonl => Box::new(Lines),
     };
     let names = command.names();
+    let allowances = match command.allowed.allowances(&command.input) {
+        Ok(allowances) => allowances,
+        Err(error) => return complain(&error, out),
+    };
     let triggers = match Triggers::new(&command.trigger, &names) {
         Ok(triggers) => triggers,
         Err(error) => return complain(&error, out),
@@ -154,6 +163,8 @@ pub(crate) fn run(command: &LiveArguments, style: Style, out: &mut Out) -> io::R
         counts_drops: true,
         meter: None,
         happenings: Happenings::default(),
+        allowances,
+        found: Vec::new(),
         duration: command.duration.map(|duration| i64::try_from(duration).unwrap_or(i64::MAX)),
         end: Time(i64::MAX),
         due: Time(i64::MIN),
@@ -270,9 +281,15 @@ trait Taker {
     /// Something happened to a connection.
     fn happening(&mut self, happening: &Happening, out: &mut Out) -> io::Result<()>;
     /// The judge found something, at `now`.
-    fn finding(&mut self, finding: &Finding, now: Time, out: &mut Out) -> io::Result<()>;
+    fn finding(&mut self, finding: &Judged<'_>, now: Time, out: &mut Out) -> io::Result<()>;
     /// A capture was written, with so many packets, or could not be.
     fn captured(&mut self, captured: &Captured, out: &mut Out) -> io::Result<()>;
+}
+
+/// A finding, and why it is allowed, if it is.
+struct Judged<'a> {
+    finding: &'a Finding,
+    allowance: Option<Allowance>,
 }
 
 /// Records on their way.
@@ -288,6 +305,9 @@ struct Watching<'a> {
     /// There is one from the first record or time on.
     meter: Option<Meter>,
     happenings: Happenings,
+    allowances: Allowances,
+    /// Findings of the record that is handled.
+    found: Vec<Finding>,
     duration: Option<i64>,
     /// When to end.
     end: Time,
@@ -376,6 +396,7 @@ impl Watching<'_> {
         let interval = meter.take(end, engine, judge);
         if let Some(metrics) = metrics {
             metrics.interval(&interval, out.get_ref().dropped_lines());
+            metrics.missed(triggers.as_ref().map_or(0, Triggers::missed));
         }
         keep_first(written, || taker.interval(&interval, out));
         keep_first(written, || out.flush());
@@ -383,27 +404,44 @@ impl Watching<'_> {
 
     /// Hands `event` to all who take it.
     fn event(&mut self, handle: impl FnOnce(&mut Engine, &mut dyn FnMut(Event<'_>))) {
-        let Watching {
-            engine, judge, meter, happenings, metrics, taker, triggers, now, written, out, ..
-        } = self;
+        let Watching { engine, judge, meter, happenings, allowances, found, triggers, .. } = self;
         let Some(meter) = meter else { return };
         handle(engine, &mut |event| {
             meter.event(&event);
             happenings.handle(&event);
+            allowances.take(&event);
             if let (Some(triggers), Event::Transaction(transaction)) = (&mut *triggers, &event) {
                 triggers.transaction(transaction);
             }
-            judge.handle(&event, &mut |finding| {
-                meter.finding(finding);
-                if let Some(metrics) = metrics {
-                    metrics.finding(finding);
-                }
-                if let Some(triggers) = triggers {
-                    triggers.finding(finding, *now);
-                }
-                keep_first(written, || taker.finding(finding, *now, out));
-            });
+            judge.handle(&event, &mut |finding| found.push(finding.clone()));
         });
+        if !found.is_empty() {
+            self.judged();
+        }
+    }
+
+    /// Reports the findings of a record, once the engine can be asked for the ends of their connections.
+    fn judged(&mut self) {
+        let Watching {
+            engine, meter, allowances, found, metrics, taker, triggers, now, written, out, ..
+        } = self;
+        for finding in found.drain(..) {
+            let allowance = allowances.find(&finding, |id| engine.connection(id));
+            let judged = Judged { finding: &finding, allowance };
+            let is_allowed = judged.allowance.is_some();
+            if let Some(meter) = meter {
+                meter.finding(&finding, is_allowed);
+            }
+            if let Some(metrics) = metrics {
+                metrics.finding(&finding, is_allowed);
+            }
+            if let Some(triggers) = triggers
+                && !is_allowed
+            {
+                triggers.finding(&finding, *now);
+            }
+            keep_first(written, || taker.finding(&judged, *now, out));
+        }
     }
 
     /// Writes the capture that is due, if one is.

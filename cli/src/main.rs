@@ -1,7 +1,7 @@
 //! `rdmascope`: reads captures of NFS over RDMA.
 //!
 //! Upwards: `terminal`, `pager`, `queue`, `output`, `mode`, `whole`, `captures`, `xml`, `interrupt`,
-//! `confine` and `progress`; `input`, `filters`, `table`, `list`, `least`, `mirror`, `bulk` and `witness`; a
+//! `confine` and `progress`; `input`, `filters`, `table`, `list`, `least`, `rules`, `policy`, `mirror`, `bulk` and `witness`; a
 //! module for each command, with its arguments, its examples and its `run`; `args`, which lists the
 //! commands. No module uses one above it, and a test looks.
 #![forbid(unsafe_code)]
@@ -39,9 +39,11 @@ mod pager;
 mod paths;
 #[cfg(target_os = "linux")]
 mod peer;
+mod policy;
 mod progress;
 mod queue;
 mod regress;
+mod rules;
 mod selection;
 mod show;
 mod slice;

@@ -11,6 +11,7 @@ use crate::least::Least;
 use crate::mirror::Mirror;
 use crate::mode::NewFiles;
 use crate::output::{Out, Status, complain};
+use crate::policy::AllowArguments;
 use crate::terminal;
 use anyhow::Result;
 use clap::Args;
@@ -80,6 +81,7 @@ pub(crate) struct Tui {
     #[arg(long)]
     ascii: bool,
     #[command(flatten)]
+    allowed: AllowArguments,
     pub(crate) new_files: NewFiles,
     #[command(flatten, next_help_heading = "Interfaces")]
     mirror: Mirror,
@@ -114,6 +116,7 @@ fn show(command: &Tui, style: Style) -> Result<()> {
     let options = Options {
         frame: frame::Config { port: input.port, verify_icrc: !input.no_icrc },
         level: command.level.level(),
+        allowances: command.allowed.allowances(input)?,
         look: Look { unicode: terminal::screen(style).unicode && !command.ascii, colour: style.has_colour() },
         memory: usize::try_from(command.memory << 20).unwrap_or(usize::MAX),
         compare: command.compare.clone(),

@@ -2,8 +2,9 @@
 
 mod binary;
 
-use binary::{command, root, run, sample, text};
+use binary::{Temporary, command, root, run, sample, text};
 use rdmascope_tests::samples::MOUNTS;
+use rdmascope_tests::{mutate, pcap, samples};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -271,4 +272,243 @@ fn it_ends_after_the_time_that_was_given() {
     let lines = lines(&["live", &path, "--format", "jsonl", "--duration", "1500ms"]);
     let spans = of_type(&lines, "interval").map(|line| line["duration_ns"].as_u64().expect("it is a number"));
     assert_eq!(spans.sum::<u64>(), 1_500_000_000);
+}
+
+/// The packets that one end of a sample sent, as a mirror of one side shows them.
+fn one_direction(name: &str, of_client: bool) -> Vec<u8> {
+    pcap::write(&mutate::keep(&samples::capture(name), |packet| mutate::is_of_client(packet) == of_client))
+}
+
+#[test]
+fn one_direction_is_told_once_and_has_no_figures_of_calls() {
+    for name in ["nfs3-basic", "nfs4.1-basic", "iwarp-nfs3"] {
+        for (of_client, sender) in [(true, "requester"), (false, "responder")] {
+            let file = Temporary::new("one.pcap", &one_direction(name, of_client));
+            let context = format!("{name}, of the client: {of_client}");
+            let output = run(&["live", file.path()]);
+            let rows: Vec<&str> = text(&output.stdout).lines().collect();
+            let told: Vec<_> = rows.iter().filter(|row| row.contains("are seen")).collect();
+            let [told] = told[..] else { panic!("{context}: {rows:#?}") };
+            assert!(told.contains("connection 1: only packets from 10.77."), "{context}: {told}");
+            assert!(!text(&output.stdout).contains("had no reply"), "{context}: {rows:#?}");
+            let row = rows.iter().rfind(|row| row.ends_with(" 0")).expect("there is a row");
+            let cells: Vec<&str> = row.split_whitespace().skip(1).collect();
+            assert_eq!(cells, ["-", "-", "-", "-", "-", "-", "-", "-", "0", "0"], "{context}: {rows:#?}");
+            let lines = lines(&["live", file.path(), "--format", "jsonl", "--interval", "60s"]);
+            let last = of_type(&lines, "interval").last().expect("there is one");
+            assert_eq!(
+                (&last["transactions"], &last["waiting"], &last["one_direction"]),
+                (&Value::Null, &Value::Null, &1.into()),
+                "{context}"
+            );
+            let last = of_type(&lines, "interval_connection").last().expect("there is one");
+            assert_eq!(
+                (&last["transactions"], &last["waiting"], &last["one_direction"]),
+                (&Value::Null, &Value::Null, &sender.into()),
+                "{context}"
+            );
+            assert_eq!(of_type(&lines, "interval_operation").count(), 0, "{context}");
+        }
+    }
+}
+
+/// The metrics of a capture that comes by a pipe, after this number of lines of a type.
+fn metrics_of(capture: &[u8], kind: &str, count: usize, options: &[&str]) -> String {
+    let port =
+        TcpListener::bind("127.0.0.1:0").and_then(|one| one.local_addr()).expect("a port is free").port();
+    let port = port.to_string();
+    let mut child = command(&[&["live", "-", "--format", "jsonl", "--metrics", &port][..], options].concat())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let mut input = child.stdin.take().expect("it was piped");
+    input.write_all(capture).and_then(|()| input.flush()).expect("it is read");
+    let mut told = BufReader::new(child.stdout.take().expect("it was piped")).lines();
+    let kind = format!(r#""type":"{kind}","#);
+    let is_of_kind = |line: &io::Result<String>| line.as_ref().is_ok_and(|line| line.contains(&kind));
+    assert_eq!(told.by_ref().filter(is_of_kind).take(count).count(), count);
+    let answer = get(&format!("127.0.0.1:{port}"), "/metrics");
+    drop(input);
+    told.for_each(drop);
+    assert!(child.wait().expect("it ends").success());
+    answer
+}
+
+#[test]
+fn one_direction_is_a_metric_in_place_of_waiting_calls() {
+    let answer = metrics_of(&one_direction("nfs3-basic", true), "interval", 3, &[]);
+    let hosts = r#"{requester="10.77.0.2",responder="10.77.0.1"}"#;
+    for expected in ["connections", "one_direction_connections"] {
+        assert!(answer.contains(&format!("rdmascope_{expected}{hosts} 1\n")), "{expected}: {answer}");
+    }
+    for absent in ["waiting_calls", "oldest_waiting_call_seconds", "credits_in_flight", "credits_granted"] {
+        assert!(!answer.contains(&format!("rdmascope_{absent}{{")), "{absent}: {answer}");
+    }
+}
+
+/// Sessions without a disturbance, or with one that the transport made good.
+const HEALTHY: [&str; 11] = [
+    "nfs3-basic",
+    "nfs3-lossy",
+    "nfs4.1-backchannel-recall",
+    "nfs4.1-basic",
+    "nfs4.2-basic",
+    "nfs4.2-mtu4096-large-io",
+    "iwarp-nfs3",
+    "iwarp-nfs4.1-midstream",
+    "iwarp-nfs4.2-nconnect",
+    "iwarp-recall",
+    "iwarp-crc-lossy",
+];
+
+/// The triggers of the examples in a text.
+fn examples(text: &str) -> Vec<String> {
+    let commands = text.lines().filter(|line| line.trim_start().starts_with("rdmascope live "));
+    let triggers = commands.filter_map(|line| line.split_once("--trigger ").map(|(_, after)| after));
+    triggers.map(|after| after.replace('\'', "")).collect()
+}
+
+fn captures_with(name: &str, options: &str) -> usize {
+    let folder = tempfile::TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
+    let options = options.split(" --trigger-folder").next().expect("there is a first part");
+    let path = sample(&format!("{name}.pcap"));
+    let to = folder.path().to_str().expect("it is UTF-8");
+    let arguments = ["live", &path, "--format", "jsonl", "--trigger-folder", to, "--trigger"];
+    let told = lines(&arguments.into_iter().chain(options.split_whitespace()).collect::<Vec<_>>());
+    let files = std::fs::read_dir(folder.path()).expect("it is there").count();
+    assert_eq!(of_type(&told, "captured").count(), files, "{name}");
+    files
+}
+
+#[test]
+fn the_triggers_of_the_examples_do_not_fire_on_healthy_sessions() {
+    let page = std::fs::read_to_string(root().join("docs/live.md")).expect("it is there");
+    let help = run(&["live", "--help"]);
+    let examples = [examples(&page), examples(text(&help.stdout))].concat();
+    assert_eq!(examples.len(), 4, "{examples:?}");
+    for name in HEALTHY {
+        for example in &examples {
+            assert_eq!(captures_with(name, example), 0, "{name}: {example}");
+        }
+    }
+    // Linux servers invalidate without an agreement: without --allow that is a violation.
+    assert_eq!(captures_with("nfs4.1-basic", "violation"), 1);
+}
+
+#[test]
+fn a_policy_allows_findings_of_what_is_watched() {
+    let folder = tempfile::TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
+    let path = folder.path().join("nfs.pcap");
+    std::fs::copy(sample("nfs4.1-basic.pcap"), &path).expect("it can be copied");
+    let path = path.to_str().expect("it is UTF-8");
+    let to = folder.path().join("captures");
+    std::fs::create_dir(&to).expect("a folder can be made");
+    let to = to.to_str().expect("it is UTF-8");
+    let watch = |scope: &str| {
+        let policy = format!("[[allow]]\nrule = \"invalidation-sender-flag\"\nreason = \"known\"\n{scope}\n");
+        std::fs::write(folder.path().join("rdmascope.toml"), policy).expect("it can be written");
+        run(&[
+            "live",
+            path,
+            "--format",
+            "jsonl",
+            "--interval",
+            "60s",
+            "--trigger",
+            "violation",
+            "--trigger-folder",
+            to,
+        ])
+    };
+    for scope in ["", "server = \"10.77.0.1\"", "client = \"10.77.0.*\"\nversion = 4.1", "connection = 1"] {
+        let output = watch(scope);
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""), "{scope}");
+        let told: Vec<Value> =
+            text(&output.stdout).lines().map(|line| line.parse().expect("it is JSON")).collect();
+        let found: Vec<_> =
+            of_type(&told, "finding").map(|one| (&one["allowed_rule"], &one["reason"])).collect();
+        assert!(
+            !found.is_empty() && found.iter().all(|one| *one == (&true.into(), &"known".into())),
+            "{scope}: {found:?}"
+        );
+        let count = |field: &str| {
+            of_type(&told, "interval").map(|one| one[field].as_u64().expect("it is a number")).sum::<u64>()
+        };
+        assert_eq!((count("findings"), count("allowed")), (0, found.len() as u64), "{scope}");
+        assert_eq!(of_type(&told, "captured").count(), 0, "{scope}");
+    }
+    for (scope, said) in [
+        ("server = \"10.77.0.2\"", ""),
+        ("version = 3", ""),
+        ("connection = 2", ""),
+        (
+            "expires = 2020-12-31",
+            "rdmascope.toml:1: allow invalidation-sender-flag expired: its last day was 2020-12-31",
+        ),
+    ] {
+        let output = watch(scope);
+        assert!(text(&output.stderr).contains(said), "{scope}: {}", text(&output.stderr));
+        assert!(text(&output.stdout).contains(r#""allowed_rule":false"#), "{scope}");
+        assert!(text(&output.stdout).contains(r#""type":"captured""#), "{scope}");
+    }
+    let output = watch("[require]\nconnections = 1");
+    assert!(text(&output.stderr).contains("[require] are about whole captures"), "{}", text(&output.stderr));
+    let output = watch("servr = 1");
+    assert_eq!((output.status.code(), text(&output.stderr).lines().count()), (Some(2), 1));
+    // People see neither the finding nor a mark.
+    let output = run(&["live", path, "--no-policy", "--allow", "invalidation-sender-flag"]);
+    assert!(!text(&output.stdout).contains("invalidation-sender-flag"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn allowed_findings_have_a_verdict_of_their_own_in_metrics() {
+    let mut capture = samples::capture("nfs4.1-basic");
+    // A packet a minute later ends the connection, and so the finding is made.
+    let mut later = capture.packets[0].clone();
+    later.time = capture.packets.last().expect("it has packets").time + 60_000_000_000;
+    capture.packets.push(later);
+    let capture = pcap::write(&capture);
+    let labels = r#"rule="invalidation-sender-flag",level="violation""#;
+    for (options, verdict) in [(&[][..], "stands"), (&["--allow", "invalidation-sender-flag"][..], "allowed")]
+    {
+        let answer = metrics_of(&capture, "finding", 1, options);
+        let found = answer.lines().filter(|line| line.contains(labels)).collect::<Vec<_>>();
+        assert!(found.len() == 1 && found[0].contains(&format!("verdict=\"{verdict}\"")), "{found:?}");
+    }
+}
+
+/// Every call of nfs3-basic takes longer than 1 ns.
+#[test]
+fn the_last_capture_is_marked_and_what_comes_later_is_counted() {
+    let folder = tempfile::TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
+    let to = folder.path().to_str().expect("it is UTF-8");
+    let triggers = [
+        "--trigger",
+        "latency>1ns",
+        "--trigger-after",
+        "1ms",
+        "--trigger-files",
+        "2",
+        "--trigger-folder",
+        to,
+    ];
+    let capture = pcap::write(&samples::capture("nfs3-basic"));
+    let answer = metrics_of(&capture, "interval", 4, &triggers);
+    let value = |name: &str| -> u64 {
+        let found =
+            answer.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{answer}"));
+        found.trim().parse().expect("it is a number")
+    };
+    assert_eq!(value("rdmascope_triggered_captures_total "), 2);
+    assert!(value("rdmascope_missed_triggers_total ") > 100, "{answer}");
+    std::fs::remove_dir_all(to).and_then(|()| std::fs::create_dir(to)).expect("it can be emptied");
+    let told = lines(&[&["live", &sample("nfs3-basic.pcap"), "--format", "jsonl"][..], &triggers].concat());
+    let last: Vec<_> = of_type(&told, "captured").map(|one| one["last"].as_bool()).collect();
+    assert_eq!(last, [Some(false), Some(true)]);
+    std::fs::remove_dir_all(to).and_then(|()| std::fs::create_dir(to)).expect("it can be emptied");
+    let output = run(&[&["live", &sample("nfs3-basic.pcap")][..], &triggers].concat());
+    let said =
+        text(&output.stdout).lines().filter(|line| line.ends_with("--trigger-files allows more")).count();
+    assert_eq!(said, 1, "{}", text(&output.stdout));
 }

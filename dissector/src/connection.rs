@@ -290,6 +290,18 @@ impl Files {
 }
 
 impl Connection {
+    /// The only end whose packets the capture holds, if it acknowledged packets of the other end:
+    /// `true` for the requester. Calls have no replies on such a connection, or replies no calls.
+    pub fn one_direction(&self) -> Option<bool> {
+        let Connection { requester, responder, .. } = self;
+        let is_alone = |end: &Endpoint, other: &Endpoint| end.sent.has_answered() && other.is_absent(end);
+        match (is_alone(requester, responder), is_alone(responder, requester)) {
+            (true, _) => Some(true),
+            (_, true) => Some(false),
+            (false, false) => None,
+        }
+    }
+
     /// Where it was captured, as an estimate: the ACKs of the end that is near come back at once. `None` where that is not known: Sends with
     /// an ACK of their own are few, packets were sent again, or the times do not tell.
     pub fn capture_point(&self) -> Option<CapturePoint> {
@@ -359,6 +371,8 @@ pub struct Counts {
     pub bytes: u64,
     /// Sends completed.
     pub sends: u64,
+    /// Those of them that invalidate memory of the other end: SEND with Invalidate.
+    pub invalidations: u64,
     /// RDMA READ requests, without repetitions.
     pub read_requests: u64,
     /// RDMA Writes, however many packets each takes.

@@ -637,6 +637,7 @@ fn deliver(
     match delivery {
         Delivery::Send(send) => {
             counts.sends += 1;
+            counts.invalidations += u64::from(send.invalidated.is_some());
             let (kind, call) = transactions.handle_send(&send, from, peers, report);
             counts.other_sends += u64::from(kind == Kind::Other);
             // They were counted before the reply told whose memory that is.

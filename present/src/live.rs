@@ -11,14 +11,15 @@ mod tests;
 pub use captured::Captured;
 pub use happenings::{Happening, Happenings};
 
+use crate::names::Failure;
 use crate::report::{Count, Operations, Stats};
 use foldhash::fast::FixedState;
 use rdmascope_conformance::{CreditState, Finding, Judge, Verdict};
-use rdmascope_dissector::connection::{Connection, ConnectionId};
+use rdmascope_dissector::connection::{Connection, ConnectionId, State};
 use rdmascope_dissector::engine::Engine;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::{Record, Time};
-use rdmascope_dissector::transaction::{Direction, Transaction};
+use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
 use std::collections::HashMap;
 
 /// The transactions that ended in an interval.
@@ -35,12 +36,58 @@ pub struct Figures {
 impl Count for Figures {
     fn count(&mut self, transaction: &Transaction) {
         self.stats.count(transaction);
-        let [arguments, results] = payload(transaction);
-        let is_forward = transaction.direction == Direction::Forward;
-        let (to_responder, to_requester) =
-            if is_forward { (arguments, results) } else { (results, arguments) };
+        self.move_bytes(moved(transaction));
+    }
+}
+
+impl Figures {
+    fn move_bytes(&mut self, [to_responder, to_requester]: [u64; 2]) {
         self.to_responder = self.to_responder.saturating_add(to_responder);
         self.to_requester = self.to_requester.saturating_add(to_requester);
+    }
+
+    fn absorb(&mut self, halves: &Halves) {
+        self.stats.count += halves.count;
+        self.stats.errors += halves.errors;
+        self.stats.bytes = self.stats.bytes.saturating_add(halves.moved[0]).saturating_add(halves.moved[1]);
+        self.move_bytes(halves.moved);
+    }
+}
+
+/// Transactions without a call or without a reply. They have no latency, and count only if the
+/// capture holds both directions of their connection.
+#[derive(Debug, Default)]
+struct Halves {
+    count: u64,
+    errors: u64,
+    /// Replies without a call.
+    replies: u64,
+    /// Payload bytes to the responder and to the requester.
+    moved: [u64; 2],
+}
+
+impl Count for Halves {
+    fn count(&mut self, transaction: &Transaction) {
+        self.count += 1;
+        self.replies += u64::from(transaction.outcome == Outcome::NoCall);
+        self.errors += u64::from(Failure::of(transaction).is_some());
+        for (sum, bytes) in self.moved.iter_mut().zip(moved(transaction)) {
+            *sum = sum.saturating_add(bytes);
+        }
+    }
+}
+
+/// Whether the capture holds only the call or only the reply.
+fn is_half(transaction: &Transaction) -> bool {
+    matches!(transaction.outcome, Outcome::NoReply | Outcome::NoCall | Outcome::CutOff)
+}
+
+/// The payload bytes to the responder of the connection and to its requester.
+fn moved(transaction: &Transaction) -> [u64; 2] {
+    let [arguments, results] = payload(transaction);
+    match transaction.direction {
+        Direction::Forward => [arguments, results],
+        Direction::Backward => [results, arguments],
     }
 }
 
@@ -142,14 +189,40 @@ pub struct OfConnection {
     pub connection: Connection,
     /// It ended in this interval.
     pub has_ended: bool,
+    /// The capture holds [one direction](Connection::one_direction) of it. Figures of transactions, waiting calls and credits need both.
+    pub one_direction: bool,
+    /// The only end whose packets the capture holds so far: `true` for the requester.
+    sender: Option<bool>,
     /// Its transactions that ended.
     pub figures: Figures,
     /// What its ends sent.
     pub transport: Transport,
-    /// Its calls that wait at the end of the interval.
+    /// Its calls that wait at the end of the interval. Once it is closed, no reply comes any more, and none wait.
     pub waiting: Waiting,
     /// The credits of forward transactions, as far as they are known.
     pub credits: Option<CreditState>,
+}
+
+impl OfConnection {
+    /// Its calls that wait; `None` where the capture holds one direction.
+    pub fn waiting(&self) -> Option<Waiting> {
+        (!self.one_direction).then_some(self.waiting)
+    }
+
+    /// Its transactions; `None` where the capture holds one direction.
+    pub fn figures(&self) -> Option<&Figures> {
+        (!self.one_direction).then_some(&self.figures)
+    }
+
+    /// The only end whose packets the capture holds: `true` for the requester.
+    pub fn only_sender(&self) -> Option<bool> {
+        self.sender.filter(|_| self.one_direction)
+    }
+
+    /// Whether a call of it may get its reply.
+    fn has_waiting_calls(&self) -> bool {
+        self.connection.state != State::Closed && self.sender.is_none()
+    }
 }
 
 /// What came by in a span of time.
@@ -173,8 +246,8 @@ pub struct Interval {
     pub transport: Transport,
     /// Calls that wait at its end.
     pub waiting: Waiting,
-    /// Findings that stand, and those that may not.
-    pub findings: [u64; 2],
+    /// Conclusive findings that are not allowed, inconclusive ones, and conclusive ones that are allowed.
+    pub findings: [u64; 3],
     /// The transactions by operation.
     pub operations: Operations<Figures>,
     /// The connections that are open at its end, and those that ended in it, in the order of their numbers.
@@ -187,11 +260,27 @@ impl Interval {
         count as f64 * 1e9 / self.length as f64
     }
 
+    /// Whether all connections that may carry RPC-over-RDMA, at least one, are seen in one direction only.
+    fn is_of_one_direction(&self) -> bool {
+        let mut directions = self.connections.iter().filter(|one| !one.connection.is_foreign).peekable();
+        directions.peek().is_some() && directions.all(|one| one.one_direction)
+    }
+
+    /// The transactions; `None` where the capture holds one direction of all connections.
+    pub fn figures(&self) -> Option<&Figures> {
+        (!self.is_of_one_direction()).then_some(&self.figures)
+    }
+
+    /// The calls that wait; `None` where the capture holds one direction of all connections.
+    pub fn waiting(&self) -> Option<Waiting> {
+        (!self.is_of_one_direction()).then_some(self.waiting)
+    }
+
     /// Whether anything came by.
     pub fn is_silent(&self) -> bool {
         self.packets == 0
             && self.figures.stats.count == 0
-            && self.findings == [0, 0]
+            && self.findings == [0; 3]
             && self.dropped.unwrap_or(0) == 0
     }
 }
@@ -206,9 +295,12 @@ pub struct Meter {
     /// `None`: nobody counts them.
     dropped: Option<u64>,
     figures: Figures,
-    findings: [u64; 2],
+    findings: [u64; 3],
     operations: Operations<Figures>,
     by_connection: HashMap<ConnectionId, Figures, FixedState>,
+    halves: HashMap<ConnectionId, Operations<Halves>, FixedState>,
+    /// Connections that show one direction, since the end of this interval.
+    suspected: HashMap<ConnectionId, Time, FixedState>,
     /// What the connections had sent when the interval began.
     before: HashMap<ConnectionId, Transport, FixedState>,
     /// The end of the last interval in which packets of a connection were missing.
@@ -220,6 +312,9 @@ pub struct Meter {
 impl Meter {
     /// Connections that end within one interval and are told of. What further ones sent is not counted, but for their transactions.
     pub const MOST_ENDED: usize = 4096;
+    /// Nanoseconds for which a direction is missing before that is reported. If the capture begins in the
+    /// middle of a connection, the other end's first packet may come a moment later.
+    const SETTLING: u64 = 100_000_000;
 
     /// The first interval begins at `start`.
     pub fn new(start: Time) -> Meter {
@@ -230,9 +325,11 @@ impl Meter {
             last_packet: None,
             dropped: Some(0),
             figures: Figures::default(),
-            findings: [0, 0],
+            findings: [0; 3],
             operations: Operations::default(),
             by_connection: HashMap::default(),
+            halves: HashMap::default(),
+            suspected: HashMap::default(),
             before: HashMap::default(),
             lacking: HashMap::default(),
             ended: Vec::new(),
@@ -268,6 +365,9 @@ impl Meter {
     /// Takes in what the engine reports.
     pub fn event(&mut self, event: &Event<'_>) {
         match event {
+            Event::Transaction(transaction) if is_half(transaction) => {
+                self.halves.entry(transaction.connection).or_default().count(transaction);
+            }
             Event::Transaction(transaction) => {
                 self.figures.count(transaction);
                 self.operations.count(transaction);
@@ -281,12 +381,21 @@ impl Meter {
     }
 
     /// Takes in what the judge found.
-    pub fn finding(&mut self, finding: &Finding) {
-        self.findings[usize::from(finding.verdict == Verdict::Inconclusive)] += 1;
+    pub fn finding(&mut self, finding: &Finding, is_allowed: bool) {
+        let place = match finding.verdict {
+            Verdict::Inconclusive => 1,
+            Verdict::Stands if is_allowed => 2,
+            Verdict::Stands => 0,
+        };
+        self.findings[place] += 1;
     }
 
     /// Ends the interval at `end`, where engine and judge have come so far. The next one begins there.
     pub fn take(&mut self, end: Time, engine: &Engine, judge: &Judge) -> Interval {
+        let ended = core::mem::take(&mut self.ended).into_iter().map(|connection| (connection, true));
+        let open = engine.connections().map(|connection| (connection, false));
+        let listed: Vec<(Connection, bool)> = ended.chain(open).collect();
+        let alone = self.settle(&listed, end);
         let Meter {
             start,
             packets,
@@ -299,14 +408,14 @@ impl Meter {
             mut by_connection,
             before,
             mut lacking,
-            ended,
+            halves,
+            suspected,
+            ..
         } = core::mem::replace(self, Meter::new(end));
         self.dropped = dropped.map(|_| 0);
-        let open = engine.connections().map(|connection| (connection, false));
-        let mut connections: Vec<OfConnection> = ended
+        (self.halves, self.suspected) = (halves, suspected);
+        let mut connections: Vec<OfConnection> = listed
             .into_iter()
-            .map(|connection| (connection, true))
-            .chain(open)
             .map(|(connection, has_ended)| {
                 let id = connection.id;
                 let sent = Transport::of(&connection);
@@ -317,12 +426,16 @@ impl Meter {
                 if transport.missing > 0 || dropped.is_some_and(|dropped| dropped > 0) {
                     lacking.insert(id, end);
                 }
+                let (sender, one_direction) = alone.get(&id).copied().unzip();
+                let has_credits = sender.is_none() && connection.state != State::Closed;
                 OfConnection {
                     has_ended,
+                    one_direction: one_direction.unwrap_or(false),
+                    sender,
                     figures: by_connection.remove(&id).unwrap_or_default(),
                     transport,
                     waiting: Waiting::default(),
-                    credits: judge.credits(id).map(|[forward, _]| forward),
+                    credits: judge.credits(id).filter(|_| has_credits).map(|[forward, _]| forward),
                     connection,
                 }
             })
@@ -333,10 +446,15 @@ impl Meter {
             if lacking.get(&open.connection).is_some_and(|time| open.since.time <= *time) {
                 continue;
             }
+            let place = connections.binary_search_by_key(&open.connection, |one| one.connection.id);
+            let one = place.ok().map(|place| &mut connections[place]);
+            if one.as_ref().is_some_and(|one| !one.has_waiting_calls()) {
+                continue;
+            }
             let age = end.since(open.since.time);
             waiting.add(age);
-            if let Ok(place) = connections.binary_search_by_key(&open.connection, |one| one.connection.id) {
-                connections[place].waiting.add(age);
+            if let Some(one) = one {
+                one.waiting.add(age);
             }
         }
         let transport = connections.iter().fold(Transport::default(), |sum, one| sum.plus(one.transport));
@@ -357,4 +475,50 @@ impl Meter {
             connections,
         }
     }
+
+    /// Counts halves of transactions of connections with both directions, and drops those of connections
+    /// with one. Returns the only sender of each of these, and whether that is settled.
+    fn settle(
+        &mut self,
+        listed: &[(Connection, bool)],
+        end: Time,
+    ) -> HashMap<ConnectionId, (bool, bool), FixedState> {
+        let mut halves = core::mem::take(&mut self.halves);
+        let suspected = core::mem::take(&mut self.suspected);
+        let mut alone = HashMap::default();
+        for (connection, has_ended) in listed {
+            let id = connection.id;
+            let before = suspected.get(&id);
+            let has_replies = halves.get(&id).is_some_and(|of| of.iter().any(|(_, of)| of.replies > 0));
+            let Some(sender) = only_sender(connection, has_replies || before.is_some()) else { continue };
+            let of = halves.remove(&id).unwrap_or_default();
+            let since = before.copied().unwrap_or(end);
+            let is_settled = *has_ended || end.since(since) >= Meter::SETTLING;
+            alone.insert(id, (sender, is_settled));
+            self.suspected.insert(id, since);
+            if !is_settled {
+                self.halves.insert(id, of);
+            }
+        }
+        halves.iter().for_each(|(id, of)| self.absorb(*id, of));
+        alone
+    }
+
+    fn absorb(&mut self, id: ConnectionId, halves: &Operations<Halves>) {
+        for (key, of) in halves.iter() {
+            self.figures.absorb(of);
+            self.operations.of(*key).absorb(of);
+            self.by_connection.entry(id).or_default().absorb(of);
+        }
+    }
+}
+
+/// The only end whose packets the capture holds, if it acknowledged or replied to packets of the other end.
+fn only_sender(connection: &Connection, has_replies: bool) -> Option<bool> {
+    let Connection { requester, responder, .. } = connection;
+    connection.one_direction().or(match [responder.is_absent(requester), requester.is_absent(responder)] {
+        [true, false] if has_replies => Some(true),
+        [false, true] if has_replies => Some(false),
+        _ => None,
+    })
 }

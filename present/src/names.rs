@@ -2,6 +2,7 @@
 
 use crate::text::is_hidden;
 use core::fmt;
+use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::transaction::{Direction, Outcome, Part, Security, Transaction};
 use rdmascope_dissector::ulb::{self, Operation, OperationKind, Procedure};
 use rdmascope_wire::{Cause, cm, private_data, rpc, rpcrdma};
@@ -88,6 +89,30 @@ fn private_data_fields(bytes: &[u8], out: &mut dyn fmt::Write) -> fmt::Result {
         }
         Some(private_data::Found { fields: Err(stop), .. }) => write!(out, " private data: {stop}"),
         None => Ok(()),
+    }
+}
+
+/// Whether the ends of a connection agreed on remote invalidation, and which end uses it though they did not: `not agreed; used by the server`.
+#[derive(Clone, Copy, Debug)]
+pub struct Invalidation<'a>(pub &'a Connection);
+
+impl fmt::Display for Invalidation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Invalidation(connection) = self;
+        let users = match [&connection.requester, &connection.responder].map(|end| end.sent.invalidations > 0)
+        {
+            [true, true] => Some("both ends"),
+            [true, false] => Some("the client"),
+            [false, true] => Some("the server"),
+            [false, false] => None,
+        };
+        f.write_str(match (connection.remote_invalidation, users) {
+            (Some(true), _) => return f.write_str("on"),
+            (Some(false), None) => "off",
+            (Some(false), Some(_)) => "not agreed",
+            (None, _) => "unknown",
+        })?;
+        users.map_or(Ok(()), |users| write!(f, "; used by {users}"))
     }
 }
 

@@ -1,5 +1,9 @@
 //! What a policy asks of a capture beside the rules of the specifications, entry by entry, and what came of it.
 
+mod allow;
+
+pub use allow::{Allow, Allowance, Allowances, Host, Hosts, Scope, Version};
+
 use crate::fold::folded;
 use crate::screen::Screen;
 use crate::text::{Counted, Number, Plain};

@@ -275,6 +275,35 @@ pub struct Raised {
     pub gone: Option<At>,
 }
 
+/// How far the capture shows how a lifetime began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beginning {
+    /// It has the operation that made it.
+    Captured,
+    /// Its client ID was made in the capture, and calls for that are encrypted (krb5p).
+    Encrypted,
+    /// It was there before the capture, or began where that lacks packets.
+    Before,
+    /// Either.
+    Unclear,
+}
+
+impl Beginning {
+    /// All of them.
+    pub const ALL: [Beginning; 4] =
+        [Beginning::Captured, Beginning::Encrypted, Beginning::Before, Beginning::Unclear];
+
+    /// Its name.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Beginning::Captured => "captured",
+            Beginning::Encrypted => "encrypted",
+            Beginning::Before => "before",
+            Beginning::Unclear => "before-or-encrypted",
+        }
+    }
+}
+
 /// Something that lived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lifetime {
@@ -312,8 +341,10 @@ pub struct Lifetime {
     pub deny: Option<Access>,
     /// Of a lock: what is locked.
     pub ranges: Ranges,
-    /// Whether the operation that made it was captured; else it was there before, or made where the capture lacks packets.
-    pub is_begun: bool,
+    /// How far the capture shows how it began.
+    pub beginning: Beginning,
+    /// Of a client ID: some of its calls were encrypted, so opens may have begun unseen.
+    pub(crate) is_sealed: bool,
     /// Whether a client that the server had forgotten reclaimed it.
     pub reclaimed: bool,
     /// The reply that shows it first.
@@ -354,8 +385,13 @@ impl Lifetime {
     /// Nanoseconds from the reply that began it to what ended it, where the capture shows both.
     pub fn duration(&self) -> Option<u64> {
         let ended =
-            self.ended.filter(|_| self.is_begun && !matches!(self.end, End::Unknown | End::NotFollowed))?;
+            self.ended.filter(|_| self.is_begun() && !matches!(self.end, End::Unknown | End::NotFollowed))?;
         Some(ended.time.since(self.first.time))
+    }
+
+    /// Whether the operation that made it was captured.
+    pub fn is_begun(&self) -> bool {
+        self.beginning == Beginning::Captured
     }
 
     /// Takes the path that its file has now.
@@ -414,7 +450,7 @@ pub struct StateFilter {
 impl StateFilter {
     /// Whether `lifetime` is wanted, in a capture that starts at `start`.
     pub fn matches(&self, lifetime: &Lifetime, start: Time) -> bool {
-        let first = if lifetime.is_begun { lifetime.first.time } else { Time(i64::MIN) };
+        let first = if lifetime.is_begun() { lifetime.first.time } else { Time(i64::MIN) };
         let last = lifetime.ended.map_or(Time(i64::MAX), |at| at.time);
         among(&self.connections, |id| *id == lifetime.connection || *id == lifetime.last_connection)
             && among(&self.kinds, |kind| *kind == lifetime.kind)

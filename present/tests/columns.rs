@@ -365,8 +365,16 @@ fn watched(seen: &mut Seen) {
     }
     for trouble in [None, Some("no room".to_owned())] {
         let (reason, file) = ("an event".to_owned(), "file".to_owned());
-        let captured =
-            Captured { time: Time(1), reason, further: 2, file, packets: 3, is_cut: true, trouble };
+        let captured = Captured {
+            time: Time(1),
+            reason,
+            further: 2,
+            file,
+            packets: 3,
+            is_cut: true,
+            trouble,
+            is_last: true,
+        };
         seen.object(&CAPTURED, &CAPTURED.of(&captured), "captured");
     }
 }

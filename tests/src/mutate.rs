@@ -9,7 +9,7 @@ mod messages;
 mod sequence;
 
 pub use foreign::{Compose, FOREIGN, carry};
-pub use loss::{Kind, Variant, dressed_variant, variant};
+pub use loss::{Kind, Variant, dressed_variant, is_of_client, variant};
 pub use messages::*;
 pub use sequence::*;
 

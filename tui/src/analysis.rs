@@ -3,11 +3,11 @@
 
 use crate::chart::Series;
 use crate::rows::RowMaker;
-use crate::session::{Batch, ConnectionNow, OpenCall, Progress, Session, Snapshot};
+use crate::session::{Batch, ConnectionNow, Found, OpenCall, Progress, Session, Snapshot};
 use crate::store::Store;
 use rdmascope_capture_agent::new_file::{self, Unfinished};
 use rdmascope_capture_agent::{FileEnding, Note, PcapngWriter};
-use rdmascope_conformance::{Judge, Level};
+use rdmascope_conformance::{Finding, Judge, Level};
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::engine::{self, Totals};
 use rdmascope_dissector::event::Event;
@@ -22,9 +22,10 @@ use rdmascope_present::events::SessionEvent;
 use rdmascope_present::fields::{Field, headers, rpc};
 use rdmascope_present::findings::{Findings, is_about};
 use rdmascope_present::ladder::Ladder;
+use rdmascope_present::policy::Allowances;
 use rdmascope_present::report::Report;
 use rdmascope_present::text::Style;
-use rdmascope_present::timeline::{Config, Found, Happening, Moment, Now, Records as _, Timeline};
+use rdmascope_present::timeline::{Config, Happening, Moment, Now, Records as _, Timeline};
 use rdmascope_present::together::Together;
 use std::collections::HashSet;
 use std::io::{self, BufWriter};
@@ -125,6 +126,7 @@ pub struct Analysis {
     start: Option<Time>,
     rows: u64,
     found: u64,
+    allowances: Allowances,
     dropped: u64,
     resent: Option<Series>,
     /// What was not handed over yet.
@@ -157,6 +159,7 @@ impl Analysis {
             start: None,
             rows: 0,
             found: 0,
+            allowances: Allowances::default(),
             dropped: 0,
             resent: None,
             batch: Batch::default(),
@@ -165,6 +168,11 @@ impl Analysis {
             ended: None,
             files: Vec::new(),
         }
+    }
+
+    /// From now on findings are held against `allowances`.
+    pub fn allow(&mut self, allowances: Allowances) {
+        self.allowances = allowances;
     }
 
     /// How frames are told apart.
@@ -219,12 +227,14 @@ impl Analysis {
     }
 
     fn tell(&mut self, record: u64, handle: impl FnOnce(&mut Timeline, &mut dyn FnMut(Happening<'_>))) {
-        let Analysis { timeline, maker, report, together, start, rows, found, resent, batch, .. } = self;
+        let Analysis { timeline, maker, report, together, start, rows, allowances, resent, batch, .. } = self;
         let start = start.unwrap_or_default();
+        let mut findings = Vec::new();
         handle(timeline, &mut |happening| match happening {
             Happening::Event(event) => {
                 report.handle(event);
                 together.handle(event);
+                allowances.take(event);
                 if let Event::Observation(observation) = event
                     && let Observed::Repeated(repeated) = observation.what
                 {
@@ -239,15 +249,20 @@ impl Analysis {
                     }
                 }
             }
-            Happening::Finding(finding) => {
-                *found += 1;
-                if *found <= Config::default().findings as u64 {
-                    batch.findings.push(Found { record, finding: finding.clone() });
-                } else {
-                    batch.further_findings += 1;
-                }
-            }
+            Happening::Finding(finding) => findings.push(finding.clone()),
         });
+        findings.into_iter().for_each(|finding| self.found(record, finding));
+    }
+
+    fn found(&mut self, record: u64, finding: Finding) {
+        let Analysis { timeline, allowances, found, batch, .. } = self;
+        let allowance = allowances.find(&finding, |id| timeline.latest().connection(id));
+        *found += 1;
+        if *found <= Config::default().findings as u64 {
+            batch.findings.push(Found { record, finding, allowance });
+        } else if allowance.is_none() {
+            batch.further_findings += 1;
+        }
     }
 
     /// What has become known since this was asked last. `whole`: with events, report and the state after the last record, which take time.

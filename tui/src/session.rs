@@ -3,15 +3,27 @@
 use crate::chart::Series;
 use crate::rows::{Row, Rows, Subjects};
 use foldhash::fast::FixedState;
+use rdmascope_conformance::Finding;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::engine::Totals;
 use rdmascope_dissector::record::{Seen, Time};
 use rdmascope_dissector::transaction::Direction;
 use rdmascope_present::events::SessionEvent;
 use rdmascope_present::paths::{Learned, Unnamed};
-use rdmascope_present::timeline::Found;
+use rdmascope_present::policy::Allowance;
 use rdmascope_wire::Xid;
 use std::collections::HashMap;
+
+/// A finding, when it was found, and why it is allowed.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The record that brought it to light; at the end of the capture, the last one.
+    pub record: u64,
+    /// The finding.
+    pub finding: Finding,
+    /// Why it is allowed, if it is.
+    pub allowance: Option<Allowance>,
+}
 
 /// All that is known of the capture by now.
 #[derive(Debug, Default)]
@@ -26,6 +38,8 @@ pub struct Session {
     pub further_rows: u64,
     /// Findings, in the order in which they were found.
     pub findings: Vec<Found>,
+    /// How many of them are allowed.
+    pub allowed: u64,
     /// Findings beyond those.
     pub further_findings: u64,
     /// Events, in the order of time.
@@ -175,7 +189,10 @@ impl Session {
             }
         }
         for found in batch.findings {
-            self.mark(&found);
+            match &found.allowance {
+                None => self.mark(&found.finding),
+                Some(_) => self.allowed += 1,
+            }
             self.findings.push(found);
         }
         self.further_rows += batch.further_rows;
@@ -197,10 +214,9 @@ impl Session {
     }
 
     /// Marks the row that a finding is about. Where there is none yet, it waits for it.
-    fn mark(&mut self, found: &Found) {
+    fn mark(&mut self, finding: &Finding) {
         /// Rows that are looked at for one that a finding names by its XID.
         const LATELY: usize = 4096;
-        let finding = &found.finding;
         if let Some(number) = finding.transaction {
             if let Some(row) = self.place(number).and_then(|index| self.rows.get_mut(index)) {
                 row.take(finding.verdict);

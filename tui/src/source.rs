@@ -4,6 +4,7 @@ use crate::state::Look;
 use rdmascope_capture_agent::Note;
 use rdmascope_conformance::Level;
 use rdmascope_dissector::frame;
+use rdmascope_present::policy::Allowances;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,6 +41,8 @@ pub struct Options {
     pub frame: frame::Config,
     /// Rules of at least this level are judged by.
     pub level: Level,
+    /// Findings that are allowed.
+    pub allowances: Allowances,
     /// How it looks.
     pub look: Look,
     /// Bytes of records that are kept of what goes on.

@@ -93,7 +93,8 @@ fn show(
 ) -> Result<Left, Error> {
     let (ask, asked) = channel();
     let (start, started) = channel();
-    let analysis = Analysis::new(options.frame, options.level, Style::new(options.look.colour));
+    let mut analysis = Analysis::new(options.frame, options.level, Style::new(options.look.colour));
+    analysis.allow(options.allowances.clone());
     let shared = Arc::new(Shared::new(analysis));
     let names = |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
     let (title, files) = match &source {

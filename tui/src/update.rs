@@ -373,7 +373,8 @@ pub(crate) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
         }
         Action::StepFound(on) => {
             let events = state.session.events.iter().filter_map(|event| event.frames[0]);
-            let findings = state.session.findings.iter().map(|found| found.record);
+            let findings = state.session.findings.iter().filter(|found| found.allowance.is_none());
+            let findings = findings.map(|found| found.record);
             let to = nearest(events.chain(findings), state.heading(), on);
             step(state, to, "finding or event", effects);
         }

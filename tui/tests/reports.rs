@@ -11,6 +11,7 @@ use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::{Record, Time};
 use rdmascope_dissector::transport::Dissected;
 use rdmascope_present::ending::Ending;
+use rdmascope_present::policy::Allowances;
 use rdmascope_present::report::Report;
 use rdmascope_present::text::Style;
 use rdmascope_present::together::Together;
@@ -65,4 +66,19 @@ fn the_report_is_that_of_analyze() {
         let transactions: u64 = totals.transactions.iter().sum();
         assert_eq!(driver.state.session.rows.len() as u64, transactions, "{name}");
     }
+}
+
+/// Allowed findings stay in their list, marked, and are not counted in the title.
+#[test]
+fn allowed_findings_are_marked() {
+    let title = |driver: &Driver| driver.text().lines().next().unwrap_or_default().to_owned();
+    let mut driver = Driver::new("nfs4.1-basic.pcap", (160, 40), ASCII);
+    driver.press("7");
+    assert!(title(&driver).contains(" finding"), "{}", driver.text());
+    let allowances = Allowances::new(vec!["invalidation-sender-flag"], Vec::new());
+    let mut driver = Driver::allowing(allowances, "nfs4.1-basic.pcap", (160, 40), ASCII);
+    driver.press("7");
+    let text = driver.text();
+    assert!(text.contains("of them allowed") && text.contains(" allowed: "), "{text}");
+    assert!(!title(&driver).contains(" finding"), "{text}");
 }

@@ -1,8 +1,7 @@
 //! What is known, for programs.
 
-use super::Taker;
+use super::{Judged, Taker};
 use crate::output::Out;
-use rdmascope_conformance::Finding;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::columns::{
     CAPTURED, EVENT, FINDING, FindingRow, INTERVAL, INTERVAL_CONNECTION, INTERVAL_OPERATION,
@@ -30,8 +29,10 @@ impl Taker for Lines {
         write_line(out, &EVENT.of(&happening.event))
     }
 
-    fn finding(&mut self, finding: &Finding, _: Time, out: &mut Out) -> io::Result<()> {
-        write_line(out, &FINDING.of(FindingRow::new(finding, false)))
+    fn finding(&mut self, judged: &Judged<'_>, _: Time, out: &mut Out) -> io::Result<()> {
+        let allowance = judged.allowance.as_ref();
+        let reason = allowance.and_then(|allowance| allowance.reason.as_deref());
+        write_line(out, &FINDING.of(FindingRow::new(judged.finding, allowance.is_some()).because(reason)))
     }
 
     fn captured(&mut self, captured: &Captured, out: &mut Out) -> io::Result<()> {

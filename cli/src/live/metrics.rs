@@ -14,6 +14,7 @@ use rdmascope_present::events::Kind;
 use rdmascope_present::live::{Captured, Figures, Happening, Interval, OfConnection, Transport};
 use rdmascope_present::report::Key;
 use rdmascope_present::text::Named;
+use rdmascope_present::words;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -40,10 +41,13 @@ struct Sums {
     connections: u64,
     operations: BTreeMap<Key, Operation>,
     hosts: BTreeMap<Hosts, OfHosts>,
-    findings: HashMap<(&'static str, Level, Verdict), u64, FixedState>,
+    /// By rule, level, and verdict or `allowed`.
+    findings: HashMap<(&'static str, Level, &'static str), u64, FixedState>,
     events: HashMap<Kind, u64, FixedState>,
     captures: u64,
     dropped_lines: u64,
+    /// Times that something to capture around came and no capture was written.
+    missed: u64,
 }
 
 /// The transactions of one operation.
@@ -94,6 +98,8 @@ struct OfHosts {
     to_requester: u64,
     transport: Transport,
     connections: u64,
+    /// Connections seen in one direction only.
+    one_direction: u64,
     waiting: u64,
     /// In nanoseconds.
     oldest: u64,
@@ -127,9 +133,13 @@ impl Metrics {
     }
 
     /// Counts a finding.
-    pub(super) fn finding(&self, finding: &Finding) {
+    pub(super) fn finding(&self, finding: &Finding, is_allowed: bool) {
         let Some(rule) = finding.rule else { return };
-        *self.sums().findings.entry((rule.id, rule.level, finding.verdict)).or_default() += 1;
+        let verdict = match finding.verdict {
+            Verdict::Stands if is_allowed => "allowed",
+            verdict => words::verdict(verdict),
+        };
+        *self.sums().findings.entry((rule.id, rule.level, verdict)).or_default() += 1;
     }
 
     /// Counts an event, when it is first known.
@@ -142,6 +152,11 @@ impl Metrics {
     /// Counts a capture that was written.
     pub(super) fn captured(&self, captured: &Captured) {
         self.sums().captures += u64::from(captured.trouble.is_none());
+    }
+
+    /// How often something to capture around came by now, and no capture was written.
+    pub(super) fn missed(&self, missed: u64) {
+        self.sums().missed = missed;
     }
 }
 
@@ -215,8 +230,8 @@ impl Sums {
         }
         // What is now, not what was summed up.
         for hosts in self.hosts.values_mut() {
-            (hosts.connections, hosts.waiting, hosts.oldest, hosts.in_flight, hosts.granted) =
-                (0, 0, 0, 0, 0);
+            (hosts.connections, hosts.one_direction) = (0, 0);
+            (hosts.waiting, hosts.oldest, hosts.in_flight, hosts.granted) = (0, 0, 0, 0);
         }
         for one in &interval.connections {
             let name = |end| Named(end).to_string();
@@ -247,6 +262,11 @@ impl Operation {
 }
 
 impl OfHosts {
+    /// Whether a connection shows both calls and replies. True without connections.
+    fn has_both_directions(&self) -> bool {
+        self.connections == 0 || self.one_direction < self.connections
+    }
+
     fn add(&mut self, one: &OfConnection) {
         self.count += one.figures.stats.count;
         self.errors += one.figures.stats.errors;
@@ -257,6 +277,7 @@ impl OfHosts {
             return;
         }
         self.connections += 1;
+        self.one_direction += u64::from(one.one_direction);
         self.waiting += one.waiting.calls;
         self.oldest = self.oldest.max(one.waiting.oldest.unwrap_or(0));
         if let Some(credits) = one.credits {

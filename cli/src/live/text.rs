@@ -1,18 +1,18 @@
 //! What is known, for people.
 
-use super::Taker;
+use super::{Judged, Taker};
 use crate::output::Out;
 use foldhash::fast::FixedState;
-use rdmascope_conformance::{Finding, Level, Rule, Verdict};
+use rdmascope_conformance::{Level, Rule, Verdict};
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::column::{Setting, TextTable};
 use rdmascope_present::columns::{INTERVAL_ROW, IntervalRow, connection_name};
-use rdmascope_present::live::{Captured, Happening, Interval};
-use rdmascope_present::text::{Counted, Plain, Style};
+use rdmascope_present::live::{Captured, Happening, Interval, OfConnection};
+use rdmascope_present::text::{Counted, Named, Plain, Style};
 use rdmascope_present::time::Rfc3339;
 use rdmascope_present::words;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, IsTerminal as _, Write as _};
 
 /// A line for each interval, event and finding.
@@ -27,6 +27,8 @@ pub(super) struct Text {
     repeats: bool,
     /// What was found in this interval, and was not written: it was found before.
     again: HashMap<Same, u64, FixedState>,
+    /// Connections already reported as seen in one direction only.
+    one_direction: HashSet<ConnectionId, FixedState>,
 }
 
 /// A rule, broken on a connection by an end.
@@ -47,6 +49,7 @@ impl Text {
             lines: None,
             repeats: io::stdout().is_terminal(),
             again: HashMap::default(),
+            one_direction: HashSet::default(),
         }
     }
 
@@ -57,6 +60,26 @@ impl Text {
         }
         self.lines = self.lines.map(|lines| lines + 1);
         self.table.write_row(row, Setting { start: row.interval.start, style: self.style }, out)
+    }
+
+    /// Writes one line for the connections that are new among those seen in one direction.
+    fn tell_of_one_direction(&mut self, interval: &Interval, out: &mut Out) -> io::Result<()> {
+        let id = |one: &OfConnection| one.connection.id;
+        let found = interval.connections.iter().filter_map(|one| Some((one, one.only_sender()?)));
+        let mut new = found.filter(|(one, _)| !self.one_direction.contains(&id(one)));
+        let Some((first, by_requester)) = new.next() else { return Ok(()) };
+        let connection = &first.connection;
+        let sender = if by_requester { &connection.requester } else { &connection.responder };
+        let more = new.count();
+        let and_more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
+        let text = format!(
+            "connection {}{and_more}: only packets from {} are seen: calls, latencies and waiting calls are not known",
+            connection.id.0,
+            Named(sender)
+        );
+        let seen = interval.connections.iter().filter(|one| one.one_direction && !one.has_ended);
+        self.one_direction = seen.map(id).collect();
+        self.line(interval.start, &text, true, out)
     }
 
     /// A line between the rows, of what happened at `time`.
@@ -77,6 +100,7 @@ impl Taker for Text {
             let text = format!("{rule}{on}: {} more", Counted(count, "finding"));
             self.line(interval.start, &text, false, out)?;
         }
+        self.tell_of_one_direction(interval, out)?;
         self.row(IntervalRow::all(interval), out)?;
         if self.by_connection {
             for one in &interval.connections {
@@ -100,7 +124,8 @@ impl Taker for Text {
         self.line(event.time, &text, event.kind.is_loss(), out)
     }
 
-    fn finding(&mut self, finding: &Finding, now: Time, out: &mut Out) -> io::Result<()> {
+    fn finding(&mut self, judged: &Judged<'_>, now: Time, out: &mut Out) -> io::Result<()> {
+        let Judged { finding, allowance: None } = judged else { return Ok(()) };
         let (Verdict::Stands, Some(rule)) = (finding.verdict, finding.rule) else { return Ok(()) };
         let Rule { id, level, .. } = rule;
         let same = (*id, finding.connection, finding.by_requester);

@@ -29,7 +29,7 @@ pub(super) struct Arguments {
     ///
     /// Several may be named. A rule: `credit-limit`; all rules of a level: `violation`, `warning`, `advice`; an event of `rdmascope events`:
     /// `service-lost`; a call that took longer: `latency>5ms`, or `write>20ms` of one operation; a reply that reports an error: `error`; packets
-    /// that the kernel dropped: `drop`. Inconclusive findings do not count.
+    /// that the kernel dropped: `drop`. Findings that are inconclusive or allowed do not count.
     #[arg(long = "trigger", value_name = "CONDITION", value_delimiter = ',')]
     conditions: Vec<Condition>,
     /// Folder for these captures
@@ -124,6 +124,8 @@ pub(super) struct Triggers {
     folder: PathBuf,
     /// Captures that may still be written.
     left: u64,
+    /// How often a condition came true and no capture was written: all were used up, or it could not be written.
+    missed: u64,
     interfaces: Vec<Description>,
     /// The connections that the capture told of last: a capture of what comes in the middle knows its pairs by them.
     inventory: Vec<u8>,
@@ -171,6 +173,7 @@ impl Triggers {
             after: nanoseconds(arguments.trigger_after),
             folder: folder.clone(),
             left: arguments.trigger_files,
+            missed: 0,
             interfaces: interfaces.iter().map(describe).collect(),
             inventory: Vec::new(),
             window: None,
@@ -185,6 +188,11 @@ impl Triggers {
     /// Whether packets that are dropped are captured around.
     pub(super) fn wait_for_drops(&self) -> bool {
         self.has(|condition| *condition == Condition::Drop)
+    }
+
+    /// How often something to capture around came by now, and no capture was written.
+    pub(super) fn missed(&self) -> u64 {
+        self.missed
     }
 
     /// Takes in what the capture says beside packets.
@@ -255,6 +263,7 @@ impl Triggers {
     /// Something came that is captured around.
     fn fire(&mut self, time: Time, frame: Option<u64>, name: &str, reason: String) {
         if self.left == 0 {
+            self.missed += 1;
             return;
         }
         let until = Time(time.0.saturating_add(self.after));
@@ -300,14 +309,19 @@ impl Triggers {
             Err(error) => (0, Some(error.to_string())),
         };
         let Window { time, mut reasons, further, .. } = window;
+        let further = further + reasons.len() as u64 - 1;
+        if trouble.is_some() {
+            self.missed += 1 + further;
+        }
         Some(Captured {
             time,
-            further: further + reasons.len() as u64 - 1,
+            further,
             reason: reasons.swap_remove(0).1,
             file: path.display().to_string(),
             packets,
             is_cut: self.recorder.lost_before().is_some_and(|before| before > from),
             trouble,
+            is_last: self.left == 0,
         })
     }
 }

@@ -194,7 +194,7 @@ impl Session {
         }
     }
 
-    /// Whether both ends ended their streams.
+    /// Whether both ends ended their streams, as far as the capture holds them.
     pub(crate) fn is_finished(&self) -> bool {
         self.transport.iwarp().is_some_and(IwarpConnection::is_finished)
     }

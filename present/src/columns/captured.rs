@@ -43,6 +43,11 @@ pub static CAPTURED: Columns<Captured> = {
                 "Why it could not be written. It is null where it was.",
             )
             .or_null(),
+            C::new(
+                "last",
+                Boolean(|captured| Some(captured.is_last)),
+                "Whether no further one is written: `--trigger-files` are used up.",
+            ),
         ],
     }
 };

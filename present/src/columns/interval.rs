@@ -4,11 +4,12 @@ use super::report::LATENCY;
 use super::transaction::DIRECTIONS;
 use crate::column::Align::{Left, Right};
 use crate::column::Read::{Boolean, Fraction, Nanoseconds, Object, Shown, Text, Time, U32, U64, Word};
-use crate::column::{Cell, Column, Columns, Role, Subject, Tint, Within, lend};
+use crate::column::{Cell, Column, Columns, Role, Subject, Tint, Within, explained, lend};
 use crate::live::{Figures, Interval, OfConnection, Transport, Waiting};
 use crate::report::Key;
 use crate::text::{Bytes, Duration, Maybe, Named};
 use crate::time::Rfc3339;
+use crate::words;
 
 /// Transactions that ended in an interval.
 impl Subject for Figures {
@@ -111,7 +112,7 @@ static WAITING: Columns<Waiting> = {
 
 /// What the columns of calls that wait say.
 const WAITS: &str = "Calls without a reply at the end of the interval. Where packets were missing or dropped after a call, its reply may be among \
-                     these, and it does not count.";
+                     these, and it does not count. A connection that is closed has none. It is null where the capture holds one direction.";
 
 impl Subject for Interval {
     type Of<'a> = &'a Interval;
@@ -146,24 +147,36 @@ pub static INTERVAL: Columns<Interval> = {
             ),
             C::new(
                 "transactions",
-                Object(&O { columns: &FIGURES, lend: |interval, see| see(&interval.figures) }),
-                "All transactions that ended.",
-            ),
+                Object(&O { columns: &FIGURES, lend: |interval, see| lend(interval.figures(), see) }),
+                "All transactions that ended. It is null where the capture holds one direction of all connections.",
+            )
+            .or_null(),
             C::new(
                 "waiting",
-                Object(&O { columns: &WAITING, lend: |interval, see| see(interval.waiting) }),
+                Object(&O { columns: &WAITING, lend: |interval, see| lend(interval.waiting(), see) }),
                 WAITS,
+            )
+            .or_null(),
+            C::new(
+                "one_direction",
+                U64(|interval| Some(interval.connections.iter().filter(|one| one.one_direction).count() as u64)),
+                "Connections seen in one direction only. Their packets count in `transport`; their calls are not counted.",
             ),
             C::new(
                 "transport",
                 Object(&O { columns: &TRANSPORT, lend: |interval, see| see(interval.transport) }),
                 "What the ends of all connections sent.",
             ),
-            C::new("findings", U64(|interval| Some(interval.findings[0])), "Findings that stand."),
+            C::new("findings", U64(|interval| Some(interval.findings[0])), "Conclusive findings that are not allowed."),
             C::new(
                 "inconclusive",
                 U64(|interval| Some(interval.findings[1])),
                 "Findings that may not: packets are missing.",
+            ),
+            C::new(
+                "allowed",
+                U64(|interval| Some(interval.findings[2])),
+                "Conclusive findings that `--allow` or a policy allows.",
             ),
         ],
     }
@@ -200,10 +213,28 @@ pub static INTERVAL_CONNECTION: Columns<ConnectionInInterval> = {
             C::new("ended", Boolean(|(_, one)| Some(one.has_ended)), "Whether it ended in this interval."),
             C::new(
                 "transactions",
-                Object(&O { columns: &FIGURES, lend: |(_, one), see| see(&one.figures) }),
-                "Its transactions that ended.",
-            ),
-            C::new("waiting", Object(&O { columns: &WAITING, lend: |(_, one), see| see(one.waiting) }), WAITS),
+                Object(&O { columns: &FIGURES, lend: |(_, one), see| lend(one.figures(), see) }),
+                "Its transactions that ended. It is null where the capture holds one direction.",
+            )
+            .or_null(),
+            C::new(
+                "waiting",
+                Object(&O { columns: &WAITING, lend: |(_, one), see| lend(one.waiting(), see) }),
+                WAITS,
+            )
+            .or_null(),
+            C::new(
+                "one_direction",
+                Word(
+                    &[
+                        explained("requester", "the end that opened the connection"),
+                        explained("responder", "the other end"),
+                    ],
+                    |(_, one)| one.only_sender().map(words::end),
+                ),
+                "The only end whose packets the capture holds. It is null where it holds those of both.",
+            )
+            .or_null(),
             C::new(
                 "credits_in_flight",
                 U64(|(_, one)| Some(one.credits?.in_flight)),
@@ -270,8 +301,8 @@ pub struct IntervalRow<'a> {
     pub interval: &'a Interval,
     /// What the row is of; empty where it is of all.
     pub name: &'a str,
-    /// The transactions.
-    pub figures: &'a Figures,
+    /// The transactions, where the capture holds both directions.
+    pub figures: Option<&'a Figures>,
     /// The calls that wait, where that is known of the part.
     pub waiting: Option<Waiting>,
     /// What ends sent, where that is known of the part.
@@ -281,27 +312,32 @@ pub struct IntervalRow<'a> {
 impl<'a> IntervalRow<'a> {
     /// The row of all.
     pub fn all(interval: &'a Interval) -> IntervalRow<'a> {
-        let Interval { figures, waiting, transport, .. } = interval;
-        IntervalRow { interval, name: "", figures, waiting: Some(*waiting), transport: Some(*transport) }
+        let (figures, waiting) = (interval.figures(), interval.waiting());
+        IntervalRow { interval, name: "", figures, waiting, transport: Some(interval.transport) }
     }
 
     /// The row of a connection, whose name is given.
     pub fn connection(interval: &'a Interval, one: &'a OfConnection, name: &'a str) -> IntervalRow<'a> {
-        let OfConnection { figures, waiting, transport, .. } = one;
-        IntervalRow { interval, name, figures, waiting: Some(*waiting), transport: Some(*transport) }
+        let (figures, waiting) = (one.figures(), one.waiting());
+        IntervalRow { interval, name, figures, waiting, transport: Some(one.transport) }
     }
 
     /// The row of an operation, whose name is given.
     pub fn operation(interval: &'a Interval, figures: &'a Figures, name: &'a str) -> IntervalRow<'a> {
-        IntervalRow { interval, name, figures, waiting: None, transport: None }
+        IntervalRow { interval, name, figures: Some(figures), waiting: None, transport: None }
     }
 
     fn latency(&self, which: fn(crate::report::Latency) -> u64) -> Maybe<Duration> {
-        Maybe(self.figures.stats.latency().map(|latency| Duration(which(latency))))
+        let latency = self.figures.and_then(|figures| figures.stats.latency());
+        Maybe(latency.map(|latency| Duration(which(latency))))
     }
 
-    fn bytes(&self, bytes: u64) -> Bytes {
-        Bytes(self.interval.rate(bytes) as u64)
+    fn bytes(&self, which: fn(&Figures) -> u64) -> Maybe<Bytes> {
+        Maybe(self.figures.map(|figures| Bytes(self.interval.rate(which(figures)) as u64)))
+    }
+
+    fn errors(&self) -> Option<u64> {
+        self.figures.map(|figures| figures.stats.errors)
     }
 }
 
@@ -343,13 +379,14 @@ pub static INTERVAL_ROW: Columns<IntervalRow<'static>> = {
                 "calls/s",
                 7,
                 Cell::Shown(|row, _, see| {
-                    see(&(row.interval.rate(row.figures.stats.count).round() as u64));
+                    let rate = |figures: &Figures| row.interval.rate(figures.stats.count).round() as u64;
+                    see(&Maybe(row.figures.map(rate)));
                 }),
             ),
-            cell(2, "errors", 6, Cell::Shown(|row, _, see| see(&row.figures.stats.errors)))
-                .tint(|row| if row.figures.stats.errors > 0 { Tint::Red } else { Tint::Plain }),
-            cell(3, "write/s", 8, Cell::Shown(|row, _, see| see(&row.bytes(row.figures.to_responder)))),
-            cell(4, "read/s", 8, Cell::Shown(|row, _, see| see(&row.bytes(row.figures.to_requester)))),
+            cell(2, "errors", 6, Cell::Shown(|row, _, see| see(&Maybe(row.errors()))))
+                .tint(|row| if row.errors() > Some(0) { Tint::Red } else { Tint::Plain }),
+            cell(3, "write/s", 8, Cell::Shown(|row, _, see| see(&row.bytes(|figures| figures.to_responder)))),
+            cell(4, "read/s", 8, Cell::Shown(|row, _, see| see(&row.bytes(|figures| figures.to_requester)))),
             cell(5, "median", 6, Cell::Shown(|row, _, see| see(&row.latency(|latency| latency.median)))),
             cell(6, "p99", 6, Cell::Shown(|row, _, see| see(&row.latency(|latency| latency.p99)))),
             cell(

@@ -43,6 +43,16 @@ static ENDS: Words = &[
     explained("not-followed", "there was too much state to follow"),
 ];
 
+static BEGINNINGS: Words = &[
+    explained("captured", "the capture has the operation that made it: `begun`"),
+    explained(
+        "encrypted",
+        "its client ID was made in the capture, and calls for that are encrypted (krb5p): one of these made it, unless the capture lacks packets",
+    ),
+    explained("before", "it was there before the capture, or was made where that lacks packets"),
+    explained("before-or-encrypted", "calls are encrypted, and its client ID may be from before the capture"),
+];
+
 static ACCESS: &[Word] = &[word("read"), word("write"), word("read-write")];
 
 /// Something that lived.
@@ -122,8 +132,13 @@ pub static STATE: Columns<Lifetime> = {
             ),
             C::new(
                 "begun",
-                Boolean(|state| Some(state.is_begun)),
+                Boolean(|state| Some(state.is_begun())),
                 "Whether the operation that made it was captured; else it was there before, or was made where the capture lacks packets.",
+            ),
+            C::new(
+                "beginning",
+                OneOf(BEGINNINGS, |state| Some(state.beginning.word())),
+                "How far the capture shows how it began.",
             ),
             C::new("first", Time(|state| Some(state.first.time)), "When the reply came that shows it first.").cell(
                 1,

@@ -274,9 +274,12 @@ fn established(
             ..event(first.time, Kind::Connected, format!("connected{again}{how_long}"))
         });
     }
-    let waiting = course.unanswered.len() as u64;
-    let left =
-        if waiting > 0 { format!("; {} had no reply", Counted(waiting, "call")) } else { String::new() };
+    // In a capture of one direction, replies are missing from the capture.
+    let is_heard = one.summary.heard == [true; 2];
+    let left = match course.unanswered.len() as u64 {
+        waiting @ 1.. if is_heard => format!("; {} had no reply", Counted(waiting, "call")),
+        _ => String::new(),
+    };
     match course.disconnected {
         // Who rejects a connection over TCP closes it.
         Some(_) if course.rejected.is_some() => {}

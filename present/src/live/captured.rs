@@ -20,11 +20,13 @@ pub struct Captured {
     pub is_cut: bool,
     /// Why it could not be written.
     pub trouble: Option<String>,
+    /// No further one is written.
+    pub is_last: bool,
 }
 
 impl fmt::Display for Captured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Captured { reason, further, file, packets, is_cut, trouble, .. } = self;
+        let Captured { reason, further, file, packets, is_cut, trouble, is_last, .. } = self;
         match trouble {
             Some(trouble) => write!(f, "{file}: cannot be written: {trouble}; it was for: {reason}")?,
             None => write!(f, "{file}: {packets} packets captured, for: {reason}")?,
@@ -34,6 +36,9 @@ impl fmt::Display for Captured {
         }
         if *is_cut {
             f.write_str("; it begins later than wanted: --trigger-memory keeps more")?;
+        }
+        if *is_last {
+            f.write_str("; it is the last one: --trigger-files allows more")?;
         }
         Ok(())
     }

@@ -4,9 +4,14 @@ use rdmascope_conformance::Rule;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::observation::Observe;
 use rdmascope_tests::pcap::{Capture, Packet};
-use rdmascope_tests::{samples, session};
+use rdmascope_tests::{mutate, samples, session};
 
 const SECOND: i64 = 1_000_000_000;
+
+/// The packets that the client or the server of a sample sent.
+fn one_direction(capture: &Capture, of_client: bool) -> Capture {
+    mutate::keep(capture, |packet| mutate::is_of_client(packet) == of_client)
+}
 
 /// A capture watched, each interval `length` nanoseconds long.
 struct Watched {
@@ -32,7 +37,7 @@ fn watch(capture: &Capture, length: i64) -> Watched {
         engine.handle(&record, &mut |event| {
             meter.event(&event);
             happenings.handle(&event);
-            judge.handle(&event, &mut |finding| meter.finding(finding));
+            judge.handle(&event, &mut |finding| meter.finding(finding, false));
         });
         last = record.time;
     }
@@ -40,7 +45,7 @@ fn watch(capture: &Capture, length: i64) -> Watched {
     engine.finish(&mut |event| {
         meter.event(&event);
         happenings.handle(&event);
-        judge.handle(&event, &mut |finding| meter.finding(finding));
+        judge.handle(&event, &mut |finding| meter.finding(finding, false));
     });
     watched.happenings.extend(happenings.take(&[], last));
     watched.intervals.push(meter.take(last, &engine, &judge));
@@ -126,6 +131,103 @@ fn calls_wait_unless_packets_are_missing() {
     };
     assert_eq!(waiting(0), Waiting { calls: 1, oldest: Some(reply.time.since(call.time)) });
     assert_eq!(waiting(call.frame + 1), Waiting::default(), "its reply may have been dropped");
+}
+
+/// Packets of one end give no figures that need both ends, with and without the CM messages of both.
+#[test]
+fn one_direction_has_no_figures_of_calls() {
+    for sample in samples::MOUNTS.into_iter().chain(samples::IWARP_MOUNTS).chain(samples::IWARP_MIDSTREAM) {
+        let whole = samples::capture(sample);
+        for of_client in [true, false] {
+            let half = one_direction(&whole, of_client);
+            let is_kept = |packet: &Packet| {
+                mutate::is_of_client(packet) == of_client || packet.cm_attribute().is_some()
+            };
+            let managed = mutate::keep(&whole, is_kept);
+            for capture in [&half, &managed, &mutate::without_cm(&half)] {
+                for length in [SECOND / 5, SECOND, 100 * SECOND] {
+                    let watched = watch(capture, length);
+                    let context = format!("{sample}, of the client: {of_client}, {length} ns");
+                    let calls =
+                        |one: &Interval| one.figures.stats.count + one.operations.iter().count() as u64;
+                    assert_eq!(watched.intervals.iter().map(calls).sum::<u64>(), 0, "{context}");
+                    let senders: Vec<bool> = watched
+                        .intervals
+                        .iter()
+                        .flat_map(|one| one.connections.iter().filter_map(OfConnection::only_sender))
+                        .collect();
+                    assert!(!senders.is_empty(), "{context}");
+                    for one in watched.intervals.iter().flat_map(|one| &one.connections) {
+                        let is_said = one.one_direction || !one.has_ended || !has_answered(one);
+                        assert!(is_said, "{context}: {one:?}");
+                        assert!(one.credits.is_none() || !one.one_direction, "{context}");
+                    }
+                    let last = watched.intervals.last().expect("there is one");
+                    assert_eq!(last.waiting.calls, 0, "{context}");
+                }
+            }
+        }
+    }
+}
+
+fn has_answered(one: &OfConnection) -> bool {
+    [&one.connection.requester, &one.connection.responder].into_iter().any(|end| end.sent.has_answered())
+}
+
+/// Both directions are there of every sample: never is one said to be missing, however short intervals are.
+#[test]
+fn both_directions_are_both() {
+    for sample in samples::ALL.into_iter().chain(samples::IWARP) {
+        for capture in [samples::capture(sample), mutate::without_cm(&samples::capture(sample))] {
+            for length in [SECOND / 100, SECOND] {
+                for one in watch(&capture, length).intervals.iter().flat_map(|one| &one.connections) {
+                    assert!(!one.one_direction, "{sample}, {length} ns: {:?}", one.connection);
+                }
+            }
+        }
+    }
+}
+
+/// The last call of nfs3-basic gets no reply before the CM messages that close the connection: it waits until they do.
+#[test]
+fn a_connection_that_is_closed_has_no_waiting_calls() {
+    let mut capture = samples::capture("nfs3-basic");
+    let whole = session::run(&capture);
+    let last =
+        whole.transactions.iter().filter_map(|it| it.reply.as_ref()).map(|it| it.seen.frame).max().unwrap();
+    capture.packets.retain(|packet| packet.number < last || packet.cm_attribute().is_some());
+    let closing = capture.packets.iter().find(|packet| packet.number >= last).expect("a DREQ comes last");
+    let waiting = |until: Time| {
+        let mut engine = Engine::new(Config { observe: Observe::All, ..Config::default() });
+        let (mut judge, mut meter) = (Judge::new(|_: &Rule| true), Meter::new(Time(0)));
+        for record in session::records(&capture).filter(|record| record.time < until) {
+            engine.handle(&record, &mut |event| {
+                meter.event(&event);
+                judge.handle(&event, &mut |_| {});
+            });
+        }
+        let interval = meter.take(until, &engine, &judge);
+        let [one] = &interval.connections[..] else { panic!("{:?}", interval.connections) };
+        assert_eq!(one.waiting, interval.waiting);
+        (one.waiting.calls, one.credits.is_some())
+    };
+    assert_eq!(waiting(Time(closing.time)), (1, true));
+    assert_eq!(waiting(Time(closing.time + SECOND)), (0, false));
+}
+
+/// Where the capture holds one direction of iWARP, the FIN of the end that is seen closes the connection, and time ends it.
+#[test]
+fn one_fin_closes_a_connection_of_one_direction() {
+    for of_client in [true, false] {
+        let capture = one_direction(&samples::capture("iwarp-nfs3"), of_client);
+        let mut engine = Engine::new(Config { observe: Observe::All, ..Config::default() });
+        session::records(&capture).for_each(|record| engine.handle(&record, &mut |_| {}));
+        let states: Vec<State> = engine.connections().map(|one| one.state).collect();
+        assert_eq!(states, [State::Closed], "of the client: {of_client}");
+        let last = capture.packets.last().expect("there is one").time;
+        engine.handle_time(Time(last + 11 * SECOND), &mut |_| {});
+        assert_eq!((engine.connections().count(), engine.open_transactions().count()), (0, 0));
+    }
 }
 
 #[test]

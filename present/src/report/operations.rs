@@ -58,11 +58,13 @@ impl<T: Count> Operations<T> {
 
     /// Takes in a transaction.
     pub fn count(&mut self, transaction: &Transaction) {
-        let mut key = Key::of(transaction);
-        if self.0.len() >= Self::MOST && !self.0.contains_key(&key) {
-            key = Key::FURTHER;
-        }
-        self.0.entry(key).or_default().count(transaction);
+        self.of(Key::of(transaction)).count(transaction);
+    }
+
+    /// The counts of an operation, or those of [`Key::FURTHER`] when the table is full.
+    pub fn of(&mut self, key: Key) -> &mut T {
+        let has_room = self.0.len() < Self::MOST || self.0.contains_key(&key);
+        self.0.entry(if has_room { key } else { Key::FURTHER }).or_default()
     }
 
     /// What was counted of one operation.

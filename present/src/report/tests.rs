@@ -196,6 +196,31 @@ fn one_direction_is_a_property_of_the_capture() {
     assert!(!found.iter().any(|(_, name, _)| name.starts_with("one-direction")), "{found:?}");
 }
 
+/// The Linux server of the samples clears R in its private data and sends replies by SEND with Invalidate.
+#[test]
+fn remote_invalidation_is_told_as_agreed_and_as_used() {
+    let whole = samples_of("nfs4.1-basic");
+    let managed = "remote invalidation not agreed; used by the server";
+    let later = "remote invalidation unknown; used by the server";
+    for (capture, expected) in [(&whole, managed), (&mutate::without_cm(&whole), later)] {
+        let (report, ending) = of_capture(capture);
+        assert!(text(&report, &ending).contains(&format!("{expected}\n")), "{}", text(&report, &ending));
+    }
+    let mut connection = samples::connection();
+    let mut said = |agreed: Option<bool>, by_requester: u64, by_responder: u64| {
+        connection.remote_invalidation = agreed;
+        connection.requester.sent.invalidations = by_requester;
+        connection.responder.sent.invalidations = by_responder;
+        crate::names::Invalidation(&connection).to_string()
+    };
+    assert_eq!(said(Some(true), 1, 2), "on");
+    assert_eq!(said(Some(false), 0, 0), "off");
+    assert_eq!(said(Some(false), 1, 0), "not agreed; used by the client");
+    assert_eq!(said(Some(false), 1, 2), "not agreed; used by both ends");
+    assert_eq!(said(None, 0, 0), "unknown");
+    assert_eq!(said(None, 0, 1), "unknown; used by the server");
+}
+
 #[test]
 fn what_carries_no_rpc_has_no_faults() {
     for (what, message) in mutate::FOREIGN {

@@ -5,7 +5,7 @@ use super::{Group, Report, Stats};
 use crate::ending::{Ending, FileEnd, FileEnding, Heading};
 use crate::fold::Folding;
 use crate::grid::{Grid, Group as Columns, Row};
-use crate::names::FailureName;
+use crate::names::{FailureName, Invalidation};
 use crate::phases::{Phases, grouped};
 use crate::tables::connections::{CapturedAt, Known, StateName, carried_else};
 use crate::text::{Bytes, Counted, Duration, Left, Maybe, Named, Number, OtherTraffic, Plain, Style};
@@ -306,12 +306,7 @@ pub fn write_connection(connection: &Connection, style: Style, out: &mut impl Wr
         (Some(call), Some(reply)) => write!(out, "inline thresholds: call {call}, reply {reply}")?,
         _ => write!(out, "inline thresholds unknown")?,
     }
-    let invalidation = match connection.remote_invalidation {
-        Some(true) => "on",
-        Some(false) => "off",
-        None => "unknown",
-    };
-    writeln!(out, ", remote invalidation {invalidation}")?;
+    writeln!(out, ", remote invalidation {}", Invalidation(connection))?;
     write_round_trips(connection, out)?;
     write_ends(connection, out)
 }

@@ -2,7 +2,7 @@
 
 use super::follow::{BADSESSION, Context, DEADSESSION, Did, EXPIRED, STALE_CLIENTID, States};
 use super::table::{Key, Sink};
-use super::{At, End, Identity, Kind, Raised};
+use super::{At, Beginning, End, Identity, Kind, Raised};
 use rdmascope_dissector::transaction::{Direction, Transaction};
 use rdmascope_dissector::ulb::{Callback, Nfs4, Operation, OperationKind, Said, SessionId, StateFact};
 
@@ -57,7 +57,8 @@ impl States {
                 self.names(session, number);
                 if self.table.live(&(number, Identity::Session(session))).is_none() {
                     let mut new = self.lifetime(Kind::Session, Identity::Session(session), number, context);
-                    (new.client, new.slots, new.is_begun) = (Some(client), Some(fore.most_requests), true);
+                    new.beginning = Beginning::Captured;
+                    (new.client, new.slots) = (Some(client), Some(fore.most_requests));
                     self.table.add(new, sink);
                 }
             }
@@ -272,7 +273,10 @@ impl States {
         }
         let number = self.table.next_number();
         let mut new = self.lifetime(Kind::Client, Identity::Client(client), number, context);
-        (new.client, new.owner, new.is_begun) = (Some(client), owner, is_begun);
+        (new.client, new.owner) = (Some(client), owner);
+        if is_begun {
+            new.beginning = Beginning::Captured;
+        }
         self.table.add(new, sink);
         if self.clients.len() >= States::MOST_NAMES {
             let table = &mut self.table;

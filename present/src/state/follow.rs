@@ -46,6 +46,8 @@ pub(super) struct Line {
     pub(super) scope: Option<u64>,
     /// When something was last found missing.
     blind: Option<Time>,
+    /// Calls on it were encrypted.
+    pub(super) is_sealed: bool,
 }
 
 /// A callback that came before the reply that it rests on (RFC 8881, section 2.10.6.3).
@@ -204,6 +206,7 @@ impl States {
                     let line = self.line(observation.connection);
                     line.blind = line.blind.max(other.blind);
                     line.scope = line.scope.or(other.scope);
+                    line.is_sealed |= other.is_sealed;
                 }
             }
             _ => {}
@@ -242,7 +245,8 @@ impl States {
         }
         if transaction.security == Some(Security::GssPrivacy) {
             self.table.summary.encrypted += 1;
-            return self.blind(transaction.connection);
+            self.blind(transaction.connection);
+            return self.seal(transaction.connection, true);
         }
         let is_read = |message: &Message| message.unread.is_none() && message.stop.is_none();
         let is_heard = transaction.reply.as_ref().is_some_and(is_read)
@@ -273,8 +277,20 @@ impl States {
         };
         if context.scope.is_some() {
             self.line(transaction.connection).scope = context.scope;
+            self.seal(transaction.connection, false);
         }
         self.compound(&context, is_heard, sink);
+    }
+
+    /// Notes of the client of a connection that calls on that are encrypted.
+    fn seal(&mut self, connection: ConnectionId, is_sealed: bool) {
+        let line = self.line(connection);
+        line.is_sealed |= is_sealed;
+        if let (true, Some(scope)) = (line.is_sealed, line.scope)
+            && let Some(client) = self.table.numbered(scope, scope)
+        {
+            client.is_sealed = true;
+        }
     }
 
     /// Goes through the operations of a COMPOUND or a CB_COMPOUND.
@@ -471,7 +487,7 @@ impl States {
         {
             lock.ranges.remove(operation.offset.unwrap_or(0), operation.count.unwrap_or(0));
             // What was locked before the capture is not known.
-            if lock.is_begun && lock.ranges.is_empty() {
+            if lock.is_begun() && lock.ranges.is_empty() {
                 self.end(key, End::Unlocked, context.shown, sink);
             }
         }

@@ -2,13 +2,20 @@
 
 use super::follow::{Begin, Context, Early, States};
 use super::table::{Key, Sink};
-use super::{At, End, Identity, Kind, Lifetime, Ranges};
+use super::{At, Beginning, End, Identity, Kind, Lifetime, Ranges};
 use crate::paths;
+use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::ulb::{Nfs4, StateId};
 
 impl States {
     /// Something that was not there before, as the messages of `context` show it first.
-    pub(super) fn lifetime(&self, kind: Kind, id: Identity, scope: u64, context: &Context<'_>) -> Lifetime {
+    pub(super) fn lifetime(
+        &mut self,
+        kind: Kind,
+        id: Identity,
+        scope: u64,
+        context: &Context<'_>,
+    ) -> Lifetime {
         let connection = context.transaction.connection;
         Lifetime {
             number: self.table.next_number(),
@@ -28,7 +35,8 @@ impl States {
             access: None,
             deny: None,
             ranges: Ranges::default(),
-            is_begun: false,
+            beginning: self.beginning(scope, connection),
+            is_sealed: false,
             reclaimed: false,
             first: context.shown,
             last: context.shown,
@@ -46,6 +54,18 @@ impl States {
             locks: 0,
             owner: None,
             capture_gap: false,
+        }
+    }
+
+    /// How something of this client began that is used and was not seen to begin.
+    fn beginning(&mut self, scope: u64, connection: ConnectionId) -> Beginning {
+        let is_sealed = self.line(connection).is_sealed;
+        let client = self.table.numbered(scope, scope);
+        let is_new = client.as_ref().is_some_and(|client| client.is_begun());
+        match (is_sealed || client.is_some_and(|client| client.is_sealed), is_new) {
+            (true, true) => Beginning::Encrypted,
+            (true, false) => Beginning::Unclear,
+            (false, _) => Beginning::Before,
         }
     }
 
@@ -69,7 +89,7 @@ impl States {
             return Some(lifetime);
         }
         let mut new = self.lifetime(kind, identity, scope, context);
-        new.is_begun = true;
+        new.beginning = Beginning::Captured;
         let details = &context.transaction.details;
         if let Some(handle) = handle {
             new.file_handle = details.bytes(handle).to_vec();

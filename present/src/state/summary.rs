@@ -1,6 +1,6 @@
 //! What there was, counted.
 
-use super::{End, Kind, Lifetime};
+use super::{Beginning, End, Kind, Lifetime};
 use crate::text::Number;
 use core::fmt;
 
@@ -8,8 +8,8 @@ use core::fmt;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     counts: [[u64; End::ALL.len()]; Kind::ALL.len()],
-    /// Of each kind: those that were there before the capture.
-    before: [u64; Kind::ALL.len()],
+    /// Of each kind, by how far the capture shows how they began.
+    beginnings: [[u64; Beginning::ALL.len()]; Kind::ALL.len()],
     /// Of each kind: those that were recalled, and of these those that nobody gave back.
     recalled: [[u64; 2]; Kind::ALL.len()],
     /// Of each kind, those open at the end of which the capture may lack the end.
@@ -24,7 +24,7 @@ impl Summary {
     pub(super) fn count(&mut self, lifetime: &Lifetime) {
         let kind = lifetime.kind as usize;
         self.counts[kind][lifetime.end as usize] += 1;
-        self.before[kind] += u64::from(!lifetime.is_begun);
+        self.beginnings[kind][lifetime.beginning as usize] += 1;
         self.gaps[kind] += u64::from(lifetime.capture_gap);
         if lifetime.recalled.is_some() {
             self.recalled[kind][0] += 1;
@@ -67,7 +67,10 @@ impl Summary {
             }
         };
         line("there were", &|kind| self.of(kind));
-        line("begun before the capture", &|kind| self.before[kind as usize]);
+        let began = |kind: Kind, so: Beginning| self.beginnings[kind as usize][so as usize];
+        line("begun before the capture", &|kind| began(kind, Beginning::Before));
+        line("begun in an encrypted call", &|kind| began(kind, Beginning::Encrypted));
+        line("begun before, or encrypted", &|kind| began(kind, Beginning::Unclear));
         line("open at the end", &|kind| self.ended(kind, End::Open));
         line("of these after a gap", &|kind| self.gaps[kind as usize]);
         line("recalled", &|kind| self.recalled(kind)[0]);

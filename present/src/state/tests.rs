@@ -147,7 +147,7 @@ fn lives_from_beginning_to_end() {
     story.back("4 1 0 0 6 0 'file'", "4 0").on("22 'file';8 1 0 0 6", "22 0;8 0");
     story.on("44 9 9 9 9", "44 0").call("57 h7", "57 0");
     let (found, summary) = story.end();
-    let told: Vec<_> = found.iter().map(|one| (one.kind, one.end, one.is_begun, one.uses)).collect();
+    let told: Vec<_> = found.iter().map(|one| (one.kind, one.end, one.is_begun(), one.uses)).collect();
     assert_eq!(
         told,
         [
@@ -215,7 +215,7 @@ fn what_was_there_before_is_known_by_its_use() {
         .on("22 'other';4 1 1 0 0 8", "22 0;4 0 2 0 0 8");
     let (mut found, summary) = story.end();
     found.sort_by_key(|one| one.number);
-    let told: Vec<_> = found.iter().map(|one| (one.kind, one.end, one.is_begun)).collect();
+    let told: Vec<_> = found.iter().map(|one| (one.kind, one.end, one.is_begun())).collect();
     assert_eq!(
         told,
         [
@@ -472,6 +472,39 @@ fn what_cannot_be_read_is_said() {
     let (found, _) = story.end();
     let open = found.iter().find(|one| one.kind == Kind::Open).unwrap();
     assert!(!open.capture_gap);
+}
+
+/// The OPEN of a krb5p session is encrypted, and its CLOSE is not, with which the client's machine credential ends it.
+#[test]
+fn what_begins_in_an_encrypted_call_was_not_there_before() {
+    let beginnings = |is_new: bool, is_encrypted: bool| {
+        let mut story = Story::new(1);
+        if is_new {
+            story.mounted();
+        }
+        if is_encrypted {
+            let mut encrypted = story.transaction(Direction::Forward, "24", None);
+            (encrypted.security, encrypted.details) = (Some(Security::GssPrivacy), Details::default());
+            story.tell(&encrypted);
+            story.number += 1;
+        }
+        story.on(CLOSE, CLOSED);
+        let (found, summary) = story.end();
+        let open = found.iter().find(|one| one.kind == Kind::Open).expect("it was closed");
+        assert_eq!((open.is_begun(), open.duration()), (false, None));
+        let lines: Vec<_> =
+            summary.lines().into_iter().filter(|(about, _)| about.starts_with("begun")).collect();
+        (
+            open.beginning,
+            lines.into_iter().map(|(about, what)| format!("{about}: {what}")).collect::<Vec<_>>(),
+        )
+    };
+    let (beginning, lines) = beginnings(true, true);
+    assert_eq!(beginning, Beginning::Encrypted);
+    assert_eq!(lines, ["begun in an encrypted call: 1 open"]);
+    assert_eq!(beginnings(true, false).0, Beginning::Before, "the capture lacks packets");
+    assert_eq!(beginnings(false, true).0, Beginning::Unclear);
+    assert_eq!(beginnings(false, false).0, Beginning::Before);
 }
 
 #[test]

@@ -171,7 +171,7 @@ fn show(kind: Kind, session: &Capture, rng: &mut Rng) -> Vec<Packet> {
 }
 
 /// Whether the client of a sample sent it.
-fn is_of_client(packet: &Packet) -> bool {
+pub fn is_of_client(packet: &Packet) -> bool {
     Segment::of(packet).map_or_else(|| packet.source() == CLIENT, |segment| segment.is_of_client())
 }
 

@@ -25,7 +25,7 @@ pub(super) fn title(state: &State, frame: &mut Frame<'_>, area: Rect) {
         Counted(session.totals.connections.max(state.moment.connections.len() as u64), "connection"),
         Counted(session.rows.len() as u64 + session.further_rows, "transaction"),
     )));
-    let found = session.findings.len() as u64 + session.further_findings;
+    let found = session.findings.len() as u64 - session.allowed + session.further_findings;
     if found > 0 {
         spans.push(Span::styled(format!("{}  ", Counted(found, "finding")), yellow(state)));
     }

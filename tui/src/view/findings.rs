@@ -2,11 +2,13 @@
 
 use super::{colour_of, fitted, screen};
 use crate::layout::Areas;
+use crate::session::Found;
 use crate::state::State;
 use ratatui::Frame;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span, Text};
 use rdmascope_present::findings::sign;
+use rdmascope_present::policy::Allowance;
 use rdmascope_present::screen::{findings, wrapped};
 use rdmascope_present::text::Number;
 
@@ -21,6 +23,9 @@ pub(super) fn render(state: &State, frame: &mut Frame<'_>, areas: &Areas) {
         words +=
             &format!(" (and {} further ones that are not listed)", Number(state.session.further_findings));
     }
+    if state.session.allowed > 0 {
+        words += &format!(", {} of them allowed", Number(state.session.allowed));
+    }
     super::title(state, frame, areas.main, &words, !state.in_detail);
     let headings = format!("  {:>8} {:>5} {:RULE$} what was seen", "frame", "conn", "rule");
     let width = usize::from(areas.main.width).saturating_sub(18 + RULE);
@@ -28,6 +33,7 @@ pub(super) fn render(state: &State, frame: &mut Frame<'_>, areas: &Areas) {
         let one = &found[index];
         let finding = &one.finding;
         let (id, style) = match finding.rule {
+            Some(rule) if one.allowance.is_some() => (rule.id, super::dim()),
             Some(rule) => (rule.id, colour_of(state, rule.level, finding.verdict)),
             None => ("", Style::new()),
         };
@@ -37,7 +43,7 @@ pub(super) fn render(state: &State, frame: &mut Frame<'_>, areas: &Areas) {
             Span::styled(format!("{} ", sign(finding.verdict)), style),
             Span::raw(format!("{frame:>8} {connection:>5} ")),
             Span::styled(fitted(state, id, RULE, false), style),
-            Span::raw(format!(" {}", fitted(state, &finding.message, width, false))),
+            Span::raw(format!(" {}", fitted(state, &message(one), width, false))),
         ])
     };
     super::list(frame, areas.main, Some(headings), (state.cursor(), found.len()), !state.in_detail, line);
@@ -51,6 +57,16 @@ pub(super) fn render(state: &State, frame: &mut Frame<'_>, areas: &Areas) {
     if let Some(area) = areas.detail {
         super::title(state, frame, area, "The finding and its rule", state.in_detail);
         super::scrolled(frame, area, detail(state, area.width), state.detail().top);
+    }
+}
+
+/// The message of a finding, after the reason that allows it.
+fn message(found: &Found) -> String {
+    let message = &found.finding.message;
+    match &found.allowance {
+        None => message.clone(),
+        Some(Allowance { reason: None }) => format!("allowed: {message}"),
+        Some(Allowance { reason: Some(reason) }) => format!("allowed ({reason}): {message}"),
     }
 }
 

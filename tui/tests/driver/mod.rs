@@ -12,6 +12,7 @@ use rdmascope_conformance::Level;
 use rdmascope_dissector::frame;
 use rdmascope_dissector::record::{Record, Time};
 use rdmascope_dissector::transport::Dissected;
+use rdmascope_present::policy::Allowances;
 use rdmascope_present::text::Style;
 use rdmascope_tui::analysis::{Analysis, Answer, Request};
 use rdmascope_tui::chart::Figures;
@@ -50,7 +51,13 @@ pub(crate) fn sample(name: &str) -> PathBuf {
 impl Driver {
     /// The sample of this name, read to its end.
     pub(crate) fn new(name: &str, size: (u16, u16), look: Look) -> Driver {
+        Driver::allowing(Allowances::default(), name, size, look)
+    }
+
+    /// The same, with allowed findings.
+    pub(crate) fn allowing(allowances: Allowances, name: &str, size: (u16, u16), look: Look) -> Driver {
         let mut driver = Driver::empty(name, size, look);
+        driver.analysis.allow(allowances);
         let path = sample(name);
         let paths = [path];
         let mut files = Files::open(&paths, None, &Interrupt::default()).expect("the sample is there");

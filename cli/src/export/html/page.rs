@@ -16,7 +16,7 @@ use maud::{DOCTYPE, Markup, html};
 use rdmascope_dissector::connection::{Connection, Endpoint};
 use rdmascope_present::ending::{Ending, FileEnd};
 use rdmascope_present::kernel::Witness;
-use rdmascope_present::names::FailureName;
+use rdmascope_present::names::{FailureName, Invalidation};
 use rdmascope_present::phases::Phases;
 use rdmascope_present::report::{Group, Key, Stats};
 use rdmascope_present::tables::connections::{CapturedAt, Known, StateName, carried_else};
@@ -437,11 +437,6 @@ const SENT: [&str; 11] = [
 
 fn connection(connection: &Connection) -> Markup {
     let Connection { requester, responder, .. } = connection;
-    let invalidation = match connection.remote_invalidation {
-        Some(true) => "on",
-        Some(false) => "off",
-        None => "unknown",
-    };
     let [forward, backward] = connection.transactions;
     let row = |name: &str, value: Markup| html! { div { dt { (name) } dd { (value) } } };
     html! {
@@ -466,7 +461,7 @@ fn connection(connection: &Connection) -> Markup {
                         (Some(call), Some(reply)) => { "inline thresholds: call " (call) ", reply " (reply) },
                         _ => "inline thresholds unknown",
                     }
-                    ", remote invalidation " (invalidation)
+                    ", remote invalidation " (Invalidation(connection))
                     @if let Some(port) = connection.port { ", port " (port) }
                 }))
                 @if requester.round_trips.or(responder.round_trips).is_some() {

@@ -5,7 +5,6 @@ use core::fmt;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
-use rdmascope_conformance::Verdict;
 use rdmascope_present::words;
 
 /// Reads a figure of the connections between two hosts.
@@ -29,8 +28,13 @@ const COUNTERS: [(&str, &str, OfHost); 11] = [
 ];
 
 /// What is of them now.
-const GAUGES: [(&str, &str, OfHost); 4] = [
+const GAUGES: [(&str, &str, OfHost); 2] = [
     ("connections", "Connections", |hosts| hosts.connections),
+    ("one_direction_connections", "Connections seen in one direction only", |hosts| hosts.one_direction),
+];
+
+/// The same, where both directions are seen.
+const GAUGES_OF_CALLS: [(&str, &str, OfHost); 3] = [
     ("waiting_calls", "Calls without a reply", |hosts| hosts.waiting),
     ("credits_in_flight", "Forward calls in flight", |hosts| hosts.in_flight),
     ("credits_granted", "Credits that the latest replies granted", |hosts| hosts.granted),
@@ -40,13 +44,18 @@ impl Collector for Shared {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let sums = self.sums();
         let Sums { packets, bytes, dropped, operations, hosts, findings, events, captures, .. } = &*sums;
-        let Sums { last_packet, last_interval, dropped_lines, .. } = &*sums;
+        let Sums { last_packet, last_interval, dropped_lines, missed, .. } = &*sums;
         for (name, help, value) in [
             ("packets", "Packets that were captured", Some(packets)),
             ("packet_bytes", "Their bytes on the wire", Some(bytes)),
             ("dropped_packets", "Packets that were dropped before they could be captured", dropped.as_ref()),
             ("triggered_captures", "Captures written by --trigger", Some(captures)),
             ("output_dropped_lines", "Lines of output that were not read in time", Some(dropped_lines)),
+            (
+                "missed_triggers",
+                "Times that a condition of --trigger came true without a capture",
+                Some(missed),
+            ),
         ] {
             let Some(value) = value else { continue };
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
@@ -68,9 +77,10 @@ impl Collector for Shared {
                 metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&read(of), None)?;
             }
         }
-        for (name, help, read) in GAUGES {
+        for (name, help, read) in GAUGES.into_iter().chain(GAUGES_OF_CALLS) {
+            let is_of_calls = GAUGES_OF_CALLS.iter().any(|(of_calls, ..)| *of_calls == name);
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            for (hosts, of) in hosts {
+            for (hosts, of) in hosts.iter().filter(|(_, of)| !is_of_calls || of.has_both_directions()) {
                 let labels = [("requester", hosts.0.as_str()), ("responder", hosts.1.as_str())];
                 metric.encode_family(&labels)?.encode_gauge(&read(of))?;
             }
@@ -78,17 +88,16 @@ impl Collector for Shared {
         let help = "For how long the oldest call without a reply has waited";
         let mut metric =
             encoder.encode_descriptor("oldest_waiting_call_seconds", help, None, MetricType::Gauge)?;
-        for (hosts, of) in hosts {
+        for (hosts, of) in hosts.iter().filter(|(_, of)| of.has_both_directions()) {
             let labels = [("requester", hosts.0.as_str()), ("responder", hosts.1.as_str())];
             metric.encode_family(&labels)?.encode_gauge(&seconds(of.oldest))?;
         }
         let mut metric =
             encoder.encode_descriptor("findings", "Findings of rules", None, MetricType::Counter)?;
         let mut found: Vec<_> = findings.iter().collect();
-        found.sort_unstable_by_key(|((rule, _, verdict), _)| (*rule, *verdict == Verdict::Inconclusive));
+        found.sort_unstable_by_key(|((rule, _, verdict), _)| (*rule, *verdict));
         for ((rule, level, verdict), count) in found {
-            let labels =
-                [("rule", *rule), ("level", words::level(*level)), ("verdict", words::verdict(*verdict))];
+            let labels = [("rule", *rule), ("level", words::level(*level)), ("verdict", *verdict)];
             metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(count, None)?;
         }
         let mut metric =

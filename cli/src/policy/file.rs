@@ -1,10 +1,12 @@
 //! The file of a policy, read: every error has its line.
 
-use super::{Allow, Latency, Limit, Measure, Policy, Required, Requirement, Scope, Version};
+use super::{Latency, Limit, Measure, Policy, Required, Requirement};
 use crate::filters::nearest;
+use crate::rules::ids;
 use core::fmt::Display;
 use core::ops::Range;
 use rdmascope_present::filter::{AddressPattern, operation_names};
+use rdmascope_present::policy::{Allow, Scope, Version};
 use rdmascope_present::time::parse_duration;
 use std::sync::Arc;
 use toml::Spanned;
@@ -28,8 +30,8 @@ type Result<T> = core::result::Result<T, PolicyError>;
 /// The keys that say where an entry counts.
 const SCOPE: [&str; 4] = ["server", "client", "connection", "version"];
 
-/// Reads a policy. `file` names it in errors.
-pub(super) fn parse(file: &str, text: &str) -> Result<Policy> {
+/// Reads a policy. `file` names it in errors; entries that ended before `today` have expired.
+pub(super) fn parse(file: &str, text: &str, today: Date) -> Result<Policy> {
     let source = Source { file, text };
     let document = DeTable::parse(text).map_err(|error| {
         // The message may have several lines.
@@ -40,7 +42,7 @@ pub(super) fn parse(file: &str, text: &str) -> Result<Policy> {
     whole.keys(&["allow", "latency", "require"])?;
     let mut policy = Policy { file: file.to_owned(), ..Policy::default() };
     for table in whole.tables("allow")? {
-        policy.allows.push(table.allow()?);
+        policy.allows.push(table.allow(today)?);
     }
     for table in whole.tables("latency")? {
         policy.latencies.push(table.latency()?);
@@ -146,12 +148,12 @@ impl<'a> Table<'a> {
         }
     }
 
-    fn allow(&self) -> Result<Allow> {
+    fn allow(&self, today: Date) -> Result<Allow> {
         self.keys(&[&["rule", "reason", "expires"][..], &SCOPE].concat())?;
         self.needed("rule")?;
         let named = self.several("rule", |value| {
             let name = self.text(value)?;
-            let rules = super::super::ids(name).map_err(|error| self.wrong(value, error))?;
+            let rules = ids(name).map_err(|error| self.wrong(value, error))?;
             Ok((name.to_owned(), rules))
         })?;
         let (names, rules): (Vec<_>, Vec<_>) = named.into_iter().unzip();
@@ -160,13 +162,14 @@ impl<'a> Table<'a> {
         if reason.trim().is_empty() {
             return Err(self.wrong(value, "a reason is expected"));
         }
+        let expires = self.find("expires").map(|value| self.date(value)).transpose()?;
         Ok(Allow {
             line: self.source.line(&self.span),
             names,
             rules: rules.concat(),
             scope: self.scope()?,
             reason: Arc::from(reason),
-            expires: self.find("expires").map(|value| self.date(value)).transpose()?,
+            expired: expires.filter(|last| today > *last).map(|last| last.to_string()),
         })
     }
 
@@ -278,7 +281,7 @@ impl<'a> Table<'a> {
         found.extend(operations);
         found.extend(self.several("rules", |value| {
             let name = self.text(value)?;
-            let rules = super::super::ids(name).map_err(|error| self.wrong(value, error))?;
+            let rules = ids(name).map_err(|error| self.wrong(value, error))?;
             let what = Required::Rules(name.to_owned(), rules);
             Ok(Requirement { line: self.source.line(&value.span()), what })
         })?);

@@ -1,27 +1,22 @@
 //! A policy, held against one capture.
 
-use super::{Allow, Latency, Loaded, Measure, Required, Requirement, Version};
+use super::{Latency, Loaded, Measure, Required, Requirement};
 use crate::input::{Input, listen};
-use foldhash::fast::FixedState;
 use rdmascope_conformance::{Finding, Value};
-use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::engine::Config;
-use rdmascope_dissector::event::Event;
-use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_present::filter::Filtered as _;
-use rdmascope_present::names::{Label, Protocol, procedure_name};
+use rdmascope_present::names::{Label, procedure_name};
 use rdmascope_present::paths::{self, TransactionRow};
-use rdmascope_present::policy::{EntryKind, EntryOutcome, Policed, PolicyEntry};
+use rdmascope_present::policy::{Allow, EntryKind, EntryOutcome, Hosts, Policed, PolicyEntry, Version};
 use rdmascope_present::report::{Count as _, Stats};
 use rdmascope_present::tally::Tally;
 use rdmascope_present::text::{Counted, Duration, Number};
-use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
 /// What the entries of a policy were about so far.
-pub(in super::super) struct Held<'a> {
+pub(crate) struct Held<'a> {
     loaded: &'a Loaded,
     /// Who is at the ends of connections, where an entry asks for that.
     hosts: Hosts,
@@ -33,24 +28,9 @@ pub(in super::super) struct Held<'a> {
     seen: Vec<bool>,
 }
 
-type Hosts = HashMap<ConnectionId, Host, FixedState>;
-
-/// The ends of a connection, and the versions of NFS that it carries.
-#[derive(Debug, Default)]
-struct Host {
-    client: Option<Address>,
-    server: Option<Address>,
-    versions: Vec<Version>,
-}
-
-/// Connections whose ends are known at most. On others, an entry that asks for them fits nothing.
-const MOST_CONNECTIONS: usize = 1 << 16;
-/// Versions of NFS that are known of a connection.
-const MOST_VERSIONS: usize = 8;
-
 impl<'a> Held<'a> {
     /// Nothing is judged yet. A policy with entries for some hosts only takes the capture once more, from its beginning.
-    pub(in super::super) fn new(loaded: &'a Loaded, input: &Input) -> io::Result<anyhow::Result<Held<'a>>> {
+    pub(crate) fn new(loaded: &'a Loaded, input: &Input) -> io::Result<anyhow::Result<Held<'a>>> {
         let policy = &loaded.policy;
         let hosts = match policy.allows.iter().any(|allow| allow.scope.is_of_hosts()) {
             true => match hosts(input)? {
@@ -69,35 +49,23 @@ impl<'a> Held<'a> {
     }
 
     /// Whether the capture is read twice.
-    pub(in super::super) fn reads_twice(loaded: &Loaded) -> bool {
+    pub(crate) fn reads_twice(loaded: &Loaded) -> bool {
         loaded.policy.allows.iter().any(|allow| allow.scope.is_of_hosts())
     }
 
     /// Why a finding is allowed, if it is. The first entry that fits counts.
-    pub(in super::super) fn reason(&mut self, finding: &Finding) -> Option<&'a Arc<str>> {
+    pub(crate) fn reason(&mut self, finding: &Finding) -> Option<&'a Arc<str>> {
         let Held { loaded, hosts, fits, .. } = self;
-        let rule = finding.rule?;
-        let of_connection = finding.connection.and_then(|id| hosts.get(&id));
-        let is_fitting = |allow: &Allow| {
-            let (client, server, versions) = match of_connection {
-                Some(host) => (host.client, host.server, &host.versions[..]),
-                None => (None, None, &[][..]),
-            };
-            allow.allows(rule)
-                && allow.expires.is_none_or(|last| loaded.today <= last)
-                && allow.scope.has_connection(finding.connection.map(|id| id.0))
-                && allow.scope.has_hosts(client, server)
-                && allow.scope.has_version(versions)
-        };
-        let index = loaded.policy.allows.iter().position(is_fitting)?;
+        let host = finding.connection.and_then(|id| hosts.find(id));
+        let index = loaded.policy.allows.iter().position(|allow| allow.allows(finding, host))?;
         fits[index] += 1;
         Some(&loaded.policy.allows[index].reason)
     }
 
     /// Takes in a transaction that ended.
-    pub(in super::super) fn transaction(&mut self, transaction: &Transaction) {
+    pub(crate) fn transaction(&mut self, transaction: &Transaction) {
         let Held { loaded, measured, seen, .. } = self;
-        let version = Protocol::of(transaction).and_then(Version::of);
+        let version = Version::of(transaction);
         for (latency, stats) in loaded.policy.latencies.iter().zip(measured) {
             let Latency { operation, scope, .. } = latency;
             if Label::of(transaction) == Label::Named(operation)
@@ -120,13 +88,10 @@ impl<'a> Held<'a> {
     }
 
     /// What came of it.
-    pub(in super::super) fn end(self, tally: &Tally) -> Policed {
+    pub(crate) fn end(self, tally: &Tally) -> Policed {
         let Held { loaded, fits, measured, seen, .. } = self;
         let policy = &loaded.policy;
-        let allows = policy.allows.iter().zip(fits).map(|(allow, fits)| {
-            let is_over = allow.expires.filter(|last| loaded.today > *last);
-            allowed(allow, fits, is_over.map(|last| last.to_string()))
-        });
+        let allows = policy.allows.iter().zip(fits).map(|(allow, fits)| allowed(allow, fits));
         let latencies = policy.latencies.iter().zip(&measured).flat_map(|(latency, stats)| {
             latency.limits.iter().map(move |limit| {
                 let Latency { operation, scope, .. } = latency;
@@ -142,9 +107,9 @@ impl<'a> Held<'a> {
     }
 }
 
-fn allowed(allow: &Allow, fits: u64, expired: Option<String>) -> PolicyEntry {
+fn allowed(allow: &Allow, fits: u64) -> PolicyEntry {
     let reason = &allow.reason;
-    let (outcome, message) = match (expired, fits) {
+    let (outcome, message) = match (&allow.expired, fits) {
         (Some(last), _) => (EntryOutcome::Expired, format!("expired, its last day was {last} ({reason})")),
         (None, 0) => (EntryOutcome::Unused, format!("fits no finding ({reason})")),
         (None, fits) => (EntryOutcome::Met, format!("fits {} ({reason})", Counted(fits, "finding"))),
@@ -233,25 +198,7 @@ fn required(requirement: &Requirement, seen: bool, tally: &Tally) -> PolicyEntry
 fn hosts(input: &Input) -> io::Result<anyhow::Result<Hosts>> {
     let mut hosts = Hosts::default();
     let read = listen(input, Config::default(), |event, _| {
-        let has_room = |id| hosts.contains_key(&id) || hosts.len() < MOST_CONNECTIONS;
-        match event {
-            Event::Connection(connection) if has_room(connection.id) => {
-                let host = hosts.entry(connection.id).or_default();
-                host.client.get_or_insert(connection.requester.address);
-                host.server.get_or_insert(connection.responder.address);
-            }
-            Event::Transaction(transaction) if has_room(transaction.connection) => {
-                let host = hosts.entry(transaction.connection).or_default();
-                let version = Protocol::of(transaction).and_then(Version::of);
-                if let Some(version) = version
-                    && !host.versions.contains(&version)
-                    && host.versions.len() < MOST_VERSIONS
-                {
-                    host.versions.push(version);
-                }
-            }
-            _ => {}
-        }
+        hosts.take(&event);
         Ok(())
     })?;
     Ok(read.map(|_| hosts))

@@ -5,29 +5,22 @@ mod held;
 #[cfg(test)]
 mod tests;
 
-pub(super) use held::Held;
+pub(crate) use held::Held;
 
-use super::Check;
 use crate::input::Input;
 use crate::output::tell;
+use crate::rules::{Allowed, RULE_NAME};
 use anyhow::{Context as _, Result, ensure};
-use clap::Args;
+use clap::{Arg, Args};
 use core::cell::{Cell, RefCell};
-use core::fmt;
-use rdmascope_conformance::Rule;
-use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::record::Time;
-use rdmascope_present::filter::AddressPattern;
-use rdmascope_present::names::Protocol;
-use rdmascope_present::policy::{EntryOutcome, Policed};
+use rdmascope_present::policy::{Allow, Allowances, EntryOutcome, Policed, Scope};
 use rdmascope_present::time::{ParseError, Rfc3339};
-use rdmascope_wire::rpc::program;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::SystemTime;
 use toml::value::{Date, Datetime};
 
@@ -39,7 +32,7 @@ const LONGEST: u64 = 1 << 20;
 /// Which policy a capture is held against.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Policy")]
-pub(super) struct PolicyArguments {
+pub(crate) struct PolicyArguments {
     /// Hold the capture against this policy [default: rdmascope.toml in the folder of the first capture, if there is one]
     ///
     /// A policy is a TOML file. It says which findings are allowed, where, why and until when; how long operations may take; and what
@@ -55,6 +48,74 @@ pub(super) struct PolicyArguments {
     today: Option<Date>,
 }
 
+impl PolicyArguments {
+    /// Adapts the help texts to commands that apply `[[allow]]` entries only.
+    fn of_sessions(argument: Arg) -> Arg {
+        match argument.get_id().as_str() {
+            "policy" => argument
+                .help("Apply the [[allow]] entries of this policy [default: rdmascope.toml in the folder of the first capture, if there is one]")
+                .long_help(
+                    "Apply the [[allow]] entries of this policy [default: rdmascope.toml in the folder of the first capture, if there is one]\n\n\
+                     A policy is a TOML file, which docs/policy.md describes. For interfaces and standard \
+                     input no policy is looked for.",
+                ),
+            "no_policy" => argument.help("Use no policy, even if there is one beside the capture"),
+            _ => argument,
+        }
+    }
+
+    /// The file of the policy, where there is one.
+    fn place(&self, input: &Input) -> Option<PathBuf> {
+        if self.no_policy || self.policy.is_some() {
+            return self.policy.clone();
+        }
+        let found = beside(input.files.first()?)?;
+        // An unreadable policy is an error, not the same as none.
+        match found.metadata() {
+            Ok(metadata) => metadata.is_file().then_some(found),
+            Err(error) => (error.kind() == std::io::ErrorKind::PermissionDenied).then_some(found),
+        }
+    }
+}
+
+/// Arguments that allow findings while a session is watched.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Policy", mut_args(PolicyArguments::of_sessions))]
+pub(crate) struct AllowArguments {
+    /// Allow findings of this rule, or of all rules of this subject: they count as allowed
+    ///
+    /// To allow more than one rule: --allow A,B or --allow A --allow B. `rdmascope check --rules` lists rules and subjects.
+    #[arg(long, value_name = "RULE", value_parser = RULE_NAME, value_delimiter = ',', hide_possible_values = true)]
+    allow: Vec<String>,
+    #[command(flatten)]
+    policy: PolicyArguments,
+}
+
+impl AllowArguments {
+    /// Reads the policy of `input` and joins its `[[allow]]` entries with `--allow`. Its other entries need a whole capture and are left out.
+    pub(crate) fn allowances(&self, input: &Input) -> Result<Allowances> {
+        let rules = Allowed::of(&self.allow)?.ids();
+        let Some(path) = self.policy.place(input) else { return Ok(Allowances::new(rules, Vec::new())) };
+        let policy = read(&path, self.policy.today.unwrap_or_else(today))?;
+        let Policy { file, allows, latencies, requirements } = policy;
+        for allow in &allows {
+            if let Some(last) = &allow.expired {
+                tell(format_args!(
+                    "warning: {file}:{}: allow {} expired: its last day was {last}",
+                    allow.line,
+                    allow.title()
+                ));
+            }
+        }
+        if !(input.quiet || latencies.is_empty() && requirements.is_empty()) {
+            tell(format_args!(
+                "{file}: [[latency]] and [require] are about whole captures: rdmascope check holds them"
+            ));
+        }
+        Ok(Allowances::new(rules, allows))
+    }
+}
+
 /// What is asked of captures.
 #[derive(Debug, Default)]
 struct Policy {
@@ -63,20 +124,6 @@ struct Policy {
     allows: Vec<Allow>,
     latencies: Vec<Latency>,
     requirements: Vec<Requirement>,
-}
-
-/// Rules that may be broken.
-#[derive(Debug)]
-struct Allow {
-    line: usize,
-    /// Their ids, and the names of subjects, as they were given.
-    names: Vec<String>,
-    /// The ids of all of them.
-    rules: Vec<&'static str>,
-    scope: Scope,
-    reason: Arc<str>,
-    /// The last day on which it counts.
-    expires: Option<Date>,
 }
 
 /// How long an operation may take.
@@ -135,84 +182,10 @@ enum Required {
     Conclusive(f64),
 }
 
-/// Where an entry counts. What is empty says nothing; of a list one value has to match.
-#[derive(Debug, Default)]
-struct Scope {
-    servers: Vec<AddressPattern>,
-    clients: Vec<AddressPattern>,
-    connections: Vec<u32>,
-    versions: Vec<Version>,
-    /// As it stands in messages.
-    words: String,
-}
-
-impl Scope {
-    /// Whether it asks for more than the number of a connection.
-    fn is_of_hosts(&self) -> bool {
-        !(self.servers.is_empty() && self.clients.is_empty() && self.versions.is_empty())
-    }
-
-    fn has_connection(&self, connection: Option<u32>) -> bool {
-        self.connections.is_empty() || connection.is_some_and(|number| self.connections.contains(&number))
-    }
-
-    fn has_hosts(&self, client: Option<Address>, server: Option<Address>) -> bool {
-        let fits = |patterns: &[AddressPattern], address: Option<Address>| {
-            patterns.is_empty()
-                || address.is_some_and(|address| patterns.iter().any(|pattern| pattern.matches(address)))
-        };
-        fits(&self.clients, client) && fits(&self.servers, server)
-    }
-
-    fn has_version(&self, versions: &[Version]) -> bool {
-        self.versions.is_empty()
-            || self.versions.iter().any(|wanted| versions.iter().any(|version| wanted.has(*version)))
-    }
-}
-
-impl fmt::Display for Scope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.words.is_empty() { Ok(()) } else { write!(f, " ({})", self.words) }
-    }
-}
-
-/// A version of NFS; of version 4 without a minor version, any.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Version {
-    major: u32,
-    minor: Option<u32>,
-}
-
-impl Version {
-    /// That of a transaction, where it is one of NFS.
-    fn of(protocol: Protocol) -> Option<Version> {
-        let Protocol { program, version, minor } = protocol;
-        match program {
-            program::NFS => Some(Version { major: version, minor }),
-            // The callback program is version 1 whatever the version of NFS.
-            program::CALLBACK => Some(Version { major: 4, minor }),
-            _ => None,
-        }
-    }
-
-    fn parse(text: &str) -> Option<Version> {
-        match text {
-            "2" | "3" | "4" => Some(Version { major: text.parse().ok()?, minor: None }),
-            "4.0" | "4.1" | "4.2" => Some(Version { major: 4, minor: text[2..].parse().ok() }),
-            _ => None,
-        }
-    }
-
-    fn has(self, other: Version) -> bool {
-        self.major == other.major && self.minor.is_none_or(|minor| other.minor == Some(minor))
-    }
-}
-
 /// A policy, and what of it was of use in any capture.
 #[derive(Debug)]
-pub(super) struct Loaded {
+pub(crate) struct Loaded {
     policy: Policy,
-    today: Date,
     /// Whether a capture was held against it.
     is_used: Cell<bool>,
     /// Its entries in their order: whether they were about nothing in every capture.
@@ -221,7 +194,7 @@ pub(super) struct Loaded {
 
 impl Loaded {
     /// Takes in what came of it in a capture.
-    pub(super) fn note(&self, policed: &Policed) {
+    fn note(&self, policed: &Policed) {
         let unused = policed.entries.iter().map(|entry| entry.outcome == EntryOutcome::Unused);
         let mut before = self.unused.borrow_mut();
         match self.is_used.replace(true) {
@@ -232,7 +205,7 @@ impl Loaded {
 }
 
 /// The policies of the captures.
-pub(super) struct Policies<'a> {
+pub(crate) struct Policies<'a> {
     arguments: &'a PolicyArguments,
     today: Date,
     /// By their files.
@@ -240,41 +213,26 @@ pub(super) struct Policies<'a> {
 }
 
 impl<'a> Policies<'a> {
-    pub(super) fn new(command: &'a Check) -> Policies<'a> {
-        let arguments = &command.policy;
+    pub(crate) fn new(arguments: &'a PolicyArguments) -> Policies<'a> {
         let today = arguments.today.unwrap_or_else(today);
         Policies { arguments, today, loaded: RefCell::default() }
     }
 
     /// The policy of a capture, where it has one.
-    pub(super) fn of(&self, input: &Input) -> Result<Option<Rc<Loaded>>> {
-        let Some(path) = self.place(input) else { return Ok(None) };
+    pub(crate) fn of(&self, input: &Input) -> Result<Option<Rc<Loaded>>> {
+        let Some(path) = self.arguments.place(input) else { return Ok(None) };
         if let Some(loaded) = self.loaded.borrow().get(&path) {
             return Ok(Some(Rc::clone(loaded)));
         }
-        let policy = read(&path)?;
-        let loaded =
-            Loaded { policy, today: self.today, is_used: Cell::new(false), unused: RefCell::default() };
+        let policy = read(&path, self.today)?;
+        let loaded = Loaded { policy, is_used: Cell::new(false), unused: RefCell::default() };
         let loaded = Rc::new(loaded);
         self.loaded.borrow_mut().insert(path, Rc::clone(&loaded));
         Ok(Some(loaded))
     }
 
-    fn place(&self, input: &Input) -> Option<PathBuf> {
-        let PolicyArguments { policy, no_policy, .. } = self.arguments;
-        if *no_policy || policy.is_some() {
-            return policy.clone();
-        }
-        let found = beside(input.files.first()?)?;
-        // What is there and cannot be read is told of, and not passed over.
-        match found.metadata() {
-            Ok(metadata) => metadata.is_file().then_some(found),
-            Err(error) => (error.kind() == std::io::ErrorKind::PermissionDenied).then_some(found),
-        }
-    }
-
     /// Tells of entries that were about nothing in all captures, on standard error.
-    pub(super) fn tell_of_unused(&self, is_asked: impl Fn(&str) -> bool) {
+    pub(crate) fn tell_of_unused(&self, is_asked: impl Fn(&str) -> bool) {
         for loaded in self.loaded.borrow().values() {
             let Loaded { policy, unused, .. } = &**loaded;
             let unused = unused.borrow();
@@ -297,16 +255,6 @@ impl<'a> Policies<'a> {
     }
 }
 
-impl Allow {
-    fn allows(&self, rule: &Rule) -> bool {
-        self.rules.contains(&rule.id)
-    }
-
-    fn title(&self) -> String {
-        format!("{}{}", self.names.join(", "), self.scope)
-    }
-}
-
 impl Latency {
     fn title(&self) -> String {
         format!("{}{}", self.operation, self.scope)
@@ -321,14 +269,14 @@ fn beside(capture: &Path) -> Option<PathBuf> {
 
 impl PolicyArguments {
     /// The policies that these captures may have.
-    pub(super) fn places(&self, captures: &[PathBuf]) -> Vec<PathBuf> {
+    pub(crate) fn places(&self, captures: &[PathBuf]) -> Vec<PathBuf> {
         let beside = captures.iter().filter_map(|capture| beside(capture));
         self.policy.iter().cloned().chain(beside).collect()
     }
 }
 
 /// Reads a policy. Errors name the file, and the line where there is one.
-fn read(path: &Path) -> Result<Policy> {
+fn read(path: &Path, today: Date) -> Result<Policy> {
     let file = path.display().to_string();
     let cannot = || format!("{file}: the policy cannot be read");
     let mut bytes = Vec::new();
@@ -343,7 +291,7 @@ fn read(path: &Path) -> Result<Policy> {
             what: "this is no UTF-8".to_owned(),
         }
     })?;
-    Ok(file::parse(&file, text)?)
+    Ok(file::parse(&file, text, today)?)
 }
 
 /// A date: `2026-12-31`.

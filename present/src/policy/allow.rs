@@ -1,0 +1,267 @@
+//! Findings that a policy or a person allows.
+
+use crate::filter::AddressPattern;
+use crate::names::Protocol;
+use core::fmt;
+use rdmascope_conformance::Finding;
+use rdmascope_dissector::connection::{Connection, ConnectionId};
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::frame::Address;
+use rdmascope_dissector::transaction::Transaction;
+use rdmascope_wire::rpc::program;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// An entry of a policy that allows findings.
+#[derive(Clone, Debug)]
+pub struct Allow {
+    /// Its line in the file, from 1.
+    pub line: usize,
+    /// Ids of rules and names of subjects, as they were given.
+    pub names: Vec<String>,
+    /// The ids of all of them.
+    pub rules: Vec<&'static str>,
+    /// Where it counts.
+    pub scope: Scope,
+    /// Why it allows them.
+    pub reason: Arc<str>,
+    /// Its last day, where that is over: it allows nothing any more.
+    pub expired: Option<String>,
+}
+
+impl Allow {
+    /// The rules and where they are allowed, in words.
+    pub fn title(&self) -> String {
+        format!("{}{}", self.names.join(", "), self.scope)
+    }
+
+    /// Whether it allows this finding on a connection with such ends.
+    pub fn allows(&self, finding: &Finding, host: Option<&Host>) -> bool {
+        let (client, server, versions) = match host {
+            Some(host) => (host.client, host.server, &host.versions[..]),
+            None => (None, None, &[][..]),
+        };
+        self.expired.is_none()
+            && finding.rule.is_some_and(|rule| self.rules.contains(&rule.id))
+            && self.scope.has_connection(finding.connection.map(|id| id.0))
+            && self.scope.has_hosts(client, server)
+            && self.scope.has_version(versions)
+    }
+}
+
+/// Where an entry counts. An empty list says nothing; of another one, one value has to match.
+#[derive(Clone, Debug, Default)]
+pub struct Scope {
+    /// Addresses of NFS servers.
+    pub servers: Vec<AddressPattern>,
+    /// Addresses of NFS clients.
+    pub clients: Vec<AddressPattern>,
+    /// Numbers of connections.
+    pub connections: Vec<u32>,
+    /// Versions of NFS.
+    pub versions: Vec<Version>,
+    /// All of it in words for messages.
+    pub words: String,
+}
+
+impl Scope {
+    /// Whether it asks for more than the number of a connection.
+    pub fn is_of_hosts(&self) -> bool {
+        !(self.servers.is_empty() && self.clients.is_empty() && self.versions.is_empty())
+    }
+
+    /// Whether the entry counts on the connection with this number.
+    pub fn has_connection(&self, connection: Option<u32>) -> bool {
+        self.connections.is_empty() || connection.is_some_and(|number| self.connections.contains(&number))
+    }
+
+    /// Whether it counts between these hosts.
+    pub fn has_hosts(&self, client: Option<Address>, server: Option<Address>) -> bool {
+        let fits = |patterns: &[AddressPattern], address: Option<Address>| {
+            patterns.is_empty()
+                || address.is_some_and(|address| patterns.iter().any(|pattern| pattern.matches(address)))
+        };
+        fits(&self.clients, client) && fits(&self.servers, server)
+    }
+
+    /// Whether it counts where one of these versions is used.
+    pub fn has_version(&self, versions: &[Version]) -> bool {
+        self.versions.is_empty()
+            || self.versions.iter().any(|wanted| versions.iter().any(|version| wanted.has(*version)))
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.words.is_empty() { Ok(()) } else { write!(f, " ({})", self.words) }
+    }
+}
+
+/// A version of NFS; of version 4 without a minor version, any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version {
+    major: u32,
+    minor: Option<u32>,
+}
+
+impl Version {
+    /// That of a transaction, where it is one of NFS.
+    pub fn of(transaction: &Transaction) -> Option<Version> {
+        let Protocol { program, version, minor } = Protocol::of(transaction)?;
+        match program {
+            program::NFS => Some(Version { major: version, minor }),
+            // The callback program is version 1 whatever the version of NFS.
+            program::CALLBACK => Some(Version { major: 4, minor }),
+            _ => None,
+        }
+    }
+
+    /// `2`, `3`, `4`, `4.0`, `4.1` or `4.2`.
+    pub fn parse(text: &str) -> Option<Version> {
+        match text {
+            "2" | "3" | "4" => Some(Version { major: text.parse().ok()?, minor: None }),
+            "4.0" | "4.1" | "4.2" => Some(Version { major: 4, minor: text[2..].parse().ok() }),
+            _ => None,
+        }
+    }
+
+    fn has(self, other: Version) -> bool {
+        self.major == other.major && self.minor.is_none_or(|minor| other.minor == Some(minor))
+    }
+}
+
+/// The ends of a connection, and the versions of NFS that it carries.
+#[derive(Clone, Debug, Default)]
+pub struct Host {
+    client: Option<Address>,
+    server: Option<Address>,
+    versions: Vec<Version>,
+}
+
+impl Host {
+    /// Versions of NFS that are known of a connection.
+    const MOST_VERSIONS: usize = 8;
+
+    /// Takes in the ends of the connection, as they are known now.
+    fn connection(&mut self, connection: &Connection) {
+        self.client = Some(connection.requester.address);
+        self.server = Some(connection.responder.address);
+    }
+
+    fn transaction(&mut self, transaction: &Transaction) {
+        if let Some(version) = Version::of(transaction)
+            && !self.versions.contains(&version)
+            && self.versions.len() < Host::MOST_VERSIONS
+        {
+            self.versions.push(version);
+        }
+    }
+}
+
+/// The ends of connections, as far as they are known.
+#[derive(Clone, Debug, Default)]
+pub struct Hosts {
+    by_connection: BTreeMap<ConnectionId, Host>,
+    /// The oldest connection makes room for a new one. Without it, a new one finds none.
+    pub keeps_latest: bool,
+}
+
+impl Hosts {
+    /// Connections whose ends are known at most. On others, an entry that asks for them fits nothing.
+    const MOST: usize = 1 << 16;
+
+    /// Takes in an event of the engine.
+    pub fn take(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Connection(connection) => self.at(connection.id, |host| host.connection(connection)),
+            Event::Transaction(transaction) => {
+                self.at(transaction.connection, |host| host.transaction(transaction));
+            }
+            _ => {}
+        }
+    }
+
+    /// The ends of a connection.
+    pub fn find(&self, id: ConnectionId) -> Option<&Host> {
+        self.by_connection.get(&id)
+    }
+
+    /// Changes the entry of a connection, if the table has room for it.
+    fn at(&mut self, id: ConnectionId, add: impl FnOnce(&mut Host)) {
+        let is_full = self.by_connection.len() >= Hosts::MOST && !self.by_connection.contains_key(&id);
+        if is_full && !self.keeps_latest {
+            return;
+        }
+        if is_full {
+            self.by_connection.pop_first();
+        }
+        add(self.by_connection.entry(id).or_default());
+    }
+}
+
+/// Allowed findings of a live session. Each finding is decided when it comes.
+#[derive(Clone, Debug, Default)]
+pub struct Allowances {
+    /// Rules that may be broken, wherever that is.
+    rules: Vec<&'static str>,
+    /// The entries of a policy.
+    entries: Vec<Allow>,
+    hosts: Hosts,
+}
+
+/// Why a finding is allowed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Allowance {
+    /// The reason that the policy has; `None` where the person named the rule.
+    pub reason: Option<Arc<str>>,
+}
+
+impl Allowances {
+    /// Allows findings of these rules, and those that fit these entries.
+    pub fn new(rules: Vec<&'static str>, entries: Vec<Allow>) -> Allowances {
+        Allowances { rules, entries, hosts: Hosts { keeps_latest: true, ..Hosts::default() } }
+    }
+
+    fn asks_for_hosts(&self) -> bool {
+        self.entries.iter().any(|entry| entry.scope.is_of_hosts())
+    }
+
+    /// Takes in an event of the engine.
+    #[inline]
+    pub fn take(&mut self, event: &Event<'_>) {
+        if matches!(event, Event::Connection(_) | Event::Transaction(_)) && self.asks_for_hosts() {
+            self.hosts.take(event);
+        }
+    }
+
+    /// Why `finding` is allowed, if it is. `open` finds a connection that has not ended. The first entry that fits counts.
+    pub fn find(
+        &mut self,
+        finding: &Finding,
+        open: impl FnOnce(ConnectionId) -> Option<Connection>,
+    ) -> Option<Allowance> {
+        if finding.rule.is_some_and(|rule| self.rules.contains(&rule.id)) {
+            return Some(Allowance::default());
+        }
+        if self.asks_for_hosts()
+            && let Some(connection) = finding.connection.and_then(open)
+        {
+            self.hosts.at(connection.id, |host| host.connection(&connection));
+        }
+        let host = finding.connection.and_then(|id| self.hosts.find(id));
+        let entry = self.entries.iter().find(|entry| entry.allows(finding, host))?;
+        Some(Allowance { reason: Some(Arc::clone(&entry.reason)) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions() {
+        let has = |wanted: &str, major, minor| Version::parse(wanted).unwrap().has(Version { major, minor });
+        assert!(has("3", 3, None) && has("4", 4, Some(1)) && has("4.0", 4, Some(0)) && has("4", 4, None));
+        assert!(!has("4.0", 4, Some(1)) && !has("4.1", 4, None) && !has("3", 4, Some(0)));
+    }
+}
