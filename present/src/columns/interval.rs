@@ -165,6 +165,11 @@ pub static INTERVAL: Columns<Interval> = {
                 U64(|interval| Some(interval.findings[1])),
                 "Findings that may not: packets are missing.",
             ),
+            C::new(
+                "given_up_connections",
+                U64(|interval| Some(interval.given_up)),
+                "Connections that were given up to bound memory. They count as ended.",
+            ),
         ],
     }
 };

@@ -39,12 +39,14 @@ const GAUGES: [(&str, &str, OfHost); 4] = [
 impl Collector for Shared {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let sums = self.sums();
-        let Sums { packets, bytes, dropped, operations, hosts, findings, events, captures, .. } = &*sums;
+        let Sums { packets, bytes, dropped, given_up, operations, hosts, findings, events, captures, .. } =
+            &*sums;
         for (name, help, value) in [
             ("packets", "Packets that were captured", Some(packets)),
             ("packet_bytes", "Their bytes on the wire", Some(bytes)),
             ("dropped_packets", "Packets that were dropped before they could be captured", dropped.as_ref()),
             ("triggered_captures", "Captures written by --trigger", Some(captures)),
+            ("given_up_connections", "Connections that were given up to bound memory", Some(given_up)),
         ] {
             let Some(value) = value else { continue };
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
