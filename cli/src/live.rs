@@ -95,6 +95,11 @@ pub(crate) struct LiveArguments {
     /// Serve the figures to Prometheus at this port of the loopback address, or at ADDRESS:PORT
     #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
     metrics: Option<SocketAddr>,
+    /// Memory for the state of connections, in MiB
+    ///
+    /// Beyond it, connections are given up and counted: first the oldest of those with few packets.
+    #[arg(long, value_name = "SIZE", default_value_t = 256, value_parser = clap::value_parser!(u64).range(64..=65_536))]
+    memory: u64,
     #[command(flatten)]
     allowed: AllowArguments,
     #[command(flatten)]
@@ -116,6 +121,9 @@ enum By {
 
 /// Intervals of interfaces that are shown at one time, when this process was late.
 const MOST_LATE: usize = 1000;
+
+/// Records between two checks of memory. A check visits every connection.
+const LOOK: u64 = 1 << 16;
 
 /// The shortest interval in nanoseconds: shorter ones take more time to write than to fill.
 const SHORTEST: u64 = 10_000_000;
@@ -169,6 +177,8 @@ pub(crate) fn run(command: &LiveArguments, style: Style, out: &mut Out) -> io::R
         end: Time(i64::MAX),
         due: Time(i64::MIN),
         now: Time(i64::MIN),
+        memory: usize::try_from(command.memory << 20).unwrap_or(usize::MAX),
+        until_look: LOOK,
         triggers,
         metrics: None,
         taker,
@@ -315,6 +325,10 @@ struct Watching<'a> {
     due: Time,
     /// The latest time.
     now: Time,
+    /// Bytes of memory for the state of connections.
+    memory: usize,
+    /// Records until memory is checked.
+    until_look: u64,
     triggers: Option<Triggers>,
     metrics: Option<Metrics>,
     taker: Box<dyn Taker>,
@@ -444,6 +458,24 @@ impl Watching<'_> {
         }
     }
 
+    /// Gives up connections while their state exceeds the memory for it.
+    #[cold]
+    fn look_at_memory(&mut self) {
+        self.until_look = LOOK;
+        while self.footprint() > self.memory {
+            let mut has_given_up = false;
+            self.event(|engine, report| has_given_up = engine.give_up_some(&mut |event| report(event)));
+            if !has_given_up {
+                return;
+            }
+        }
+    }
+
+    fn footprint(&self) -> usize {
+        let meter = self.meter.as_ref().map_or(0, Meter::footprint);
+        self.engine.footprint() + self.judge.footprint() + meter
+    }
+
     /// Writes the capture that is due, if one is.
     fn write_capture(&mut self, is_over: bool) {
         let Watching { triggers, now, metrics, taker, written, out, .. } = self;
@@ -488,6 +520,10 @@ impl Sink for Watching<'_> {
         self.event(|engine, report| {
             engine.handle_dissected(record, dissected, &mut |event| report(event));
         });
+        self.until_look -= 1;
+        if self.until_look == 0 {
+            self.look_at_memory();
+        }
         if self.triggers.as_ref().is_some_and(|triggers| triggers.is_due(record.time)) {
             self.write_capture(false);
         }

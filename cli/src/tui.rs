@@ -72,7 +72,11 @@ pub(crate) struct Tui {
     /// Judge by rules of at least this level
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t = Least::Warning)]
     level: Least,
-    /// Memory for the latest records of an interface or a pipe, which can be stepped back into, in MiB
+    /// Memory for an interface or a pipe, in MiB: half of it for the latest records
+    ///
+    /// The screen can step back as far as there are records. The other half is for the state of
+    /// connections. Beyond it, connections are given up and counted: first the oldest of those with
+    /// few packets.
     #[arg(long, value_name = "SIZE", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=65536))]
     memory: u64,
     /// Draw with ASCII characters only

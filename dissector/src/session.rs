@@ -158,6 +158,18 @@ impl Session {
         (self.peers.number().is_none(), self.peers.number(), self.order)
     }
 
+    /// Its place in the order in which connections were first seen.
+    pub(crate) fn order(&self) -> u32 {
+        self.order
+    }
+
+    /// Whether it has more than a few packets.
+    pub(crate) fn has_shown_much(&self) -> bool {
+        /// Packets of both ends together.
+        const MUCH: u64 = 8;
+        self.ends.iter().map(|end| end.counts.packets).sum::<u64>() >= MUCH
+    }
+
     /// Counts the bytes that are held back.
     #[inline]
     pub(crate) fn count_buffered(&mut self) -> usize {
@@ -227,7 +239,7 @@ impl Session {
         transactions: &mut Transactions,
         report: &mut impl FnMut(Event<'_>),
     ) {
-        if self.dropped != transactions.dropped {
+        if self.dropped < transactions.dropped {
             self.lose(transactions, report);
         }
     }
@@ -323,7 +335,8 @@ impl Session {
             self.settle_early(Some(packet.seen), transactions, report);
         }
         if transactions.attributes() {
-            self.attribute(packet.seen.frame, transactions, report);
+            let frame = if transactions.is_late { 0 } else { packet.seen.frame };
+            self.attribute(frame, transactions, report);
         }
     }
 

@@ -17,7 +17,7 @@ use foldhash::fast::FixedState;
 use rdmascope_conformance::{CreditState, Finding, Judge, Verdict};
 use rdmascope_dissector::connection::{Connection, ConnectionId, State};
 use rdmascope_dissector::engine::Engine;
-use rdmascope_dissector::event::Event;
+use rdmascope_dissector::event::{Event, Eviction};
 use rdmascope_dissector::record::{Record, Time};
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
 use std::collections::HashMap;
@@ -248,6 +248,8 @@ pub struct Interval {
     pub waiting: Waiting,
     /// Conclusive findings that are not allowed, inconclusive ones, and conclusive ones that are allowed.
     pub findings: [u64; 3],
+    /// Connections that the engine gave up to bound memory. They count as ended.
+    pub given_up: u64,
     /// The transactions by operation.
     pub operations: Operations<Figures>,
     /// The connections that are open at its end, and those that ended in it, in the order of their numbers.
@@ -281,6 +283,7 @@ impl Interval {
         self.packets == 0
             && self.figures.stats.count == 0
             && self.findings == [0; 3]
+            && self.given_up == 0
             && self.dropped.unwrap_or(0) == 0
     }
 }
@@ -296,8 +299,11 @@ pub struct Meter {
     dropped: Option<u64>,
     figures: Figures,
     findings: [u64; 3],
+    given_up: u64,
     operations: Operations<Figures>,
     by_connection: HashMap<ConnectionId, Figures, FixedState>,
+    /// Memory of their latencies, in bytes.
+    latencies: usize,
     halves: HashMap<ConnectionId, Operations<Halves>, FixedState>,
     /// Connections that show one direction, since the end of this interval.
     suspected: HashMap<ConnectionId, Time, FixedState>,
@@ -315,6 +321,9 @@ impl Meter {
     /// Nanoseconds for which a direction is missing before that is reported. If the capture begins in the
     /// middle of a connection, the other end's first packet may come a moment later.
     const SETTLING: u64 = 100_000_000;
+    /// Bytes of memory for the latencies of single connections within one interval. Beyond it, a
+    /// connection has no latencies in this interval.
+    pub const MOST_LATENCIES: usize = 64 << 20;
 
     /// The first interval begins at `start`.
     pub fn new(start: Time) -> Meter {
@@ -326,10 +335,12 @@ impl Meter {
             dropped: Some(0),
             figures: Figures::default(),
             findings: [0; 3],
+            given_up: 0,
             operations: Operations::default(),
             by_connection: HashMap::default(),
             halves: HashMap::default(),
             suspected: HashMap::default(),
+            latencies: 0,
             before: HashMap::default(),
             lacking: HashMap::default(),
             ended: Vec::new(),
@@ -371,13 +382,40 @@ impl Meter {
             Event::Transaction(transaction) => {
                 self.figures.count(transaction);
                 self.operations.count(transaction);
-                self.by_connection.entry(transaction.connection).or_default().count(transaction);
+                self.count(transaction);
             }
             Event::Connection(connection) if self.ended.len() < Meter::MOST_ENDED => {
                 self.ended.push((*connection).clone());
             }
+            Event::Connection(connection) => {
+                let figures = self.by_connection.remove(&connection.id);
+                self.latencies -= figures.map_or(0, |figures| figures.stats.footprint());
+            }
+            Event::Eviction(Eviction::Connection(_)) => self.given_up += 1,
             _ => {}
         }
+    }
+
+    /// Counts a transaction for its connection.
+    fn count(&mut self, transaction: &Transaction) {
+        let figures = self.by_connection.entry(transaction.connection).or_default();
+        self.latencies -= figures.stats.footprint();
+        figures.count(transaction);
+        if self.latencies + figures.stats.footprint() > Meter::MOST_LATENCIES {
+            figures.stats.become_brief();
+        }
+        self.latencies += figures.stats.footprint();
+    }
+
+    /// Memory of the tables of connections, in bytes.
+    pub fn footprint(&self) -> usize {
+        self.latencies
+            + self.by_connection.capacity() * size_of::<(ConnectionId, Figures)>()
+            + self.halves.capacity() * size_of::<(ConnectionId, Operations<Halves>)>()
+            + self.suspected.capacity() * size_of::<(ConnectionId, Time)>()
+            + self.before.capacity() * size_of::<(ConnectionId, Transport)>()
+            + self.lacking.capacity() * size_of::<(ConnectionId, Time)>()
+            + self.ended.capacity() * size_of::<Connection>()
     }
 
     /// Takes in what the judge found.
@@ -404,8 +442,10 @@ impl Meter {
             dropped,
             figures,
             findings,
+            given_up,
             operations,
             mut by_connection,
+            latencies: _,
             before,
             mut lacking,
             halves,
@@ -471,6 +511,7 @@ impl Meter {
             transport,
             waiting,
             findings,
+            given_up,
             operations,
             connections,
         }

@@ -2,6 +2,7 @@
 //! captures are read, tracepoints parsed and packets altered here by code of their own.
 #![forbid(unsafe_code)]
 
+pub mod floods;
 pub mod judged;
 pub mod mountstats;
 pub mod mutate;

@@ -2,6 +2,7 @@
 //! and answers what the screen asks for.
 
 use crate::chart::Series;
+use crate::ring::Ring;
 use crate::rows::RowMaker;
 use crate::session::{Batch, ConnectionNow, Found, OpenCall, Progress, Session, Snapshot};
 use crate::store::Store;
@@ -178,6 +179,16 @@ impl Analysis {
     /// How frames are told apart.
     pub fn frame(&self) -> frame::Config {
         self.frame
+    }
+
+    /// Keeps the latest records of a live capture in half of this number of bytes, and bounds the
+    /// state of connections by an eighth.
+    pub fn keep_latest(&mut self, memory: usize) {
+        /// Less is not enough for the connections of one host.
+        const LEAST: usize = 16 << 20;
+        self.store = Store::Ring(Ring::new(memory / 2));
+        // The latest state, the shown state and the checkpoints share the other half.
+        self.timeline.bound_memory((memory / 8).max(LEAST));
     }
 
     /// From now on records can be found again in `store`.

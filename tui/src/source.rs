@@ -45,7 +45,7 @@ pub struct Options {
     pub allowances: Allowances,
     /// How it looks.
     pub look: Look,
-    /// Bytes of records that are kept of what goes on.
+    /// Bytes of memory for what goes on: half of them for the latest records.
     pub memory: usize,
     /// The capture that files are compared with.
     pub compare: Option<PathBuf>,

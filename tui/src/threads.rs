@@ -5,7 +5,6 @@ use crate::analysis::{Analysis, Answer, Request};
 use crate::chart::{Figures, Wanted};
 use crate::compare::Compared;
 use crate::inject::{Order, Runner, Told, Watch};
-use crate::ring::Ring;
 use crate::rows::Rows;
 use crate::session::Progress;
 use crate::source::{Export, LiveCapture, Options, Source};
@@ -267,7 +266,7 @@ impl Feeding {
     /// The latest records are kept in memory.
     fn keep(&mut self, memory: usize) {
         self.shared.is_live.store(true, Ordering::Relaxed);
-        self.shared.lock().store(Store::Ring(Ring::new(memory)));
+        self.shared.lock().keep_latest(memory);
         self.changed();
     }
 

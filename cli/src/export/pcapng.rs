@@ -144,6 +144,7 @@ fn write(input: &Input, form: Form, slice: Slice, out: impl Write) -> io::Result
     }
     let FirstPass { facts, late, findings } = first;
     output::tell_of_left_out(&findings);
+    facts.tell_of_left_out();
     let by_frame = findings.by_frame();
     let comments = Comments::new(facts, &by_frame);
     let second = SecondPass { comments, role: None, late, comment: String::new(), packets };
@@ -280,8 +281,11 @@ impl Audience for FirstPass {
     const LISTS: bool = false;
 
     fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
-        self.facts.handle(&event);
-        self.findings.handle(&event);
+        let left_out = self.facts.handle(&event);
+        self.findings.handle_some(&event, |_| left_out.is_none());
+        if let Some(Some(frame)) = left_out {
+            self.late.remove(&frame);
+        }
         if let Event::Attributed(attributed) = event
             && let Some(role) = attributed.role.filter(|_| attributed.late)
         {

@@ -39,6 +39,7 @@ struct Sums {
     /// `None`: nobody counts them.
     dropped: Option<u64>,
     connections: u64,
+    given_up: u64,
     operations: BTreeMap<Key, Operation>,
     hosts: BTreeMap<Hosts, OfHosts>,
     /// By rule, level, and verdict or `allowed`.
@@ -218,6 +219,7 @@ impl Sums {
         if let Some(dropped) = interval.dropped {
             *self.dropped.get_or_insert(0) += dropped;
         }
+        self.given_up += interval.given_up;
         self.connections = interval.connections.iter().filter(|one| !one.has_ended).count() as u64;
         for (key, figures) in interval.operations.iter() {
             // The operations of an interval are bounded, those of all are not.

@@ -100,6 +100,10 @@ impl Taker for Text {
             let text = format!("{rule}{on}: {} more", Counted(count, "finding"));
             self.line(interval.start, &text, false, out)?;
         }
+        if interval.given_up > 0 {
+            let connections = Counted(interval.given_up, "connection");
+            self.line(interval.start, &format!("{connections} given up to bound memory"), false, out)?;
+        }
         self.tell_of_one_direction(interval, out)?;
         self.row(IntervalRow::all(interval), out)?;
         if self.by_connection {

@@ -137,7 +137,7 @@ fn limited(line: usize, subject: String, of: Measure, most: u64, stats: &Stats) 
         None => (EntryOutcome::Unused, format!("there is no such transaction (allowed: {allowed})")),
         Some(observed) => {
             let outcome = if observed > most { EntryOutcome::Failed } else { EntryOutcome::Met };
-            let of = Counted(stats.latencies().len(), "transaction");
+            let of = Counted(stats.latencies().map_or(0, |latencies| latencies.len()), "transaction");
             (outcome, format!("{} in {of} (allowed: {allowed})", Duration(observed)))
         }
     };

@@ -16,13 +16,14 @@ impl Engine {
     /// call it counts as late. All records up to `now` must have been handed over before. A live source calls this; a reader of files need
     /// not. The cost is proportional to the number of connections.
     pub fn handle_time(&mut self, now: Time, report: &mut impl FnMut(Event<'_>)) {
-        let Engine { config, totals, known, sessions, transactions, .. } = self;
+        let Engine { config, totals, known, sessions, newcomers, transactions, .. } = self;
         let mut counting = |event: Event<'_>| {
             totals.count(&event);
             report(event);
         };
-        let (verify, gathers) = (config.frame.verify_icrc, config.report_framed);
-        let mut stage = Stage { known, sessions, transactions, verify, gathers, report: &mut counting };
+        let record = None;
+        let mut stage =
+            Stage { config, record, known, sessions, newcomers, transactions, report: &mut counting };
         for index in stage.sessions.due(now) {
             stage.sessions.session(index).handle_time(now, stage.transactions, stage.report);
             stage.settle(index);

@@ -1,5 +1,6 @@
 //! CM messages: how connections are established and closed (IBTA volume 1, section 12.9).
 
+use super::newcomers::Held;
 use super::{EndRef, Stage};
 use crate::connection::{FlowKey, Origin, State};
 use crate::event::Event;
@@ -27,9 +28,10 @@ pub(super) fn handle<F: FnMut(Event<'_>)>(
     let (from, to) = (frame.source, frame.destination);
     let is_cut = message.is_cut();
     stage.sessions.note_message(from, to);
+    stage.release_named(from, to, message);
     let place = match message {
         Message::Request(request) => requested(stage, from, to, request, is_cut, now)?,
-        Message::Reply(reply) => replied(stage, from, to, reply, is_cut, now),
+        Message::Reply(reply) => replied(stage, from, to, reply, is_cut, now)?,
         Message::DisconnectRequest(request) => disconnecting(stage, from, to, request)?,
         Message::Reject(reject) => {
             let place = sender(stage, to, reject.remote_communication_id)?;
@@ -128,11 +130,17 @@ fn requested<F: FnMut(Event<'_>)>(
         matches!(session.state, State::Requested | State::Open)
             && qpn.is_none_or(|qpn| qpn == request.local_qpn)
     });
+    let key = FlowKey { source: to, destination: from, destination_qp: request.local_qpn };
     let active = match known {
         // A repeated REQ has nothing new.
         Some(place) if stage.sessions.session(place.session).origin == Origin::Cm => return Some(place),
         // The REP was captured before it.
         Some(place) => place,
+        None if stage.holds_newcomers() => {
+            let ids = [Some((from, request.local_communication_id)), None];
+            stage.hold(|record, dropped| Held::message(record, dropped, &key, ids));
+            return None;
+        }
         None => {
             let session = stage.sessions.add([from, to], now, stage.transactions, stage.report);
             let active = EndRef { session, end: End::First };
@@ -163,7 +171,6 @@ fn requested<F: FnMut(Event<'_>)>(
     if !connection.peers.paired {
         connection.begin(passive.end, request.starting_psn);
     }
-    let key = FlowKey { source: to, destination: from, destination_qp: request.local_qpn };
     stage.known.take(&key);
     stage.sessions.claim(key, passive, stage.transactions, stage.report);
     Some(active)
@@ -176,14 +183,20 @@ fn replied<F: FnMut(Event<'_>)>(
     reply: &Reply<'_>,
     is_cut: bool,
     now: Time,
-) -> EndRef {
+) -> Option<EndRef> {
+    let key = FlowKey { source: to, destination: from, destination_qp: reply.local_qpn };
     let active = match stage.sessions.find_exchange(to, reply.remote_communication_id) {
         Some(active) => {
             let passive = EndRef { end: active.end.other(), ..active };
             if stage.sessions.session(active.session).peers.paired {
-                return passive;
+                return Some(passive);
             }
             active
+        }
+        None if stage.holds_newcomers() => {
+            let ids = [(to, reply.remote_communication_id), (from, reply.local_communication_id)];
+            stage.hold(|record, dropped| Held::message(record, dropped, &key, ids.map(Some)));
+            return None;
         }
         // The capture starts between REQ and REP: the queue pair of the active side is not known.
         None => {
@@ -204,10 +217,9 @@ fn replied<F: FnMut(Event<'_>)>(
     }
     connection.begin(active.end, reply.starting_psn);
     connection.limit_reads(active.end, reply.responder_resources);
-    let key = FlowKey { source: to, destination: from, destination_qp: reply.local_qpn };
     stage.known.take(&key);
     stage.sessions.claim(key, active, stage.transactions, stage.report);
-    passive
+    Some(passive)
 }
 
 fn disconnecting<F: FnMut(Event<'_>)>(

@@ -1,5 +1,6 @@
 //! TCP segments: which of them are of iWARP connections, and how these begin and end.
 
+use super::newcomers::{self, Held};
 use super::{EndRef, Stage};
 use crate::event::Event;
 use crate::frame::{Address, Checksum, Segment};
@@ -29,17 +30,22 @@ impl TcpFlow {
 }
 
 impl<F: FnMut(Event<'_>)> Stage<'_, F> {
-    /// Hands a segment to the iWARP connection that it belongs to; returns the end that sent it, and
-    /// the verdict on its checksum. `None` where it is of no such connection.
+    /// Hands a segment to the iWARP connection that it belongs to; returns the end that sent it (`None`
+    /// if the record is [held](super::newcomers)), and the verdict on its checksum. `None` where it is
+    /// of no such connection.
     /// `any_sound`: checksums say something, because one was right.
     pub(super) fn handle_segment(
         &mut self,
         segment: &Segment<'_>,
         seen: Seen,
         any_sound: bool,
-    ) -> Option<(EndRef, Checksum)> {
+    ) -> Option<(Option<EndRef>, Checksum)> {
         let flow = TcpFlow::of(segment);
-        let place = match self.sessions.find_tcp(&flow) {
+        let found = self.sessions.find_tcp(&flow);
+        let found = found.or_else(|| {
+            if self.release(|| newcomers::tcp(flow)) { self.sessions.find_tcp(&flow) } else { None }
+        });
+        let place = match found {
             // The ports are used again.
             Some(place) if segment.syn && segment.acknowledgement.is_none() => {
                 self.end_iwarp(place);
@@ -50,14 +56,19 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
                 self.begin_iwarp(flow, segment, seen)?
             }
             Some(place) => place,
+            None if !begins(segment) => return None,
+            None if self.holds_newcomers() => {
+                self.hold(|record, dropped| Held::segment(record, dropped, flow, any_sound));
+                return Some((None, self.checksum(segment)));
+            }
             None => self.begin_iwarp(flow, segment, seen)?,
         };
-        let checksum = if self.verify { segment.checksum() } else { Checksum::Unverifiable };
+        let checksum = self.checksum(segment);
         // A receiver drops what has a wrong one.
         if checksum == Checksum::Bad && any_sound {
             let session = self.sessions.session(place.session);
             session.count_bad_icrc(place.end, seen, self.transactions, self.report);
-            return Some((place, checksum));
+            return Some((Some(place), checksum));
         }
         let session = self.sessions.session(place.session);
         session.note_dropped(self.transactions, self.report);
@@ -67,7 +78,11 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
             self.sessions.close(place.session, self.transactions, self.report);
         }
         self.settle(place.session);
-        Some((place, checksum))
+        Some((Some(place), checksum))
+    }
+
+    fn checksum(&self, segment: &Segment<'_>) -> Checksum {
+        if self.config.frame.verify_icrc { segment.checksum() } else { Checksum::Unverifiable }
     }
 
     fn end_iwarp(&mut self, place: EndRef) {
@@ -77,17 +92,25 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
 
     /// Begins a connection with a start frame; or, where the capture begins in the middle of one, with an FPDU.
     fn begin_iwarp(&mut self, flow: TcpFlow, segment: &Segment<'_>, seen: Seen) -> Option<EndRef> {
-        let begins = StartFrame::is_begun_by(segment.payload)
-            || begins_with_fpdu(segment.payload, segment.payload_length)
-                && segment.traffic().is_none_or(|it| it.is_iwarp());
-        if !begins {
+        if !begins(segment) {
             return None;
         }
         let addresses = [segment.source, segment.destination];
         let session = self.sessions.add(addresses, seen.time, self.transactions, self.report);
-        self.sessions.session(session).use_tcp(segment.ports, self.verify, self.gathers);
+        self.sessions.session(session).use_tcp(
+            segment.ports,
+            self.config.frame.verify_icrc,
+            self.config.report_framed,
+        );
         let place = EndRef { session, end: End::First };
         self.sessions.claim_tcp(flow, place);
         Some(place)
     }
+}
+
+/// Whether an iWARP connection, or the captured part of it, begins with this segment.
+fn begins(segment: &Segment<'_>) -> bool {
+    StartFrame::is_begun_by(segment.payload)
+        || begins_with_fpdu(segment.payload, segment.payload_length)
+            && segment.traffic().is_none_or(|it| it.is_iwarp())
 }

@@ -38,6 +38,11 @@ impl KnownConnections {
         }
     }
 
+    /// Whether a kernel listed this half-flow.
+    pub(super) fn has(&self, flow: &FlowKey) -> bool {
+        self.by_flow.contains_key(flow)
+    }
+
     /// What was told of a half-flow, which is forgotten with the other one of its connection.
     #[inline]
     pub(super) fn take(&mut self, flow: &FlowKey) -> Option<Told> {

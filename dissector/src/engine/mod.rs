@@ -6,6 +6,7 @@ mod copies;
 mod heard;
 mod iwarp;
 mod known;
+mod newcomers;
 mod sessions;
 mod state;
 
@@ -25,6 +26,7 @@ use crate::transport::{Dissected, Transport};
 pub(crate) use copies::{Copies, Sighting};
 pub(crate) use iwarp::TcpFlow;
 use known::KnownConnections;
+use newcomers::Newcomers;
 use rdmascope_wire::bth::{Bth, Opcode, Transport as Service};
 use sessions::{EndRef, Sessions};
 
@@ -46,6 +48,9 @@ pub struct Config {
     /// How long after one [tap](crate::record::Tap) another may show the same packet, in nanoseconds: where captures of places are joined that packets
     /// take that long between. `None`: as long as within a host or a switch, 2 ms.
     pub places_apart: Option<u64>,
+    /// From this number of connections on, a new connection needs two records: the first one is
+    /// held until the second one concerns it. `None`: 512.
+    pub crowd: Option<u32>,
 }
 
 /// What the engine counted over all connections.
@@ -123,6 +128,7 @@ pub struct Engine {
     copies: Copies,
     known: KnownConnections,
     sessions: Sessions,
+    newcomers: Newcomers,
     transactions: Transactions,
 }
 
@@ -157,13 +163,15 @@ impl Engine {
         report: &mut impl FnMut(Event<'_>),
     ) -> Need {
         let Dissected { frame, transport } = dissected;
-        let Engine { config, totals, copies, known, sessions, transactions } = self;
+        let Engine { config, totals, copies, known, sessions, newcomers, transactions } = self;
         totals.count_record(record, dissected);
         let segment = if let Err(Other::Tcp(segment)) = frame { Some(segment) } else { None };
         transactions.dropped += u64::from(record.dropped);
         let seen = Seen { frame: record.number, time: record.time };
         let followed = segment.and_then(|segment| Some((segment, sessions.find_tcp(&TcpFlow::of(segment))?)));
-        let is_followed = followed.is_some();
+        // A record that is held is followed, too, but has no connection yet.
+        let is_followed = followed.is_some()
+            || segment.is_some_and(|segment| newcomers.has_segment_of(TcpFlow::of(segment)));
         let contents = followed
             .filter(|_| config.report_packets)
             .and_then(|(segment, place)| sessions.session(place.session).contents(place.end, seen, segment));
@@ -189,9 +197,9 @@ impl Engine {
                 totals.count(&event);
                 report(event);
             };
-            let verify = config.frame.verify_icrc;
-            let gathers = config.report_framed;
-            let mut stage = Stage { known, sessions, transactions, verify, gathers, report: &mut counting };
+            let record = Some(record);
+            let mut stage =
+                Stage { config, record, known, sessions, newcomers, transactions, report: &mut counting };
             place = match message {
                 Some(_) if dropped => None,
                 Some(message) => cm::handle(&mut stage, frame, &message, seen),
@@ -211,11 +219,17 @@ impl Engine {
                 totals.count(&event);
                 report(event);
             };
-            let verify = config.frame.verify_icrc;
-            let gathers = config.report_framed;
-            let mut stage = Stage { known, sessions, transactions, verify, gathers, report: &mut counting };
+            let mut stage = Stage {
+                config,
+                record: Some(record),
+                known,
+                sessions,
+                newcomers,
+                transactions,
+                report: &mut counting,
+            };
             let found = stage.handle_segment(segment, seen, any_sound);
-            place = found.map(|(place, _)| place);
+            place = found.and_then(|(place, _)| place);
             totals.count_segment(segment, found.map(|(_, checksum)| checksum));
             if found.is_some() && !is_followed {
                 // The first of its connection.
@@ -237,7 +251,8 @@ impl Engine {
             let speaks_rpc = session.is_some_and(|peers| peers.speaks_rpc == Some(true));
             let headers =
                 transport.map(|transport| transport.and_then(|transport| transport.headers(speaks_rpc)));
-            let (of_connection, connection) = (session.is_some(), session.and_then(|peers| peers.number()));
+            let of_connection = session.is_some() || newcomers.holds(record.number);
+            let connection = session.and_then(|peers| peers.number());
             let (record, frame) = (*record, *frame);
             // Of the first segment of a connection nothing was known before.
             let first = Contents::default();
@@ -281,13 +296,39 @@ impl Engine {
 
     /// Ends the capture: reports what is still open.
     pub fn finish(&mut self, report: &mut impl FnMut(Event<'_>)) {
-        let Engine { totals, sessions, transactions, .. } = self;
-        sessions.end_all(transactions, &mut |event: Event<'_>| {
+        let Engine { config, totals, known, sessions, newcomers, transactions, .. } = self;
+        let mut counting = |event: Event<'_>| {
             totals.count(&event);
             report(event);
-        });
+        };
+        let record = None;
+        let mut stage =
+            Stage { config, record, known, sessions, newcomers, transactions, report: &mut counting };
+        while let Some(held) = stage.newcomers.take_oldest() {
+            stage.end_held(&held, false);
+        }
+        sessions.end_all(transactions, &mut counting);
         totals.connections = sessions.count(transactions.numbered());
         debug_assert_eq!(transactions.open(), 0, "an open transaction belongs to a connection");
+    }
+
+    /// Gives up an eighth of the held records, or else an eighth of the connections: first the oldest
+    /// of those with few packets. Each is reported as [`Eviction::Connection`]. Returns whether there
+    /// were any. It serves callers that bound [`Engine::footprint`].
+    ///
+    /// [`Eviction::Connection`]: crate::event::Eviction::Connection
+    pub fn give_up_some(&mut self, report: &mut impl FnMut(Event<'_>)) -> bool {
+        let Engine { config, totals, known, sessions, newcomers, transactions, .. } = self;
+        let mut counting = |event: Event<'_>| {
+            totals.count(&event);
+            report(event);
+        };
+        let record = None;
+        let mut stage =
+            Stage { config, record, known, sessions, newcomers, transactions, report: &mut counting };
+        let has_given_up = stage.give_up_some();
+        totals.connections = sessions.count(transactions.numbered());
+        has_given_up
     }
 
     /// What was counted so far.
@@ -305,13 +346,13 @@ fn flow(frame: &Frame<'_>, transport: &Transport<'_>) -> FlowKey {
 
 /// What a packet is handed to.
 struct Stage<'a, F> {
+    config: &'a Config,
+    /// The current record.
+    record: Option<&'a Record<'a>>,
     known: &'a mut KnownConnections,
     sessions: &'a mut Sessions,
+    newcomers: &'a mut Newcomers,
     transactions: &'a mut Transactions,
-    /// Whether checksums and CRCs are verified.
-    verify: bool,
-    /// Whether [`Event::Framed`] is reported.
-    gathers: bool,
     report: &'a mut F,
 }
 
@@ -341,7 +382,7 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
         let mut place = match self.sessions.find(&key) {
             Some(place) => place,
             None if dropped => return None,
-            None => self.begin(key, &packet),
+            None => self.admit(key, &packet)?,
         };
         let mut session = self.sessions.session(place.session);
         if session.told.is_some() && place.end == End::Second && !dropped {
@@ -358,14 +399,8 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
         if frame.icrc != IcrcVerdict::Bad {
             session.ends[place.end].first_frames.sound.get_or_insert(seen.frame);
         }
-        if !session.peers.paired
-            && let Some((joined, contradicts)) =
-                self.sessions.pair(place, &key, &packet, self.transactions, self.report)
-        {
-            place = joined;
-            if contradicts {
-                self.known.contradict(seen.frame);
-            }
+        if !session.peers.paired {
+            place = self.pair(place, key, &packet);
         }
         let session = self.sessions.session(place.session);
         session.note_dropped(self.transactions, self.report);
@@ -382,6 +417,21 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
 }
 
 impl<F: FnMut(Event<'_>)> Stage<'_, F> {
+    /// Joins an unpaired half-flow with the one that its packet answers. Returns its new place.
+    fn pair(&mut self, place: EndRef, key: FlowKey, packet: &rc::Packet<'_>) -> EndRef {
+        let place = if self.release_answered(&key, packet) {
+            self.sessions.find(&key).unwrap_or_else(|| self.begin(key, packet))
+        } else {
+            place
+        };
+        let paired = self.sessions.pair(place, &key, packet, self.transactions, self.report);
+        let Some((joined, contradicts)) = paired else { return place };
+        if contradicts {
+            self.known.contradict(packet.seen.frame);
+        }
+        joined
+    }
+
     /// Begins a connection with the first packet of a half-flow. If the kernel told of it, the other half-flow is known as well.
     #[cold]
     fn begin(&mut self, key: FlowKey, packet: &rc::Packet<'_>) -> EndRef {
@@ -389,10 +439,12 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
         let session = self.sessions.add(addresses, now, self.transactions, self.report);
         let place = EndRef { session, end: End::First };
         self.sessions.claim(key, place, self.transactions, self.report);
-        if let Some(told) = self.known.take(&key)
-            && !(told.fits(packet) && self.sessions.know(session, told, self.transactions, self.report))
-        {
-            self.known.contradict(packet.seen.frame);
+        if let Some(told) = self.known.take(&key) {
+            if told.fits(packet) && self.sessions.know(session, told, self.transactions, self.report) {
+                self.release(|| newcomers::flow(&told.other().flow()));
+            } else {
+                self.known.contradict(packet.seen.frame);
+            }
         }
         place
     }

@@ -40,7 +40,10 @@ pub(super) struct Sessions {
     exchanges: HashMap<(Address, CommunicationId), EndRef, BuildHasher>,
     /// Connections that a CM message closed and that time wait has not ended, with the last packet known then; the first closed first.
     closed: VecDeque<(ConnectionId, u32, Time)>,
-    /// Where the search for a connection to give up goes on.
+    /// Places and [orders](Session::order) of connections with few packets, the oldest first. Some
+    /// have ended since, or have more packets now.
+    slight: VecDeque<(u32, u32)>,
+    /// Where the search for another connection to give up goes on.
     hand: usize,
     seen: u32,
     /// Connections that had a number of their own and turned out to be the other half of an earlier one.
@@ -72,6 +75,8 @@ impl Default for Recent {
 
 /// Connections remembered at once.
 const MOST: usize = 8192;
+/// From this number of connections on, the first records of flows are [held](super::newcomers).
+const CROWD: usize = 512;
 /// Nanoseconds for which a connection that was closed must be silent before it ends. What was sent on it has arrived or is lost by then: CM
 /// itself keeps a queue pair out of use for as long as packets may be under way (IBTA volume 1, section 12.9, state TimeWait).
 const TIME_WAIT: u64 = 10_000_000_000;
@@ -155,9 +160,33 @@ impl Sessions {
             + self.exchanges.allocation_size()
             + self.heard.footprint()
             + self.closed.len() * size_of::<(ConnectionId, u32, Time)>()
+            + self.slight.len() * size_of::<(u32, u32)>()
     }
 
-    /// Adds a connection between two addresses, and makes room for it first.
+    /// Whether the table has `crowd` connections, so that a new one needs two records.
+    pub(super) fn is_crowded(&self, crowd: Option<u32>) -> bool {
+        self.len() >= crowd.map_or(CROWD, |crowd| crowd as usize)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Ends the connections that are over by `now`, and makes room for one more.
+    pub(super) fn make_room(
+        &mut self,
+        now: Time,
+        transactions: &mut Transactions,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
+        self.retire(now, transactions, report);
+        if self.len() >= MOST {
+            self.give_up_one(transactions, report);
+        }
+    }
+
+    /// Adds a connection between two addresses. Makes room for it first, unless its record was
+    /// held: the caller does that.
     pub(super) fn add(
         &mut self,
         addresses: [Address; 2],
@@ -165,9 +194,8 @@ impl Sessions {
         transactions: &mut Transactions,
         report: &mut impl FnMut(Event<'_>),
     ) -> u32 {
-        self.retire(now, transactions, report);
-        if self.slots.len() - self.free.len() >= MOST {
-            self.give_up_one(transactions, report);
+        if !transactions.is_late {
+            self.make_room(now, transactions, report);
         }
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
@@ -179,7 +207,32 @@ impl Sessions {
             session.watch();
         }
         self.slots[index as usize] = Some(Box::new(session));
+        self.note_slight(index);
         index
+    }
+
+    /// Notes that a new connection has few packets.
+    fn note_slight(&mut self, index: u32) {
+        if self.slight.len() >= 2 * MOST {
+            let Sessions { slots, slight, .. } = self;
+            slight.retain(|(index, order)| find(slots, *index, *order).is_some());
+        }
+        self.slight.push_back((index, self.seen));
+    }
+
+    /// Whether a connection is the latest one, and half-open.
+    pub(super) fn is_new(&self, index: u32) -> bool {
+        self.get(index).is_some_and(|session| session.order() == self.seen && !session.peers.paired)
+    }
+
+    /// Whether a packet of an unknown flow answers an unpaired half-flow.
+    pub(super) fn is_answer(&self, key: &FlowKey, packet: &Packet<'_>) -> bool {
+        let Some(candidates) = self.unpaired.get(&(key.destination, key.source)) else { return false };
+        candidates.iter().rev().take(MOST_CANDIDATES).any(|candidate| {
+            self.get(*candidate).is_some_and(|session| {
+                session.evidence(session.known_side(), packet, packet.seen.time).is_some()
+            })
+        })
     }
 
     /// Notes that a CM message closes a connection, which ends once it was silent for [`TIME_WAIT`].
@@ -506,22 +559,60 @@ impl Sessions {
         }
     }
 
-    /// Gives up a connection that was silent since the search last came by.
-    fn give_up_one(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
+    /// Gives up the connection with the least to lose.
+    pub(super) fn give_up_one(
+        &mut self,
+        transactions: &mut Transactions,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
+        let index = self.find_slight().unwrap_or_else(|| self.find_silent());
+        self.give_up(index, transactions, report);
+    }
+
+    /// Gives up a connection.
+    pub(super) fn give_up(
+        &mut self,
+        index: u32,
+        transactions: &mut Transactions,
+        report: &mut impl FnMut(Event<'_>),
+    ) {
+        let session = self.session(index);
+        transactions.number(&mut session.peers);
+        report(Event::Eviction(Eviction::Connection(session.peers.connection())));
+        self.end(index, transactions, report);
+    }
+
+    /// The oldest connection with few packets that was silent since the last search.
+    fn find_slight(&mut self) -> Option<u32> {
+        while let Some((index, order)) = self.slight.pop_front() {
+            match find(&mut self.slots, index, order) {
+                Some(session) if session.recent && !session.has_shown_much() => {
+                    session.recent = false;
+                    self.slight.push_back((index, order));
+                }
+                Some(session) if !session.has_shown_much() => return Some(index),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// A connection that was silent since the last search.
+    fn find_silent(&mut self) -> u32 {
         loop {
             self.hand = (self.hand + 1) % self.slots.len();
             match &mut self.slots[self.hand] {
                 Some(session) if session.recent => session.recent = false,
-                Some(session) => {
-                    transactions.number(&mut session.peers);
-                    report(Event::Eviction(Eviction::Connection(session.peers.connection())));
-                    let index = self.hand as u32;
-                    return self.end(index, transactions, report);
-                }
+                Some(_) => return self.hand as u32,
                 None => {}
             }
         }
     }
+}
+
+/// The connection at a place, if it is the one of this order.
+fn find(slots: &mut [Option<Box<Session>>], index: u32, order: u32) -> Option<&mut Session> {
+    slots.get_mut(index as usize)?.as_deref_mut().filter(|session| session.order() == order)
 }
 
 #[cfg(test)]

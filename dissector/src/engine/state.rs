@@ -46,6 +46,7 @@ impl Engine {
             + self.copies.footprint()
             + self.known.footprint()
             + self.sessions.footprint()
+            + self.newcomers.footprint()
             + self.transactions.footprint()
     }
 

@@ -215,6 +215,8 @@ pub(crate) struct Transactions {
     bulk: (u64, u32),
     /// Packets that the capture says it lost so far, of whatever connection.
     pub dropped: u64,
+    /// The current record was held: others came since.
+    pub is_late: bool,
     /// Bytes of memory in which all connections remember steps and packets, as they count them.
     pub attributed: usize,
     open: usize,

@@ -104,7 +104,8 @@ impl Session {
             self.settle_early(Some(seen), transactions, report);
         }
         if transactions.attributes() {
-            self.attribute(seen.frame, transactions, report);
+            let frame = if transactions.is_late { 0 } else { seen.frame };
+            self.attribute(frame, transactions, report);
         }
         self.report_framed(report);
     }

@@ -178,6 +178,11 @@ pub static INTERVAL: Columns<Interval> = {
                 U64(|interval| Some(interval.findings[2])),
                 "Conclusive findings that `--allow` or a policy allows.",
             ),
+            C::new(
+                "given_up_connections",
+                U64(|interval| Some(interval.given_up)),
+                "Connections that were given up to bound memory. They count as ended.",
+            ),
         ],
     }
 };

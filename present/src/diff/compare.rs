@@ -255,7 +255,7 @@ impl Comparing<'_> {
         let mut chances = Vec::new();
         for (pair, [a, b]) in operations.iter().flat_map(by_size) {
             let (Some(of_a), Some(of_b)) = (a.latency(), b.latency()) else { continue };
-            let [in_a, in_b] = [a, b].map(|stats| stats.latencies());
+            let (Some(in_a), Some(in_b)) = (a.latencies(), b.latencies()) else { continue };
             let (count_a, count_b) = (in_a.len(), in_b.len());
             let least = statistics::least_mann_whitney(count_a, count_b);
             let is_testable = least < self.thresholds.significance;

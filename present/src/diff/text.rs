@@ -242,7 +242,7 @@ impl Text<'_> {
             Some(size) => counted.of_size(size)?,
             None => &counted.stats,
         };
-        Some(stats.latencies())
+        stats.latencies()
     }
 }
 

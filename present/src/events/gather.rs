@@ -6,7 +6,7 @@ use super::state::StateEvents;
 use super::tell::{self, Reached};
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
-use rdmascope_dissector::event::Event;
+use rdmascope_dissector::event::{Event, Eviction};
 use rdmascope_dissector::observation::{Observation, Observed};
 use rdmascope_dissector::record::Time;
 use std::collections::HashMap;
@@ -20,6 +20,8 @@ pub struct Events {
     /// The latest time of all connections that ended.
     latest: Time,
     state: StateEvents,
+    /// The connection that the engine is giving up.
+    given_up: Option<ConnectionId>,
 }
 
 impl Events {
@@ -39,11 +41,17 @@ impl Events {
             }
             Event::Connection(connection) => {
                 self.latest = self.latest.max(connection.last);
+                if self.given_up.take() == Some(connection.id) && has_shown_little(connection) {
+                    self.courses.remove(&connection.id);
+                    self.further_connections += 1;
+                    return;
+                }
                 match self.course(connection.id) {
                     Some(course) => course.ended(connection),
                     None => self.further_connections += 1,
                 }
             }
+            Event::Eviction(Eviction::Connection(id)) => self.given_up = Some(*id),
             _ => {}
         }
     }
@@ -144,4 +152,11 @@ impl Events {
             course.join(other);
         }
     }
+}
+
+/// Whether a connection has few packets, so that another one may have its place.
+fn has_shown_little(connection: &Connection) -> bool {
+    /// Packets of both ends together.
+    const LITTLE: u64 = 8;
+    connection.requester.sent.packets + connection.responder.sent.packets < LITTLE
 }

@@ -4,7 +4,7 @@ use rdmascope_conformance::Rule;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::observation::Observe;
 use rdmascope_tests::pcap::{Capture, Packet};
-use rdmascope_tests::{mutate, samples, session};
+use rdmascope_tests::{floods, mutate, samples, session, values};
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -259,4 +259,50 @@ fn what_goes_on_is_told_again_when_it_is_over() {
     capture.packets.insert(at, again);
     capture.renumber();
     assert_eq!(naks(&capture), [(false, 1, Some(0)), (true, 2, Some(LATER as u64))]);
+}
+
+/// 6,000 connections within one interval: the latencies of single connections stay within their
+/// bound, and every transaction is counted.
+#[test]
+fn latencies_of_many_connections_are_bounded() {
+    let mut meter = Meter::new(Time(0));
+    let mut transaction = values::read(7, 100);
+    for number in 1..=6_000 {
+        transaction.connection = ConnectionId(number);
+        meter.event(&Event::Transaction(&transaction));
+        assert!(meter.latencies <= Meter::MOST_LATENCIES);
+    }
+    assert!(meter.footprint() < Meter::MOST_LATENCIES + (8 << 20), "{}", meter.footprint());
+    let has_latencies = meter.by_connection.values().filter(|figures| figures.stats.latency().is_some());
+    assert!((100..6_000).contains(&has_latencies.count()));
+    let interval = meter.take(Time(SECOND), &Engine::new(Config::default()), &Judge::default());
+    assert_eq!(interval.figures.stats.count, 6_000);
+    assert_eq!(interval.figures.stats.latencies().map(|latencies| latencies.len()), Some(6_000));
+}
+
+/// A session among 80,000 spoofed calls: the interval counts the connections that were given up, and
+/// the session keeps all its events.
+#[test]
+fn a_flood_is_counted_and_forgotten() {
+    const FLOWS: u32 = 80_000;
+    let sample = samples::capture("nfs3-lossy");
+    let alone = watch(&sample, SECOND);
+    let mut capture = sample.clone();
+    let strangers = (0..FLOWS).map(|flow| {
+        let data = floods::Kind::Call.frame(flow, 0);
+        Packet { number: 0, time: sample.packets[0].time, original_length: data.len() as u32, data }
+    });
+    capture.packets.splice(1..1, strangers);
+    capture.renumber();
+    let watched = watch(&capture, SECOND);
+    let sum = |read: fn(&Interval) -> u64| watched.intervals.iter().map(read).sum::<u64>();
+    assert_eq!(sum(|one| one.given_up), u64::from(FLOWS) - 511 - 65_536);
+    let transactions: u64 = alone.intervals.iter().map(|one| one.figures.stats.count).sum();
+    assert_eq!(sum(|one| one.figures.stats.count), transactions + u64::from(FLOWS));
+    let told = |watched: &Watched| -> Vec<_> {
+        let own = watched.happenings.iter().filter(|one| one.event.connection == ConnectionId(1));
+        own.map(|one| (one.event.kind, one.event.time, one.event.text.clone())).collect()
+    };
+    assert!(!told(&alone).is_empty());
+    assert_eq!(told(&watched), told(&alone));
 }

@@ -118,7 +118,10 @@ pub struct Stats {
     pub total_latency: u64,
     minimum: u64,
     maximum: u64,
-    latencies: Histogram<u64>,
+    /// Allocated with the first latency, because a histogram takes at least 16 KiB.
+    latencies: Option<Box<Histogram<u64>>>,
+    /// Only the sum of latencies is kept.
+    is_brief: bool,
     phases: Phases,
 }
 
@@ -131,7 +134,8 @@ impl Default for Stats {
             total_latency: 0,
             minimum: u64::MAX,
             maximum: 0,
-            latencies: Histogram::new(Stats::DIGITS).expect("three significant digits are possible"),
+            latencies: None,
+            is_brief: false,
             phases: Phases::default(),
         }
     }
@@ -158,14 +162,24 @@ impl Stats {
     /// Longer latencies than this day count as this long, which bounds the histogram.
     const LONGEST: u64 = 86_400 * crate::time::SECOND;
 
-    /// All latencies, in nanoseconds.
-    pub fn latencies(&self) -> &Histogram<u64> {
-        &self.latencies
+    /// All latencies, in nanoseconds. `None` without any.
+    pub fn latencies(&self) -> Option<&Histogram<u64>> {
+        self.latencies.as_deref()
+    }
+
+    /// Memory of the histogram, in bytes.
+    pub(crate) fn footprint(&self) -> usize {
+        self.latencies().map_or(0, |latencies| latencies.distinct_values() * size_of::<u64>())
+    }
+
+    /// Keeps only the sum of latencies from now on.
+    pub(crate) fn become_brief(&mut self) {
+        (self.latencies, self.is_brief) = (None, true);
     }
 
     /// The latencies, the shortest first, to three significant digits: each with how many transactions took so long.
     pub fn latency_steps(&self) -> impl Iterator<Item = (u64, u64)> {
-        let recorded = self.latencies.iter_recorded();
+        let recorded = self.latencies().into_iter().flat_map(Histogram::iter_recorded);
         recorded.map(|step| {
             (step.value_iterated_to().clamp(self.minimum, self.maximum), step.count_since_last_iteration())
         })
@@ -174,16 +188,14 @@ impl Stats {
     /// How long each phase was on average, in nanoseconds.
     pub fn mean_phases(&self) -> Option<Phases> {
         // Call and reply make a latency, and the same make phases.
-        let count = self.latencies.len();
+        let count = self.latencies().map_or(0, Histogram::len);
         (count > 0).then(|| Phases { times: self.phases.times.map(|time| time / count), ..self.phases })
     }
 
     /// The latencies, where any transaction had one.
     pub fn latency(&self) -> Option<Latency> {
-        if self.latencies.is_empty() {
-            return None;
-        }
-        let quantile = |q| self.latencies.value_at_quantile(q).clamp(self.minimum, self.maximum);
+        let latencies = self.latencies()?;
+        let quantile = |q| latencies.value_at_quantile(q).clamp(self.minimum, self.maximum);
         Some(Latency {
             minimum: self.minimum,
             median: quantile(0.5),
@@ -209,8 +221,13 @@ impl Count for Stats {
             self.total_latency = self.total_latency.saturating_add(latency);
             self.minimum = self.minimum.min(latency);
             self.maximum = self.maximum.max(latency);
-            let bounded = latency.min(Stats::LONGEST);
-            self.latencies.record(bounded).expect("the histogram grows to hold any value");
+            if !self.is_brief {
+                let latencies = self.latencies.get_or_insert_with(|| {
+                    Box::new(Histogram::new(Stats::DIGITS).expect("three significant digits are possible"))
+                });
+                let bounded = latency.min(Stats::LONGEST);
+                latencies.record(bounded).expect("the histogram grows to hold any value");
+            }
         }
         if let Some(phases) = Phases::of(transaction) {
             for (sum, time) in self.phases.times.iter_mut().zip(phases.times) {

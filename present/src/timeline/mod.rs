@@ -146,6 +146,8 @@ pub struct Timeline {
     told: AllTold,
     /// The lists of connections among them, each once.
     known: Vec<Arc<[KnownConnection]>>,
+    /// The most memory of a state, in bytes. Beyond it, connections are given up.
+    memory: usize,
 }
 
 /// What the engine was told beside records, each behind the record of that number, in its order: a replay tells it again.
@@ -155,6 +157,8 @@ type AllTold = Vec<(u64, Told)>;
 enum Told {
     /// A time that brought something to an end without a record.
     Time(Time),
+    /// To give up some connections.
+    GiveUp,
     /// Connections that a kernel told of.
     Connections(Arc<[KnownConnection]>),
 }
@@ -164,6 +168,9 @@ const MOST_TOLD: usize = 1 << 18;
 
 /// Connections that are kept of them at most. Files that rotate have the same list each, which is kept once.
 const MOST_CONNECTIONS: usize = 1 << 18;
+
+/// Records between two checks of memory.
+const LOOK: u64 = 1 << 15;
 
 /// Records between two entries of [`Timeline::times`].
 const STRIDE: u64 = 1024;
@@ -184,7 +191,14 @@ impl Timeline {
             times: Vec::new(),
             told: Vec::new(),
             known: Vec::new(),
+            memory: usize::MAX,
         }
+    }
+
+    /// From now on, connections are given up while the latest state exceeds this number of bytes. See
+    /// [`Engine::give_up_some`].
+    pub fn bound_memory(&mut self, bytes: usize) {
+        self.memory = bytes;
     }
 
     /// Takes the next record.
@@ -218,6 +232,9 @@ impl Timeline {
         if number.is_multiple_of(STRIDE) {
             self.times.extend(self.latest.time);
         }
+        if number.is_multiple_of(LOOK) {
+            self.look_at_memory(tell);
+        }
         self.checkpoints.offer(&self.latest);
     }
 
@@ -229,12 +246,26 @@ impl Timeline {
 
     /// The same, and tells of what ends.
     pub fn handle_time_telling(&mut self, now: Time, tell: &mut impl FnMut(Happening<'_>)) {
-        let Timeline { config, latest, findings, told, .. } = self;
-        let is_due = latest.engine.next_deadline().is_some_and(|deadline| deadline <= now);
-        if !is_due || told.len() == MOST_TOLD {
-            return;
+        let is_due = self.latest.engine.next_deadline().is_some_and(|deadline| deadline <= now);
+        if is_due && self.told.len() < MOST_TOLD {
+            self.hear(Told::Time(now), tell);
         }
-        let telling = Told::Time(now);
+    }
+
+    /// Gives up connections while the latest state exceeds its memory.
+    fn look_at_memory(&mut self, tell: &mut impl FnMut(Happening<'_>)) {
+        while self.latest.footprint() > self.memory && self.told.len() < MOST_TOLD {
+            let before = self.latest.engine.totals().evictions;
+            self.hear(Told::GiveUp, tell);
+            if self.latest.engine.totals().evictions == before {
+                return;
+            }
+        }
+    }
+
+    /// Hands the engine something beside records, now and in every replay.
+    fn hear(&mut self, telling: Told, tell: &mut impl FnMut(Happening<'_>)) {
+        let Timeline { config, latest, findings, told, .. } = self;
         let record = latest.record;
         latest.hear(&telling, &mut |happening| {
             tell(happening);
@@ -551,6 +582,9 @@ impl State {
         let State { engine, judge, findings, .. } = self;
         match telling {
             Told::Time(now) => engine.handle_time(*now, &mut |event| report(judge, findings, &event, tell)),
+            Told::GiveUp => {
+                engine.give_up_some(&mut |event| report(judge, findings, &event, tell));
+            }
             Told::Connections(connections) => connections.iter().for_each(|one| engine.know(*one)),
         }
         self.told += 1;

@@ -2,6 +2,7 @@ use super::*;
 use proptest::prelude::*;
 use rdmascope_capture_agent::{NoteKind, PcapngWriter};
 use rdmascope_dissector::connection::Origin;
+use rdmascope_tests::floods::Kind;
 use rdmascope_tests::{pcap, samples, session};
 use std::sync::LazyLock;
 
@@ -361,4 +362,36 @@ fn findings_beyond_the_list_are_counted_and_told_in_a_replay() {
     let count = &mut |happening: Happening<'_>| told += u64::from(matches!(happening, Happening::Finding(_)));
     few.replay(&records, 1..=records.len() as u64, false, count).expect("every record is there");
     assert_eq!(told, few.latest().found());
+}
+
+/// Two packets of each of 17,000 spoofed flows: the state stays within the bound, evictions are
+/// counted, and a seek leads to the same state.
+#[test]
+fn connections_give_way_where_memory_is_bounded() {
+    const MOST: usize = 32 << 20;
+    let packets = (0..34_000).map(|number| {
+        let data = Kind::Call.frame(number / 2, number % 2);
+        let (number, original_length) = (u64::from(number) + 1, data.len() as u32);
+        pcap::Packet { number, time: number as i64 * 1000, original_length, data }
+    });
+    let capture = pcap::Capture { link: 1, packets: packets.collect() };
+    let records: Vec<Record<'_>> = session::records(&capture).collect();
+    let mut timeline = Timeline::new(Config::default(), Judge::default());
+    timeline.bound_memory(MOST);
+    let mut given_up = 0;
+    for record in &records {
+        let dissected = Dissected::new(record, &Default::default());
+        timeline.take_telling(record, &dissected, &mut |happening| {
+            given_up += u64::from(matches!(happening, Happening::Event(Event::Eviction(_))));
+        });
+        if record.number == LOOK {
+            assert!(timeline.latest.footprint() <= MOST);
+        }
+    }
+    assert!(given_up > 5_000 && timeline.latest().totals().evictions == given_up, "{given_up}");
+    let last = digest(&timeline.latest());
+    for number in [LOOK - 1, LOOK, 34_000] {
+        timeline.seek(&records, Moment::Record(number)).expect("every record is there");
+    }
+    assert_eq!(digest(&timeline.shown()), last);
 }

@@ -1,14 +1,16 @@
 //! What the first pass keeps, for the comments of the second.
 
 use super::brief::brief;
+use crate::output::tell;
 use core::fmt;
 use foldhash::fast::FixedState;
-use rdmascope_dissector::connection::{Connection, ConnectionId, Endpoint};
+use rdmascope_dissector::connection::{Connection, ConnectionId, Endpoint, Origin, State};
 use rdmascope_dissector::event::{Event, Packet};
 use rdmascope_dissector::exchange::Step;
 use rdmascope_dissector::role::StepOf;
 use rdmascope_dissector::transaction::{Missing, Outcome, Transaction};
 use rdmascope_present::names::{self, Failure, Label, Protocol};
+use rdmascope_present::text::Counted;
 use rdmascope_wire::Xid;
 use std::collections::HashMap;
 
@@ -18,6 +20,10 @@ pub(super) struct Facts {
     connections: HashMap<ConnectionId, ConnectionFacts, FixedState>,
     /// By when they began.
     transactions: HashMap<u64, TransactionFacts, FixedState>,
+    /// The last transaction that ended.
+    last: Option<(ConnectionId, u64)>,
+    /// Connections of one packet.
+    single: u64,
 }
 
 #[derive(Debug)]
@@ -58,16 +64,41 @@ pub(super) struct MessageFacts {
 }
 
 impl Facts {
-    /// Takes in what the first pass reports.
-    pub(super) fn handle(&mut self, event: &Event<'_>) {
+    /// The most connections of one packet that are kept. Spoofed packets can open any number.
+    const MOST_SINGLE: u64 = 16_384;
+
+    /// Takes an event of the first pass. For a connection that is left out, returns `Some` with the
+    /// packet of its transaction, if it has one.
+    pub(super) fn handle(&mut self, event: &Event<'_>) -> Option<Option<u64>> {
         match event {
             Event::Transaction(transaction) => {
                 self.transactions.insert(transaction.begun, TransactionFacts::from(*transaction));
+                self.last = Some((transaction.connection, transaction.begun));
             }
             Event::Connection(connection) => {
+                let is_single = is_single(connection);
+                self.single += u64::from(is_single);
+                if is_single && self.single > Facts::MOST_SINGLE {
+                    return Some(self.leave_out(connection.id));
+                }
                 self.connections.insert(connection.id, ConnectionFacts::from(*connection));
             }
             _ => {}
+        }
+        None
+    }
+
+    /// Forgets the transaction of a connection of one packet. Returns the packet.
+    fn leave_out(&mut self, id: ConnectionId) -> Option<u64> {
+        let (_, begun) = self.last.filter(|(connection, _)| *connection == id)?;
+        Some(self.transactions.remove(&begun)?.call?.frame)
+    }
+
+    /// Warns of connections that were left out.
+    pub(super) fn tell_of_left_out(&self) {
+        if let left_out @ 1.. = self.single.saturating_sub(Facts::MOST_SINGLE) {
+            let connections = Counted(left_out, "connection");
+            tell(format_args!("warning: comments name none of {connections} of a single packet each"));
         }
     }
 
@@ -80,6 +111,13 @@ impl Facts {
     pub(super) fn transaction(&self, of: StepOf) -> Option<&TransactionFacts> {
         self.transactions.get(&of.begun)
     }
+}
+
+/// Whether a connection has at most one packet, or is a REQ without an answer.
+fn is_single(connection: &Connection) -> bool {
+    let sent = |end: &Endpoint| end.sent.packets + end.sent.bad_icrc;
+    let is_asked_for = connection.origin != Origin::Cm || connection.state == State::Requested;
+    is_asked_for && sent(&connection.requester) + sent(&connection.responder) <= 1
 }
 
 impl From<&Connection> for ConnectionFacts {

@@ -43,7 +43,8 @@ const GAUGES_OF_CALLS: [(&str, &str, OfHost); 3] = [
 impl Collector for Shared {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let sums = self.sums();
-        let Sums { packets, bytes, dropped, operations, hosts, findings, events, captures, .. } = &*sums;
+        let Sums { packets, bytes, dropped, given_up, operations, hosts, findings, events, captures, .. } =
+            &*sums;
         let Sums { last_packet, last_interval, dropped_lines, missed, .. } = &*sums;
         for (name, help, value) in [
             ("packets", "Packets that were captured", Some(packets)),
@@ -56,6 +57,7 @@ impl Collector for Shared {
                 "Times that a condition of --trigger came true without a capture",
                 Some(missed),
             ),
+            ("given_up_connections", "Connections that were given up to bound memory", Some(given_up)),
         ] {
             let Some(value) = value else { continue };
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;

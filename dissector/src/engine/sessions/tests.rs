@@ -207,6 +207,27 @@ fn what_was_silent_longest_gives_way() {
     table.take(places[2], 1, 8);
     table.begin(0x1_0001);
     table.begin(0x1_0002);
-    let given_up = [1, 3, 4].map(|at: usize| Eviction::Connection(ids[at]));
+    let given_up = [0, 1, 3].map(|at: usize| Eviction::Connection(ids[at]));
     assert_eq!(table.given_up, given_up);
+}
+
+/// In a full table, connections with few packets are given up first, the oldest before the others.
+/// Connections with more packets stay, even if they are silent.
+#[test]
+fn what_has_shown_little_gives_way_first() {
+    let mut table = Table::default();
+    let places: Vec<EndRef> = (0..MOST as u32).map(|number| table.begin(number)).collect();
+    let ids: Vec<_> =
+        places.iter().map(|place| table.sessions.session(place.session).peers.connection()).collect();
+    // Seven packets are few, eight are not.
+    for place in &places[..MOST - 2] {
+        (0..8).for_each(|psn| table.take(*place, psn, 8));
+    }
+    (0..7).for_each(|psn| table.take(places[MOST - 1], psn, 8));
+    (0..100).for_each(|number| drop(table.begin(0x1_0000 + number)));
+    let given_up = [MOST - 2, MOST - 1].map(|at: usize| Eviction::Connection(ids[at]));
+    assert_eq!(table.given_up[..2], given_up);
+    assert_eq!(table.given_up.len(), 100);
+    let stays = |id: &&ConnectionId| !table.given_up.contains(&Eviction::Connection(**id));
+    assert_eq!(ids.iter().filter(stays).count(), MOST - 2);
 }
