@@ -86,6 +86,7 @@ pub(crate) struct Tui {
     ascii: bool,
     #[command(flatten)]
     allowed: AllowArguments,
+    #[command(flatten)]
     pub(crate) new_files: NewFiles,
     #[command(flatten, next_help_heading = "Interfaces")]
     mirror: Mirror,
