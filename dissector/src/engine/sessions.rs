@@ -220,9 +220,10 @@ impl Sessions {
         self.slight.push_back((index, self.seen));
     }
 
-    /// Whether a connection is the latest one, and half-open.
+    /// Whether a connection is the latest one, and has no other packet than its first.
     pub(super) fn is_new(&self, index: u32) -> bool {
-        self.get(index).is_some_and(|session| session.order() == self.seen && !session.peers.paired)
+        let packets = |session: &Session| End::BOTH.map(|end| session.packets(end)).iter().sum::<u64>();
+        self.get(index).is_some_and(|session| session.order() == self.seen && packets(session) <= 1)
     }
 
     /// Whether a packet of an unknown flow answers an unpaired half-flow.
