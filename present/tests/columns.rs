@@ -360,7 +360,7 @@ fn watched(seen: &mut Seen) {
         meter.record(&record);
         engine.handle(&record, &mut |event| {
             meter.event(&event);
-            judge.handle(&event, &mut |finding| meter.finding(finding));
+            judge.handle(&event, &mut |finding| meter.finding(finding, false));
         });
     }
     for trouble in [None, Some("no room".to_owned())] {
