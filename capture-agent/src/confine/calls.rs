@@ -116,6 +116,8 @@ const PATHS: &[libc::c_long] = &[
     libc::SYS_mkdirat,
     libc::SYS_renameat2,
     libc::SYS_faccessat,
+    // realpath(3) asks by it whether the folder before `..` is there.
+    libc::SYS_faccessat2,
     libc::SYS_fchown,
     libc::SYS_copy_file_range,
     libc::SYS_sendfile,

@@ -7,7 +7,7 @@ use super::{
 
 /// Chooses packets in this process, where no kernel does it: outside Linux, and of a device that snoops.
 #[derive(Clone, Debug)]
-pub(crate) struct Sieve(Vec<Instruction>);
+pub(crate) struct Sieve(pub(super) Vec<Instruction>);
 
 impl Sieve {
     /// Lets through the wanted packets of any interface, at most `snap_length` bytes of each.
