@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 /// Files that were made and not taken yet. A failure is reported when the file is taken.
 static PREPARED: Mutex<Vec<io::Result<File>>> = Mutex::new(Vec::new());
 
-/// Makes `count` files, which the next calls of [`file`] return.
+/// Makes `count` files, which the next calls of [`file()`] return.
 pub fn prepare(count: usize) {
     let files = (0..count).map(|_| tempfile::tempfile());
     PREPARED.lock().unwrap_or_else(PoisonError::into_inner).extend(files);

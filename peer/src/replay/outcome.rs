@@ -22,9 +22,9 @@ pub struct Outcome {
 /// The subject of an [`Outcome`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// A connection, as an index of [`Recording::connections`].
+    /// A connection, as an index of [`Recording::connections`](super::Recording::connections).
     Connection(usize),
-    /// A call, of either direction, as an index of [`Recording::calls`].
+    /// A call, of either direction, as an index of [`Recording::calls`](super::Recording::calls).
     Call(usize),
     /// A call of the target that the recording does not have: its connection, and what it calls.
     Extra(usize, Option<Called>),
