@@ -542,6 +542,8 @@ fn values_of_all_samples() {
         "state.file",
         "state.open_number",
         "state.ranges",
+        // Captures of one direction: cli/tests/live_command.rs.
+        "interval_connection.one_direction",
         // Of captures at several places: cli/tests/places.rs.
         "operation_split",
         "place",

