@@ -1,4 +1,4 @@
-//! What a person asks of captures beside the rules, in a file beside them: docs/policy.md describes it.
+//! The policy file: allowed findings, latency limits and requirements (docs/policy.md).
 
 mod file;
 mod held;
@@ -24,12 +24,12 @@ use std::rc::Rc;
 use std::time::SystemTime;
 use toml::value::{Date, Datetime};
 
-/// The name of a policy that is found without being named.
+/// The name of the policy in the folder of a capture.
 const NAME: &str = "rdmascope.toml";
-/// Bytes of a policy at most.
+/// The longest policy, in bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// Which policy a capture is held against.
+/// Options that choose the policy.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Policy")]
 pub(crate) struct PolicyArguments {
@@ -116,7 +116,7 @@ impl AllowArguments {
     }
 }
 
-/// What is asked of captures.
+/// The entries of a policy file.
 #[derive(Debug, Default)]
 struct Policy {
     /// The name of the file.
@@ -126,7 +126,7 @@ struct Policy {
     requirements: Vec<Requirement>,
 }
 
-/// How long an operation may take.
+/// A `[[latency]]` entry.
 #[derive(Debug)]
 struct Latency {
     operation: &'static str,
@@ -142,7 +142,7 @@ struct Limit {
     most: u64,
 }
 
-/// What is measured of latencies.
+/// The statistic that a limit applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Measure {
     Median,
@@ -161,7 +161,7 @@ impl Measure {
     }
 }
 
-/// What must be in the capture.
+/// A requirement on the contents of the capture.
 #[derive(Debug)]
 struct Requirement {
     line: usize,
@@ -170,30 +170,30 @@ struct Requirement {
 
 #[derive(Debug)]
 enum Required {
-    /// So many connections.
+    /// At least this number of connections.
     Connections(u64),
-    /// So many transactions.
+    /// At least this number of transactions.
     Transactions(u64),
     /// A transaction with this operation.
     Operation(&'static str),
     /// Rules with a conclusive verdict on something that the capture shows: the name as it was given, and their ids.
     Rules(String, Vec<&'static str>),
-    /// Of the rules, such a share with a conclusive verdict.
+    /// This share of the rules has a conclusive verdict.
     Conclusive(f64),
 }
 
-/// A policy, and what of it was of use in any capture.
+/// A policy, and which of its entries have applied to a capture.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     policy: Policy,
-    /// Whether a capture was held against it.
+    /// Whether a capture was checked against it.
     is_used: Cell<bool>,
-    /// Its entries in their order: whether they were about nothing in every capture.
+    /// For each entry in order: it has applied to no capture so far.
     unused: RefCell<Vec<bool>>,
 }
 
 impl Loaded {
-    /// Takes in what came of it in a capture.
+    /// Adds the outcome of one capture.
     fn note(&self, policed: &Policed) {
         let unused = policed.entries.iter().map(|entry| entry.outcome == EntryOutcome::Unused);
         let mut before = self.unused.borrow_mut();
@@ -208,7 +208,7 @@ impl Loaded {
 pub(crate) struct Policies<'a> {
     arguments: &'a PolicyArguments,
     today: Date,
-    /// By their files.
+    /// By path.
     loaded: RefCell<BTreeMap<PathBuf, Rc<Loaded>>>,
 }
 
@@ -231,7 +231,7 @@ impl<'a> Policies<'a> {
         Ok(Some(loaded))
     }
 
-    /// Tells of entries that were about nothing in all captures, on standard error.
+    /// Warns of entries that applied to no capture.
     pub(crate) fn tell_of_unused(&self, is_asked: impl Fn(&str) -> bool) {
         for loaded in self.loaded.borrow().values() {
             let Loaded { policy, unused, .. } = &**loaded;
@@ -261,7 +261,7 @@ impl Latency {
     }
 }
 
-/// The place of the policy of a capture's folder. Standard input has none.
+/// The path of the policy in a capture's folder. `None` for standard input.
 fn beside(capture: &Path) -> Option<PathBuf> {
     let capture = Some(capture).filter(|capture| *capture != Path::new("-"))?;
     Some(capture.parent()?.join(NAME))

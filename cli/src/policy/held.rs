@@ -15,14 +15,14 @@ use rdmascope_present::text::{Counted, Duration, Number};
 use std::io;
 use std::sync::Arc;
 
-/// What the entries of a policy were about so far.
+/// The outcome of a policy's entries so far.
 pub(crate) struct Held<'a> {
     loaded: &'a Loaded,
     /// Who is at the ends of connections, where an entry asks for that.
     hosts: Hosts,
     /// Findings that each entry of `allow` fits.
     fits: Vec<u64>,
-    /// What each entry of `latency` measures.
+    /// The latencies of each `latency` entry.
     measured: Vec<Stats>,
     /// Which requirements of operations are met.
     seen: Vec<bool>,
@@ -87,7 +87,7 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// What came of it.
+    /// The outcome at the end of a capture.
     pub(crate) fn end(self, tally: &Tally) -> Policed {
         let Held { loaded, fits, measured, seen, .. } = self;
         let policy = &loaded.policy;
