@@ -1,6 +1,6 @@
 //! Waits that end by time, without another packet.
 
-use super::{Engine, Stage};
+use super::Engine;
 use crate::event::Event;
 use crate::record::Time;
 
@@ -16,20 +16,13 @@ impl Engine {
     /// call it counts as late. All records up to `now` must have been handed over before. A live source calls this; a reader of files need
     /// not. The cost is proportional to the number of connections.
     pub fn handle_time(&mut self, now: Time, report: &mut impl FnMut(Event<'_>)) {
-        let Engine { config, totals, known, sessions, newcomers, transactions, .. } = self;
-        let mut counting = |event: Event<'_>| {
-            totals.count(&event);
-            report(event);
-        };
-        let record = None;
-        let mut stage =
-            Stage { config, record, known, sessions, newcomers, transactions, report: &mut counting };
-        for index in stage.sessions.due(now) {
-            stage.sessions.session(index).handle_time(now, stage.transactions, stage.report);
-            stage.settle(index);
-        }
-        stage.sessions.retire(now, stage.transactions, stage.report);
-        totals.connections = sessions.count(transactions.numbered());
+        self.between_records(report, |stage| {
+            for index in stage.sessions.due(now) {
+                stage.sessions.session(index).handle_time(now, stage.transactions, stage.report);
+                stage.settle(index);
+            }
+            stage.sessions.retire(now, stage.transactions, stage.report);
+        });
     }
 
     /// When [`Engine::handle_time`] next has something to do, as far as is known by now; `None` where only a record brings something.

@@ -296,20 +296,13 @@ impl Engine {
 
     /// Ends the capture: reports what is still open.
     pub fn finish(&mut self, report: &mut impl FnMut(Event<'_>)) {
-        let Engine { config, totals, known, sessions, newcomers, transactions, .. } = self;
-        let mut counting = |event: Event<'_>| {
-            totals.count(&event);
-            report(event);
-        };
-        let record = None;
-        let mut stage =
-            Stage { config, record, known, sessions, newcomers, transactions, report: &mut counting };
-        while let Some(held) = stage.newcomers.take_oldest() {
-            stage.end_held(&held, false);
-        }
-        sessions.end_all(transactions, &mut counting);
-        totals.connections = sessions.count(transactions.numbered());
-        debug_assert_eq!(transactions.open(), 0, "an open transaction belongs to a connection");
+        self.between_records(report, |stage| {
+            while let Some(held) = stage.newcomers.take_oldest() {
+                stage.end_held(&held, false);
+            }
+            stage.sessions.end_all(stage.transactions, stage.report);
+        });
+        debug_assert_eq!(self.transactions.open(), 0, "an open transaction belongs to a connection");
     }
 
     /// Gives up an eighth of the held records, or else an eighth of the connections: first the oldest
@@ -318,17 +311,25 @@ impl Engine {
     ///
     /// [`Eviction::Connection`]: crate::event::Eviction::Connection
     pub fn give_up_some(&mut self, report: &mut impl FnMut(Event<'_>)) -> bool {
+        self.between_records(report, |stage| stage.give_up_some())
+    }
+
+    /// Does work that no record causes, and counts its events.
+    fn between_records<R>(
+        &mut self,
+        report: &mut impl FnMut(Event<'_>),
+        work: impl FnOnce(&mut Stage<'_, &mut dyn FnMut(Event<'_>)>) -> R,
+    ) -> R {
         let Engine { config, totals, known, sessions, newcomers, transactions, .. } = self;
-        let mut counting = |event: Event<'_>| {
+        let mut counting: &mut dyn FnMut(Event<'_>) = &mut |event| {
             totals.count(&event);
             report(event);
         };
-        let record = None;
-        let mut stage =
-            Stage { config, record, known, sessions, newcomers, transactions, report: &mut counting };
-        let has_given_up = stage.give_up_some();
+        let report = &mut counting;
+        let result =
+            work(&mut Stage { config, record: None, known, sessions, newcomers, transactions, report });
         totals.connections = sessions.count(transactions.numbered());
-        has_given_up
+        result
     }
 
     /// What was counted so far.
