@@ -409,6 +409,14 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Whether both ends of a connection together sent fewer than eight packets. Such a connection is
+    /// given up before others.
+    pub fn are_few(ends: [&Counts; 2]) -> bool {
+        ends.iter().map(|counts| counts.packets).sum::<u64>() < 8
+    }
+}
+
+impl Counts {
     /// Whether there is an answer to a request packet among them: an acknowledgement, a NAK, an RDMA READ response. It shows that the other
     /// end sent something (IBTA volume 1, section 9.7.5).
     pub fn has_answered(&self) -> bool {

@@ -163,11 +163,9 @@ impl Session {
         self.order
     }
 
-    /// Whether it has more than a few packets.
-    pub(crate) fn has_shown_much(&self) -> bool {
-        /// Packets of both ends together.
-        const MUCH: u64 = 8;
-        self.ends.iter().map(|end| end.counts.packets).sum::<u64>() >= MUCH
+    /// Whether it has [few packets](Counts::are_few).
+    pub(crate) fn has_few_packets(&self) -> bool {
+        Counts::are_few(End::BOTH.map(|end| &self.ends[end].counts))
     }
 
     /// Counts the bytes that are held back.

@@ -587,11 +587,11 @@ impl Sessions {
     fn find_slight(&mut self) -> Option<u32> {
         while let Some((index, order)) = self.slight.pop_front() {
             match find(&mut self.slots, index, order) {
-                Some(session) if session.recent && !session.has_shown_much() => {
+                Some(session) if session.recent && session.has_few_packets() => {
                     session.recent = false;
                     self.slight.push_back((index, order));
                 }
-                Some(session) if !session.has_shown_much() => return Some(index),
+                Some(session) if session.has_few_packets() => return Some(index),
                 _ => {}
             }
         }

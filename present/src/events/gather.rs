@@ -5,7 +5,7 @@ use super::course::{Course, Summary};
 use super::state::StateEvents;
 use super::tell::{self, Reached};
 use foldhash::fast::FixedState;
-use rdmascope_dissector::connection::{Connection, ConnectionId};
+use rdmascope_dissector::connection::{Connection, ConnectionId, Counts};
 use rdmascope_dissector::event::{Event, Eviction};
 use rdmascope_dissector::observation::{Observation, Observed};
 use rdmascope_dissector::record::Time;
@@ -41,7 +41,9 @@ impl Events {
             }
             Event::Connection(connection) => {
                 self.latest = self.latest.max(connection.last);
-                if self.given_up.take() == Some(connection.id) && has_shown_little(connection) {
+                if self.given_up.take() == Some(connection.id)
+                    && Counts::are_few([&connection.requester.sent, &connection.responder.sent])
+                {
                     self.courses.remove(&connection.id);
                     self.further_connections += 1;
                     return;
@@ -152,11 +154,4 @@ impl Events {
             course.join(other);
         }
     }
-}
-
-/// Whether a connection has few packets, so that another one may have its place.
-fn has_shown_little(connection: &Connection) -> bool {
-    /// Packets of both ends together.
-    const LITTLE: u64 = 8;
-    connection.requester.sent.packets + connection.responder.sent.packets < LITTLE
 }
