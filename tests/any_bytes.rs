@@ -241,8 +241,8 @@ const HOSTILE: [(&str, fn()); 8] = [
         (0..1_000_000).for_each(|qp| hostile.packet(qp + 2, SEND_ONLY, 7, &[0; 32]));
         let totals = hostile.end();
         assert_eq!(totals.connections, 1_000_000);
-        // At the end, 512 are in the table, and the only packets of 65,536 more are held. A packet whose
-        // 32-bit name equals that of a held one releases it to the table: 15 are expected to.
+        // At the end, 512 are in the table, and the only packets of 65,536 more are held. A packet
+        // whose 32-bit name equals that of a held one releases it to the table: 15 are expected to.
         let given_up = 1_000_000 - 512 - 65_536;
         assert!((given_up - 64..=given_up).contains(&totals.evictions), "{}", totals.evictions);
     }),

@@ -62,8 +62,8 @@ fn among(capture: &Capture, mut packets: impl Iterator<Item = Vec<u8>>, between:
     flooded
 }
 
-/// Two packets of each of 12,000 flows, more than the table has room for; then one packet of each of
-/// 70,000 flows.
+/// Two packets of each of 12,000 flows, more than the table has room for; then one packet of each
+/// of 70,000 flows.
 fn flood() -> Vec<Vec<u8>> {
     let kind = |flow: u32| Kind::ALL[flow as usize % Kind::ALL.len()];
     let twice = (0..12_000).flat_map(|flow| [0, 1].map(|packet| kind(flow).frame(flow, packet)));

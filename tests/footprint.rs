@@ -29,7 +29,8 @@ fn memory() {
     a_flow_of_one_packet_is_small();
 }
 
-/// A flow with one packet takes at most 512 bytes, for each kind of packet and at any number of flows.
+/// A flow with one packet takes at most 512 bytes, for each kind of packet and at any number of
+/// flows.
 fn a_flow_of_one_packet_is_small() {
     const MOST: usize = 512;
     // The tables double at different numbers of flows.

@@ -382,7 +382,8 @@ fn read(place: &str) -> String {
     std::fs::read_to_string(root().join(place)).unwrap_or_else(|error| panic!("{place}: {error}"))
 }
 
-/// The lines of a table of a manifest, and the lines of `[target.….TABLE]`, which have the condition in front.
+/// The lines of a table of a manifest, and the lines of `[target.….TABLE]`, which have the
+/// condition in front.
 fn dependencies<'a>(manifest: &'a str, table: &str) -> Vec<(&'a str, &'a str)> {
     let mut found = Vec::new();
     let mut condition = None;
@@ -416,7 +417,8 @@ fn each_crate_that_is_built_on_has_a_row() {
     assert_eq!(rows, used.iter().map(String::as_str).collect());
 }
 
-/// Linux has a capture of its own, and a list of interfaces: pnet_datalink is built there for the feature `pnet` only.
+/// Linux has a capture of its own, and a list of interfaces: pnet_datalink is built there for the
+/// feature `pnet` only.
 #[test]
 fn linux_is_built_without_pnet() {
     let manifest = read("capture-agent/Cargo.toml");

@@ -1,4 +1,5 @@
-//! Live capture by `pnet_datalink`: on Unix systems other than Linux, and on Linux with the cargo feature `pnet`.
+//! Live capture by `pnet_datalink`: on Unix systems other than Linux, and on Linux with the cargo
+//! feature `pnet`.
 //!
 //! What it cannot do, measured of pnet_datalink 0.35 and read in its sources:
 //! - It tells nothing of packets that were dropped, and no time stamps: those here are of when a packet was read.

@@ -1,12 +1,14 @@
 //! Files that commands write.
 //!
-//! They are opened for writing only. A confined process (`confine`) may write below a folder without the right to read there.
+//! They are opened for writing only. A confined process (`confine`) may write below a folder
+//! without the right to read there.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Makes a file for writing. Errors: [`io::ErrorKind::AlreadyExists`] if the name is taken, by a dangling link too.
+/// Makes a file for writing. Errors: [`io::ErrorKind::AlreadyExists`] if the name is taken, by a
+/// dangling link too.
 pub fn make(path: &Path) -> io::Result<File> {
     File::options().write(true).create_new(true).open(path)
 }
@@ -43,8 +45,8 @@ fn without_following(options: &mut OpenOptions, path: &Path) -> io::Result<File>
 /// Why a link is not followed.
 pub const PUBLIC_LINK: &str = "a symbolic link in a folder where everybody may write is not followed";
 
-/// Whether the folder of `path` is sticky and writable for everybody, as /tmp is. Another user can put a link there under a
-/// name that a privileged process is about to write.
+/// Whether the folder of `path` is sticky and writable for everybody, as /tmp is. Another user can
+/// put a link there under a name that a privileged process is about to write.
 pub fn is_in_public_folder(path: &Path) -> bool {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     folder.metadata().is_ok_and(|folder| is_public(&folder))

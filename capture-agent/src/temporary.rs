@@ -1,6 +1,7 @@
 //! Temporary files without a name.
 //!
-//! A confined process (`confine`) cannot make any. It makes those that it may need before, and takes them here.
+//! A confined process (`confine`) cannot make any. It makes those that it may need before, and
+//! takes them here.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +16,8 @@ pub fn prepare(count: usize) {
     PREPARED.lock().unwrap_or_else(PoisonError::into_inner).extend(files);
 }
 
-/// A new file for reading and writing, in the folder that `TMPDIR` names. It is gone when it is closed.
+/// A new file for reading and writing, in the folder that `TMPDIR` names. It is gone when it is
+/// closed.
 pub fn file() -> io::Result<File> {
     let prepared = PREPARED.lock().unwrap_or_else(PoisonError::into_inner).pop();
     prepared.unwrap_or_else(tempfile::tempfile)

@@ -39,8 +39,9 @@ pub(crate) struct Arguments {
     pub(crate) no_pager: bool,
     /// Do not confine the process to its input and output files (Linux)
     ///
-    /// A command that reads captures lets the kernel refuse everything that it does not need: other files, sockets, programs. Without this,
-    /// a packet or a file that exploits a defect of rdmascope can do whatever its user can do.
+    /// A command that reads captures lets the kernel refuse everything that it does not need: other
+    /// files, sockets, programs. Without this, a packet or a file that exploits a defect of
+    /// rdmascope can do whatever its user can do.
     #[arg(long, global = true)]
     pub(crate) no_sandbox: bool,
 }
@@ -206,7 +207,8 @@ impl Command {
         Confinement::AtOnce(paths)
     }
 
-    /// The permissions of the files that it makes; `None`: they are for everybody, as the umask says.
+    /// The permissions of the files that it makes; `None`: they are for everybody, as the umask
+    /// says.
     pub(crate) fn new_files(&self) -> Option<NewFiles> {
         match self {
             #[cfg(unix)]

@@ -49,14 +49,16 @@ Examples:
 #[derive(Args, Debug)]
 #[cfg_attr(feature = "verbs", command(mut_arg("verbs", |verbs| verbs.conflicts_with("list"))))]
 pub(crate) struct Capture {
-    /// Interface to capture from, or `any`: all that are up. Several may be named; their packets come into one file
+    /// Interface to capture from, or `any`: all that are up. Several may be named; their packets
+    /// come into one file
     #[arg(short, long = "interface", value_name = "NAME", required_unless_present = "list")]
     #[cfg_attr(feature = "verbs", arg(required_unless_present = "verbs"))]
     interfaces: Vec<String>,
     #[cfg(feature = "verbs")]
     #[command(flatten)]
     device: Device,
-    /// Capture by pnet_datalink, as outside Linux: one interface, more slowly, without a count of dropped packets
+    /// Capture by pnet_datalink, as outside Linux: one interface, more slowly, without a count of
+    /// dropped packets
     #[cfg(feature = "pnet")]
     #[arg(long)]
     #[cfg_attr(feature = "verbs", arg(conflicts_with = "verbs"))]

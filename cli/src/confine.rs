@@ -25,7 +25,8 @@ pub(crate) fn turn_off() {
 pub(crate) enum Confinement {
     /// Before it begins. These are the files that it works on.
     AtOnce(Paths),
-    /// When it has opened interfaces, sockets or the terminal. Until then it may have no second thread.
+    /// When it has opened interfaces, sockets or the terminal. Until then it may have no second
+    /// thread.
     Later,
     /// Never: it connects to others, or reads nothing.
     Never,
@@ -77,8 +78,9 @@ impl Paths {
         self.temporary += count;
     }
 
-    /// Confines this process for good to these files. It cannot make sockets or start programs any more. A kernel that lacks the means
-    /// refuses less. Errors: another thread runs, which would not be confined.
+    /// Confines this process for good to these files. It cannot make sockets or start programs any
+    /// more. A kernel that lacks the means refuses less. Errors: another thread runs, which would
+    /// not be confined.
     pub(crate) fn confine(&self) -> Result<(), String> {
         temporary::prepare(self.temporary);
         #[cfg(target_os = "linux")]

@@ -1,5 +1,7 @@
-//! What a signal does. Ctrl-C ends the input, where that is a pipe, and the command goes on as at the end of a file: so tcpdump and
-//! tshark do it. A live peer ends its connections, and a live capture its file, also with SIGTERM and SIGHUP. Else, and the second time, it ends the process, which leaves no unfinished files behind. So do SIGTERM and SIGHUP.
+//! What a signal does. Ctrl-C ends the input, where that is a pipe, and the command goes on as at
+//! the end of a file: so tcpdump and tshark do it. A live peer ends its connections, and a live
+//! capture its file, also with SIGTERM and SIGHUP. Else, and the second time, it ends the process,
+//! which leaves no unfinished files behind. So do SIGTERM and SIGHUP.
 
 use rdmascope_capture_agent::Interrupt;
 #[cfg(target_os = "linux")]

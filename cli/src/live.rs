@@ -70,7 +70,8 @@ Examples:
 pub(crate) struct LiveArguments {
     #[command(flatten)]
     pub(crate) input: Input,
-    /// Interface to capture from, or `any`: all that are up. Several may be named; their packets count as one capture
+    /// Interface to capture from, or `any`: all that are up. Several may be named; their packets
+    /// count as one capture
     #[arg(short, long = "interface", value_name = "NAME")]
     interfaces: Vec<String>,
     #[cfg(feature = "verbs")]
@@ -434,7 +435,8 @@ impl Watching<'_> {
         }
     }
 
-    /// Reports the findings of a record, once the engine can be asked for the ends of their connections.
+    /// Reports the findings of a record, once the engine can be asked for the ends of their
+    /// connections.
     fn judged(&mut self) {
         let Watching {
             engine, meter, allowances, found, metrics, taker, triggers, now, written, out, ..

@@ -1,9 +1,10 @@
 //! `rdmascope`: reads captures of NFS over RDMA.
 //!
-//! Upwards: `terminal`, `pager`, `queue`, `output`, `mode`, `whole`, `captures`, `xml`, `interrupt`,
-//! `confine` and `progress`; `input`, `filters`, `table`, `list`, `least`, `rules`, `policy`, `mirror`, `bulk` and `witness`; a
-//! module for each command, with its arguments, its examples and its `run`; `args`, which lists the
-//! commands. No module uses one above it, and a test looks.
+//! Upwards: `terminal`, `pager`, `queue`, `output`, `mode`, `whole`, `captures`, `xml`,
+//! `interrupt`, `confine` and `progress`; `input`, `filters`, `table`, `list`, `least`, `rules`,
+//! `policy`, `mirror`, `bulk` and `witness`; a module for each command, with its arguments, its
+//! examples and its `run`; `args`, which lists the commands. No module uses one above it, and a
+//! test looks.
 #![forbid(unsafe_code)]
 
 mod analyze;

@@ -9,8 +9,9 @@ use clap::Args;
 pub(crate) struct NewFiles {
     /// Permissions of new files, in octal
     ///
-    /// Captures hold file data and credentials, so only their owner can read new files by default. The umask is ignored.
-    /// Users that can read the files of a new folder can also list and enter it. A file that is replaced keeps its permissions.
+    /// Captures hold file data and credentials, so only their owner can read new files by default.
+    /// The umask is ignored. Users that can read the files of a new folder can also list and enter
+    /// it. A file that is replaced keeps its permissions.
     #[arg(long, value_name = "OCTAL", default_value = "0600", value_parser = parse)]
     mode: Mode,
 }
@@ -35,7 +36,8 @@ fn parse(text: &str) -> Result<Mode, String> {
 }
 
 impl Mode {
-    /// The umask under which files get this mode. Users that can read them can search their folders.
+    /// The umask under which files get this mode. Users that can read them can search their
+    /// folders.
     const fn umask(self) -> u16 {
         let search = (self.0 & 0o444) >> 2;
         0o777 & !(self.0 | search)

@@ -1,7 +1,8 @@
 //! A pager between the output and a terminal, as git has it: `RDMASCOPE_PAGER`, `PAGER`, or `less`, which ends by itself where everything fits on the screen.
 //!
-//! It begins when the first line is written: errors before that need none. By then the command may be confined and can start no
-//! program. So a shell is started before, which waits for the first line and becomes the pager.
+//! It begins when the first line is written: errors before that need none. By then the command may
+//! be confined and can start no program. So a shell is started before, which waits for the first
+//! line and becomes the pager.
 
 use core::mem;
 use std::ffi::OsString;
@@ -100,9 +101,11 @@ impl Drop for Sink {
     }
 }
 
-/// The line that the shell waits for. It reads no byte after it, because its standard input is a pipe (POSIX, `read`).
+/// The line that the shell waits for. It reads no byte after it, because its standard input is a
+/// pipe (POSIX, `read`).
 const GO: &[u8] = b"go\n";
-/// The script of the shell. Its argument is the pager that the environment names; without one it is `less`, if that is installed.
+/// The script of the shell. Its argument is the pager that the environment names; without one it is
+/// `less`, if that is installed.
 const NAMED: &str = r#"read -r go && eval "$1""#;
 const LESS: &str = "read -r go && { command -v less >/dev/null && exec less; exec cat; }";
 

@@ -84,7 +84,8 @@ impl PolicyArguments {
 pub(crate) struct AllowArguments {
     /// Allow findings of this rule, or of all rules of this subject: they count as allowed
     ///
-    /// To allow more than one rule: --allow A,B or --allow A --allow B. `rdmascope check --rules` lists rules and subjects.
+    /// To allow more than one rule: --allow A,B or --allow A --allow B. `rdmascope check --rules`
+    /// lists rules and subjects.
     #[arg(long, value_name = "RULE", value_parser = RULE_NAME, value_delimiter = ',', hide_possible_values = true)]
     allow: Vec<String>,
     #[command(flatten)]
@@ -92,7 +93,8 @@ pub(crate) struct AllowArguments {
 }
 
 impl AllowArguments {
-    /// Reads the policy of `input` and joins its `[[allow]]` entries with `--allow`. Its other entries need a whole capture and are left out.
+    /// Reads the policy of `input` and joins its `[[allow]]` entries with `--allow`. Its other
+    /// entries need a whole capture and are left out.
     pub(crate) fn allowances(&self, input: &Input) -> Result<Allowances> {
         let rules = Allowed::of(&self.allow)?.ids();
         let Some(path) = self.policy.place(input) else { return Ok(Allowances::new(rules, Vec::new())) };

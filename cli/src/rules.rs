@@ -5,7 +5,8 @@ use anyhow::bail;
 use rdmascope_conformance::{Rule, SUBJECTS, rules};
 use rdmascope_present::check::slug;
 
-/// The rule ids, for completion scripts. Other names are checked where they are used: `--allow` takes subjects too.
+/// The rule ids, for completion scripts. Other names are checked where they are used: `--allow`
+/// takes subjects too.
 pub(crate) const RULE_NAME: Named = Named {
     kind: "rule",
     names: || rdmascope_conformance::rules().map(|rule| rule.id).collect(),

@@ -49,7 +49,8 @@ Examples:
 pub(crate) struct Tui {
     #[command(flatten)]
     pub(crate) input: Input,
-    /// Interface to capture from, or `any`: all that are up. Several may be named; their packets count as one capture
+    /// Interface to capture from, or `any`: all that are up. Several may be named; their packets
+    /// count as one capture
     #[arg(short, long = "interface", value_name = "NAME")]
     interfaces: Vec<String>,
     /// Send scenarios to this live server: an IP address, and a port other than 20049 behind a colon

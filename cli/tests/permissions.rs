@@ -1,4 +1,5 @@
-//! The permissions of the files and folders that commands make. tests/capture_veth has those of `capture`, tests/tui those of `tui`.
+//! The permissions of the files and folders that commands make. tests/capture_veth has those of
+//! `capture`, tests/tui those of `tui`.
 #![cfg(unix)]
 
 mod binary;
@@ -36,7 +37,8 @@ fn below(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Commands that write files, in a folder that has a copy of a sample, `mount.pcap`, and how many files each makes at least.
+/// Commands that write files, in a folder that has a copy of a sample, `mount.pcap`, and how many
+/// files each makes at least.
 const COMMANDS: [(&[&str], usize); 8] = [
     (&["extract", "mount.pcap", "--files", "out/files"], 2),
     (&["extract", "mount.pcap", "--transaction", "7", "--out", "call.bin"], 1),

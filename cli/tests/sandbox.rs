@@ -1,5 +1,6 @@
-//! Commands that read captures of strangers confine themselves (docs/command-line.md). capture-agent/tests/confine.rs tries from inside
-//! the refusals; here: every command is confined while it reads, and still reaches its files.
+//! Commands that read captures of strangers confine themselves (docs/command-line.md).
+//! capture-agent/tests/confine.rs tries from inside the refusals; here: every command is confined
+//! while it reads, and still reaches its files.
 #![cfg(target_os = "linux")]
 
 mod binary;
@@ -40,7 +41,8 @@ fn threads(process: &Child) -> Vec<(String, String)> {
     status.map(|status| (field(&status, "Seccomp:"), field(&status, "NoNewPrivs:"))).collect()
 }
 
-/// Waits until the process has a thread named `signals`: it is confined before that thread starts, and has not read yet.
+/// Waits until the process has a thread named `signals`: it is confined before that thread starts,
+/// and has not read yet.
 fn waits(process: &mut Child) -> Vec<(String, String)> {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
@@ -116,7 +118,8 @@ fn full_pipe() -> (std::io::PipeReader, PipeWriter) {
     (reader, writer)
 }
 
-// Its name does not say that it is a capture: it is decompressed to find out, on a thread, before the command is confined.
+// Its name does not say that it is a capture: it is decompressed to find out, on a thread, before
+// the command is confined.
 #[test]
 fn a_thread_that_ends_is_waited_for() {
     if !can_confine() {

@@ -12,9 +12,10 @@
 //! What may not be certain yet stays whole: what waits behind a gap, what was sent again, what goes to memory that nobody was seen to
 //! advertise, and packets with a bad ICRC, because a shortened one has none that could be verified.
 //!
-//! A shortened packet loses its ICRC, which distinguishes it from another packet with the same headers.
-//! So a packet stays whole if one with the same headers was shortened and is still in the table of
-//! copies. The table then recognizes the same copies in the whole and in the shortened capture.
+//! A shortened packet loses its ICRC, which distinguishes it from another packet with the same
+//! headers. So a packet stays whole if one with the same headers was shortened and is still in the
+//! table of copies. The table then recognizes the same copies in the whole and in the shortened
+//! capture.
 
 mod segments;
 

@@ -189,7 +189,8 @@ pub struct OfConnection {
     pub connection: Connection,
     /// It ended in this interval.
     pub has_ended: bool,
-    /// The capture holds [one direction](Connection::one_direction) of it. Figures of transactions, waiting calls and credits need both.
+    /// The capture holds [one direction](Connection::one_direction) of it. Figures of transactions,
+    /// waiting calls and credits need both.
     pub one_direction: bool,
     /// The only end whose packets the capture holds so far: `true` for the requester.
     sender: Option<bool>,
@@ -197,7 +198,8 @@ pub struct OfConnection {
     pub figures: Figures,
     /// What its ends sent.
     pub transport: Transport,
-    /// Its calls that wait at the end of the interval. Once it is closed, no reply comes any more, and none wait.
+    /// Its calls that wait at the end of the interval. Once it is closed, no reply comes any more,
+    /// and none wait.
     pub waiting: Waiting,
     /// The credits of forward transactions, as far as they are known.
     pub credits: Option<CreditState>,
@@ -246,7 +248,8 @@ pub struct Interval {
     pub transport: Transport,
     /// Calls that wait at its end.
     pub waiting: Waiting,
-    /// Conclusive findings that are not allowed, inconclusive ones, and conclusive ones that are allowed.
+    /// Conclusive findings that are not allowed, inconclusive ones, and conclusive ones that are
+    /// allowed.
     pub findings: [u64; 3],
     /// Connections that the engine gave up to bound memory. They count as ended.
     pub given_up: u64,
@@ -262,7 +265,8 @@ impl Interval {
         count as f64 * 1e9 / self.length as f64
     }
 
-    /// Whether all connections that may carry RPC-over-RDMA, at least one, are seen in one direction only.
+    /// Whether all connections that may carry RPC-over-RDMA, at least one, are seen in one
+    /// direction only.
     fn is_of_one_direction(&self) -> bool {
         let mut directions = self.connections.iter().filter(|one| !one.connection.is_foreign).peekable();
         directions.peek().is_some() && directions.all(|one| one.one_direction)
@@ -318,8 +322,8 @@ pub struct Meter {
 impl Meter {
     /// Connections that end within one interval and are told of. What further ones sent is not counted, but for their transactions.
     pub const MOST_ENDED: usize = 4096;
-    /// Nanoseconds for which a direction is missing before that is reported. If the capture begins in the
-    /// middle of a connection, the other end's first packet may come a moment later.
+    /// Nanoseconds for which a direction is missing before that is reported. If the capture begins
+    /// in the middle of a connection, the other end's first packet may come a moment later.
     const SETTLING: u64 = 100_000_000;
     /// Bytes of memory for the latencies of single connections within one interval. Beyond it, a
     /// connection has no latencies in this interval.
@@ -517,8 +521,8 @@ impl Meter {
         }
     }
 
-    /// Counts halves of transactions of connections with both directions, and drops those of connections
-    /// with one. Returns the only sender of each of these, and whether that is settled.
+    /// Counts halves of transactions of connections with both directions, and drops those of
+    /// connections with one. Returns the only sender of each of these, and whether that is settled.
     fn settle(
         &mut self,
         listed: &[(Connection, bool)],
@@ -554,7 +558,8 @@ impl Meter {
     }
 }
 
-/// The only end whose packets the capture holds, if it acknowledged or replied to packets of the other end.
+/// The only end whose packets the capture holds, if it acknowledged or replied to packets of the
+/// other end.
 fn only_sender(connection: &Connection, has_replies: bool) -> Option<bool> {
     let Connection { requester, responder, .. } = connection;
     connection.one_direction().or(match [responder.is_absent(requester), requester.is_absent(responder)] {

@@ -92,7 +92,8 @@ fn private_data_fields(bytes: &[u8], out: &mut dyn fmt::Write) -> fmt::Result {
     }
 }
 
-/// Whether the ends of a connection agreed on remote invalidation, and which end uses it though they did not: `not agreed; used by the server`.
+/// Whether the ends of a connection agreed on remote invalidation, and which end uses it though
+/// they did not: `not agreed; used by the server`.
 #[derive(Clone, Copy, Debug)]
 pub struct Invalidation<'a>(pub &'a Connection);
 

@@ -25,7 +25,8 @@ impl Kind {
     pub const ALL: [Kind; 6] =
         [Kind::Call, Kind::Write, Kind::Read, Kind::Acknowledge, Kind::Request, Kind::Start];
 
-    /// The Ethernet frame of a packet of a flow. Each flow below 2^23 has its own two hosts in 100.0.0.0/8.
+    /// The Ethernet frame of a packet of a flow. Each flow below 2^23 has its own two hosts in
+    /// 100.0.0.0/8.
     pub fn frame(self, flow: u32, packet: u32) -> Vec<u8> {
         let mut out = [[2; 12].as_slice(), &[8, 0]].concat();
         let [source, destination] = [0, 1].map(|host| Ipv4Addr::from(0x6400_0000 + 2 * flow + host));
@@ -53,7 +54,8 @@ impl Kind {
         match self {
             Kind::Call => {
                 let xid = flow ^ packet << 24;
-                // RDMA_MSG with one credit and no chunks; the call of AUTH_NONE; a file handle of 16 bytes.
+                // RDMA_MSG with one credit and no chunks; the call of AUTH_NONE; a file handle of
+                // 16 bytes.
                 out.extend(words(&[xid, 1, 1, 0, 0, 0, 0, xid, 0, 2, 100_003, 3, 1, 0, 0, 0, 0, 16]));
                 out.extend([7; 16]);
             }
@@ -91,8 +93,8 @@ fn request(flow: u32) -> Vec<u8> {
     out
 }
 
-/// An IPv4 packet with a TCP segment. The first one is an MPA Request Frame (RFC 5044, section 7.1.1)
-/// without CRC and private data, the others are empty.
+/// An IPv4 packet with a TCP segment. The first one is an MPA Request Frame (RFC 5044, section
+/// 7.1.1) without CRC and private data, the others are empty.
 fn segment(ip: &Ipv4, flow: u32, packet: u32) -> Vec<u8> {
     const REQUEST: &[u8] = b"MPA ID Req Frame\0\x01\0\0";
     let payload = if packet == 0 { REQUEST } else { &[] };

@@ -39,8 +39,8 @@ pub enum Error {
 /// Between two pictures while it plays or fills.
 const PICTURE: Duration = Duration::from_millis(16);
 
-/// Shows the capture until the person leaves. `confine` is called when the terminal is ready, before a packet of a stranger is read and
-/// before a thread is started.
+/// Shows the capture until the person leaves. `confine` is called when the terminal is ready,
+/// before a packet of a stranger is read and before a thread is started.
 pub fn run(
     mut source: Source,
     options: Options,

@@ -108,7 +108,8 @@ const FILES_OLD: &[libc::c_long] = &[libc::SYS_open, libc::SYS_creat, libc::SYS_
 #[cfg(not(target_arch = "x86_64"))]
 const FILES_OLD: &[libc::c_long] = &[];
 
-/// Calls for [`Reach::Paths`] besides: folders, files that replace others, and the end of the pager, which runs already.
+/// Calls for [`Reach::Paths`] besides: folders, files that replace others, and the end of the
+/// pager, which runs already.
 const PATHS: &[libc::c_long] = &[
     libc::SYS_getcwd,
     libc::SYS_getdents64,
@@ -188,7 +189,8 @@ fn allowed(reach: Reach<'_>) -> Option<BpfProgram> {
     ];
     rules.insert(libc::SYS_ioctl, one_of(1, &requests.map(|request| request as u32))?);
     if matches!(reach, Reach::Paths { .. }) {
-        // A file gets the permissions of the one that it replaces, without those that lend the rights of its owner.
+        // A file gets the permissions of the one that it replaces, without those that lend the
+        // rights of its owner.
         let lent = u64::from(libc::S_ISUID | libc::S_ISGID);
         rules.insert(libc::SYS_fchmod, vec![masked(1, lent, 0)?]);
     }

@@ -40,8 +40,9 @@ pub enum Reach<'a> {
     Paths {
         /// Files, and folders with everything below them. Missing ones are skipped.
         read: &'a [PathBuf],
-        /// Files that are made or replaced, and folders in which files are. A file is replaced by another one in its folder, and a
-        /// folder that is not there is made, so the folder around either can be written to.
+        /// Files that are made or replaced, and folders in which files are. A file is replaced by
+        /// another one in its folder, and a folder that is not there is made, so the folder around
+        /// either can be written to.
         write: &'a [PathBuf],
         /// Root keeps the capabilities by which it reads and writes the files of others.
         of_others: bool,
@@ -49,7 +50,8 @@ pub enum Reach<'a> {
 }
 
 impl Reach<'_> {
-    /// The capabilities that stay: those by which root reads and writes the files of others, where landlock says which files.
+    /// The capabilities that stay: those by which root reads and writes the files of others, where
+    /// landlock says which files.
     fn capabilities(self) -> CapabilitySet {
         match self {
             Reach::Nothing | Reach::Below(_) | Reach::Paths { of_others: false, .. } => {
@@ -134,8 +136,9 @@ pub fn become_user(name: &str) -> Result<(), ConfineError> {
     drop_capabilities(CapabilitySet::empty())
 }
 
-/// Takes from this process every capability, but for those that [`Reach::Paths`] names, and then what it does not need any more: from now on it opens nothing, or only what `reach` names, makes no
-/// socket, and starts no program. What is open stays open, and threads can be started.
+/// Takes from this process every capability, but for those that [`Reach::Paths`] names, and then
+/// what it does not need any more: from now on it opens nothing, or only what `reach` names, makes
+/// no socket, and starts no program. What is open stays open, and threads can be started.
 ///
 /// To be called before the first thread starts. Errors: a capability could not be dropped, or the folder is none. That the kernel has no landlock or
 /// seccomp is no error: [`Confined`] says it.
@@ -152,7 +155,8 @@ pub fn confine(reach: Reach<'_>) -> Result<Confined, ConfineError> {
 
 /// Without /proc the number of threads is unknown, and taken for 1.
 fn is_alone() -> Result<(), ConfineError> {
-    // A thread that is ending, such as the decompressor of a file that was closed, is listed a moment longer.
+    // A thread that is ending, such as the decompressor of a file that was closed, is listed a
+    // moment longer.
     const PATIENCE: Duration = Duration::from_secs(1);
     let count = || std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
     let began = Instant::now();
@@ -219,8 +223,8 @@ fn refuse_files(reach: Reach<'_>) -> Result<bool, ConfineError> {
     Ok(status.ruleset != RulesetStatus::NotEnforced)
 }
 
-/// Allows these paths. A path that no rule can name is skipped: a missing file cannot be read anyway, and an open pipe can be opened
-/// again by its name in /proc without a rule.
+/// Allows these paths. A path that no rule can name is skipped: a missing file cannot be read
+/// anyway, and an open pipe can be opened again by its name in /proc without a rule.
 fn allow_paths(rules: &mut RulesetCreated, read: &[PathBuf], write: &[PathBuf]) {
     let mut allow = |path: &Path, rights| {
         if let Ok(descriptor) = PathFd::new(path) {

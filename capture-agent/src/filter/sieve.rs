@@ -5,7 +5,8 @@ use super::{
     LOAD_WORD, RETURN, Wanted, program,
 };
 
-/// Chooses packets in this process, where no kernel does it: outside Linux, and of a device that snoops.
+/// Chooses packets in this process, where no kernel does it: outside Linux, and of a device that
+/// snoops.
 #[derive(Clone, Debug)]
 pub(crate) struct Sieve(pub(super) Vec<Instruction>);
 
@@ -22,7 +23,8 @@ impl Sieve {
     }
 }
 
-/// Runs a program as the kernel does: the bytes that pass. `None`: it has an instruction that no program of this module has.
+/// Runs a program as the kernel does: the bytes that pass. `None`: it has an instruction that no
+/// program of this module has.
 pub(super) fn run(program: &[Instruction], packet: &[u8], interface: u32) -> Option<u32> {
     let (mut accumulator, mut index, mut at) = (0u32, 0u32, 0usize);
     let byte = |at: u32| packet.get(at as usize).copied().map(u32::from);

@@ -26,7 +26,8 @@ pub struct NetworkInterface {
     pub rdma: Vec<(String, bool)>,
 }
 
-/// The interfaces of this host, by index. Without sysfs, their MTU, state and RDMA devices are unknown.
+/// The interfaces of this host, by index. Without sysfs, their MTU, state and RDMA devices are
+/// unknown.
 pub fn network_interfaces() -> Vec<NetworkInterface> {
     let devices = rdma_devices(Path::new("/sys/class/infiniband"));
     let mut found: Vec<_> = listed()
@@ -80,8 +81,9 @@ fn listed() -> BTreeMap<String, Listed> {
 /// The name for all interfaces that are up, as in tcpdump.
 const ANY: &str = "any";
 
-/// These names, with `any` replaced by the Ethernet interfaces that are up, the loopback interface among them, in the order of their
-/// indexes. `any` stays if none is up, or if an interface has this name. Each interface is named once.
+/// These names, with `any` replaced by the Ethernet interfaces that are up, the loopback interface
+/// among them, in the order of their indexes. `any` stays if none is up, or if an interface has
+/// this name. Each interface is named once.
 pub fn expand(names: &[String]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for name in names {
@@ -190,7 +192,8 @@ mod tests {
             .collect();
         assert_eq!(found.iter().map(|one| (one.name.clone(), one.index)).collect::<BTreeSet<_>>(), expected);
         assert!(found.iter().any(|one| one.name == "lo" && one.is_ethernet && one.mtu.is_some()));
-        // A socket can be bound to an address of this host only. A link-local one needs the interface besides.
+        // A socket can be bound to an address of this host only. A link-local one needs the
+        // interface besides.
         for address in found.iter().flat_map(|one| &one.addresses).filter(|address| IpAddr::is_ipv4(address))
         {
             UdpSocket::bind((*address, 0)).expect("it is an address of this host");

@@ -43,7 +43,8 @@ pub(super) struct Current {
     is_compressed: bool,
     pub(super) since: Instant,
     flushed: Instant,
-    /// Packets that can be decoded whatever happens next: those that a compressor was flushed after.
+    /// Packets that can be decoded whatever happens next: those that a compressor was flushed
+    /// after.
     kept: u64,
     start: Time,
 }
@@ -113,7 +114,8 @@ impl Current {
         Ok(())
     }
 
-    /// Reports a failure with the file and the packets that it keeps. A file that took a part of a packet, because the disk is full, is cut after the last whole one.
+    /// Reports a failure with the file and the packets that it keeps. A file that took a part of a
+    /// packet, because the disk is full, is cut after the last whole one.
     fn checked(&self, written: io::Result<()>) -> Result<()> {
         let Err(error) = written else { return Ok(()) };
         if self.is_compressed {

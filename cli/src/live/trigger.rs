@@ -124,7 +124,8 @@ pub(super) struct Triggers {
     folder: PathBuf,
     /// Captures that may still be written.
     left: u64,
-    /// How often a condition came true and no capture was written: all were used up, or it could not be written.
+    /// How often a condition came true and no capture was written: all were used up, or it could
+    /// not be written.
     missed: u64,
     interfaces: Vec<Description>,
     /// The connections that the capture told of last: a capture of what comes in the middle knows its pairs by them.

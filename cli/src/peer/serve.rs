@@ -42,7 +42,8 @@ const TOO_LONG: &str = "ERR_CHUNK: the reply does not fit the chunks of its call
 pub(super) struct Serve {
     /// A local address to listen at; can be given several times
     ///
-    /// Clients that reach this address can connect. Without the option the command lists the addresses of this host, and ends.
+    /// Clients that reach this address can connect. Without the option the command lists the
+    /// addresses of this host, and ends.
     #[arg(long, value_name = "ADDR")]
     bind: Vec<IpAddr>,
     /// The port of the RDMA connection manager to listen on

@@ -30,10 +30,10 @@ impl TcpFlow {
 }
 
 impl<F: FnMut(Event<'_>)> Stage<'_, F> {
-    /// Hands a segment to the iWARP connection that it belongs to; returns the end that sent it (`None`
-    /// if the record is [held](super::newcomers)), and the verdict on its checksum. `None` where it is
-    /// of no such connection.
-    /// `any_sound`: checksums say something, because one was right.
+    /// Hands a segment to the iWARP connection that it belongs to; returns the end that sent it
+    /// (`None` if the record is [held](super::newcomers)), and the verdict on its checksum. `None`
+    /// where it is of no such connection. `any_sound`: checksums say something, because one was
+    /// right.
     pub(super) fn handle_segment(
         &mut self,
         segment: &Segment<'_>,

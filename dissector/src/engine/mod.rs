@@ -305,9 +305,9 @@ impl Engine {
         debug_assert_eq!(self.transactions.open(), 0, "an open transaction belongs to a connection");
     }
 
-    /// Gives up an eighth of the held records, or else an eighth of the connections: first the oldest
-    /// of those with few packets. Each is reported as [`Eviction::Connection`]. Returns whether there
-    /// were any. It serves callers that bound [`Engine::footprint`].
+    /// Gives up an eighth of the held records, or else an eighth of the connections: first the
+    /// oldest of those with few packets. Each is reported as [`Eviction::Connection`]. Returns
+    /// whether there were any. It serves callers that bound [`Engine::footprint`].
     ///
     /// [`Eviction::Connection`]: crate::event::Eviction::Connection
     pub fn give_up_some(&mut self, report: &mut impl FnMut(Event<'_>)) -> bool {

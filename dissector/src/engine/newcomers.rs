@@ -242,8 +242,8 @@ impl Held {
         /// From 512 PSNs before the record to the last response to an RDMA READ of 16 MiB at a
         /// path MTU of 4096 bytes.
         const NEAR: core::ops::RangeInclusive<i32> = -512..=4096;
-        /// Bytes of the record that are searched: the headers, and the chunk lists of most messages.
-        /// Searching whole records let one sender cost 80 us for each small packet.
+        /// Bytes of the record that are searched: the headers, and the chunk lists of most
+        /// messages. Searching whole records let one sender cost 80 us for each small packet.
         const SEARCHED: usize = 512;
         let (Some(data), Some(psn)) = (self.data.as_deref(), self.psn) else { return false };
         let data = &data[..data.len().min(SEARCHED)];

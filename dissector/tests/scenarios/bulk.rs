@@ -14,8 +14,9 @@ fn copies<'a>(records: impl Iterator<Item = Record<'a>>) -> u64 {
     engine.totals().copies
 }
 
-/// Two responses to one READ have the same headers and other data, from a host that sets no Identification.
-/// Two taps show both. Without their data the two look alike, so only one of them may be shortened.
+/// Two responses to one READ have the same headers and other data, from a host that sets no
+/// Identification. Two taps show both. Without their data the two look alike, so only one of them
+/// may be shortened.
 #[test]
 fn responses_that_differ_in_their_data_only() {
     let mut world = World::connected();

@@ -251,7 +251,8 @@ fn a_copy_behind_much_other_traffic() {
     assert_eq!(heard.transactions[0].outcome, Outcome::Completed);
 }
 
-/// A FIN numbers its connection whether or not anyone observes, so connections get the same numbers.
+/// A FIN numbers its connection whether or not anyone observes, so connections get the same
+/// numbers.
 #[test]
 fn a_fin_numbers_its_connection() {
     let mut first = Wire::new([40_000, 7_777]);

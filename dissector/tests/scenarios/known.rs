@@ -171,7 +171,8 @@ fn a_cm_exchange_is_believed_before_what_was_told() {
     assert_whole(report.xid(2));
 }
 
-/// An ACK for a PSN that cannot have been sent is a fault. It numbers the connection whether or not anyone judges.
+/// An ACK for a PSN that cannot have been sent is a fault. It numbers the connection whether or not
+/// anyone judges.
 #[test]
 fn a_fault_numbers_its_connection() {
     let mut world = World::new();

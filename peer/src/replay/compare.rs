@@ -34,7 +34,8 @@ pub struct Difference {
 pub struct Comparison {
     /// Fields that must be equal and are not: [`MOST_DIFFERENCES`] of them at the most.
     pub differences: Vec<Difference>,
-    /// Fields that differ because the Responder grants or chooses otherwise: [`MOST_DIFFERENCES`] of them at the most.
+    /// Fields that differ because the Responder grants or chooses otherwise: [`MOST_DIFFERENCES`]
+    /// of them at the most.
     pub granted: Vec<Difference>,
     /// How it was conveyed otherwise: [`MOST_DIFFERENCES`] of them at the most, first those that count.
     pub conveyance: Vec<Conveyed>,
@@ -64,9 +65,10 @@ impl Comparison {
 /// A Payload stream and what Write chunks brought.
 pub(super) type Message<'m> = (&'m [u8], &'m [Vec<u8>]);
 
-/// Compares the replies to such a call. `learn` is told of each field that later calls name: what the recording has, and what the target
-/// said. `listing` has entries of the same directory that earlier replies brought. `forms`: how they were conveyed.
-/// `is_concurrent`: other calls were on the same file meanwhile, so its size depends on which one came first.
+/// Compares the replies to such a call. `learn` is told of each field that later calls name: what
+/// the recording has, and what the target said. `listing` has entries of the same directory that
+/// earlier replies brought. `forms`: how they were conveyed. `is_concurrent`: other calls were on
+/// the same file meanwhile, so its size depends on which one came first.
 pub(super) fn replies(
     called: Option<Called>,
     recorded: Message<'_>,
@@ -137,8 +139,9 @@ fn compare<'m>(
 }
 
 impl Comparison {
-    /// Compares two lists of fields, one by one. Attributes are paired by their numbers. A grant, such as a delegation, is
-    /// passed as a whole where it has another form; elsewhere another form goes on with the next operation.
+    /// Compares two lists of fields, one by one. Attributes are paired by their numbers. A grant,
+    /// such as a delegation, is passed as a whole where it has another form; elsewhere another form
+    /// goes on with the next operation.
     pub(super) fn pairs(
         &mut self,
         one: &[Valued<'_>],
@@ -206,7 +209,8 @@ impl Comparison {
             Kind::Equal | Kind::Granted => {}
             kind => {
                 self.own += usize::from(differs);
-                // Cookies are learned of entries at the same place, and not of those with the same name.
+                // Cookies are learned of entries at the same place, and not of those with the same
+                // name.
                 if kind.is_mapped() && (kind, field.entry.is_some()) != (Kind::Cookie, true) {
                     learn(kind, a, b);
                 }
@@ -214,7 +218,8 @@ impl Comparison {
         }
     }
 
-    /// Compares two grants. The field that chooses the form differs before the form does, so another form says no more.
+    /// Compares two grants. The field that chooses the form differs before the form does, so
+    /// another form says no more.
     fn grant(
         &mut self,
         one: &[Valued<'_>],
@@ -229,8 +234,8 @@ impl Comparison {
         }
     }
 
-    /// An attribute that one side has alone, at the beginning of `list`, which goes on after it. A server may lack those that
-    /// are not required.
+    /// An attribute that one side has alone, at the beginning of `list`, which goes on after it. A
+    /// server may lack those that are not required.
     fn lone(&mut self, list: &mut &[Valued<'_>], is_recorded: bool) {
         let Some((field, bytes)) = list.first() else { return };
         let number = number(field.part);

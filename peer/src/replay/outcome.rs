@@ -15,7 +15,8 @@ pub struct Outcome {
     pub verdict: Verdict,
     /// From the call to its reply.
     pub latency: Option<Duration>,
-    /// Names in the call that no reply brought, so that they were sent as recorded: the field, and its bytes.
+    /// Names in the call that no reply brought, so that they were sent as recorded: the field, and
+    /// its bytes.
     pub unknown: Vec<(&'static str, String)>,
 }
 
@@ -50,8 +51,8 @@ pub enum Verdict {
     },
     /// It was not sent, because of this.
     NotSent(String),
-    /// It was not sent, because it names a stateid that the target never gave. The reason is an earlier reply, so this is no
-    /// difference.
+    /// It was not sent, because it names a stateid that the target never gave. The reason is an
+    /// earlier reply, so this is no difference.
     Skipped(String),
 }
 

@@ -103,7 +103,8 @@ pub struct Replayer {
     returns: Vec<Return>,
     returned: u32,
     listings: Listings,
-    /// Of each call whether it changes a file that others are on at the same time, or the other way round.
+    /// Of each call whether it changes a file that others are on at the same time, or the other way
+    /// round.
     concurrent: Vec<bool>,
     /// Calls without an answer, by connection and XID.
     waiting: BTreeMap<(usize, Xid), Sent>,
@@ -527,8 +528,8 @@ impl Replayer {
         compare::replies(called, (stream, items), live, (Some(forms), concurrent), listing, learn)
     }
 
-    /// A call that is answered leaves its slot. In the reply, sequence ID and slot ID become those of the recorded call, where
-    /// they are those of the call that was sent.
+    /// A call that is answered leaves its slot. In the reply, sequence ID and slot ID become those
+    /// of the recorded call, where they are those of the call that was sent.
     fn slot_is_free(&mut self, call: &Call, taken: &Taken, stream: &mut [u8], items: &[Vec<u8>]) {
         let (_, called) = fields::of_call(&call.message);
         let says =

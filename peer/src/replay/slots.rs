@@ -1,5 +1,6 @@
-//! The slots of NFSv4 sessions (RFC 8881, section 2.10.6): a target that grants fewer slots than the recorded server gets each
-//! call on a slot that it grants, and a call that is not sent leaves no gap in the sequence IDs of its slot.
+//! The slots of NFSv4 sessions (RFC 8881, section 2.10.6): a target that grants fewer slots than
+//! the recorded server gets each call on a slot that it grants, and a call that is not sent leaves
+//! no gap in the sequence IDs of its slot.
 
 use super::fields::{Field, Fields, Place};
 use alloc::collections::BTreeMap;
@@ -143,8 +144,8 @@ impl Slots {
         }
     }
 
-    /// A call has come to its end. `accepted`: whether SEQUENCE succeeded in the recording, and now. Where it did not, the
-    /// slot keeps its sequence ID. `reply`: the live SEQUENCE.
+    /// A call has come to its end. `accepted`: whether SEQUENCE succeeded in the recording, and
+    /// now. Where it did not, the slot keeps its sequence ID. `reply`: the live SEQUENCE.
     pub(super) fn end(&mut self, taken: &Taken, accepted: [bool; 2], reply: Option<&Sequence>) {
         let Some(session) = self.sessions.get_mut(&taken.session) else { return };
         let [was_accepted, is_accepted] = accepted;

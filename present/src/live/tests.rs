@@ -133,7 +133,8 @@ fn calls_wait_unless_packets_are_missing() {
     assert_eq!(waiting(call.frame + 1), Waiting::default(), "its reply may have been dropped");
 }
 
-/// Packets of one end give no figures that need both ends, with and without the CM messages of both.
+/// Packets of one end give no figures that need both ends, with and without the CM messages of
+/// both.
 #[test]
 fn one_direction_has_no_figures_of_calls() {
     for sample in samples::MOUNTS.into_iter().chain(samples::IWARP_MOUNTS).chain(samples::IWARP_MIDSTREAM) {
@@ -174,7 +175,8 @@ fn has_answered(one: &OfConnection) -> bool {
     [&one.connection.requester, &one.connection.responder].into_iter().any(|end| end.sent.has_answered())
 }
 
-/// Both directions are there of every sample: never is one said to be missing, however short intervals are.
+/// Both directions are there of every sample: never is one said to be missing, however short
+/// intervals are.
 #[test]
 fn both_directions_are_both() {
     for sample in samples::ALL.into_iter().chain(samples::IWARP) {
@@ -188,7 +190,8 @@ fn both_directions_are_both() {
     }
 }
 
-/// The last call of nfs3-basic gets no reply before the CM messages that close the connection: it waits until they do.
+/// The last call of nfs3-basic gets no reply before the CM messages that close the connection: it
+/// waits until they do.
 #[test]
 fn a_connection_that_is_closed_has_no_waiting_calls() {
     let mut capture = samples::capture("nfs3-basic");
@@ -215,7 +218,8 @@ fn a_connection_that_is_closed_has_no_waiting_calls() {
     assert_eq!(waiting(Time(closing.time + SECOND)), (0, false));
 }
 
-/// Where the capture holds one direction of iWARP, the FIN of the end that is seen closes the connection, and time ends it.
+/// Where the capture holds one direction of iWARP, the FIN of the end that is seen closes the
+/// connection, and time ends it.
 #[test]
 fn one_fin_closes_a_connection_of_one_direction() {
     for of_client in [true, false] {
@@ -280,8 +284,8 @@ fn latencies_of_many_connections_are_bounded() {
     assert_eq!(interval.figures.stats.latencies().map(|latencies| latencies.len()), Some(6_000));
 }
 
-/// A session among 80,000 spoofed calls: the interval counts the connections that were given up, and
-/// the session keeps all its events.
+/// A session among 80,000 spoofed calls: the interval counts the connections that were given up,
+/// and the session keeps all its events.
 #[test]
 fn a_flood_is_counted_and_forgotten() {
     const FLOWS: u32 = 80_000;

@@ -167,7 +167,8 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Connections whose ends are known at most. On others, an entry that asks for them fits nothing.
+    /// Connections whose ends are known at most. On others, an entry that asks for them fits
+    /// nothing.
     const MOST: usize = 1 << 16;
 
     /// Takes in an event of the engine.
@@ -234,7 +235,8 @@ impl Allowances {
         }
     }
 
-    /// Why `finding` is allowed, if it is. `open` finds a connection that has not ended. The first entry that fits counts.
+    /// Why `finding` is allowed, if it is. `open` finds a connection that has not ended. The first
+    /// entry that fits counts.
     pub fn find(
         &mut self,
         finding: &Finding,

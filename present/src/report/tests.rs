@@ -196,7 +196,8 @@ fn one_direction_is_a_property_of_the_capture() {
     assert!(!found.iter().any(|(_, name, _)| name.starts_with("one-direction")), "{found:?}");
 }
 
-/// The Linux server of the samples clears R in its private data and sends replies by SEND with Invalidate.
+/// The Linux server of the samples clears R in its private data and sends replies by SEND with
+/// Invalidate.
 #[test]
 fn remote_invalidation_is_told_as_agreed_and_as_used() {
     let whole = samples_of("nfs4.1-basic");

@@ -474,7 +474,8 @@ fn what_cannot_be_read_is_said() {
     assert!(!open.capture_gap);
 }
 
-/// The OPEN of a krb5p session is encrypted, and its CLOSE is not, with which the client's machine credential ends it.
+/// The OPEN of a krb5p session is encrypted, and its CLOSE is not, with which the client's machine
+/// credential ends it.
 #[test]
 fn what_begins_in_an_encrypted_call_was_not_there_before() {
     let beginnings = |is_new: bool, is_encrypted: bool| {

@@ -195,7 +195,8 @@ impl Timeline {
         }
     }
 
-    /// From now on, connections are given up while the latest state exceeds this number of bytes. See
+    /// From now on, connections are given up while the latest state exceeds this number of bytes.
+    /// See
     /// [`Engine::give_up_some`].
     pub fn bound_memory(&mut self, bytes: usize) {
         self.memory = bytes;

@@ -9,7 +9,8 @@ use rdmascope_capture_agent::LiveSource;
 use rdmascope_capture_agent::datalink::{Datalink, DatalinkConfig, DatalinkError};
 use rdmascope_capture_agent::filter::Wanted;
 
-/// Opens the interface that the arguments name. Options that pnet_datalink does not have are refused.
+/// Opens the interface that the arguments name. Options that pnet_datalink does not have are
+/// refused.
 pub(super) fn open(command: &Capture, wanted: &Wanted) -> Result<Box<dyn LiveSource>> {
     let [interface] = &command.interfaces[..] else {
         bail!("pnet_datalink captures from one interface at a time: name one with --interface");

@@ -70,7 +70,8 @@ pub(super) struct Opened {
 }
 
 impl ExportArguments {
-    /// Reads the folder and opens the TCP ports at these addresses; `None` where nothing is exported.
+    /// Reads the folder and opens the TCP ports at these addresses; `None` where nothing is
+    /// exported.
     pub(super) fn open(&self, locals: &[IpAddr]) -> Result<Option<Opened>> {
         let Some(folder) = &self.export else { return Ok(None) };
         // Another one with each run: handles of the one before are stale.

@@ -128,8 +128,9 @@ fn row(number: u32) -> Option<&'static (u32, &'static str, Form)> {
 }
 
 impl Walk<'_> {
-    /// A `fattr4`: a bitmap, and the values of its attributes in their order, as one opaque item. Only the values are
-    /// fields: two servers with other attributes are compared by those that both have.
+    /// A `fattr4`: a bitmap, and the values of its attributes in their order, as one opaque item.
+    /// Only the values are fields: two servers with other attributes are compared by those that
+    /// both have.
     pub(super) fn attributes(&mut self) -> Walked {
         let mut masks = Vec::new();
         for _ in 0..self.reader.u32().map_err(drop)? {
@@ -189,7 +190,8 @@ const LOCATIONS_INFO: &[Form] = &[
     Many("fli_items", &[Many("fli_entries", LOCATION_SERVER), names("fli_rootpath")]),
 ];
 const LOCATION_SERVER: &[Form] = &[word("fls_currency"), opaque("fls_info"), opaque("fls_server")];
-/// `retention_get4`, and `retention_set4`. An array of one element at most has the form of an optional one.
+/// `retention_get4`, and `retention_set4`. An array of one element at most has the form of an
+/// optional one.
 const RETENTION: &[Form] = &[hyper("rg_duration"), Maybe("rg_begin_time", &[time("time")])];
 const SET_RETENTION: &[Form] = &[word("rs_enable"), Maybe("rs_duration", &[hyper("duration")])];
 /// `open_arguments4`: the arguments of OPEN that this server knows.

@@ -1,7 +1,8 @@
 //! What the bytes of an RPC message are: its fields, by the XDR of NFS versions 3 and 4, NFSACL version 3 and the NFSv4 callback program.
 //!
-//! Each field says whether two implementations must agree on it. Where the tables end, the rest of the message is one field that is not
-//! understood. So every byte but padding is in a field, is the count in front of one, or says which attributes follow.
+//! Each field says whether two implementations must agree on it. Where the tables end, the rest of
+//! the message is one field that is not understood. So every byte but padding is in a field, is the
+//! count in front of one, or says which attributes follow.
 
 pub(super) mod attributes;
 mod nfs3;
@@ -27,7 +28,8 @@ const MOST_FIELDS: usize = 65_536;
 pub enum Kind {
     /// It must.
     Equal,
-    /// The Responder grants it or chooses it, and another one may do so otherwise: slots, limits, delegations.
+    /// The Responder grants it or chooses it, and another one may do so otherwise: slots, limits,
+    /// delegations.
     Granted,
     /// It is the Responder's own: a time, a number of a file, free space. No later call names it.
     Own,

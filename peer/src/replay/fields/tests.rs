@@ -272,7 +272,8 @@ fn shown(differences: &[Difference]) -> Vec<(&str, &str, &str)> {
 
 #[test]
 fn attributes_are_paired_by_their_numbers() {
-    // The live server has no clone_blksize (77), and xattr_support (82) besides. Type, size and mode are compared.
+    // The live server has no clone_blksize (77), and xattr_support (82) besides. Type, size and
+    // mode are compared.
     let recorded = attributes(&[(1, &[1]), (4, &[0, 5]), (33, &[0o644]), (77, &[4096])]);
     let live = attributes(&[(1, &[1]), (4, &[0, 6]), (33, &[0o644]), (82, &[1])]);
     let found = compared_compounds(&recorded, &live);

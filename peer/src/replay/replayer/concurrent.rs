@@ -1,5 +1,5 @@
-//! Calls on one file that were outstanding together: the size in their replies depends on which one the Responder did
-//! first.
+//! Calls on one file that were outstanding together: the size in their replies depends on which one
+//! the Responder did first.
 
 use crate::replay::fields::{self, Kind};
 use crate::replay::recording::{Call, Recording};
@@ -20,7 +20,8 @@ struct Span {
     changes: bool,
 }
 
-/// Of each call whether the recording has another one on the same file meanwhile, and one of both changes it.
+/// Of each call whether the recording has another one on the same file meanwhile, and one of both
+/// changes it.
 pub(super) fn calls(recording: &Recording) -> Vec<bool> {
     let mut found = vec![false; recording.calls.len()];
     let mut files: BTreeMap<Vec<u8>, Vec<Span>> = BTreeMap::new();

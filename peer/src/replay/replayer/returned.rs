@@ -1,5 +1,6 @@
-//! Delegations that the target grants and the recorded server did not: no recorded call returns them, and a target keeps the
-//! client ID as long as one is out (NFS4ERR_CLIENTID_BUSY; RFC 8881, section 18.50.3). So they are returned at once.
+//! Delegations that the target grants and the recorded server did not: no recorded call returns
+//! them, and a target keeps the client ID as long as one is out (NFS4ERR_CLIENTID_BUSY; RFC 8881,
+//! section 18.50.3). So they are returned at once.
 
 use super::{Link, Replayer};
 use crate::peer::Peer;
@@ -63,7 +64,8 @@ impl Replayer {
         Some(Return { connection: call.connection, message, taken, made: None })
     }
 
-    /// Makes those that were not made yet, and gives up those whose reply is late. Whether none is left.
+    /// Makes those that were not made yet, and gives up those whose reply is late. Whether none is
+    /// left.
     pub(super) fn all_returned(&mut self, peer: &mut Peer, now: Instant) -> bool {
         let mut returns = core::mem::take(&mut self.returns);
         returns.retain_mut(|one| {
@@ -94,7 +96,8 @@ impl Replayer {
         peer.call(id, made).is_ok()
     }
 
-    /// A reply, or something else that ends a call, has come on a connection: to one of these? `reply`: the Payload stream.
+    /// A reply, or something else that ends a call, has come on a connection: to one of these?
+    /// `reply`: the Payload stream.
     pub(super) fn is_returned(&mut self, connection: usize, xid: Xid, reply: Option<&[u8]>) -> bool {
         let is_it =
             |one: &Return| one.connection == connection && one.made.is_some_and(|(made, _)| made == xid);

@@ -15,7 +15,8 @@ pub(super) enum Step {
     Close(usize),
 }
 
-/// The steps, in the order of the recording. A connection without calls is made right before the next one, or at the end.
+/// The steps, in the order of the recording. A connection without calls is made right before the
+/// next one, or at the end.
 pub(super) fn steps(recording: &Recording) -> VecDeque<Step> {
     let mut ordered: Vec<(u64, Step)> = Vec::new();
     // Of each connection, the first and the last thing that happened on it.
@@ -30,14 +31,16 @@ pub(super) fn steps(recording: &Recording) -> VecDeque<Step> {
             ordered.extend(answered.map(|order| (order, Step::Answer(index))));
         }
     }
-    // Connections are made in their order: who answers takes the n-th one for the n-th of the recording.
+    // Connections are made in their order: who answers takes the n-th one for the n-th of the
+    // recording.
     let mut next = u64::MAX;
     for (index, span) in spans.iter().enumerate().rev() {
         next = span.map_or(next, |(first, _)| first.min(next));
         ordered.push((next, Step::Connect(index)));
         ordered.push((span.map_or(next, |(_, last)| last), Step::Close(index)));
     }
-    // At the same time, a connection is made before and closed after all else, as the order of `Step` is.
+    // At the same time, a connection is made before and closed after all else, as the order of
+    // `Step` is.
     ordered.sort();
     ordered.into_iter().map(|(_, step)| step).collect()
 }

@@ -37,8 +37,8 @@ pub(super) struct Response {
 }
 
 impl Response {
-    /// The response to a request. `None`: it is incomplete and `is_full` is false, so more bytes can
-    /// be read.
+    /// The response to a request. `None`: it is incomplete and `is_full` is false, so more bytes
+    /// can be read.
     pub(super) fn to(request: &[u8], is_full: bool, pages: &mut impl Pages) -> Option<Response> {
         let mut headers = [EMPTY_HEADER; HEADERS];
         let mut parsed = Request::new(&mut headers);

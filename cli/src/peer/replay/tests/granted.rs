@@ -1,4 +1,5 @@
-//! A recorded session, replayed to a target that grants something else: fewer slots, no delegation, other stateids.
+//! A recorded session, replayed to a target that grants something else: fewer slots, no delegation,
+//! other stateids.
 
 use super::{Told, replay, sample};
 use rdmascope_peer::pair::Network;
@@ -11,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const CREATE_SESSION: u32 = 43;
 const SEQUENCE: u32 = 53;
 const DELEGRETURN: u32 = 8;
-/// Where the results of the first operation are in a reply without a tag: after the RPC header, the status, the tag, the number of
-/// results, the operation and its status.
+/// Where the results of the first operation are in a reply without a tag: after the RPC header, the
+/// status, the tag, the number of results, the operation and its status.
 const RESULTS: usize = 24 + 3 * 4 + 2 * 4;
 
 fn word(bytes: &[u8], at: usize) -> u32 {
@@ -36,7 +37,8 @@ fn first_operation(call: &Call) -> Option<(u32, usize)> {
     (header.version == 4 && header.procedure == 1).then(|| (word(&call.message, at), at + 4))
 }
 
-/// The same session with a target that grants at most `slots`: sequence IDs of each slot begin with 1 and have no gap.
+/// The same session with a target that grants at most `slots`: sequence IDs of each slot begin with
+/// 1 and have no gap.
 fn with_slots(mut recording: Recording, slots: u32) -> Recording {
     let mut last: BTreeMap<(Vec<u8>, u32), u32> = BTreeMap::new();
     for call in recording.calls.iter_mut().filter(|call| !call.backward) {
@@ -118,8 +120,8 @@ fn delegations(recording: &Recording) -> BTreeSet<Vec<u8>> {
     found.map(|bytes| bytes[4..20].to_vec()).collect()
 }
 
-/// The same session with a client that names no delegation, and the calls that it does not make. `granted`: whether the target
-/// grants them all the same.
+/// The same session with a client that names no delegation, and the calls that it does not make.
+/// `granted`: whether the target grants them all the same.
 fn without_delegations(mut recording: Recording, granted: bool) -> (Recording, BTreeSet<usize>) {
     let delegations = delegations(&recording);
     let mut given = BTreeSet::new();
@@ -183,7 +185,8 @@ fn a_stateid_that_the_target_never_gave_is_not_sent() {
     all_known(&told);
 }
 
-/// No recorded call returns a delegation that only the target grants, so the replay does, once for each.
+/// No recorded call returns a delegation that only the target grants, so the replay does, once for
+/// each.
 #[test]
 fn delegations_that_the_recording_does_not_have_are_returned() {
     let sample = sample("nfs4.1-backchannel-recall");
@@ -194,7 +197,8 @@ fn delegations_that_the_recording_does_not_have_are_returned() {
     let (told, _) = replay(recording, target, Timing::Fastest, Network::GOOD);
     assert_eq!((told.differences(), skipped(&told)), (vec![], vec![]));
     assert_eq!(granted(&told), ["delegation_type"].into());
-    // The target answers them with SYSTEM_ERR, because its recording has no such call. All others it knows.
+    // The target answers them with SYSTEM_ERR, because its recording has no such call. All others
+    // it knows.
     let unknown = told.answered.iter().filter(|answered| answered.how == How::Unknown);
     assert!(delegations > 0);
     assert_eq!(unknown.count(), delegations);
