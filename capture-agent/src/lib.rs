@@ -31,7 +31,7 @@
 //! - [`Interrupt`] ends pipes that are read.
 //! - `live::Live` captures from network interfaces, on Linux; `datalink::Datalink` on other Unix systems, and on Linux with the
 //!   cargo feature `pnet`; `snoop::open` from an RDMA device, with the cargo feature `verbs`.
-//! `LiveSource` is their common trait.
+//!   `LiveSource` is their common trait.
 //! - `confine` is what a process gives up before it reads packets, on Linux.
 //! - [`Source`] is what every source has in common: a record, the word that there is none now, or the end; and how many packets it lacks.
 //! - [`Archive`] finds records by their numbers, in any order.
