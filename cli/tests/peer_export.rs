@@ -248,3 +248,38 @@ fn files_stay_what_they_are_over_a_bad_network() {
         }
     }
 }
+
+/// A long list of names comes in a Read chunk of the server. A client without the
+/// option offers a Reply chunk, and the server uses that.
+#[test]
+fn long_replies_come_in_read_chunks() {
+    let (folder, served) = (folder(), folder());
+    for number in 0..100 {
+        let name = format!("a-name-that-is-not-so-short-{number}");
+        std::fs::write(served.path().join(name), b"x").expect("it can be written");
+    }
+    let saved = folder.path().join("serve.pcapng");
+    let arguments = ["--export", name(served.path()), "--reliable-reply", "--save", name(&saved)];
+    let Some(exported) = Exported::start(&arguments) else { return };
+    for (option, expected) in [(&["--reliable-reply"][..], "read-chunk"), (&[], "reply-chunk")] {
+        let list = ["--export", "/export", "--list", "--format", "jsonl"];
+        let output = exported.call(&[&list[..], option].concat());
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+        let lines = parsed(text(&output.stdout));
+        assert_eq!(of_type(&lines, "peer_entry").len(), 102);
+        let calls = of_type(&lines, "peer_call");
+        let read: Vec<&Value> = calls.iter().filter(|call| call["procedure"] == 17).copied().collect();
+        assert_eq!(read[0]["mechanism"], expected);
+    }
+    let lines = exported.server.stop();
+    described(&lines);
+    let [chunk] = of_type(&lines, "peer_chunk")[..] else { panic!("{lines:?}") };
+    assert_eq!(chunk["freed"], "invalidated");
+    assert!(chunk["bytes"].as_u64().is_some_and(|bytes| bytes > 10_000), "{chunk}");
+    clean(&saved);
+    let check = run(&["check", name(&saved)]);
+    assert!(text(&check.stdout).starts_with("Nothing found: 2 connections"), "{}", text(&check.stdout));
+    let output = run(&["peer", "serve", "--bind", "127.0.0.1", "--reply-mechanism", "read-chunk"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("needs --reliable-reply"), "{}", text(&output.stderr));
+}

@@ -122,6 +122,7 @@ pub(crate) struct Memories {
     pub(crate) credits: credits::Credits,
     pub(crate) unmatched: unmatched::UnmatchedMessages,
     pub(crate) binding: chunks::binding::BindingMemory,
+    pub(crate) unoffered: chunks::unoffered::Unoffered,
     pub(crate) memory: memory::AdvertisedMemory,
     pub(crate) invalidation: invalidation::InvalidationUse,
     pub(crate) reverse: reverse::Backchannel,
@@ -142,6 +143,7 @@ impl Memories {
         tell(&mut self.credits);
         tell(&mut self.unmatched);
         tell(&mut self.binding);
+        tell(&mut self.unoffered);
         tell(&mut self.memory);
         tell(&mut self.invalidation);
         tell(&mut self.reverse);
@@ -157,10 +159,11 @@ impl Memories {
 
     /// Bytes of memory that the lists of all of them take up.
     pub(crate) fn footprint(&self) -> usize {
-        let all: [&dyn Memory; 14] = [
+        let all: [&dyn Memory; 15] = [
             &self.credits,
             &self.unmatched,
             &self.binding,
+            &self.unoffered,
             &self.memory,
             &self.invalidation,
             &self.reverse,

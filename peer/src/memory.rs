@@ -1,6 +1,6 @@
 //! Memory that the remote side may read and write: regions with an R_Key, an address, a length and rights.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use rdmascope_wire::Rkey;
 
@@ -68,6 +68,8 @@ pub struct Memory {
     regions: BTreeMap<Rkey, Region>,
     /// Those that the remote side has invalidated. They stay until the local side takes them back.
     revoked: BTreeSet<Rkey>,
+    /// The latest handles whose registration ended, oldest first.
+    retired: VecDeque<Rkey>,
     bytes: usize,
 }
 
@@ -76,6 +78,8 @@ impl Memory {
     pub const MOST_REGIONS: usize = 4096;
     /// Bytes of all regions of a connection.
     pub const MOST_BYTES: usize = 256 << 20;
+    /// Registrations that end before a handle is used again (RFC 8166, section 8.1).
+    pub const MOST_RETIRED: usize = 1024;
 
     /// Registers `region` under `rkey`.
     pub fn register(&mut self, rkey: Rkey, region: Region) -> Result<(), RegisterError> {
@@ -99,7 +103,16 @@ impl Memory {
         let region = self.regions.remove(&rkey)?;
         self.bytes -= region.bytes.len();
         self.revoked.remove(&rkey);
+        if self.retired.len() == Memory::MOST_RETIRED {
+            self.retired.pop_front();
+        }
+        self.retired.push_back(rkey);
         Some(region)
+    }
+
+    /// Whether a new region can have this handle.
+    pub fn is_fresh(&self, rkey: Rkey) -> bool {
+        !self.regions.contains_key(&rkey) && !self.retired.contains(&rkey)
     }
 
     /// The remote side invalidates a region: it can use it no more, and the local side still has what is in it. False where there is
@@ -187,6 +200,18 @@ mod tests {
         assert_eq!(memory.invalidate(key).map(|region| region.bytes), Some(vec![1, 2, 3, 4]));
         assert_eq!(memory.read(key, 100, 1), Err(Refusal::UnknownKey));
         assert_eq!((memory.bytes, memory.is_empty()), (0, true));
+    }
+
+    #[test]
+    fn handles_are_not_reused_soon() {
+        let mut memory = Memory::default();
+        for key in 0..=Memory::MOST_RETIRED as u32 {
+            assert!(memory.is_fresh(Rkey(key)));
+            memory.register(Rkey(key), Region { address: 0, bytes: vec![1], access: Access::READ }).unwrap();
+            assert!(!memory.is_fresh(Rkey(key)));
+            memory.invalidate(Rkey(key)).unwrap();
+        }
+        assert!(memory.is_fresh(Rkey(0)) && !memory.is_fresh(Rkey(1)));
     }
 
     #[test]

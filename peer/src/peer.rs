@@ -6,7 +6,7 @@ use crate::packet::Datagram;
 use crate::pair::End;
 use crate::rc::{PostError, WorkId};
 use crate::rpcrdma::{self, Call, Reply, Sent, Session, SessionError};
-use crate::time::Instant;
+use crate::time::{Instant, earlier};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -235,11 +235,15 @@ impl End for Peer {
 
     fn handle_time(&mut self, now: Instant) {
         self.endpoint.handle_time(now);
+        for session in self.sessions.values_mut() {
+            session.handle_time(&mut self.endpoint, now);
+        }
         self.process();
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        self.endpoint.next_deadline()
+        let sessions = self.sessions.values().filter_map(Session::next_deadline).min();
+        earlier(self.endpoint.next_deadline(), sessions)
     }
 
     fn poll_transmit(&mut self, now: Instant) -> Option<Datagram> {

@@ -5,7 +5,7 @@
 use rdmascope_peer::endpoint::{self, ConnectionId};
 use rdmascope_peer::pair::{End, Pair};
 use rdmascope_peer::peer::{Config, Event, Peer};
-use rdmascope_peer::rpcrdma::{self, Call, Reply};
+use rdmascope_peer::rpcrdma::{self, Call, Mechanism, Reply};
 use rdmascope_wire::private_data::PrivateData;
 
 const XID: u32 = 0xdead_beef;
@@ -158,7 +158,7 @@ fn a_long_call_and_a_long_reply() {
         _ => None,
     });
     let replied = replied.unwrap();
-    assert_eq!((replied.message, replied.conveyance.in_reply_chunk), (reply, true));
+    assert_eq!((replied.message, replied.conveyance.mechanism), (reply, Mechanism::ReplyChunk));
 }
 
 #[test]

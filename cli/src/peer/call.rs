@@ -14,7 +14,7 @@ use jobs::{JobArguments, Jobs};
 use rdmascope_peer::driver::{Ended, Reach};
 use rdmascope_peer::endpoint::{self, ConnectionId};
 use rdmascope_peer::peer::{Config, Event};
-use rdmascope_peer::rpcrdma::{self, Replied};
+use rdmascope_peer::rpcrdma::{self, OfferLimits, Replied};
 use rdmascope_peer::time::Instant;
 use rdmascope_present::text::Style;
 use rdmascope_present::time::parse_duration;
@@ -54,6 +54,12 @@ pub(super) struct Call {
     /// How long it waits for the connection, and for each reply
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     timeout: u64,
+    /// Pull replies from Read chunks of the server, and offer a Reply chunk only where the reply is sure
+    /// to need one; the server needs the same option
+    ///
+    /// The reliable-reply draft describes this. RFC 8166 has no way to negotiate it.
+    #[arg(long)]
+    reliable_reply: bool,
     #[command(flatten)]
     jobs: JobArguments,
     #[command(flatten)]
@@ -73,6 +79,7 @@ Examples:
   rdmascope peer call --to 192.0.2.2 --version 4 --count 100 --interval 10ms --save null.pcapng
   rdmascope peer call --to [2001:db8::2]:20049 --format jsonl
   rdmascope peer call --to 192.0.2.2 --export /srv --list
+  rdmascope peer call --to 192.0.2.2 --export /srv --list --reliable-reply
   rdmascope peer call --to 192.0.2.2 --export /srv --write disk.img --read disk.img --save c.pcapng
 
 docs/peer.md says which sockets there are, what they need, and what the output holds.";
@@ -147,6 +154,7 @@ impl Call {
         let mut config = Config::default();
         // A lost REQ is sent again after 1.1 s; how often, the time-out of the command says.
         config.endpoint.cm.response_timeout = 18;
+        config.session.reliable_reply = self.reliable_reply.then(OfferLimits::default);
         let live = Live::open(&self.sockets, vec![local], Reach::Only(vec![to]), config)?;
         Ok((live, local, jobs))
     }
@@ -321,6 +329,7 @@ impl Caller<'_> {
         match answer {
             Some(Ok(replied)) => {
                 line.credits = Some(replied.credits);
+                line.mechanism = Some(replied.conveyance.mechanism);
                 match line.replied(&replied.message) {
                     Ok(is_success) => self.good += u64::from(is_success),
                     Err(stop) => line.error = Some(format!("the reply cannot be read: {stop}")),

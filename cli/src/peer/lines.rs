@@ -14,8 +14,9 @@ use core::fmt;
 use rdmascope_peer::cm::Closed;
 use rdmascope_peer::driver::{Counts, Kind};
 use rdmascope_peer::nfs3;
+use rdmascope_peer::rpcrdma::{Freed, Mechanism};
 use rdmascope_present::json::write_line;
-use rdmascope_present::text::{Counted, Duration, Plain, Style};
+use rdmascope_present::text::{Bytes, Counted, Duration, Plain, Style};
 use rdmascope_wire::cm::{Reply, reject_reason_name};
 use rdmascope_wire::private_data::{self, Negotiated};
 use rdmascope_wire::rpc::{self, program};
@@ -39,6 +40,7 @@ pub(super) enum Line {
     Sockets(Sockets),
     Connection(Box<Connection>),
     Call(Call),
+    Chunk(Chunk),
     Export(Export),
     Entry(Entry),
     Job(Job),
@@ -197,6 +199,18 @@ pub(super) struct Call {
     pub(super) error: Option<String>,
     pub(super) latency_ns: Option<u64>,
     pub(super) credits: Option<u32>,
+    /// How the reply was conveyed.
+    pub(super) mechanism: Option<Mechanism>,
+}
+
+/// A Read chunk of `serve` is no longer offered.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    pub(super) remote: IpAddr,
+    pub(super) xid: Xid,
+    pub(super) bytes: u64,
+    pub(super) offered_ns: u64,
+    pub(super) freed: Freed,
 }
 
 impl Call {
@@ -214,6 +228,7 @@ impl Call {
             error: None,
             latency_ns: None,
             credits: None,
+            mechanism: None,
         }
     }
 
@@ -296,6 +311,7 @@ impl fmt::Display for Shown<'_> {
             Line::Sockets(sockets) => show_sockets(sockets, *style, f),
             Line::Connection(connection) => show_connection(connection, *style, f),
             Line::Call(call) => show_call(call, *style, f),
+            Line::Chunk(chunk) => show_chunk(chunk, *style, f),
             Line::Export(line) => export::show_export(line, f),
             Line::Entry(line) => export::show_entry(line, f),
             Line::Job(line) => export::show_job(line, *style, f),
@@ -442,5 +458,20 @@ fn show_call(call: &Call, style: Style, f: &mut fmt::Formatter<'_>) -> fmt::Resu
     if let Some(credits) = call.credits {
         write!(f, ", {credits} credits")?;
     }
-    Ok(())
+    match call.mechanism {
+        Some(Mechanism::ReplyChunk) => f.write_str(", in the Reply chunk"),
+        Some(Mechanism::ReadChunk) => f.write_str(", in a Read chunk of the server"),
+        Some(Mechanism::Send) | None => Ok(()),
+    }
+}
+
+fn show_chunk(chunk: &Chunk, style: Style, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let Chunk { remote, xid, bytes, offered_ns, freed } = chunk;
+    write!(
+        f,
+        "{remote} Read chunk of XID {xid}, {}: {} after {}",
+        Bytes(*bytes),
+        style.red_if(!freed.is_regular(), format_args!("freed, {freed}")),
+        Duration(*offered_ns)
+    )
 }

@@ -12,7 +12,7 @@ use rdmascope_dissector::exchange::Keep;
 use rdmascope_dissector::layout::{Piece, Source};
 use rdmascope_dissector::transaction::{Chunk, Direction, Message, Outcome, Part, Security, Transaction};
 use rdmascope_peer::replay::{Answer, Call, Connection, Recording};
-use rdmascope_peer::rpcrdma::{Conveyance, Invalidated, Shape, handles};
+use rdmascope_peer::rpcrdma::{Conveyance, Invalidated, Mechanism, Shape, handles};
 use rdmascope_present::ending::Ending;
 use rdmascope_present::filter::TransactionFilter;
 use rdmascope_present::names::{Label, Protocol};
@@ -369,7 +369,7 @@ fn conveyance(transaction: &Transaction, reply: &Message) -> Conveyance {
     let long = call.and_then(|call| call.reply_chunk.as_ref()).map(|chunk| handles(&chunk.segments));
     let invalidated = reply.invalidated;
     Conveyance {
-        in_reply_chunk: reply.procedure == Procedure::Nomsg,
+        mechanism: Mechanism::of(reply.procedure, !reply.read_chunks.is_empty()),
         invalidated: invalidated.map(|rkey| Invalidated::find(rkey, &reads, &writes, long.as_deref())),
         ..Conveyance::of_chunks(
             (writes.len(), long.is_some()),

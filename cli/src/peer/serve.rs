@@ -2,6 +2,7 @@
 
 mod export;
 mod recorded;
+mod replies;
 mod scenarios;
 
 use super::call::PORT;
@@ -25,6 +26,7 @@ use rdmascope_wire::rpc::{self, program};
 use rdmascope_wire::xdr::Reader;
 use rdmascope_wire::{Layer, Xid};
 use recorded::Recorded;
+use replies::ReplyArguments;
 use scenarios::{ScenarioArguments, Scenarios};
 use std::collections::BTreeMap;
 use std::io;
@@ -60,6 +62,8 @@ pub(super) struct Serve {
     #[command(flatten)]
     export: ExportArguments,
     #[command(flatten)]
+    replies: ReplyArguments,
+    #[command(flatten)]
     scenarios: ScenarioArguments,
     #[command(flatten)]
     faults: FaultArguments,
@@ -79,6 +83,7 @@ Examples:
     192.0.2.1:/export /mnt
   rdmascope peer serve --bind 127.0.0.2 --socket udp --format jsonl
   rdmascope peer serve --from mount.pcap --bind 192.0.2.1
+  rdmascope peer serve --bind 192.0.2.1 --export memory --reliable-reply
   rdmascope peer serve --bind 192.0.2.1 --export memory --scenario reply-version-2 reply-twice
   rdmascope peer serve --bind 192.0.2.1 --export memory --scenario all --until-judged > report";
 
@@ -136,6 +141,7 @@ impl Serve {
         if self.bind.is_empty() {
             bail!("--bind says at which address clients can connect: {}", own_addresses());
         }
+        self.replies.check()?;
         let export = self.export.open(&self.bind)?;
         let mut wire = Wire::open(&self.sockets, self.bind.clone(), Reach::WhoeverSent)?;
         let mut paths = Paths::default();
@@ -158,7 +164,9 @@ impl Serve {
             wire.keep();
         }
         let export = export.map(|export| export.start(&self.export, self.port)).transpose()?;
-        let mut live = Live::new(wire, recorded.map_or_else(Config::default, Recorded::config));
+        let mut config = recorded.map_or_else(Config::default, Recorded::config);
+        self.replies.apply(&mut config.session);
+        let mut live = Live::new(wire, config);
         // The first port of this end: there is room.
         live.peer.listen(self.port);
         Ok((live, export))
@@ -324,6 +332,15 @@ impl Server<'_> {
                 line.error = Some(format!("{error}: {why}"));
                 self.print(&Line::Call(line), out)?;
             }
+            Event::Rpc { connection, event: rpcrdma::Event::Freed { xid, bytes, offered_for, why } } => {
+                let is_shown = self.command.format == Format::Jsonl || !why.is_regular();
+                let remote = self.clients.get(&connection).map(|client| client.remote);
+                if let Some(remote) = remote.filter(|_| is_shown) {
+                    let offered_ns = u64::try_from(offered_for.as_nanos()).unwrap_or(u64::MAX);
+                    let chunk = lines::Chunk { remote, xid, bytes, offered_ns, freed: why };
+                    self.print(&Line::Chunk(chunk), out)?;
+                }
+            }
             _ => {}
         }
         Ok(())
@@ -380,8 +397,11 @@ impl Server<'_> {
                     Some(scenarios) => scenarios.answer(&mut live.peer, now, connection, called, reply),
                     None => live.peer.reply(connection, called.xid, reply).map(Some),
                 };
+                if let Ok(Some(Sent::Reply(mechanism))) = &sent {
+                    line.mechanism = Some(*mechanism);
+                }
                 let error = match sent {
-                    Ok(Some(Sent::Reply)) => None,
+                    Ok(Some(Sent::Reply(_))) => None,
                     Ok(Some(Sent::ErrorChunk)) => Some(TOO_LONG.to_owned()),
                     Ok(None) => Some(format!("answered as scenario {name} says")),
                     // The connection may be gone by now.

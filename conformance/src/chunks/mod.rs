@@ -9,6 +9,7 @@ pub(super) mod memory;
 pub(super) mod read;
 pub(super) mod reply;
 pub(super) mod room;
+pub(super) mod unoffered;
 pub(super) mod write;
 
 use super::finding::{Basis, Finding};
@@ -53,7 +54,7 @@ fn both(transaction: &Transaction) -> Option<(&Message, &Message)> {
 pub(super) static GATE: Gate = Gate { sent: binding::may_break, transaction: may_break };
 
 /// True unless the transaction has no chunks, or has chunks that are used correctly. Most transactions are one of the two.
-fn may_break(transaction: &Transaction, view: &View) -> bool {
+fn may_break(transaction: &Transaction, _: &View) -> bool {
     let Some((call, reply)) = both(transaction) else { return true };
     let is_plain = call.procedure == Procedure::Msg
         && call.unread.is_none()
@@ -69,8 +70,7 @@ fn may_break(transaction: &Transaction, view: &View) -> bool {
                     && memory::has_distinct_handles(call)
             }
             false => reply.procedure == Procedure::Msg,
-        }
-        && reply::too_large_inline(transaction, call, view).is_none();
+        };
     !is_plain
 }
 

@@ -3,12 +3,13 @@
 use super::super::finding::{Finding, Value, plural};
 use super::super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
 use super::super::view::View;
-use super::{binding, both, by_answerer, by_caller, call, listed, memory, paired, read, reply, room};
+use super::{
+    binding, both, by_answerer, by_caller, call, listed, memory, paired, read, reply, room, unoffered,
+};
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
 use rdmascope_dissector::transaction::{Chunk, Direction, Message, Transaction};
-use rdmascope_dissector::ulb::Operation;
 use rdmascope_wire::rpcrdma::{self, Procedure, Segment};
 
 const PROCEDURE: Source = Source { document: Document::Rfc8166, section: "4.2.4" };
@@ -96,10 +97,11 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A call whose reply can exceed the inline threshold offers a Reply chunk, or Write chunks for the long items.",
         explanation: "The rule is decided for READ without Write chunks, and for READDIR and READDIRPLUS, where they ask for more bytes \
             than the threshold towards the Requester. RFC 8166 says MUST of the largest reply possible. That depends on what the \
-            Requester knows, for example that the object is shorter, and RFC 8267 lets it rely on that. It may also support Read chunks \
-            of the Responder. A capture does not show either, so the finding is a warning. Nothing is reported where the capture does \
-            not hold what was negotiated.",
-        check: Check::Transaction(needed),
+            Requester knows, for example that the object is shorter, and RFC 8267 lets it rely on that. A capture does not show \
+            it, so the finding is a warning. The rule is decided when the connection ends. Nothing is reported on a connection where a \
+            reply came in a Read chunk of the Responder, as the reliable-reply draft allows, or where the capture does not hold \
+            what was negotiated.",
+        check: Check::Connection(unoffered::needed),
     },
     Rule {
         id: "reply-chunk-too-small",
@@ -286,37 +288,6 @@ fn offered_empty(transaction: &Transaction, view: &View, findings: &mut Findings
         let count = chunk.segments.len();
         let message = format!("a Reply chunk of {count} segment{} and no bytes", plural(count));
         findings.add(by_caller(transaction, view, message).observed(segments_of(chunk)));
-    }
-}
-
-/// An operation whose result can be longer than a reply inline, in a call without chunks for it.
-#[inline]
-pub(super) fn too_large_inline<'a>(
-    transaction: &'a Transaction,
-    call: &Message,
-    view: &View,
-) -> Option<(&'a Operation, u64, u32)> {
-    if call.reply_chunk.is_some() || !call.write_chunks.is_empty() {
-        return None;
-    }
-    let threshold = view.inline_threshold(view.answerer(transaction.direction))?;
-    transaction.details.operations.iter().find_map(|operation| {
-        let count = operation.count.filter(|count| *count > threshold.into())?;
-        let asks = operation.kind.is_read() || operation.kind.is_readdir();
-        asks.then_some((operation, count, threshold))
-    })
-}
-
-fn needed(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    let Some(call) = call(transaction) else { return };
-    if let Some((operation, count, threshold)) = too_large_inline(transaction, call, view) {
-        let message = format!(
-            "a {} of up to {count} bytes without a chunk for its reply, where the inline threshold is {threshold}",
-            operation.name()
-        );
-        findings.add(
-            by_caller(transaction, view, message).values(Value::Bytes(count), Value::Bytes(threshold.into())),
-        );
     }
 }
 

@@ -5,6 +5,7 @@ use crate::cm::{Input, Machine, State};
 use crate::memory::{Access, Memory, Region, RegisterError};
 use crate::packet::{Datagram, Icrc};
 use crate::rc::{self, Operation, PostError, QueuePair, Send, WorkId};
+use crate::time::Instant;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use rdmascope_wire::Rkey;
@@ -209,6 +210,11 @@ impl Endpoint {
         Ok(())
     }
 
+    /// The latest time that the driver reported.
+    pub const fn now(&self) -> Instant {
+        self.now
+    }
+
     /// The state of a connection.
     pub fn state(&self, connection: ConnectionId) -> Option<State> {
         self.links.get(&connection.0).map(|link| link.machine.state)
@@ -288,7 +294,7 @@ impl Endpoint {
         let address = self.random.number() >> 16 & !0xfff;
         loop {
             let rkey = Rkey(self.random.word());
-            if self.memory(connection).is_none_or(|memory| memory.region(rkey).is_none()) {
+            if self.memory(connection).is_none_or(|memory| memory.is_fresh(rkey)) {
                 self.register_at(connection, rkey, Region { address, bytes, access })?;
                 return Ok((rkey, address));
             }

@@ -79,7 +79,7 @@ pub(super) fn instead(recorded: Result<&Conveyance, Error>, live: Result<&Convey
 }
 
 const fn procedure(conveyance: &Conveyance) -> &'static str {
-    if conveyance.in_reply_chunk { "RDMA_NOMSG" } else { "RDMA_MSG" }
+    if conveyance.is_inline() { "RDMA_MSG" } else { "RDMA_NOMSG" }
 }
 
 impl Forms<'_> {
@@ -104,15 +104,15 @@ impl Forms<'_> {
     /// inline though a Reply chunk is there.
     fn procedure(&self, messages: [Message<'_>; 2]) -> Option<Conveyed> {
         let [recorded, live] = self.conveyances;
-        if recorded.in_reply_chunk == live.in_reply_chunk {
+        if recorded.mechanism == live.mechanism {
             return None;
         }
-        let inline = usize::from(recorded.in_reply_chunk);
+        let inline = usize::from(!recorded.is_inline());
         let length = self.conveyances[inline].header_length() + messages[inline].0.len();
         let is_too_long = self.thresholds[inline].is_some_and(|threshold| length > threshold as usize);
-        let [recorded, live] = self.conveyances.map(|conveyance| match conveyance.in_reply_chunk {
-            true => procedure(conveyance).to_string(),
-            false => format!("{}, {length} bytes", procedure(conveyance)),
+        let [recorded, live] = self.conveyances.map(|conveyance| match conveyance.is_inline() {
+            true => format!("{}, {length} bytes", procedure(conveyance)),
+            false => procedure(conveyance).to_string(),
         });
         let section = if is_too_long { "rfc8166/3.5.3" } else { "rfc8166/4.3.3" };
         Some(Conveyed { aspect: Aspect::Procedure, recorded, live, counts: is_too_long, section })
@@ -147,14 +147,14 @@ impl Forms<'_> {
     fn reply_chunk(&self) -> Option<Conveyed> {
         let offered = self.offered.reply.as_deref()?;
         let [recorded, live] = self.conveyances;
-        let is_same_form = recorded.in_reply_chunk == live.in_reply_chunk;
+        let is_same_form = recorded.mechanism == live.mechanism;
         let [one, other] =
             [recorded, live].map(|conveyance| conveyance.reply.as_ref().unwrap_or(&Returned::Absent));
         let is_other = match (one.lengths(), other.lengths()) {
             (None, None) => false,
             // How much is in it follows from rdma_proc.
             (Some(one), Some(other)) if !is_same_form => one.len() != other.len(),
-            (Some(one), Some(other)) if recorded.in_reply_chunk => filled_otherwise(offered, one, other),
+            (Some(one), Some(other)) if !recorded.is_inline() => filled_otherwise(offered, one, other),
             (one, other) => one != other,
         };
         let [recorded, live] = [one, other].map(ToString::to_string);

@@ -7,7 +7,7 @@ use super::replayer::set_xid;
 use super::{fields, fields::Called};
 use crate::endpoint::{self, ConnectionId};
 use crate::peer::{Event, Peer};
-use crate::rpcrdma::{self, RecordedReply, Sent};
+use crate::rpcrdma::{self, Mechanism, RecordedReply, Sent};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -165,11 +165,13 @@ impl Responder {
                 let reply = RecordedReply { stream, items: items.clone(), conveyance: conveyance.clone() };
                 session.reply_recorded(endpoint, called.xid, reply)
             }
-            Some(Answer::Error { .. }) => session.reply_error(endpoint, called.xid).map(|()| Sent::Reply),
+            Some(Answer::Error { .. }) => {
+                session.reply_error(endpoint, called.xid).map(|()| Sent::Reply(Mechanism::Send))
+            }
             Some(Answer::Nothing | Answer::Unknown { .. }) => {
                 session.forget(called.xid);
                 answered.how = How::NotAnswered;
-                Ok(Sent::Reply)
+                Ok(Sent::Reply(Mechanism::Send))
             }
             None => {
                 answered.how = How::Unknown;
@@ -180,7 +182,7 @@ impl Responder {
             }
         };
         match sent {
-            Ok(Sent::Reply) => {}
+            Ok(Sent::Reply(_)) => {}
             Ok(Sent::ErrorChunk) => answered.how = How::TooLong,
             Err(_) => answered.how = How::Failed,
         }

@@ -1,11 +1,11 @@
 //! A reply that is ready to be sent, in its parts.
 
-use super::responder::{empty, fill};
-use super::{Reply, Sent, Session, SessionError, reduce};
+use super::responder::{Incoming, empty, fill};
+use super::{Mechanism, Reply, Sent, Session, SessionError, reduce};
 use crate::endpoint::Endpoint;
 use alloc::vec::Vec;
 use core::ops::Range;
-use rdmascope_wire::rpcrdma::{Builder, MINIMUM_LENGTH, Procedure, Segment};
+use rdmascope_wire::rpcrdma::{Builder, Procedure, Segment};
 use rdmascope_wire::{Rkey, Xid};
 
 /// A reply that is ready to be sent. Whoever sends it may change any part.
@@ -13,8 +13,10 @@ use rdmascope_wire::{Rkey, Xid};
 pub struct Composed {
     /// The header, with the chunks of the call as they are returned.
     pub header: Builder,
-    /// What stands behind it: the Payload stream; empty where that goes into the Reply chunk.
+    /// The inline part of the Payload stream: all of it, or nothing where a chunk has it.
     pub payload: Vec<u8>,
+    /// How the Payload stream is conveyed.
+    pub mechanism: Mechanism,
     /// What is written into memory of the Requester first: where, and the bytes.
     pub writes: Vec<(Segment, Vec<u8>)>,
     /// The handle that the SEND invalidates, where both sides agreed on that.
@@ -55,20 +57,13 @@ impl Session {
         let mut payload = reduce(&reply.message, &reduced).ok_or(SessionError::Item)?;
         // The Reply chunk comes back whether or not it is used, with what it holds (section 4.3.3).
         header.reply = incoming.reply.as_ref().map(|chunk| empty(chunk));
-        let mut bytes = Vec::new();
-        header.build(&mut bytes);
-        debug_assert!(bytes.len() >= MINIMUM_LENGTH);
-        let mut long = Vec::new();
-        if bytes.len() + payload.len() > self.send_threshold as usize {
-            let returned = incoming.reply.as_ref().and_then(|chunk| fill(chunk, 0..payload.len(), &mut long));
-            let Some(returned) = returned else { return self.too_long(endpoint, xid).map(|_| None) };
-            header.reply = Some(returned);
-            header.procedure = Procedure::Nomsg;
-        }
+        let Some((mechanism, long)) = self.convey(endpoint, &incoming, &mut header, &payload) else {
+            return self.too_long(endpoint, xid).map(|_| None);
+        };
         let mut writes: Vec<(Segment, Vec<u8>)> =
             pushes.into_iter().map(|(segment, range)| (segment, reply.message[range].to_vec())).collect();
         writes.extend(long.into_iter().map(|(segment, range)| (segment, payload[range].to_vec())));
-        if header.procedure == Procedure::Nomsg {
+        if mechanism != Mechanism::Send {
             payload.clear();
         }
         let may = self.negotiated.remote_invalidation && self.config.send_with_invalidate;
@@ -77,10 +72,58 @@ impl Session {
             header,
             payload,
             writes,
+            mechanism,
             invalidate: handle.filter(|_| may),
             offered_writes: incoming.writes,
             offered_reply: incoming.reply,
         }))
+    }
+
+    /// Decides where the Payload stream goes and completes the header. Returns the Writes into the Reply
+    /// chunk; `None`: it fits nowhere.
+    fn convey(
+        &mut self,
+        endpoint: &mut Endpoint,
+        incoming: &Incoming,
+        header: &mut Builder,
+        payload: &[u8],
+    ) -> Option<(Mechanism, Vec<(Segment, Range<usize>)>)> {
+        let mut bytes = Vec::new();
+        header.build(&mut bytes);
+        let fits_inline = bytes.len() + payload.len() <= self.send_threshold as usize;
+        let mut long = Vec::new();
+        let filled = incoming.reply.as_ref().and_then(|chunk| fill(chunk, 0..payload.len(), &mut long));
+        let mechanism = self.mechanism(fits_inline, filled.is_some())?;
+        match mechanism {
+            Mechanism::Send => long.clear(),
+            Mechanism::ReplyChunk => header.reply = filled,
+            Mechanism::ReadChunk => {
+                long.clear();
+                let room = (self.send_threshold as usize).saturating_sub(bytes.len());
+                header.reads = self.offer(endpoint, header.xid, payload, room)?;
+            }
+        }
+        if mechanism != Mechanism::Send {
+            header.procedure = Procedure::Nomsg;
+        }
+        Some((mechanism, long))
+    }
+
+    /// The first mechanism that is possible, in the order of the configuration.
+    fn mechanism(&self, fits_inline: bool, fits_reply_chunk: bool) -> Option<Mechanism> {
+        use Mechanism::{ReadChunk, ReplyChunk, Send};
+        let order: &[Mechanism] = match self.config.reply_mechanism {
+            None => &[Send, ReplyChunk, ReadChunk],
+            Some(Send) => &[Send],
+            Some(ReplyChunk) => &[ReplyChunk, Send, ReadChunk],
+            Some(ReadChunk) => &[ReadChunk, Send, ReplyChunk],
+        };
+        let is_possible = |mechanism: &&Mechanism| match mechanism {
+            Send => fits_inline,
+            ReplyChunk => fits_reply_chunk,
+            ReadChunk => self.config.reliable_reply.is_some(),
+        };
+        order.iter().find(is_possible).copied()
     }
 
     /// Sends a reply.
@@ -89,12 +132,12 @@ impl Session {
         endpoint: &mut Endpoint,
         composed: Composed,
     ) -> Result<Sent, SessionError> {
-        let Composed { header, payload, writes, invalidate, .. } = composed;
+        let Composed { header, payload, mechanism, writes, invalidate, .. } = composed;
         for (segment, bytes) in writes {
             endpoint.write(self.connection, segment.handle, segment.offset, bytes)?;
         }
         self.grants = header.credits;
         self.post_message(endpoint, &header, &payload, invalidate)?;
-        Ok(Sent::Reply)
+        Ok(Sent::Reply(mechanism))
     }
 }

@@ -3,19 +3,52 @@
 use alloc::vec::Vec;
 use core::fmt;
 use rdmascope_wire::Rkey;
-use rdmascope_wire::rpcrdma::{MINIMUM_LENGTH, Segment};
+use rdmascope_wire::rpcrdma::{MINIMUM_LENGTH, Procedure, Segment};
 
 /// How a reply was conveyed, as its header says (RFC 8166, sections 3.4.6, 3.5 and 4.3).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Conveyance {
-    /// Whether the Payload stream came in the Reply chunk (RDMA_NOMSG), and not inline (RDMA_MSG).
-    pub in_reply_chunk: bool,
+    /// Where the Payload stream was.
+    pub mechanism: Mechanism,
     /// Each Write chunk of the call, in order.
     pub writes: Vec<Returned>,
     /// The Reply chunk of the call; `None`: the call has none, and neither has the reply.
     pub reply: Option<Returned>,
     /// What the SEND invalidated.
     pub invalidated: Option<Invalidated>,
+}
+
+/// How the Payload stream of a reply is conveyed (RFC 8166, section 3.5; reliable-reply draft,
+/// section 5.3.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mechanism {
+    /// Inline, by RDMA_MSG.
+    #[default]
+    Send,
+    /// In the Reply chunk of the call, by RDMA_NOMSG.
+    ReplyChunk,
+    /// In a Position Zero Read chunk of the Responder, by RDMA_NOMSG.
+    ReadChunk,
+}
+
+impl Mechanism {
+    /// That of a reply with this rdma_proc, and with a Read list or without.
+    pub const fn of(procedure: Procedure, has_reads: bool) -> Mechanism {
+        match (procedure, has_reads) {
+            (Procedure::Nomsg, false) => Mechanism::ReplyChunk,
+            (Procedure::Nomsg, true) => Mechanism::ReadChunk,
+            _ => Mechanism::Send,
+        }
+    }
+
+    /// Its name: `send`, `reply-chunk` or `read-chunk`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mechanism::Send => "send",
+            Mechanism::ReplyChunk => "reply-chunk",
+            Mechanism::ReadChunk => "read-chunk",
+        }
+    }
 }
 
 /// A chunk that a call offers, in the header of its reply.
@@ -66,6 +99,11 @@ pub fn handles(chunk: &[Segment]) -> Vec<Rkey> {
 }
 
 impl Conveyance {
+    /// Whether the Payload stream was inline.
+    pub const fn is_inline(&self) -> bool {
+        matches!(self.mechanism, Mechanism::Send)
+    }
+
     /// Chunks that a call offers, and those of its reply, each as the lengths of its segments.
     pub fn of_chunks(
         (offered_writes, offered_reply): (usize, bool),
@@ -136,7 +174,7 @@ mod tests {
     use alloc::string::ToString as _;
     use alloc::vec;
     use rdmascope_wire::Xid;
-    use rdmascope_wire::rpcrdma::{Builder, Procedure};
+    use rdmascope_wire::rpcrdma::Builder;
 
     #[test]
     fn the_header_is_as_long_as_one_that_is_built() {

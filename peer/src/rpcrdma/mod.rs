@@ -7,23 +7,31 @@
 mod composed;
 mod conveyance;
 mod message;
+mod notice;
+mod offers;
+mod pull;
 mod recorded;
 mod requester;
 mod responder;
 
 pub use composed::Composed;
-pub use conveyance::{Conveyance, Invalidated, Returned, handles};
+pub use conveyance::{Conveyance, Invalidated, Mechanism, Returned, handles};
 pub use message::{RestoreError, reduce, restore};
+pub use offers::{Freed, OfferLimits};
 pub use recorded::RecordedReply;
 pub use requester::{Call, Shape};
 pub use responder::{Reply, Sent};
 
 use crate::endpoint::{ConnectionId, Endpoint};
-use crate::rc::{Failure, PostError, QueueEvent, Received, Send, WorkId};
+use crate::rc::{PostError, QueueEvent, Received, Send, WorkId};
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::ops::Range;
+use core::time::Duration;
+use notice::Notices;
+use offers::Offers;
+use pull::Pull;
 use rdmascope_wire::private_data::{Negotiated, PrivateData};
 use rdmascope_wire::rpc;
 use rdmascope_wire::rpcrdma::{Builder, Error, Header, MINIMUM_LENGTH, Procedure, VERSION};
@@ -51,6 +59,13 @@ pub struct Config {
     pub send_with_invalidate: bool,
     /// Take chunks in calls of the remote side. Without, a call with a chunk is answered with ERR_CHUNK (RFC 8167, section 5.3).
     pub chunks: bool,
+    /// As Responder, offer Read chunks for replies that fit nothing else, within these limits; as
+    /// Requester, pull such replies and offer fewer Reply chunks. `None`: a reply that does not fit is
+    /// answered with ERR_CHUNK. Both ends need it (reliable-reply draft, section 6).
+    pub reliable_reply: Option<OfferLimits>,
+    /// As Responder, how replies are conveyed where that is possible. `None`: as section 5.3.2 of the
+    /// draft describes, inline before the Reply chunk before a Read chunk.
+    pub reply_mechanism: Option<Mechanism>,
     /// Receives that are kept posted; `None`: as many as credits say, in both directions. 0: the program posts them.
     pub receives: Option<usize>,
     /// Bytes of a Receive; `None`: what the private data say.
@@ -72,6 +87,8 @@ impl Default for Config {
             segment: 1 << 20,
             send_with_invalidate: true,
             chunks: true,
+            reliable_reply: None,
+            reply_mechanism: None,
             receives: None,
             receive_length: None,
         }
@@ -146,6 +163,17 @@ pub enum Event {
         /// What was granted: one before the first reply.
         granted: u32,
     },
+    /// A Read chunk of this side is no longer offered.
+    Freed {
+        /// The reply that was in it.
+        xid: Xid,
+        /// Its bytes.
+        bytes: u64,
+        /// From the reply until now.
+        offered_for: Duration,
+        /// Why.
+        why: Freed,
+    },
     /// A SEND invalidated memory that is none of the call's that it answers, or without both sides having agreed on it.
     WrongInvalidation {
         /// The message's XID.
@@ -165,6 +193,7 @@ impl Event {
                 | Event::NoCredit { .. }
                 | Event::CreditsExceeded { .. }
                 | Event::WrongInvalidation { .. }
+                | Event::Freed { .. }
         )
     }
 }
@@ -281,6 +310,8 @@ pub struct Session {
     /// As Responder: calls that are pulled or wait to be answered, and which call each READ is for.
     incoming: BTreeMap<Xid, Incoming>,
     pulls: BTreeMap<WorkId, Xid>,
+    offers: Offers,
+    notices: Notices,
     /// What was granted to the remote side: one call until the first reply says more.
     grants: u32,
     events: VecDeque<Event>,
@@ -314,6 +345,8 @@ impl Session {
             granted: 1,
             incoming: BTreeMap::new(),
             pulls: BTreeMap::new(),
+            offers: Offers::default(),
+            notices: Notices::default(),
             grants: 1,
             events: VecDeque::new(),
             over: false,
@@ -364,10 +397,15 @@ impl Session {
         }
     }
 
-    /// Expects no reply to a call any longer, and ends the registration of its memory.
+    /// Expects no reply to a call any longer, and ends the registration of its memory. A reply that is
+    /// being pulled keeps its credit until the pull ends.
     pub fn cancel(&mut self, endpoint: &mut Endpoint, xid: Xid) {
-        if let Some(transaction) = self.transactions.remove(&xid) {
+        if let Some(transaction) = self.transactions.get_mut(&xid) {
             transaction.release(endpoint, self.connection);
+            transaction.is_cancelled = true;
+            if !transaction.is_pulling() {
+                self.transactions.remove(&xid);
+            }
         }
         self.waiting.retain(|call| call.xid() != Some(xid));
         self.start_calls(endpoint);
@@ -386,7 +424,10 @@ impl Session {
                 self.post_receives(endpoint);
                 self.receive(endpoint, received);
             }
-            QueueEvent::Completed { work, outcome } => self.pulled(endpoint, *work, outcome),
+            QueueEvent::Completed { work, outcome: Ok(bytes) } => {
+                self.notified(endpoint, *work);
+                self.pulled(endpoint, *work, bytes);
+            }
             QueueEvent::Failed(_) => self.end(endpoint),
             _ => {}
         }
@@ -404,11 +445,13 @@ impl Session {
         }
         self.incoming.clear();
         self.pulls.clear();
+        self.free_all(endpoint);
         self.events.extend(lost.into_iter().map(|xid| Event::Lost { xid }));
     }
 
     fn post_receives(&mut self, endpoint: &mut Endpoint) {
-        let wanted = self.config.receives.unwrap_or(2 * self.config.credits.clamp(1, 1 << 14) as usize + 8);
+        let credits = 2 * self.config.credits.clamp(1, 1 << 14) as usize + 8;
+        let wanted = self.config.receives.unwrap_or(credits + self.offers.len());
         let threshold = self.config.private_data.unwrap_or_default().receive_bytes() as usize;
         let length = self.config.receive_length.unwrap_or(threshold);
         let Some(queue) = endpoint.queue_pair(self.connection) else { return };
@@ -424,8 +467,12 @@ impl Session {
     fn receive(&mut self, endpoint: &mut Endpoint, received: &Received) {
         let bytes = &received.bytes;
         let header = match Header::parse(bytes) {
-            // An ERR_CHUNK is shorter than the shortest header of a call or reply, and no less to be trusted.
-            Ok(header) if bytes.len() >= MINIMUM_LENGTH || header.error.is_some() => header,
+            // An ERR_CHUNK and an RDMA_DONE are shorter than any header of a call or reply.
+            Ok(header)
+                if bytes.len() >= MINIMUM_LENGTH || header.error.is_some() || self.takes_done(&header) =>
+            {
+                header
+            }
             _ => return self.discard(None, Discard::Short(bytes.len()), bytes),
         };
         let xid = header.xid;
@@ -444,6 +491,9 @@ impl Session {
                 }
             };
         }
+        if header.procedure == Procedure::Done && self.config.reliable_reply.is_some() {
+            return self.done(endpoint, xid, received.invalidated);
+        }
         if header.procedure == Procedure::Done {
             return self.discard(Some(xid), Discard::Procedure(Procedure::Done), bytes);
         }
@@ -454,8 +504,8 @@ impl Session {
         };
         let is_reply = match kind {
             Some((_, kind)) => kind == rpc::Kind::Reply,
-            // Only a call has a Read list.
-            None => is_known && header.reads.is_empty(),
+            // Only a call has a Read list, unless both ends have agreed on the draft.
+            None => is_known && (header.reads.is_empty() || self.config.reliable_reply.is_some()),
         };
         let fault = if header.version != VERSION {
             Some(Discard::Version(header.version))
@@ -476,7 +526,11 @@ impl Session {
         match (is_reply, fault) {
             (true, Some(why)) => self.discard(Some(xid), why, bytes),
             (true, None) if !is_known => self.discard(Some(xid), Discard::UnknownXid, bytes),
-            (true, None) => self.replied(endpoint, &header, payload, received),
+            (true, None) if header.reads.is_empty() => self.replied(endpoint, &header, payload, received),
+            (true, None) if self.config.reliable_reply.is_some() => {
+                self.pull_reply(endpoint, &header, received)
+            }
+            (true, None) => self.discard(Some(xid), Discard::Chunks, bytes),
             (false, Some(why)) => self.refuse(endpoint, &header, why),
             (false, None) => self.called(endpoint, &header, payload, received),
         }
@@ -490,6 +544,18 @@ impl Session {
         if !event.is_detail() || self.events.len() < MOST_EVENTS {
             self.events.push_back(event);
         }
+    }
+
+    /// RDMA Reads for the Read list of a message.
+    fn start_pull(
+        &mut self,
+        endpoint: &mut Endpoint,
+        header: &Header<'_>,
+        inline: &[u8],
+    ) -> Result<Pull, PostError> {
+        let pull = Pull::start(endpoint, self.connection, header, inline)?;
+        self.pulls.extend(pull.works().map(|work| (work, header.xid)));
+        Ok(pull)
     }
 
     /// Builds a message and posts its SEND.
@@ -506,6 +572,3 @@ impl Session {
         endpoint.send(self.connection, Send { bytes, invalidate, ..Send::default() })
     }
 }
-
-/// Why what a READ brought is not there.
-type Pull = Result<Vec<u8>, Failure>;

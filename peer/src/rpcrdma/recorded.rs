@@ -1,7 +1,7 @@
 //! A reply whose items are beside it already, as it was recorded.
 
 use super::responder::{empty, fill};
-use super::{Conveyance, Returned, Sent, Session, SessionError};
+use super::{Conveyance, Mechanism, Returned, Sent, Session, SessionError};
 use crate::endpoint::Endpoint;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -51,7 +51,10 @@ impl Session {
         };
         let mut bytes = Vec::new();
         header.build(&mut bytes);
-        if conveyance.in_reply_chunk || bytes.len() + payload.len() > self.send_threshold as usize {
+        let is_long = conveyance.mechanism == Mechanism::ReplyChunk;
+        let mut mechanism = Mechanism::Send;
+        if is_long || bytes.len() + payload.len() > self.send_threshold as usize {
+            mechanism = Mechanism::ReplyChunk;
             let chunk = incoming.reply.as_ref();
             let returned = chunk.and_then(|chunk| lay(chunk, recorded, &payload, &mut writes));
             fits &= returned.is_some();
@@ -71,7 +74,7 @@ impl Session {
         let named = conveyance.invalidated.and_then(|memory| incoming.named(memory));
         self.grants = header.credits;
         self.post_message(endpoint, &header, &payload, named.filter(|_| may))?;
-        Ok(Sent::Reply)
+        Ok(Sent::Reply(mechanism))
     }
 }
 

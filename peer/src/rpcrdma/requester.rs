@@ -1,16 +1,20 @@
 //! The Requester: calls and their replies.
 
-use super::{Conveyance, Discard, Edit, Event, Invalidated, Replied, Session, SessionError, handles, reduce};
+use super::pull::Pull;
+use super::responder::Incoming;
+use super::{
+    Conveyance, Discard, Edit, Event, Invalidated, Mechanism, Replied, Session, SessionError, handles, reduce,
+};
 use crate::endpoint::{ConnectionId, Endpoint};
 use crate::memory::{Access, Memory, RegisterError};
-use crate::rc::Received;
+use crate::rc::{Received, WorkId};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 use rdmascope_wire::rpcrdma::{
     Builder, Chunk, Error, Header, MINIMUM_LENGTH, Procedure, ReadSegment, Segment,
 };
-use rdmascope_wire::{Rkey, Xid};
+use rdmascope_wire::{Rkey, Xid, rpc};
 
 /// A call to be made.
 #[derive(Default)]
@@ -21,8 +25,12 @@ pub struct Call {
     pub reduce: Vec<Range<usize>>,
     /// A Write chunk for each, with room for so many bytes. 0: an empty Write chunk.
     pub write_chunks: Vec<u32>,
-    /// The longest Payload stream that the reply may have. Where it does not fit inline there is a Reply chunk.
+    /// The longest Payload stream that the reply may have. If it does not fit inline, the call offers a
+    /// Reply chunk; with [`Config::reliable_reply`](super::Config::reliable_reply) only if `least_reply`
+    /// does not fit either.
     pub most_reply: u32,
+    /// The shortest Payload stream that the reply may have.
+    pub least_reply: u32,
     /// Send the Payload stream in a Position Zero Read chunk though it fits inline.
     pub long: bool,
     /// Divide its chunks so, instead of into segments of [`Config::segment`](super::Config::segment). Then `write_chunks` does not count.
@@ -78,6 +86,10 @@ pub(super) struct Transaction {
     reads: Vec<Vec<Rkey>>,
     writes: Vec<Vec<Segment>>,
     reply: Option<Vec<Segment>>,
+    /// A reply in a Read chunk of the Responder, as it was received, and its RDMA Reads.
+    pulled: Option<(Received, Pull)>,
+    /// The call was cancelled while its reply was being pulled.
+    pub(super) is_cancelled: bool,
 }
 
 impl Transaction {
@@ -88,6 +100,11 @@ impl Transaction {
         }
     }
 
+    /// Whether RDMA Reads of its reply are under way.
+    pub(super) const fn is_pulling(&self) -> bool {
+        self.pulled.is_some()
+    }
+
     /// How its reply was conveyed.
     fn conveyance(&self, header: &Header<'_>, invalidated: Option<Rkey>) -> Conveyance {
         let lengths = |chunk: Chunk<'_>| chunk.segments().map(|segment| segment.length).collect();
@@ -95,7 +112,7 @@ impl Transaction {
         let writes: Vec<Vec<Rkey>> = self.writes.iter().map(|chunk| handles(chunk)).collect();
         let reply = self.reply.as_deref().map(handles);
         Conveyance {
-            in_reply_chunk: header.procedure == Procedure::Nomsg,
+            mechanism: Mechanism::of(header.procedure, !header.reads.is_empty()),
             invalidated: invalidated
                 .map(|rkey| Invalidated::find(rkey, &self.reads, &writes, reply.as_deref())),
             ..Conveyance::of_chunks(offered, header.writes.map(lengths), header.reply.map(lengths))
@@ -160,7 +177,8 @@ impl Session {
     /// Sends what waits, as far as credits go (RFC 8166, section 3.3.1).
     pub(super) fn start_calls(&mut self, endpoint: &mut Endpoint) {
         let limit = self.granted.min(self.config.credits).max(1) as usize;
-        while self.transactions.len() < limit
+        self.send_done(endpoint, limit);
+        while self.in_use() < limit
             && let Some(call) = self.waiting.pop_front()
         {
             let Some(xid) = call.xid() else { continue };
@@ -214,7 +232,10 @@ impl Session {
         }
         transaction.writes.clone_from(&header.writes);
         let lists: usize = header.writes.iter().map(|chunk| 8 + chunk.len() * Segment::LENGTH).sum();
-        let is_long = MINIMUM_LENGTH + lists + call.most_reply as usize > self.receive_threshold as usize;
+        // A Responder with Read chunks of its own needs no Reply chunk for a reply that may be short
+        // (draft, section 5.3.1).
+        let least = if self.config.reliable_reply.is_some() { call.least_reply } else { call.most_reply };
+        let is_long = MINIMUM_LENGTH + lists + least as usize > self.receive_threshold as usize;
         if let Some(lengths) = shape.reply.or_else(|| is_long.then(|| whole(call.most_reply, most))) {
             let segments = room(&lengths, transaction)?;
             transaction.reply = Some(segments.clone());
@@ -276,16 +297,101 @@ impl Session {
             Err(why) => return self.discard(Some(xid), why, &received.bytes),
         };
         let conveyance = transaction.conveyance(header, received.invalidated);
+        let is_cancelled = transaction.is_cancelled;
         self.transactions.remove(&xid);
-        self.events.push_back(Event::Replied(Replied {
-            xid,
-            message,
-            items,
-            conveyance,
-            credits: header.credits,
-        }));
+        if !is_cancelled {
+            self.events.push_back(Event::Replied(Replied {
+                xid,
+                message,
+                items,
+                conveyance,
+                credits: header.credits,
+            }));
+        }
         self.take_credits(xid, header.credits);
         self.start_calls(endpoint);
+    }
+
+    /// A reply in a Read chunk of the Responder: its Payload stream is pulled first (draft, section
+    /// 4.1.2).
+    pub(super) fn pull_reply(&mut self, endpoint: &mut Endpoint, header: &Header<'_>, received: &Received) {
+        let xid = header.xid;
+        if self.transactions.get(&xid).is_some_and(|transaction| transaction.pulled.is_some()) {
+            return self.discard(Some(xid), Discard::DuplicateXid, &received.bytes);
+        }
+        let total: u64 = header.reads.map(|read| u64::from(read.target.length)).sum();
+        let is_right =
+            header.procedure == Procedure::Nomsg && header.reads.clone().all(|read| read.position == 0);
+        let pull = match is_right {
+            false => Err(Discard::Chunks),
+            true if total > u64::from(self.config.most_message) => Err(Discard::TooMuch),
+            true => self.start_pull(endpoint, header, &[]).map_err(|_| Discard::TooMuch),
+        };
+        match pull {
+            Err(why) => self.give_up(endpoint, header, why, received),
+            Ok(pull) => {
+                let is_whole = pull.is_whole();
+                if let Some(transaction) = self.transactions.get_mut(&xid) {
+                    transaction.pulled = Some((received.clone(), pull));
+                }
+                if is_whole {
+                    self.end_pull(endpoint, xid);
+                }
+            }
+        }
+    }
+
+    /// An RDMA Read completed. Where one failed, the connection has too.
+    pub(super) fn pulled(&mut self, endpoint: &mut Endpoint, work: WorkId, bytes: &[u8]) {
+        let Some(xid) = self.pulls.remove(&work) else { return };
+        let pulled = self.transactions.get_mut(&xid).and_then(|transaction| transaction.pulled.as_mut());
+        let Some((_, pull)) = pulled.filter(|(_, pull)| pull.works().any(|one| one == work)) else {
+            return self.call_pulled(endpoint, xid, work, bytes);
+        };
+        pull.take(work, bytes);
+        if pull.is_whole() {
+            self.end_pull(endpoint, xid);
+        }
+    }
+
+    /// The Payload stream of a reply, or of a call with the XID of one, is here.
+    fn end_pull(&mut self, endpoint: &mut Endpoint, xid: Xid) {
+        let pulled = self.transactions.get_mut(&xid).and_then(|transaction| transaction.pulled.take());
+        let Some((received, pull)) = pulled else { return };
+        let Ok(header) = Header::parse(&received.bytes) else { return };
+        let stream = match pull.clone().message() {
+            Ok((stream, _)) => stream,
+            Err(_) => return self.give_up(endpoint, &header, Discard::Chunks, &received),
+        };
+        match rpc::peek(&stream) {
+            Ok((other, rpc::Kind::Reply)) if other == xid => {
+                self.replied(endpoint, &header, &stream, &received);
+                if self.transactions.contains_key(&xid) {
+                    self.forget_call(endpoint, xid);
+                }
+                self.notify(endpoint, xid, first_handle(&header));
+            }
+            // XIDs of the two directions are independent (RFC 8167, section 4.2).
+            Ok((other, rpc::Kind::Call)) if other == xid => {
+                self.take_call(endpoint, xid, Incoming::new(&header, pull));
+            }
+            Ok((other, _)) => self.give_up(endpoint, &header, Discard::OtherXid(other), &received),
+            Err(stop) => self.give_up(endpoint, &header, Discard::Malformed(stop), &received),
+        }
+    }
+
+    /// Ends a transaction whose reply cannot be taken. RDMA_DONE frees the Read chunk (draft,
+    /// section 4.1.3).
+    fn give_up(&mut self, endpoint: &mut Endpoint, header: &Header<'_>, why: Discard, received: &Received) {
+        self.discard(Some(header.xid), why, &received.bytes);
+        self.forget_call(endpoint, header.xid);
+        self.notify(endpoint, header.xid, first_handle(header));
+    }
+
+    fn forget_call(&mut self, endpoint: &mut Endpoint, xid: Xid) {
+        if let Some(transaction) = self.transactions.remove(&xid) {
+            transaction.release(endpoint, self.connection);
+        }
     }
 
     /// The Payload stream of a reply and what each Write chunk brought. Their memory is not registered afterwards.
@@ -296,9 +402,10 @@ impl Session {
         header: &Header<'_>,
         payload: &[u8],
     ) -> Result<(Vec<u8>, Vec<Vec<u8>>), Discard> {
-        if !header.reads.is_empty() || header.writes.count() > transaction.writes.len() {
+        if header.writes.count() > transaction.writes.len() {
             return Err(Discard::Chunks);
         }
+        let mechanism = Mechanism::of(header.procedure, !header.reads.is_empty());
         // Whatever the header says, it must be what was offered, and no longer.
         for (offered, returned) in transaction.writes.iter().zip(header.writes) {
             fits(offered, &returned)?;
@@ -306,10 +413,10 @@ impl Session {
         match (&transaction.reply, &header.reply) {
             (Some(offered), Some(returned)) => fits(offered, returned)?,
             (None, Some(_)) => return Err(Discard::Chunks),
-            (_, None) if header.procedure == Procedure::Nomsg => return Err(Discard::NoPayload),
+            (_, None) if mechanism == Mechanism::ReplyChunk => return Err(Discard::NoPayload),
             (_, None) => {}
         }
-        if header.procedure == Procedure::Nomsg
+        if mechanism == Mechanism::ReplyChunk
             && let Some(reply) = &header.reply
             && reply.length() == 0
         {
@@ -327,7 +434,7 @@ impl Session {
         let pairs = transaction.writes.iter().zip(header.writes);
         let items = pairs.map(|(offered, returned)| gathered(offered, &returned)).collect();
         let message = match (&transaction.reply, &header.reply) {
-            (Some(offered), Some(returned)) if header.procedure == Procedure::Nomsg => {
+            (Some(offered), Some(returned)) if mechanism == Mechanism::ReplyChunk => {
                 gathered(offered, returned)
             }
             _ => payload.to_vec(),
@@ -335,6 +442,12 @@ impl Session {
         transaction.release(endpoint, self.connection);
         Ok((message, items))
     }
+}
+
+/// The handle that RDMA_DONE invalidates: that of the first segment (RFC 8797 leaves the choice to
+/// the sender).
+fn first_handle(header: &Header<'_>) -> Option<Rkey> {
+    header.reads.clone().map(|read| read.target.handle).next()
 }
 
 /// The lengths of segments of `most` bytes that hold so many together.

@@ -1,11 +1,12 @@
 //! The Responder: calls of the remote side, what they have in chunks, and their replies.
 
-use super::{Called, Discard, Edit, Event, Invalidated, Pull, Session, SessionError, restore};
+use super::pull::Pull;
+use super::{Called, Discard, Edit, Event, Invalidated, Mechanism, Session, SessionError};
 use crate::endpoint::Endpoint;
 use crate::rc::{Received, WorkId};
 use alloc::vec::Vec;
 use core::ops::Range;
-use rdmascope_wire::rpcrdma::{Builder, Error, Header, Procedure, ReadSegment, Segment, VERSION};
+use rdmascope_wire::rpcrdma::{Builder, Error, Header, Procedure, Segment, VERSION};
 use rdmascope_wire::{Rkey, Xid, rpc};
 
 /// A reply to be sent.
@@ -30,8 +31,8 @@ impl Reply {
 /// What a call was answered with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// The reply.
-    Reply,
+    /// The reply, conveyed in this way.
+    Reply(Mechanism),
     /// ERR_CHUNK, because the reply did not fit the chunks of its call.
     ErrorChunk,
 }
@@ -43,16 +44,24 @@ pub(super) struct Incoming {
     pub(super) writes: Vec<Vec<Segment>>,
     pub(super) reply: Option<Vec<Segment>>,
     /// The handles of its Read list, by its chunks.
-    pub(super) read_handles: Vec<Vec<Rkey>>,
-    /// What READs are to bring, in the order of the Read list; and the Payload stream, unless they bring that.
-    reads: Vec<(ReadSegment, Option<WorkId>, Vec<u8>)>,
-    payload: Vec<u8>,
+    read_handles: Vec<Vec<Rkey>>,
     is_long: bool,
-    /// READs that have not come to their end.
-    open: usize,
+    /// `None`: the call was handed up.
+    pull: Option<Pull>,
 }
 
 impl Incoming {
+    pub(super) fn new(header: &Header<'_>, pull: Pull) -> Incoming {
+        Incoming {
+            credits: header.credits,
+            writes: header.writes.map(|chunk| chunk.segments().collect()).collect(),
+            reply: header.reply.map(|chunk| chunk.segments().collect()),
+            read_handles: pull.handles(),
+            is_long: header.procedure == Procedure::Nomsg,
+            pull: Some(pull),
+        }
+    }
+
     /// One of its handles that a SEND with Invalidate can name.
     pub(super) fn handle(&self) -> Option<Rkey> {
         let segments = self.writes.iter().chain(&self.reply).flatten();
@@ -106,86 +115,49 @@ impl Session {
             None
         };
         if let Some(why) = why_not {
-            return self.refuse(endpoint, header, why);
-        }
-        let writes: Vec<Vec<Segment>> = header.writes.map(|chunk| chunk.segments().collect()).collect();
-        let reply: Option<Vec<Segment>> = header.reply.map(|chunk| chunk.segments().collect());
-        let targets: Vec<ReadSegment> = header.reads.collect();
-        let chunks = targets.chunk_by(|one, next| one.position == next.position);
-        let read_handles =
-            chunks.map(|chunk| chunk.iter().map(|read| read.target.handle).collect()).collect();
-        let mut incoming = Incoming {
-            credits: header.credits,
-            read_handles,
-            writes,
-            reply,
-            reads: Vec::new(),
-            payload: payload.to_vec(),
-            is_long,
-            open: 0,
-        };
-        for read in targets {
-            let target = read.target;
-            let mut work = None;
-            if target.length > 0 {
-                match endpoint.read(self.connection, target.handle, target.offset, target.length) {
-                    Ok(id) => {
-                        self.pulls.insert(id, xid);
-                        work = Some(id);
-                        incoming.open += 1;
-                    }
-                    Err(_) => {
-                        self.pulls.retain(|_, of| *of != xid);
-                        return self.refuse(endpoint, header, Discard::TooMuch);
-                    }
-                }
+            self.refuse(endpoint, header, why);
+            if is_long && has_zero && self.config.reliable_reply.is_some() {
+                // It may be a reply. A Requester drops the notice in silence.
+                self.notify(endpoint, xid, None);
             }
-            incoming.reads.push((read, work, Vec::new()));
+            return;
         }
-        let is_whole = incoming.open == 0;
+        match self.start_pull(endpoint, header, payload) {
+            Ok(pull) => self.take_call(endpoint, xid, Incoming::new(header, pull)),
+            Err(_) => self.refuse(endpoint, header, Discard::TooMuch),
+        }
+    }
+
+    /// A call that is pulled, or whole already.
+    pub(super) fn take_call(&mut self, endpoint: &mut Endpoint, xid: Xid, incoming: Incoming) {
+        let is_whole = incoming.pull.as_ref().is_some_and(Pull::is_whole);
         self.incoming.insert(xid, incoming);
         if is_whole {
             self.hand_up(endpoint, xid);
         }
     }
 
-    /// A READ has come to its end.
-    pub(super) fn pulled(&mut self, endpoint: &mut Endpoint, work: WorkId, outcome: &Pull) {
-        let Some(xid) = self.pulls.remove(&work) else { return };
-        let Some(incoming) = self.incoming.get_mut(&xid) else { return };
-        // Where it failed the connection has too.
-        let Ok(bytes) = outcome else { return };
-        // A READ for a call that was refused or forgotten, and whose XID another call has now, is none of that one's.
-        let read = incoming.reads.iter_mut().find(|(_, id, _)| *id == Some(work));
-        let Some((.., place)) = read else { return };
-        place.clone_from(bytes);
-        incoming.open -= 1;
-        if incoming.open == 0 {
+    /// An RDMA Read for a call completed.
+    pub(super) fn call_pulled(&mut self, endpoint: &mut Endpoint, xid: Xid, work: WorkId, bytes: &[u8]) {
+        let Some(pull) = self.incoming.get_mut(&xid).and_then(|incoming| incoming.pull.as_mut()) else {
+            return;
+        };
+        pull.take(work, bytes);
+        if pull.is_whole() {
             self.hand_up(endpoint, xid);
         }
     }
 
-    /// Puts a call together and tells it.
+    /// Puts a call together and hands it up. A reply with a Position Zero Read chunk comes here, too, if
+    /// no call has its XID.
     fn hand_up(&mut self, endpoint: &mut Endpoint, xid: Xid) {
         let Some(incoming) = self.incoming.get_mut(&xid) else { return };
-        let mut payload = core::mem::take(&mut incoming.payload);
-        let mut items: Vec<(u32, Vec<u8>)> = Vec::new();
-        for (read, _, bytes) in core::mem::take(&mut incoming.reads) {
-            if incoming.is_long && read.position == 0 {
-                payload.extend_from_slice(&bytes);
-                continue;
-            }
-            // Segments of one Position are one chunk.
-            match items.iter_mut().find(|(position, _)| *position == read.position) {
-                Some((_, item)) => item.extend_from_slice(&bytes),
-                None => items.push((read.position, bytes)),
-            }
-        }
-        items.sort_by_key(|(position, _)| *position);
+        let Some(pull) = incoming.pull.take() else { return };
         let (credits, is_long) = (incoming.credits, incoming.is_long);
         let write_chunks = incoming.writes.iter().map(|chunk| Segment::total(chunk)).collect();
         let reply_chunk = incoming.reply.as_ref().map(|chunk| Segment::total(chunk));
-        let whole = restore(&payload, &items).map_err(|_| Discard::Chunks);
+        let handle = incoming.handle();
+        let whole = pull.message().map_err(|_| Discard::Chunks);
         let whole = whole.and_then(|(message, items)| match rpc::peek(&message) {
             Ok((other, rpc::Kind::Call)) if other == xid => Ok((message, items)),
             Ok((other, rpc::Kind::Call)) => Err(Discard::OtherXid(other)),
@@ -202,6 +174,11 @@ impl Session {
                 reply_chunk,
                 credits,
             })),
+            Err(Discard::NoPayload) if self.config.reliable_reply.is_some() => {
+                self.incoming.remove(&xid);
+                self.discard(Some(xid), Discard::UnknownXid, &[]);
+                self.notify(endpoint, xid, handle);
+            }
             Err(why) => {
                 self.incoming.remove(&xid);
                 self.send_error(endpoint, xid, VERSION, Error::Chunk, why);

@@ -63,7 +63,7 @@ impl Bench {
             while let Some(event) = self.pair.a.poll_event() {
                 if let Event::Rpc { event, .. } = event {
                     if let rpcrdma::Event::Replied(replied) = &event {
-                        self.by_chunk[0] += u32::from(replied.conveyance.in_reply_chunk);
+                        self.by_chunk[0] += u32::from(!replied.conveyance.is_inline());
                     }
                     task.handle(&event);
                 }

@@ -29,8 +29,10 @@ const CREDITS: u32 = 8;
 /// Runs the command on this device.
 pub(super) fn run(command: &Call, device: &str, style: Style, out: &mut Out) -> io::Result<Status> {
     let to = command.to;
-    if command.jobs.is_asked() || command.faults.is_asked() {
-        let error = anyhow!("an export, and faults of the network, want sockets: leave --verbs away");
+    if command.jobs.is_asked() || command.faults.is_asked() || command.reliable_reply {
+        let error = anyhow!(
+            "--reliable-reply, an export, and faults of the network want sockets: leave --verbs away"
+        );
         return output::complain(&error, out);
     }
     let mut opened = match Device::open(device, command.from, to.ip()) {

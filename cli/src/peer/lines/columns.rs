@@ -1,7 +1,8 @@
 //! The columns of each kind of line: JSON, and the tables of docs/peer.md, come from them.
 
 use super::export::{ENTRY, EXPORT, FILE, JOB};
-use super::{Call, Connection, End, Faults, Line, PrivateData, Rep, Sockets, State};
+use super::{Call, Chunk, Connection, End, Faults, Line, PrivateData, Rep, Sockets, State};
+use rdmascope_peer::rpcrdma::Mechanism;
 use rdmascope_present::column::Read::{
     Boolean, Nanoseconds, Object, Qpn, Shown, Text, Texts, U8, U16, U32, U64, Word, Xid,
 };
@@ -10,8 +11,8 @@ use serde::{Serialize, Serializer};
 
 /// Those with a table in docs/peer.md.
 #[cfg(test)]
-pub(in crate::peer) static LISTS: [&dyn rdmascope_present::column::List; 8] =
-    [&SOCKETS, &CONNECTION, &CALL, &EXPORT, &ENTRY, &JOB, &FILE, &END];
+pub(in crate::peer) static LISTS: [&dyn rdmascope_present::column::List; 9] =
+    [&SOCKETS, &CONNECTION, &CALL, &CHUNK, &EXPORT, &ENTRY, &JOB, &FILE, &END];
 
 impl Serialize for Line {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -19,6 +20,7 @@ impl Serialize for Line {
             Line::Sockets(line) => SOCKETS.of(line).serialize(serializer),
             Line::Connection(line) => CONNECTION.of(line).serialize(serializer),
             Line::Call(line) => CALL.of(line).serialize(serializer),
+            Line::Chunk(line) => CHUNK.of(line).serialize(serializer),
             Line::Export(line) => EXPORT.of(line).serialize(serializer),
             Line::Entry(line) => ENTRY.of(line).serialize(serializer),
             Line::Job(line) => JOB.of(line).serialize(serializer),
@@ -276,6 +278,53 @@ static CALL: Columns<Call> = {
                 "rdma_credit: of `call` what the reply grants, of `serve` what the call asks for.",
             )
             .or_null(),
+            C::new(
+                "mechanism",
+                Word(
+                    &[
+                        explained("send", "inline"),
+                        explained("reply-chunk", "in the Reply chunk of the call"),
+                        explained("read-chunk", "in a Read chunk of the server: see `--reliable-reply`"),
+                    ],
+                    |line| line.mechanism.map(Mechanism::name),
+                ),
+                "How the Payload stream of the reply was conveyed.",
+            )
+            .or_null(),
+        ],
+    }
+};
+
+impl Subject for Chunk {
+    type Of<'a> = &'a Chunk;
+}
+
+/// In the words of [`Freed::name`].
+const FREED: Words = &[
+    explained("done", "by RDMA_DONE"),
+    explained("invalidated", "by RDMA_DONE, whose Send invalidated the first handle"),
+    explained("time", "`--offer-time` is over"),
+    explained("room", "a newer chunk would have exceeded `--offer-bytes`"),
+    explained("reused", "a newer reply has the same XID"),
+    explained("lost", "the connection ended"),
+];
+
+/// A Read chunk of `serve` is no longer offered.
+static CHUNK: Columns<Chunk> = {
+    type C = Column<Chunk>;
+    Columns {
+        name: "peer_chunk",
+        role: Role::Line,
+        columns: &[
+            C::new("remote", Shown(|line, see| see(&line.remote)), "The remote address."),
+            C::new("xid", Xid(|line| Some(line.xid.0)), "The XID of the reply."),
+            C::new("bytes", U64(|line| Some(line.bytes)), "The bytes of its Payload stream."),
+            C::new(
+                "offered_ns",
+                Nanoseconds(|line| Some(line.offered_ns)),
+                "From the reply until the registration ended.",
+            ),
+            C::new("freed", Word(FREED, |line| Some(line.freed.name())), "Why it ended."),
         ],
     }
 };

@@ -57,8 +57,10 @@ fn lines_that_have_every_field() {
         error: Some("a \"text\"".to_owned()),
         latency_ns: Some(365_000),
         credits: Some(32),
+        mechanism: Some(Mechanism::ReadChunk),
         ..Call::new(HERE, 7, Xid(0x1a2b))
     };
+    let chunk = Chunk { remote: HERE, xid: Xid(0x1a2b), bytes: 5000, offered_ns: 14, freed: Freed::Time };
     let export = Export {
         path: "/export".to_owned(),
         files: 3,
@@ -99,7 +101,11 @@ fn lines_that_have_every_field() {
         ),
         (
             Line::Call(call),
-            r#"{"type":"peer_call","remote":"192.0.2.1","number":7,"xid":"0x00001a2b","program":100003,"version":3,"procedure":1,"rpc_status":"SUCCESS","nfs_status":"NFS3_OK","error":"a \"text\"","latency_ns":365000,"credits":32}"#,
+            r#"{"type":"peer_call","remote":"192.0.2.1","number":7,"xid":"0x00001a2b","program":100003,"version":3,"procedure":1,"rpc_status":"SUCCESS","nfs_status":"NFS3_OK","error":"a \"text\"","latency_ns":365000,"credits":32,"mechanism":"read-chunk"}"#,
+        ),
+        (
+            Line::Chunk(chunk),
+            r#"{"type":"peer_chunk","remote":"192.0.2.1","xid":"0x00001a2b","bytes":5000,"offered_ns":14,"freed":"time"}"#,
         ),
         (
             Line::Export(export),
@@ -159,7 +165,7 @@ fn lines_that_have_no_more_than_they_must() {
         ),
         (
             Line::Call(Call::new(HERE, 1, Xid(2))),
-            r#"{"type":"peer_call","remote":"192.0.2.1","number":1,"xid":"0x00000002","program":null,"version":null,"procedure":null,"rpc_status":null,"nfs_status":null,"error":null,"latency_ns":null,"credits":null}"#,
+            r#"{"type":"peer_call","remote":"192.0.2.1","number":1,"xid":"0x00000002","program":null,"version":null,"procedure":null,"rpc_status":null,"nfs_status":null,"error":null,"latency_ns":null,"credits":null,"mechanism":null}"#,
         ),
         (
             Line::Entry(entry),

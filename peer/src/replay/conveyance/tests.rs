@@ -1,6 +1,7 @@
 //! Replies to one call, conveyed in each way that RFC 8166 and RFC 8797 allow, and in ways that they do not.
 
 use super::*;
+use crate::rpcrdma::Mechanism;
 use alloc::vec;
 
 /// A READ of 3000 bytes into a Write chunk of two segments, with a Reply chunk.
@@ -10,7 +11,8 @@ fn offered() -> Shape {
 
 fn reply(write: &[u32], reply: &[u32], in_reply_chunk: bool) -> Conveyance {
     let chunks = Conveyance::of_chunks((1, true), [write.to_vec()], Some(reply.to_vec()));
-    Conveyance { in_reply_chunk, ..chunks }
+    let mechanism = if in_reply_chunk { Mechanism::ReplyChunk } else { Mechanism::Send };
+    Conveyance { mechanism, ..chunks }
 }
 
 fn inline() -> Conveyance {

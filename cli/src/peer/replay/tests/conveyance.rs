@@ -3,7 +3,7 @@
 use super::super::lines::{REPLAY_END, REPLAYED, Replayed, Shown};
 use super::*;
 use rdmascope_peer::replay::Conveyed;
-use rdmascope_peer::rpcrdma::{Conveyance, Invalidated, Returned};
+use rdmascope_peer::rpcrdma::{Conveyance, Invalidated, Mechanism, Returned};
 use rdmascope_present::text::Style;
 use serde_json::json;
 
@@ -63,12 +63,12 @@ fn read_of(recording: &Recording, length: core::ops::Range<usize>) -> usize {
 /// the session as it was.
 fn inline_beside_a_reply_chunk() -> (Recording, usize, Recording) {
     let as_it_was = sample("nfs3-basic");
-    let number = find(&as_it_was, |_, stream, _, conveyance| conveyance.in_reply_chunk && stream.len() < 500);
+    let number = find(&as_it_was, |_, stream, _, conveyance| !conveyance.is_inline() && stream.len() < 500);
     let mut recorded = as_it_was.clone();
     let call = &mut recorded.calls[number];
     let segments = call.shape.reply.as_ref().expect("it has one").len();
     let (_, _, conveyance) = parts(call);
-    conveyance.in_reply_chunk = false;
+    conveyance.mechanism = Mechanism::Send;
     conveyance.reply = Some(Returned::Segments(vec![0; segments]));
     (recorded, number, as_it_was)
 }
@@ -79,7 +79,7 @@ fn the_samples_have_each_form() {
     let has = |is_it: fn(&Conveyance) -> bool| {
         find(&recording, |_, _, _, conveyance| is_it(conveyance));
     };
-    has(|it| it.in_reply_chunk);
+    has(|it| it.mechanism == Mechanism::ReplyChunk);
     has(|it| it.invalidated.is_some() && it.invalidated != Some(Invalidated::Foreign));
     has(|it| matches!(it.writes.first(), Some(Returned::Segments(lengths)) if lengths[0] > 0));
     has(|it| it.writes.is_empty() && it.reply.is_none() && it.invalidated.is_none());
