@@ -426,13 +426,20 @@ fn length(chunk: &Chunk) -> u64 {
     Segment::total(&chunk.segments)
 }
 
-/// Whether a Long Reply would have fitted inline.
-fn fits(reply: &Message, threshold: Option<u32>) -> bool {
-    let (Some(threshold), Some(chunk)) = (threshold, &reply.reply_chunk) else { return false };
+/// Bytes of the Send that a reply in the Reply chunk would have had inline; `None` if nothing is in a
+/// Reply chunk.
+pub fn inline_length(reply: &Message) -> Option<u64> {
+    let chunk = reply.reply_chunk.as_ref().filter(|_| reply.procedure == Procedure::Nomsg)?;
     let stream = length(chunk);
     // Without the segments of the Reply chunk and their count.
     let header = u64::from(reply.header_length).saturating_sub(4 + 16 * chunk.segments.len() as u64);
-    stream > 0 && header + stream <= u64::from(threshold)
+    (stream > 0).then_some(header + stream)
+}
+
+/// Whether a Long Reply would have fitted inline.
+fn fits(reply: &Message, threshold: Option<u32>) -> bool {
+    let length = inline_length(reply).zip(threshold);
+    length.is_some_and(|(length, threshold)| length <= u64::from(threshold))
 }
 
 /// Whether `part` is worth saying, and at least half of `all`.

@@ -69,6 +69,7 @@ mod transport;
 mod unmatched;
 mod view;
 
+pub use advice::inline_length;
 pub use credits::CreditState;
 pub use finding::{Basis, Finding, Value, Verdict};
 pub use judge::Judge;

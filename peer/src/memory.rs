@@ -71,6 +71,16 @@ pub struct Memory {
     /// The latest handles whose registration ended, oldest first.
     retired: VecDeque<Rkey>,
     bytes: usize,
+    counts: Counts,
+}
+
+/// Counts over the life of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Regions that were registered.
+    pub registered: u64,
+    /// Regions that a SEND of the remote side invalidated.
+    pub revoked: u64,
 }
 
 impl Memory {
@@ -94,6 +104,7 @@ impl Memory {
             return Err(RegisterError::TooMuch);
         }
         self.bytes += region.bytes.len();
+        self.counts.registered += 1;
         self.regions.insert(rkey, region);
         Ok(())
     }
@@ -118,7 +129,14 @@ impl Memory {
     /// The remote side invalidates a region: it can use it no more, and the local side still has what is in it. False where there is
     /// none, or it did so before.
     pub fn revoke(&mut self, rkey: Rkey) -> bool {
-        self.regions.contains_key(&rkey) && self.revoked.insert(rkey)
+        let is_first = self.regions.contains_key(&rkey) && self.revoked.insert(rkey);
+        self.counts.revoked += u64::from(is_first);
+        is_first
+    }
+
+    /// Counts of registrations and remote invalidations.
+    pub const fn counts(&self) -> Counts {
+        self.counts
     }
 
     /// The region of `rkey`.
@@ -200,6 +218,7 @@ mod tests {
         assert_eq!(memory.invalidate(key).map(|region| region.bytes), Some(vec![1, 2, 3, 4]));
         assert_eq!(memory.read(key, 100, 1), Err(Refusal::UnknownKey));
         assert_eq!((memory.bytes, memory.is_empty()), (0, true));
+        assert_eq!(memory.counts(), Counts { registered: 1, revoked: 1 });
     }
 
     #[test]

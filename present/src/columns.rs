@@ -48,7 +48,7 @@ pub use packet::PACKET;
 pub use places::{OPERATION_SPLIT, PLACE, SPLIT, WAY};
 pub use policy::{POLICY, PolicyRow};
 pub use regression::{DEVIATION, DeviationRow, VERDICT, VerdictRow};
-pub use report::{ERROR, OPERATION_FIGURES, PROBLEM};
+pub use report::{ERROR, OPERATION_FIGURES, PROBLEM, REPLIES};
 pub use shared::{PRIVATE_DATA, SEGMENT, STOP};
 pub use state::STATE;
 pub use transaction::TRANSACTION;
@@ -70,6 +70,7 @@ pub static LISTS: &[&dyn List] = &[
     &FILE,
     &INTERFACE,
     &OPERATION_FIGURES,
+    &REPLIES,
     &ERROR,
     &PROBLEM,
     &PLACE,

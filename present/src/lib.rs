@@ -72,6 +72,7 @@ pub mod phases;
 pub mod places;
 pub mod policy;
 pub mod regress;
+pub mod replies;
 pub mod report;
 pub mod screen;
 mod serialized;

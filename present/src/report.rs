@@ -16,6 +16,7 @@ pub(crate) use problems::{is_sealed, is_spoiled};
 
 use crate::ending::Ending;
 use crate::events::{Events, SessionEvent};
+use crate::replies::Replies;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::event::Event;
 
@@ -27,6 +28,7 @@ pub struct Report {
     /// Connections beyond [`Report::MOST_CONNECTIONS`].
     further_connections: u64,
     operations: Operations,
+    replies: Replies,
     problems: Problems,
     events: Events,
 }
@@ -53,10 +55,12 @@ impl Report {
         match event {
             Event::Transaction(transaction) => {
                 self.operations.count(transaction);
+                self.replies.count(transaction);
                 self.problems.transaction(transaction);
             }
             Event::Connection(connection) => {
                 self.problems.connection(connection);
+                self.replies.end(connection);
                 // They come in the order in which they end.
                 let at = self.connections.partition_point(|known| known.id < connection.id);
                 self.connections.insert(at, (*connection).clone());
@@ -78,6 +82,11 @@ impl Report {
     /// The operations, protocol by protocol; within one, what took most time comes first.
     pub fn operations(&self) -> Vec<(&Key, &Stats)> {
         self.operations.by_time()
+    }
+
+    /// Counts of replies and Reply chunks.
+    pub const fn replies(&self) -> &Replies {
+        &self.replies
     }
 
     /// Errors in replies, the most frequent first, as many kinds as are shown one by one; and how many there are of other kinds.

@@ -14,8 +14,8 @@ use rdmascope_present::columns::{
     CAPTURE, CAPTURED, CHECK, COMPARISON, CONNECTION, COURSE, ComparisonRow, DEVIATION, DIFFERENCE, ERROR,
     EVENT, EXCHANGE, EXTRACTED, EXTRACTION, ExchangeRow, FIELD, FINDING, FRAME, FindingRow, FrameRow,
     INTERVAL, INTERVAL_CONNECTION, INTERVAL_OPERATION, KERNEL, KERNEL_DISAGREEMENT, KERNEL_STEP,
-    KERNEL_TRANSACTION, LISTS, MESSAGE, MessageRow, OPERATION_FIGURES, PACKET, POLICY, PROBLEM, RULE, STATE,
-    TABLES, TRANSACTION, VERDICT,
+    KERNEL_TRANSACTION, LISTS, MESSAGE, MessageRow, OPERATION_FIGURES, PACKET, POLICY, PROBLEM, REPLIES,
+    RULE, STATE, TABLES, TRANSACTION, VERDICT,
 };
 use rdmascope_present::course::{By, Course};
 use rdmascope_present::diff::{Comparison, Side, Thresholds};
@@ -485,6 +485,7 @@ fn values_of_all_samples() {
         for (key, stats) in report.operations() {
             seen.object(&OPERATION_FIGURES, &OPERATION_FIGURES.of((key, stats)), "operation");
         }
+        seen.object(&REPLIES, &REPLIES.of(report.replies()), "replies");
         for (key, error) in report.all_errors() {
             seen.object(&ERROR, &ERROR.of((&key, error)), "error");
         }

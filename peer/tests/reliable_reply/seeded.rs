@@ -12,7 +12,7 @@ use rdmascope_wire::private_data::PrivateData;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// One long reply in so many is of up to 4 MiB.
+/// One long reply of this number has up to 4 MiB.
 const HUGE: u64 = 150;
 
 /// Counts over all sessions.

@@ -5,6 +5,7 @@ use crate::column::Read::{Fraction, Frame, Nanoseconds, Object, Shown, U32, U64,
 use crate::column::{Column, Columns, Role, Subject, Within, lend, word};
 use crate::names::{self, Failure};
 use crate::phases::{Phases, grouped};
+use crate::replies::{Mechanism, Replies};
 use crate::report::{ErrorCount, ErrorKey, Group, Key, Latency, Problem, Stats};
 
 /// The transactions of one protocol, direction and principal operation.
@@ -132,6 +133,45 @@ static SHARES: Columns<Shares> = {
 fn rounded(share: f64) -> f64 {
     (share * 10_000.0).round() / 10_000.0
 }
+
+impl Subject for Replies {
+    type Of<'a> = &'a Replies;
+}
+
+/// How replies were conveyed, and which Reply chunks were needed.
+pub static REPLIES: Columns<Replies> = {
+    type C = Column<Replies>;
+    Columns {
+        name: "replies",
+        role: Role::Line,
+        columns: &[
+            C::new("send", U64(|it| Some(it.conveyed(Mechanism::Send))), "Replies inline."),
+            C::new(
+                "write_chunk",
+                U64(|it| Some(it.conveyed(Mechanism::WriteChunk))),
+                "Replies inline, with items in Write chunks.",
+            ),
+            C::new(
+                "reply_chunk",
+                U64(|it| Some(it.conveyed(Mechanism::ReplyChunk))),
+                "Replies in the Reply chunk of the call.",
+            ),
+            C::new(
+                "read_chunk",
+                U64(|it| Some(it.conveyed(Mechanism::ReadChunk))),
+                "Replies in a Read chunk of the responder.",
+            ),
+            C::new("offered", U64(|it| Some(it.offered().0)), "Reply chunks that calls offered."),
+            C::new("offered_bytes", U64(|it| Some(it.offered().1)), "Their bytes."),
+            C::new(
+                "in_vain",
+                U64(|it| Some(it.in_vain().0)),
+                "Reply chunks whose reply fits the inline threshold, or did not come. Sizes count in steps of 1024 bytes.",
+            ),
+            C::new("in_vain_bytes", U64(|it| Some(it.in_vain().1)), "Their bytes."),
+        ],
+    }
+};
 
 /// Replies that report the same error for the same operation.
 pub struct ErrorRow;

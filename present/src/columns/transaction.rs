@@ -12,6 +12,7 @@ use crate::column::{Cell, Column, Columns, Role, Subject, Tint, Within, Words, e
 use crate::names::{self, Failure, Label, Protocol, SecurityName};
 use crate::paths::{self, TransactionRow};
 use crate::phases::{Phases, grouped};
+use crate::replies::{Mechanism, Pull};
 use crate::tables::transactions::{Ending, Remarks};
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
 
@@ -288,6 +289,24 @@ pub static TRANSACTION: Columns<Transaction> = {
             )
             .or_null(),
             C::new(
+                "reply_mechanism",
+                Word(MECHANISMS, |it| Mechanism::of(it.transaction).map(Mechanism::name)),
+                "How the Payload stream of the reply was conveyed. It is null for an RDMA_ERROR, and without a reply.",
+            )
+            .or_null(),
+            C::new(
+                "pulled_ns",
+                Nanoseconds(|it| Pull::of(it.transaction).map(|pull| pull.pulled)),
+                "From the Send of a reply in a Read chunk of the responder to the last RDMA Read response. It comes after the latency.",
+            )
+            .or_null(),
+            C::new(
+                "done_ns",
+                Nanoseconds(|it| Pull::of(it.transaction).and_then(|pull| pull.done)),
+                "From that response to RDMA_DONE.",
+            )
+            .or_null(),
+            C::new(
                 "operation_details",
                 Objects(&O { columns: &OPERATION, lend: operations }),
                 "An object for each of `operations`.",
@@ -302,6 +321,13 @@ pub static TRANSACTION: Columns<Transaction> = {
         ],
     }
 };
+
+static MECHANISMS: Words = &[
+    explained("send", "inline"),
+    explained("write-chunk", "inline, with items in Write chunks"),
+    explained("reply-chunk", "in the Reply chunk of the call"),
+    explained("read-chunk", "in a Read chunk of the responder, which the requester pulls"),
+];
 
 fn status_name(transaction: &Transaction) -> Option<&'static str> {
     let called = transaction.procedure?;

@@ -2,14 +2,14 @@
 
 use super::write_line;
 use crate::columns::{
-    CAPTURE, CONNECTION, ERROR, EVENT, OPERATION_FIGURES, OPERATION_SPLIT, PLACE, PROBLEM, WAY,
+    CAPTURE, CONNECTION, ERROR, EVENT, OPERATION_FIGURES, OPERATION_SPLIT, PLACE, PROBLEM, REPLIES, WAY,
 };
 use crate::ending::Ending;
 use crate::places::EndToEnd;
 use crate::report::Report;
 use std::io::{self, Write};
 
-/// Writes the lines of a report: the capture, its connections, operations, errors, problems and events.
+/// Writes the lines of a report: the capture, its connections, operations, replies, errors, problems and events.
 pub fn write_report(report: &Report, ending: &Ending, out: &mut impl Write) -> io::Result<()> {
     write_line(out, &CAPTURE.of(ending))?;
     for connection in report.connections().0 {
@@ -18,6 +18,7 @@ pub fn write_report(report: &Report, ending: &Ending, out: &mut impl Write) -> i
     for (key, stats) in report.operations() {
         write_line(out, &OPERATION_FIGURES.of((key, stats)))?;
     }
+    write_line(out, &REPLIES.of(report.replies()))?;
     for (key, error) in report.all_errors() {
         write_line(out, &ERROR.of((&key, error)))?;
     }

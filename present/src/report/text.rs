@@ -7,6 +7,7 @@ use crate::fold::Folding;
 use crate::grid::{Grid, Group as Columns, Row};
 use crate::names::{FailureName, Invalidation};
 use crate::phases::{Phases, grouped};
+use crate::replies::Mechanism;
 use crate::tables::connections::{CapturedAt, Known, StateName, carried_else};
 use crate::text::{Bytes, Counted, Duration, Left, Maybe, Named, Number, OtherTraffic, Plain, Style};
 use crate::time::Rfc3339;
@@ -35,6 +36,7 @@ impl Report {
         capture(ending, style, out)?;
         self.write_connections(style, out)?;
         self.write_operations(style, out)?;
+        self.write_replies(style, out)?;
         further(out)?;
         self.write_problems(ending, style, out)?;
         out.flush()
@@ -84,6 +86,30 @@ impl Report {
             rows.push(Row::Cells(key.label.to_string(), cells(stats)));
         }
         Grid { title: "Operations", names: 24, groups, rows }.write(style, out)
+    }
+
+    /// How replies were conveyed, where more than inline replies and Write chunks are seen.
+    fn write_replies(&self, style: Style, out: &mut impl Write) -> io::Result<()> {
+        let counted = Mechanism::ALL.map(|mechanism| (mechanism, self.replies.conveyed(mechanism)));
+        let (offered, in_vain) = (self.replies.offered(), self.replies.in_vain());
+        if offered.0 == 0 && counted[Mechanism::ReadChunk as usize].1 == 0 {
+            return Ok(());
+        }
+        let conveyed = counted.into_iter().filter(|(_, count)| *count > 0);
+        let conveyed: Vec<String> =
+            conveyed.map(|(mechanism, count)| format!("{} {}", Number(count), mechanism.title())).collect();
+        write!(out, "\n{}  {}", style.bold("Replies"), conveyed.join(", "))?;
+        if offered.0 > 0 {
+            write!(
+                out,
+                "; {} of {} not needed: {} of {} registered in vain",
+                Number(in_vain.0),
+                Counted(offered.0, "Reply chunk"),
+                Bytes(in_vain.1),
+                Bytes(offered.1),
+            )?;
+        }
+        writeln!(out)
     }
 
     fn write_problems(&self, ending: &Ending, style: Style, out: &mut Folding<impl Write>) -> io::Result<()> {

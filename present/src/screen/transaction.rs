@@ -8,6 +8,7 @@ use crate::fold::Folding;
 use crate::ladder::Ladder;
 use crate::names::{self, Failure, Label, Protocol, Quoted, SecurityName};
 use crate::paths::TransactionRow;
+use crate::replies::{Mechanism, Pull};
 use crate::tables::transactions::{Arguments, operation_details};
 use crate::text::{Bytes, Counted, Duration, Maybe, Named, Seconds};
 use crate::time::Rfc3339;
@@ -118,6 +119,7 @@ impl TransactionPage<'_> {
                 writeln!(out, "  moved        {} by {how}", Bytes(bytes))?;
             }
         }
+        self.write_mechanism(out)?;
         if transaction.capture_gap {
             let gap = "packets are missing from the capture that could have held what is missing here";
             writeln!(out, "  gap          {}", style.yellow(gap))?;
@@ -183,6 +185,21 @@ impl TransactionPage<'_> {
             writeln!(out, "               {stop}")?;
         }
         Ok(())
+    }
+
+    /// How a reply that is not all inline was conveyed, and what came after it.
+    fn write_mechanism(&self, out: &mut impl Write) -> io::Result<()> {
+        let transaction = self.transaction.transaction;
+        let mechanism = Mechanism::of(transaction).filter(|mechanism| *mechanism != Mechanism::Send);
+        let Some(mechanism) = mechanism else { return Ok(()) };
+        write!(out, "  conveyed     {}", mechanism.title())?;
+        if let Some(Pull { pulled, done }) = Pull::of(transaction) {
+            write!(out, ", pulled in {}", Duration(pulled))?;
+            if let Some(done) = done {
+                write!(out, ", RDMA_DONE {} later", Duration(done))?;
+            }
+        }
+        writeln!(out)
     }
 
     fn write_operations(&self, out: &mut impl Write) -> io::Result<()> {

@@ -2,6 +2,7 @@
 
 use crate::names::{self, Failure, Label, Quoted};
 use crate::paths::TransactionRow;
+use crate::replies::Mechanism;
 use crate::text::Bytes;
 use core::fmt;
 use rdmascope_dissector::transaction::{Outcome, Transaction};
@@ -65,7 +66,11 @@ impl fmt::Display for Remarks<'_> {
         if has_file || has_other {
             remark(f, format_args!("{}", FilesOf([file.as_deref(), other.as_deref()])))?;
         }
-        for (message, long) in [(&transaction.call, "Long Call"), (&transaction.reply, "Long Reply")] {
+        let long_reply = match Mechanism::of(transaction) {
+            Some(Mechanism::ReadChunk) => "reply in a Read chunk",
+            _ => "Long Reply",
+        };
+        for (message, long) in [(&transaction.call, "Long Call"), (&transaction.reply, long_reply)] {
             if message.as_ref().is_some_and(|message| message.procedure == rpcrdma::Procedure::Nomsg) {
                 remark(f, format_args!("{long}"))?;
             }

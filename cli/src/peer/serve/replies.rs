@@ -15,7 +15,7 @@ pub(super) struct ReplyArguments {
     #[arg(long)]
     reliable_reply: bool,
     /// How replies are conveyed where there is a choice
-    #[arg(long, value_enum, default_value_t = Choice::Auto, value_name = "MECHANISM")]
+    #[arg(long, value_enum, default_value_t = Choice::Auto, value_name = "KIND")]
     reply_mechanism: Choice,
     /// Free a Read chunk after this time without RDMA_DONE [default: 10s]
     #[arg(long, value_name = "TIME", requires = "reliable_reply", value_parser = parse_duration)]

@@ -1,0 +1,247 @@
+//! How replies were conveyed, how long a pulled reply took, and which Reply chunks were needed.
+
+use rdmascope_conformance::inline_length;
+use rdmascope_dissector::connection::{Connection, ConnectionId};
+use rdmascope_dissector::transaction::{Chunk, Message, Transaction};
+use rdmascope_wire::rpcrdma::{Procedure, Segment};
+use std::collections::BTreeMap;
+
+/// How the Payload stream of a reply was conveyed (RFC 8166, section 3.5; reliable-reply draft,
+/// section 4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mechanism {
+    /// Inline, without chunks that hold anything.
+    Send,
+    /// Inline, with items in Write chunks.
+    WriteChunk,
+    /// In the Reply chunk of the call.
+    ReplyChunk,
+    /// In a Position Zero Read chunk of the responder.
+    ReadChunk,
+}
+
+impl Mechanism {
+    /// All of them.
+    pub const ALL: [Mechanism; 4] =
+        [Mechanism::Send, Mechanism::WriteChunk, Mechanism::ReplyChunk, Mechanism::ReadChunk];
+
+    /// The mechanism of a reply; `None` for an RDMA_ERROR, and without a reply.
+    pub fn of(transaction: &Transaction) -> Option<Mechanism> {
+        let reply = transaction.reply.as_ref()?;
+        let is_used = |chunk: &Chunk| chunk_bytes(chunk) > 0;
+        Some(match reply.procedure {
+            Procedure::Msg if reply.write_chunks.iter().any(is_used) => Mechanism::WriteChunk,
+            Procedure::Msg => Mechanism::Send,
+            Procedure::Nomsg if reply.read_chunks.is_empty() => Mechanism::ReplyChunk,
+            Procedure::Nomsg => Mechanism::ReadChunk,
+            _ => return None,
+        })
+    }
+
+    /// Its name for programs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mechanism::Send => "send",
+            Mechanism::WriteChunk => "write-chunk",
+            Mechanism::ReplyChunk => "reply-chunk",
+            Mechanism::ReadChunk => "read-chunk",
+        }
+    }
+
+    /// Its name for people.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Mechanism::Send => "inline",
+            Mechanism::WriteChunk => "by Write chunk",
+            Mechanism::ReplyChunk => "in the Reply chunk",
+            Mechanism::ReadChunk => "in a Read chunk of the responder",
+        }
+    }
+}
+
+fn chunk_bytes(chunk: &Chunk) -> u64 {
+    Segment::total(&chunk.segments)
+}
+
+/// The time after a reply in a Read chunk of the responder, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pull {
+    /// From the reply's Send to the last RDMA Read response.
+    pub pulled: u64,
+    /// From there to RDMA_DONE; `None` if the capture has none.
+    pub done: Option<u64>,
+}
+
+impl Pull {
+    /// That of a reply that was pulled.
+    pub fn of(transaction: &Transaction) -> Option<Pull> {
+        let reply = transaction.reply.as_ref()?;
+        let (_, last) = transaction.timing.reads?;
+        let is_pulled = Mechanism::of(transaction) == Some(Mechanism::ReadChunk) && last >= reply.seen.time;
+        let done = transaction.done.map(|seen| seen.time.since(last));
+        is_pulled.then(|| Pull { pulled: last.since(reply.seen.time), done })
+    }
+}
+
+/// Counts of replies and Reply chunks.
+///
+/// A Reply chunk is needed if the reply does not fit inline. The inline threshold is known when the
+/// connection ends, so until then the sizes of replies are counted in steps of 1024 bytes, the unit of
+/// RFC 8797.
+#[derive(Clone, Debug, Default)]
+pub struct Replies {
+    counts: [u64; 4],
+    /// Reply chunks that calls offered, and their bytes.
+    offered: (u64, u64),
+    /// Those that the reply needed, and their bytes.
+    needed: (u64, u64),
+    open: BTreeMap<ConnectionId, Sizes>,
+}
+
+/// By the least inline threshold that the reply would need, in KiB: Reply chunks and their bytes.
+type Sizes = BTreeMap<u16, (u64, u64)>;
+
+impl Replies {
+    /// Counts a transaction.
+    pub(crate) fn count(&mut self, transaction: &Transaction) {
+        if let Some(mechanism) = Mechanism::of(transaction) {
+            self.counts[mechanism as usize] += 1;
+        }
+        let call = transaction.call.as_ref();
+        let Some(chunk) = call.and_then(|call| call.reply_chunk.as_ref()) else { return };
+        let bytes = chunk_bytes(chunk);
+        add(&mut self.offered, (1, bytes));
+        let Some(reply) = &transaction.reply else { return };
+        let open = self.open.entry(transaction.connection).or_default();
+        add(open.entry(kibibytes(reply)).or_default(), (1, bytes));
+    }
+
+    /// Decides about the Reply chunks of a connection that ended.
+    pub(crate) fn end(&mut self, connection: &Connection) {
+        let sizes = self.open.remove(&connection.id).unwrap_or_default();
+        // RFC 8166, section 4.1: the inline threshold of a connection without private data.
+        let threshold = connection.reply_inline_threshold.unwrap_or(1024);
+        for (size, counted) in sizes {
+            if u32::from(size) * 1024 > threshold {
+                add(&mut self.needed, counted);
+            }
+        }
+    }
+
+    /// Replies that were conveyed in this way.
+    pub const fn conveyed(&self, mechanism: Mechanism) -> u64 {
+        self.counts[mechanism as usize]
+    }
+
+    /// Reply chunks that calls offered, and their bytes.
+    pub const fn offered(&self) -> (u64, u64) {
+        self.offered
+    }
+
+    /// Reply chunks whose reply would have fitted inline, or did not come, and their bytes.
+    pub const fn in_vain(&self) -> (u64, u64) {
+        (self.offered.0 - self.needed.0, self.offered.1 - self.needed.1)
+    }
+}
+
+fn add(sum: &mut (u64, u64), (count, bytes): (u64, u64)) {
+    sum.0 += count;
+    sum.1 += bytes;
+}
+
+/// The least inline threshold that a reply needs without its Reply chunk, in KiB; 0 if it does not use
+/// that.
+fn kibibytes(reply: &Message) -> u16 {
+    let length = inline_length(reply).unwrap_or_default();
+    u16::try_from(length.div_ceil(1024)).unwrap_or(MOST_KIBIBYTES).min(MOST_KIBIBYTES)
+}
+
+/// One more than the largest inline threshold, 256 KiB.
+const MOST_KIBIBYTES: u16 = 257;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rdmascope_dissector::record::Time;
+    use rdmascope_dissector::transaction::{ReadChunk, Seen};
+    use rdmascope_dissector::ulb;
+    use rdmascope_tests::values;
+
+    /// A READDIR whose call offers a Reply chunk of 8000 bytes.
+    fn readdir() -> Transaction {
+        let readdir = ulb::Procedure { program: 100_003, version: 3, number: 16 };
+        let mut transaction = values::transaction(readdir, 10, 1_000);
+        transaction.call.as_mut().unwrap().reply_chunk = Some(chunk(8000));
+        transaction
+    }
+
+    fn chunk(length: u32) -> Chunk {
+        Chunk { segments: vec![values::segment(7, length, 0)] }
+    }
+
+    /// The same, with a reply of these bytes in the Reply chunk.
+    fn long(length: u32) -> Transaction {
+        let mut transaction = readdir();
+        let reply = transaction.reply.as_mut().unwrap();
+        (reply.procedure, reply.header_length) = (Procedure::Nomsg, 48);
+        reply.reply_chunk = Some(chunk(length));
+        transaction
+    }
+
+    /// The same, in a Read chunk of the responder.
+    fn provided() -> Transaction {
+        let mut transaction = readdir();
+        let reply = transaction.reply.as_mut().unwrap();
+        reply.procedure = Procedure::Nomsg;
+        reply.read_chunks.push(ReadChunk { position: 0, segments: chunk(9000).segments });
+        transaction
+    }
+
+    #[test]
+    fn each_mechanism_has_its_name() {
+        let name = |transaction: &Transaction| Mechanism::of(transaction).map(Mechanism::name);
+        assert_eq!(name(&readdir()), Some("send"));
+        assert_eq!(name(&values::read(10, 1_000)), Some("write-chunk"));
+        assert_eq!(name(&long(3000)), Some("reply-chunk"));
+        assert_eq!(name(&provided()), Some("read-chunk"));
+        let mut none = readdir();
+        none.reply.as_mut().unwrap().procedure = Procedure::Error;
+        assert_eq!(name(&none), None);
+        none.reply = None;
+        assert_eq!(name(&none), None);
+    }
+
+    #[test]
+    fn a_reply_chunk_is_needed_beyond_the_inline_threshold() {
+        let mut connection = values::connection();
+        connection.id = readdir().connection;
+        for (threshold, needed) in [(None, 3), (Some(1024), 3), (Some(4096), 1), (Some(8192), 0)] {
+            let mut replies = Replies::default();
+            // A header of 28 bytes: 4096 bytes in all, and one more than 4096.
+            for transaction in [readdir(), long(4068), long(1500), long(4069), provided()] {
+                replies.count(&transaction);
+            }
+            assert_eq!(replies.in_vain(), (5, 40_000), "the threshold is not known yet");
+            connection.reply_inline_threshold = threshold;
+            replies.end(&connection);
+            assert_eq!(replies.in_vain(), (5 - needed, 8_000 * (5 - needed)), "{threshold:?}");
+            assert_eq!(replies.offered(), (5, 40_000));
+            assert_eq!(Mechanism::ALL.map(|mechanism| replies.conveyed(mechanism)), [1, 0, 3, 1]);
+            assert!(replies.open.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_pull_comes_after_the_reply() {
+        let mut transaction = provided();
+        let sent = transaction.reply.as_ref().unwrap().seen.time;
+        assert_eq!(Pull::of(&transaction), None);
+        transaction.timing.reads = Some((Time(sent.0 + 10), Time(sent.0 + 70)));
+        assert_eq!(Pull::of(&transaction), Some(Pull { pulled: 70, done: None }));
+        transaction.done = Some(Seen { frame: 99, time: Time(sent.0 + 75) });
+        assert_eq!(Pull::of(&transaction), Some(Pull { pulled: 70, done: Some(5) }));
+        // Reads of the call's own chunks come before the reply.
+        transaction.timing.reads = Some((Time(sent.0 - 70), Time(sent.0 - 10)));
+        assert_eq!(Pull::of(&transaction), None);
+    }
+}
