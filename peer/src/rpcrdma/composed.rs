@@ -27,6 +27,9 @@ pub struct Composed {
     pub offered_reply: Option<Vec<Segment>>,
 }
 
+/// RDMA Writes: where to, and which bytes.
+type Pushes = Vec<(Segment, Range<usize>)>;
+
 impl Session {
     /// Takes a call of the remote side as answered, and composes its reply. `None`: it does not fit the chunks of the call, and
     /// ERR_CHUNK was sent.
@@ -87,7 +90,7 @@ impl Session {
         incoming: &Incoming,
         header: &mut Builder,
         payload: &[u8],
-    ) -> Option<(Mechanism, Vec<(Segment, Range<usize>)>)> {
+    ) -> Option<(Mechanism, Pushes)> {
         let mut bytes = Vec::new();
         header.build(&mut bytes);
         let fits_inline = bytes.len() + payload.len() <= self.send_threshold as usize;

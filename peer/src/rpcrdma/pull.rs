@@ -29,7 +29,7 @@ impl Pull {
         inline: &[u8],
     ) -> Result<Pull, PostError> {
         let mut segments = Vec::new();
-        for read in header.reads.clone() {
+        for read in header.reads {
             let target = read.target;
             let work = match target.length {
                 0 => None,

@@ -447,7 +447,7 @@ impl Session {
 /// The handle that RDMA_DONE invalidates: that of the first segment (RFC 8797 leaves the choice to
 /// the sender).
 fn first_handle(header: &Header<'_>) -> Option<Rkey> {
-    header.reads.clone().map(|read| read.target.handle).next()
+    header.reads.map(|read| read.target.handle).next()
 }
 
 /// The lengths of segments of `most` bytes that hold so many together.

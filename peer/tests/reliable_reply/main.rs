@@ -244,7 +244,7 @@ fn write_chunks_are_used_beside_the_read_chunk() {
     let call = Call { message: call(XID), write_chunks: vec![500], ..Call::default() };
     session.pair.a.call(session.a, call).unwrap();
     session.called();
-    let reply = Reply { reduce: vec![24..424], ..Reply::inline(reply(XID, 3000)) };
+    let reply = Reply { reduce: core::iter::once(24..424).collect(), ..Reply::inline(reply(XID, 3000)) };
     session.pair.b.reply(session.b, Xid(XID), reply).unwrap();
     let (ours, _) = session.events();
     let replied = ours.iter().find_map(replied).unwrap();
