@@ -115,7 +115,11 @@ impl Session {
             None
         };
         if let Some(why) = why_not {
-            self.refuse(endpoint, header, why);
+            match is_long && has_reads && self.transactions.contains_key(&xid) {
+                // By its XID it is a reply, which has no RDMA_ERROR for an answer (RFC 8166, section 4.5).
+                true => self.discard(Some(xid), why, &received.bytes),
+                false => self.refuse(endpoint, header, why),
+            }
             if is_long && has_zero && self.config.reliable_reply.is_some() {
                 // It may be a reply. A Requester drops the notice in silence.
                 self.notify(endpoint, xid, None);
@@ -174,10 +178,17 @@ impl Session {
                 reply_chunk,
                 credits,
             })),
-            Err(Discard::NoPayload) if self.config.reliable_reply.is_some() => {
+            Err(why @ Discard::Malformed(_)) if self.transactions.contains_key(&xid) => {
+                self.incoming.remove(&xid);
+                self.discard(Some(xid), why, &[]);
+            }
+            // A reply is never answered with an error (RFC 8166, section 4.5).
+            Err(Discard::NoPayload) => {
                 self.incoming.remove(&xid);
                 self.discard(Some(xid), Discard::UnknownXid, &[]);
-                self.notify(endpoint, xid, handle);
+                if self.config.reliable_reply.is_some() {
+                    self.notify(endpoint, xid, handle);
+                }
             }
             Err(why) => {
                 self.incoming.remove(&xid);
