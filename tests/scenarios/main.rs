@@ -12,6 +12,7 @@ use rdmascope_peer::endpoint::{Config, Endpoint};
 use rdmascope_peer::frame::enclose;
 use rdmascope_peer::packet::Datagram;
 use rdmascope_peer::pair::{End, Pair};
+use rdmascope_peer::rpcrdma::OfferLimits;
 use rdmascope_peer::scenario::{
     Alive, BUILTIN, Injector, Need, Outcome, Runner, Scenario, Side, Target, Verdict, builtin, builtin_of,
     parse,
@@ -94,9 +95,11 @@ impl End for Tapped {
     }
 }
 
-/// Runs a scenario against a responder.
+/// Runs a scenario against a responder, which offers Read chunks where the scenario expects one.
 fn run(scenario: &Scenario, wrong: Wrong) -> (Outcome, Capture) {
-    run_against(scenario, Box::new(Responder::new(wrong)))
+    let responder =
+        if scenario.expects_read_chunk() { Responder::reliable(wrong) } else { Responder::new(wrong) };
+    run_against(scenario, Box::new(responder))
 }
 
 fn run_against(scenario: &Scenario, target: Box<dyn End>) -> (Outcome, Capture) {
@@ -150,16 +153,48 @@ fn the_responder_of_the_peer_conforms() {
     let mut wrong = Vec::new();
     for scenario in builtin() {
         let (outcome, _) = run_against(&scenario, Box::new(session::Session::new()));
-        // It sets R.
-        let expected = match scenario.needs.contains(&Need::NoRemoteInvalidation) {
-            true => Verdict::NotApplicable,
-            false => Verdict::Conforms,
-        };
+        // It sets R, and offers no Read chunks.
+        let lacks = scenario.needs.contains(&Need::NoRemoteInvalidation) || scenario.expects_read_chunk();
+        let expected = if lacks { Verdict::NotApplicable } else { Verdict::Conforms };
         if outcome.verdict != expected || outcome.alive == Alive::Gone {
             wrong.push(format!("{}: {outcome:#?}", scenario.name));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Both keep their limits: the peer's are so narrow here that a second long reply frees the first one.
+#[test]
+fn responders_of_the_draft_conform() {
+    let limits = OfferLimits { bytes: 40_000, ..OfferLimits::default() };
+    let mut wrong = Vec::new();
+    for scenario in builtin() {
+        let own: Box<dyn End> = Box::new(session::Session::reliable(limits));
+        for target in [own, Box::new(Responder::reliable(Wrong::Nothing))] {
+            let (outcome, _) = run_against(&scenario, target);
+            let is_other = outcome.verdict == Verdict::NotApplicable
+                && scenario.needs.contains(&Need::NoRemoteInvalidation);
+            if outcome.verdict != Verdict::Conforms && !is_other || outcome.alive == Alive::Gone {
+                wrong.push(format!("{}: {outcome:#?}", scenario.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Without a Read chunk there is nothing to pull and nothing to free.
+#[test]
+fn without_read_chunks_they_do_not_apply() {
+    let of_draft: Vec<Scenario> = builtin().into_iter().filter(Scenario::expects_read_chunk).collect();
+    assert_eq!(of_draft.len(), 10);
+    for scenario in of_draft {
+        let (outcome, _) = run_against(&scenario, Box::new(Responder::new(Wrong::Nothing)));
+        let why = match scenario.needs.contains(&Need::RemoteInvalidation) {
+            true => "the target does not set R in its private data",
+            false => "reply in a Read chunk was expected and did not come",
+        };
+        assert_eq!((outcome.verdict, &*outcome.reason), (Verdict::NotApplicable, why), "{}", scenario.name);
+    }
 }
 
 fn rules(findings: &[Finding]) -> BTreeSet<&'static str> {
@@ -249,6 +284,21 @@ const WRONG: &[(&str, Wrong, Verdict)] = &[
     ("callback-reply-twice", Wrong::AnswersDiscards, Verdict::Tolerated),
     ("send-duplicated", Wrong::Twice, Verdict::Violates),
     ("acknowledgement-lost", Wrong::Twice, Verdict::Violates),
+    ("done-missing", Wrong::KeepsOffers, Verdict::Tolerated),
+    ("done-missing", Wrong::Crashes, Verdict::Violates),
+    ("done-missing-often", Wrong::OffersOnce, Verdict::Violates),
+    ("done-twice", Wrong::AnswersDiscards, Verdict::Violates),
+    ("done-twice", Wrong::AnswersDone, Verdict::Violates),
+    ("done-other-connection", Wrong::FreesForAny, Verdict::Violates),
+    ("done-other-connection", Wrong::AnswersDone, Verdict::Conforms),
+    ("done-before-read", Wrong::AnswersDone, Verdict::Violates),
+    ("done-before-read", Wrong::KeepsOffers, Verdict::Tolerated),
+    ("read-after-done", Wrong::AnswersDone, Verdict::Violates),
+    ("read-after-done", Wrong::KeepsOffers, Verdict::Tolerated),
+    ("done-invalidate-r-clear", Wrong::AnswersDone, Verdict::Violates),
+    ("done-invalidate-other", Wrong::AnswersDone, Verdict::Violates),
+    ("done-invalidate-unknown", Wrong::Crashes, Verdict::Violates),
+    ("read-past-chunk", Wrong::ExposesMore, Verdict::Violates),
     ("read-position-unaligned", Wrong::Silent, Verdict::NoAnswer),
     ("read-position-unaligned", Wrong::Succeeds, Verdict::Tolerated),
 ];

@@ -3,6 +3,7 @@
 
 use crate::callbacks::{CALLBACK, Callbacks, recall};
 use rdmascope_peer::endpoint::{Config, ConnectionId, Endpoint, Event};
+use rdmascope_peer::memory::Access;
 use rdmascope_peer::packet::Datagram;
 use rdmascope_peer::pair::End;
 use rdmascope_peer::rc::{QueueEvent, Received, Send, WorkId};
@@ -18,6 +19,7 @@ use rdmascope_wire::{Rkey, Xid};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Duration;
 
 /// In what a responder is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +72,16 @@ pub(crate) enum Wrong {
     CallbackXid,
     /// Its callbacks have rdma_vers 2.
     CallbackVersion,
+    /// It answers RDMA_DONE with ERR_CHUNK.
+    AnswersDone,
+    /// RDMA_DONE does not end the registration of its Read chunk, nor does time.
+    KeepsOffers,
+    /// RDMA_DONE of one connection frees the Read chunk of another one.
+    FreesForAny,
+    /// Its Read chunks are in memory that is longer than they are.
+    ExposesMore,
+    /// While a Read chunk waits for RDMA_DONE, it sends long replies inline.
+    OffersOnce,
     /// It refuses connections with more private data than its own 8 bytes.
     RefusesPrivateData,
 }
@@ -100,7 +112,13 @@ pub(crate) struct Responder {
     /// What each connection said in its REQ.
     clients: BTreeMap<ConnectionId, PrivateData>,
     callbacks: Callbacks,
+    /// Its Read chunks by connection and XID, with the time of each. `None`: it knows RFC 8166 alone.
+    offers: Option<BTreeMap<(ConnectionId, Xid), (Instant, Rkey)>>,
+    now: Instant,
 }
+
+/// How long a Read chunk waits for RDMA_DONE.
+const OFFERED: Duration = Duration::from_secs(10);
 
 const OWN: PrivateData =
     PrivateData { version: 1, reserved: 0, remote_invalidation: false, send_size: 3, receive_size: 3 };
@@ -110,7 +128,52 @@ impl Responder {
         let mut endpoint = Endpoint::new(Config { guid: 2, source_port: 0xc001, ..Config::default() }, 77);
         endpoint.listen(20049);
         let callbacks = Callbacks::new(wrong);
-        Responder { endpoint, wrong, pulls: Vec::new(), clients: BTreeMap::new(), callbacks }
+        let (pulls, clients, now) = (Vec::new(), BTreeMap::new(), Instant(0));
+        Responder { endpoint, wrong, pulls, clients, callbacks, offers: None, now }
+    }
+
+    /// One that sets R, and offers Read chunks for long replies (reliable-reply draft, section 4.1.1).
+    pub(crate) fn reliable(wrong: Wrong) -> Responder {
+        Responder { offers: Some(BTreeMap::new()), ..Responder::new(wrong) }
+    }
+
+    /// Puts a Payload stream into a Read chunk: its segment. `None`: it knows RFC 8166 alone.
+    fn offer(&mut self, connection: ConnectionId, xid: Xid, stream: &[u8]) -> Option<ReadSegment> {
+        let mut memory = stream.to_vec();
+        if self.wrong == Wrong::ExposesMore {
+            memory.extend([0x5a; 4096]);
+        }
+        let offers = self.offers.as_mut()?;
+        let (handle, offset) = self.endpoint.register(connection, memory, Access::READ).ok()?;
+        offers.insert((connection, xid), (self.now, handle));
+        Some(ReadSegment { position: 0, target: Segment { handle, length: stream.len() as u32, offset } })
+    }
+
+    /// RDMA_DONE has come (section 4.1.3 of the draft). Whether a Read chunk waited for it.
+    fn done(&mut self, connection: ConnectionId, xid: Xid) -> bool {
+        let any = self.wrong == Wrong::FreesForAny;
+        let Some(offers) = &mut self.offers else { return false };
+        let Some(key) = offers.keys().find(|key| key.1 == xid && (any || key.0 == connection)).copied()
+        else {
+            return false;
+        };
+        if self.wrong != Wrong::KeepsOffers
+            && let Some((_, handle)) = offers.remove(&key)
+        {
+            self.endpoint.invalidate(key.0, handle);
+        }
+        true
+    }
+
+    /// Frees the Read chunks that have waited too long.
+    fn expire(&mut self, now: Instant) {
+        self.now = now;
+        let offers = self.offers.iter_mut().filter(|_| self.wrong != Wrong::KeepsOffers);
+        for ((connection, _), (_, handle)) in
+            offers.flat_map(|offers| offers.extract_if(.., |_, offer| now.since(offer.0) >= OFFERED))
+        {
+            self.endpoint.invalidate(connection, handle);
+        }
     }
 
     /// Whether it has the file of a session, also later.
@@ -131,7 +194,8 @@ impl Responder {
                     self.clients.insert(connection, data);
                     let reserved = if self.wrong == Wrong::Reserved { 5 } else { 0 };
                     let mut own = Vec::new();
-                    PrivateData { reserved, ..OWN }.build(&mut own);
+                    PrivateData { reserved, remote_invalidation: self.offers.is_some(), ..OWN }
+                        .build(&mut own);
                     self.endpoint.accept(connection, &own).unwrap();
                     for _ in 0..512 {
                         self.endpoint.post_receive(connection, OWN.receive_bytes() as usize).unwrap();
@@ -143,6 +207,10 @@ impl Responder {
                 }
                 Event::Queue { event: QueueEvent::Completed { work, outcome: Ok(bytes) }, .. } => {
                     self.pulled(work, bytes);
+                }
+                // It is gone with the connection.
+                Event::Queue { event: QueueEvent::Failed(_), .. } if self.wrong == Wrong::Crashes => {
+                    self.endpoint.listen_no_more(20049);
                 }
                 _ => {}
             }
@@ -223,6 +291,12 @@ impl Responder {
             return self.discard(connection, xid);
         };
         let xid = header.xid;
+        if header.procedure == Procedure::Done && self.done(connection, xid) {
+            if self.wrong == Wrong::AnswersDone {
+                self.refuse(connection, xid, VERSION, Error::Chunk);
+            }
+            return;
+        }
         let is_error_or_done = matches!(header.procedure, Procedure::Error | Procedure::Done);
         if bytes.len() < MINIMUM_LENGTH || is_error_or_done {
             return self.discard(connection, Some(xid));
@@ -314,6 +388,7 @@ impl Responder {
         let client = self.clients.get(&connection).copied().unwrap_or_default();
         let threshold = match self.wrong {
             Wrong::LongInline => 262_144,
+            Wrong::OffersOnce if self.offers.as_ref().is_some_and(|offers| !offers.is_empty()) => 262_144,
             _ => OWN.send_bytes().min(client.receive_bytes()) as usize,
         };
         let granted = match self.wrong {
@@ -336,10 +411,13 @@ impl Responder {
         header.build(&mut inline);
         if inline.len() + stream.len() > threshold {
             let offered = call.reply.clone().unwrap_or_default();
-            if Segment::total(&offered) < stream.len() as u64 {
+            let is_too_short = Segment::total(&offered) < stream.len() as u64;
+            let read = if is_too_short { self.offer(connection, call.xid, &stream) } else { None };
+            if is_too_short && read.is_none() {
                 return self.refuse(connection, call.xid, VERSION, Error::Chunk);
             }
-            let mut rest = &stream[..];
+            let mut rest = if is_too_short { &[][..] } else { &stream[..] };
+            header.reads.extend(read);
             let mut used = offered.clone();
             for segment in &mut used {
                 let (now, later) = rest.split_at(rest.len().min(segment.length as usize));
@@ -350,7 +428,7 @@ impl Responder {
                 rest = later;
             }
             header.procedure = Procedure::Nomsg;
-            header.reply = Some(used);
+            header.reply = call.reply.is_some().then_some(used);
             stream.clear();
         }
         let chunks = call.reply.iter().flatten().chain(call.writes.iter().flatten());
@@ -406,6 +484,7 @@ pub(crate) fn results(
 
 impl End for Responder {
     fn handle(&mut self, now: Instant, datagram: &Datagram) {
+        self.expire(now);
         self.endpoint.handle(now, datagram);
         self.pump();
     }

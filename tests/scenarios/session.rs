@@ -6,7 +6,7 @@ use rdmascope_peer::endpoint;
 use rdmascope_peer::packet::Datagram;
 use rdmascope_peer::pair::End;
 use rdmascope_peer::peer::{Config, Event, Peer};
-use rdmascope_peer::rpcrdma::{self, Call as Backward, Reply};
+use rdmascope_peer::rpcrdma::{self, Call as Backward, OfferLimits, Reply};
 use rdmascope_peer::time::Instant;
 use rdmascope_wire::Layer;
 use rdmascope_wire::rpc::{self, Auth, Call, Status};
@@ -16,8 +16,18 @@ pub(crate) struct Session(Peer, Callbacks);
 
 impl Session {
     pub(crate) fn new() -> Session {
+        Session::with(None)
+    }
+
+    /// One that offers Read chunks within these limits.
+    pub(crate) fn reliable(limits: OfferLimits) -> Session {
+        Session::with(Some(limits))
+    }
+
+    fn with(reliable_reply: Option<OfferLimits>) -> Session {
         let endpoint = endpoint::Config { guid: 2, source_port: 0xc001, ..endpoint::Config::default() };
-        let mut peer = Peer::new(Config { endpoint, ..Config::default() }, 77);
+        let session = rpcrdma::Config { reliable_reply, ..rpcrdma::Config::default() };
+        let mut peer = Peer::new(Config { endpoint, session, ..Config::default() }, 77);
         peer.listen(20049);
         Session(peer, Callbacks::default())
     }

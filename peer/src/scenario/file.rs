@@ -2,7 +2,7 @@
 
 use super::payload::from_digits;
 use super::response::{Awaited, Response, Side};
-use super::step::{Fraction, Payload, Segment, Send};
+use super::step::{Fraction, Handle, Offered, Payload, Segment, Send};
 use super::{Level, Pattern, Scenario, Step};
 use crate::nfs3;
 use alloc::collections::BTreeSet;
@@ -89,6 +89,8 @@ fn check(scenario: &Scenario) -> Result<(), Wrong> {
     if recall.is_some_and(|recall| sessions.is_none_or(|session| session > recall)) {
         return wrong("recall", "there is no session before it".to_string());
     }
+    check_offers(scenario)?;
+    check_connections(scenario)?;
     let mut names = BTreeSet::new();
     scenario.steps.iter().try_for_each(|step| check_step(step, &mut names))
 }
@@ -113,6 +115,48 @@ fn check_side(scenario: &Scenario) -> Result<(), Wrong> {
     Ok(())
 }
 
+/// A Read chunk of a reply is named after that reply is expected.
+fn check_offers(scenario: &Scenario) -> Result<(), Wrong> {
+    let mut offers = 0;
+    for step in &scenario.steps {
+        let needed = match step {
+            Step::Expect(expect) => {
+                offers += usize::from(expect.reaction.is_read_chunk());
+                0
+            }
+            Step::Pull(_) => 1,
+            Step::Send(send) => match send.invalidate {
+                Some(Handle::Offered(Offered::Offered)) => 1,
+                Some(Handle::Offered(Offered::Earlier)) => 2,
+                _ => 0,
+            },
+            _ => 0,
+        };
+        if needed > offers {
+            return Err((
+                "steps".to_string(),
+                "no reply with a Read chunk is expected before it".to_string(),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A connection is named after it was made.
+fn check_connections(scenario: &Scenario) -> Result<(), Wrong> {
+    let mut made = 0;
+    for step in &scenario.steps {
+        match step {
+            Step::Connect(_) => made += 1,
+            Step::Connection(number) if !(1..=made).contains(number) => {
+                return Err(("connection".to_string(), format!("connection {number} is not made before it")));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 fn check_step(step: &Step, names: &mut BTreeSet<String>) -> Result<(), Wrong> {
     match step {
         Step::Connect(connect) => digits(connect.raw.as_deref().unwrap_or(""), "raw"),
@@ -129,6 +173,9 @@ fn check_step(step: &Step, names: &mut BTreeSet<String>) -> Result<(), Wrong> {
         Step::Read(read) if read.length > MOST_LENGTH => {
             Err((read.length.to_string(), format!("at most {MOST_LENGTH} bytes")))
         }
+        Step::Pull(pull) if pull.beyond > MOST_LENGTH => {
+            Err((pull.beyond.to_string(), format!("at most {MOST_LENGTH} bytes")))
+        }
         Step::Call(Awaited { procedure: Some(name), .. }) if !is_procedure(name) => {
             Err((name.clone(), format!("{name}: no procedure of NFSv3")))
         }
@@ -136,8 +183,12 @@ fn check_step(step: &Step, names: &mut BTreeSet<String>) -> Result<(), Wrong> {
             Err((write.length.to_string(), format!("at most {MOST_LENGTH} bytes")))
         }
         Step::Reply(response) => {
-            let Response { patch, append, pad_to, times, reads, writes, reply_chunk, .. } = &**response;
+            let Response { patch, append, pad_to, times, reads, writes, reply_chunk, read_chunk, .. } =
+                &**response;
             few(*times)?;
+            if read_chunk.is_some_and(|chunk| chunk.bytes_each == Some(0)) {
+                return Err(("bytes-each".to_string(), "bytes-each: at least one".to_string()));
+            }
             let counts = [*reads, writes.more, reply_chunk.more];
             counts.into_iter().try_for_each(|count| few(Some(u32::try_from(count).unwrap_or(u32::MAX))))?;
             bent(patch, append.as_deref(), *pad_to)

@@ -24,7 +24,9 @@ pub use builtin::{BUILTIN, builtin, builtin_of};
 pub use file::{ScenarioError, parse};
 pub use outcome::{Alive, Outcome, Verdict};
 pub use reaction::{CallbackSeen, How, Observed, PrivateDataSeen, ReplyChunks, ReplySeen};
-pub use response::{Awaited, Invalidated, OtherXid, ReplyChunk, Response, Returned, Side, WriteBeyond};
+pub use response::{
+    Awaited, Invalidated, OtherXid, ReadChunk, ReplyChunk, Response, Returned, Side, WriteBeyond,
+};
 pub use runner::{Injector, Runner, Target};
 pub use serving::Serving;
 
@@ -34,9 +36,9 @@ use alloc::vec::Vec;
 pub use pattern::Pattern;
 use serde::Deserialize;
 pub use step::{
-    ChunkList, Connect, Direction, Effect, ErrorFields, Expect, Fill, Fraction, Kind, Message, MessageError,
-    Number, Observe, Payload, PrivateDataFields, Procedure, Read, ReadEntry, Register, Rights, Rule, Segment,
-    Send, SendRaw, Session, Step, Until, Write,
+    ChunkList, Connect, Direction, Effect, ErrorFields, Expect, Fill, Fraction, Handle, Kind, Message,
+    MessageError, Number, Observe, Offered, Payload, PrivateDataFields, Procedure, Pull, Read, ReadEntry,
+    Register, Rights, Rule, Segment, Send, SendRaw, Session, Step, Until, Write,
 };
 
 /// How binding a requirement is (RFC 2119).
@@ -65,7 +67,7 @@ impl core::fmt::Display for Level {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Requirement {
-    /// The document: `rfc8166`, `rfc8167`, `rfc8797`, `rfc8267`, `ibta`.
+    /// The document: `rfc8166`, `rfc8167`, `rfc8797`, `rfc8267`, `ibta`, `reliable-reply`.
     pub document: String,
     /// The section, as in `4.5.1`.
     pub section: String,
@@ -125,6 +127,13 @@ impl Scenario {
     /// Document and section, as in `rfc8166/4.5.1`.
     pub fn section(&self) -> String {
         alloc::format!("{}/{}", self.requirement.document, self.requirement.section)
+    }
+
+    /// Whether it applies only to a target that offers a Read chunk for a long reply (reliable-reply
+    /// draft, section 4.1.1).
+    pub fn expects_read_chunk(&self) -> bool {
+        let expects = |step: &Step| matches!(step, Step::Expect(expect) if expect.reaction.is_read_chunk());
+        self.steps.iter().any(expects)
     }
 
     /// What it asks of a device by verbs that no device does.

@@ -26,6 +26,8 @@ pub enum Pattern {
     Callback(CallbackPattern),
     /// A call of a client that is served.
     Call(CallPattern),
+    /// RDMA_DONE with the XID of the call that the scenario is about.
+    Done,
     /// A message that is no answer to one of the scenario, and no such call.
     Message,
     /// A NAK with this code, whether or not it ends the connection.
@@ -54,8 +56,10 @@ pub struct ReplyPattern {
     pub credits_from: Option<u32>,
     /// The most that rdma_credit is.
     pub credits_to: Option<u32>,
-    /// RDMA_NOMSG, or not.
+    /// RDMA_NOMSG without a Read chunk, or not.
     pub long: Option<bool>,
+    /// RDMA_NOMSG with a Position Zero Read chunk, or not.
+    pub read_chunk: Option<bool>,
     /// The fewest bytes of the SEND.
     pub length_from: Option<usize>,
     /// With invalidate, or not.
@@ -212,6 +216,7 @@ impl ReplyPattern {
             && self.credits_from.is_none_or(|from| seen.credits >= from)
             && self.credits_to.is_none_or(|to| seen.credits <= to)
             && is(self.long, seen.long)
+            && is(self.read_chunk, seen.read_chunk)
             && self.length_from.is_none_or(|from| seen.length >= from)
             && is(self.invalidated, seen.invalidated)
             && chunks(self.writes, seen.writes)
@@ -256,11 +261,17 @@ impl ConnectedPattern {
 }
 
 impl Pattern {
+    /// Whether it asks for a reply in a Read chunk of the target.
+    pub(super) fn is_read_chunk(&self) -> bool {
+        matches!(self, Pattern::Reply(ReplyPattern { read_chunk: Some(true), .. }))
+    }
+
     /// Whether it names what was observed.
     pub fn matches(&self, observed: &Observed) -> bool {
         match (self, observed) {
             (Pattern::Silence, Observed::Silence)
             | (Pattern::Again, Observed::Again)
+            | (Pattern::Done, Observed::Done)
             | (Pattern::Message, Observed::Message(_))
             | (Pattern::Completed, Observed::Completed)
             | (Pattern::DisconnectAnswered, Observed::DisconnectAnswered)
@@ -294,6 +305,7 @@ impl fmt::Display for Pattern {
             Pattern::Call(CallPattern { again: None }) => f.write_str("a call"),
             Pattern::Call(CallPattern { again: Some(false) }) => f.write_str("the next call"),
             Pattern::Call(CallPattern { again: Some(true) }) => f.write_str("the same call again"),
+            Pattern::Done => f.write_str("RDMA_DONE"),
             Pattern::Message => f.write_str("an unrelated message"),
             Pattern::Completed => f.write_str("the RDMA operation is executed"),
             Pattern::DisconnectAnswered => f.write_str("DREP"),
@@ -368,6 +380,7 @@ impl fmt::Display for Pattern {
                         pattern.credits_from.map(|credits| format!("credits from {credits}")),
                         pattern.credits_to.map(|credits| format!("credits to {credits}")),
                         with(pattern.long, "in the Reply chunk"),
+                        with(pattern.read_chunk, "in a Read chunk"),
                         pattern.length_from.map(|length| format!("inline from {length} bytes")),
                         with(pattern.invalidated, "with invalidate"),
                         pattern.writes.map(|chunks| format!("Write list {}", chunks.name())),

@@ -94,8 +94,10 @@ pub struct ReplySeen {
     pub status: Option<Status>,
     /// rdma_credit.
     pub credits: u32,
-    /// Whether it is an RDMA_NOMSG.
+    /// Whether it is an RDMA_NOMSG without a Read chunk.
     pub long: bool,
+    /// Whether it is an RDMA_NOMSG with a Position Zero Read chunk (reliable-reply draft, section 4.1).
+    pub read_chunk: bool,
     /// Bytes of the SEND.
     pub length: usize,
     /// Whether the SEND invalidated a handle.
@@ -157,6 +159,8 @@ pub enum Observed {
         /// Whether it has the XID of the call that the scenario is about.
         again: bool,
     },
+    /// RDMA_DONE with the XID of the call that the scenario is about.
+    Done,
     /// A message that is none of these: with another XID, or unreadable.
     Message(String),
     /// A NAK that does not end the connection.
@@ -208,8 +212,12 @@ impl fmt::Display for Observed {
         match self {
             Observed::Silence => f.write_str("nothing"),
             Observed::Reply(reply) => {
-                let status = reply.status.as_ref().map_or_else(|| "not readable".to_string(), status);
-                write!(f, "reply {status}")?;
+                match &reply.status {
+                    // It was not pulled.
+                    None if reply.read_chunk => f.write_str("reply in a Read chunk")?,
+                    None => f.write_str("reply not readable")?,
+                    Some(seen) => write!(f, "reply {}", status(seen))?,
+                }
                 if reply.length > DEFAULT_THRESHOLD {
                     write!(f, " of {} bytes", reply.length)?;
                 }
@@ -244,6 +252,7 @@ impl fmt::Display for Observed {
             }
             Observed::Call { again: false } => f.write_str("the next call"),
             Observed::Call { again: true } => f.write_str("the same call again"),
+            Observed::Done => f.write_str("RDMA_DONE"),
             Observed::Message(what) => f.write_str(what),
             Observed::Nak(code) => write!(f, "NAK {code}"),
             Observed::Closed(_, Some(code)) => write!(f, "connection closed: NAK {code}"),

@@ -78,6 +78,21 @@ pub struct Returned {
     pub absent: bool,
 }
 
+/// A Read chunk of the Responder. See [`Response::read_chunk`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct ReadChunk {
+    /// Its Position.
+    pub position: u32,
+    /// Bytes of each segment; all in one where it is not said. The last segment for which the inline
+    /// threshold has room takes the rest.
+    pub bytes_each: Option<u32>,
+    /// It is one segment without bytes.
+    pub empty: bool,
+    /// The Payload stream is after the header, too, in an RDMA_MSG.
+    pub beside_message: bool,
+}
+
 /// A reply, right but for what is said. See [`Step::Reply`](super::Step::Reply).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
@@ -94,6 +109,8 @@ pub struct Response {
     pub error: Option<ErrorFields>,
     /// So many entries in its Read list, which is empty in replies.
     pub reads: usize,
+    /// The Payload stream is in a Read chunk.
+    pub read_chunk: Option<ReadChunk>,
     /// The Write list.
     pub writes: Returned,
     /// The Reply chunk.
@@ -122,12 +139,13 @@ impl Response {
 
     /// Whether header and XID say that it is the reply, or an error in its place.
     pub(super) fn completes(&self) -> bool {
-        let Response { xid, vers, proc, truncate, patch, .. } = self;
+        let Response { xid, vers, proc, truncate, patch, read_chunk, .. } = self;
         let is_error = self.error.is_some();
         xid.is_none()
             && vers.is_none()
             && (proc.is_none() || is_error)
             && truncate.is_none()
+            && read_chunk.is_none()
             && patch.is_empty()
     }
 }

@@ -10,7 +10,7 @@ use super::pattern::Pattern;
 use super::payload;
 use super::reaction::{How, Observed, PrivateDataSeen};
 use super::seen;
-use super::step::{Message, Until};
+use super::step::{Message, Offered, Until};
 use super::{Need, Scenario};
 use crate::cm::Closed;
 use crate::endpoint::{self, ConnectionId, Endpoint, Event};
@@ -27,7 +27,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 use rdmascope_wire::Rkey;
 use rdmascope_wire::bth::NakCode;
-use rdmascope_wire::rpcrdma::{Builder, Procedure};
+use rdmascope_wire::rpcrdma::{Builder, Header, Procedure, Segment};
 
 /// Reactions that are kept; what comes beyond is not judged.
 const MOST_REACTIONS: usize = 4096;
@@ -115,6 +115,13 @@ pub struct Runner {
     answered: BTreeSet<u32>,
     /// READs and WRITEs of the scenario.
     operations: Vec<WorkId>,
+    /// READs of a Read chunk that have not completed.
+    pulled: BTreeSet<WorkId>,
+    /// The Read chunks of replies, in order.
+    offers: Vec<Vec<Segment>>,
+    /// Every connection of the scenario, in order, and those of them that are lost.
+    connections: Vec<ConnectionId>,
+    lost: BTreeSet<ConnectionId>,
     next_xid: u32,
     retransmitted: bool,
     nfs41: Option<Nfs41>,
@@ -149,6 +156,10 @@ impl Runner {
             messages: BTreeMap::new(),
             answered: BTreeSet::new(),
             operations: Vec::new(),
+            pulled: BTreeSet::new(),
+            offers: Vec::new(),
+            connections: Vec::new(),
+            lost: BTreeSet::new(),
             next_xid: 0,
             retransmitted: false,
             nfs41: None,
@@ -201,6 +212,7 @@ impl Runner {
 
     /// Takes an event of the endpoint.
     pub fn handle(&mut self, endpoint: &mut dyn Provider, event: &Event) {
+        self.note_loss(event);
         let ours = |connection: &ConnectionId| self.connection == Some(*connection);
         match event {
             Event::Replied { connection, private_data, .. } if ours(connection) => {
@@ -233,6 +245,15 @@ impl Runner {
         }
     }
 
+    /// A connection that is not the current one may be gone on with later.
+    fn note_loss(&mut self, event: &Event) {
+        if let Event::Closed { connection, .. } | Event::Queue { connection, event: QueueEvent::Failed(_) } =
+            event
+        {
+            self.lost.insert(*connection);
+        }
+    }
+
     fn queue_event(&mut self, endpoint: &mut dyn Provider, connection: ConnectionId, event: &QueueEvent) {
         match event {
             QueueEvent::Received(received) => {
@@ -257,6 +278,7 @@ impl Runner {
                     return self.probed(matches!(reaction, Observed::Reply(_)));
                 }
                 self.remember_callback(&reaction, &received.bytes);
+                self.remember_offer(&reaction, &received.bytes);
                 match xid {
                     Some(xid) if !self.answered.insert(xid) => self.react(Observed::Again),
                     _ => self.react(reaction),
@@ -268,6 +290,11 @@ impl Runner {
                 }
             }
             QueueEvent::Completed { work, outcome: Ok(_) } if self.operations.contains(work) => {
+                self.react(Observed::Completed);
+            }
+            QueueEvent::Completed { work, outcome: Ok(_) }
+                if self.pulled.remove(work) && self.pulled.is_empty() =>
+            {
                 self.react(Observed::Completed);
             }
             QueueEvent::NakReceived { syndrome, .. } if is_sequence_nak(*syndrome) => {
@@ -285,6 +312,26 @@ impl Runner {
             }
             _ => {}
         }
+    }
+
+    /// Keeps the Read chunk of a reply.
+    fn remember_offer(&mut self, reaction: &Observed, bytes: &[u8]) {
+        if let (Observed::Reply(reply), Ok(header)) = (reaction, Header::parse(bytes))
+            && reply.read_chunk
+            && self.offers.len() < MOST_REACTIONS
+        {
+            self.offers.push(header.reads.map(|read| read.target).collect());
+        }
+    }
+
+    /// The Read chunk of the last reply that has one, or of the one before.
+    fn offer(&self, which: Offered) -> Option<&[Segment]> {
+        let mut newest = self.offers.iter().rev();
+        let offer = match which {
+            Offered::Offered => newest.next(),
+            Offered::Earlier => newest.nth(1),
+        };
+        offer.map(Vec::as_slice)
     }
 
     fn react(&mut self, reaction: Observed) {
@@ -412,6 +459,7 @@ impl Runner {
                 Waiting::Planned => self.go_on(now, endpoint),
                 Waiting::Leaving => self.leave(now, endpoint),
                 Waiting::End => {
+                    self.disconnect_others(endpoint);
                     let open = self.connection.filter(|_| self.usable);
                     match (open, self.deadline) {
                         (Some(connection), None) if endpoint.disconnect(connection).is_ok() => {
@@ -425,6 +473,16 @@ impl Runner {
                     }
                 }
                 _ => return,
+            }
+        }
+    }
+
+    /// Ends the connections that are not the current one.
+    fn disconnect_others(&mut self, endpoint: &mut dyn Provider) {
+        for connection in core::mem::take(&mut self.connections) {
+            if self.connection != Some(connection) && !self.lost.contains(&connection) {
+                // A refusal means that it is over already.
+                let _ = endpoint.disconnect(connection);
             }
         }
     }

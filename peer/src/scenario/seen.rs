@@ -52,9 +52,12 @@ pub(super) fn message(
             header.procedure, header.version
         ));
     }
+    let read_chunk = has_read_chunk(&header);
     let segments: Vec<Segment> = header.reply.iter().flat_map(|chunk| chunk.segments()).collect();
     let stream = match header.procedure {
         Procedure::Msg => Some(bytes[header.length..].to_vec()),
+        // Its Payload stream is still with the target.
+        Procedure::Nomsg if read_chunk => None,
         Procedure::Nomsg => segments
             .iter()
             .map(|segment| memory(segment.handle, segment.offset, segment.length))
@@ -72,7 +75,8 @@ pub(super) fn message(
     let seen = ReplySeen {
         status,
         credits: header.credits,
-        long: header.procedure == Procedure::Nomsg,
+        long: header.procedure == Procedure::Nomsg && !read_chunk,
+        read_chunk,
         length: bytes.len(),
         invalidated,
         writes: chunks(&call.writes, &writes),
@@ -80,6 +84,13 @@ pub(super) fn message(
         retransmitted,
     };
     (Some(call.xid), Observed::Reply(seen))
+}
+
+/// Whether the Payload stream of a reply is in a Position Zero Read chunk (reliable-reply draft,
+/// section 4.1).
+fn has_read_chunk(header: &Header<'_>) -> bool {
+    let mut reads = header.reads;
+    header.procedure == Procedure::Nomsg && !reads.is_empty() && reads.all(|read| read.position == 0)
 }
 
 /// The XID of the RPC call that an RDMA_MSG holds, where it does.

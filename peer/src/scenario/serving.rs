@@ -61,6 +61,8 @@ struct Subject {
     /// A reply went out that ends the call, right or not; or the call came again and was answered.
     is_answered: bool,
     is_repeated: bool,
+    /// RDMA_DONE came for it: the client is through with the call.
+    is_done: bool,
     /// The connection is there.
     usable: bool,
     /// The client ended it with all its replies.
@@ -215,6 +217,7 @@ impl Serving {
                     right: composed,
                     is_answered: false,
                     is_repeated: false,
+                    is_done: false,
                     usable: true,
                     is_through: false,
                     calls: 0,
@@ -316,6 +319,10 @@ impl Serving {
         match event {
             QueueEvent::Received(received) => {
                 if let Some(reaction) = self.message(&received.bytes) {
+                    if let (Observed::Done, Some(subject)) = (&reaction, &mut self.subject) {
+                        subject.is_done = true;
+                        subject.is_answered = true;
+                    }
                     self.react(reaction);
                 }
             }
@@ -350,6 +357,9 @@ impl Serving {
         };
         if is_call {
             return None;
+        }
+        if header.procedure == Procedure::Done && header.xid == subject.xid {
+            return Some(Observed::Done);
         }
         if is_ours {
             return Some(seen::message(bytes, false, false, &self.messages, |_, _, _| None).1);

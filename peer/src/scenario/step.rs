@@ -24,6 +24,10 @@ pub enum Step {
     Write(Write),
     /// RDMA READ of memory of the target.
     Read(Read),
+    /// RDMA READ of the Read chunk of the last reply that has one.
+    Pull(Pull),
+    /// Goes on with the connection of an earlier `connect` step, counted from 1.
+    Connection(usize),
     /// Ends the registration of memory.
     Invalidate(String),
     /// Sets what happens to datagrams from now on; an empty list ends that.
@@ -364,7 +368,7 @@ pub struct Send {
     /// Zeros are put behind it up to this length.
     pub pad_to: Option<usize>,
     /// The remote handle that the SEND invalidates.
-    pub invalidate: Option<u32>,
+    pub invalidate: Option<Handle>,
     /// How often it is sent, each time with the next XID.
     pub times: Option<u32>,
 }
@@ -419,6 +423,35 @@ pub struct Read {
     pub address: u64,
     /// Bytes to be read.
     pub length: u32,
+}
+
+/// See [`Step::Pull`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Pull {
+    /// Bytes that are read past the end of the chunk.
+    #[serde(default)]
+    pub beyond: u32,
+}
+
+/// A handle of the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Handle {
+    /// By number.
+    Number(u32),
+    /// Of a reply.
+    Offered(Offered),
+}
+
+/// The first handle of a reply's Read chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Offered {
+    /// Of the last reply that has one.
+    Offered,
+    /// Of the reply with one before that.
+    Earlier,
 }
 
 /// See [`Step::Rules`].

@@ -9,7 +9,7 @@ use rdmascope_peer::nfs3::{Caller, Export, Handle, Job, Limits, Task, Time};
 use rdmascope_peer::packet::Datagram;
 use rdmascope_peer::pair::Pair;
 use rdmascope_peer::peer::{Config, Event, Peer};
-use rdmascope_peer::rpcrdma;
+use rdmascope_peer::rpcrdma::{self, OfferLimits};
 use rdmascope_peer::scenario::{Outcome, Scenario, Serving};
 use rdmascope_peer::time::Instant;
 use rdmascope_wire::Xid;
@@ -36,6 +36,8 @@ pub enum Wrong {
     Nothing,
     /// It answers each message of the server that it does not take with RDMA_ERROR.
     Errors,
+    /// It does so with ERR_VERS.
+    ErrorsOfVersion,
     /// It disconnects then, and makes a new connection.
     Disconnects,
     /// It disconnects then, and is never seen again.
@@ -49,6 +51,8 @@ pub enum Wrong {
 /// A client that lists a directory and reads a file, over and over.
 struct Client {
     wrong: Wrong,
+    /// It knows the reliable-reply draft: a reply that it does not take ends its call.
+    is_reliable: bool,
     connection: Option<ConnectionId>,
     root: Handle,
     task: Option<Task>,
@@ -59,9 +63,9 @@ struct Client {
 }
 
 impl Client {
-    fn new(wrong: Wrong, root: Handle) -> Client {
+    fn new(wrong: Wrong, is_reliable: bool, root: Handle) -> Client {
         let caller = Some(Caller::new(Xid(0x1000), 1000, 1000));
-        Client { wrong, connection: None, root, task: None, caller, jobs: 0, last: Vec::new() }
+        Client { wrong, is_reliable, connection: None, root, task: None, caller, jobs: 0, last: Vec::new() }
     }
 
     /// Makes the next call where the one before is over.
@@ -98,7 +102,12 @@ impl Client {
             }
             Event::Rpc { connection, event } => {
                 match event {
-                    rpcrdma::Event::Discarded { xid, .. } => self.discarded(&mut pair.a, *connection, *xid),
+                    rpcrdma::Event::Discarded { xid, .. } => {
+                        self.discarded(&mut pair.a, *connection, *xid);
+                        if let (true, Some(task)) = (self.is_reliable, &mut self.task) {
+                            task.fail();
+                        }
+                    }
                     rpcrdma::Event::Called(called) => {
                         self.discarded(&mut pair.a, *connection, Some(called.xid))
                     }
@@ -118,9 +127,11 @@ impl Client {
         let mut bytes = Vec::new();
         match self.wrong {
             Wrong::Nothing => return,
-            Wrong::Errors => {
+            Wrong::Errors | Wrong::ErrorsOfVersion => {
                 let mut header = Builder::new(xid, 32, Procedure::Error);
-                header.error = Some(Error::Chunk);
+                let version =
+                    (self.wrong == Wrong::ErrorsOfVersion).then_some(Error::Version { low: 1, high: 1 });
+                header.error = Some(version.unwrap_or(Error::Chunk));
                 header.build(&mut bytes);
             }
             Wrong::Repeats => {
@@ -141,9 +152,20 @@ impl Client {
 
 /// Serves a client until the scenario is over.
 pub fn run(scenario: &Scenario, wrong: Wrong) -> (Outcome, Vec<(Instant, Datagram)>) {
+    run_with(scenario, wrong, None)
+}
+
+/// The same with a client that takes replies in Read chunks, where it has limits.
+pub fn run_with(
+    scenario: &Scenario,
+    wrong: Wrong,
+    reliable_reply: Option<OfferLimits>,
+) -> (Outcome, Vec<(Instant, Datagram)>) {
     let name = &scenario.name;
-    let peer = |seed| Peer::new(Config::default(), seed);
-    let mut pair = Pair::new(peer(1), peer(2), 3);
+    let is_reliable = reliable_reply.is_some();
+    let session = rpcrdma::Config { reliable_reply, ..rpcrdma::Config::default() };
+    let client = Peer::new(Config { session, ..Config::default() }, 1);
+    let mut pair = Pair::new(client, Peer::new(Config::default(), 2), 3);
     let crossed = Crossed::default();
     pair.a.endpoint_mut().intercept(Some(Box::new(Tap(crossed.clone()))));
     pair.b.endpoint_mut().intercept(Some(Box::new(Tap(crossed.clone()))));
@@ -158,7 +180,7 @@ pub fn run(scenario: &Scenario, wrong: Wrong) -> (Outcome, Vec<(Instant, Datagra
         let path = format!("long/a-name-that-is-not-short-{number:03}");
         export.put(path.as_bytes(), b"x", NOW).expect("there is room");
     }
-    let mut client = Client::new(wrong, export.root());
+    let mut client = Client::new(wrong, is_reliable, export.root());
     let patience = Duration::from_secs(2);
     let mut serving = Serving::new(scenario.clone(), patience).expect("it is of the responder's side");
     while !serving.is_over() {

@@ -3,8 +3,9 @@
 
 mod client;
 
-use client::{Wrong, run};
-use rdmascope_peer::scenario::{Alive, Side, Verdict, builtin_of};
+use client::{Wrong, run, run_with};
+use rdmascope_peer::rpcrdma::OfferLimits;
+use rdmascope_peer::scenario::{Alive, Observed, Scenario, Side, Verdict, builtin_of};
 
 #[test]
 fn this_crates_requester_conforms() {
@@ -15,6 +16,42 @@ fn this_crates_requester_conforms() {
         .map(|(scenario, outcome)| format!("{}: {outcome:#?}", scenario.name))
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn is_of_draft(scenario: &Scenario) -> bool {
+    scenario.is_of("reliable-reply")
+}
+
+/// A client that knows the reliable-reply draft.
+#[test]
+fn a_requester_of_the_draft_conforms() {
+    // It offers no Reply chunks, so others may find no call that they are about.
+    let is_about = |scenario: &&Scenario| {
+        is_of_draft(scenario) || ["reply-done", "reply-read-list"].contains(&&*scenario.name)
+    };
+    let wrong: Vec<String> = builtin_of(Side::Responder)
+        .iter()
+        .filter(is_about)
+        .map(|scenario| (scenario, run_with(scenario, Wrong::Nothing, Some(OfferLimits::default())).0))
+        .filter(|(_, outcome)| outcome.verdict != Verdict::Conforms || outcome.alive == Alive::Gone)
+        .map(|(scenario, outcome)| format!("{}: {outcome:#?}", scenario.name))
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// One of RFC 8166 answers nothing, one of the draft RDMA_DONE.
+#[test]
+fn a_read_chunk_is_answered_with_done_by_the_draft_alone() {
+    let scenarios = builtin_of(Side::Responder);
+    let of_draft: Vec<&Scenario> = scenarios.iter().filter(|scenario| is_of_draft(scenario)).collect();
+    assert_eq!(of_draft.len(), 4);
+    for scenario in of_draft {
+        let (plain, _) = run(scenario, Wrong::Nothing);
+        assert_eq!(plain.observed, [Observed::Silence], "{}: {plain:#?}", scenario.name);
+        let (draft, _) = run_with(scenario, Wrong::Nothing, Some(OfferLimits::default()));
+        assert_eq!(draft.observed[0], Observed::Done, "{}: {draft:#?}", scenario.name);
+        assert_eq!(draft.sent.last().unwrap(), "no reply: RDMA_DONE has ended the call");
+    }
 }
 
 /// Clients that are wrong in one way, and the verdict that each gets.
@@ -28,6 +65,14 @@ const WRONG: &[(&str, Wrong, Verdict, Alive)] = &[
     ("reply-xid-unknown", Wrong::Errors, Verdict::Violates, Alive::OnThis),
     ("reply-twice", Wrong::Errors, Verdict::Violates, Alive::OnThis),
     ("reply-twice", Wrong::Disconnects, Verdict::LostConnection, Alive::OnNew),
+    ("reply-read-chunk", Wrong::Disconnects, Verdict::LostConnection, Alive::OnNew),
+    ("reply-read-chunk", Wrong::Disconnects, Verdict::LostConnection, Alive::OnNew),
+    ("reply-read-chunk", Wrong::Errors, Verdict::Tolerated, Alive::OnThis),
+    ("reply-read-chunk", Wrong::ErrorsOfVersion, Verdict::Violates, Alive::OnThis),
+    ("reply-read-position", Wrong::ErrorsOfVersion, Verdict::Violates, Alive::OnThis),
+    ("reply-read-empty", Wrong::ErrorsOfVersion, Verdict::Violates, Alive::OnThis),
+    ("reply-read-one-byte", Wrong::ErrorsOfVersion, Verdict::Violates, Alive::OnThis),
+    ("reply-read-list", Wrong::Errors, Verdict::Violates, Alive::OnThis),
     ("backward-program-unknown", Wrong::SameXid, Verdict::Conforms, Alive::OnThis),
 ];
 

@@ -30,6 +30,7 @@ fn what_matters_of_a_reply_is_told() {
         status: Some(Status::Success),
         credits: 64,
         long: false,
+        read_chunk: false,
         length: 1024,
         invalidated: false,
         writes: ReplyChunks::Unused,
@@ -43,6 +44,8 @@ fn what_matters_of_a_reply_is_told() {
         ReplySeen { writes: ReplyChunks::Missing, ..plain },
         ReplySeen { writes: ReplyChunks::Used, reply_chunk: ReplyChunks::Different, ..plain },
         long,
+        ReplySeen { status: None, read_chunk: true, ..plain },
+        ReplySeen { status: None, ..plain },
     ]
     .map(|reply| Observed::Reply(reply).to_string())
     .into();
@@ -52,6 +55,8 @@ fn what_matters_of_a_reply_is_told() {
         "reply SUCCESS, credits 64, Write list missing",
         "reply SUCCESS, credits 64, Write list used, Reply chunk different",
         "reply SUCCESS, credits 64, in the Reply chunk",
+        "reply in a Read chunk, credits 64",
+        "reply not readable, credits 64",
     ];
     assert_eq!(told, expected);
     assert_eq!(Observed::Silence.to_string(), "nothing");

@@ -11,7 +11,8 @@ use crate::scenario::nfs41::{self, Nfs41};
 use crate::scenario::outcome::Verdict;
 use crate::scenario::payload::{from_digits, shown};
 use crate::scenario::step::{
-    Connect, Direction, Effect, Fill, Message, PrivateDataFields, Register, Rights, Rule, Send, Step,
+    Connect, Direction, Effect, Fill, Handle, Message, Offered, PrivateDataFields, Register, Rights, Rule,
+    Send, Step,
 };
 use crate::time::Instant;
 use alloc::boxed::Box;
@@ -72,7 +73,7 @@ impl Runner {
                         has_reply_chunk: false,
                     });
                 }
-                self.post_send(endpoint, bytes, send.invalidate, "SEND".to_string());
+                self.post_send(endpoint, bytes, send.invalidate.map(Rkey), "SEND".to_string());
             }
             Step::Write(write) => {
                 self.sent.push(format!("WRITE of {} bytes to handle 0x{:08x}", write.length, write.handle));
@@ -96,6 +97,8 @@ impl Runner {
                     }
                 }
             }
+            Step::Pull(pull) => self.pull(endpoint, pull.beyond),
+            Step::Connection(number) => self.go_back(*number),
             Step::Invalidate(name) => {
                 self.sent.push(format!("memory {name} invalidated"));
                 if let (Some(connection), Some(registered)) = (self.connection, self.memory.get(name)) {
@@ -136,6 +139,7 @@ impl Runner {
             Step::Abandon(_) => {
                 self.sent.push("connection forgotten without a DREQ".to_string());
                 if let Some(connection) = self.connection.take() {
+                    self.lost.insert(connection);
                     endpoint.abandon(connection);
                 }
                 self.usable = false;
@@ -185,11 +189,49 @@ impl Runner {
         match endpoint.connect(asked) {
             Ok(connection) => {
                 self.connection = Some(connection);
+                self.connections.push(connection);
                 self.waiting = Waiting::Connection { observe: connect.observe };
                 let patience = connect.within.map_or(self.target.patience, milliseconds);
                 self.deadline = Some(now.plus(patience));
             }
             Err(error) => self.stop(Verdict::NotApplicable, format!("no REQ: {error}")),
+        }
+    }
+
+    /// Reads the Read chunk of the last reply that has one, and `beyond` bytes more.
+    fn pull(&mut self, endpoint: &mut dyn Provider, beyond: u32) {
+        let segments = self.offer(Offered::Offered).unwrap_or_default().to_vec();
+        let (Some(connection), Some(last)) = (self.connection, segments.len().checked_sub(1)) else {
+            return self.stop(Verdict::NotApplicable, "the target has offered no Read chunk".to_string());
+        };
+        for (at, segment) in segments.iter().enumerate() {
+            let more = if at == last { beyond } else { 0 };
+            let length = segment.length.saturating_add(more);
+            self.sent.push(format!("READ of {length} bytes from handle 0x{:08x}", segment.handle.0));
+            let read = Operation::Read { rkey: segment.handle, address: segment.offset, length };
+            match endpoint.post(connection, read) {
+                Err(error @ PostError::NoReads) => self.stop(Verdict::NotApplicable, error.to_string()),
+                posted => self.pulled.extend(posted),
+            }
+        }
+    }
+
+    /// Goes on with an earlier connection.
+    fn go_back(&mut self, number: usize) {
+        self.sent.push(format!("from now on: connection {number}"));
+        self.connection = number.checked_sub(1).and_then(|at| self.connections.get(at)).copied();
+        self.usable = self.connection.is_some_and(|connection| !self.lost.contains(&connection));
+        self.pending.clear();
+        if !self.usable {
+            self.stop(Verdict::NotApplicable, format!("connection {number} was lost"));
+        }
+    }
+
+    /// The handle that a SEND invalidates.
+    fn handle_of(&self, handle: Handle) -> Option<Rkey> {
+        match handle {
+            Handle::Number(number) => Some(Rkey(number)),
+            Handle::Offered(which) => self.offer(which)?.first().map(|segment| segment.handle),
         }
     }
 
@@ -229,7 +271,8 @@ impl Runner {
             let what = format!("SEND of XID 0x{xid:08x}{vers}");
             let bytes = message.bytes.clone();
             self.remember(message);
-            self.post_send(endpoint, bytes, send.invalidate, what);
+            let invalidate = send.invalidate.and_then(|handle| self.handle_of(handle));
+            self.post_send(endpoint, bytes, invalidate, what);
         }
     }
 
@@ -243,19 +286,21 @@ impl Runner {
         &mut self,
         endpoint: &mut dyn Provider,
         bytes: Vec<u8>,
-        invalidate: Option<u32>,
+        invalidate: Option<Rkey>,
         what: alloc::string::String,
     ) {
         let shown = shown(&bytes);
         let length = bytes.len();
-        let send = rc::Send { bytes, invalidate: invalidate.map(Rkey), ..rc::Send::default() };
+        let with =
+            invalidate.map(|handle| format!(", with invalidate of 0x{:08x}", handle.0)).unwrap_or_default();
+        let send = rc::Send { bytes, invalidate, ..rc::Send::default() };
         let posted = self.connection.map(|connection| endpoint.post(connection, Operation::Send(send)));
         let note = match posted {
             Some(Ok(_)) => "",
             _ => "; not sent, the connection is gone",
         };
         self.retransmitted = false;
-        self.sent.push(format!("{what}, {length} bytes: {shown}{note}"));
+        self.sent.push(format!("{what}{with}, {length} bytes: {shown}{note}"));
     }
 }
 

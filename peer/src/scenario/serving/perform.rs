@@ -1,13 +1,16 @@
 //! The steps of a responder's scenario, one by one.
 
 use super::{Serving, Subject, Waiting};
+use crate::memory::Access;
 use crate::peer::Peer;
 use crate::rc;
 use crate::scenario::message;
 use crate::scenario::outcome::Verdict;
 use crate::scenario::payload::shown;
-use crate::scenario::response::{Invalidated, OtherXid, ReplyChunk, Response, Returned, WriteBeyond};
-use crate::scenario::step::{Message, Send, Step};
+use crate::scenario::response::{
+    Invalidated, OtherXid, ReadChunk, ReplyChunk, Response, Returned, WriteBeyond,
+};
+use crate::scenario::step::{Handle, Message, Send, Step};
 use crate::time::Instant;
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -56,6 +59,9 @@ impl Serving {
         if response.is_right() && subject.is_repeated {
             return self.sent.push("no reply: the call came again, and was answered".to_string());
         }
+        if response.is_right() && subject.is_done {
+            return self.sent.push("no reply: RDMA_DONE has ended the call".to_string());
+        }
         let invalidate = match response.invalidate {
             // A client that may have its reply already has ended the registration: to name it again would end the connection.
             None if response.is_right() && !subject.is_answered && subject.calls == 0 => {
@@ -72,7 +78,15 @@ impl Serving {
             },
         };
         let writes = core::mem::take(&mut subject.right.writes);
-        let bytes = build(subject, response);
+        let room = room(peer, subject);
+        let reads = match response.read_chunk.map(|chunk| expose(peer, subject, chunk, room)) {
+            Some(None) => {
+                return self.stop(Verdict::NotApplicable, "no Read chunk can be offered".to_string());
+            }
+            Some(Some(reads)) => reads,
+            None => Vec::new(),
+        };
+        let bytes = build(subject, response, reads);
         let what = format!("reply to {}, XID 0x{:08x}", subject.name, subject.xid.0);
         if let Some((_, endpoint)) = peer.session_mut(connection) {
             for (segment, bytes) in writes {
@@ -96,12 +110,16 @@ impl Serving {
             self.next_xid = self.next_xid.max(count.wrapping_add(1));
             let xid = first.wrapping_add(count);
             let payload_xid = send.payload_xid.map_or(xid, |xid| first.wrapping_add(xid));
+            let invalidate = match send.invalidate {
+                Some(Handle::Number(number)) => Some(Rkey(number)),
+                _ => None,
+            };
             let (message, _) = message::build(send, xid, payload_xid, &[], &BTreeMap::new());
             let vers = message.vers.map(|vers| format!(", rdma_vers {vers}")).unwrap_or_default();
             let what = format!("SEND of XID 0x{xid:08x}{vers}");
             let bytes = message.bytes.clone();
             self.messages.insert(xid, Message { bytes: Vec::new(), ..message });
-            self.post(peer, bytes, send.invalidate.map(Rkey), &what);
+            self.post(peer, bytes, invalidate, &what);
         }
     }
 
@@ -141,6 +159,39 @@ impl Serving {
     }
 }
 
+/// Entries of a Read list for which the reply has room.
+fn room(peer: &Peer, subject: &Subject) -> usize {
+    let threshold =
+        peer.session(subject.connection).map(|session| session.negotiated().reply_inline_threshold);
+    let mut header = Vec::new();
+    subject.right.header.build(&mut header);
+    let room = (threshold.unwrap_or_default() as usize).saturating_sub(header.len());
+    (room / (8 + Segment::LENGTH)).max(1)
+}
+
+/// Registers the Payload stream of the right reply as a Read chunk. `None`: it is not in the right
+/// reply's SEND, or no memory can be registered.
+fn expose(peer: &mut Peer, subject: &Subject, chunk: ReadChunk, room: usize) -> Option<Vec<ReadSegment>> {
+    let stream = &subject.right.payload;
+    let (_, endpoint) = peer.session_mut(subject.connection)?;
+    let mut reads = Vec::new();
+    for part in parts(stream, chunk, room) {
+        let (handle, offset) = endpoint.register(subject.connection, part.to_vec(), Access::READ).ok()?;
+        let length = if chunk.empty { 0 } else { u32::try_from(part.len()).ok()? };
+        reads.push(ReadSegment { position: chunk.position, target: Segment { handle, length, offset } });
+    }
+    (!reads.is_empty()).then_some(reads)
+}
+
+/// A Payload stream in parts, at most `room` of them.
+fn parts(stream: &[u8], chunk: ReadChunk, room: usize) -> Vec<&[u8]> {
+    let each = chunk.bytes_each.filter(|_| !chunk.empty).map_or(stream.len(), |bytes| bytes as usize).max(1);
+    let first = stream.len().min(each.saturating_mul(room - 1));
+    let (first, rest) = stream.split_at(first);
+    let parts = first.chunks(each).chain([rest]);
+    parts.filter(|part| !part.is_empty()).collect()
+}
+
 fn unknown_handle(subject: &Subject) -> Rkey {
     let right = &subject.right;
     let offered = || right.offered_writes.iter().chain(&right.offered_reply).flatten();
@@ -152,7 +203,7 @@ fn unknown_handle(subject: &Subject) -> Rkey {
 }
 
 /// The message of a reply.
-fn build(subject: &Subject, response: &Response) -> Vec<u8> {
+fn build(subject: &Subject, response: &Response, reads: Vec<ReadSegment>) -> Vec<u8> {
     let right = &subject.right;
     let (mut header, mut payload) = (right.header.clone(), right.payload.clone());
     let other = Xid(!subject.xid.0);
@@ -166,6 +217,11 @@ fn build(subject: &Subject, response: &Response) -> Vec<u8> {
     }
     header.version = response.vers.unwrap_or(header.version);
     header.credits = response.credits.unwrap_or(header.credits);
+    if response.read_chunk.is_some_and(|chunk| !chunk.beside_message) {
+        header.procedure = Procedure::Nomsg;
+        payload.clear();
+    }
+    header.reads.extend(reads);
     if let Some(procedure) = response.proc {
         header.procedure = message::procedure(procedure);
         if matches!(header.procedure, Procedure::Done | Procedure::Error) {
