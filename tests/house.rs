@@ -249,7 +249,7 @@ const PEER: [(&str, &[&str]); 19] = [
     ("endpoint", &["cm", "interceptor", "memory", "packet", "random", "rc", "time"]),
     ("provider", &["endpoint", "interceptor", "memory", "rc"]),
     ("pair", &["endpoint", "packet", "random", "time"]),
-    ("rpcrdma", &["endpoint", "memory", "rc"]),
+    ("rpcrdma", &["endpoint", "memory", "rc", "time"]),
     ("nfs3", &["rpcrdma"]),
     ("peer", &["cm", "endpoint", "packet", "pair", "rc", "rpcrdma", "time"]),
     ("replay", &["cm", "endpoint", "peer", "rpcrdma", "time"]),

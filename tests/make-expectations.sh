@@ -54,7 +54,7 @@ done
 # An NFSv3 session for its procedures.
 fields nfs3-basic a "rpc && $send" -2 frame.number ip.src rpc.xid rpc.msgtyp rpc.program rpc.programversion \
     rpc.procedure nfs.opcode nfs.cb.operation >$out/nfs3-basic.rpc.tsv
-for sample in connect-rejected nfs3-basic nfs3-lossy nfs4.1-backchannel-recall nfs4.1-basic nfs4.2-basic nfs4.2-mtu4096-large-io iwarp-nfs3; do
+for sample in connect-rejected nfs3-basic nfs3-lossy nfs4.1-backchannel-recall nfs4.1-basic nfs4.2-basic nfs4.2-mtu4096-large-io reliable-reply iwarp-nfs3; do
     tshark -r samples/$sample.pcap -T pdml 2>/dev/null | tests/fields-from-pdml.py >$out/$sample.fields.tsv
 done
 # The packets that make-encapsulations.py put into tunnels, and into ERF records.

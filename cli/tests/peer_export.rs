@@ -283,3 +283,41 @@ fn long_replies_come_in_read_chunks() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("needs --reliable-reply"), "{}", text(&output.stderr));
 }
+
+/// The sample of the reliable-reply draft: its two ends are the witnesses of how each reply came, and
+/// of how long each Read chunk was offered.
+#[test]
+fn the_analysis_agrees_with_what_both_ends_recorded() {
+    /// From the interface of the client to the process of the server, in nanoseconds.
+    const SLACK: u64 = 100_000;
+    let samples = binary::root().join("samples");
+    let truth = std::fs::read_to_string(samples.join("reliable-reply.truth.txt")).expect("it is there");
+    let recorded = parsed(&truth);
+    let capture = samples.join("reliable-reply.pcap");
+    let output = run(&["transactions", "--format", "jsonl", name(&capture)]);
+    let lines = parsed(text(&output.stdout));
+    let transactions = of_type(&lines, "transaction");
+    let of = |xid: &Value| {
+        transactions.iter().find(|line| line["xid"] == *xid).unwrap_or_else(|| panic!("no transaction {xid}"))
+    };
+    // Each call is recorded by the server, and those of `peer call` by the client too.
+    let calls = of_type(&recorded, "peer_call");
+    assert_eq!(calls.len(), transactions.len() + 4);
+    for call in calls {
+        assert_eq!(of(&call["xid"])["reply_mechanism"], call["mechanism"], "{call}");
+    }
+    let chunks = of_type(&recorded, "peer_chunk");
+    assert_eq!(chunks.len(), 7);
+    for chunk in chunks {
+        let transaction = of(&chunk["xid"]);
+        let is_done = chunk["freed"] == "done" || chunk["freed"] == "invalidated";
+        assert_eq!(!transaction["done"].is_null(), is_done, "{chunk}");
+        let offered = chunk["offered_ns"].as_u64().expect("a number");
+        let times = ["latency_ns", "pulled_ns", "done_ns"].map(|time| transaction[time].as_u64());
+        if let [Some(latency), Some(pulled), Some(done)] = times {
+            // The server registers the chunk between the call and the reply.
+            let range = pulled + done - SLACK..latency + pulled + done + SLACK;
+            assert!(range.contains(&offered), "{chunk}: {transaction}");
+        }
+    }
+}

@@ -34,10 +34,14 @@ pub fn whole_sessions() -> impl Iterator<Item = &'static str> {
 /// A connect to a port where nobody listens, tried twice.
 pub const REJECTED: &str = "connect-rejected";
 
+/// Replies in Read chunks of the responder, between two peers of this project. No kernel has a record of
+/// it.
+pub const RELIABLE_REPLY: &str = "reliable-reply";
+
 /// All samples of RoCE.
-pub const ALL: [&str; 7] = {
+pub const ALL: [&str; 8] = {
     let [basic, lossy, recall, basic41, basic42, large] = MOUNTS;
-    [REJECTED, basic, lossy, recall, basic41, basic42, large]
+    [REJECTED, basic, lossy, recall, basic41, basic42, large, RELIABLE_REPLY]
 };
 
 /// The folder of the samples, or that of newly recorded ones, which `tests/lab/samples` names in RDMASCOPE_SAMPLES.

@@ -5,7 +5,7 @@ use rdmascope_peer::endpoint::{self, ConnectionId};
 use rdmascope_peer::packet::{Datagram, Icrc, Packet};
 use rdmascope_peer::pair::{End as _, Pair};
 use rdmascope_peer::peer::{Config, Event, Peer};
-use rdmascope_peer::rpcrdma::{self, Call, Reply};
+use rdmascope_peer::rpcrdma::{self, Call, OfferLimits, Reply};
 use rdmascope_wire::bth::{Bth, Extensions, Opcode, Operation};
 
 /// NFS over RDMA (RFC 8267, section 9).
@@ -15,7 +15,15 @@ const MOST_STEPS: usize = 20_000;
 
 /// Connects two peers, lets them hear what `data` says, and asks the second one for a reply on a new connection at the end.
 pub fn peer(data: &[u8]) {
-    let mut pair = Pair::new(Peer::new(Config::default(), 1), Peer::new(Config::default(), 2), 3);
+    let limits = OfferLimits { bytes: 100_000, ..OfferLimits::default() };
+    for reliable_reply in [None, Some(limits)] {
+        let session = rpcrdma::Config { reliable_reply, ..rpcrdma::Config::default() };
+        with(Config { session, ..Config::default() }, data);
+    }
+}
+
+fn with(config: Config, data: &[u8]) {
+    let mut pair = Pair::new(Peer::new(config.clone(), 1), Peer::new(config, 2), 3);
     assert!(pair.b.listen(PORT));
     let Some((ours, theirs)) = connect(&mut pair) else { panic!("no connection") };
     let mut bytes = Bytes(data);
@@ -139,10 +147,10 @@ fn run(pair: &mut Pair<Peer>) -> Vec<u32> {
     answered
 }
 
-/// A program that answers each call with as much as it has room for.
+/// A program that answers each call with a message of its length, and with as much data as it has room for.
 fn answer(peer: &mut Peer, event: Event) {
     let Event::Rpc { connection, event: rpcrdma::Event::Called(called) } = event else { return };
-    let mut reply = message(called.xid.0, 1, 40);
+    let mut reply = message(called.xid.0, 1, called.message.len());
     let mut reduce = Vec::new();
     for room in called.write_chunks.iter().take(4) {
         let start = reply.len();

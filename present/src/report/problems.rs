@@ -2,6 +2,7 @@
 
 use super::Ending;
 use crate::names::{Failure, Label, Protocol};
+use crate::replies::Mechanism;
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::{Connection, ConnectionId, Counts, Endpoint, FirstFrames, State};
 use rdmascope_dissector::event::Eviction;
@@ -157,7 +158,7 @@ impl Problems {
         if lacking.is_some() {
             self.of(transaction).missing_bytes.add(lacking);
         }
-        if let Some(stop) = transaction.stop {
+        if let Some(stop) = transaction.stop.filter(|_| !is_unpulled(transaction)) {
             self.stopped(stop, call.or(reply), |problems| &mut problems.unreadable_bodies);
         }
     }
@@ -318,6 +319,13 @@ pub(crate) fn is_sealed(transaction: &Transaction) -> bool {
         && transaction.reply.is_some()
         && Failure::of(transaction).is_none()
         && transaction.status.is_none()
+}
+
+/// Whether its reply is in a Read chunk of the responder from which the requester read nothing.
+fn is_unpulled(transaction: &Transaction) -> bool {
+    Mechanism::of(transaction) == Some(Mechanism::ReadChunk)
+        && transaction.timing.read_bytes == 0
+        && !transaction.capture_gap
 }
 
 /// Whether all that an end sent has a bad ICRC, so that it was left out.

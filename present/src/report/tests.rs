@@ -153,6 +153,19 @@ fn encrypted_replies_are_no_sign_that_all_is_well() {
     assert!(text(&report, &ending()).contains("Nothing: every call has its reply"));
 }
 
+/// Read chunks of the responder that nobody pulled: the capture lacks nothing.
+#[test]
+fn replies_that_are_not_pulled_are_no_fault_of_the_capture() {
+    let capture = samples_of(rdmascope_tests::samples::RELIABLE_REPLY);
+    let problems = problems(&capture);
+    assert!(problems.iter().all(|(group, ..)| *group != Group::Capture), "{problems:?}");
+    assert!(problems.contains(&(Group::Transactions, "missing-bytes", 5)), "{problems:?}");
+    let (report, ending) = of_capture(&capture);
+    let text = text(&report, &ending);
+    let replies = "\nReplies  2 inline, 1 in the Reply chunk, 7 in a Read chunk of the responder\n";
+    assert!(text.contains(replies), "{text}");
+}
+
 #[test]
 fn one_direction_is_a_property_of_the_capture() {
     let capture = samples_of("nfs3-basic");

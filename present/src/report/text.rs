@@ -99,14 +99,13 @@ impl Report {
         let conveyed: Vec<String> =
             conveyed.map(|(mechanism, count)| format!("{} {}", Number(count), mechanism.title())).collect();
         write!(out, "\n{}  {}", style.bold("Replies"), conveyed.join(", "))?;
-        if offered.0 > 0 {
+        if in_vain.0 > 0 {
             write!(
                 out,
-                "; {} of {} not needed: {} of {} registered in vain",
+                "; {} of {} ({}) not needed",
                 Number(in_vain.0),
                 Counted(offered.0, "Reply chunk"),
                 Bytes(in_vain.1),
-                Bytes(offered.1),
             )?;
         }
         writeln!(out)

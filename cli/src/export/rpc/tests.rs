@@ -100,7 +100,8 @@ fn messages(path: &Path) -> BTreeMap<(End, End), Vec<Vec<u8>>> {
 fn messages_are_as_before_reduction() {
     let folder = tempfile::tempdir().expect("there is room");
     let mut count = 0;
-    for name in samples::ALL {
+    // The other one has five connections, and replies that the requester did not pull.
+    for name in samples::MOUNTS.into_iter().chain([samples::REJECTED]) {
         let command = command(samples::folder().join(format!("{name}.pcap")));
         let mut expected: BTreeMap<bool, Vec<(u64, Vec<u8>)>> = BTreeMap::new();
         let config = Config { keep: Keep { steps: false, contents: true }, ..Config::default() };

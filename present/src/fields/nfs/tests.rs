@@ -81,7 +81,8 @@ fn transactions(name: &str, mut take: impl FnMut(&Transaction)) {
 #[test]
 fn samples_are_read_to_their_last_byte() {
     let (mut messages, mut made) = (0, 0);
-    for name in samples::ALL {
+    // The other one has replies that the requester did not pull.
+    for name in samples::MOUNTS {
         transactions(name, |transaction| {
             for of_reply in [false, true] {
                 let message = transaction.message(of_reply).expect("the sample has all of it");
