@@ -299,7 +299,7 @@ impl Subject for Chunk {
     type Of<'a> = &'a Chunk;
 }
 
-/// In the words of [`Freed::name`].
+/// In the words of `Freed::name`.
 const FREED: Words = &[
     explained("done", "by RDMA_DONE"),
     explained("invalidated", "by RDMA_DONE, whose Send invalidated the first handle"),
