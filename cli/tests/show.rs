@@ -405,3 +405,20 @@ fn a_call_without_a_reply_has_what_happened_to_its_connection_then() {
     let (found, printed) = events(&sample("nfs3-basic.pcap"), ["--xid", "0x1b396a62"]);
     assert!(found.is_empty() && !printed.contains("\nEvents\n"), "{printed}");
 }
+
+/// A reply in a Read chunk of the responder: its mechanism, and the times that come after it.
+#[test]
+fn a_pulled_reply_has_its_times() {
+    let output = run(&["show", "samples/reliable-reply.pcap", "--transaction", "2"]);
+    let shown = text(&output.stdout);
+    for line in [
+        "  conveyed     in a Read chunk of the responder, pulled in 357us, RDMA_DONE 48us later\n",
+        "  pull             357us  after that: RDMA Reads of the reply\n",
+        "  done              48us  from the last of them to RDMA_DONE\n",
+    ] {
+        assert!(shown.contains(line), "{shown}");
+    }
+    let output = run(&["show", "samples/reliable-reply.pcap", "--transaction", "4"]);
+    let shown = text(&output.stdout);
+    assert!(shown.contains("  conveyed     in the Reply chunk\n") && !shown.contains("  pull "), "{shown}");
+}

@@ -6,6 +6,7 @@ use crate::ladder::{Ladder, Rung, RungKind};
 use crate::names::PartName;
 use crate::phases::Phases;
 use crate::places::Pass;
+use crate::replies::Pull;
 use crate::text::{Bytes, Counted, Duration};
 use core::fmt::{self, Display};
 use rdmascope_conformance::{Rule, Verdict};
@@ -289,7 +290,17 @@ pub fn phases(transaction: &Transaction, screen: Screen, out: &mut impl Write) -
         let line = format!("  {name:14}{:>8}  {share}  {bar}", Duration(time).to_string());
         writeln!(out, "{}", line.trim_end())?;
     }
-    Ok(())
+    write_pull(transaction, out)
+}
+
+/// What comes after a reply in a Read chunk of the responder.
+fn write_pull(transaction: &Transaction, out: &mut impl Write) -> io::Result<()> {
+    let Some(Pull { pulled, done }) = Pull::of(transaction) else { return Ok(()) };
+    let mut row = |name: &str, time: u64, text: &str| {
+        writeln!(out, "  {name:14}{:>8}  {text}", Duration(time).to_string())
+    };
+    row("pull", pulled, "after that: RDMA Reads of the reply")?;
+    done.map_or(Ok(()), |done| row("done", done, "from the last of them to RDMA_DONE"))
 }
 
 struct Share {
