@@ -8,7 +8,7 @@ use crate::fold::Folding;
 use crate::ladder::Ladder;
 use crate::names::{self, Failure, Label, Protocol, Quoted, SecurityName};
 use crate::paths::TransactionRow;
-use crate::replies::{Mechanism, Pull};
+use crate::replies::Mechanism;
 use crate::tables::transactions::{Arguments, operation_details};
 use crate::text::{Bytes, Counted, Duration, Maybe, Named, Seconds};
 use crate::time::Rfc3339;
@@ -187,19 +187,12 @@ impl TransactionPage<'_> {
         Ok(())
     }
 
-    /// How a reply that is not all inline was conveyed, and what came after it.
+    /// How a reply that is not all inline was conveyed.
     fn write_mechanism(&self, out: &mut impl Write) -> io::Result<()> {
-        let transaction = self.transaction.transaction;
-        let mechanism = Mechanism::of(transaction).filter(|mechanism| *mechanism != Mechanism::Send);
-        let Some(mechanism) = mechanism else { return Ok(()) };
-        write!(out, "  conveyed     {}", mechanism.title())?;
-        if let Some(Pull { pulled, done }) = Pull::of(transaction) {
-            write!(out, ", pulled in {}", Duration(pulled))?;
-            if let Some(done) = done {
-                write!(out, ", RDMA_DONE {} later", Duration(done))?;
-            }
+        match Mechanism::of(self.transaction.transaction) {
+            Some(Mechanism::Send) | None => Ok(()),
+            Some(mechanism) => writeln!(out, "  conveyed     {}", mechanism.title()),
         }
-        writeln!(out)
     }
 
     fn write_operations(&self, out: &mut impl Write) -> io::Result<()> {
