@@ -85,16 +85,16 @@ impl Pull {
 
 /// Counts of replies and Reply chunks.
 ///
-/// A Reply chunk is needed if the reply does not fit inline. The inline threshold is known when the
-/// connection ends, so until then the sizes of replies are counted in steps of 1024 bytes, the unit of
-/// RFC 8797.
+/// A Reply chunk was not needed if the reply fits inline. Every inline threshold has 1024 bytes at least
+/// (RFC 8797, section 4.1). Longer replies are decided when the connection ends: by then the threshold is
+/// known, if the capture has it. A call without a reply decides nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Replies {
     counts: [u64; 4],
-    /// Reply chunks that calls offered, and their bytes.
+    /// Reply chunks of calls with a reply, and their bytes.
     offered: (u64, u64),
-    /// Those that the reply needed, and their bytes.
-    needed: (u64, u64),
+    /// Those that the reply did not need, and their bytes.
+    in_vain: (u64, u64),
     open: BTreeMap<ConnectionId, Sizes>,
 }
 
@@ -107,24 +107,25 @@ impl Replies {
         if let Some(mechanism) = Mechanism::of(transaction) {
             self.counts[mechanism as usize] += 1;
         }
-        let call = transaction.call.as_ref();
-        let Some(chunk) = call.and_then(|call| call.reply_chunk.as_ref()) else { return };
-        let bytes = chunk_bytes(chunk);
-        add(&mut self.offered, (1, bytes));
-        let Some(reply) = &transaction.reply else { return };
-        let open = self.open.entry(transaction.connection).or_default();
-        add(open.entry(kibibytes(reply)).or_default(), (1, bytes));
+        let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return };
+        let Some(chunk) = &call.reply_chunk else { return };
+        let counted = (1, chunk_bytes(chunk));
+        add(&mut self.offered, counted);
+        match kibibytes(reply) {
+            0 | 1 => add(&mut self.in_vain, counted),
+            size => {
+                let open = self.open.entry(transaction.connection).or_default();
+                add(open.entry(size).or_default(), counted);
+            }
+        }
     }
 
     /// Decides about the Reply chunks of a connection that ended.
     pub(crate) fn end(&mut self, connection: &Connection) {
         let sizes = self.open.remove(&connection.id).unwrap_or_default();
-        // RFC 8166, section 4.1: the inline threshold of a connection without private data.
-        let threshold = connection.reply_inline_threshold.unwrap_or(1024);
-        for (size, counted) in sizes {
-            if u32::from(size) * 1024 > threshold {
-                add(&mut self.needed, counted);
-            }
+        let threshold = connection.reply_inline_threshold.unwrap_or_default();
+        for (_, counted) in sizes.into_iter().filter(|(size, _)| u32::from(*size) * 1024 <= threshold) {
+            add(&mut self.in_vain, counted);
         }
     }
 
@@ -133,14 +134,14 @@ impl Replies {
         self.counts[mechanism as usize]
     }
 
-    /// Reply chunks that calls offered, and their bytes.
+    /// Reply chunks of calls with a reply, and their bytes.
     pub const fn offered(&self) -> (u64, u64) {
         self.offered
     }
 
-    /// Reply chunks whose reply would have fitted inline, or did not come, and their bytes.
+    /// Reply chunks whose reply fits inline, or did not use them, and their bytes.
     pub const fn in_vain(&self) -> (u64, u64) {
-        (self.offered.0 - self.needed.0, self.offered.1 - self.needed.1)
+        self.in_vain
     }
 }
 
@@ -215,13 +216,16 @@ mod tests {
     fn a_reply_chunk_is_needed_beyond_the_inline_threshold() {
         let mut connection = values::connection();
         connection.id = readdir().connection;
+        let mut unanswered = readdir();
+        unanswered.reply = None;
         for (threshold, needed) in [(None, 3), (Some(1024), 3), (Some(4096), 1), (Some(8192), 0)] {
             let mut replies = Replies::default();
             // A header of 28 bytes: 4096 bytes in all, and one more than 4096.
             for transaction in [readdir(), long(4068), long(1500), long(4069), provided()] {
                 replies.count(&transaction);
             }
-            assert_eq!(replies.in_vain(), (5, 40_000), "the threshold is not known yet");
+            replies.count(&unanswered);
+            assert_eq!(replies.in_vain(), (2, 16_000), "the threshold is not known yet");
             connection.reply_inline_threshold = threshold;
             replies.end(&connection);
             assert_eq!(replies.in_vain(), (5 - needed, 8_000 * (5 - needed)), "{threshold:?}");

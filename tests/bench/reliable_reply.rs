@@ -156,7 +156,7 @@ struct Open {
     offered: u32,
 }
 
-/// What a run came to.
+/// The figures of a run.
 #[derive(Default)]
 struct Run {
     latencies: Vec<u64>,
@@ -315,7 +315,7 @@ fn head(title: &str, cells: &[&str]) {
     row(&vec!["---".to_owned(); cells.len()]);
 }
 
-/// What each policy costs, without loss.
+/// The costs of each policy, without loss.
 fn costs() {
     head(
         "Cost of a reply, one call at a time",

@@ -13,6 +13,9 @@ use alloc::collections::{BTreeSet, VecDeque};
 use rdmascope_wire::rpcrdma::{Builder, Header, Procedure, VERSION};
 use rdmascope_wire::{Rkey, Xid};
 
+/// RDMA_DONE that wait for a credit. More are not sent: the limits of the Responder free its chunks.
+pub(super) const MOST_NOTICES: usize = 1024;
+
 /// Those that wait for a credit, and those that are not acknowledged.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Notices {
@@ -36,7 +39,9 @@ impl Session {
     /// Sends RDMA_DONE once there is a credit for it.
     pub(super) fn notify(&mut self, endpoint: &mut Endpoint, xid: Xid, handle: Option<Rkey>) {
         let may = self.negotiated.remote_invalidation && self.config.send_with_invalidate;
-        self.notices.waiting.push_back((xid, handle.filter(|_| may)));
+        if self.notices.waiting.len() < MOST_NOTICES {
+            self.notices.waiting.push_back((xid, handle.filter(|_| may)));
+        }
         self.start_calls(endpoint);
     }
 

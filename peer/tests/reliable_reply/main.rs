@@ -4,7 +4,7 @@
 mod seeded;
 
 use rdmascope_peer::endpoint::{self, ConnectionId};
-use rdmascope_peer::memory::Refusal;
+use rdmascope_peer::memory::{Access, Refusal};
 use rdmascope_peer::pair::{End, Pair};
 use rdmascope_peer::peer::{Config, Event, Peer};
 use rdmascope_peer::rc::{Failure, Fault, QueueEvent};
@@ -481,4 +481,28 @@ fn a_read_chunk_past_its_memory_ends_the_connection() {
     let (ours, theirs) = session.events();
     assert!(ours.iter().any(|event| matches!(event, rpcrdma::Event::Lost { xid: Xid(XID) })), "{ours:?}");
     assert_eq!(freed(&theirs), [(XID, Freed::Lost)]);
+}
+
+/// Replies without a call, while no credit is free: RDMA_DONE waits, and a bounded number of them.
+#[test]
+fn notices_that_wait_are_bounded() {
+    let plain = rpcrdma::Config { reliable_reply: None, credits: 1, ..config(false) };
+    let mut session = Session::new(config(false), plain);
+    session.call(XID);
+    session.called();
+    let unknown = reply(XID + 1, 40);
+    let endpoint = session.pair.b.endpoint_mut();
+    let (handle, address) = endpoint.register(session.b, unknown, Access::READ).unwrap();
+    for xid in 0..1100 {
+        let read = [1, 0, handle.0, 40, (address >> 32) as u32, address as u32];
+        let header = [&[xid, 1, 1, 1][..], &read, &[0, 0, 0]].concat();
+        session.pair.b.send_raw(session.b, bytes(&header)).unwrap();
+        session.pair.run();
+    }
+    // A Responder that does not know the draft drops the 16 bytes of RDMA_DONE.
+    let is_done =
+        |event: &rpcrdma::Event| matches!(event, rpcrdma::Event::Discarded { why: Discard::Short(16), .. });
+    assert_eq!(session.events().1.iter().filter(|event| is_done(event)).count(), 0);
+    session.reply(XID, 40);
+    assert_eq!(session.events().1.iter().filter(|event| is_done(event)).count(), 1024);
 }

@@ -321,11 +321,10 @@ pub(crate) fn is_sealed(transaction: &Transaction) -> bool {
         && transaction.status.is_none()
 }
 
-/// Whether its reply is in a Read chunk of the responder from which the requester read nothing.
+/// Whether its reply is in a Read chunk of the responder that the requester did not read whole.
 fn is_unpulled(transaction: &Transaction) -> bool {
-    Mechanism::of(transaction) == Some(Mechanism::ReadChunk)
-        && transaction.timing.read_bytes == 0
-        && !transaction.capture_gap
+    let lacks = transaction.reply.as_ref().is_some_and(|reply| !reply.missing.is_empty());
+    Mechanism::of(transaction) == Some(Mechanism::ReadChunk) && lacks && !transaction.capture_gap
 }
 
 /// Whether all that an end sent has a bad ICRC, so that it was left out.

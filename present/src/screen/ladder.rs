@@ -293,7 +293,7 @@ pub fn phases(transaction: &Transaction, screen: Screen, out: &mut impl Write) -
     write_pull(transaction, out)
 }
 
-/// What comes after a reply in a Read chunk of the responder.
+/// Writes the times of the pull and of RDMA_DONE, which come after the latency.
 fn write_pull(transaction: &Transaction, out: &mut impl Write) -> io::Result<()> {
     let Some(Pull { pulled, done }) = Pull::of(transaction) else { return Ok(()) };
     let mut row = |name: &str, time: u64, text: &str| {
