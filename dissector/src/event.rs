@@ -33,6 +33,10 @@ pub enum Event<'a> {
     Framed(&'a InStream<'a>),
 }
 
+/// Takes the events of an [`Engine`](crate::engine::Engine). It is one type for all callers, so that the engine is
+/// compiled once.
+pub type Report<'a> = dyn FnMut(Event<'_>) + 'a;
+
 /// A piece of what an end of an iWARP connection sends.
 #[derive(Clone, Copy, Debug)]
 pub struct InStream<'a> {

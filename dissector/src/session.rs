@@ -13,7 +13,7 @@ use crate::attribution::{Attribution, Room};
 use crate::connection::{
     Connection, ConnectionId, Counts, Endpoint, Evidence, Files, FirstFrames, Origin, PrivateData, State,
 };
-use crate::event::{Event, Eviction};
+use crate::event::{Event, Eviction, Report};
 use crate::frame::Address;
 use crate::iwarp::IwarpConnection;
 use crate::observation::{Faulty, HalfFlow, Missing, Observed, Refused, Repeated, Spoiled};
@@ -192,7 +192,7 @@ impl Session {
     pub(crate) fn give_up_buffered(
         &mut self,
         transactions: &mut Transactions,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) {
         transactions.number(&mut self.peers);
         report(Event::Eviction(Eviction::HeldPackets { connection: self.peers.connection() }));
@@ -235,7 +235,7 @@ impl Session {
     pub(crate) fn note_dropped(
         &mut self,
         transactions: &mut Transactions,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) {
         if self.dropped < transactions.dropped {
             self.lose(transactions, report);
@@ -243,7 +243,7 @@ impl Session {
     }
 
     #[cold]
-    fn lose(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
+    fn lose(&mut self, transactions: &mut Transactions, report: &mut Report<'_>) {
         transactions.number(&mut self.peers);
         let packets = transactions.dropped - core::mem::replace(&mut self.dropped, transactions.dropped);
         self.peers.missing_packets += packets;
@@ -261,7 +261,7 @@ impl Session {
         side: End,
         seen: Seen,
         transactions: &mut Transactions,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) {
         transactions.number(&mut self.peers);
         self.ends[side].counts.bad_icrc += 1;
@@ -279,7 +279,7 @@ impl Session {
         bth: &Bth,
         packet: &Packet<'_>,
         transactions: &mut Transactions,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) {
         if let Some(fault) = self.transport.inspect(side, bth, packet, self.partition_key) {
             let what = (packet.seen, packet.piece(), packet.psn.into(), fault);
@@ -307,7 +307,7 @@ impl Session {
         side: End,
         packet: &Packet<'_>,
         transactions: &mut Transactions,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) {
         self.span.1 = self.span.1.max(packet.seen.time);
         self.recent = true;
@@ -344,7 +344,7 @@ impl Session {
         &mut self,
         frame: u64,
         transactions: &mut Transactions,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) {
         /// Bytes of memory in which connections remember as much as they like.
         const AMPLE: usize = 16 << 20;
@@ -364,7 +364,7 @@ impl Session {
     }
 
     /// Tells what the packets are that wait still, because the connection ends.
-    fn attribute_all(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
+    fn attribute_all(&mut self, transactions: &mut Transactions, report: &mut Report<'_>) {
         let Some(attribution) = &mut self.attribution else { return };
         transactions.take_noted().for_each(|step| attribution.note(&step, Room::AMPLE));
         attribution
@@ -377,7 +377,7 @@ impl Session {
         &mut self,
         now: Time,
         transactions: &mut Transactions,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) {
         self.note_dropped(transactions, report);
         while self.deadline().is_some_and(|deadline| deadline <= now) {
@@ -425,7 +425,7 @@ impl Session {
         &mut self,
         now: Option<Seen>,
         transactions: &mut Transactions,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) {
         loop {
             if transactions.observes() {
@@ -456,7 +456,7 @@ impl Session {
 
     /// Hands up what has waited longest. What it answers may be behind a gap: that is not waited for any longer, if it was acknowledged, or is
     /// answered.
-    fn release_first(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
+    fn release_first(&mut self, transactions: &mut Transactions, report: &mut Report<'_>) {
         let oldest = |side: End| self.ends[side].early.first().map_or(u64::MAX, |seen| seen.frame);
         let side = if oldest(End::Second) < oldest(End::First) { End::Second } else { End::First };
         let Session { peers, transport, ends, .. } = self;
@@ -557,7 +557,7 @@ fn observe_fault(
     from: End,
     (seen, piece, position, fault): (Seen, Piece, Position, Fault),
     peers: &Peers,
-    report: &mut impl FnMut(Event<'_>),
+    report: &mut Report<'_>,
 ) {
     // Other protocols use more operations than RPC-over-RDMA does.
     if fault != Fault::Foreign || peers.speaks_rpc == Some(true) {
@@ -573,7 +573,7 @@ fn hand_up(
     ends: &mut [SessionEnd; 2],
     peers: &mut Peers,
     transactions: &mut Transactions,
-    report: &mut impl FnMut(Event<'_>),
+    report: &mut Report<'_>,
 ) {
     if let Delivery::Send(send) = delivery {
         peers.recognize(send);
@@ -639,7 +639,7 @@ fn deliver(
     ends: &mut [SessionEnd; 2],
     peers: &mut Peers,
     transactions: &mut Transactions,
-    report: &mut impl FnMut(Event<'_>),
+    report: &mut Report<'_>,
 ) {
     if peers.number().is_none() && tells(&delivery, peers) {
         transactions.number(peers);

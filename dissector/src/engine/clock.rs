@@ -1,7 +1,7 @@
 //! Waits that end by time, without another packet.
 
 use super::Engine;
-use crate::event::Event;
+use crate::event::Report;
 use crate::record::Time;
 
 impl Engine {
@@ -15,7 +15,7 @@ impl Engine {
     /// Without this call, a packet that comes after the wait still fills its gap if it is the next packet of its connection. After this
     /// call it counts as late. All records up to `now` must have been handed over before. A live source calls this; a reader of files need
     /// not. The cost is proportional to the number of connections.
-    pub fn handle_time(&mut self, now: Time, report: &mut impl FnMut(Event<'_>)) {
+    pub fn handle_time(&mut self, now: Time, report: &mut Report<'_>) {
         self.between_records(report, |stage| {
             for index in stage.sessions.due(now) {
                 stage.sessions.session(index).handle_time(now, stage.transactions, stage.report);

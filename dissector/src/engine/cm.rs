@@ -3,7 +3,6 @@
 use super::newcomers::Held;
 use super::{EndRef, Stage};
 use crate::connection::{FlowKey, Origin, State};
-use crate::event::Event;
 use crate::frame::{Address, Frame};
 use crate::observation::{Announced, Closes, Closing, Managed, Observed, Says};
 use crate::protocol::Protocol;
@@ -18,8 +17,8 @@ use rdmascope_wire::cm::{
 const NFS_RDMA_PORT: u16 = 20049;
 
 /// Takes a CM message; returns the end of the connection that sent it.
-pub(super) fn handle<F: FnMut(Event<'_>)>(
-    stage: &mut Stage<'_, F>,
+pub(super) fn handle(
+    stage: &mut Stage<'_>,
     frame: &Frame<'_>,
     message: &Message<'_>,
     seen: Seen,
@@ -92,8 +91,8 @@ fn announced<'a>(from: End, seen: Seen, message: &Message<'a>) -> Option<Announc
 }
 
 /// An RTU says that the REP has come, whether the capture holds that or not: its own ID tells the connection, too.
-fn ready_to_use<F>(
-    stage: &mut Stage<'_, F>,
+fn ready_to_use(
+    stage: &mut Stage<'_>,
     (from, to): (Address, Address),
     ready: &ReadyToUse<'_>,
 ) -> Option<EndRef> {
@@ -107,13 +106,13 @@ fn ready_to_use<F>(
 }
 
 /// A message names the end that it is for; the other one sent it.
-fn sender<F>(stage: &Stage<'_, F>, to: Address, id: CommunicationId) -> Option<EndRef> {
+fn sender(stage: &Stage<'_>, to: Address, id: CommunicationId) -> Option<EndRef> {
     let receiver = stage.sessions.find_exchange(to, id)?;
     Some(EndRef { end: receiver.end.other(), ..receiver })
 }
 
-fn requested<F: FnMut(Event<'_>)>(
-    stage: &mut Stage<'_, F>,
+fn requested(
+    stage: &mut Stage<'_>,
     from: Address,
     to: Address,
     request: &Request<'_>,
@@ -176,8 +175,8 @@ fn requested<F: FnMut(Event<'_>)>(
     Some(active)
 }
 
-fn replied<F: FnMut(Event<'_>)>(
-    stage: &mut Stage<'_, F>,
+fn replied(
+    stage: &mut Stage<'_>,
     from: Address,
     to: Address,
     reply: &Reply<'_>,
@@ -222,8 +221,8 @@ fn replied<F: FnMut(Event<'_>)>(
     Some(passive)
 }
 
-fn disconnecting<F: FnMut(Event<'_>)>(
-    stage: &mut Stage<'_, F>,
+fn disconnecting(
+    stage: &mut Stage<'_>,
     from: Address,
     to: Address,
     request: &DisconnectRequest<'_>,

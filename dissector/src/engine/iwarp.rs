@@ -2,7 +2,6 @@
 
 use super::newcomers::{self, Held};
 use super::{EndRef, Stage};
-use crate::event::Event;
 use crate::frame::{Address, Checksum, Segment};
 use crate::iwarp::begins_with_fpdu;
 use crate::rdma::End;
@@ -29,7 +28,7 @@ impl TcpFlow {
     }
 }
 
-impl<F: FnMut(Event<'_>)> Stage<'_, F> {
+impl Stage<'_> {
     /// Hands a segment to the iWARP connection that it belongs to; returns the end that sent it
     /// (`None` if the record is [held](super::newcomers)), and the verdict on its checksum. `None`
     /// where it is of no such connection. `any_sound`: checksums say something, because one was

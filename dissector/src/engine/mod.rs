@@ -11,7 +11,7 @@ mod sessions;
 mod state;
 
 use crate::connection::{FlowKey, KnownConnection};
-use crate::event::{Event, Packet};
+use crate::event::{Event, Packet, Report};
 use crate::exchange::Keep;
 use crate::frame::{self, Carrier, Checksum, Frame, IcrcVerdict, Other, Segment};
 use crate::iwarp::Contents;
@@ -150,7 +150,7 @@ impl Engine {
     }
 
     /// Takes the next record of the capture, and reports what it brought to light.
-    pub fn handle(&mut self, record: &Record<'_>, report: &mut impl FnMut(Event<'_>)) {
+    pub fn handle(&mut self, record: &Record<'_>, report: &mut Report<'_>) {
         let dissected = Dissected::new(record, &self.config.frame);
         self.handle_dissected(record, &dissected, report);
     }
@@ -160,7 +160,7 @@ impl Engine {
         &mut self,
         record: &Record<'_>,
         dissected: &Dissected<'_>,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) -> Need {
         let Dissected { frame, transport } = dissected;
         let Engine { config, totals, copies, known, sessions, newcomers, transactions } = self;
@@ -295,7 +295,7 @@ impl Engine {
     }
 
     /// Ends the capture: reports what is still open.
-    pub fn finish(&mut self, report: &mut impl FnMut(Event<'_>)) {
+    pub fn finish(&mut self, report: &mut Report<'_>) {
         self.between_records(report, |stage| {
             while let Some(held) = stage.newcomers.take_oldest() {
                 stage.end_held(&held, false);
@@ -310,22 +310,21 @@ impl Engine {
     /// whether there were any. It serves callers that bound [`Engine::footprint`].
     ///
     /// [`Eviction::Connection`]: crate::event::Eviction::Connection
-    pub fn give_up_some(&mut self, report: &mut impl FnMut(Event<'_>)) -> bool {
+    pub fn give_up_some(&mut self, report: &mut Report<'_>) -> bool {
         self.between_records(report, |stage| stage.give_up_some())
     }
 
     /// Does work that no record causes, and counts its events.
     fn between_records<R>(
         &mut self,
-        report: &mut impl FnMut(Event<'_>),
-        work: impl FnOnce(&mut Stage<'_, &mut dyn FnMut(Event<'_>)>) -> R,
+        report: &mut Report<'_>,
+        work: impl FnOnce(&mut Stage<'_>) -> R,
     ) -> R {
         let Engine { config, totals, known, sessions, newcomers, transactions, .. } = self;
-        let mut counting: &mut dyn FnMut(Event<'_>) = &mut |event| {
+        let report = &mut |event: Event<'_>| {
             totals.count(&event);
             report(event);
         };
-        let report = &mut counting;
         let result =
             work(&mut Stage { config, record: None, known, sessions, newcomers, transactions, report });
         totals.connections = sessions.count(transactions.numbered());
@@ -346,7 +345,7 @@ fn flow(frame: &Frame<'_>, transport: &Transport<'_>) -> FlowKey {
 }
 
 /// What a packet is handed to.
-struct Stage<'a, F> {
+struct Stage<'a> {
     config: &'a Config,
     /// The current record.
     record: Option<&'a Record<'a>>,
@@ -354,10 +353,10 @@ struct Stage<'a, F> {
     sessions: &'a mut Sessions,
     newcomers: &'a mut Newcomers,
     transactions: &'a mut Transactions,
-    report: &'a mut F,
+    report: &'a mut Report<'a>,
 }
 
-impl<F: FnMut(Event<'_>)> Stage<'_, F> {
+impl Stage<'_> {
     /// Hands a packet that is no CM message to the connection that it belongs to; returns which.
     #[inline]
     fn handle(
@@ -417,7 +416,7 @@ impl<F: FnMut(Event<'_>)> Stage<'_, F> {
     }
 }
 
-impl<F: FnMut(Event<'_>)> Stage<'_, F> {
+impl Stage<'_> {
     /// Joins an unpaired half-flow with the one that its packet answers. Returns its new place.
     fn pair(&mut self, place: EndRef, key: FlowKey, packet: &rc::Packet<'_>) -> EndRef {
         let place = if self.release_answered(&key, packet) {

@@ -13,7 +13,6 @@ use super::iwarp::TcpFlow;
 use super::sessions::EndRef;
 use super::{Stage, cm};
 use crate::connection::FlowKey;
-use crate::event::Event;
 use crate::frame::{Address, Other};
 use crate::rc::Packet;
 use crate::record::{LinkType, Record, Seen, Tap, Time};
@@ -283,7 +282,7 @@ fn name(kind: u8, what: impl Hash) -> Name {
     BuildHasher::default().hash_one((kind, what)) as Name
 }
 
-impl<F: FnMut(Event<'_>)> Stage<'_, F> {
+impl Stage<'_> {
     /// Finds or opens the connection of a packet whose flow is unknown. `None` if the record is
     /// held.
     #[cold]

@@ -3,7 +3,7 @@
 use super::heard::Heard;
 use super::iwarp::TcpFlow;
 use crate::connection::{ConnectionId, Evidence, FlowKey, Origin, State};
-use crate::event::{Event, Eviction};
+use crate::event::{Event, Eviction, Report};
 use crate::frame::Address;
 use crate::observation::Observed;
 use crate::rc::Packet;
@@ -177,7 +177,7 @@ impl Sessions {
         &mut self,
         now: Time,
         transactions: &mut Transactions,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) {
         self.retire(now, transactions, report);
         if self.len() >= MOST {
@@ -192,7 +192,7 @@ impl Sessions {
         addresses: [Address; 2],
         now: Time,
         transactions: &mut Transactions,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) -> u32 {
         if !transactions.is_late {
             self.make_room(now, transactions, report);
@@ -241,7 +241,7 @@ impl Sessions {
         &mut self,
         index: u32,
         transactions: &mut Transactions,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) {
         let session = self.session(index);
         let was_closed = session.state == State::Closed;
@@ -277,7 +277,7 @@ impl Sessions {
         &mut self,
         now: Time,
         transactions: &mut Transactions,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) {
         while let Some(&(id, index, last)) = self.closed.front()
             && now.since(last) >= TIME_WAIT
@@ -300,7 +300,7 @@ impl Sessions {
         key: FlowKey,
         place: EndRef,
         transactions: &mut Transactions,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) {
         if let Some(earlier) = self.flows.get(&key).copied()
             && earlier.session != place.session
@@ -351,7 +351,7 @@ impl Sessions {
         index: u32,
         told: Told,
         transactions: &mut Transactions,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) -> bool {
         let second = told.other().flow();
         if self.flows.contains_key(&second) {
@@ -393,7 +393,7 @@ impl Sessions {
         key: &FlowKey,
         packet: &Packet<'_>,
         transactions: &mut Transactions,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) -> Option<(EndRef, bool)> {
         let candidates = self.unpaired.get(&(key.destination, key.source))?;
         let since = self.get(place.session)?.span.0;
@@ -436,7 +436,7 @@ impl Sessions {
         second: u32,
         evidence: Evidence,
         transactions: &mut Transactions,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) -> EndRef {
         // A connection whose CM exchange was seen, if only in part, knows more than one that was not.
         let rank = |session: &Session| (session.origin != Origin::Cm, session.rank());
@@ -473,7 +473,7 @@ impl Sessions {
     }
 
     /// Ends every connection, in the order of their numbers; those that have none yet get them in the order in which they were first seen.
-    pub(super) fn end_all(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
+    pub(super) fn end_all(&mut self, transactions: &mut Transactions, report: &mut Report<'_>) {
         let mut sessions: Vec<Box<Session>> = self.slots.drain(..).flatten().collect();
         sessions.sort_by_key(|session| session.rank());
         let heard = core::mem::take(&mut self.heard);
@@ -489,7 +489,7 @@ impl Sessions {
         &mut self,
         index: u32,
         transactions: &mut Transactions,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) {
         self.forget_unpaired(index);
         let session = self.take(index);
@@ -533,7 +533,7 @@ impl Sessions {
         &mut self,
         index: u32,
         transactions: &mut Transactions,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) {
         let session = self.slots[index as usize].as_mut().expect("a connection that has just taken a packet");
         let (before, now) = (session.buffered, session.count_buffered());
@@ -564,7 +564,7 @@ impl Sessions {
     pub(super) fn give_up_one(
         &mut self,
         transactions: &mut Transactions,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) {
         let index = self.find_slight().unwrap_or_else(|| self.find_silent());
         self.give_up(index, transactions, report);
@@ -575,7 +575,7 @@ impl Sessions {
         &mut self,
         index: u32,
         transactions: &mut Transactions,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) {
         let session = self.session(index);
         transactions.number(&mut session.peers);

@@ -4,7 +4,7 @@ use super::memory::Target;
 use super::open::{Open, chunk_range};
 use super::{Slot, Transactions, find};
 use crate::connection::FlowKey;
-use crate::event::{Event, Eviction};
+use crate::event::{Event, Eviction, Report};
 use crate::exchange::{Content, Exchange, Keep, Step, StepKind};
 use crate::interval::Intervals;
 use crate::rdma::{End, Placement, Position, ReadRequest, Send};
@@ -72,7 +72,7 @@ impl Transactions {
         slot: Slot,
         kind: StepKind,
         send: &Send<'_>,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) {
         if self.keep != Keep::default() {
             self.keep_more(slot, report, |keeping, _, budget| keeping.take_send(kind, send, budget));
@@ -110,7 +110,7 @@ impl Transactions {
         target: Target,
         placement: &Placement<'_>,
         reading: bool,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) {
         self.keep_more(target.slot, report, |keeping, open, budget| {
             let placed = &open.segments[target.segment as usize];
@@ -123,7 +123,7 @@ impl Transactions {
     fn keep_more(
         &mut self,
         slot: Slot,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
         more: impl FnOnce(&mut Keeping, &Open, usize) -> Result<(), Full>,
     ) {
         let budget = Exchange::MOST_CONTENTS.saturating_sub(self.kept);

@@ -2,7 +2,7 @@
 
 use super::open::{Open, saturate};
 use super::{CallIdentity, Peers, Slot, Transactions};
-use crate::event::Event;
+use crate::event::Report;
 use crate::exchange::StepKind;
 use crate::observation::{Observe, Observed, Offered};
 use crate::rdma::{End, Send};
@@ -20,7 +20,7 @@ impl Transactions {
         payload: Option<&[u8]>,
         from: End,
         peers: &mut Peers,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) -> Slot {
         if let Some(earlier) = peers.sides[from].calls.get(&header.xid).copied() {
             self.end(earlier, Outcome::NoReply, peers, report);
@@ -91,7 +91,7 @@ impl Transactions {
         payload: Option<&[u8]>,
         from: End,
         peers: &mut Peers,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) {
         let caller = from.other();
         let called = peers.sides[caller].calls.remove(&header.xid);

@@ -26,7 +26,7 @@ pub(crate) use keeping::NotedStep;
 pub(crate) use memory::Memory;
 
 use crate::connection::{ConnectionId, FlowKey, Route};
-use crate::event::{Event, Eviction};
+use crate::event::{Event, Eviction, Report};
 use crate::exchange::{Keep, StepKind};
 use crate::observation::{HalfFlow, Observe, Observed, Revoked};
 use crate::protocol::Protocol;
@@ -309,7 +309,7 @@ impl Transactions {
     }
 
     /// Gives up a transaction that [`Transactions::overdue`] named.
-    pub(crate) fn evict(&mut self, slot: Slot, peers: &mut Peers, report: &mut impl FnMut(Event<'_>)) {
+    pub(crate) fn evict(&mut self, slot: Slot, peers: &mut Peers, report: &mut Report<'_>) {
         let Some(open) = self.find(slot) else { return };
         let direction = peers.direction(open.caller);
         let (connection, xid) = (peers.connection(), open.transaction.xid);
@@ -325,7 +325,7 @@ impl Transactions {
         send: &Send<'_>,
         from: End,
         peers: &mut Peers,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) -> (Kind, Option<Slot>) {
         let Ok(header) = Header::parse(send.bytes) else {
             if self.observe != Observe::Nothing {
@@ -388,7 +388,7 @@ impl Transactions {
         &mut self,
         outcome: Outcome,
         peers: &mut Peers,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) {
         let mut slots: Vec<Slot> = peers
             .sides
@@ -482,7 +482,7 @@ impl Transactions {
     }
 
     /// Ends a transaction: takes it out of every table, reports it, and keeps its memory for the next one.
-    fn end(&mut self, slot: Slot, outcome: Outcome, peers: &mut Peers, report: &mut impl FnMut(Event<'_>)) {
+    fn end(&mut self, slot: Slot, outcome: Outcome, peers: &mut Peers, report: &mut Report<'_>) {
         let Some(open) = self.slots.get_mut(slot.index as usize) else { return };
         if !open.is_open || open.generation != slot.generation {
             return;

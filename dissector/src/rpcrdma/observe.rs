@@ -3,7 +3,7 @@
 use super::open::Open;
 use super::{Kind, Peers, Slot, Transactions};
 use crate::connection::Route;
-use crate::event::Event;
+use crate::event::{Event, Report};
 use crate::observation::{
     Advertiser, Astray, Observation, Observe, Observed, Outstanding, Revoked, Sent, Shared, Stray,
 };
@@ -15,7 +15,7 @@ use rdmascope_wire::{Rkey, Xid, rpc};
 
 impl Peers {
     /// Reports something seen on this connection.
-    pub(crate) fn observe(&self, what: Observed<'_>, report: &mut impl FnMut(Event<'_>)) {
+    pub(crate) fn observe(&self, what: Observed<'_>, report: &mut Report<'_>) {
         let Peers { session, half_flows, .. } = self;
         let requester = self.forward_caller();
         let (connection, place, roles_known) = (self.connection(), *session, self.requester.is_some());
@@ -32,7 +32,7 @@ impl Transactions {
         (kind, header, payload): (Kind, Option<&Header<'_>>, Option<&[u8]>),
         from: End,
         peers: &Peers,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) {
         if header.is_none() && peers.speaks_rpc != Some(true) {
             return;
@@ -83,7 +83,7 @@ impl Transactions {
         routes: [Route; 2],
         complete: [Option<u64>; 2],
         peers: &Peers,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) {
         let mut calls: Vec<(End, &Open)> = Vec::new();
         for (caller, side) in End::BOTH.into_iter().zip(&peers.sides) {
@@ -109,7 +109,7 @@ impl Transactions {
         from: End,
         (seen, position, reading, memory): (Seen, Position, bool, MemoryRange),
         peers: &Peers,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) {
         // An operation of no bytes touches nothing, and its address need not be valid (IBTA volume 1, section 9.7.4.1.5).
         if memory.length == 0 || peers.speaks_rpc != Some(true) {
@@ -185,7 +185,7 @@ impl Transactions {
         (seen, xid): (Seen, Xid),
         from: End,
         peers: &mut Peers,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) {
         /// Of one connection.
         const MOST: usize = 64;
@@ -217,7 +217,7 @@ impl Transactions {
         slot: Slot,
         owner: End,
         peers: &Peers,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) {
         let later = &self.slots[slot.index as usize];
         let memory = &peers.sides[owner].memory;

@@ -4,7 +4,7 @@
 use super::memory::Target;
 use super::open::{self, saturate};
 use super::{Peers, Slot, Transactions};
-use crate::event::{Event, Eviction};
+use crate::event::{Event, Eviction, Report};
 use crate::rdma::{End, MemoryRange, Placement, ReadRequest};
 use crate::transaction::{Message, Part};
 use rdmascope_wire::Rkey;
@@ -51,7 +51,7 @@ impl Transactions {
         reading: bool,
         owner: End,
         peers: &mut Peers,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) -> bool {
         let Some(target) = self.target(peers, owner, placement.memory.rkey, placement.address) else {
             return false;
@@ -72,7 +72,7 @@ impl Transactions {
         target: Target,
         placement: &Placement<'_>,
         reading: bool,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) -> bool {
         let Some(open) = self.slots.get_mut(target.slot.index as usize) else { return false };
         let budget = open::BUDGET.saturating_sub(self.gathered);
@@ -107,7 +107,7 @@ impl Transactions {
         reading: bool,
         owner: End,
         peers: &mut Peers,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) -> bool {
         let mut rest = *placement;
         let mut is_first = true;
@@ -180,7 +180,7 @@ impl Transactions {
         reply: &Message,
         caller: End,
         peers: &Peers,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) {
         let written = reply.write_chunks.iter().chain(&reply.reply_chunk).flat_map(|chunk| &chunk.segments);
         let is_wanted = |placement: &Placement<'_>| {
@@ -219,7 +219,7 @@ impl Transactions {
         slot: Slot,
         placement: &Placement<'_>,
         owner: End,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) {
         let mut rest = *placement;
         while rest.length > 0 {

@@ -2,7 +2,7 @@
 
 use super::{Session, hand_up};
 use crate::connection::{Route, State};
-use crate::event::Event;
+use crate::event::{Event, Report};
 use crate::frame::Address;
 use crate::observation::{Ending, Missing, Observed};
 use crate::rdma::End;
@@ -11,7 +11,7 @@ use crate::transaction::Outcome;
 
 impl Session {
     /// Notes that a CM message closes the connection, or that both ends ended their TCP streams. What is under way may still come.
-    pub(crate) fn close(&mut self, transactions: &mut Transactions, report: &mut impl FnMut(Event<'_>)) {
+    pub(crate) fn close(&mut self, transactions: &mut Transactions, report: &mut Report<'_>) {
         transactions.number(&mut self.peers);
         self.note_dropped(transactions, report);
         if self.state != State::Closed && transactions.is_judged() {
@@ -45,7 +45,7 @@ impl Session {
         mut self,
         heard: [bool; 2],
         transactions: &mut Transactions,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) {
         transactions.number(&mut self.peers);
         self.note_dropped(transactions, report);
@@ -65,7 +65,7 @@ impl Session {
         report(Event::Connection(&self.summary()));
     }
 
-    fn observe_ending(&self, heard: [bool; 2], report: &mut impl FnMut(Event<'_>)) {
+    fn observe_ending(&self, heard: [bool; 2], report: &mut Report<'_>) {
         for from in End::BOTH {
             if let Some(packets @ 1..) = self.transport.missing_at_the_end(from) {
                 let packets = packets.unsigned_abs();

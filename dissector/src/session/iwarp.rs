@@ -2,7 +2,7 @@
 
 use super::{Session, TransportState, hand_up};
 use crate::connection::{FlowKey, Origin, Start, State};
-use crate::event::{Event, InStream};
+use crate::event::{Event, InStream, Report};
 use crate::frame::{Checksum, Segment};
 use crate::iwarp::{Contents, IwarpConnection, Started};
 use crate::observation::{Announced, Closes, Closing, Observed, Says};
@@ -55,7 +55,7 @@ impl Session {
         segment: &Segment<'_>,
         checksum: Checksum,
         transactions: &mut Transactions,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) {
         self.span.1 = self.span.1.max(seen.time);
         self.recent = true;
@@ -111,7 +111,7 @@ impl Session {
     }
 
     /// Reports what the streams were found to consist of, where somebody asks. What comes before the connection has a number waits for that.
-    pub(super) fn report_framed(&mut self, report: &mut impl FnMut(Event<'_>)) {
+    pub(super) fn report_framed(&mut self, report: &mut Report<'_>) {
         let (Some(connection), Some(ports)) = (self.peers.number(), self.tcp_ports) else { return };
         let Some(iwarp) = self.transport.iwarp_mut() else { return };
         for (from, framed) in iwarp.take_framed() {
@@ -134,7 +134,7 @@ impl Session {
         seen: Seen,
         expects: Option<u32>,
         transactions: &mut Transactions,
-        report: &mut impl FnMut(Event<'_>),
+        report: &mut Report<'_>,
     ) {
         let Some(started) = self.transport.iwarp().and_then(|iwarp| iwarp.started(side)) else { return };
         let (frame, is_cut) = (started.frame, started.data.len() < started.frame.private_data_length.into());
