@@ -187,7 +187,7 @@ impl Judge {
     }
 
     /// Takes the next event of the engine.
-    pub fn handle(&mut self, event: &Event<'_>, report: &mut impl FnMut(&Finding)) {
+    pub fn handle(&mut self, event: &Event<'_>, report: &mut dyn FnMut(&Finding)) {
         match event {
             Event::Observation(observation) => self.observe(observation, report),
             Event::Transaction(transaction) => {
@@ -251,7 +251,7 @@ impl Judge {
             + judged.sum::<usize>()
     }
 
-    fn observe(&mut self, observation: &Observation<'_>, report: &mut impl FnMut(&Finding)) {
+    fn observe(&mut self, observation: &Observation<'_>, report: &mut dyn FnMut(&Finding)) {
         let Judge { asked, connections, lasting } = self;
         let id = observation.connection;
         if let Observed::Joined(Some(known_as)) = &observation.what
@@ -368,13 +368,13 @@ impl JudgedConnection {
     }
 
     #[inline]
-    fn deliver(&mut self, report: &mut impl FnMut(&Finding)) {
+    fn deliver(&mut self, report: &mut dyn FnMut(&Finding)) {
         if !self.pending.ready.is_empty() {
             self.pending.deliver(&self.view, report);
         }
     }
 
-    fn close(&mut self, report: &mut impl FnMut(&Finding)) {
+    fn close(&mut self, report: &mut dyn FnMut(&Finding)) {
         End::BOTH.into_iter().for_each(|end| self.settle(end, Verdict::Inconclusive));
         self.deliver(report);
     }
@@ -453,7 +453,7 @@ impl PendingFindings {
     }
 
     #[inline(never)]
-    fn deliver(&mut self, view: &View, report: &mut impl FnMut(&Finding)) {
+    fn deliver(&mut self, view: &View, report: &mut dyn FnMut(&Finding)) {
         // Who opened the connection may have turned out since the rule was asked.
         let requester = view.roles_known.then_some(view.requester);
         for finding in self.ready.drain(..) {

@@ -109,7 +109,7 @@ impl Attribution {
         frame: u64,
         room: Room,
         is_settled: impl Fn(Seen, End, Position) -> bool,
-        tell: &mut impl FnMut(&Attributed<'_>),
+        tell: &mut dyn FnMut(&Attributed<'_>),
     ) {
         while let Some(packet) = self.waiting.front() {
             let mut awaited = packet.awaited().into_iter().flatten();
@@ -136,7 +136,7 @@ impl Attribution {
         (position, length): (Position, u32),
         acknowledged: Option<Position>,
         frame: u64,
-        tell: &mut impl FnMut(&Attributed<'_>),
+        tell: &mut dyn FnMut(&Attributed<'_>),
     ) {
         let Waiting { from, seen, .. } = *packet;
         self.acknowledged.clear();
@@ -176,7 +176,7 @@ impl Attribution {
         packet: &Waiting,
         (operation, psn, extension): (Operation, Psn, Extension),
         frame: u64,
-        tell: &mut impl FnMut(&Attributed<'_>),
+        tell: &mut dyn FnMut(&Attributed<'_>),
     ) {
         let Waiting { from, seen, .. } = *packet;
         let position = Position::from(psn);
@@ -336,7 +336,7 @@ impl Lane {
     }
 
     /// Takes so many positions, and says what they are to each step that they are of: from which on.
-    fn take_all(&mut self, first: Position, count: u32, frame: u64, found: &mut impl FnMut(Position, Role)) {
+    fn take_all(&mut self, first: Position, count: u32, frame: u64, found: &mut dyn FnMut(Position, Role)) {
         let Some(place) = self.place(first) else { return };
         let end = place + i64::from(count);
         // Steps do not overlap but where bytes were sent anew.

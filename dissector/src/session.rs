@@ -189,11 +189,7 @@ impl Session {
     }
 
     /// Gives up what is held back, because all connections together hold back too much.
-    pub(crate) fn give_up_buffered(
-        &mut self,
-        transactions: &mut Transactions,
-        report: &mut Report<'_>,
-    ) {
+    pub(crate) fn give_up_buffered(&mut self, transactions: &mut Transactions, report: &mut Report<'_>) {
         transactions.number(&mut self.peers);
         report(Event::Eviction(Eviction::HeldPackets { connection: self.peers.connection() }));
         let Session { peers, transport, ends, .. } = self;
@@ -232,11 +228,7 @@ impl Session {
 
     /// Takes in that the capture says it lost packets since the last one of this connection: any of them may have been of either end.
     #[inline]
-    pub(crate) fn note_dropped(
-        &mut self,
-        transactions: &mut Transactions,
-        report: &mut Report<'_>,
-    ) {
+    pub(crate) fn note_dropped(&mut self, transactions: &mut Transactions, report: &mut Report<'_>) {
         if self.dropped < transactions.dropped {
             self.lose(transactions, report);
         }
@@ -340,12 +332,7 @@ impl Session {
 
     /// Tells what packets are to transactions, as far as that is clear by now; `frame`: the record that is being handled, or 0.
     #[cold]
-    pub(crate) fn attribute(
-        &mut self,
-        frame: u64,
-        transactions: &mut Transactions,
-        report: &mut Report<'_>,
-    ) {
+    pub(crate) fn attribute(&mut self, frame: u64, transactions: &mut Transactions, report: &mut Report<'_>) {
         /// Bytes of memory in which connections remember as much as they like.
         const AMPLE: usize = 16 << 20;
         let Session { attribution: Some(attribution), peers, transport, ends, .. } = self else { return };
@@ -421,12 +408,7 @@ impl Session {
     }
 
     /// Hands up what waits and is early no longer, and what has waited long enough by `now` (`None`: nothing comes any more).
-    fn settle_early(
-        &mut self,
-        now: Option<Seen>,
-        transactions: &mut Transactions,
-        report: &mut Report<'_>,
-    ) {
+    fn settle_early(&mut self, now: Option<Seen>, transactions: &mut Transactions, report: &mut Report<'_>) {
         loop {
             if transactions.observes() {
                 self.note_half_flows();

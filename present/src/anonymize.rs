@@ -150,8 +150,8 @@ impl Anonymizer {
     /// Makes the record that is written.
     fn replace(&mut self, record: &Record<'_>, carried: Carried) {
         self.headers.clear();
-        let found = |header, range| self.headers.push((header, range));
-        let dissected = frame::dissect_telling(record, &self.frame, found);
+        let mut found = |header, range| self.headers.push((header, range));
+        let dissected = frame::dissect_telling(record, &self.frame, &mut found);
         let headers = core::mem::take(&mut self.headers);
         let mut data = core::mem::take(&mut self.record);
         data.clear();

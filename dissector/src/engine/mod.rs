@@ -315,11 +315,7 @@ impl Engine {
     }
 
     /// Does work that no record causes, and counts its events.
-    fn between_records<R>(
-        &mut self,
-        report: &mut Report<'_>,
-        work: impl FnOnce(&mut Stage<'_>) -> R,
-    ) -> R {
+    fn between_records<R>(&mut self, report: &mut Report<'_>, work: impl FnOnce(&mut Stage<'_>) -> R) -> R {
         let Engine { config, totals, known, sessions, newcomers, transactions, .. } = self;
         let report = &mut |event: Event<'_>| {
             totals.count(&event);

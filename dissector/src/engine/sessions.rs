@@ -173,12 +173,7 @@ impl Sessions {
     }
 
     /// Ends the connections that are over by `now`, and makes room for one more.
-    pub(super) fn make_room(
-        &mut self,
-        now: Time,
-        transactions: &mut Transactions,
-        report: &mut Report<'_>,
-    ) {
+    pub(super) fn make_room(&mut self, now: Time, transactions: &mut Transactions, report: &mut Report<'_>) {
         self.retire(now, transactions, report);
         if self.len() >= MOST {
             self.give_up_one(transactions, report);
@@ -237,12 +232,7 @@ impl Sessions {
     }
 
     /// Notes that a CM message closes a connection, which ends once it was silent for [`TIME_WAIT`].
-    pub(super) fn close(
-        &mut self,
-        index: u32,
-        transactions: &mut Transactions,
-        report: &mut Report<'_>,
-    ) {
+    pub(super) fn close(&mut self, index: u32, transactions: &mut Transactions, report: &mut Report<'_>) {
         let session = self.session(index);
         let was_closed = session.state == State::Closed;
         session.close(transactions, report);
@@ -273,12 +263,7 @@ impl Sessions {
     }
 
     /// Ends connections that were closed, and silent for long enough.
-    pub(super) fn retire(
-        &mut self,
-        now: Time,
-        transactions: &mut Transactions,
-        report: &mut Report<'_>,
-    ) {
+    pub(super) fn retire(&mut self, now: Time, transactions: &mut Transactions, report: &mut Report<'_>) {
         while let Some(&(id, index, last)) = self.closed.front()
             && now.since(last) >= TIME_WAIT
         {
@@ -485,12 +470,7 @@ impl Sessions {
     }
 
     /// Ends a connection.
-    pub(super) fn end(
-        &mut self,
-        index: u32,
-        transactions: &mut Transactions,
-        report: &mut Report<'_>,
-    ) {
+    pub(super) fn end(&mut self, index: u32, transactions: &mut Transactions, report: &mut Report<'_>) {
         self.forget_unpaired(index);
         let session = self.take(index);
         let heard = session.heard(|source, destination| self.heard.holds(source, destination));
@@ -529,12 +509,7 @@ impl Sessions {
 
     /// Counts anew what a connection holds back, and takes it from it where all together hold too much.
     #[inline]
-    pub(super) fn settle(
-        &mut self,
-        index: u32,
-        transactions: &mut Transactions,
-        report: &mut Report<'_>,
-    ) {
+    pub(super) fn settle(&mut self, index: u32, transactions: &mut Transactions, report: &mut Report<'_>) {
         let session = self.slots[index as usize].as_mut().expect("a connection that has just taken a packet");
         let (before, now) = (session.buffered, session.count_buffered());
         self.buffered = self.buffered - before + now;
@@ -561,22 +536,13 @@ impl Sessions {
     }
 
     /// Gives up the connection with the least to lose.
-    pub(super) fn give_up_one(
-        &mut self,
-        transactions: &mut Transactions,
-        report: &mut Report<'_>,
-    ) {
+    pub(super) fn give_up_one(&mut self, transactions: &mut Transactions, report: &mut Report<'_>) {
         let index = self.find_slight().unwrap_or_else(|| self.find_silent());
         self.give_up(index, transactions, report);
     }
 
     /// Gives up a connection.
-    pub(super) fn give_up(
-        &mut self,
-        index: u32,
-        transactions: &mut Transactions,
-        report: &mut Report<'_>,
-    ) {
+    pub(super) fn give_up(&mut self, index: u32, transactions: &mut Transactions, report: &mut Report<'_>) {
         let session = self.session(index);
         transactions.number(&mut session.peers);
         report(Event::Eviction(Eviction::Connection(session.peers.connection())));

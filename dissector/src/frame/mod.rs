@@ -27,19 +27,17 @@ use view::View;
 ///
 /// Lengths are those that the headers tell, so that neither a snap length nor the padding of a short Ethernet frame
 /// changes them. Packets within GRE, ERSPAN, VXLAN, GENEVE, MPLS, PPPoE and IP are found too.
-#[inline]
 pub fn dissect<'a>(record: &Record<'a>, config: &Config) -> Result<Frame<'a>, Other<'a>> {
-    dissect_telling(record, config, |_, _| {})
+    link::by_link_type(record.link, View::of(record), &mut Walk { config, tell: |_, _| {} })
 }
 
 /// Like [`dissect`], and calls `found` for each complete header in its order, with its byte range in the record. The header in which a
 /// [`Stop`] is begins where the last one ends. A stop in [`Layer::Network`](rdmascope_wire::Layer::Network) is an exception: it counts
 /// from the beginning of the last [`Header::Ipv6`], if only extension headers of that followed.
-#[inline]
 pub fn dissect_telling<'a>(
     record: &Record<'a>,
     config: &Config,
-    found: impl FnMut(Header, Range<usize>),
+    found: &mut dyn FnMut(Header, Range<usize>),
 ) -> Result<Frame<'a>, Other<'a>> {
     link::by_link_type(record.link, View::of(record), &mut Walk { config, tell: found })
 }

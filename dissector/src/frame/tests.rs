@@ -485,7 +485,7 @@ fn headers_of_a_frame_that_is_cut() {
     for (length, icrc) in [(126, Some(122..126)), (123, Some(122..123)), (122, None)] {
         let cut = Record { data: &SEND_ONLY[..length], ..record(LinkType::ETHERNET, SEND_ONLY) };
         let mut found = Vec::new();
-        let frame = dissect_telling(&cut, &CONFIG, |header, place| found.push((header, place)));
+        let frame = dissect_telling(&cut, &CONFIG, &mut |header, place| found.push((header, place)));
         assert!(frame.is_ok());
         let icrc = icrc.map(|place| (Header::Icrc, place));
         let expected: Vec<_> = [(Header::Transport, 42..122)].into_iter().chain(icrc).collect();

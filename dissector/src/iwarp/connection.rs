@@ -9,7 +9,7 @@ use super::{Contents, Run, SEGMENT, failure, piece};
 use crate::connection::{Counts, FirstFrames};
 use crate::frame::Segment;
 use crate::rdma::{
-    Delivery, End, Fault, MemoryRange, Part, Placement, Position, ReadRequest, Refusal, Repetition,
+    Deliver, Delivery, End, Fault, MemoryRange, Part, Placement, Position, ReadRequest, Refusal, Repetition,
 };
 use crate::record::{REORDERING, Seen, Time};
 use crate::waiting::{Held, Waiting};
@@ -118,13 +118,7 @@ impl IwarpConnection {
     }
 
     /// Takes a segment of end `from`.
-    pub(crate) fn handle(
-        &mut self,
-        from: End,
-        seen: Seen,
-        segment: &Segment<'_>,
-        deliver: &mut impl FnMut(End, Delivery<'_>),
-    ) {
+    pub(crate) fn handle(&mut self, from: End, seen: Seen, segment: &Segment<'_>, deliver: &mut Deliver<'_>) {
         if let Some(number) = segment.acknowledgement {
             self.halves[from].counts.acknowledgements += u64::from(segment.payload_length == 0);
             self.halves[from.other()].note_acknowledged(number, seen);
@@ -152,14 +146,14 @@ impl IwarpConnection {
     }
 
     /// Hands on what is held and may go on.
-    fn settle(&mut self, until: Until, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+    fn settle(&mut self, until: Until, deliver: &mut Deliver<'_>) {
         for from in End::BOTH {
             self.settle_end(from, until, deliver);
         }
         self.settle_early(until, deliver);
     }
 
-    fn settle_end(&mut self, from: End, until: Until, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+    fn settle_end(&mut self, from: End, until: Until, deliver: &mut Deliver<'_>) {
         while self.halves[from].stream.waits() {
             let expected = self.halves[from].stream.expected().unwrap_or_default();
             match self.halves[from].stream.next(until) {
@@ -180,7 +174,7 @@ impl IwarpConnection {
     }
 
     /// Makes messages of what comes next in the stream of an end.
-    fn process(&mut self, from: End, input: Input<'_>, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+    fn process(&mut self, from: End, input: Input<'_>, deliver: &mut Deliver<'_>) {
         let IwarpConnection { halves, gathered, .. } = self;
         let (sender, asker) = ends(halves, from);
         let Half { framing, messages, started, reads, limit, counts, first_frames, early, .. } = sender;
@@ -241,7 +235,7 @@ impl IwarpConnection {
         from: End,
         run: &Run<'_>,
         acknowledged: Option<u32>,
-        deliver: &mut impl FnMut(End, Delivery<'_>),
+        deliver: &mut Deliver<'_>,
     ) {
         let (half, other) = ends(&mut self.halves, from);
         if run.length > 0
@@ -277,7 +271,7 @@ impl IwarpConnection {
     }
 
     /// Hands up read responses whose requests have come by, and counts those that have waited long enough.
-    fn settle_early(&mut self, until: Until, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+    fn settle_early(&mut self, until: Until, deliver: &mut Deliver<'_>) {
         for from in End::BOTH {
             loop {
                 let (sender, asker) = ends(&mut self.halves, from);
@@ -358,7 +352,7 @@ impl IwarpConnection {
     }
 
     /// Gives up what waits longer than it is to by `now`.
-    pub(crate) fn handle_time(&mut self, now: Time, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+    pub(crate) fn handle_time(&mut self, now: Time, deliver: &mut Deliver<'_>) {
         self.settle(Until::Time(now), deliver);
     }
 
@@ -369,14 +363,14 @@ impl IwarpConnection {
     }
 
     /// Gives up what is missing of an end although it was received. False where nothing is.
-    pub(crate) fn give_up_received(&mut self, end: End, deliver: &mut impl FnMut(End, Delivery<'_>)) -> bool {
+    pub(crate) fn give_up_received(&mut self, end: End, deliver: &mut Deliver<'_>) -> bool {
         let before = self.halves[end].stream.expected();
         self.settle_end(end, Until::Received, deliver);
         self.halves[end].stream.expected() != before
     }
 
     /// Hands up all that is held: nothing comes any more, or there is no room for it.
-    pub(crate) fn finish(&mut self, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+    pub(crate) fn finish(&mut self, deliver: &mut Deliver<'_>) {
         self.settle(Until::End, deliver);
         for from in End::BOTH {
             self.process(from, Input::End, deliver);
@@ -384,7 +378,7 @@ impl IwarpConnection {
     }
 
     /// Gives up what is held, because all connections together hold back too much.
-    pub(crate) fn give_up_buffered(&mut self, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+    pub(crate) fn give_up_buffered(&mut self, deliver: &mut Deliver<'_>) {
         self.settle(Until::End, deliver);
         self.halves.iter_mut().for_each(|half| half.messages.forget());
     }
@@ -512,7 +506,7 @@ struct Responses<'h> {
 }
 
 impl Responses<'_> {
-    fn take(&mut self, message: Message<'_>, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+    fn take(&mut self, message: Message<'_>, deliver: &mut Deliver<'_>) {
         match message {
             Message::Delivery(delivery) => deliver(self.from, delivery),
             Message::ReadRequest(seen, position, extent, request) => {
@@ -561,13 +555,7 @@ impl Responses<'_> {
         Some(Fault::Reads { outstanding, allowed, first, last })
     }
 
-    fn fault(
-        &self,
-        of: &Placement<'_>,
-        part: Part,
-        fault: Fault,
-        deliver: &mut impl FnMut(End, Delivery<'_>),
-    ) {
+    fn fault(&self, of: &Placement<'_>, part: Part, fault: Fault, deliver: &mut Deliver<'_>) {
         let Placement { seen, position, .. } = *of;
         deliver(
             self.from,
@@ -576,13 +564,7 @@ impl Responses<'_> {
     }
 
     /// Hands up a piece of a read response as a placement in the memory that was read. If the request may yet turn up, it waits.
-    fn place(
-        &mut self,
-        placement: Placement<'_>,
-        ends: bool,
-        may_wait: bool,
-        deliver: &mut impl FnMut(End, Delivery<'_>),
-    ) {
+    fn place(&mut self, placement: Placement<'_>, ends: bool, may_wait: bool, deliver: &mut Deliver<'_>) {
         let Some((index, offset)) = self.asker.find_asked(&placement) else {
             if may_wait && self.asker.stream.waits() {
                 let bytes = placement.bytes.to_vec();

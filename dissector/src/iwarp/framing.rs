@@ -253,7 +253,7 @@ impl Framing {
     }
 
     /// Takes the next bytes of the stream.
-    pub(super) fn take(&mut self, mut run: Run<'_>, found: &mut impl FnMut(Unit<'_>)) {
+    pub(super) fn take(&mut self, mut run: Run<'_>, found: &mut dyn FnMut(Unit<'_>)) {
         while run.length > 0 {
             if self.first.is_some() {
                 self.look_for_markers(&run);
@@ -298,7 +298,7 @@ impl Framing {
     }
 
     /// Takes bytes without markers. Returns what is behind a start frame, because there may be some in it.
-    fn take_plain<'a>(&mut self, mut run: Run<'a>, found: &mut impl FnMut(Unit<'_>)) -> Run<'a> {
+    fn take_plain<'a>(&mut self, mut run: Run<'a>, found: &mut dyn FnMut(Unit<'_>)) -> Run<'a> {
         while run.length > 0 {
             match &mut self.state {
                 State::Untouched => {
@@ -362,7 +362,7 @@ impl Framing {
     }
 
     /// Takes the next bytes of an FPDU; returns what is left.
-    fn take_fpdu<'a>(&mut self, run: Run<'a>, found: &mut impl FnMut(Unit<'_>)) -> Run<'a> {
+    fn take_fpdu<'a>(&mut self, run: Run<'a>, found: &mut dyn FnMut(Unit<'_>)) -> Run<'a> {
         let State::Fpdu(fpdu) = &mut self.state else { return run };
         let begin = *fpdu.first.get_or_insert((run.seen, run.sequence));
         let Some((ulpdu_length, header)) = fpdu.parsed else {
@@ -463,7 +463,7 @@ impl Framing {
     }
 
     /// Goes on behind bytes that the capture lacks, from this sequence number on.
-    pub(super) fn skip(&mut self, from: u32, count: u32, found: &mut impl FnMut(Unit<'_>)) {
+    pub(super) fn skip(&mut self, from: u32, count: u32, found: &mut dyn FnMut(Unit<'_>)) {
         let bytes = self.markers.as_mut().map_or(count, |markers| markers.skip(from, count));
         let State::Fpdu(fpdu) = &mut self.state else {
             if matches!(self.state, State::Starting { .. }) {

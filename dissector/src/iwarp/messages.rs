@@ -124,7 +124,7 @@ impl Messages {
     }
 
     /// What has begun is not followed to its end.
-    pub(super) fn lose(&mut self, found: &mut impl FnMut(Message<'_>)) {
+    pub(super) fn lose(&mut self, found: &mut dyn FnMut(Message<'_>)) {
         self.close(found);
         self.tagged = None;
         // Nobody knows how many messages were lost.
@@ -132,7 +132,7 @@ impl Messages {
     }
 
     /// Hands up a Send although its end is not in the capture.
-    pub(super) fn close(&mut self, found: &mut impl FnMut(Message<'_>)) {
+    pub(super) fn close(&mut self, found: &mut dyn FnMut(Message<'_>)) {
         let Some(open) = self.open.take().filter(|open| open.opcode.is_send()) else { return };
         found(Message::Delivery(Delivery::Send(Send {
             first: open.first,
@@ -147,7 +147,7 @@ impl Messages {
     }
 
     /// Takes a piece of a segment.
-    pub(super) fn take(&mut self, piece: &Piece<'_>, found: &mut impl FnMut(Message<'_>)) {
+    pub(super) fn take(&mut self, piece: &Piece<'_>, found: &mut dyn FnMut(Message<'_>)) {
         let header = piece.of.header;
         if piece.offset == 0 && !header.is_regular() {
             fault(piece, Fault::Segment, found);
@@ -173,7 +173,7 @@ impl Messages {
         }
     }
 
-    fn take_untagged(&mut self, header: &Untagged, piece: &Piece<'_>, found: &mut impl FnMut(Message<'_>)) {
+    fn take_untagged(&mut self, header: &Untagged, piece: &Piece<'_>, found: &mut dyn FnMut(Message<'_>)) {
         let Piece { of, offset, bytes, length, .. } = *piece;
         if header.message_offset == 0 && offset == 0 {
             self.expect_an_end(header, piece, found);
@@ -254,7 +254,7 @@ impl Messages {
     }
 
     /// A message to a queue begins: the one before it in that queue, and RDMA Writes before it, have ended.
-    fn expect_an_end(&mut self, header: &Untagged, piece: &Piece<'_>, found: &mut impl FnMut(Message<'_>)) {
+    fn expect_an_end(&mut self, header: &Untagged, piece: &Piece<'_>, found: &mut dyn FnMut(Message<'_>)) {
         let is_open = self.open.is_some_and(|open| open.queue == header.queue);
         let is_written = self.tagged.is_some_and(|open| open.opcode == Opcode::Write);
         if is_open || is_written {
@@ -270,7 +270,7 @@ impl Messages {
         &mut self,
         header: &Untagged,
         of: &Origin,
-        found: &mut impl FnMut(Message<'_>),
+        found: &mut dyn FnMut(Message<'_>),
         piece: &Piece<'_>,
     ) {
         let number = header.message_number;
@@ -294,7 +294,7 @@ impl Messages {
         });
     }
 
-    fn take_tagged(&mut self, header: &Tagged, piece: &Piece<'_>, found: &mut impl FnMut(Message<'_>)) {
+    fn take_tagged(&mut self, header: &Tagged, piece: &Piece<'_>, found: &mut dyn FnMut(Message<'_>)) {
         let Piece { of, seen, offset, bytes, length, .. } = *piece;
         let opcode = header.control.opcode;
         if offset == 0 && piece.of.length > 0 || self.tagged.is_none() {
@@ -361,7 +361,7 @@ impl Messages {
     }
 }
 
-fn fault(of: &Piece<'_>, fault: Fault, found: &mut impl FnMut(Message<'_>)) {
+fn fault(of: &Piece<'_>, fault: Fault, found: &mut dyn FnMut(Message<'_>)) {
     let control = of.of.header.control();
     let part = match (fault, control.last) {
         // What comes too early begins a message.

@@ -3,7 +3,7 @@
 use super::fault::{self, Agreed};
 use super::{HeldPacket, Packet, Reads, Requests, Response};
 use crate::connection::{Counts, FirstFrames};
-use crate::rdma::{Delivery, End, Failure, Fault, Position, Refusal};
+use crate::rdma::{Deliver, Delivery, End, Failure, Fault, Position, Refusal};
 use crate::record::{Seen, Time};
 use crate::waiting::Waiting;
 use rdmascope_wire::bth::{Acknowledgement, Bth, NakCode, Operation, PacketPosition, rnr_timer};
@@ -203,12 +203,7 @@ impl ReliableConnection {
 
     /// Takes a packet of end `from`.
     #[inline]
-    pub(crate) fn handle(
-        &mut self,
-        from: End,
-        packet: &Packet<'_>,
-        deliver: &mut impl FnMut(End, Delivery<'_>),
-    ) {
+    pub(crate) fn handle(&mut self, from: End, packet: &Packet<'_>, deliver: &mut Deliver<'_>) {
         if packet.operation.is_response() {
             self.handle_response(from, packet, deliver);
         } else {
@@ -220,12 +215,7 @@ impl ReliableConnection {
         }
     }
 
-    fn handle_response(
-        &mut self,
-        from: End,
-        packet: &Packet<'_>,
-        deliver: &mut impl FnMut(End, Delivery<'_>),
-    ) {
+    fn handle_response(&mut self, from: End, packet: &Packet<'_>, deliver: &mut Deliver<'_>) {
         let (sender, asker) = ends(&mut self.halves, from);
         let Half { counts, first_frames, .. } = &mut *sender;
         let Packet { seen, operation, psn, .. } = *packet;
@@ -284,7 +274,7 @@ impl ReliableConnection {
     /// Takes the READ responses that were kept whose requests have come by, and those that have waited long enough by `now` (`None`: nothing
     /// comes any more). What these answer may be behind a gap: that is not waited for any longer.
     #[cold]
-    fn settle_early(&mut self, now: Option<Seen>, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+    fn settle_early(&mut self, now: Option<Seen>, deliver: &mut Deliver<'_>) {
         for from in End::BOTH {
             while let Some(held) = self.take_early(from, now, deliver) {
                 let (sender, asker) = ends(&mut self.halves, from);
@@ -297,12 +287,7 @@ impl ReliableConnection {
     }
 
     /// A READ response of end `from` that needs to wait no longer.
-    fn take_early(
-        &mut self,
-        from: End,
-        now: Option<Seen>,
-        deliver: &mut impl FnMut(End, Delivery<'_>),
-    ) -> Option<HeldPacket> {
+    fn take_early(&mut self, from: End, now: Option<Seen>, deliver: &mut Deliver<'_>) -> Option<HeldPacket> {
         loop {
             let (sender, asker) = ends(&mut self.halves, from);
             let Half { requests, reads, .. } = asker;
@@ -322,7 +307,7 @@ impl ReliableConnection {
     }
 
     /// Gives up what is missing where time alone shows by `now` that it will not come, and READ responses that have waited long enough.
-    pub(crate) fn handle_time(&mut self, now: Time, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+    pub(crate) fn handle_time(&mut self, now: Time, deliver: &mut Deliver<'_>) {
         for end in End::BOTH {
             let Half { requests, reads, .. } = &mut self.halves[end];
             requests.handle_time(now, &mut |delivery| hand_up(end, delivery, reads, deliver));
@@ -338,7 +323,7 @@ impl ReliableConnection {
     }
 
     /// Gives up what is missing of an end although it was received, without waiting longer for it to turn up. False where nothing is.
-    pub(crate) fn give_up_received(&mut self, end: End, deliver: &mut impl FnMut(End, Delivery<'_>)) -> bool {
+    pub(crate) fn give_up_received(&mut self, end: End, deliver: &mut Deliver<'_>) -> bool {
         let Half { requests, reads, .. } = &mut self.halves[end];
         requests.give_up_received(&mut |delivery| hand_up(end, delivery, reads, deliver))
     }
@@ -350,13 +335,13 @@ impl ReliableConnection {
 
     /// Gives up what is missing of an end before a packet that waits behind it, because the other end is seen to have received that packet:
     /// so it has received all that was sent before (IBTA volume 1, section 9.7.5: in order).
-    pub(crate) fn give_up_before(&mut self, end: End, psn: Psn, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+    pub(crate) fn give_up_before(&mut self, end: End, psn: Psn, deliver: &mut Deliver<'_>) {
         let Half { requests, reads, .. } = &mut self.halves[end];
         requests.give_up_before(psn, &mut |delivery| hand_up(end, delivery, reads, deliver));
     }
 
     /// Gives up what is held back of both ends, and the memory that it takes up.
-    pub(crate) fn give_up_buffered(&mut self, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+    pub(crate) fn give_up_buffered(&mut self, deliver: &mut Deliver<'_>) {
         for end in End::BOTH {
             let Half { requests, reads, .. } = &mut self.halves[end];
             requests.give_up_buffered(&mut |delivery| hand_up(end, delivery, reads, deliver));
@@ -366,7 +351,7 @@ impl ReliableConnection {
     }
 
     /// Ends both half-flows: delivers what is held and what is open, with its gaps.
-    pub(crate) fn finish(&mut self, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+    pub(crate) fn finish(&mut self, deliver: &mut Deliver<'_>) {
         for end in End::BOTH {
             let Half { requests, reads, .. } = &mut self.halves[end];
             requests.finish(&mut |delivery| hand_up(end, delivery, reads, deliver));
@@ -389,7 +374,7 @@ fn take_read_response(
     packet: &Packet<'_>,
     asker: &mut Half,
     judged: bool,
-    deliver: &mut impl FnMut(End, Delivery<'_>),
+    deliver: &mut Deliver<'_>,
 ) -> bool {
     let Half { requests, reads, .. } = asker;
     let Some(placement) = reads.answer(packet) else { return false };
@@ -410,7 +395,7 @@ fn note_unmatched(
     packet: &Packet<'_>,
     (sender, asker): (&mut Half, &Half),
     judged: bool,
-    deliver: &mut impl FnMut(End, Delivery<'_>),
+    deliver: &mut Deliver<'_>,
 ) {
     sender.counts.unmatched_responses += 1;
     if judged && asker.requests.shows(packet.psn) {
@@ -424,12 +409,7 @@ fn faulty(packet: &Packet<'_>, fault: Fault) -> Delivery<'static> {
 
 /// Hands up what the requests of an end came to, and notes the READs among it.
 #[inline]
-fn hand_up(
-    from: End,
-    delivery: Delivery<'_>,
-    reads: &mut Reads,
-    deliver: &mut impl FnMut(End, Delivery<'_>),
-) {
+fn hand_up(from: End, delivery: Delivery<'_>, reads: &mut Reads, deliver: &mut Deliver<'_>) {
     if let Delivery::ReadRequest(request) = &delivery {
         reads.ask(request);
     }

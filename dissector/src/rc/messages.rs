@@ -109,7 +109,7 @@ impl Messages {
     pub(super) fn accept(
         &mut self,
         packet: &Packet<'_>,
-        deliver: &mut impl FnMut(Delivery<'_>),
+        deliver: &mut dyn FnMut(Delivery<'_>),
     ) -> Option<Psn> {
         let mut next = Some(packet.psn.plus(1));
         let place = packet.operation.position();
@@ -158,7 +158,7 @@ impl Messages {
     pub(super) fn accept_apart(
         &mut self,
         packet: &Packet<'_>,
-        deliver: &mut impl FnMut(Delivery<'_>),
+        deliver: &mut dyn FnMut(Delivery<'_>),
     ) -> Option<Psn> {
         let (open, follows) = (core::mem::take(&mut self.open), core::mem::take(&mut self.follows));
         let next = self.accept(packet, deliver);
@@ -167,7 +167,7 @@ impl Messages {
     }
 
     /// Goes on with `next`, before which the capture lacks so many packets.
-    pub(super) fn skip(&mut self, packets: u32, next: &HeldPacket, deliver: &mut impl FnMut(Delivery<'_>)) {
+    pub(super) fn skip(&mut self, packets: u32, next: &HeldPacket, deliver: &mut dyn FnMut(Delivery<'_>)) {
         self.follows = false;
         let continues = matches!(next.operation.position(), PacketPosition::Middle | PacketPosition::Last);
         match &mut self.open {
@@ -193,7 +193,7 @@ impl Messages {
     }
 
     /// Delivers what is open although its end is not in the capture.
-    pub(super) fn close(&mut self, deliver: &mut impl FnMut(Delivery<'_>)) {
+    pub(super) fn close(&mut self, deliver: &mut dyn FnMut(Delivery<'_>)) {
         if let Open::Send { first, psn, length, step, missing, .. } = core::mem::take(&mut self.open) {
             deliver(Delivery::Send(Send {
                 first,
@@ -212,7 +212,7 @@ impl Messages {
         &mut self,
         packet: &Packet<'_>,
         place: PacketPosition,
-        deliver: &mut impl FnMut(Delivery<'_>),
+        deliver: &mut dyn FnMut(Delivery<'_>),
     ) {
         let invalidated = packet.extension.ieth();
         match place {
@@ -274,7 +274,7 @@ impl Messages {
         &mut self,
         packet: &Packet<'_>,
         place: PacketPosition,
-        deliver: &mut impl FnMut(Delivery<'_>),
+        deliver: &mut dyn FnMut(Delivery<'_>),
     ) {
         if let Some(reth) = packet.extension.reth() {
             self.open = if place == PacketPosition::First {
@@ -306,7 +306,7 @@ impl Messages {
     }
 
     /// Reports a packet that goes on with a message of another operation than the one that is open.
-    fn note_other(&mut self, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
+    fn note_other(&mut self, packet: &Packet<'_>, deliver: &mut dyn FnMut(Delivery<'_>)) {
         if !matches!(self.open, Open::None) {
             fault(packet, Fault::Order, deliver);
             self.follows = packet.operation.position() == PacketPosition::Last;
@@ -320,7 +320,7 @@ impl Messages {
         packet: &Packet<'_>,
         bytes: u64,
         reth: Reth,
-        deliver: &mut impl FnMut(Delivery<'_>),
+        deliver: &mut dyn FnMut(Delivery<'_>),
     ) {
         let announced = reth.dma_length;
         if bytes != u64::from(announced) && announced <= LONGEST_MESSAGE {
@@ -330,7 +330,7 @@ impl Messages {
 }
 
 #[cold]
-pub(super) fn fault(packet: &Packet<'_>, fault: Fault, deliver: &mut impl FnMut(Delivery<'_>)) {
+pub(super) fn fault(packet: &Packet<'_>, fault: Fault, deliver: &mut dyn FnMut(Delivery<'_>)) {
     let (seen, position) = (packet.seen, packet.psn.into());
     deliver(Delivery::Faulty { seen, piece: packet.piece(), position, fault });
 }

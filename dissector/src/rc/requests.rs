@@ -165,7 +165,7 @@ impl Requests {
 
     /// Takes a request packet.
     #[inline]
-    pub(super) fn handle(&mut self, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
+    pub(super) fn handle(&mut self, packet: &Packet<'_>, deliver: &mut dyn FnMut(Delivery<'_>)) {
         if let Some(announced) = self.announced.take() {
             self.compare_start(announced, packet, deliver);
         }
@@ -186,7 +186,7 @@ impl Requests {
 
     /// Compares the first packet with the announced PSN. One before it is no repetition: nothing was sent before. So the requests begin
     /// with it, and it was announced wrongly, or sent wrongly.
-    fn compare_start(&mut self, announced: Psn, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
+    fn compare_start(&mut self, announced: Psn, packet: &Packet<'_>, deliver: &mut dyn FnMut(Delivery<'_>)) {
         let ahead = announced.distance(packet.psn);
         if (0..=Requests::WINDOW).contains(&ahead) {
             return;
@@ -198,7 +198,7 @@ impl Requests {
         }
     }
 
-    fn handle_out_of_order(&mut self, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
+    fn handle_out_of_order(&mut self, packet: &Packet<'_>, deliver: &mut dyn FnMut(Delivery<'_>)) {
         let begins = matches!(packet.operation.position(), PacketPosition::First | PacketPosition::Only);
         let Some(expected) = self.expected else {
             // The capture starts in the middle: with a packet that begins a message all is clear. One that does not may
@@ -242,7 +242,7 @@ impl Requests {
     }
 
     /// A packet before the expected one: a repetition, or the late filling of a gap that was given up.
-    fn handle_behind(&mut self, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
+    fn handle_behind(&mut self, packet: &Packet<'_>, deliver: &mut dyn FnMut(Delivery<'_>)) {
         let late = self.lost.iter().any(|(first, packets)| {
             let index = first.distance(packet.psn);
             index >= 0 && (index as u32) < *packets
@@ -285,7 +285,7 @@ impl Requests {
         self.first_reordered.get_or_insert(seen.frame);
     }
 
-    fn note_repeated(&mut self, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
+    fn note_repeated(&mut self, packet: &Packet<'_>, deliver: &mut dyn FnMut(Delivery<'_>)) {
         self.repeated += 1;
         self.first_repeated.get_or_insert(packet.seen.frame);
         let first = self.recent.as_ref().and_then(|recent| recent.find(packet.psn));
@@ -299,7 +299,7 @@ impl Requests {
 
     /// Takes what the other end acknowledged: all up to `psn` was received there.
     #[inline]
-    pub(super) fn acknowledge(&mut self, psn: Psn, now: Time, deliver: &mut impl FnMut(Delivery<'_>)) {
+    pub(super) fn acknowledge(&mut self, psn: Psn, now: Time, deliver: &mut dyn FnMut(Delivery<'_>)) {
         if self.acknowledged.is_none_or(|before| before.distance(psn) > 0) {
             self.acknowledged = Some(psn);
         }
@@ -309,7 +309,7 @@ impl Requests {
     }
 
     /// Gives up what is missing once it is clear that it will not come.
-    fn settle(&mut self, now: Time, count: bool, deliver: &mut impl FnMut(Delivery<'_>)) {
+    fn settle(&mut self, now: Time, count: bool, deliver: &mut dyn FnMut(Delivery<'_>)) {
         let (Some(expected), Some(gap)) = (self.expected, &mut self.gap) else { return };
         gap.packets += u32::from(count);
         let received =
@@ -334,7 +334,7 @@ impl Requests {
     }
 
     /// Gives up what is missing where time alone shows by `now` that it will not come.
-    pub(super) fn handle_time(&mut self, now: Time, deliver: &mut impl FnMut(Delivery<'_>)) {
+    pub(super) fn handle_time(&mut self, now: Time, deliver: &mut dyn FnMut(Delivery<'_>)) {
         while self.deadline().is_some_and(|deadline| deadline <= now) {
             self.settle(now, false, deliver);
         }
@@ -352,7 +352,7 @@ impl Requests {
     }
 
     /// Gives up what is missing although it was received, without waiting longer for it to turn up. False where nothing is.
-    pub(super) fn give_up_received(&mut self, deliver: &mut impl FnMut(Delivery<'_>)) -> bool {
+    pub(super) fn give_up_received(&mut self, deliver: &mut dyn FnMut(Delivery<'_>)) -> bool {
         let received = match (self.expected, self.acknowledged) {
             (Some(expected), Some(psn)) => (0..Requests::WINDOW).contains(&expected.distance(psn)),
             _ => false,
@@ -375,14 +375,14 @@ impl Requests {
     }
 
     /// Gives up what is missing before a packet that waits.
-    pub(super) fn give_up_before(&mut self, psn: Psn, deliver: &mut impl FnMut(Delivery<'_>)) {
+    pub(super) fn give_up_before(&mut self, psn: Psn, deliver: &mut dyn FnMut(Delivery<'_>)) {
         while self.held.iter().any(|held| held.psn == psn) && self.expected.is_some() {
             self.give_up(deliver);
         }
     }
 
     /// Ends the half-flow: delivers what is held and what is open, with its gaps.
-    pub(super) fn finish(&mut self, deliver: &mut impl FnMut(Delivery<'_>)) {
+    pub(super) fn finish(&mut self, deliver: &mut dyn FnMut(Delivery<'_>)) {
         if self.expected.is_none() {
             self.forget_held();
         }
@@ -406,7 +406,7 @@ impl Requests {
     }
 
     /// Gives up what is held and what is open, and the memory of both.
-    pub(super) fn give_up_buffered(&mut self, deliver: &mut impl FnMut(Delivery<'_>)) {
+    pub(super) fn give_up_buffered(&mut self, deliver: &mut dyn FnMut(Delivery<'_>)) {
         self.give_up_all(deliver);
         self.messages.close(deliver);
         self.forget_held();
@@ -421,14 +421,14 @@ impl Requests {
         self.gap = None;
     }
 
-    fn give_up_all(&mut self, deliver: &mut impl FnMut(Delivery<'_>)) {
+    fn give_up_all(&mut self, deliver: &mut dyn FnMut(Delivery<'_>)) {
         while !self.held.is_empty() && self.expected.is_some() {
             self.give_up(deliver);
         }
     }
 
     /// Goes on behind the gap before the first packet held.
-    fn give_up(&mut self, deliver: &mut impl FnMut(Delivery<'_>)) {
+    fn give_up(&mut self, deliver: &mut dyn FnMut(Delivery<'_>)) {
         let (Some(expected), Some(next)) = (self.expected, self.held.front()) else { return };
         let packets = expected.distance(next.psn).unsigned_abs();
         deliver(Delivery::Missing { packets });
@@ -444,7 +444,7 @@ impl Requests {
 
     /// Takes the packet at the expected PSN.
     #[inline]
-    fn accept(&mut self, packet: &Packet<'_>, deliver: &mut impl FnMut(Delivery<'_>)) {
+    fn accept(&mut self, packet: &Packet<'_>, deliver: &mut dyn FnMut(Delivery<'_>)) {
         self.expected = self.messages.accept(packet, deliver);
         self.unsure += u32::from(self.expected.is_none());
     }
@@ -461,7 +461,7 @@ impl Requests {
     }
 
     /// Delivers the packets held that are now in order.
-    fn drain(&mut self, deliver: &mut impl FnMut(Delivery<'_>)) {
+    fn drain(&mut self, deliver: &mut dyn FnMut(Delivery<'_>)) {
         while let (Some(expected), Some(next)) = (self.expected, self.held.front()) {
             let ahead = expected.distance(next.psn);
             if ahead > 0 {

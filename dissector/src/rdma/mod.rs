@@ -30,6 +30,9 @@ pub use position::Position;
 use crate::record::Seen;
 use rdmascope_wire::Rkey;
 
+/// Takes the deliveries of a connection, each with the end that sent it.
+pub(crate) type Deliver<'a> = dyn FnMut(End, Delivery<'_>) + 'a;
+
 /// What one end of a connection did, as a transport hands it up: in the order in which that end sent it.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]

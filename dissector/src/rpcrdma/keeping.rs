@@ -67,13 +67,7 @@ struct Full(Part);
 impl Transactions {
     /// Keeps a Send of a transaction.
     #[inline]
-    pub(super) fn keep_send(
-        &mut self,
-        slot: Slot,
-        kind: StepKind,
-        send: &Send<'_>,
-        report: &mut Report<'_>,
-    ) {
+    pub(super) fn keep_send(&mut self, slot: Slot, kind: StepKind, send: &Send<'_>, report: &mut Report<'_>) {
         if self.keep != Keep::default() {
             self.keep_more(slot, report, |keeping, _, budget| keeping.take_send(kind, send, budget));
         }

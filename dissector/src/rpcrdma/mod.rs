@@ -384,12 +384,7 @@ impl Transactions {
     }
 
     /// Ends what end `side` of a connection has open, because the connection or the capture is over.
-    pub(crate) fn end_all(
-        &mut self,
-        outcome: Outcome,
-        peers: &mut Peers,
-        report: &mut Report<'_>,
-    ) {
+    pub(crate) fn end_all(&mut self, outcome: Outcome, peers: &mut Peers, report: &mut Report<'_>) {
         let mut slots: Vec<Slot> = peers
             .sides
             .iter()

@@ -212,13 +212,7 @@ impl Transactions {
     }
 
     /// Reports that a call of end `owner` is about to advertise memory that is advertised already.
-    pub(super) fn observe_shared(
-        &self,
-        slot: Slot,
-        owner: End,
-        peers: &Peers,
-        report: &mut Report<'_>,
-    ) {
+    pub(super) fn observe_shared(&self, slot: Slot, owner: End, peers: &Peers, report: &mut Report<'_>) {
         let later = &self.slots[slot.index as usize];
         let memory = &peers.sides[owner].memory;
         let found = later.segments.iter().find_map(|placed| memory.overlapping(&placed.segment, slot));

@@ -214,13 +214,7 @@ impl Transactions {
     }
 
     /// Puts bytes into the segments of a transaction, which are not looked up: their memory may be advertised anew by now.
-    fn place_by_reply(
-        &mut self,
-        slot: Slot,
-        placement: &Placement<'_>,
-        owner: End,
-        report: &mut Report<'_>,
-    ) {
+    fn place_by_reply(&mut self, slot: Slot, placement: &Placement<'_>, owner: End, report: &mut Report<'_>) {
         let mut rest = *placement;
         while rest.length > 0 {
             let Some(open) = self.slots.get(slot.index as usize) else { return };

@@ -41,12 +41,7 @@ impl Session {
     }
 
     /// Ends the connection: reports what it still has open, then itself. `heard`: as in [`Ending::heard`].
-    pub(crate) fn end(
-        mut self,
-        heard: [bool; 2],
-        transactions: &mut Transactions,
-        report: &mut Report<'_>,
-    ) {
+    pub(crate) fn end(mut self, heard: [bool; 2], transactions: &mut Transactions, report: &mut Report<'_>) {
         transactions.number(&mut self.peers);
         self.note_dropped(transactions, report);
         // Nothing that is missing will come any more, so what was kept back can go on behind it.

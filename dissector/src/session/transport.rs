@@ -3,7 +3,7 @@
 use crate::connection::{Counts, FirstFrames};
 use crate::iwarp::IwarpConnection;
 use crate::rc::{Packet, ReliableConnection};
-use crate::rdma::{Delivery, End, Fault, Position};
+use crate::rdma::{Deliver, End, Fault, Position};
 use crate::record::{Seen, Time};
 use alloc::boxed::Box;
 use rdmascope_wire::bth::Bth;
@@ -46,7 +46,7 @@ macro_rules! both_deliver {
         pub(crate) fn $name(
             &mut self,
             $($argument: $ty,)*
-            deliver: &mut impl FnMut(End, Delivery<'_>),
+            deliver: &mut Deliver<'_>,
         ) -> $result {
             match self {
                 TransportState::Rc(rc) => rc.$name($($argument,)* deliver),
@@ -116,13 +116,7 @@ impl TransportState {
 
     /// Takes a packet of a reliable connection; `judged`: faults of responses are reported.
     #[inline]
-    pub(crate) fn handle(
-        &mut self,
-        from: End,
-        packet: &Packet<'_>,
-        judged: bool,
-        deliver: &mut impl FnMut(End, Delivery<'_>),
-    ) {
+    pub(crate) fn handle(&mut self, from: End, packet: &Packet<'_>, judged: bool, deliver: &mut Deliver<'_>) {
         if let Some(rc) = self.rc_mut() {
             rc.judge(judged);
             rc.handle(from, packet, deliver);
@@ -189,7 +183,7 @@ impl TransportState {
     }
 
     /// Gives up what is missing of an end before a packet that waits behind it.
-    pub(crate) fn give_up_before(&mut self, end: End, psn: Psn, deliver: &mut impl FnMut(End, Delivery<'_>)) {
+    pub(crate) fn give_up_before(&mut self, end: End, psn: Psn, deliver: &mut Deliver<'_>) {
         self.rc_mut().into_iter().for_each(|rc| rc.give_up_before(end, psn, deliver));
     }
 }

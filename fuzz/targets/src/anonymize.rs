@@ -39,7 +39,8 @@ pub fn anonymize(data: &[u8]) {
 fn compare(old: &Record<'_>, new: &Record<'_>, config: &frame::Config) {
     let headers = |record: &Record<'_>| {
         let mut headers = Vec::new();
-        let frame = frame::dissect_telling(record, config, |header, range| headers.push((header, range)));
+        let frame =
+            frame::dissect_telling(record, config, &mut |header, range| headers.push((header, range)));
         let of = frame
             .ok()
             .map(|frame| (frame.icrc == IcrcVerdict::Bad, frame.transport.len(), frame.transport_length));

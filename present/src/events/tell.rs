@@ -107,7 +107,7 @@ pub(super) fn order(event: &SessionEvent) -> (Time, ConnectionId, Kind) {
 }
 
 /// Calls that failed in the same way on one connection and on those that follow it.
-fn failed_again(known: &[Known<'_>], tell: &mut impl FnMut(SessionEvent)) {
+fn failed_again(known: &[Known<'_>], tell: &mut dyn FnMut(SessionEvent)) {
     // A connection follows an earlier one.
     let mut roots: Vec<usize> = Vec::with_capacity(known.len());
     for (index, one) in known.iter().enumerate() {
@@ -213,7 +213,7 @@ fn established(
     one: &Known<'_>,
     before: Option<ConnectionId>,
     asked: &[Time],
-    tell: &mut impl FnMut(SessionEvent),
+    tell: &mut dyn FnMut(SessionEvent),
 ) {
     let Known { course, summary, .. } = one;
     let begun = course.requests.map(|run| run.first);
@@ -304,7 +304,7 @@ fn established(
 }
 
 /// NAKs and RNR NAKs.
-fn refused(course: &Course, tell: &mut impl FnMut(SessionEvent)) {
+fn refused(course: &Course, tell: &mut dyn FnMut(SessionEvent)) {
     for Burst { from, refusal, run } in &course.bursts {
         let by_requester = *from == course.requester;
         let who = end_name(by_requester);
@@ -334,7 +334,7 @@ fn refused(course: &Course, tell: &mut impl FnMut(SessionEvent)) {
 }
 
 /// Requests that were sent until their sender gave up.
-fn retried(one: &Known<'_>, end: Time, tell: &mut impl FnMut(SessionEvent)) {
+fn retried(one: &Known<'_>, end: Time, tell: &mut dyn FnMut(SessionEvent)) {
     let Known { course, .. } = one;
     for from in End::BOTH {
         let Some(retry) = course.retries[from] else { continue };
@@ -392,7 +392,7 @@ fn waiting(one: &Known<'_>, asked: &[Time], until: Time) -> Option<Time> {
 }
 
 /// Service lost from the last reply of a connection to the first of the one that follows it.
-fn between(one: &Known<'_>, after: &Known<'_>, asked: &[Time], tell: &mut impl FnMut(SessionEvent)) {
+fn between(one: &Known<'_>, after: &Known<'_>, asked: &[Time], tell: &mut dyn FnMut(SessionEvent)) {
     let Some(reply) = after.course.first_reply else { return };
     // There may have been replies before it.
     if after.course.lacked(after.responder()) {
@@ -426,7 +426,7 @@ fn between(one: &Known<'_>, after: &Known<'_>, asked: &[Time], tell: &mut impl F
 }
 
 /// Service lost that did not come back.
-fn at_the_end(one: &Known<'_>, asked: &[Time], reached: Reached, tell: &mut impl FnMut(SessionEvent)) {
+fn at_the_end(one: &Known<'_>, asked: &[Time], reached: Reached, tell: &mut dyn FnMut(SessionEvent)) {
     let end = reached.time;
     let until = if reached.goes_on { "until now" } else { "until the capture ends" };
     let course = one.course;
@@ -453,7 +453,7 @@ fn at_the_end(one: &Known<'_>, asked: &[Time], reached: Reached, tell: &mut impl
 }
 
 /// Calls that came again.
-fn replayed(before: &Known<'_>, one: &Known<'_>, tell: &mut impl FnMut(SessionEvent)) {
+fn replayed(before: &Known<'_>, one: &Known<'_>, tell: &mut dyn FnMut(SessionEvent)) {
     let left = &before.course.unanswered;
     let mut calls: Vec<_> = one
         .course
@@ -478,7 +478,7 @@ fn replayed(before: &Known<'_>, one: &Known<'_>, tell: &mut impl FnMut(SessionEv
 }
 
 /// Calls that make everything anew.
-fn recovered(course: &Course, tell: &mut impl FnMut(SessionEvent)) {
+fn recovered(course: &Course, tell: &mut dyn FnMut(SessionEvent)) {
     let Some(run) = course.recovering else { return };
     let named = RECOVERY.iter().zip(course.recovery).filter(|(_, count)| *count > 0);
     let named: Vec<String> = named.map(|((_, name), count)| format!("{count} {name}")).collect();

@@ -20,7 +20,8 @@ use rdmascope_wire::{Layer, Qpn, Stop, rdma_cm_ip};
 pub fn frame(packet: &Packet<'_>, config: &frame::Config, transaction: Option<&Transaction>) -> Vec<Field> {
     let bytes = packet.record.data;
     let mut found = Vec::new();
-    let frame = frame::dissect_telling(&packet.record, config, |header, place| found.push((header, place)));
+    let frame =
+        frame::dissect_telling(&packet.record, config, &mut |header, place| found.push((header, place)));
     let mut fields = Vec::new();
     for (header, place) in &found {
         match header {

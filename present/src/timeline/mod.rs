@@ -218,7 +218,7 @@ impl Timeline {
         &mut self,
         record: &Record<'_>,
         dissected: &Dissected<'_>,
-        tell: &mut impl FnMut(Happening<'_>),
+        tell: &mut dyn FnMut(Happening<'_>),
     ) {
         let Timeline { config, latest, findings, .. } = self;
         let number = latest.record + 1;
@@ -246,7 +246,7 @@ impl Timeline {
     }
 
     /// The same, and tells of what ends.
-    pub fn handle_time_telling(&mut self, now: Time, tell: &mut impl FnMut(Happening<'_>)) {
+    pub fn handle_time_telling(&mut self, now: Time, tell: &mut dyn FnMut(Happening<'_>)) {
         let is_due = self.latest.engine.next_deadline().is_some_and(|deadline| deadline <= now);
         if is_due && self.told.len() < MOST_TOLD {
             self.hear(Told::Time(now), tell);
@@ -254,7 +254,7 @@ impl Timeline {
     }
 
     /// Gives up connections while the latest state exceeds its memory.
-    fn look_at_memory(&mut self, tell: &mut impl FnMut(Happening<'_>)) {
+    fn look_at_memory(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
         while self.latest.footprint() > self.memory && self.told.len() < MOST_TOLD {
             let before = self.latest.engine.totals().evictions;
             self.hear(Told::GiveUp, tell);
@@ -265,7 +265,7 @@ impl Timeline {
     }
 
     /// Hands the engine something beside records, now and in every replay.
-    fn hear(&mut self, telling: Told, tell: &mut impl FnMut(Happening<'_>)) {
+    fn hear(&mut self, telling: Told, tell: &mut dyn FnMut(Happening<'_>)) {
         let Timeline { config, latest, findings, told, .. } = self;
         let record = latest.record;
         latest.hear(&telling, &mut |happening| {
@@ -310,7 +310,7 @@ impl Timeline {
     }
 
     /// The same, and tells of what ends with the capture. Returns what was counted, with that.
-    pub fn finish_telling(&mut self, tell: &mut impl FnMut(Happening<'_>)) -> Totals {
+    pub fn finish_telling(&mut self, tell: &mut dyn FnMut(Happening<'_>)) -> Totals {
         let Timeline { config, latest, at_the_end, findings, .. } = self;
         let (room, record) = (config.findings.saturating_sub(findings.len()), latest.record);
         at_the_end.clear();
@@ -370,7 +370,7 @@ impl Timeline {
         records: &impl Records,
         range: RangeInclusive<u64>,
         packets: bool,
-        tell: &mut impl FnMut(Happening<'_>),
+        tell: &mut dyn FnMut(Happening<'_>),
     ) -> Result<(), Error> {
         self.replay_with(records, range, |engine| engine.report_packets(packets), false, tell)
     }
@@ -381,7 +381,7 @@ impl Timeline {
         &self,
         records: &impl Records,
         range: RangeInclusive<u64>,
-        tell: &mut impl FnMut(Happening<'_>),
+        tell: &mut dyn FnMut(Happening<'_>),
     ) -> Result<(), Error> {
         let finish = self.has_ended && *range.end() == self.taken();
         let closely = |engine: &mut Engine| engine.look_closely(Keep { steps: true, contents: true }, true);
@@ -394,7 +394,7 @@ impl Timeline {
         range: RangeInclusive<u64>,
         set: impl FnOnce(&mut Engine),
         finish: bool,
-        tell: &mut impl FnMut(Happening<'_>),
+        tell: &mut dyn FnMut(Happening<'_>),
     ) -> Result<(), Error> {
         let (first, last) = (*range.start(), *range.end());
         self.check(last)?;
@@ -565,7 +565,7 @@ impl State {
         &mut self,
         record: &Record<'_>,
         dissected: &Dissected<'_>,
-        tell: &mut impl FnMut(Happening<'_>),
+        tell: &mut dyn FnMut(Happening<'_>),
     ) {
         let State { engine, judge, findings, .. } = self;
         engine.handle_dissected(record, dissected, &mut |event| report(judge, findings, &event, tell));
@@ -573,13 +573,13 @@ impl State {
         self.time = self.time.max(Some(record.time));
     }
 
-    fn finish(&mut self, tell: &mut impl FnMut(Happening<'_>)) {
+    fn finish(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
         let State { engine, judge, findings, .. } = self;
         engine.finish(&mut |event| report(judge, findings, &event, tell));
     }
 
     /// Tells the engine.
-    fn hear(&mut self, telling: &Told, tell: &mut impl FnMut(Happening<'_>)) {
+    fn hear(&mut self, telling: &Told, tell: &mut dyn FnMut(Happening<'_>)) {
         let State { engine, judge, findings, .. } = self;
         match telling {
             Told::Time(now) => engine.handle_time(*now, &mut |event| report(judge, findings, &event, tell)),
@@ -607,7 +607,7 @@ impl State {
         records: &impl Records,
         told: &AllTold,
         lacks: impl Fn(&State) -> bool,
-        tell: &mut impl FnMut(Happening<'_>),
+        tell: &mut dyn FnMut(Happening<'_>),
     ) -> Result<(), Error> {
         if !lacks(self) {
             return Ok(());
@@ -641,7 +641,7 @@ fn next<'a>(walk: &mut impl Iterator<Item = Record<'a>>, number: u64) -> Result<
     walk.next().filter(|record| record.number == number).ok_or(Error::Gone(number))
 }
 
-fn report(judge: &mut Judge, findings: &mut u64, event: &Event<'_>, tell: &mut impl FnMut(Happening<'_>)) {
+fn report(judge: &mut Judge, findings: &mut u64, event: &Event<'_>, tell: &mut dyn FnMut(Happening<'_>)) {
     tell(Happening::Event(event));
     judge.handle(event, &mut |finding| {
         *findings += 1;

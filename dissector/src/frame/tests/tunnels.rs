@@ -305,7 +305,8 @@ fn where_the_headers_stand() {
         data: &outer,
     };
     let mut found = Vec::new();
-    let frame = dissect_telling(&record, &Config::default(), |header, place| found.push((header, place)));
+    let frame =
+        dissect_telling(&record, &Config::default(), &mut |header, place| found.push((header, place)));
     assert_eq!(frame.unwrap().transport.len(), 12);
     let expected = [
         (Header::Ethernet, 0..14),
@@ -324,7 +325,8 @@ fn where_the_headers_stand() {
 
 pub(super) fn headers_of(link: LinkType, data: &[u8]) -> Vec<(Header, Range<usize>)> {
     let mut found = Vec::new();
-    let frame = dissect_telling(&record(link, data), &CONFIG, |header, place| found.push((header, place)));
+    let frame =
+        dissect_telling(&record(link, data), &CONFIG, &mut |header, place| found.push((header, place)));
     assert_eq!(frame.unwrap().transport, transport());
     found
 }
