@@ -10,17 +10,17 @@ use crate::witness::{self, Witnesses};
 use anyhow::{Result, ensure};
 use clap::Args;
 use course::CourseArguments;
+use rdmascope_analysis::kernel::{KernelTrace, Witness};
+use rdmascope_analysis::places::EndToEnd;
+use rdmascope_analysis::report::Report;
 use rdmascope_capture_agent::Note;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::exchange::Keep;
 use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::Time;
-use rdmascope_present::json;
-use rdmascope_present::kernel::{KernelTrace, Witness};
-use rdmascope_present::places::EndToEnd;
-use rdmascope_present::report::Report;
 use rdmascope_present::text::Style;
+use rdmascope_present::{json, page};
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
@@ -158,10 +158,10 @@ fn report(
     match format {
         Format::Text => {
             let places = |mut out: &mut dyn io::Write| match &joined {
-                Some(joined) => joined.write_text(style, &mut out),
+                Some(joined) => page::places::Text(joined).write(style, &mut out),
                 None => Ok(()),
             };
-            report.write_text_with(places, &ending, style, out)?;
+            page::report::Text { report: &report, ending: &ending, style }.write_with(places, out)?;
         }
         Format::Jsonl => json::write_report(&report, &ending, out)?,
         Format::Csv | Format::Tsv => {}
@@ -231,7 +231,7 @@ impl Audience for Gathering<'_> {
 
 fn write_witness(witness: &Witness, format: Format, style: Style, out: &mut Out) -> io::Result<()> {
     if format == Format::Text {
-        return witness.write_text(style, out);
+        return page::kernel::Text(witness).write(style, out);
     }
     json::write_witness(witness, out)?;
     if let Some((line, reason)) = witness.trace.unread.first {

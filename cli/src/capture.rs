@@ -19,6 +19,8 @@ use files::Files;
 #[cfg(target_os = "linux")]
 pub(crate) use kernel::connected;
 use kernel::{Tracing, inventory, record};
+use rdmascope_analysis::time::parse_duration;
+use rdmascope_analysis::units::Plain;
 #[cfg(target_os = "linux")]
 use rdmascope_capture_agent::confine::Reach;
 use rdmascope_capture_agent::filter::Wanted;
@@ -28,8 +30,6 @@ use rdmascope_capture_agent::{Compression, Description, Host, LiveSource, Next, 
 use rdmascope_dissector::bulk::BulkCut;
 use rdmascope_dissector::frame;
 use rdmascope_dissector::record::LinkType;
-use rdmascope_present::text::Plain;
-use rdmascope_present::time::parse_duration;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};

@@ -7,12 +7,13 @@ use crate::output::{
 };
 use crate::slice::{Records, SliceArguments};
 use clap::{ArgAction, Args};
+use rdmascope_analysis::diff::{Comparison, Side, Thresholds};
+use rdmascope_analysis::ending::Ending;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::observation::Observe;
 use rdmascope_present::columns::{COMPARISON, ComparisonRow, DIFFERENCE};
-use rdmascope_present::diff::{Comparison, Side, Text, Thresholds};
-use rdmascope_present::ending::Ending;
 use rdmascope_present::json;
+use rdmascope_present::page::diff::Text;
 use rdmascope_present::text::Style;
 use std::io;
 use std::path::Path;

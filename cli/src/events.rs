@@ -5,11 +5,12 @@ use crate::input::{Input, listen};
 use crate::output::{Out, Status, complain, tell, tell_of_ending};
 use crate::table::{FieldName, Table, expression_about};
 use clap::Args;
+use rdmascope_analysis::events::Events as Gathered;
+use rdmascope_analysis::units::Counted;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::observation::Observe;
 use rdmascope_present::columns::EVENT;
-use rdmascope_present::events::Events as Gathered;
-use rdmascope_present::text::{Counted, Style};
+use rdmascope_present::text::Style;
 use std::io;
 
 /// Examples for `--help`.

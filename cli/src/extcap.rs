@@ -2,8 +2,8 @@
 //!
 //! What captures is `capture`, with the same arguments that a person gives.
 
+use rdmascope_analysis::units::Plain;
 use rdmascope_capture_agent::live::network_interfaces;
-use rdmascope_present::text::Plain;
 use std::ffi::OsString;
 use std::io::{self, Write};
 

@@ -3,19 +3,19 @@
 use anyhow::{Result, bail, ensure};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Arg, Args, Command, ValueEnum};
-use rdmascope_dissector::connection::ConnectionId;
-use rdmascope_dissector::event::Event;
-use rdmascope_dissector::transaction::{Direction, Outcome};
-use rdmascope_present::ending::Ending;
-use rdmascope_present::events::{EventFilter, Kind};
-use rdmascope_present::filter::{
+use rdmascope_analysis::ending::Ending;
+use rdmascope_analysis::events::{EventFilter, Kind};
+use rdmascope_analysis::filter::{
     AddressPattern, ConnectionFilter, OpcodeFilter, PacketFilter, PsnRange, Span, StatusFilter,
     TransactionFilter, UserPattern, operation_names, parse_number, status_names,
 };
+use rdmascope_analysis::paths::FilePattern;
+use rdmascope_analysis::state::{End, Kind as State, StateFilter};
+use rdmascope_analysis::time::{Moment, Rfc3339, parse_duration};
+use rdmascope_dissector::connection::ConnectionId;
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::transaction::{Direction, Outcome};
 pub(crate) use rdmascope_present::nearest::nearest;
-use rdmascope_present::paths::FilePattern;
-use rdmascope_present::state::{End, Kind as State, StateFilter};
-use rdmascope_present::time::{Moment, Rfc3339, parse_duration};
 use rdmascope_wire::{Qpn, Xid};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

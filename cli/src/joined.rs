@@ -5,11 +5,11 @@ use crate::interrupt;
 use anyhow::{Context as _, Result, ensure};
 use clap::{Arg, Args};
 use core::ops::ControlFlow;
+use rdmascope_analysis::places::{Passes, Places, Sample, Tally};
 use rdmascope_capture_agent::{Clock, Files, Sink};
 use rdmascope_dissector::frame::{self, Other};
 use rdmascope_dissector::record::{Record, Time};
 use rdmascope_dissector::transport::Dissected;
-use rdmascope_present::places::{Passes, Places, Sample, Tally};
 use std::path::{Path, PathBuf};
 
 /// Captures of other places.

@@ -4,9 +4,9 @@ use crate::pager::{self, Sink};
 use crate::queue::Queue;
 use clap::{Args, ValueEnum};
 use core::fmt;
-use rdmascope_present::ending::Ending;
-use rdmascope_present::findings::Findings;
-use rdmascope_present::text::{Counted, Plain};
+use rdmascope_analysis::ending::Ending;
+use rdmascope_analysis::findings::Findings;
+use rdmascope_analysis::units::{Counted, Plain};
 use std::io::{self, BufWriter, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,10 +1,10 @@
 //! The paths of files in a capture, for commands that show or choose transactions by them.
 
 use crate::input::{Input, listen};
+use rdmascope_analysis::filter::TransactionFilter;
+use rdmascope_analysis::paths::Paths;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
-use rdmascope_present::filter::TransactionFilter;
-use rdmascope_present::paths::Paths;
 use std::io;
 use std::path::Path;
 

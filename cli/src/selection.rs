@@ -2,10 +2,11 @@
 
 use anyhow::bail;
 use core::fmt;
+use rdmascope_analysis::names::{self, Label};
+use rdmascope_analysis::units::Counted;
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::transaction::Transaction;
-use rdmascope_present::names::{self, Label};
-use rdmascope_present::text::{Counted, Maybe};
+use rdmascope_present::text::Maybe;
 use rdmascope_wire::Xid;
 
 /// How a transaction is chosen.

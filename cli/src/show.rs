@@ -7,7 +7,7 @@ use crate::input::Input;
 use crate::output::{self, Out, Output, Status};
 use crate::terminal;
 use clap::{ArgGroup, Args};
-use rdmascope_present::filter::parse_number;
+use rdmascope_analysis::filter::parse_number;
 use rdmascope_present::text::Style;
 use std::io;
 

@@ -10,6 +10,8 @@ use crate::table::expression_about;
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use foldhash::fast::FixedState;
+use rdmascope_analysis::ending::Chosen;
+use rdmascope_analysis::paths::TransactionRow;
 use rdmascope_conformance::Finding;
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::engine::Config;
@@ -17,9 +19,7 @@ use rdmascope_dissector::event::{Event, Packet};
 use rdmascope_dissector::iwarp::Part;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_present::columns::TRANSACTION;
-use rdmascope_present::ending::Chosen;
 use rdmascope_present::expression::Where;
-use rdmascope_present::paths::TransactionRow;
 use rdmascope_wire::Qpn;
 use std::collections::HashSet;
 

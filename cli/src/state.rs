@@ -6,15 +6,16 @@ use crate::output::{Out, Status, complain, tell, tell_of_ending};
 use crate::paths;
 use crate::table::{FieldName, Format, Rows, Table, expression_about};
 use clap::Args;
+use rdmascope_analysis::paths::Paths;
+use rdmascope_analysis::state::{Lifetime, StateFilter, States, Summary};
+use rdmascope_analysis::units::Counted;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::columns::STATE;
 use rdmascope_present::fold::Folding;
-use rdmascope_present::paths::Paths;
-use rdmascope_present::state::{Lifetime, StateFilter, States, Summary};
-use rdmascope_present::text::{Counted, Left, Style};
+use rdmascope_present::text::{Left, Style};
 use std::io::{self, Write as _};
 
 /// Examples for `--help`.

@@ -7,12 +7,12 @@ use crate::output::{Out, Status, complain};
 use crate::paths;
 use crate::table::{FieldName, Rows, Table, expression_about};
 use clap::Args;
+use rdmascope_analysis::paths::TransactionRow;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::exchange::Keep;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_present::columns::TRANSACTION;
-use rdmascope_present::paths::TransactionRow;
 use rdmascope_present::text::Style;
 use std::io;
 

@@ -1,11 +1,11 @@
 //! The kernel as a witness beside a capture: traces that are named, and the one that the capture holds.
 
 use crate::output::tell;
+use rdmascope_analysis::ending::Ending;
+use rdmascope_analysis::kernel::{Joining, KernelTrace, Witness};
 use rdmascope_capture_agent::trace::{Trace, TraceError};
 use rdmascope_capture_agent::{Note, NoteKind};
 use rdmascope_dissector::event::Event;
-use rdmascope_present::ending::Ending;
-use rdmascope_present::kernel::{Joining, KernelTrace, Witness};
 use std::path::{Path, PathBuf};
 
 /// Bytes of a trace in a capture that are kept.

@@ -1,6 +1,6 @@
 //! XML for CI systems.
 
-use rdmascope_present::text::Plain;
+use rdmascope_analysis::units::Plain;
 
 /// Text in an attribute or an element. What a terminal would take for a command is no character of XML either, and is escaped; so are the
 /// two characters that XML leaves out beside them (XML 1.0, section 2.2).

@@ -3,9 +3,9 @@
 //!     cargo run --profile dist -p rdmascope-present --example seek -- FILE [BUDGET-IN-MIB]
 
 use cap::Cap;
+use rdmascope_analysis::timeline::{Config, Moment, Timeline};
 use rdmascope_capture_agent::Archive;
 use rdmascope_conformance::Judge;
-use rdmascope_present::timeline::{Config, Moment, Timeline};
 use std::alloc::System;
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -16,11 +16,11 @@ mod values;
 
 pub use key::Key;
 
-use crate::carriers;
 use core::ops::Range;
 use foldhash::fast::FixedState;
 use headers::Place;
 use message::Runs;
+use rdmascope_analysis::carriers;
 use rdmascope_dissector::engine;
 use rdmascope_dissector::event::{Content, Event, Packet};
 use rdmascope_dissector::exchange::{Keep, Step, StepKind};

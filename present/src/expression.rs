@@ -12,11 +12,11 @@ mod token;
 pub use parser::parse;
 
 use crate::column::{Columns, Picked, Subject, Value};
-use crate::paths::FilePattern;
 use crate::text::HexBytes;
-use crate::time::Moment;
 use core::fmt::Write as _;
 use glob::Pattern;
+use rdmascope_analysis::paths::FilePattern;
+use rdmascope_analysis::time::Moment;
 use rdmascope_dissector::record::Time;
 
 /// What is wrong with an expression, and where.
@@ -163,7 +163,7 @@ impl Wanted {
         match self {
             Wanted::Word(wanted) => text.eq_ignore_ascii_case(wanted),
             Wanted::Status(wanted) => {
-                let short = crate::names::short_status(text);
+                let short = rdmascope_analysis::names::short_status(text);
                 text.eq_ignore_ascii_case(wanted) || short.eq_ignore_ascii_case(wanted)
             }
             Wanted::Text(wanted) => text == wanted,

@@ -1,8 +1,8 @@
 //! The exchange of a transaction between Requester and Responder, in the form of the diagrams of RFC 8166. This module gives the rungs;
 //! text and SVG are drawn elsewhere.
 
-use crate::places::Passes;
 use core::fmt::{self, Display};
+use rdmascope_analysis::places::Passes;
 use rdmascope_dissector::exchange::{Exchange, Step, StepKind};
 use rdmascope_dissector::rdma::Position;
 use rdmascope_dissector::record::Time;

@@ -1,5 +1,5 @@
-//! What a person or a program is shown of a session, whatever shows it: names and words, text tables, JSON lines, the tree of
-//! fields, the ladder, phases, filters, findings, and the figures of a report.
+//! What a person or a program is shown of a session: words, text tables, JSON lines, the tree of fields, the ladder, sections
+//! of a report.
 //!
 //! Nothing here reads a file, writes to standard output, or knows a command line.
 //!
@@ -42,45 +42,21 @@
 #![forbid(unsafe_code)]
 
 pub mod anonymize;
-pub mod carriers;
 pub mod check;
-pub mod cm_fields;
 pub mod column;
 pub mod columns;
-pub mod course;
-pub mod diff;
-pub mod ending;
-pub mod events;
 pub mod expression;
-pub mod extract;
 pub mod fields;
-pub mod filter;
-pub mod findings;
 pub mod fold;
 pub mod glossary;
 pub mod grid;
 pub mod json;
-pub mod kernel;
 pub mod ladder;
-pub mod live;
-pub mod message;
-pub mod names;
 pub mod nearest;
-pub mod owner;
-pub mod paths;
-pub mod phases;
-pub mod places;
-pub mod policy;
+pub mod page;
 pub mod regress;
-pub mod replies;
-pub mod report;
 pub mod screen;
 mod serialized;
-pub mod state;
 pub mod tables;
-pub mod tally;
 pub mod text;
-pub mod time;
-pub mod timeline;
-pub mod together;
 pub mod words;

@@ -1,6 +1,6 @@
 //! JSON as it is written: without blanks, and with nothing in it that a terminal would act on.
 
-use crate::text::is_hidden;
+use rdmascope_analysis::units::is_hidden;
 use serde::{Serialize, Serializer};
 use serde_json::ser::Formatter;
 use std::io::{self, Write};

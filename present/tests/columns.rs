@@ -1,5 +1,17 @@
 //! The lists of columns hold together, and what they read of all samples is what they say.
 
+use rdmascope_analysis::course::{By, Course};
+use rdmascope_analysis::diff::{Comparison, Side, Thresholds};
+use rdmascope_analysis::ending::{Ending, FileEnding};
+use rdmascope_analysis::extract::{Digests, Extracted, Files, Limits, Summary};
+use rdmascope_analysis::findings::Findings;
+use rdmascope_analysis::kernel::{Joining, KernelTrace, Witness};
+use rdmascope_analysis::live::{Captured, Meter};
+use rdmascope_analysis::paths::{Paths, TransactionRow};
+use rdmascope_analysis::policy::{EntryKind, EntryOutcome, Policed, PolicyEntry};
+use rdmascope_analysis::report::Report;
+use rdmascope_analysis::state::States;
+use rdmascope_analysis::tally::Tally;
 use rdmascope_capture_agent::trace::Trace;
 use rdmascope_conformance::{self as conformance, Finding, Judge, Level};
 use rdmascope_dissector::engine::{Config, Engine};
@@ -17,21 +29,9 @@ use rdmascope_present::columns::{
     KERNEL_TRANSACTION, LISTS, MESSAGE, MessageRow, OPERATION_FIGURES, PACKET, POLICY, PROBLEM, REPLIES,
     RULE, STATE, TABLES, TRANSACTION, VERDICT,
 };
-use rdmascope_present::course::{By, Course};
-use rdmascope_present::diff::{Comparison, Side, Thresholds};
-use rdmascope_present::ending::{Ending, FileEnding};
-use rdmascope_present::extract::{Digests, Extracted, Files, Limits, Summary};
 use rdmascope_present::fields::headers;
-use rdmascope_present::findings::Findings;
-use rdmascope_present::kernel::{Joining, KernelTrace, Witness};
 use rdmascope_present::ladder::Ladder;
-use rdmascope_present::live::{Captured, Meter};
-use rdmascope_present::paths::{Paths, TransactionRow};
-use rdmascope_present::policy::{EntryKind, EntryOutcome, Policed, PolicyEntry};
 use rdmascope_present::regress::{Blessed, Lines, Outcome, Verdict, compare};
-use rdmascope_present::report::Report;
-use rdmascope_present::state::States;
-use rdmascope_present::tally::Tally;
 use rdmascope_tests::{pcap, samples, session};
 use std::collections::BTreeSet;
 use std::io::Cursor;

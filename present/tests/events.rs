@@ -1,12 +1,13 @@
 //! Events: each kind from a session that was altered so that it has one, and sessions as they were captured, which have none but
 //! connections made and closed.
 
+use rdmascope_analysis::events::{EventFilter, Events, Kind, SessionEvent};
+use rdmascope_analysis::report::Report;
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::Time;
-use rdmascope_present::events::{EventFilter, Events, Kind, SessionEvent};
-use rdmascope_present::report::Report;
+use rdmascope_present::page::report::Text;
 use rdmascope_tests::mutate::{self, CLIENT, SERVER, attribute, opcode};
 use rdmascope_tests::pcap::{Capture, Packet};
 use rdmascope_tests::segments::made_and_closed;
@@ -428,8 +429,8 @@ fn an_outage_is_never_nothing() {
     let mut report = Report::default();
     session::records(&capture).for_each(|record| engine.handle(&record, &mut |event| report.handle(&event)));
     engine.finish(&mut |event| report.handle(&event));
-    let file = rdmascope_present::ending::FileEnding { name: "session.pcap".into(), ..Default::default() };
-    let ending = rdmascope_present::ending::Ending {
+    let file = rdmascope_analysis::ending::FileEnding { name: "session.pcap".into(), ..Default::default() };
+    let ending = rdmascope_analysis::ending::Ending {
         totals: *engine.totals(),
         files: vec![file],
         port: 4791,
@@ -437,7 +438,9 @@ fn an_outage_is_never_nothing() {
     };
     assert_eq!(report.nothing_wrong(&ending), None);
     let mut text = Vec::new();
-    report.write_text(&ending, Default::default(), &mut text).expect("memory takes all");
+    Text { report: &report, ending: &ending, style: Default::default() }
+        .write(&mut text)
+        .expect("memory takes all");
     let text = String::from_utf8(text).expect("it is text");
     let wrong = text.split("What went wrong").nth(1).expect("it has this part");
     assert!(wrong.contains("  Service\n") && wrong.contains("closed by the server"), "{wrong}");
@@ -552,7 +555,7 @@ fn the_same_story_is_told_once() {
         session::records(capture)
             .for_each(|record| engine.handle(&record, &mut |event| report.handle(&event)));
         engine.finish(&mut |event| report.handle(&event));
-        let ending = rdmascope_present::ending::Ending { totals: *engine.totals(), ..Default::default() };
+        let ending = rdmascope_analysis::ending::Ending { totals: *engine.totals(), ..Default::default() };
         report.losses(&ending).iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     let rejected = samples::capture(samples::REJECTED);

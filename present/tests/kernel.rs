@@ -1,12 +1,12 @@
 //! Traces of the kernels beside the captures of the same sessions. Witnesses: mountstats, lines of the traces read by hand, and traces that
 //! were altered in a way that is known.
 
+use rdmascope_analysis::kernel::{About, Call, Joining, KernelTrace, Point, Role, Witness};
 use rdmascope_capture_agent::trace::Trace;
 use rdmascope_capture_agent::{Capture, Files, Next, NoteKind, PcapngWriter, Source as _};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
-use rdmascope_present::kernel::{About, Call, Joining, KernelTrace, Point, Role, Witness};
-use rdmascope_present::words;
+use rdmascope_present::{page, words};
 use rdmascope_tests::{samples, session};
 
 fn read(text: &str) -> KernelTrace {
@@ -331,7 +331,7 @@ fn altered_traces_are_read() {
             }
             engine.finish(&mut |event| joining.handle(&event));
             let witness = joining.join(read, engine.totals().span, false);
-            witness.write_text(Default::default(), &mut Vec::new()).unwrap();
+            page::kernel::Text(&witness).write(Default::default(), &mut Vec::new()).unwrap();
             rdmascope_present::json::write_witness(&witness, &mut Vec::new()).unwrap();
         }
     }

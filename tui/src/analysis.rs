@@ -6,6 +6,14 @@ use crate::ring::Ring;
 use crate::rows::RowMaker;
 use crate::session::{Batch, ConnectionNow, Found, OpenCall, Progress, Session, Snapshot};
 use crate::store::Store;
+use rdmascope_analysis::carriers::Carriers;
+use rdmascope_analysis::ending::Ending;
+use rdmascope_analysis::events::SessionEvent;
+use rdmascope_analysis::findings::{Findings, is_about};
+use rdmascope_analysis::policy::Allowances;
+use rdmascope_analysis::report::Report;
+use rdmascope_analysis::timeline::{Config, Happening, Moment, Now, Records as _, Timeline};
+use rdmascope_analysis::together::Together;
 use rdmascope_capture_agent::new_file::{self, Unfinished};
 use rdmascope_capture_agent::{FileEnding, Note, PcapngWriter};
 use rdmascope_conformance::{Finding, Judge, Level};
@@ -17,17 +25,10 @@ use rdmascope_dissector::observation::Observed;
 use rdmascope_dissector::record::{Record, Time};
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_dissector::transport::Dissected;
-use rdmascope_present::carriers::Carriers;
-use rdmascope_present::ending::Ending;
-use rdmascope_present::events::SessionEvent;
 use rdmascope_present::fields::{Field, headers, rpc};
-use rdmascope_present::findings::{Findings, is_about};
 use rdmascope_present::ladder::Ladder;
-use rdmascope_present::policy::Allowances;
-use rdmascope_present::report::Report;
+use rdmascope_present::page::report::Text;
 use rdmascope_present::text::Style;
-use rdmascope_present::timeline::{Config, Happening, Moment, Now, Records as _, Timeline};
-use rdmascope_present::together::Together;
 use std::collections::HashSet;
 use std::io::{self, BufWriter};
 use std::path::PathBuf;
@@ -299,7 +300,7 @@ impl Analysis {
                 let ending = Ending { totals, files, port: self.frame.port, together, chosen: None };
                 let mut text = Vec::new();
                 // Memory takes all.
-                let _ = self.report.write_text(&ending, self.style, &mut text);
+                let _ = Text { report: &self.report, ending: &ending, style: self.style }.write(&mut text);
                 batch.report = Some(text);
             }
         }

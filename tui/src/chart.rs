@@ -3,10 +3,10 @@
 use crate::rows::{Row, Rows};
 use core::fmt::{self, Display, Formatter};
 use foldhash::fast::FixedState;
+use rdmascope_analysis::names::Label;
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::Direction;
-use rdmascope_present::names::Label;
 use std::collections::{BTreeMap, HashMap};
 
 /// How often something happened, over time. It takes the same room however long the session is: where it has no further place, each place stands for

@@ -1,6 +1,9 @@
 //! Another capture beside the one that is shown: what differs between them, as `rdmascope diff` says it.
 
 use core::ops::ControlFlow;
+use rdmascope_analysis::diff::{Comparison, Side, Thresholds};
+use rdmascope_analysis::ending::Ending;
+use rdmascope_analysis::together::Together;
 use rdmascope_capture_agent::{Error, Files, Interrupt, Note, Sink};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
@@ -8,10 +11,8 @@ use rdmascope_dissector::frame;
 use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::{Record, Time};
 use rdmascope_dissector::transport::Dissected;
-use rdmascope_present::diff::{Comparison, Side, Text, Thresholds};
-use rdmascope_present::ending::Ending;
+use rdmascope_present::page::diff::Text;
 use rdmascope_present::text::Style;
-use rdmascope_present::together::Together;
 use std::path::PathBuf;
 
 /// The capture that is compared with, on the screen.

@@ -6,15 +6,17 @@
 //! hold; of one that is given more than once, one value has to match, as on the command line.
 
 use crate::rows::Row;
+use rdmascope_analysis::filter::{
+    AddressPattern, StatusFilter, TransactionFilter, UserPattern, parse_number,
+};
+use rdmascope_analysis::names;
+use rdmascope_analysis::paths::FilePattern;
+use rdmascope_analysis::time::{Moment, ParseError, parse_duration};
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Direction, Outcome};
 use rdmascope_present::columns::TRANSACTION;
 use rdmascope_present::expression::{self, Expression};
-use rdmascope_present::filter::{AddressPattern, StatusFilter, TransactionFilter, UserPattern, parse_number};
-use rdmascope_present::names;
-use rdmascope_present::paths::FilePattern;
-use rdmascope_present::time::{Moment, ParseError, parse_duration};
 use rdmascope_wire::Xid;
 
 /// Which rows are wanted.

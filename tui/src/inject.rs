@@ -1,6 +1,6 @@
 //! Scenarios for a live peer, and the session that is shown: what can be sent to it, and what came of it. Whoever runs the screen brings what sends them.
 
-use rdmascope_present::text::Counted;
+use rdmascope_analysis::units::Counted;
 
 /// What sends scenarios to a target.
 pub struct Bench {

@@ -3,6 +3,9 @@
 mod shared;
 
 use core::cmp::Ordering;
+use rdmascope_analysis::filter::Filtered;
+use rdmascope_analysis::names::{self, Failure, Label};
+use rdmascope_analysis::paths::{Learned, Paths, TransactionRow, Unnamed};
 use rdmascope_conformance::{Finding, Verdict};
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::frame::Address;
@@ -11,9 +14,6 @@ use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
 use rdmascope_dissector::ulb::Procedure;
 use rdmascope_present::column::{Align, Setting, TextTable, Tint, Value};
 use rdmascope_present::columns::TRANSACTION;
-use rdmascope_present::filter::Filtered;
-use rdmascope_present::names::{self, Failure, Label};
-use rdmascope_present::paths::{Learned, Paths, TransactionRow, Unnamed};
 use rdmascope_present::tables::transactions::FilesOf;
 use rdmascope_present::text::Style;
 use rdmascope_wire::Xid;
@@ -251,7 +251,7 @@ impl Row {
         self.about = about.kept(subjects);
     }
 
-    /// Whether `finding` is about it; as [`is_about`](rdmascope_present::findings::is_about) decides it for transactions.
+    /// Whether `finding` is about it; as [`is_about`](rdmascope_analysis::findings::is_about) decides it for transactions.
     pub fn is_found(&self, finding: &Finding) -> bool {
         match finding.transaction {
             Some(number) => number == self.number,

@@ -3,14 +3,14 @@
 use crate::chart::Series;
 use crate::rows::{Row, Rows, Subjects};
 use foldhash::fast::FixedState;
+use rdmascope_analysis::events::SessionEvent;
+use rdmascope_analysis::paths::{Learned, Unnamed};
+use rdmascope_analysis::policy::Allowance;
 use rdmascope_conformance::Finding;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::engine::Totals;
 use rdmascope_dissector::record::{Seen, Time};
 use rdmascope_dissector::transaction::Direction;
-use rdmascope_present::events::SessionEvent;
-use rdmascope_present::paths::{Learned, Unnamed};
-use rdmascope_present::policy::Allowance;
 use rdmascope_wire::Xid;
 use std::collections::HashMap;
 

@@ -1,10 +1,10 @@
 //! What is looked at, and how.
 
 use crate::state::Look;
+use rdmascope_analysis::policy::Allowances;
 use rdmascope_capture_agent::Note;
 use rdmascope_conformance::Level;
 use rdmascope_dissector::frame;
-use rdmascope_present::policy::Allowances;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -9,8 +9,8 @@ use crate::layout::{Areas, areas};
 use crate::rows::{Row, Sort};
 use crate::session::{Session, Snapshot};
 use crate::show::{Show, Step};
+use rdmascope_analysis::timeline::Moment;
 use rdmascope_dissector::record::Time;
-use rdmascope_present::timeline::Moment;
 use std::collections::HashSet;
 
 /// What is chosen in a list, and the first line that is seen; of a text, the second alone.

@@ -1,9 +1,9 @@
 //! Where records are found again: the archive of files, or the ring of what goes on.
 
 use crate::ring::Ring;
+use rdmascope_analysis::timeline::Records;
 use rdmascope_capture_agent::Archive;
 use rdmascope_dissector::record::Record;
-use rdmascope_present::timeline::Records;
 
 /// The records that can be read again.
 #[derive(Default)]

@@ -16,8 +16,8 @@ use crate::show::{Show, Step};
 use crate::state::{BytesOf, Over, Prompt, Purpose, SPEEDS, State};
 use crate::view;
 use crossterm::event::{KeyEvent, KeyModifiers, MouseEvent};
-use rdmascope_present::text::Counted;
-use rdmascope_present::timeline::Moment;
+use rdmascope_analysis::timeline::Moment;
+use rdmascope_analysis::units::Counted;
 use std::path::PathBuf;
 
 /// What happened.

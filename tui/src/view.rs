@@ -27,6 +27,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Clear, Paragraph};
+use rdmascope_analysis::units::Plain;
 use rdmascope_conformance::{Level, Verdict};
 use rdmascope_present::screen::Screen;
 use rdmascope_present::text;
@@ -299,7 +300,7 @@ pub(crate) fn dim() -> Style {
 
 /// `text` in exactly `width` columns; what is longer ends with an ellipsis.
 pub(crate) fn fitted(state: &State, text: &str, width: usize, right: bool) -> String {
-    let plain = text::Plain(text).to_string();
+    let plain = Plain(text).to_string();
     let length = unicode_width::UnicodeWidthStr::width(&*plain);
     if length <= width {
         let space = " ".repeat(width - length);

@@ -4,17 +4,18 @@ mod driver;
 
 use core::ops::ControlFlow;
 use driver::{ASCII, Driver, sample};
+use rdmascope_analysis::ending::Ending;
+use rdmascope_analysis::policy::Allowances;
+use rdmascope_analysis::report::Report;
+use rdmascope_analysis::together::Together;
 use rdmascope_capture_agent::{Files, Interrupt, Sink};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::frame;
 use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::{Record, Time};
 use rdmascope_dissector::transport::Dissected;
-use rdmascope_present::ending::Ending;
-use rdmascope_present::policy::Allowances;
-use rdmascope_present::report::Report;
+use rdmascope_present::page::report::Text;
 use rdmascope_present::text::Style;
-use rdmascope_present::together::Together;
 use rdmascope_tests::samples;
 
 struct Analyzing {
@@ -58,7 +59,7 @@ fn the_report_is_that_of_analyze() {
         files.iter_mut().for_each(|ending| ending.name = format!("samples/{file}"));
         let ending = Ending { totals, files, port: frame::Config::default().port, together, chosen: None };
         let mut text = Vec::new();
-        report.write_text(&ending, Style::default(), &mut text).unwrap();
+        Text { report: &report, ending: &ending, style: Style::default() }.write(&mut text).unwrap();
         let shown = String::from_utf8_lossy(&driver.state.session.report);
         assert_eq!(shown, String::from_utf8_lossy(&text), "{name}");
         assert_eq!(driver.state.session.totals, totals, "{name}");

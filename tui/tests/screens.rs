@@ -5,8 +5,8 @@ mod driver;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use driver::{ASCII, Driver, UNICODE, svg};
+use rdmascope_analysis::timeline::Moment;
 use rdmascope_dissector::frame;
-use rdmascope_present::timeline::Moment;
 use rdmascope_tui::analysis::Request;
 use rdmascope_tui::compare::{Beside, Compared};
 use rdmascope_tui::inject::{Arrow, Difference, Fault, Inject, Offer, Plan, Ran, SentCall, Told};

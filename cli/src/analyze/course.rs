@@ -4,14 +4,15 @@ use crate::output::Out;
 use crate::table::{Format, Rows, Shape};
 use anyhow::{Result, anyhow, ensure};
 use clap::{Args, ValueEnum};
+use rdmascope_analysis::course::{By, Course, Figures, TooMany};
+use rdmascope_analysis::ending::Ending;
+use rdmascope_analysis::time::parse_duration;
+use rdmascope_analysis::units::Duration;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::column::Clock;
 use rdmascope_present::columns::COURSE;
-use rdmascope_present::course::{By, Course, Figures, TooMany};
-use rdmascope_present::ending::Ending;
-use rdmascope_present::text::{Duration, Style};
-use rdmascope_present::time::parse_duration;
+use rdmascope_present::text::Style;
 use std::io::{self, Write as _};
 
 /// How the course is shown.

@@ -1,13 +1,13 @@
 //! The files that a capture is written to, one after the other.
 
 use anyhow::{Context as _, Result};
+use rdmascope_analysis::units::Counted;
 use rdmascope_capture_agent::framing::Statistics;
 use rdmascope_capture_agent::new_file::{self, Unfinished};
 use rdmascope_capture_agent::{
     Compression, Compressor, Description, LiveSource, NoteKind, PcapngWriter, Section, now,
 };
 use rdmascope_dissector::record::{Record, Time};
-use rdmascope_present::text::Counted;
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs::{self, File};

@@ -4,14 +4,14 @@ use super::text::SHOWN;
 use super::{Check, NO_CONNECTION, NO_RPCRDMA, Taker};
 use crate::output::{Out, warn_of_cuts};
 use crate::xml::escaped;
+use rdmascope_analysis::ending::{Ending, FileEnd};
+use rdmascope_analysis::policy::EntryOutcome;
+use rdmascope_analysis::tally::{Place, RuleCount, Tally};
+use rdmascope_analysis::units::{Counted, Number};
 use rdmascope_conformance::{Finding, Level, SUBJECTS, Verdict};
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::rdma::End;
 use rdmascope_present::check::{Kept, Line, listed, slug};
-use rdmascope_present::ending::{Ending, FileEnd};
-use rdmascope_present::policy::EntryOutcome;
-use rdmascope_present::tally::{Place, RuleCount, Tally};
-use rdmascope_present::text::{Counted, Number};
 use std::io::{self, Write as _};
 
 /// A report: a test suite for each capture.

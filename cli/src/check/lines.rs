@@ -3,13 +3,13 @@
 use super::{Check, Taker};
 use crate::output::{Out, tell, warn_of_cuts};
 use crate::table::{Format, Rows};
+use rdmascope_analysis::ending::Ending;
+use rdmascope_analysis::tally::{Place, Tally};
 use rdmascope_conformance::Finding;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::column::Clock;
 use rdmascope_present::columns::{CHECK, FINDING, FindingRow, POLICY};
-use rdmascope_present::ending::Ending;
 use rdmascope_present::json;
-use rdmascope_present::tally::{Place, Tally};
 use rdmascope_present::text::Style;
 use std::io::{self, Write as _};
 

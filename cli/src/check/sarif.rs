@@ -6,13 +6,13 @@
 use super::{Check, Taker};
 use crate::input::Input;
 use crate::output::{Out, Status, warn_of_cuts};
+use rdmascope_analysis::ending::{Ending, FileEnd};
+use rdmascope_analysis::names;
+use rdmascope_analysis::tally::{Place, Tally};
 use rdmascope_present::check::{listed, slug};
 use rdmascope_present::column::Line;
 use rdmascope_present::columns::{CHECK, FINDING, FindingRow, Judged};
-use rdmascope_present::ending::{Ending, FileEnd};
 use rdmascope_present::json::{Shown, write_value};
-use rdmascope_present::names;
-use rdmascope_present::tally::{Place, Tally};
 
 use core::fmt::{self, Display, Write as _};
 use rdmascope_conformance::{Finding, Level, Rule, SUBJECTS, Source, Subject, Verdict};

@@ -2,13 +2,13 @@
 
 use super::{Check, Taker};
 use crate::output::Out;
+use rdmascope_analysis::ending::{Ending, Heading};
+use rdmascope_analysis::tally::{Place, Tally};
 use rdmascope_conformance::{Finding, Verdict};
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::rdma::End;
 use rdmascope_present::check::{Asked, Kept, Page};
-use rdmascope_present::ending::{Ending, Heading};
 use rdmascope_present::screen::Screen;
-use rdmascope_present::tally::{Place, Tally};
 use std::io::{self, Write as _};
 
 /// Keeps what is shown, and writes it when all was found.

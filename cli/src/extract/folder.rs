@@ -3,7 +3,7 @@
 use crate::whole::Staging;
 use anyhow::{Context, Result, bail, ensure};
 use md5::Md5;
-use rdmascope_present::extract::{Contents, Digests, Log, Run};
+use rdmascope_analysis::extract::{Contents, Digests, Log, Run};
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
 use std::fs::{self, File};

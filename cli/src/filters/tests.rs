@@ -1,8 +1,8 @@
 use super::*;
 use clap::Parser;
+use rdmascope_analysis::paths::TransactionRow;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_dissector::ulb::Nfs4;
-use rdmascope_present::paths::TransactionRow;
 use rdmascope_tests::values::{self as samples, START};
 use rdmascope_wire::{rpc, rpcrdma};
 

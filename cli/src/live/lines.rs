@@ -2,12 +2,12 @@
 
 use super::{Judged, Taker};
 use crate::output::Out;
+use rdmascope_analysis::live::{Captured, Happening, Interval};
 use rdmascope_dissector::record::Time;
 use rdmascope_present::columns::{
     CAPTURED, EVENT, FINDING, FindingRow, INTERVAL, INTERVAL_CONNECTION, INTERVAL_OPERATION,
 };
 use rdmascope_present::json::write_line;
-use rdmascope_present::live::{Captured, Happening, Interval};
 use std::io;
 
 /// Writes a line for each.

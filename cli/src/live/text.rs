@@ -3,14 +3,15 @@
 use super::{Judged, Taker};
 use crate::output::Out;
 use foldhash::fast::FixedState;
+use rdmascope_analysis::live::{Captured, Happening, Interval, OfConnection};
+use rdmascope_analysis::time::Rfc3339;
+use rdmascope_analysis::units::{Counted, Plain};
 use rdmascope_conformance::{Level, Rule, Verdict};
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::column::{Setting, TextTable};
 use rdmascope_present::columns::{INTERVAL_ROW, IntervalRow, connection_name};
-use rdmascope_present::live::{Captured, Happening, Interval, OfConnection};
-use rdmascope_present::text::{Counted, Named, Plain, Style};
-use rdmascope_present::time::Rfc3339;
+use rdmascope_present::text::{Named, Style};
 use rdmascope_present::words;
 use std::collections::{HashMap, HashSet};
 use std::io::{self, IsTerminal as _, Write as _};

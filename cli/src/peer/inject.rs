@@ -6,13 +6,13 @@ use super::report::{Crossing, Format, Ladder, Ran, Report, text};
 use crate::output::{self, Out, Status};
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
+use rdmascope_analysis::time::parse_duration;
 use rdmascope_peer::driver::{Ended, Reach};
 use rdmascope_peer::endpoint::{Config, Endpoint};
 use rdmascope_peer::scenario::{
     BUILTIN, Injector, Outcome, Runner, Scenario, Side, Target, builtin_of, parse,
 };
 use rdmascope_peer::time::earlier;
-use rdmascope_present::time::parse_duration;
 use std::borrow::Cow;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, Write as _};

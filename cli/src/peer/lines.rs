@@ -11,12 +11,13 @@ pub(super) use export::{Entry, Export, File, Job, Path, digest};
 
 use crate::output::Format;
 use core::fmt;
+use rdmascope_analysis::units::{Bytes, Counted, Duration, Plain};
 use rdmascope_peer::cm::Closed;
 use rdmascope_peer::driver::{Counts, Kind};
 use rdmascope_peer::nfs3;
 use rdmascope_peer::rpcrdma::{Freed, Mechanism};
 use rdmascope_present::json::write_line;
-use rdmascope_present::text::{Bytes, Counted, Duration, Plain, Style};
+use rdmascope_present::text::Style;
 use rdmascope_wire::cm::{Reply, reject_reason_name};
 use rdmascope_wire::private_data::{self, Negotiated};
 use rdmascope_wire::rpc::{self, program};

@@ -16,6 +16,7 @@ use crate::output::{self, Format, Out, Output, Status};
 use anyhow::{Context as _, Result, anyhow};
 use clap::{Args, ValueEnum};
 use lines::{Replayed, Summary};
+use rdmascope_analysis::time::parse_duration;
 use rdmascope_peer::driver::{Ended, Reach};
 use rdmascope_peer::endpoint;
 use rdmascope_peer::nfs3::Caller;
@@ -24,7 +25,6 @@ use rdmascope_peer::replay::{Fault, Options, Outcome, Recording, Replayer, Timin
 use rdmascope_peer::tcp;
 use rdmascope_peer::time::earlier;
 use rdmascope_present::text::Style;
-use rdmascope_present::time::parse_duration;
 use rdmascope_wire::Xid;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};

@@ -2,16 +2,16 @@
 
 use super::{Latency, Loaded, Measure, Required, Requirement};
 use crate::input::{Input, listen};
+use rdmascope_analysis::filter::Filtered as _;
+use rdmascope_analysis::names::{Label, procedure_name};
+use rdmascope_analysis::paths::{self, TransactionRow};
+use rdmascope_analysis::policy::{Allow, EntryKind, EntryOutcome, Hosts, Policed, PolicyEntry, Version};
+use rdmascope_analysis::report::{Count as _, Stats};
+use rdmascope_analysis::tally::Tally;
+use rdmascope_analysis::units::{Counted, Duration, Number};
 use rdmascope_conformance::{Finding, Value};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::transaction::Transaction;
-use rdmascope_present::filter::Filtered as _;
-use rdmascope_present::names::{Label, procedure_name};
-use rdmascope_present::paths::{self, TransactionRow};
-use rdmascope_present::policy::{Allow, EntryKind, EntryOutcome, Hosts, Policed, PolicyEntry, Version};
-use rdmascope_present::report::{Count as _, Stats};
-use rdmascope_present::tally::Tally;
-use rdmascope_present::text::{Counted, Duration, Number};
 use std::io;
 use std::sync::Arc;
 

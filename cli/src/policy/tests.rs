@@ -1,8 +1,8 @@
 use super::file::{PolicyError, parse};
 use super::*;
 use proptest::prelude::*;
+use rdmascope_analysis::policy::Version;
 use rdmascope_dissector::frame::Address;
-use rdmascope_present::policy::Version;
 
 fn read(text: &str) -> Policy {
     parse("p.toml", text, date("2026-12-31").unwrap()).unwrap_or_else(|error| panic!("{error}\n{text}"))

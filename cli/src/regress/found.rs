@@ -3,6 +3,7 @@
 use crate::input::{self, Audience, Input};
 use crate::paths;
 use anyhow::{Result, anyhow};
+use rdmascope_analysis::paths::{Paths, TransactionRow};
 use rdmascope_conformance::{Finding, Judge};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
@@ -10,7 +11,6 @@ use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::columns::{CAPTURE, CONNECTION, FINDING, FindingRow, TRANSACTION};
 use rdmascope_present::json;
-use rdmascope_present::paths::{Paths, TransactionRow};
 use std::io;
 use std::path::Path;
 

@@ -2,10 +2,11 @@
 
 use super::Regress;
 use crate::output::{self, Format, Out, Status};
+use rdmascope_analysis::units::Counted;
 use rdmascope_present::columns::{DEVIATION, VERDICT};
 use rdmascope_present::json::write_line;
 use rdmascope_present::regress::{Counts, Outcome, Verdict};
-use rdmascope_present::text::{Counted, Style};
+use rdmascope_present::text::Style;
 use std::io::{self, Write};
 
 /// Writes outcomes as they come.

@@ -3,6 +3,10 @@
 use super::Show;
 use crate::input::listen;
 use crate::output::{self, Format, Out, Status};
+use rdmascope_analysis::events::{Events, SessionEvent};
+use rdmascope_analysis::findings::Findings;
+use rdmascope_analysis::owner::Owner;
+use rdmascope_analysis::units::Number;
 use rdmascope_conformance::Finding;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
@@ -10,13 +14,9 @@ use rdmascope_dissector::frame;
 use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_present::columns::{EVENT, FINDING, FRAME, FindingRow, FrameRow};
-use rdmascope_present::events::{Events, SessionEvent};
 use rdmascope_present::fields::headers;
-use rdmascope_present::findings::Findings;
 use rdmascope_present::json;
-use rdmascope_present::owner::Owner;
 use rdmascope_present::screen::{self, Screen, findings};
-use rdmascope_present::text::Number;
 use std::io::{self, Write};
 
 /// Shows the frame of this number.

@@ -1,8 +1,9 @@
 //! Picked fields as text: aligned columns, in several lines where the terminal is narrow.
 
+use rdmascope_analysis::units::Plain;
 use rdmascope_present::column::{Cells, Flat, Subject};
 use rdmascope_present::fold::columns;
-use rdmascope_present::text::{Plain, Style};
+use rdmascope_present::text::Style;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 

@@ -1,7 +1,7 @@
 //! Lines of values with a character between them.
 
 use csv_core::{WriteResult, Writer};
-use rdmascope_present::text::is_hidden;
+use rdmascope_analysis::units::is_hidden;
 use std::io::{self, Write};
 
 /// Writes such lines.

@@ -2,6 +2,8 @@
 
 use crate::driver;
 use core::hash::{Hash, Hasher};
+use rdmascope_analysis::paths::{Paths, TransactionRow};
+use rdmascope_analysis::state::States;
 use rdmascope_conformance::{Finding, Judge};
 use rdmascope_dissector::bulk::BulkCut;
 use rdmascope_dissector::engine::{Config, Engine};
@@ -16,8 +18,6 @@ use rdmascope_dissector::transaction::{Outcome, Transaction};
 use rdmascope_present::column::{Line, Subject};
 use rdmascope_present::columns::{STATE, TRANSACTION};
 use rdmascope_present::json::write_line;
-use rdmascope_present::paths::{Paths, TransactionRow};
-use rdmascope_present::state::States;
 use std::collections::{HashMap, HashSet};
 use std::hash::DefaultHasher;
 use std::io;

@@ -2,6 +2,7 @@
 
 use crate::capture_engine::records;
 use crate::driver;
+use rdmascope_analysis::kernel::{Joined, Joining, KernelTrace, Witness};
 use rdmascope_capture_agent::inventory::netlink::{cm_ids, devices, queue_pairs};
 use rdmascope_capture_agent::inventory::{connected, from_text, to_text};
 use rdmascope_capture_agent::trace::{Said, Trace, read};
@@ -9,7 +10,7 @@ use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::json;
-use rdmascope_present::kernel::{Joined, Joining, KernelTrace, Witness};
+use rdmascope_present::page;
 use rdmascope_present::text::Style;
 use std::sync::LazyLock;
 
@@ -77,7 +78,7 @@ fn shown(witness: &Witness) -> String {
     let kept = counted.min(Witness::MOST_DISAGREEMENTS as u64);
     assert_eq!(witness.disagreements.len() as u64, kept);
     let mut shown = Vec::new();
-    let written = witness.write_text(Style::default(), &mut shown);
+    let written = page::kernel::Text(&witness).write(Style::default(), &mut shown);
     let written = written.and_then(|()| json::write_witness(witness, &mut shown));
     assert!(written.is_ok(), "memory has room");
     String::from_utf8(shown).expect("both are text")

@@ -3,6 +3,7 @@
 use crate::bytes::Bytes;
 use crate::driver;
 use crate::engine::{Frame, frames};
+use rdmascope_analysis::places::{EndToEnd, Places, Sample, Tally};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::exchange::Keep;
@@ -10,7 +11,7 @@ use rdmascope_dissector::frame::{self, Other};
 use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::{Record, Tap, Time};
 use rdmascope_present::json;
-use rdmascope_present::places::{EndToEnd, Places, Sample, Tally};
+use rdmascope_present::page;
 use rdmascope_present::text::Style;
 
 /// Takes the first bytes as choices of what the places show, and the others as the session. Each packet of each place is at both, lost, or unseen;
@@ -63,7 +64,7 @@ pub fn places(data: &[u8]) {
             assert!(located.frames.len() as u64 <= located.count);
         }
     }
-    told.write_text(Style::new(false), &mut Vec::new()).expect("a vector takes it");
+    page::places::Text(&told).write(Style::new(false), &mut Vec::new()).expect("a vector takes it");
     json::write_places(&told, &mut Vec::new()).expect("a vector takes it");
 }
 

@@ -1,8 +1,8 @@
 //! The findings that people are shown: of each rule those that come first in the capture. Memory does not grow with their number.
 
-use crate::tally::Place;
 use core::cmp::Ordering;
 use foldhash::fast::FixedState;
+use rdmascope_analysis::tally::Place;
 use rdmascope_conformance::{Finding, Verdict};
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::frame::Address;

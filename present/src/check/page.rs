@@ -2,12 +2,14 @@
 
 use super::kept::{Kept, Shown};
 use super::rules::{INDENT, listed, painted};
-use crate::ending::{Ending, FileEnd};
 use crate::fold::folded;
+use crate::page;
 use crate::screen::{Screen, wrapped};
-use crate::tally::{LevelCount, RuleCount, Tally};
-use crate::text::{Counted, Duration, Left, Number, Plain};
+use crate::text::Left;
 use core::fmt::{self, Display, Write as _};
+use rdmascope_analysis::ending::{Ending, FileEnd};
+use rdmascope_analysis::tally::{LevelCount, RuleCount, Tally};
+use rdmascope_analysis::units::{Counted, Duration, Number, Plain};
 use rdmascope_conformance::{Finding, Level, Value, Verdict};
 use rdmascope_dissector::transaction::Direction;
 use std::io::{self, Write};
@@ -51,7 +53,7 @@ impl Page<'_> {
         }
         self.write_summary(out)?;
         if let Some(policy) = &self.tally.policy {
-            policy.write(self.screen, out)?;
+            page::policy::write(policy, self.screen, out)?;
         }
         self.write_blind_spots(out)?;
         self.write_next_step(out)

@@ -1,9 +1,9 @@
 use super::*;
-use crate::ending::{Cut, Ending, FileEnding};
-use crate::policy::{EntryKind, EntryOutcome, Policed, PolicyEntry};
 use crate::screen::Screen;
-use crate::tally::Tally;
 use crate::text::Style;
+use rdmascope_analysis::ending::{Cut, Ending, FileEnding};
+use rdmascope_analysis::policy::{EntryKind, EntryOutcome, Policed, PolicyEntry};
+use rdmascope_analysis::tally::Tally;
 use rdmascope_conformance::{Basis, Finding, Level, Value, Verdict};
 use rdmascope_dissector::connection::{Connection, ConnectionId, Counts, FirstFrames, State};
 use rdmascope_dissector::rdma::End;

@@ -122,7 +122,7 @@ fn write_value(value: Value<'_>, out: &mut String) -> fmt::Result {
         Value::Boolean(value) => write!(out, "{value}"),
         Value::Number(number) | Value::Nanoseconds(number) => write!(out, "{number}"),
         Value::Fraction(number) => write!(out, "{number}"),
-        Value::Time(time) => write!(out, "{}", crate::time::Rfc3339::from(time)),
+        Value::Time(time) => write!(out, "{}", rdmascope_analysis::time::Rfc3339::from(time)),
         Value::Key(key) => write!(out, "0x{key:08x}"),
         Value::Qpn(qpn) => write!(out, "0x{qpn:06x}"),
         Value::Offset(offset) => write!(out, "0x{offset:016x}"),

@@ -1,10 +1,10 @@
 //! How tables write instants.
 
-use crate::text::Seconds;
-use crate::time::Rfc3339;
 use core::fmt;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use rdmascope_analysis::time::Rfc3339;
+use rdmascope_analysis::units::Seconds;
 use rdmascope_dissector::record::Time;
 
 /// How tables write instants.

@@ -3,8 +3,8 @@
 use super::value::Lossy;
 use super::{Fields, Info, Items, Line, Output, Presence, Subject, Value};
 use crate::text::HexBytes;
-use crate::time::Rfc3339;
 use core::fmt;
+use rdmascope_analysis::time::Rfc3339;
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 

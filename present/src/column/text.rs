@@ -3,8 +3,9 @@
 use super::clock::{Clock, Clocked};
 use super::{Column, Columns, Reader, Subject, Value};
 use crate::fold::{columns, folded};
-use crate::text::{Duration, Left, Maybe, Style};
+use crate::text::{Left, Maybe, Style};
 use core::fmt;
+use rdmascope_analysis::units::Duration;
 use rdmascope_dissector::record::Time;
 use std::io::{self, Write};
 
@@ -321,13 +322,13 @@ impl fmt::Display for Shown<'_> {
             Value::Number(number) => number.fmt(f),
             Value::Fraction(number) => number.fmt(f),
             Value::Nanoseconds(duration) => Duration(duration).fmt(f),
-            Value::Time(time) => crate::time::Rfc3339::from(time).fmt(f),
+            Value::Time(time) => rdmascope_analysis::time::Rfc3339::from(time).fmt(f),
             Value::Key(key) => write!(f, "0x{key:08x}"),
             Value::Qpn(qpn) => write!(f, "0x{qpn:06x}"),
             Value::Offset(offset) => write!(f, "0x{offset:016x}"),
             Value::Text(text) => f.pad(text),
             Value::Shown(shown) => shown.fmt(f),
-            Value::Lossy(bytes) => crate::names::Quoted(bytes).fmt(f),
+            Value::Lossy(bytes) => rdmascope_analysis::names::Quoted(bytes).fmt(f),
             Value::Bytes(bytes) => crate::text::HexBytes(bytes).fmt(f),
             Value::Json(json) => json.fmt(f),
             Value::Object(_) | Value::List(_) => f.pad("…"),

@@ -2,7 +2,7 @@
 
 use crate::column::Read::{Frame, Object, Objects, Shown, Text, Time, U16, U32, U64};
 use crate::column::{Column, Columns, Role, Subject, Within, lend};
-use crate::ending::{Chosen, Cut, Ending, FileEnding};
+use rdmascope_analysis::ending::{Chosen, Cut, Ending, FileEnding};
 use rdmascope_capture_agent::Interface;
 use rdmascope_dissector::protocol::Traffic;
 

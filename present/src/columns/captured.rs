@@ -2,7 +2,7 @@
 
 use crate::column::Read::{Boolean, Text, Time, U64};
 use crate::column::{Column, Columns, Role, Subject, lend};
-use crate::live::Captured;
+use rdmascope_analysis::live::Captured;
 
 impl Subject for Captured {
     type Of<'a> = &'a Captured;

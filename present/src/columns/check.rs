@@ -4,10 +4,10 @@ use super::capture::FILE;
 use super::finding::LEVELS;
 use crate::column::Read::{Boolean, Object, Objects, Text, U64, Word};
 use crate::column::{Column, Columns, Role, Subject, Within, lend};
-use crate::ending::Ending;
-use crate::policy::Policed;
-use crate::tally::{LevelCount, RuleCount, Tally};
 use crate::words;
+use rdmascope_analysis::ending::Ending;
+use rdmascope_analysis::policy::Policed;
+use rdmascope_analysis::tally::{LevelCount, RuleCount, Tally};
 use rdmascope_conformance::Level;
 
 /// What a judge found in a capture, and how the reading of it ended.

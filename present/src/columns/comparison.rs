@@ -5,7 +5,7 @@ use crate::column::Read::{Any, Boolean, Fraction, Nanoseconds, Object, Shown, Te
 use crate::column::{
     Column, Columns, Lent, Lists, Role, Subject, Value, Within, Words, explained, lend, word,
 };
-use crate::diff::{Area, Comparison, Difference, Latencies, Measure, Pair, Side};
+use rdmascope_analysis::diff::{Area, Comparison, Difference, Latencies, Measure, Pair, Side};
 
 /// Two captures, and what their comparison came to.
 #[derive(Clone, Copy)]
@@ -198,7 +198,7 @@ fn rounded(value: f64) -> f64 {
     (value * 10_000.0).round() / 10_000.0
 }
 
-fn protocol(operation: Option<Pair>, side: usize) -> Option<crate::names::Protocol> {
+fn protocol(operation: Option<Pair>, side: usize) -> Option<rdmascope_analysis::names::Protocol> {
     operation?.protocols[side]
 }
 

@@ -4,8 +4,9 @@ use super::shared::PRIVATE_DATA;
 use crate::column::Align::{Left, Right};
 use crate::column::Read::{Boolean, Nanoseconds, Object, Qpn, Shown, Time, U8, U16, U32, U64, Word};
 use crate::column::{Cell, Column, Columns, Role, Subject, Tint, Within, Words, explained, lend, word};
-use crate::text::{Bytes, Named, Number};
+use crate::text::Named;
 use crate::words;
+use rdmascope_analysis::units::{Bytes, Number};
 use rdmascope_dissector::connection::{
     Connection, Counts, Endpoint, Evidence, Origin, RoundTrips, Start, State,
 };

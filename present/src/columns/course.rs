@@ -4,7 +4,7 @@ use super::report::LATENCY;
 use super::transaction::DIRECTIONS;
 use crate::column::Read::{Fraction, Nanoseconds, Object, Shown, Time, U32, U64, Word};
 use crate::column::{Column, Columns, Role, Subject, Within, lend};
-use crate::course::Figures;
+use rdmascope_analysis::course::Figures;
 
 impl Subject for Figures {
     type Of<'a> = &'a Figures;

@@ -3,8 +3,8 @@
 use crate::column::Align::{Left, Right};
 use crate::column::Read::{Frame, Nanoseconds, Text, Time, U32, U64, Word};
 use crate::column::{Cell, Column, Columns, Role, Subject, Tint, Words, explained};
-use crate::events::SessionEvent;
 use crate::words;
+use rdmascope_analysis::events::SessionEvent;
 
 impl Subject for SessionEvent {
     type Of<'a> = &'a SessionEvent;

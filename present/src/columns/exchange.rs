@@ -8,11 +8,11 @@ use crate::column::Read::{
 };
 use crate::column::{Column, Columns, Role, Subject, Value, Within, explained, lend, word};
 use crate::fields::{Field, rpc};
-use crate::findings::ByFrame;
 use crate::ladder::{Ladder, Rung, RungKind};
-use crate::message::{Stretch, stretches};
-use crate::paths::TransactionRow;
 use crate::words;
+use rdmascope_analysis::findings::ByFrame;
+use rdmascope_analysis::message::{Stretch, stretches};
+use rdmascope_analysis::paths::TransactionRow;
 use rdmascope_dissector::exchange::StepKind;
 use rdmascope_dissector::layout::{Piece, Source};
 use rdmascope_dissector::record;

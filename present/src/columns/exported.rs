@@ -2,7 +2,7 @@
 
 use crate::column::Read::{Text, Texts, Time, U32, U64};
 use crate::column::{Column, Columns, Role, Subject, lend};
-use crate::ending::Ending;
+use rdmascope_analysis::ending::Ending;
 
 /// A capture whose tables were written.
 #[derive(Clone, Copy, Debug)]

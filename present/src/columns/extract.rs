@@ -4,8 +4,8 @@ use super::shared::{RANGE, Range};
 use crate::column::Align::{Left, Right};
 use crate::column::Read::{Bytes, Lossy, Object, Objects, Shown, Text, U64};
 use crate::column::{Cell, Column, Columns, Role, Subject, Tint, Within, lend};
-use crate::extract::{Extracted, LeftOut, Summary};
-use crate::text;
+use rdmascope_analysis::extract::{Extracted, LeftOut, Summary};
+use rdmascope_analysis::units;
 
 impl Subject for Extracted<'static> {
     type Of<'a> = &'a Extracted<'a>;
@@ -58,15 +58,15 @@ pub static EXTRACTED: Columns<Extracted<'static>> = {
                 U64(|file| Some(file.found.bytes_written)),
                 "Bytes that the replies to WRITEs say were moved, repetitions included.",
             )
-            .cell(1, "written", Right(10), Cell::Shown(|file, _, see| see(&text::Bytes(file.found.bytes_written)))),
+            .cell(1, "written", Right(10), Cell::Shown(|file, _, see| see(&units::Bytes(file.found.bytes_written)))),
             C::new("bytes_read", U64(|file| Some(file.found.bytes_read)), "The same for READs.")
-                .cell(2, "read", Right(10), Cell::Shown(|file, _, see| see(&text::Bytes(file.found.bytes_read)))),
+                .cell(2, "read", Right(10), Cell::Shown(|file, _, see| see(&units::Bytes(file.found.bytes_read)))),
             C::new(
                 "size",
                 U64(|file| Some(file.found.contents.size())),
                 "The bytes from the start of the file to the last that moved, or to the size that SETATTR gave it.",
             )
-            .cell(0, "size", Right(10), Cell::Shown(|file, _, see| see(&text::Bytes(file.found.contents.size())))),
+            .cell(0, "size", Right(10), Cell::Shown(|file, _, see| see(&units::Bytes(file.found.contents.size())))),
             C::new(
                 "md5",
                 Text(|file, see| lend(file.digests.as_ref(), |digests| see(&digests.md5))),
@@ -84,7 +84,7 @@ pub static EXTRACTED: Columns<Extracted<'static>> = {
                 U64(|file| Some(file.lacking.hole_bytes())),
                 "Bytes that neither READ nor WRITE moved. They are holes in the file too.",
             )
-            .cell(3, "holes", Right(10), Cell::Shown(|file, _, see| see(&text::Bytes(file.lacking.hole_bytes())))),
+            .cell(3, "holes", Right(10), Cell::Shown(|file, _, see| see(&units::Bytes(file.lacking.hole_bytes())))),
             C::new(
                 "holes",
                 Objects(&O { columns: &RANGE, lend: |file, see| first(&file.lacking.holes).for_each(see) }),
@@ -99,7 +99,7 @@ pub static EXTRACTED: Columns<Extracted<'static>> = {
                 4,
                 "missing",
                 Right(10),
-                Cell::Shown(|file, _, see| see(&text::Bytes(file.lacking.missing_bytes()))),
+                Cell::Shown(|file, _, see| see(&units::Bytes(file.lacking.missing_bytes()))),
             )
             .tint(|file| red_if(file.lacking.missing_bytes() > 0)),
             C::new(
@@ -135,7 +135,7 @@ pub static EXTRACTED: Columns<Extracted<'static>> = {
                  were called after the last WRITE, DEALLOCATE or change of size of the file was answered; else the file keeps what it had. Another client \
                  may have written; COPY and the like are not followed.",
             )
-            .cell(5, "conflicts", Right(9), Cell::Shown(|file, _, see| see(&text::Number(file.found.conflicts))))
+            .cell(5, "conflicts", Right(9), Cell::Shown(|file, _, see| see(&units::Number(file.found.conflicts))))
             .tint(|file| red_if(file.found.conflicts > 0)),
             C::new(
                 "left_out_bytes",

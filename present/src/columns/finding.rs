@@ -3,8 +3,8 @@
 use super::transaction::DIRECTIONS;
 use crate::column::Read::{Any, Boolean, Frames, Object, Objects, Shown, Text, U32, U64, Word, Xid};
 use crate::column::{Column, Columns, Role, Subject, Value, Within, Words, explained, lend, word};
-use crate::names;
 use crate::words;
+use rdmascope_analysis::names;
 use rdmascope_conformance::{Finding, Rule, Source, Value as Measure};
 
 /// A finding, and whether a person said that its rule may be broken.

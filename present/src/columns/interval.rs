@@ -5,11 +5,12 @@ use super::transaction::DIRECTIONS;
 use crate::column::Align::{Left, Right};
 use crate::column::Read::{Boolean, Fraction, Nanoseconds, Object, Shown, Text, Time, U32, U64, Word};
 use crate::column::{Cell, Column, Columns, Role, Subject, Tint, Within, explained, lend};
-use crate::live::{Figures, Interval, OfConnection, Transport, Waiting};
-use crate::report::Key;
-use crate::text::{Bytes, Duration, Maybe, Named};
-use crate::time::Rfc3339;
+use crate::text::{Maybe, Named};
 use crate::words;
+use rdmascope_analysis::live::{Figures, Interval, OfConnection, Transport, Waiting};
+use rdmascope_analysis::report::Key;
+use rdmascope_analysis::time::Rfc3339;
+use rdmascope_analysis::units::{Bytes, Duration};
 
 /// Transactions that ended in an interval.
 impl Subject for Figures {
@@ -332,7 +333,7 @@ impl<'a> IntervalRow<'a> {
         IntervalRow { interval, name, figures: Some(figures), waiting: None, transport: None }
     }
 
-    fn latency(&self, which: fn(crate::report::Latency) -> u64) -> Maybe<Duration> {
+    fn latency(&self, which: fn(rdmascope_analysis::report::Latency) -> u64) -> Maybe<Duration> {
         let latency = self.figures.and_then(|figures| figures.stats.latency());
         Maybe(latency.map(|latency| Duration(which(latency))))
     }

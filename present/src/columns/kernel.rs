@@ -4,8 +4,8 @@ use crate::column::Read::{
     Boolean, Fraction, Frame, Key, Nanoseconds, Objects, Offset, Shown, U32, U64, Word, Xid,
 };
 use crate::column::{Column, Columns, Role, Subject, Within, Words, explained, lend, word};
-use crate::kernel::{self, Call, Chunks, Disagreement, KernelTrace, Point, Step, Witness};
-use crate::text::Plain;
+use rdmascope_analysis::kernel::{self, Call, Chunks, Disagreement, KernelTrace, Point, Step, Witness};
+use rdmascope_analysis::units::Plain;
 use rdmascope_capture_agent::trace::Segment;
 
 impl Subject for Witness {

@@ -4,8 +4,8 @@ use super::shared::{PARTS, SEGMENT, STOP, columns_of_segment};
 use super::transaction::DIRECTIONS;
 use crate::column::Read::{Boolean, Frame, Key, Object, Objects, Shown, Time, U16, U32, U64, Word, Xid};
 use crate::column::{Column, Columns, Role, Subject, Within, lend};
-use crate::names;
 use crate::words;
+use rdmascope_analysis::names;
 use rdmascope_dissector::transaction::{Chunk, Message, Missing, ReadChunk, Transaction};
 use rdmascope_wire::rpcrdma::Segment;
 

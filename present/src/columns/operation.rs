@@ -2,9 +2,9 @@
 
 use crate::column::Read::{Boolean, Bytes, Lossy, Object, U16, U32, U64, Word, Xid};
 use crate::column::{Column, Columns, Role, Subject, Within, lend, word};
-use crate::names;
-use crate::paths::Paths;
 use crate::words;
+use rdmascope_analysis::names;
+use rdmascope_analysis::paths::Paths;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_dissector::ulb::{self, Item, Operation};
 

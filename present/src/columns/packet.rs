@@ -1,7 +1,6 @@
 //! `packet`. Most columns concern few packets.
 
 use super::shared::{PRIVATE_DATA, SEGMENT, STOP, columns_of_segment};
-use crate::cm_fields::CmFields;
 use crate::column::Align::{Left, Right};
 use crate::column::Read::{
     Boolean, Frame as FrameNumber, Key, Object, Objects, Offset, Qpn, Shown, Time, U8, U16, U32, Word, Xid,
@@ -9,6 +8,7 @@ use crate::column::Read::{
 use crate::column::{Cell, Column, Columns, Role, Subject, Within, lend, word};
 use crate::tables::packets::{BadIcrc, Carried, Copy, NoPacket};
 use crate::words;
+use rdmascope_analysis::cm_fields::CmFields;
 use rdmascope_dissector::event::{Content, Headers, Packet};
 use rdmascope_dissector::frame::{Address, Frame, Segment};
 use rdmascope_dissector::iwarp::{Fpdu, Part};

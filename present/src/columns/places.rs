@@ -3,8 +3,9 @@
 use super::transaction::DIRECTIONS;
 use crate::column::Read::{Fraction, Frames, Nanoseconds, Object, Shown, Text, Texts, U32, U64, Word};
 use crate::column::{Column, Columns, Role, Subject, Within, lend, word};
-use crate::places::{Doubt, Located, Place, Split, Sum, Way};
-use crate::report::Key;
+use crate::page::places::clock_said;
+use rdmascope_analysis::places::{Doubt, Located, Place, Split, Sum, Way};
+use rdmascope_analysis::report::Key;
 
 impl Subject for Place {
     type Of<'a> = (usize, &'a Place);
@@ -72,7 +73,7 @@ pub static PLACE: Columns<Place> = {
                 "Nanoseconds of it.",
             )
             .optional(),
-            C::new("clock_said", Shown(|(_, place), see| lend(place.clock_said(), |said| see(&said))), "The same in words, which may change.")
+            C::new("clock_said", Shown(|(_, place), see| lend(clock_said(place), |said| see(&said))), "The same in words, which may change.")
                 .optional(),
         ],
     }

@@ -3,7 +3,7 @@
 use super::finding::VALUE;
 use crate::column::Read::{Object, Text, U64, Word};
 use crate::column::{Column, Columns, Role, Subject, Within, explained, lend};
-use crate::policy::{Policed, PolicyEntry};
+use rdmascope_analysis::policy::{Policed, PolicyEntry};
 
 /// An entry of a policy that was held against a capture.
 pub struct PolicyRow;

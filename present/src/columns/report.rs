@@ -3,10 +3,10 @@
 use super::transaction::DIRECTIONS;
 use crate::column::Read::{Fraction, Frame, Nanoseconds, Object, Shown, U32, U64, Word};
 use crate::column::{Column, Columns, Role, Subject, Within, lend, word};
-use crate::names::{self, Failure};
-use crate::phases::{Phases, grouped};
-use crate::replies::{Mechanism, Replies};
-use crate::report::{ErrorCount, ErrorKey, Group, Key, Latency, Problem, Stats};
+use rdmascope_analysis::names::{self, Failure};
+use rdmascope_analysis::phases::{Phases, grouped};
+use rdmascope_analysis::replies::{Mechanism, Replies};
+use rdmascope_analysis::report::{ErrorCount, ErrorKey, Group, Key, Latency, Problem, Stats};
 
 /// The transactions of one protocol, direction and principal operation.
 pub struct Operation;

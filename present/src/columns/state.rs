@@ -3,9 +3,10 @@
 use crate::column::Align::{Left, Right};
 use crate::column::Read::{Boolean, Bytes, Frame, Lossy, Shown, Text, Texts, Time, U32, U64, Word as OneOf};
 use crate::column::{Cell, Column, Columns, Role, Subject, Tint, Word, Words, explained, lend, word};
-use crate::names::Quoted;
-use crate::state::{End, Lifetime, status_flags};
-use crate::text::{Duration, HexBytes, Number};
+use crate::text::HexBytes;
+use rdmascope_analysis::names::Quoted;
+use rdmascope_analysis::state::{End, Lifetime, status_flags};
+use rdmascope_analysis::units::{Duration, Number};
 
 impl Subject for Lifetime {
     type Of<'a> = &'a Lifetime;

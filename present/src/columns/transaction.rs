@@ -9,11 +9,11 @@ use crate::column::Read::{
     Boolean, Frame, Lossy, Nanoseconds, Object, Objects, Offset, Shown, Texts, Time, U32, U64, Word, Xid,
 };
 use crate::column::{Cell, Column, Columns, Role, Subject, Tint, Within, Words, explained, lend};
-use crate::names::{self, Failure, Label, Protocol, SecurityName};
-use crate::paths::{self, TransactionRow};
-use crate::phases::{Phases, grouped};
-use crate::replies::{Mechanism, Pull};
 use crate::tables::transactions::{Ending, Remarks};
+use rdmascope_analysis::names::{self, Failure, Label, Protocol, SecurityName};
+use rdmascope_analysis::paths::{self, TransactionRow};
+use rdmascope_analysis::phases::{Phases, grouped};
+use rdmascope_analysis::replies::{Mechanism, Pull};
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
 
 impl Subject for Transaction {

@@ -3,11 +3,11 @@
 use super::token::{Kind as TokenKind, Token, tokens};
 use super::{Expression, Mistake, Order, Test, Tree, Wanted};
 use crate::column::{Flat, Kind, List, find, flat};
-use crate::filter::{operation_names, parse_number, status_names};
 use crate::nearest::nearest;
-use crate::paths::FilePattern;
-use crate::time::{Moment, ParseError, parse_duration};
 use glob::Pattern;
+use rdmascope_analysis::filter::{operation_names, parse_number, status_names};
+use rdmascope_analysis::paths::FilePattern;
+use rdmascope_analysis::time::{Moment, ParseError, parse_duration};
 
 /// Other names for columns that people write often.
 const SHORT: [(&str, &str); 3] = [("op", "operations"), ("conn", "connection"), ("time", "call_time")];

@@ -1,7 +1,7 @@
 use super::*;
 use crate::columns::{CONNECTION, PACKET, TRANSACTION};
-use crate::paths::{Paths, TransactionRow};
 use proptest::prelude::*;
+use rdmascope_analysis::paths::{Paths, TransactionRow};
 use rdmascope_dissector::transaction::{Transaction, User};
 use rdmascope_tests::values::{self, START};
 

@@ -2,9 +2,9 @@
 
 use super::with_name;
 use super::{Field, Value, by_layout};
-use crate::time::Rfc3339;
 use core::net::{Ipv4Addr, Ipv6Addr};
 use core::ops::Range;
+use rdmascope_analysis::time::Rfc3339;
 use rdmascope_dissector::frame::Header;
 use rdmascope_dissector::record::Time;
 use rdmascope_wire::erf::{Erf, RecordType, Timestamp};

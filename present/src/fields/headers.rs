@@ -316,7 +316,7 @@ fn cm_value(name: &str, value: Value<'_>) -> Option<String> {
         "Status" => with_name(number, cm::service_id_resolution_status_name(small.ok()?)),
         _ if name.ends_with("ACK Timeout") && number == 0 => "none (0)".to_owned(),
         _ if name.ends_with("Timeout") || name == "Target ACK Delay" => {
-            format!("{} ({number})", crate::text::Duration(timeout(small.ok()?)))
+            format!("{} ({number})", rdmascope_analysis::units::Duration(timeout(small.ok()?)))
         }
         _ => return None,
     })

@@ -1,9 +1,10 @@
 //! Fields of a Send: the RPC-over-RDMA header (RFC 8166, section 4), the RPC message (RFC 5531, section 9), the operations.
 
 use super::{Field, Words, nfs, with_name};
-use crate::names::{self, Quoted};
-use crate::text::{Bytes, HexBytes};
+use crate::text::HexBytes;
 use core::ops::Range;
+use rdmascope_analysis::names::{self, Quoted};
+use rdmascope_analysis::units::Bytes;
 use rdmascope_dissector::layout::{Extent, Piece, Source};
 use rdmascope_dissector::transaction::{Part, Transaction};
 use rdmascope_dissector::ulb::{self, Item, Operation, Place};

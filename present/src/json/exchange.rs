@@ -2,9 +2,9 @@
 
 use super::write_line;
 use crate::columns::{EXCHANGE, ExchangeRow, FINDING, FindingRow};
-use crate::findings::ByFrame;
 use crate::ladder::Ladder;
-use crate::paths::TransactionRow;
+use rdmascope_analysis::findings::ByFrame;
+use rdmascope_analysis::paths::TransactionRow;
 use rdmascope_conformance::Finding;
 use std::io::{self, Write};
 

@@ -2,7 +2,7 @@
 
 use super::write_line;
 use crate::columns::{KERNEL, KERNEL_DISAGREEMENT, KERNEL_STEP, KERNEL_TRANSACTION};
-use crate::kernel::Witness;
+use rdmascope_analysis::kernel::Witness;
 use std::io::{self, Write};
 
 /// Writes the lines of a trace: what it holds, where the time went, where it disagrees with the capture; without a capture, its transactions.

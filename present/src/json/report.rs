@@ -4,9 +4,9 @@ use super::write_line;
 use crate::columns::{
     CAPTURE, CONNECTION, ERROR, EVENT, OPERATION_FIGURES, OPERATION_SPLIT, PLACE, PROBLEM, REPLIES, WAY,
 };
-use crate::ending::Ending;
-use crate::places::EndToEnd;
-use crate::report::Report;
+use rdmascope_analysis::ending::Ending;
+use rdmascope_analysis::places::EndToEnd;
+use rdmascope_analysis::report::Report;
 use std::io::{self, Write};
 
 /// Writes the lines of a report: the capture, its connections, operations, replies, errors, problems and events.

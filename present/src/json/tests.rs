@@ -1,9 +1,9 @@
 use super::*;
 use crate::columns::{CHECK, CONNECTION, FINDING, FindingRow, PACKET, RULE, TRANSACTION};
-use crate::ending::{Cut, Ending, FileEnding};
-use crate::report::Report;
 use crate::tables::tests::with_packets;
-use crate::tally::Tally;
+use rdmascope_analysis::ending::{Cut, Ending, FileEnding};
+use rdmascope_analysis::report::Report;
+use rdmascope_analysis::tally::Tally;
 use rdmascope_capture_agent::Interface;
 use rdmascope_conformance::{Finding, Level, Value as Measure, Verdict};
 use rdmascope_dissector::connection::{Connection, State};

@@ -1,8 +1,8 @@
 //! What a line is of, for people.
 
 use super::lines::Object;
-use crate::text::Plain;
 use core::fmt;
+use rdmascope_analysis::units::Plain;
 use serde_json::Value;
 use std::borrow::Cow;
 

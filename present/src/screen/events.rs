@@ -1,8 +1,8 @@
 //! Events beside the frame or the transaction that is shown, for people.
 
 use super::{Screen, heading, wrapped};
-use crate::events::SessionEvent;
-use crate::text::{Counted, Plain, Seconds};
+use rdmascope_analysis::events::SessionEvent;
+use rdmascope_analysis::units::{Counted, Plain, Seconds};
 use rdmascope_dissector::record::Time;
 use std::io::{self, Write};
 

@@ -1,10 +1,11 @@
 //! Findings beside what they are about, for people: a section, and marks on the ladder.
 
 use super::{Screen, heading, wrapped};
-use crate::findings::{inconclusive, sign};
-use crate::names;
-use crate::text::{Counted, Plain, Style};
+use crate::text::Style;
 use core::fmt::Display;
+use rdmascope_analysis::findings::{inconclusive, sign};
+use rdmascope_analysis::names;
+use rdmascope_analysis::units::{Counted, Plain};
 use rdmascope_conformance::{Finding, Level, Rule, Verdict};
 use std::io::{self, Write};
 

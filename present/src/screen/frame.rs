@@ -1,8 +1,8 @@
 //! One frame as text.
 
 use super::Screen;
-use crate::text::Seconds;
-use crate::time::Rfc3339;
+use rdmascope_analysis::time::Rfc3339;
+use rdmascope_analysis::units::Seconds;
 use rdmascope_dissector::event::Packet;
 use rdmascope_dissector::record::Time;
 use std::io::{self, Write};

@@ -1,14 +1,14 @@
 //! The ladder as text: Requester at the left, Responder at the right, time downwards and to scale.
 
 use super::{Screen, findings, wrapped};
-use crate::findings::ByFrame;
 use crate::ladder::{Ladder, Rung, RungKind};
-use crate::names::PartName;
-use crate::phases::Phases;
-use crate::places::Pass;
-use crate::replies::Pull;
-use crate::text::{Bytes, Counted, Duration};
 use core::fmt::{self, Display};
+use rdmascope_analysis::findings::ByFrame;
+use rdmascope_analysis::names::PartName;
+use rdmascope_analysis::phases::Phases;
+use rdmascope_analysis::places::Pass;
+use rdmascope_analysis::replies::Pull;
+use rdmascope_analysis::units::{Bytes, Counted, Duration};
 use rdmascope_conformance::{Rule, Verdict};
 use rdmascope_dissector::exchange::StepKind;
 use rdmascope_dissector::record::Time;

@@ -1,10 +1,10 @@
 //! A message before reduction as text: its stretches, with their bytes.
 
 use super::{Screen, heading, rows};
-use crate::message::{Stretch, stretches};
-use crate::names::PartName;
-use crate::text::{Counted, Number};
 use core::ops::Range;
+use rdmascope_analysis::message::{Stretch, stretches};
+use rdmascope_analysis::names::PartName;
+use rdmascope_analysis::units::{Counted, Number};
 use rdmascope_dissector::layout::{Extent, Piece, Source};
 use rdmascope_dissector::transaction::{Part, Transaction};
 use std::io::{self, Write};

@@ -1,17 +1,18 @@
 //! One transaction, whole, as text.
 
 use super::{Screen, events, findings, heading, ladder, message, tree};
-use crate::events::SessionEvent;
 use crate::fields::rpc;
-use crate::findings::ByFrame;
 use crate::fold::Folding;
 use crate::ladder::Ladder;
-use crate::names::{self, Failure, Label, Protocol, Quoted, SecurityName};
-use crate::paths::TransactionRow;
-use crate::replies::Mechanism;
 use crate::tables::transactions::{Arguments, operation_details};
-use crate::text::{Bytes, Counted, Duration, Maybe, Named, Seconds};
-use crate::time::Rfc3339;
+use crate::text::{Maybe, Named};
+use rdmascope_analysis::events::SessionEvent;
+use rdmascope_analysis::findings::ByFrame;
+use rdmascope_analysis::names::{self, Failure, Label, Protocol, Quoted, SecurityName};
+use rdmascope_analysis::paths::TransactionRow;
+use rdmascope_analysis::replies::Mechanism;
+use rdmascope_analysis::time::Rfc3339;
+use rdmascope_analysis::units::{Bytes, Counted, Duration, Seconds};
 use rdmascope_conformance::Finding;
 use rdmascope_dissector::connection::{Connection, Endpoint};
 use rdmascope_dissector::record::Time;

@@ -1,9 +1,9 @@
 //! Connections, in words.
 
-use crate::names::RejectReason;
-use crate::text::Counted;
 use crate::words;
 use core::fmt;
+use rdmascope_analysis::names::RejectReason;
+use rdmascope_analysis::units::Counted;
 use rdmascope_dissector::connection::{CapturePoint, Connection, Origin, State};
 
 /// A state in a sentence.

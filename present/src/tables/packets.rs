@@ -1,8 +1,9 @@
 //! Packets, in words.
 
-use crate::names;
-use crate::text::{Bytes, Style};
+use crate::text::Style;
 use core::fmt::{self, Write as _};
+use rdmascope_analysis::names;
+use rdmascope_analysis::units::Bytes;
 use rdmascope_dissector::event::{Content, Headers, Packet};
 use rdmascope_dissector::frame::{self, IcrcVerdict, Other};
 use rdmascope_dissector::iwarp::{self, CrcVerdict, Fpdu, Part};

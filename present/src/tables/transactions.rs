@@ -1,10 +1,10 @@
 //! Transactions, in words.
 
-use crate::names::{self, Failure, Label, Quoted};
-use crate::paths::TransactionRow;
-use crate::replies::Mechanism;
-use crate::text::Bytes;
 use core::fmt;
+use rdmascope_analysis::names::{self, Failure, Label, Quoted};
+use rdmascope_analysis::paths::TransactionRow;
+use rdmascope_analysis::replies::Mechanism;
+use rdmascope_analysis::units::Bytes;
 use rdmascope_dissector::transaction::{Outcome, Transaction};
 use rdmascope_dissector::ulb::{Details, Operation};
 use rdmascope_wire::rpcrdma;

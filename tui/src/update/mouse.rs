@@ -6,7 +6,7 @@ use crate::show::{Show, Step};
 use crate::state::{Over, State};
 use crate::view;
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
-use rdmascope_present::timeline::Moment;
+use rdmascope_analysis::timeline::Moment;
 
 /// Does what the mouse did.
 pub(super) fn mouse(state: &mut State, event: MouseEvent, effects: &mut Vec<Effect>) {

@@ -5,10 +5,10 @@ use crate::analysis::Request;
 use crate::state::{Prompt, Purpose, State};
 use crate::view;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use rdmascope_analysis::time;
+use rdmascope_analysis::timeline::Moment;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::glossary;
-use rdmascope_present::time;
-use rdmascope_present::timeline::Moment;
 
 /// A key while a line is written.
 pub(super) fn write(state: &mut State, key: KeyEvent, effects: &mut Vec<Effect>) {

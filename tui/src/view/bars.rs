@@ -10,8 +10,8 @@ use ratatui::layout::{Position, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
+use rdmascope_analysis::units::{Counted, Number, Seconds};
 use rdmascope_dissector::record::Time;
-use rdmascope_present::text::{Counted, Number, Seconds};
 
 /// What is analyzed, and how far.
 pub(super) fn title(state: &State, frame: &mut Frame<'_>, area: Rect) {

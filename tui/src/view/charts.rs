@@ -9,8 +9,8 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Axis, Chart, Dataset, GraphType, Paragraph};
+use rdmascope_analysis::units::{Bytes, Counted, Duration, Number};
 use rdmascope_dissector::record::Time;
-use rdmascope_present::text::{Bytes, Counted, Duration, Number};
 
 /// Columns of the list of operations.
 const LIST: u16 = 28;

@@ -6,9 +6,10 @@ use crate::session::ConnectionNow;
 use crate::state::State;
 use ratatui::Frame;
 use ratatui::text::{Line, Span, Text};
+use rdmascope_analysis::units::{Counted, Number};
 use rdmascope_present::fold::Folding;
-use rdmascope_present::report::write_connection;
-use rdmascope_present::text::{Counted, Maybe, Named, Number};
+use rdmascope_present::page::report::write_connection;
+use rdmascope_present::text::{Maybe, Named};
 use rdmascope_present::words;
 use std::io::Write as _;
 
@@ -87,9 +88,9 @@ pub(super) fn detail(state: &State, width: u16) -> Text<'static> {
         text.lines.push(Line::raw(format!(
             "    XID {}, {}, since frame {}: {}",
             call.xid,
-            rdmascope_present::names::direction(call.direction),
+            rdmascope_analysis::names::direction(call.direction),
             call.since.frame,
-            rdmascope_present::text::Duration(age)
+            rdmascope_analysis::units::Duration(age)
         )));
     }
     text

@@ -6,9 +6,9 @@ use crate::state::State;
 use ratatui::Frame;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span, Text};
+use rdmascope_analysis::time::Rfc3339;
+use rdmascope_analysis::units::{Counted, Duration, Plain, Seconds};
 use rdmascope_present::screen::wrapped;
-use rdmascope_present::text::{Counted, Duration, Plain, Seconds};
-use rdmascope_present::time::Rfc3339;
 
 /// Draws the list, and the one that is chosen in full.
 pub(super) fn render(state: &State, frame: &mut Frame<'_>, areas: &Areas) {

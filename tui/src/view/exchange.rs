@@ -8,8 +8,8 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Text};
+use rdmascope_analysis::events::SessionEvent;
 use rdmascope_conformance::Finding;
-use rdmascope_present::events::SessionEvent;
 use rdmascope_present::screen::transaction::TransactionPage;
 use rdmascope_present::screen::{self as written, ladder};
 

@@ -7,10 +7,10 @@ use crate::state::State;
 use ratatui::Frame;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span, Text};
-use rdmascope_present::findings::sign;
-use rdmascope_present::policy::Allowance;
+use rdmascope_analysis::findings::sign;
+use rdmascope_analysis::policy::Allowance;
+use rdmascope_analysis::units::Number;
 use rdmascope_present::screen::{findings, wrapped};
-use rdmascope_present::text::Number;
 
 /// Columns of a rule's name.
 const RULE: usize = 30;

@@ -9,8 +9,8 @@ use crate::state::State;
 use ratatui::Frame;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span, Text};
+use rdmascope_analysis::units::{Duration, Plain};
 use rdmascope_present::screen::wrapped;
-use rdmascope_present::text::{Duration, Plain};
 
 /// Columns of a name and of a verdict.
 const NAME: usize = 30;

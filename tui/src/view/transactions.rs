@@ -7,9 +7,9 @@ use crate::state::State;
 use ratatui::Frame;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
+use rdmascope_analysis::units::Number;
 use rdmascope_conformance::Verdict;
 use rdmascope_present::column::{Align, Tint};
-use rdmascope_present::text::Number;
 
 /// A column: its place among the cells of a row, its heading, where its text stands, and how wide it is.
 struct Column {

@@ -7,8 +7,8 @@ use super::timeline::{Classes, Interval, Latencies, Timeline};
 use core::cmp::Reverse;
 use core::fmt::{self, Display, Write as _};
 use maud::{Markup, html};
-use rdmascope_present::report::{Key, Stats};
-use rdmascope_present::text::{Bytes, Counted, Duration, Number};
+use rdmascope_analysis::report::{Key, Stats};
+use rdmascope_analysis::units::{Bytes, Counted, Duration, Number};
 
 /// What time counts from in every chart.
 const TIME: &str = "time since the first packet";

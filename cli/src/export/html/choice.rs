@@ -3,9 +3,9 @@
 use core::cmp::Reverse;
 use core::fmt;
 use foldhash::fast::FixedState;
+use rdmascope_analysis::names::{Failure, FailureName};
+use rdmascope_analysis::report::Key;
 use rdmascope_dissector::transaction::{Outcome, Transaction};
-use rdmascope_present::names::{Failure, FailureName};
-use rdmascope_present::report::Key;
 use rdmascope_wire::Cause;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};

@@ -1,9 +1,9 @@
 //! Every field of the calls and replies that are drawn, folded up below their ladders.
 
 use maud::{Markup, html};
+use rdmascope_analysis::units::Counted;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_present::fields::{Field, rpc};
-use rdmascope_present::text::Counted;
 
 /// Fields of one message that are shown.
 const MOST_OF_MESSAGE: usize = 500;

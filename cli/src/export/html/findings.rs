@@ -4,10 +4,11 @@ use super::Drawing;
 use super::gather::Gathered;
 use super::ladders::class;
 use maud::{Markup, html};
+use rdmascope_analysis::findings::{Group, inconclusive, is_about};
+use rdmascope_analysis::names;
+use rdmascope_analysis::units::{Counted, Number};
 use rdmascope_conformance::Finding;
-use rdmascope_present::findings::{Group, inconclusive, is_about};
-use rdmascope_present::names;
-use rdmascope_present::text::{Counted, Maybe, Number};
+use rdmascope_present::text::Maybe;
 
 /// Findings of one rule that have a row.
 const MOST_ROWS: usize = 25;

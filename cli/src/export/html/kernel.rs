@@ -2,7 +2,8 @@
 
 use super::page::{duration, number};
 use maud::{Markup, html};
-use rdmascope_present::kernel::{Step, Witness};
+use rdmascope_analysis::kernel::{Step, Witness};
+use rdmascope_present::page::kernel::Text;
 use rdmascope_present::text::Maybe;
 use rdmascope_wire::Xid;
 
@@ -21,7 +22,7 @@ fn of_trace(witness: &Witness) -> Markup {
         article class="kernel" {
             h3 { "Trace " (witness.trace.name) }
             dl class="facts" {
-                @for said in witness.summary() {
+                @for said in Text(witness).summary() {
                     div { dt { (said.name) } dd class=[said.is_warning.then_some("bad")] { (said.text) } }
                 }
             }

@@ -6,17 +6,18 @@ use super::plot::{Axis, Units, drawing};
 use core::fmt::{self, Display};
 use core::iter;
 use maud::{Markup, html};
+use rdmascope_analysis::findings::{ByFrame, sign};
+use rdmascope_analysis::names::Label;
+use rdmascope_analysis::names::PartName;
+use rdmascope_analysis::names::{self, Protocol};
+use rdmascope_analysis::units::{Bytes, Counted, Duration};
 use rdmascope_conformance::{Level, Rule, Verdict};
 use rdmascope_dissector::exchange::StepKind;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Part, Transaction};
-use rdmascope_present::findings::{ByFrame, sign};
 use rdmascope_present::ladder::{Ladder, Piece, Rung, RungKind};
-use rdmascope_present::names::Label;
-use rdmascope_present::names::PartName;
-use rdmascope_present::names::{self, Protocol};
 use rdmascope_present::tables::transactions::Ending;
-use rdmascope_present::text::{Bytes, Counted, Duration, Maybe};
+use rdmascope_present::text::Maybe;
 
 /// Where the sides stand, and the texts beside them.
 const REQUESTER: f64 = 64.0;

@@ -13,15 +13,16 @@ use super::plot::{Sample, block, legend};
 use crate::html::head;
 use core::fmt::Display;
 use maud::{DOCTYPE, Markup, html};
+use rdmascope_analysis::ending::{Ending, FileEnd};
+use rdmascope_analysis::kernel::Witness;
+use rdmascope_analysis::names::{FailureName, Invalidation};
+use rdmascope_analysis::phases::Phases;
+use rdmascope_analysis::report::{Group, Key, Stats};
+use rdmascope_analysis::time::Rfc3339;
+use rdmascope_analysis::units::{Bytes, Counted, Duration, Number};
 use rdmascope_dissector::connection::{Connection, Endpoint};
-use rdmascope_present::ending::{Ending, FileEnd};
-use rdmascope_present::kernel::Witness;
-use rdmascope_present::names::{FailureName, Invalidation};
-use rdmascope_present::phases::Phases;
-use rdmascope_present::report::{Group, Key, Stats};
 use rdmascope_present::tables::connections::{CapturedAt, Known, StateName, carried_else};
-use rdmascope_present::text::{Bytes, Counted, Duration, Maybe, Named, Number, OtherTraffic};
-use rdmascope_present::time::Rfc3339;
+use rdmascope_present::text::{Maybe, Named, OtherTraffic};
 use rdmascope_present::words;
 
 /// What there is to show.

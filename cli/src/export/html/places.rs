@@ -2,7 +2,8 @@
 
 use super::page::{duration, number};
 use maud::{Markup, html};
-use rdmascope_present::places::{EndToEnd, Split, Way};
+use rdmascope_analysis::places::{EndToEnd, Split, Way};
+use rdmascope_present::page::places::{clock_said, remarks, way_name};
 
 /// Where the captures were made, how packets went between, and where the time of operations passed.
 pub(super) fn section(told: &EndToEnd) -> Markup {
@@ -16,7 +17,7 @@ pub(super) fn section(told: &EndToEnd) -> Markup {
                         @for (nth, host) in place.near.iter().take(4).enumerate() {
                             (if nth == 0 { ", nearest to " } else { ", " }) (host)
                         }
-                        @if let Some(clock) = place.clock_said() { "; " (clock) }
+                        @if let Some(clock) = clock_said(place) { "; " (clock) }
                     }
                 }
             }
@@ -52,7 +53,7 @@ fn ways(told: &EndToEnd) -> Markup {
                     @for way in &ways {
                         @let times = way.times();
                         tr {
-                            th { (way.name()) }
+                            th { (way_name(way)) }
                             td class="number" { (number(way.packets)) }
                             @for index in 0..4 {
                                 td class="number" { @match times { Some(times) => (duration(times[index])), None => "-" } }
@@ -66,7 +67,7 @@ fn ways(told: &EndToEnd) -> Markup {
             }
         }
         @for way in &ways {
-            @for said in way.remarks() { p class="note" { (way.name()) ": " (said) } }
+            @for said in remarks(way) { p class="note" { (way_name(way)) ": " (said) } }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use core::fmt::{self, Display};
 use maud::{Markup, html};
-use rdmascope_present::text::Duration;
+use rdmascope_analysis::units::Duration;
 
 /// A coordinate or length in a drawing, to a tenth.
 #[derive(Clone, Copy, Debug)]
@@ -122,7 +122,7 @@ fn plain(value: f64) -> String {
 /// A number with commas where it is whole.
 fn group(value: f64) -> String {
     match value.fract() {
-        0.0 => rdmascope_present::text::Number(value as u64).to_string(),
+        0.0 => rdmascope_analysis::units::Number(value as u64).to_string(),
         _ => plain(value),
     }
 }

@@ -6,11 +6,11 @@ use core::fmt::Write as _;
 use html5ever::tendril::TendrilSink as _;
 use html5ever::{ParseOpts, parse_document};
 use markup5ever_rcdom::{Handle, NodeData, RcDom};
+use rdmascope_analysis::paths::Paths;
 use rdmascope_conformance::{Finding, Verdict};
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::transaction::{Direction, Outcome};
 use rdmascope_dissector::ulb::{Nfs4, Operation, OperationKind, Procedure};
-use rdmascope_present::paths::Paths;
 use rdmascope_tests::values::{self as samples, START, after};
 use serde_json::Value;
 
@@ -121,7 +121,7 @@ fn page_with(
 }
 
 fn ending(name: &str) -> Ending {
-    let files = vec![rdmascope_present::ending::FileEnding { name: name.to_owned(), ..Default::default() }];
+    let files = vec![rdmascope_analysis::ending::FileEnding { name: name.to_owned(), ..Default::default() }];
     let mut ending = Ending { port: 4791, files, ..Ending::default() };
     ending.totals.records = 100;
     ending.totals.packets = 100;
@@ -178,7 +178,7 @@ fn pages_are_well_formed_and_take_nothing_from_elsewhere() {
 #[test]
 fn figures_are_those_of_the_lines_for_programs() {
     for name in ["nfs3-lossy", "nfs4.1-backchannel-recall", "nfs4.2-mtu4096-large-io"] {
-        let mut analyzed = rdmascope_present::report::Report::default();
+        let mut analyzed = rdmascope_analysis::report::Report::default();
         let read = input::listen(&sample(name), Config::default(), |event, _| {
             analyzed.handle(&event);
             Ok(())

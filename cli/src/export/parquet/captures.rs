@@ -5,7 +5,7 @@ use super::rings::{Ring, rings};
 use crate::captures::{expand, of_folder};
 use crate::input::Input;
 use anyhow::{Context as _, Result, bail};
-use rdmascope_present::ending::Ending;
+use rdmascope_analysis::ending::Ending;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};

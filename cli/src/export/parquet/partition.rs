@@ -3,9 +3,9 @@
 
 use anyhow::{Result, bail};
 use core::fmt::{self, Write as _};
+use rdmascope_analysis::time::Rfc3339;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::columns::TABLES;
-use rdmascope_present::time::Rfc3339;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};

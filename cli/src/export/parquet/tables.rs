@@ -5,6 +5,9 @@ use super::writer::{SCHEMA, TableWriter};
 use crate::input::Audience;
 use crate::slice::Slice;
 use crate::whole::Staging;
+use rdmascope_analysis::ending::Ending;
+use rdmascope_analysis::events::Events;
+use rdmascope_analysis::paths::{Paths, TransactionRow};
 use rdmascope_conformance::Judge;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::Time;
@@ -12,9 +15,6 @@ use rdmascope_present::columns::{
     CONNECTION, EVENT, EXPORTED, Exported, FINDING, FindingRow, MESSAGE, MessageRow, OPERATION, OperationRow,
     PACKET, TABLES, TRANSACTION,
 };
-use rdmascope_present::ending::Ending;
-use rdmascope_present::events::Events;
-use rdmascope_present::paths::{Paths, TransactionRow};
 use std::io;
 use std::path::Path;
 

@@ -1,9 +1,9 @@
 //! The main fields of a call or a reply, in a line: those of the operation that the transaction is about.
 
 use core::fmt::Write as _;
+use rdmascope_analysis::names::Label;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_present::fields::{Field, rpc};
-use rdmascope_present::names::Label;
 use rdmascope_wire::rpcrdma::Procedure;
 
 /// Fields that are named.

@@ -6,15 +6,15 @@
 use super::facts::{Facts, MessageFacts, TransactionFacts};
 use core::fmt::{self, Write as _};
 use foldhash::fast::FixedState;
+use rdmascope_analysis::findings::{ByFrame, inconclusive};
+use rdmascope_analysis::names::{self, PartName};
+use rdmascope_analysis::units::{Counted, Duration, Plain};
 use rdmascope_dissector::event::{Content, Packet};
 use rdmascope_dissector::exchange::{Step, StepKind};
 use rdmascope_dissector::frame::{Checksum, IcrcVerdict, Other};
 use rdmascope_dissector::role::{Role, StepOf};
 use rdmascope_dissector::transaction::{Missing, Outcome, Part};
-use rdmascope_present::findings::{ByFrame, inconclusive};
-use rdmascope_present::names::{self, PartName};
 use rdmascope_present::tables::packets::SegmentContents;
-use rdmascope_present::text::{Counted, Duration, Plain};
 use rdmascope_wire::bth::Acknowledgement;
 use rdmascope_wire::cm;
 use std::collections::{HashMap, VecDeque};

@@ -4,13 +4,13 @@ use super::brief::brief;
 use crate::output::tell;
 use core::fmt;
 use foldhash::fast::FixedState;
+use rdmascope_analysis::names::{self, Failure, Label, Protocol};
+use rdmascope_analysis::units::Counted;
 use rdmascope_dissector::connection::{Connection, ConnectionId, Endpoint, Origin, State};
 use rdmascope_dissector::event::{Event, Packet};
 use rdmascope_dissector::exchange::Step;
 use rdmascope_dissector::role::StepOf;
 use rdmascope_dissector::transaction::{Missing, Outcome, Transaction};
-use rdmascope_present::names::{self, Failure, Label, Protocol};
-use rdmascope_present::text::Counted;
 use rdmascope_wire::Xid;
 use std::collections::HashMap;
 

@@ -2,10 +2,11 @@
 
 use core::fmt;
 use md5::{Digest as _, Md5};
+use rdmascope_analysis::units::{Bytes, Counted, Duration, Number, Plain};
 use rdmascope_peer::nfs3;
 use rdmascope_present::column::Read::{Boolean, Bytes as Hex, Nanoseconds, Text, U16, U32, U64, Word};
 use rdmascope_present::column::{Column, Columns, Role, Subject, lend, word};
-use rdmascope_present::text::{Bytes, Counted, Duration, HexBytes, Number, Plain, Style};
+use rdmascope_present::text::{HexBytes, Style};
 use std::net::IpAddr;
 
 /// An export is served.

@@ -7,6 +7,7 @@ use super::lines::Summary;
 use crate::filters::Asked;
 use crate::input::{Input, listen};
 use crate::peer::recording::{self, Read};
+use rdmascope_analysis::filter::TransactionFilter;
 use rdmascope_dissector::{engine, event as dissector, frame};
 use rdmascope_peer::endpoint::ConnectionId;
 use rdmascope_peer::pair::{Network, Pair};
@@ -16,7 +17,6 @@ use rdmascope_peer::replay::{
 };
 use rdmascope_peer::rpcrdma;
 use rdmascope_peer::time::Instant;
-use rdmascope_present::filter::TransactionFilter;
 use rdmascope_wire::Xid;
 use rdmascope_wire::rpcrdma::Error;
 use std::collections::BTreeSet;

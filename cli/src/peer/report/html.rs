@@ -6,8 +6,8 @@ use super::ladder::Ladder;
 use super::lines::Ran;
 use crate::html::head;
 use maud::{DOCTYPE, Markup, html};
+use rdmascope_analysis::units::Plain;
 use rdmascope_peer::scenario::{Scenario, Side, Verdict};
-use rdmascope_present::text;
 
 /// A scenario against a target.
 pub(super) struct Cell {
@@ -169,7 +169,7 @@ fn table(scenarios: &[Scenario], columns: &[Column]) -> Markup {
 fn fact(name: &str, texts: &[String]) -> Markup {
     html! {
         @if !texts.is_empty() {
-            div { dt { (name) } dd { @for text in texts { p { (text::Plain(text)) } } } }
+            div { dt { (name) } dd { @for text in texts { p { (Plain(text)) } } } }
         }
     }
 }

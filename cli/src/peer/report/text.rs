@@ -2,8 +2,8 @@
 
 use super::lines::{Counts, Ran, Summary};
 use crate::output::Out;
+use rdmascope_analysis::units::Plain;
 use rdmascope_peer::scenario::{Scenario, Side, Verdict};
-use rdmascope_present::text::Plain;
 use std::io::{self, Write as _};
 
 /// A line of the list.

@@ -3,11 +3,11 @@
 use crate::peer::lines;
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
+use rdmascope_analysis::units::Bytes;
 use rdmascope_peer::nfs3::mount::{PORTMAPPER_PORT, Services};
 use rdmascope_peer::nfs3::{self, Limits, Time};
 use rdmascope_peer::rpcrdma::Reply;
 use rdmascope_peer::tcp;
-use rdmascope_present::text::Bytes;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::ErrorKind;

@@ -2,8 +2,8 @@
 
 use clap::{Args, ValueEnum};
 use core::time::Duration;
+use rdmascope_analysis::time::parse_duration;
 use rdmascope_peer::rpcrdma::{Config, Mechanism, OfferLimits};
-use rdmascope_present::time::parse_duration;
 
 #[derive(Args, Debug)]
 pub(super) struct ReplyArguments {

@@ -2,9 +2,9 @@ mod naming;
 
 use super::{MOUNT, NFS2, NFS3, NFS4, PORT_MAPPER, Protection, Whole, encrypted, fields, walk};
 use crate::fields::Field;
-use crate::names;
 use naming::{bytes, shown};
 use proptest::prelude::*;
+use rdmascope_analysis::names;
 use rdmascope_capture_agent::Capture;
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;

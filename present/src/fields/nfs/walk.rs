@@ -2,10 +2,11 @@
 
 use super::Whole;
 use crate::fields::{Field, with_name};
-use crate::names::Quoted;
-use crate::text::{Counted, HexBytes};
-use crate::time::Rfc3339;
+use crate::text::HexBytes;
 use core::ops::Range;
+use rdmascope_analysis::names::Quoted;
+use rdmascope_analysis::time::Rfc3339;
+use rdmascope_analysis::units::Counted;
 use rdmascope_dissector::record::Time;
 use rdmascope_wire::{Layer, Stop};
 use rdmascope_xdr::language::{Form, Language, Length, Member, Type};

@@ -9,7 +9,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::Paragraph;
-use rdmascope_present::text::Duration;
+use rdmascope_analysis::units::Duration;
 
 /// Columns of the number of a transaction, of what is called or the field that differs, and of the verdict.
 const NUMBER: usize = 8;

@@ -1,0 +1,295 @@
+//! Events about state of NFSv4: flags that servers raised, and what was lost, not returned or not reported.
+
+use super::tell::{Reached, event};
+use super::{Kind, SILENCE, SessionEvent};
+use crate::state::{Counts, End, Kind as What, Lifetime, States, status_flags};
+use crate::units::{Counted, Duration};
+use rdmascope_dissector::connection::ConnectionId;
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::record::Time;
+use rdmascope_dissector::transaction::{Direction, Transaction};
+use rdmascope_dissector::ulb::{Details, Nfs4, OperationKind, Procedure, Said, StateFact};
+use std::collections::{BTreeMap, VecDeque};
+
+/// State, and what of it deserves an event.
+#[derive(Clone, Debug, Default)]
+pub(super) struct StateEvents {
+    states: States,
+    /// What was handed out, and did not end in order: the latest.
+    broken: VecDeque<Lifetime>,
+}
+
+impl StateEvents {
+    /// What is kept of what did not end in order.
+    const MOST: usize = 1024;
+
+    #[inline]
+    pub(super) fn handle(&mut self, event: &Event<'_>) {
+        let StateEvents { states, broken } = self;
+        if let Event::Transaction(transaction) = event
+            && states.is_calm()
+            && !changes(transaction)
+        {
+            return;
+        }
+        states.handle(event, &mut |lifetime| {
+            if lifetime.end.is_broken() {
+                if broken.len() >= StateEvents::MOST {
+                    broken.pop_front();
+                }
+                broken.push_back(lifetime.clone());
+            }
+        });
+    }
+
+    /// Gives up what was over before this time.
+    pub(super) fn forget(&mut self, before: Time) {
+        self.states.forget(before);
+        self.broken.retain(|lifetime| lifetime.last.time >= before);
+    }
+
+    /// Adds the events, of a capture that has come to `reached`.
+    pub(super) fn tell(&self, reached: Reached, events: &mut Vec<SessionEvent>) {
+        self.flags(reached, events);
+        let broken =
+            || self.broken.iter().chain(self.states.ended()).filter(|lifetime| lifetime.end.is_broken());
+        lost(broken(), events);
+        // What goes on may yet end in order.
+        let open = self.states.open().filter(|_| !reached.goes_on);
+        let mut owed: BTreeMap<(Kind, ConnectionId), Owed> = BTreeMap::new();
+        for lifetime in broken().chain(open) {
+            let (kind, since) = match (lifetime.recalled, lifetime.kind) {
+                (Some(at), _) => (Kind::RecallUnanswered, at),
+                (None, What::Copy) if lifetime.end != End::Failed => (Kind::CopyUnreported, lifetime.first),
+                _ => continue,
+            };
+            let until = lifetime.ended.map_or(reached.time, |at| at.time);
+            if lifetime.ended.is_some() || until.since(since.time) >= SILENCE {
+                let owed = owed.entry((kind, lifetime.connection)).or_insert(Owed {
+                    from: since.time,
+                    until,
+                    is_open: false,
+                    counts: [0; What::ALL.len()],
+                    frames: [since.frame; 2],
+                });
+                (owed.from, owed.until) = (owed.from.min(since.time), owed.until.max(until));
+                owed.is_open |= lifetime.ended.is_none();
+                owed.counts[lifetime.kind as usize] += 1;
+                owed.frames = [owed.frames[0].min(since.frame), owed.frames[1].max(since.frame)];
+            }
+        }
+        for ((kind, connection), owed) in owed {
+            let length = owed.until.since(owed.from);
+            let counts = What::ALL.map(|kind| (kind, owed.counts[kind as usize]));
+            let what = match kind {
+                Kind::CopyUnreported => "no CB_OFFLOAD for",
+                _ => "recalled and not returned:",
+            };
+            let until = if owed.is_open { ", until the capture ends" } else { "" };
+            let text = format!("{what} {}, {}{until}", Counts(&counts), Duration(length));
+            events.push(SessionEvent {
+                connection,
+                // Who should have done it: the client returns, the server reports.
+                by_requester: Some(kind == Kind::RecallUnanswered),
+                duration: Some(length),
+                count: owed.counts.iter().sum(),
+                frames: owed.frames.map(Some),
+                ..event(owed.from, kind, text)
+            });
+        }
+    }
+
+    fn flags(&self, reached: Reached, events: &mut Vec<SessionEvent>) {
+        for raised in self.states.raised() {
+            let names: Vec<_> = status_flags(raised.flags).collect();
+            let end = raised.gone.map_or(reached.time, |at| at.time);
+            let length = end.since(raised.first.time);
+            let then = match raised.gone {
+                Some(_) => format!("gone after {}", Duration(length)),
+                None if reached.goes_on => "set still".to_owned(),
+                None => "set until the capture ends".to_owned(),
+            };
+            let replies = Counted(raised.replies, "reply");
+            let text = format!("server raised {} in {replies}, {then}", names.join(", "));
+            events.push(SessionEvent {
+                connection: raised.connection,
+                by_requester: Some(false),
+                duration: Some(length),
+                count: raised.replies,
+                frames: [Some(raised.first.frame), Some(raised.last.frame)],
+                ..event(raised.first.time, Kind::StatusFlags, text)
+            });
+        }
+    }
+}
+
+/// Whether it may begin or end something, or raise a flag. Most transactions only use what is there, of which events tell nothing.
+fn changes(transaction: &Transaction) -> bool {
+    if !transaction.procedure.is_some_and(Procedure::is_compound) {
+        return transaction.procedure.is_none();
+    }
+    let details = &transaction.details;
+    let is_plain = transaction.direction == Direction::Forward
+        && transaction.status == Some(0)
+        && transaction.stop.is_none()
+        && details.session.sequenced.is_none_or(|said| said.flags == 0);
+    if !is_plain {
+        return true;
+    }
+    let only_names = |fact: &StateFact| matches!(fact.said, Said::Names(_)) && !ends(details, fact);
+    !details.states.iter().all(only_names)
+}
+
+/// Whether the operation of a stateid ends what that names.
+fn ends(details: &Details, fact: &StateFact) -> bool {
+    let operation = details.operations.get(usize::from(fact.operation));
+    let kind = operation.map(|operation| operation.kind);
+    use Nfs4::{Delegreturn, FreeStateid, OffloadCancel, OffloadStatus, TestStateid};
+    let ending = [Delegreturn, FreeStateid, OffloadCancel, OffloadStatus, TestStateid];
+    ending.iter().any(|ending| kind == Some(OperationKind::Nfs4(*ending)))
+}
+
+/// What nobody gave back on one connection.
+#[derive(Clone, Copy, Debug)]
+struct Owed {
+    from: Time,
+    until: Time,
+    is_open: bool,
+    counts: [u64; What::ALL.len()],
+    frames: [u64; 2],
+}
+
+/// What was lost: what one message ended in one way is one event.
+fn lost<'a>(broken: impl Iterator<Item = &'a Lifetime>, events: &mut Vec<SessionEvent>) {
+    let mut groups: BTreeMap<(u64, End), Vec<&Lifetime>> = BTreeMap::new();
+    for lifetime in broken.filter(|lifetime| lifetime.end != End::Failed) {
+        if let Some(at) = lifetime.ended {
+            groups.entry((at.transaction, lifetime.end)).or_default().push(lifetime);
+        }
+    }
+    for ((_, end), group) in groups {
+        let Some(at) = group[0].ended else { continue };
+        let mut counts = What::ALL.map(|kind| (kind, 0));
+        group.iter().for_each(|lifetime| counts[lifetime.kind as usize].1 += 1);
+        let why = match end {
+            End::Revoked => "revoked by the server",
+            End::Abandoned => "not given back before the client ID was destroyed",
+            _ => "not known to the server any more",
+        };
+        events.push(SessionEvent {
+            connection: group[0].last_connection,
+            count: group.len() as u64,
+            frames: [Some(at.frame), Some(at.frame)],
+            ..event(at.time, Kind::StateLost, format!("{}: {why}", Counts(&counts)))
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::events::{Events, Kind, SessionEvent};
+    use crate::state::tests::{
+        CREATE, CREATED, EXCHANGE, EXCHANGED, OPEN, OPENED, SEQUENCE, SEQUENCED, Story,
+    };
+    use rdmascope_dissector::event::Event;
+    use rdmascope_dissector::record::Time;
+    use rdmascope_tests::values;
+
+    /// So many seconds after the start.
+    fn second(number: i64) -> Time {
+        values::after(number * 1_000_000)
+    }
+
+    fn gathered(story: &Story) -> Events {
+        let mut events = Events::default();
+        story.told.iter().for_each(|transaction| events.handle(&Event::Transaction(transaction)));
+        events
+    }
+
+    /// The events of a capture that ends 100 seconds after its start.
+    fn events(story: &Story) -> Vec<SessionEvent> {
+        gathered(story).list(Some(second(100)))
+    }
+
+    fn mounted() -> Story {
+        let mut story = Story::new(2);
+        story.mounted();
+        story
+    }
+
+    /// Transactions are 100 ms apart, and each takes 1 ms.
+    #[test]
+    fn flags_are_told_from_when_they_are_raised_to_when_they_are_gone() {
+        // BACKCHANNEL_FAULT; then CB_PATH_DOWN beside it.
+        let flagged = |flags: u32| SEQUENCED.replace("15 15 0", &format!("15 15 {flags}"));
+        let mut story = mounted();
+        story.call(SEQUENCE, &flagged(1024)).call(SEQUENCE, &flagged(1025)).call(SEQUENCE, &flagged(1));
+        let found = events(&story);
+        let told: Vec<_> = found.iter().map(|event| (event.kind, event.count, event.text.as_str())).collect();
+        assert_eq!(
+            told,
+            [
+                (Kind::StatusFlags, 2, "server raised BACKCHANNEL_FAULT in 2 replies, gone after 200ms"),
+                (Kind::StatusFlags, 2, "server raised CB_PATH_DOWN in 2 replies, set until the capture ends"),
+            ]
+        );
+        assert_eq!((found[0].frames, found[0].duration), ([Some(32), Some(42)], Some(200_000_000)));
+        assert_eq!(found[0].by_requester, Some(false));
+        // With its session, a flag goes too.
+        story.call("44 9 9 9 9", "44 0");
+        assert_eq!(events(&story)[1].text, "server raised CB_PATH_DOWN in 2 replies, gone after 200ms");
+    }
+
+    #[test]
+    fn what_is_lost_at_once_is_one_event() {
+        let mut story = mounted();
+        story.on(OPEN, OPENED);
+        assert_eq!(events(&story), []);
+        story.connection = 2;
+        story.call(&EXCHANGE.replace("h1", "h2"), &EXCHANGED.replace("h7", "h8"));
+        story.call(&CREATE.replace("h7", "h8"), &CREATED.replace("9 9 9 9", "8 8 8 8"));
+        let found = events(&story);
+        let [lost] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((lost.kind, lost.count, lost.frames[0]), (Kind::StateLost, 4, Some(52)));
+        let text = "1 client ID, 1 session, 1 open, 1 delegation: not known to the server any more";
+        assert_eq!(lost.text, text);
+        let mut story = mounted();
+        story.on(OPEN, OPENED).call("57 h7", "57 0");
+        let text = "1 session, 1 open, 1 delegation: not given back before the client ID was destroyed";
+        assert_eq!(events(&story)[0].text, text);
+    }
+
+    #[test]
+    fn what_was_recalled_is_told_if_it_is_not_returned() {
+        let mut story = mounted();
+        story.on(OPEN, OPENED).back("4 1 0 0 6 0 'file'", "4 0");
+        let found = events(&story);
+        let [owed] = &found[..] else { panic!("{found:?}") };
+        assert_eq!(
+            (owed.kind, owed.by_requester, owed.frames[0]),
+            (Kind::RecallUnanswered, Some(true), Some(40))
+        );
+        assert_eq!(owed.text, "recalled and not returned: 1 delegation, 99.6s, until the capture ends");
+        // It may be returned yet, where the capture goes on or ends shortly behind.
+        assert_eq!(gathered(&story).list_now(&[], second(100)), []);
+        assert_eq!(gathered(&story).list(Some(second(1))), []);
+        let mut revoked = mounted();
+        revoked.on(OPEN, OPENED).back("4 1 0 0 6 0 'file'", "4 0").on("25 1 0 0 6 h0 5", "25 10087");
+        let kinds: Vec<_> = events(&revoked).iter().map(|event| event.kind).collect();
+        assert_eq!(kinds, [Kind::RecallUnanswered, Kind::StateLost]);
+        story.on("22 'file';8 1 0 0 6", "22 0;8 0");
+        assert_eq!(events(&story), []);
+    }
+
+    #[test]
+    fn a_copy_whose_end_is_not_reported_is_told() {
+        let mut story = mounted();
+        story.on(OPEN, OPENED).on("60 1 0 0 5 1 0 0 5 h0 h4 h9 0 0 0", "60 0 1 7 0 0 7 h0 0 h0 1 0");
+        let found = events(&story);
+        let [copy] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((copy.kind, copy.by_requester), (Kind::CopyUnreported, Some(false)));
+        assert_eq!(copy.text, "no CB_OFFLOAD for 1 asynchronous copy, 99.6s, until the capture ends");
+        story.back("15 'file' 1 0 0 7 0 0 h9 2 h0", "15 0");
+        assert_eq!(events(&story), []);
+    }
+}

@@ -1,0 +1,509 @@
+//! The events of a trace put together to calls.
+
+use super::point::{Point, Role, Times};
+use foldhash::fast::FixedState;
+use rdmascope_capture_agent::trace::{
+    ChunkKind, Completion, Event, Line, Lost, Segment, Task, Trace, TraceError, Unread,
+};
+use std::collections::HashMap;
+use std::io::BufRead;
+
+type Map<K, V> = HashMap<K, V, FixedState>;
+
+/// A call as the traced host tells it.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Which end of it the host is.
+    pub role: Role,
+    /// It is known to be a callback.
+    pub backward: bool,
+    /// Its XID.
+    pub xid: u32,
+    /// The RPC client, or the completion queue, that it is of.
+    pub(super) group: Option<i64>,
+    /// The first line that tells of it, from 1.
+    pub line: u64,
+    /// Bytes of its RPC-over-RDMA header.
+    pub header_length: Option<u32>,
+    /// Bytes of the RPC message before reduction.
+    pub message_length: Option<u64>,
+    /// Bytes of the Send that the host received: of the call, or of the reply where it called.
+    pub received: Option<u32>,
+    /// rdma_credit of what it received.
+    pub credits: Option<u32>,
+    /// Its chunks; `None` where the trace tells no segment.
+    pub chunks: Option<Box<Chunks>>,
+    /// Not all segments were kept.
+    pub(super) is_partial: bool,
+    /// RDMA_ERROR came in place of a reply.
+    pub has_error: bool,
+    /// What it is called, as a place in [`KernelTrace::names`].
+    pub(super) name: Option<u16>,
+    pub(super) times: Times,
+}
+
+/// The chunks of a call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chunks {
+    /// Read segments with their Positions.
+    pub reads: Vec<(u32, Segment)>,
+    /// Segments of Write chunks; where the host answers, those of the Reply chunk behind them.
+    pub writes: Vec<Segment>,
+    /// Segments of the Reply chunk, where the host calls.
+    pub reply: Vec<Segment>,
+    /// Segments that the reply returns, where the host answers.
+    pub returned: Vec<Segment>,
+}
+
+impl Call {
+    /// Bytes of memory that the call advertised.
+    pub fn advertised(&self) -> u64 {
+        let Some(chunks) = self.chunks.as_deref() else { return 0 };
+        let reads = chunks.reads.iter().map(|(_, segment)| segment.length);
+        let others = chunks.writes.iter().chain(&chunks.reply).map(|segment| segment.length);
+        reads.chain(others).map(u64::from).sum()
+    }
+
+    fn new(role: Role, xid: u32, line: u64) -> Call {
+        Call {
+            role,
+            backward: false,
+            xid,
+            group: None,
+            line,
+            header_length: None,
+            message_length: None,
+            received: None,
+            credits: None,
+            chunks: None,
+            is_partial: false,
+            has_error: false,
+            name: None,
+            times: Times::default(),
+        }
+    }
+
+    /// When a point was, in nanoseconds of the trace's clock.
+    pub fn time(&self, point: Point) -> Option<i64> {
+        self.times.get(point)
+    }
+
+    /// Nanoseconds from when the host began with it to when it was done: from marshalling the call to matching the reply, or from the receipt
+    /// of the call, else from decoding it, to handing the reply to the device.
+    pub fn latency(&self) -> Option<u64> {
+        let (start, end) = match self.role {
+            Role::Caller => (self.time(Point::Marshalled), self.time(Point::ReplyMatched)),
+            Role::Answerer => {
+                (self.time(Point::CallReceived).or(self.time(Point::Decoded)), self.time(Point::ReplyPosted))
+            }
+        };
+        u64::try_from(end? - start?).ok()
+    }
+}
+
+/// A trace that was read.
+#[derive(Debug, Default)]
+pub struct KernelTrace {
+    /// Its name.
+    pub name: String,
+    /// Lines.
+    pub lines: u64,
+    /// Events.
+    pub events: u64,
+    /// Events that are not known here.
+    pub unknown: u64,
+    /// What it says it lacks.
+    pub lost: Lost,
+    /// Lines that could not be read.
+    pub unread: Unread,
+    /// Calls, in the order in which they begin.
+    pub calls: Vec<Call>,
+    /// Events of calls beyond [`KernelTrace::MOST_CALLS`], and segments beyond [`KernelTrace::MOST_SEGMENTS`].
+    pub beyond: u64,
+    /// Nanoseconds of the last digit of its times.
+    pub resolution: i64,
+    /// The first and the last time.
+    pub span: Option<(i64, i64)>,
+    /// What calls are called.
+    pub(super) names: Vec<String>,
+    /// Marks whose time of day is known: the time of the trace, and the earliest and the latest time of day that it may be.
+    pub(super) marks: Vec<(i64, i64, i64)>,
+}
+
+impl KernelTrace {
+    /// Calls that are kept.
+    pub const MOST_CALLS: usize = 1 << 19;
+    /// Segments that are kept.
+    pub const MOST_SEGMENTS: usize = 1 << 20;
+    /// Names of procedures that are told apart.
+    const MOST_NAMES: usize = 256;
+
+    /// Reads a trace to its end.
+    pub fn read<R: BufRead>(trace: &mut Trace<R>) -> Result<KernelTrace, TraceError> {
+        let mut assembly = Assembly::default();
+        while trace.next(&mut |number, line| assembly.line(number, line))? {}
+        let mut read = assembly.trace;
+        read.name = trace.name().to_owned();
+        read.lines = trace.lines();
+        read.lost = trace.lost();
+        read.unread = trace.unread();
+        Ok(read)
+    }
+
+    /// What a call is called: `nfsv3 READ`.
+    pub fn name_of(&self, call: &Call) -> Option<&str> {
+        Some(self.names.get(usize::from(call.name?))?)
+    }
+}
+
+/// Bound of each table of what is under way.
+const MOST_OPEN: usize = 1 << 16;
+
+/// What is under way while a trace is read. Whatever outgrows its bound is forgotten: what was under way there is told without it.
+#[derive(Default)]
+struct Assembly {
+    trace: KernelTrace,
+    segments: usize,
+    numbers: Map<(String, String), u16>,
+    /// Segments of the call that a task is marshalling.
+    marshalling: Map<Task, Chunks>,
+    /// The XID that a task was given, when, and in which line.
+    reserved: Map<Task, (u32, i64, u64)>,
+    /// The call that a task waits for.
+    waiting: Map<Task, u32>,
+    /// The latest call with an XID.
+    callers: Map<u32, u32>,
+    answerers: Map<u32, u32>,
+    /// What came into a receive of the server.
+    receipts: Map<Completion, Receipt>,
+    /// The call that a thread of the server works on.
+    working: Map<u32, u32>,
+    /// Calls by the memory that they advertise to the server.
+    advertised: Map<(u64, u32), u32>,
+    /// The latest mark: its number, and when it was.
+    mark: Option<(u64, i64)>,
+    /// The receipt that a CPU tells of right before it tells what was received.
+    received: Map<u32, (u32, i64, Option<u32>)>,
+}
+
+/// What came into a receive of the server.
+#[derive(Default)]
+struct Receipt {
+    time: Option<i64>,
+    bytes: Option<u32>,
+    line: u64,
+    chunks: Chunks,
+    call: Option<u32>,
+}
+
+/// A table that is full is emptied.
+fn enter<K: Eq + core::hash::Hash, V>(map: &mut Map<K, V>, key: K, value: V) {
+    if map.len() >= MOST_OPEN {
+        map.clear();
+    }
+    map.insert(key, value);
+}
+
+impl Assembly {
+    fn line(&mut self, number: u64, line: &Line<'_>) {
+        let trace = &mut self.trace;
+        trace.events += 1;
+        trace.resolution =
+            if trace.events == 1 { line.resolution } else { trace.resolution.max(line.resolution) };
+        let (first, last) = trace.span.unwrap_or((line.time, line.time));
+        trace.span = Some((first.min(line.time), last.max(line.time)));
+        let receipt = self.received.remove(&line.cpu).filter(|(pid, ..)| *pid == line.pid);
+        let time = line.time;
+        match line.event {
+            Event::Unknown => self.trace.unknown += 1,
+            Event::Reserve { task, xid } => enter(&mut self.reserved, task, (xid, time, number)),
+            Event::ChunkSegment { task, kind, segment } => self.marshalled_segment(task, kind, segment),
+            Event::Marshal { task, xid, header_length, message } => {
+                self.marshal(number, time, task, xid, header_length, message);
+            }
+            Event::PostSend { task } => {
+                if let Some(call) = self.waiting.get(&task).copied() {
+                    self.at(call, Point::CallPosted, time);
+                }
+            }
+            Event::WcReceive { received } => {
+                enter(&mut self.received, line.cpu, (line.pid, time, received));
+            }
+            Event::Reply { task, xid, credits } => {
+                if let Some(call) = self.answered(number, time, task, xid, receipt) {
+                    call.credits = Some(credits);
+                }
+            }
+            Event::ReplyError { task, xid } => {
+                if let Some(call) = self.answered(number, time, task, xid, receipt) {
+                    call.has_error = true;
+                }
+            }
+            Event::CallbackCall { xid, .. } => self.callback(number, time, xid, receipt),
+            Event::CallbackReply { xid, .. } => {
+                if let Some(call) = self.answerers.get(&xid).copied() {
+                    self.at(call, Point::ReplyPosted, time);
+                }
+            }
+            Event::RpcLatency { xid, program, procedure } => {
+                if let Some(call) = self.callers.get(&xid).copied() {
+                    self.name(call, program, procedure);
+                }
+            }
+            Event::SvcReceive { completion, received } => {
+                let receipt =
+                    Receipt { time: Some(time), bytes: received, line: number, ..Receipt::default() };
+                enter(&mut self.receipts, completion, receipt);
+            }
+            Event::DecodeSegment { completion, position, segment } => {
+                self.decoded_segment(number, completion, position, segment);
+            }
+            Event::Decode { completion, xid, credits, header_length } => {
+                self.decode(number, line, completion, xid, credits, header_length);
+            }
+            Event::ReadFinished { completion } => {
+                if let Some(call) = self.receipts.get(&completion).and_then(|receipt| receipt.call) {
+                    self.at(call, Point::ReadsDone, time);
+                    enter(&mut self.working, line.pid, call);
+                }
+            }
+            Event::Process { xid, service, version, procedure } => {
+                if let Some(call) = self.answerers.get(&xid).copied() {
+                    self.at(call, Point::Processed, time);
+                    self.name(call, &format!("{service} v{version}"), procedure);
+                    enter(&mut self.working, line.pid, call);
+                }
+            }
+            Event::EncodeSegment { segment } => self.encoded_segment(line, segment),
+            Event::Mark { number, realtime: None } => self.mark = Some((number, time)),
+            Event::Mark { number, realtime: Some((before, after)) } => {
+                let mark = self.mark.filter(|(of, _)| *of == number);
+                if let Some((_, at)) = mark.filter(|_| self.trace.marks.len() < MOST_OPEN) {
+                    self.trace.marks.push((at, before, after));
+                }
+            }
+            Event::SvcPostSend => {
+                if let Some(call) = self.working.remove(&line.pid) {
+                    self.at(call, Point::ReplyPosted, time);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn call(&mut self, call: u32) -> &mut Call {
+        &mut self.trace.calls[call as usize]
+    }
+
+    fn at(&mut self, call: u32, point: Point, time: i64) {
+        self.call(call).times.set_first(point, time);
+    }
+
+    fn begin(&mut self, call: Call) -> Option<u32> {
+        if self.trace.calls.len() >= KernelTrace::MOST_CALLS {
+            self.trace.beyond += 1;
+            return None;
+        }
+        self.trace.calls.push(call);
+        Some(self.trace.calls.len() as u32 - 1)
+    }
+
+    /// Counts a segment; whether there is room for it.
+    fn has_room(&mut self) -> bool {
+        let has = self.segments < KernelTrace::MOST_SEGMENTS;
+        if has {
+            self.segments += 1;
+        } else {
+            self.trace.beyond += 1;
+        }
+        has
+    }
+
+    fn marshalled_segment(&mut self, task: Task, kind: ChunkKind, segment: Segment) {
+        if !self.has_room() {
+            return;
+        }
+        if self.marshalling.len() >= MOST_OPEN {
+            self.marshalling.clear();
+        }
+        let chunks = self.marshalling.entry(task).or_default();
+        match kind {
+            ChunkKind::Read(position) => anew(&mut chunks.reads, (position, segment), |(_, old)| *old),
+            ChunkKind::Write => anew(&mut chunks.writes, segment, |old| *old),
+            ChunkKind::Reply => anew(&mut chunks.reply, segment, |old| *old),
+        }
+    }
+
+    fn marshal(
+        &mut self,
+        number: u64,
+        time: i64,
+        task: Task,
+        xid: u32,
+        header_length: u32,
+        message: [u32; 3],
+    ) {
+        let chunks = self.marshalling.remove(&task);
+        let reserved = self.reserved.remove(&task).filter(|(reserved, ..)| *reserved == xid);
+        let is_partial = self.segments >= KernelTrace::MOST_SEGMENTS;
+        let mut call = Call {
+            group: Some(task.client),
+            header_length: Some(header_length),
+            message_length: Some(message.iter().map(|part| u64::from(*part)).sum()),
+            chunks: chunks.map(Box::new),
+            is_partial,
+            ..Call::new(Role::Caller, xid, number)
+        };
+        if let Some((_, at, _)) = reserved {
+            call.times.set(Point::Reserved, at);
+        }
+        call.times.set(Point::Marshalled, time);
+        if let Some(call) = self.begin(call) {
+            enter(&mut self.waiting, task, call);
+            enter(&mut self.callers, xid, call);
+        }
+    }
+
+    /// The call that was answered. Where the trace does not have it, it begins with its answer.
+    fn answered(
+        &mut self,
+        number: u64,
+        time: i64,
+        task: Task,
+        xid: u32,
+        receipt: Option<(u32, i64, Option<u32>)>,
+    ) -> Option<&mut Call> {
+        self.waiting.remove(&task);
+        let open = self.callers.get(&xid).copied();
+        let open = open.filter(|call| self.trace.calls[*call as usize].time(Point::ReplyMatched).is_none());
+        let call = match open {
+            Some(call) => call,
+            None => {
+                let begun = Call { group: Some(task.client), ..Call::new(Role::Caller, xid, number) };
+                let call = self.begin(begun)?;
+                enter(&mut self.callers, xid, call);
+                call
+            }
+        };
+        let call = self.call(call);
+        call.times.set_first(Point::ReplyMatched, time);
+        if let Some((_, at, received)) = receipt {
+            call.times.set_first(Point::ReplyReceived, at);
+            call.received = received;
+        }
+        Some(call)
+    }
+
+    fn callback(&mut self, number: u64, time: i64, xid: u32, receipt: Option<(u32, i64, Option<u32>)>) {
+        let mut call = Call { backward: true, ..Call::new(Role::Answerer, xid, number) };
+        call.times.set(Point::Decoded, time);
+        if let Some((_, at, received)) = receipt {
+            call.times.set(Point::CallReceived, at);
+            call.received = received;
+        }
+        if let Some(call) = self.begin(call) {
+            enter(&mut self.answerers, xid, call);
+        }
+    }
+
+    fn decoded_segment(
+        &mut self,
+        number: u64,
+        completion: Completion,
+        position: Option<u32>,
+        segment: Segment,
+    ) {
+        if !self.has_room() {
+            return;
+        }
+        if self.receipts.len() >= MOST_OPEN {
+            self.receipts.clear();
+        }
+        let receipt = self.receipts.entry(completion).or_default();
+        if receipt.call.is_some() {
+            // The number is used again, and the trace does not tell of the receipt.
+            *receipt = Receipt { line: number, ..Receipt::default() };
+        }
+        match position {
+            Some(position) => receipt.chunks.reads.push((position, segment)),
+            None => receipt.chunks.writes.push(segment),
+        }
+    }
+
+    fn decode(
+        &mut self,
+        number: u64,
+        line: &Line<'_>,
+        completion: Completion,
+        xid: u32,
+        credits: u32,
+        header_length: u32,
+    ) {
+        let receipt = self.receipts.remove(&completion).filter(|receipt| receipt.call.is_none());
+        let receipt = receipt.unwrap_or_default();
+        let chunks = receipt.chunks;
+        let mut call = Call {
+            group: Some(completion.queue.into()),
+            header_length: Some(header_length),
+            received: receipt.bytes,
+            credits: Some(credits),
+            is_partial: self.segments >= KernelTrace::MOST_SEGMENTS,
+            ..Call::new(Role::Answerer, xid, if receipt.line > 0 { receipt.line } else { number })
+        };
+        call.times.set(Point::Decoded, line.time);
+        if let Some(time) = receipt.time {
+            call.times.set(Point::CallReceived, time);
+        }
+        let memory: Vec<_> = chunks.writes.iter().map(|segment| (segment.offset, segment.handle)).collect();
+        // The thread that decodes a call with Read chunks may leave it to another one.
+        let is_left = !chunks.reads.is_empty();
+        let any = is_left || !memory.is_empty();
+        call.chunks = any.then(|| Box::new(chunks));
+        self.working.remove(&line.pid);
+        let Some(call) = self.begin(call) else { return };
+        enter(&mut self.answerers, xid, call);
+        enter(&mut self.receipts, completion, Receipt { call: Some(call), ..Receipt::default() });
+        for memory in memory {
+            enter(&mut self.advertised, memory, call);
+        }
+        if !is_left {
+            enter(&mut self.working, line.pid, call);
+        }
+    }
+
+    fn encoded_segment(&mut self, line: &Line<'_>, segment: Segment) {
+        let Some(call) = self.advertised.get(&(segment.offset, segment.handle)).copied() else { return };
+        self.at(call, Point::Encoded, line.time);
+        enter(&mut self.working, line.pid, call);
+        let has_room = self.has_room();
+        let call = self.call(call);
+        match (&mut call.chunks, has_room) {
+            (Some(chunks), true) => chunks.returned.push(segment),
+            _ => call.is_partial = true,
+        }
+    }
+
+    fn name(&mut self, call: u32, program: &str, procedure: &str) {
+        let key = (program.to_owned(), procedure.to_owned());
+        let number = match self.numbers.get(&key) {
+            Some(number) => *number,
+            None if self.numbers.len() < KernelTrace::MOST_NAMES => {
+                let number = self.numbers.len() as u16;
+                self.trace.names.push(format!("{program} {procedure}"));
+                self.numbers.insert(key, number);
+                number
+            }
+            None => return,
+        };
+        self.call(call).name = Some(number);
+    }
+}
+
+/// Appends a segment. Where memory regions run out, the kernel gives up a call that is half marshalled and begins anew later, with the same
+/// memory: what stood there is dropped then.
+fn anew<T>(list: &mut Vec<T>, item: T, segment: impl Fn(&T) -> Segment) {
+    if list.first().is_some_and(|first| segment(first).offset == segment(&item).offset) {
+        list.clear();
+    }
+    list.push(item);
+}

@@ -1,0 +1,650 @@
+//! A capture as something to go about in: what the session looked like at any record or time, backward as well as forward.
+//!
+//! ```
+//! use rdmascope_capture_agent::Archive;
+//! use rdmascope_conformance::Judge;
+//! use rdmascope_analysis::timeline::{Config, Moment, Timeline};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../samples/nfs3-basic.pcap");
+//! let records = Archive::open(&[path.into()], None)?;
+//! let mut timeline = Timeline::new(Config::default(), Judge::default());
+//! for record in records.walk(1) {
+//!     records.notes(record.number).for_each(|note| timeline.take_note(&note));
+//!     timeline.take(&record);
+//! }
+//! let now = timeline.seek(&records, Moment::Record(records.records() / 2))?;
+//! for open in now.open_transactions() {
+//!     println!("{} is open since record {}", open.xid, open.since.frame);
+//! }
+//! # assert!(now.ended() > 0 && now.connections().count() == 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A [`Timeline`] takes the records once, as they come, and keeps snapshots of the engine and the judge on the way: checkpoints. To show another
+//! moment, it goes on from the nearest state before it, with the records in between ([`Records`]). The same records give the same
+//! state, so that what is shown does not depend on the way there.
+//!
+//! Memory is bounded: when the checkpoints outgrow their [budget](Config::budget), every second one is given up, and from then on they stand
+//! twice as far apart. Their sizes are counted from what the tables of engine and judge hold ([`Engine::footprint`], [`Judge::footprint`]).
+//! Beside them there are two states more, the latest and the one that is shown, and the findings that are [listed](Config::findings).
+
+mod checkpoints;
+#[cfg(test)]
+mod tests;
+
+use checkpoints::Checkpoints;
+use rdmascope_capture_agent::{Archive, Note};
+use rdmascope_conformance::{Finding, Judge};
+use rdmascope_dissector::connection::{Connection, ConnectionId, KnownConnection};
+use rdmascope_dissector::engine::{self, Engine, Totals};
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::exchange::Keep;
+use rdmascope_dissector::observation::Observe;
+use rdmascope_dissector::record::{Record, Time};
+use rdmascope_dissector::transaction::{OpenTransaction, Transaction};
+use rdmascope_dissector::transport::Dissected;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+/// How a timeline works.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// How the engine works. It observes, whatever this says.
+    pub engine: engine::Config,
+    /// Records between two checkpoints, as long as the budget is not used up; at least 1.
+    pub spacing: u64,
+    /// Bytes of memory that checkpoints may take up.
+    pub budget: usize,
+    /// Findings that are listed. Those beyond are counted, and [`Timeline::replay`] tells of them.
+    pub findings: usize,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config { engine: engine::Config::default(), spacing: 2048, budget: 64 << 20, findings: 16_384 }
+    }
+}
+
+/// Where a timeline finds records again.
+pub trait Records {
+    /// The records from this number on, in their order; numbers begin with 1. Nothing, where that one is not there, or not any more.
+    fn walk(&self, number: u64) -> impl Iterator<Item = Record<'_>>;
+}
+
+impl<T: Records + ?Sized> Records for &T {
+    fn walk(&self, number: u64) -> impl Iterator<Item = Record<'_>> {
+        (**self).walk(number)
+    }
+}
+
+impl Records for Archive {
+    fn walk(&self, number: u64) -> impl Iterator<Item = Record<'_>> {
+        Archive::walk(self, number)
+    }
+}
+
+/// What to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// After the record of this number, and what time alone ended before the next one; 0 is before the first one.
+    Record(u64),
+    /// When all that was captured up to this time had come: before the first record that is later.
+    Time(Time),
+}
+
+/// Why a moment cannot be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The timeline has not come so far.
+    #[error("record {wanted} has not been taken yet: there are {taken}")]
+    Ahead {
+        /// The record asked for.
+        wanted: u64,
+        /// Records taken so far.
+        taken: u64,
+    },
+    /// A record on the way there is not to be had any more.
+    #[error("record {0} is not there any more")]
+    Gone(u64),
+}
+
+/// A finding, and when it was found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The record that brought it to light; at the end of the capture, the last one.
+    pub record: u64,
+    /// What was found.
+    pub finding: Finding,
+}
+
+/// What a replay tells of.
+#[derive(Clone, Copy, Debug)]
+pub enum Happening<'a> {
+    /// What the engine reports.
+    Event(&'a Event<'a>),
+    /// What the judge makes of that.
+    Finding(&'a Finding),
+}
+
+/// A capture to go about in.
+#[derive(Clone, Debug)]
+pub struct Timeline {
+    config: Config,
+    checkpoints: Checkpoints,
+    /// After the last record that was taken.
+    latest: State,
+    /// What is shown.
+    shown: State,
+    findings: Vec<Found>,
+    /// Found when the capture ended.
+    at_the_end: Vec<Found>,
+    has_ended: bool,
+    /// The latest time of all records up to every [`STRIDE`]th.
+    times: Vec<Time>,
+    told: AllTold,
+    /// The lists of connections among them, each once.
+    known: Vec<Arc<[KnownConnection]>>,
+    /// The most memory of a state, in bytes. Beyond it, connections are given up.
+    memory: usize,
+}
+
+/// What the engine was told beside records, each behind the record of that number, in its order: a replay tells it again.
+type AllTold = Vec<(u64, Told)>;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Told {
+    /// A time that brought something to an end without a record.
+    Time(Time),
+    /// To give up some connections.
+    GiveUp,
+    /// Connections that a kernel told of.
+    Connections(Arc<[KnownConnection]>),
+}
+
+/// How many of them there may be. The engine is not told later ones: what a time would end waits for the next record.
+const MOST_TOLD: usize = 1 << 18;
+
+/// Connections that are kept of them at most. Files that rotate have the same list each, which is kept once.
+const MOST_CONNECTIONS: usize = 1 << 18;
+
+/// Records between two checks of memory.
+const LOOK: u64 = 1 << 15;
+
+/// Records between two entries of [`Timeline::times`].
+const STRIDE: u64 = 1024;
+
+impl Timeline {
+    /// An empty one, whose findings are those of `judge`.
+    pub fn new(config: Config, judge: Judge) -> Timeline {
+        let engine = engine::Config { observe: Observe::All, report_packets: false, ..config.engine };
+        let start = State { engine: Engine::new(engine), judge, record: 0, time: None, findings: 0, told: 0 };
+        Timeline {
+            config,
+            checkpoints: Checkpoints::new(start.clone(), config.spacing, config.budget),
+            latest: start.clone(),
+            shown: start,
+            findings: Vec::new(),
+            at_the_end: Vec::new(),
+            has_ended: false,
+            times: Vec::new(),
+            told: Vec::new(),
+            known: Vec::new(),
+            memory: usize::MAX,
+        }
+    }
+
+    /// From now on, connections are given up while the latest state exceeds this number of bytes.
+    /// See
+    /// [`Engine::give_up_some`].
+    pub fn bound_memory(&mut self, bytes: usize) {
+        self.memory = bytes;
+    }
+
+    /// Takes the next record.
+    pub fn take(&mut self, record: &Record<'_>) {
+        let dissected = Dissected::new(record, &self.config.engine.frame);
+        self.take_dissected(record, &dissected);
+    }
+
+    /// The same, where the record has been taken apart already, with the configuration of this timeline's engine.
+    pub fn take_dissected(&mut self, record: &Record<'_>, dissected: &Dissected<'_>) {
+        self.take_telling(record, dissected, &mut |_| {});
+    }
+
+    /// The same, and tells of what happens at this record.
+    pub fn take_telling(
+        &mut self,
+        record: &Record<'_>,
+        dissected: &Dissected<'_>,
+        tell: &mut dyn FnMut(Happening<'_>),
+    ) {
+        let Timeline { config, latest, findings, .. } = self;
+        let number = latest.record + 1;
+        latest.handle_dissected(record, dissected, &mut |happening| {
+            tell(happening);
+            if let Happening::Finding(finding) = happening
+                && findings.len() < config.findings
+            {
+                findings.push(Found { record: number, finding: finding.clone() });
+            }
+        });
+        if number.is_multiple_of(STRIDE) {
+            self.times.extend(self.latest.time);
+        }
+        if number.is_multiple_of(LOOK) {
+            self.look_at_memory(tell);
+        }
+        self.checkpoints.offer(&self.latest);
+    }
+
+    /// Tells the time, where a live source says that all records up to it have come: what [time alone ends](Engine::handle_time) ends now, and
+    /// in every replay, behind the same record. [`Engine::next_deadline`] of the latest state says when that is due.
+    pub fn handle_time(&mut self, now: Time) {
+        self.handle_time_telling(now, &mut |_| {});
+    }
+
+    /// The same, and tells of what ends.
+    pub fn handle_time_telling(&mut self, now: Time, tell: &mut dyn FnMut(Happening<'_>)) {
+        let is_due = self.latest.engine.next_deadline().is_some_and(|deadline| deadline <= now);
+        if is_due && self.told.len() < MOST_TOLD {
+            self.hear(Told::Time(now), tell);
+        }
+    }
+
+    /// Gives up connections while the latest state exceeds its memory.
+    fn look_at_memory(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
+        while self.latest.footprint() > self.memory && self.told.len() < MOST_TOLD {
+            let before = self.latest.engine.totals().evictions;
+            self.hear(Told::GiveUp, tell);
+            if self.latest.engine.totals().evictions == before {
+                return;
+            }
+        }
+    }
+
+    /// Hands the engine something beside records, now and in every replay.
+    fn hear(&mut self, telling: Told, tell: &mut dyn FnMut(Happening<'_>)) {
+        let Timeline { config, latest, findings, told, .. } = self;
+        let record = latest.record;
+        latest.hear(&telling, &mut |happening| {
+            tell(happening);
+            if let Happening::Finding(finding) = happening
+                && findings.len() < config.findings
+            {
+                findings.push(Found { record, finding: finding.clone() });
+            }
+        });
+        told.push((record, telling));
+    }
+
+    /// Takes what a capture says beside packets, before the record that it stands before: the connections in it are known from then on, and in every
+    /// replay.
+    pub fn take_note(&mut self, note: &Note) {
+        let connections = note.connections();
+        if connections.is_empty() || self.told.len() == MOST_TOLD {
+            return;
+        }
+        let same = self.known.iter().find(|list| list[..] == connections[..]).cloned();
+        let list = match same {
+            Some(list) => list,
+            None => {
+                let kept: usize = self.known.iter().map(|list| list.len()).sum();
+                if kept + connections.len() > MOST_CONNECTIONS {
+                    return;
+                }
+                let list = Arc::<[KnownConnection]>::from(connections);
+                self.known.push(Arc::clone(&list));
+                list
+            }
+        };
+        let telling = Told::Connections(list);
+        self.latest.hear(&telling, &mut |_| {});
+        self.told.push((self.latest.record, telling));
+    }
+
+    /// The capture has ended: finds what can only be said then. What was open stays so in what is shown.
+    pub fn finish(&mut self) {
+        self.finish_telling(&mut |_| {});
+    }
+
+    /// The same, and tells of what ends with the capture. Returns what was counted, with that.
+    pub fn finish_telling(&mut self, tell: &mut dyn FnMut(Happening<'_>)) -> Totals {
+        let Timeline { config, latest, at_the_end, findings, .. } = self;
+        let (room, record) = (config.findings.saturating_sub(findings.len()), latest.record);
+        at_the_end.clear();
+        let mut last = latest.clone();
+        last.finish(&mut |happening| {
+            tell(happening);
+            if let Happening::Finding(finding) = happening
+                && at_the_end.len() < room
+            {
+                at_the_end.push(Found { record, finding: finding.clone() });
+            }
+        });
+        self.has_ended = true;
+        *last.engine.totals()
+    }
+
+    /// Records taken so far.
+    pub fn taken(&self) -> u64 {
+        self.latest.record
+    }
+
+    /// What is known after the last record.
+    pub fn latest(&self) -> Now<'_> {
+        self.now(&self.latest)
+    }
+
+    /// What is shown: the beginning, until something else is [sought](Timeline::seek).
+    pub fn shown(&self) -> Now<'_> {
+        self.now(&self.shown)
+    }
+
+    /// What the judge found only because the capture ended.
+    pub fn findings_at_the_end(&self) -> &[Found] {
+        &self.at_the_end
+    }
+
+    /// Shows another moment. After an error, what is shown is some moment on the way there.
+    pub fn seek(&mut self, records: &impl Records, moment: Moment) -> Result<Now<'_>, Error> {
+        let target = self.number(records, moment)?;
+        self.check(target)?;
+        let Timeline { checkpoints, latest, shown, told, .. } = self;
+        let nearest = [&*latest, checkpoints.before(target)]
+            .into_iter()
+            .filter(|state| state.record <= target)
+            .max_by_key(|state| state.record)
+            .expect("the start is before everything");
+        if shown.record > target || shown.record < nearest.record {
+            shown.clone_from(nearest);
+        }
+        shown.go_on(records, told, |state| !state.is_behind(target, told), &mut |_| {})?;
+        Ok(self.now(&self.shown))
+    }
+
+    /// Tells of what happens at these records, as the engine reports it, packets included if `packets`. What is shown stays what it is.
+    pub fn replay(
+        &self,
+        records: &impl Records,
+        range: RangeInclusive<u64>,
+        packets: bool,
+        tell: &mut dyn FnMut(Happening<'_>),
+    ) -> Result<(), Error> {
+        self.replay_with(records, range, |engine| engine.report_packets(packets), false, tell)
+    }
+
+    /// The same, with the steps and the contents of transactions that begin at these records, and with what each packet is to them. Where
+    /// the last record is among them, so is what the end of the capture tells.
+    pub fn replay_closely(
+        &self,
+        records: &impl Records,
+        range: RangeInclusive<u64>,
+        tell: &mut dyn FnMut(Happening<'_>),
+    ) -> Result<(), Error> {
+        let finish = self.has_ended && *range.end() == self.taken();
+        let closely = |engine: &mut Engine| engine.look_closely(Keep { steps: true, contents: true }, true);
+        self.replay_with(records, range, closely, finish, tell)
+    }
+
+    fn replay_with(
+        &self,
+        records: &impl Records,
+        range: RangeInclusive<u64>,
+        set: impl FnOnce(&mut Engine),
+        finish: bool,
+        tell: &mut dyn FnMut(Happening<'_>),
+    ) -> Result<(), Error> {
+        let (first, last) = (*range.start(), *range.end());
+        self.check(last)?;
+        let (before, told) = (first.max(1) - 1, &self.told);
+        let mut state = self.state_before(before, |state| state.record);
+        state.go_on(records, told, |state| !state.is_behind(before, told), &mut |_| {})?;
+        set(&mut state.engine);
+        state.go_on(records, told, |state| !state.is_behind(last, told), tell)?;
+        if finish {
+            state.finish(tell);
+        }
+        Ok(())
+    }
+
+    /// A transaction that has ended, by its number; `None` where there is none of it yet.
+    pub fn transaction(&self, records: &impl Records, number: u64) -> Result<Option<Transaction>, Error> {
+        let Some(before) = number.checked_sub(1) else { return Ok(None) };
+        let mut found = None;
+        let mut state = self.state_before(before, State::ended);
+        let mut look = |happening: Happening<'_>| {
+            if let Happening::Event(Event::Transaction(transaction)) = happening
+                && transaction.number == number
+            {
+                found = Some((*transaction).clone());
+            }
+        };
+        if number <= self.latest.ended() {
+            state.go_on(records, &self.told, |state| state.ended() < number, &mut look)?;
+        } else if self.has_ended {
+            self.latest.clone().finish(&mut look);
+        }
+        Ok(found)
+    }
+
+    /// The number of the last record that belongs to a moment.
+    pub fn number(&self, records: &impl Records, moment: Moment) -> Result<u64, Error> {
+        let time = match moment {
+            Moment::Record(number) => return Ok(number),
+            Moment::Time(time) => time,
+        };
+        let mut number = self.times.partition_point(|latest| *latest <= time) as u64 * STRIDE;
+        let mut walk = records.walk(number + 1);
+        while number < self.taken() {
+            let next = next(&mut walk, number + 1)?;
+            if next.time > time {
+                break;
+            }
+            number += 1;
+        }
+        Ok(number)
+    }
+
+    /// Bytes of memory that checkpoints take up, as [`Config::budget`] counts them.
+    pub fn checkpoint_bytes(&self) -> usize {
+        self.checkpoints.bytes()
+    }
+
+    /// How many checkpoints there are.
+    pub fn checkpoints(&self) -> usize {
+        self.checkpoints.len()
+    }
+
+    /// Records between two checkpoints now.
+    pub fn spacing(&self) -> u64 {
+        self.checkpoints.spacing()
+    }
+
+    fn check(&self, wanted: u64) -> Result<(), Error> {
+        let taken = self.taken();
+        if wanted > taken { Err(Error::Ahead { wanted, taken }) } else { Ok(()) }
+    }
+
+    /// A copy of the latest state of which `measure` is `most` or less; it grows from record to record.
+    fn state_before(&self, most: u64, measure: impl Fn(&State) -> u64) -> State {
+        let fitting = [&self.latest, &self.shown, self.checkpoints.last_with(|state| measure(state) <= most)]
+            .into_iter()
+            .filter(|state| measure(state) <= most);
+        fitting.max_by_key(|state| state.record).expect("the start is before everything").clone()
+    }
+
+    fn now<'a>(&'a self, state: &'a State) -> Now<'a> {
+        let listed = self.findings.partition_point(|found| found.record <= state.record);
+        Now { state, findings: &self.findings[..listed] }
+    }
+}
+
+/// What is known at a moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Now<'a> {
+    state: &'a State,
+    findings: &'a [Found],
+}
+
+impl<'a> Now<'a> {
+    /// The number of the last record that it rests on; 0 at the beginning.
+    pub fn record(&self) -> u64 {
+        self.state.record
+    }
+
+    /// The latest time of all records so far.
+    pub fn time(&self) -> Option<Time> {
+        self.state.time
+    }
+
+    /// What was counted so far.
+    pub fn totals(&self) -> &'a Totals {
+        self.state.engine.totals()
+    }
+
+    /// The connections that have not ended, in the order of their numbers.
+    pub fn connections(&self) -> impl Iterator<Item = Connection> + use<'a> {
+        self.state.engine.connections()
+    }
+
+    /// A connection that has not ended.
+    pub fn connection(&self, id: ConnectionId) -> Option<Connection> {
+        self.state.engine.connection(id)
+    }
+
+    /// The transactions that have begun and not ended, in the order in which they began.
+    pub fn open_transactions(&self) -> impl Iterator<Item = OpenTransaction<'a>> + use<'a> {
+        self.state.engine.open_transactions()
+    }
+
+    /// Transactions that have ended: the number of the last one, for [`Timeline::transaction`].
+    pub fn ended(&self) -> u64 {
+        self.state.ended()
+    }
+
+    /// What was found so far, as far as it is [listed](Config::findings), the first first.
+    pub fn findings(&self) -> &'a [Found] {
+        self.findings
+    }
+
+    /// How many findings there were so far.
+    pub fn found(&self) -> u64 {
+        self.state.findings
+    }
+
+    /// The engine itself.
+    pub fn engine(&self) -> &'a Engine {
+        &self.state.engine
+    }
+
+    /// The judge itself.
+    pub fn judge(&self) -> &'a Judge {
+        &self.state.judge
+    }
+}
+
+/// The session after a record.
+#[derive(Clone, Debug)]
+struct State {
+    engine: Engine,
+    judge: Judge,
+    /// Records so far.
+    record: u64,
+    /// Their latest time.
+    time: Option<Time>,
+    /// Findings so far.
+    findings: u64,
+    /// How many of [`AllTold`] it was told.
+    told: usize,
+}
+
+impl State {
+    fn handle_dissected(
+        &mut self,
+        record: &Record<'_>,
+        dissected: &Dissected<'_>,
+        tell: &mut dyn FnMut(Happening<'_>),
+    ) {
+        let State { engine, judge, findings, .. } = self;
+        engine.handle_dissected(record, dissected, &mut |event| report(judge, findings, &event, tell));
+        self.record += 1;
+        self.time = self.time.max(Some(record.time));
+    }
+
+    fn finish(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
+        let State { engine, judge, findings, .. } = self;
+        engine.finish(&mut |event| report(judge, findings, &event, tell));
+    }
+
+    /// Tells the engine.
+    fn hear(&mut self, telling: &Told, tell: &mut dyn FnMut(Happening<'_>)) {
+        let State { engine, judge, findings, .. } = self;
+        match telling {
+            Told::Time(now) => engine.handle_time(*now, &mut |event| report(judge, findings, &event, tell)),
+            Told::GiveUp => {
+                engine.give_up_some(&mut |event| report(judge, findings, &event, tell));
+            }
+            Told::Connections(connections) => connections.iter().for_each(|one| engine.know(*one)),
+        }
+        self.told += 1;
+    }
+
+    /// What was told next, where that was before the next record.
+    fn next_told<'a>(&self, told: &'a AllTold) -> Option<&'a Told> {
+        told.get(self.told).filter(|(record, _)| *record == self.record).map(|(_, telling)| telling)
+    }
+
+    /// Whether this is the last state before the record that follows `record`, or a later one.
+    fn is_behind(&self, record: u64, told: &AllTold) -> bool {
+        self.record > record || self.record == record && self.next_told(told).is_none()
+    }
+
+    /// Goes on for as long as `lacks` holds.
+    fn go_on(
+        &mut self,
+        records: &impl Records,
+        told: &AllTold,
+        lacks: impl Fn(&State) -> bool,
+        tell: &mut dyn FnMut(Happening<'_>),
+    ) -> Result<(), Error> {
+        if !lacks(self) {
+            return Ok(());
+        }
+        let mut walk = records.walk(self.record + 1);
+        while lacks(self) {
+            if let Some(telling) = self.next_told(told) {
+                self.hear(telling, tell);
+                continue;
+            }
+            let record = next(&mut walk, self.record + 1)?;
+            let dissected = Dissected::new(&record, &self.engine.config().frame);
+            self.handle_dissected(&record, &dissected, tell);
+        }
+        Ok(())
+    }
+
+    fn ended(&self) -> u64 {
+        self.engine.totals().transactions.iter().sum()
+    }
+
+    fn footprint(&self) -> usize {
+        self.engine.footprint() + self.judge.footprint() + size_of::<State>()
+            - size_of::<Engine>()
+            - size_of::<Judge>()
+    }
+}
+
+/// The record of this number, which is to be the next.
+fn next<'a>(walk: &mut impl Iterator<Item = Record<'a>>, number: u64) -> Result<Record<'a>, Error> {
+    walk.next().filter(|record| record.number == number).ok_or(Error::Gone(number))
+}
+
+fn report(judge: &mut Judge, findings: &mut u64, event: &Event<'_>, tell: &mut dyn FnMut(Happening<'_>)) {
+    tell(Happening::Event(event));
+    judge.handle(event, &mut |finding| {
+        *findings += 1;
+        tell(Happening::Finding(finding));
+    });
+}

@@ -1,0 +1,216 @@
+//! Quantities as they are printed, and the escaping of strings that a capture holds.
+
+use core::fmt::{self, Display, Write as _};
+
+/// A duration in nanoseconds with three significant digits, in the units that filters take: `850ns`, `12.3us`, `4.56s`.
+pub struct Duration(pub u64);
+
+impl Display for Duration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(&str, u64); 4] = [("ns", 1), ("us", 1000), ("ms", 1_000_000), ("s", 1_000_000_000)];
+        significant(f, self.0, &UNITS, 1000, "")
+    }
+}
+
+/// A number of bytes with three significant digits, in powers of 1024: `512 B`, `64 KiB`, `1.25 MiB`.
+pub struct Bytes(pub u64);
+
+impl Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(&str, u64); 5] =
+            [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
+        significant(f, self.0, &UNITS, 1024, " ")
+    }
+}
+
+/// `value` in the largest unit that it fills, rounded to three significant digits.
+fn significant(
+    f: &mut fmt::Formatter<'_>,
+    value: u64,
+    units: &[(&str, u64)],
+    step: u64,
+    space: &str,
+) -> fmt::Result {
+    let mut text = Small::default();
+    let mut rest = units.iter().peekable();
+    while let Some((name, unit)) = rest.next() {
+        let (value, unit) = (u128::from(value), u128::from(*unit));
+        let rounded_to = |decimals: u32| (value * 10u128.pow(decimals) + unit / 2) / unit;
+        // What fills a unit without a remainder needs no decimals: 64 KiB.
+        let decimals = match value % unit {
+            0 => 0,
+            _ => [2, 1].into_iter().find(|decimals| rounded_to(*decimals) < 1000).unwrap_or(0),
+        };
+        let rounded = rounded_to(decimals);
+        let (power, width) = (10u128.pow(decimals), decimals as usize);
+        if rounded / power >= u128::from(step) && rest.peek().is_some() {
+            continue;
+        }
+        match decimals {
+            0 => write!(text, "{rounded}{space}{name}")?,
+            _ => write!(text, "{}.{:0width$}{space}{name}", rounded / power, rounded % power)?,
+        }
+        break;
+    }
+    f.pad(text.as_str())
+}
+
+/// A whole number with commas: `1,234,567`.
+pub struct Number(pub u64);
+
+impl Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = Small::default();
+        let mut unit = 1;
+        while self.0 / unit >= 1000 {
+            unit *= 1000;
+        }
+        write!(text, "{}", self.0 / unit)?;
+        while unit > 1 {
+            unit /= 1000;
+            write!(text, ",{:03}", self.0 / unit % 1000)?;
+        }
+        f.pad(text.as_str())
+    }
+}
+
+/// `1 packet`, `2 packets`.
+pub struct Counted(pub u64, pub &'static str);
+
+impl Display for Counted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Counted(count, word) = *self;
+        match word.strip_suffix('y').filter(|_| count != 1) {
+            // As "reply"; no word that is counted has a vowel before it.
+            Some(stem) => write!(f, "{} {stem}ies", Number(count)),
+            None => write!(f, "{} {word}{}", Number(count), if count == 1 { "" } else { "s" }),
+        }
+    }
+}
+
+/// Seconds since the start of a capture, with six decimals; the sign of a capture that steps back is kept.
+pub struct Seconds(pub i64);
+
+impl Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = Small::default();
+        let sign = if self.0 < 0 { "-" } else { "" };
+        let microseconds = self.0.unsigned_abs() / 1000;
+        write!(text, "{sign}{}.{:06}", microseconds / 1_000_000, microseconds % 1_000_000)?;
+        f.pad(text.as_str())
+    }
+}
+
+/// A short text on the stack, so that a field can be padded without an allocation.
+struct Small {
+    bytes: [u8; Small::CAPACITY],
+    length: usize,
+}
+
+impl Default for Small {
+    fn default() -> Small {
+        Small { bytes: [0; Small::CAPACITY], length: 0 }
+    }
+}
+
+impl Small {
+    const CAPACITY: usize = 48;
+
+    fn as_str(&self) -> &str {
+        core::str::from_utf8(&self.bytes[..self.length]).expect("only whole strings were written")
+    }
+}
+
+impl fmt::Write for Small {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = self.length + text.len();
+        self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.length = end;
+        Ok(())
+    }
+}
+
+/// Whether a character shows nothing itself and changes what is shown beside it: it controls a terminal, or the direction of writing.
+pub fn is_hidden(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+/// A value of which a terminal sees only what can be printed: [hidden](is_hidden) characters are escaped.
+pub struct Plain<T>(pub T);
+
+impl<T: Display> Display for Plain<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(Escaping(f), "{}", self.0)
+    }
+}
+
+struct Escaping<'a, 'b>(&'a mut fmt::Formatter<'b>);
+
+impl fmt::Write for Escaping<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        text.chars().try_for_each(|character| match is_hidden(character) {
+            true => write!(self.0, "{}", character.escape_unicode()),
+            false => self.0.write_char(character),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        for (nanoseconds, text) in [
+            (0, "0ns"),
+            (850, "850ns"),
+            (999, "999ns"),
+            (1000, "1us"),
+            (12_345, "12.3us"),
+            (123_456, "123us"),
+            (999_499, "999us"),
+            (999_500, "1.00ms"),
+            (1_234_567, "1.23ms"),
+            (9_996_000, "10.0ms"),
+            (4_560_000_000, "4.56s"),
+            (u64::MAX, "18446744074s"),
+        ] {
+            assert_eq!(Duration(nanoseconds).to_string(), text);
+        }
+        assert_eq!(format!("{:>8}|{:<8}|", Duration(850), Duration(850)), "   850ns|850ns   |");
+    }
+
+    #[test]
+    fn bytes() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (65_536, "64 KiB"),
+            (1500, "1.46 KiB"),
+            (3_145_728, "3 MiB"),
+            (u64::MAX, "16777216 TiB"),
+        ] {
+            assert_eq!(Bytes(bytes).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn numbers_and_seconds() {
+        assert_eq!(Number(0).to_string(), "0");
+        assert_eq!(Number(1000).to_string(), "1,000");
+        assert_eq!(Number(u64::MAX).to_string(), "18,446,744,073,709,551,615");
+        assert_eq!(Counted(1, "packet").to_string(), "1 packet");
+        assert_eq!(Counted(1002, "packet").to_string(), "1,002 packets");
+        assert_eq!(Counted(1, "reply").to_string(), "1 reply");
+        assert_eq!(Counted(0, "reply").to_string(), "0 replies");
+        assert_eq!(Seconds(1_234_567_890).to_string(), "1.234567");
+        assert_eq!(Seconds(-5_000).to_string(), "-0.000005");
+    }
+
+    #[test]
+    fn a_terminal_sees_no_control_characters() {
+        assert_eq!(Plain("caf\u{e9} \x1b[31m\u{9b}2J\n").to_string(), "caf\u{e9} \\u{1b}[31m\\u{9b}2J\\u{a}");
+        assert_eq!(Plain("pcap.\u{202e}exe\u{2069}").to_string(), "pcap.\\u{202e}exe\\u{2069}");
+    }
+}

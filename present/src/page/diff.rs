@@ -1,0 +1,382 @@
+//! The comparison for people: at most as wide as the terminal; without one, at most 100 columns wide but for long names.
+
+use super::histogram;
+use crate::fold::Folding;
+use crate::text::{Left, Style};
+use core::fmt::{self, Display};
+use rdmascope_analysis::diff::{Area, Comparison, Difference, Latencies, Measure, Side, Verdict};
+use rdmascope_analysis::ending::FileEnding;
+use rdmascope_analysis::phases::Phases;
+use rdmascope_analysis::report::Latency;
+use rdmascope_analysis::units::{Bytes, Counted, Duration, Number, Plain};
+use std::io::{self, Write};
+
+/// What is written.
+pub struct Text<'a> {
+    /// A and B.
+    pub sides: [&'a Side; 2],
+    /// What of them differs.
+    pub comparison: &'a Comparison,
+    /// What of the comparison is shown.
+    pub shown: &'a [&'a Difference],
+    /// The colours of the output.
+    pub style: Style,
+}
+
+const LETTERS: [&str; 2] = ["A", "B"];
+
+/// Columns for what is compared where there is room; what is longer gets a line of its own.
+const WIDTH: usize = 52;
+/// Columns that a line has behind that.
+const BEHIND: usize = 2 + 1 + COLUMN + 1 + COLUMN + 1 + 8;
+/// Columns of a line with latencies and what they came to, behind the name of the operation.
+const LATENCIES: usize = 1 + 2 + 7 + 5 * 9 + 2 + 14;
+/// Columns of the name there.
+const NAME: usize = 26;
+/// Columns for what either side has; the same holds.
+const COLUMN: usize = 16;
+
+impl Text<'_> {
+    /// Writes all of it, with the distribution of the latencies of so many operations.
+    pub fn write(&self, histograms: usize, out: &mut impl Write) -> io::Result<()> {
+        let out = &mut Folding::new(out, self.style);
+        self.write_all(histograms, out)?;
+        out.flush()
+    }
+
+    /// Columns for what is compared.
+    fn width(&self) -> usize {
+        self.style.width().map_or(WIDTH, |width| width.saturating_sub(BEHIND).min(WIDTH))
+    }
+
+    fn write_all(&self, histograms: usize, out: &mut impl Write) -> io::Result<()> {
+        self.write_captures(out)?;
+        if self.shown.is_empty() {
+            let nothing = match self.sides.map(Side::transactions) {
+                [0, 0] => "Nothing to compare: neither holds an RPC transaction.",
+                _ => "No difference. --all shows what was compared.",
+            };
+            return writeln!(out, "\n{nothing}");
+        }
+        let summary = match self.comparison.count() as u64 {
+            0 => "No difference is certain; of some operations there are too few to tell".to_owned(),
+            count => format!("{}, the weightiest first", Counted(count, "difference")),
+        };
+        writeln!(out, "\n{}", self.style.bold(summary))?;
+        for area in Area::ALL {
+            let mut rows = self.shown.iter().copied().filter(|difference| difference.area == area).peekable();
+            if rows.peek().is_none() {
+                continue;
+            }
+            if area == Area::Latency {
+                self.write_latencies(rows, out)?;
+                continue;
+            }
+            let title = self.style.bold(Left(title(area), self.width() + 2));
+            writeln!(out, "\n{title}{}", columns("A", "B", "B/A"))?;
+            rows.try_for_each(|difference| self.write_row(difference, out))?;
+        }
+        self.write_histograms(histograms, out)
+    }
+
+    /// Which captures they are and how much they hold.
+    fn write_captures(&self, out: &mut impl Write) -> io::Result<()> {
+        for (letter, side) in LETTERS.into_iter().zip(self.sides) {
+            let name = side.ending.files.first().map_or_else(Default::default, FileEnding::title);
+            let others = match side.ending.files.len() as u64 {
+                0 | 1 => String::new(),
+                files => format!(" and {}", Counted(files - 1, "other file")),
+            };
+            writeln!(out, "{}  {}{others}", self.style.bold(letter), Plain(name))?;
+            let transactions = side.transactions();
+            write!(out, "   {} in {}", Counted(transactions, "transaction"), Duration(side.length()))?;
+            let seconds = side.length() as f64 / 1e9;
+            if transactions > 0 && seconds > 0.0 && side.ending.chosen.is_none() {
+                write!(out, " ({} a second)", Significant(transactions as f64 / seconds))?;
+            }
+            let packets = Counted(side.ending.totals.packets, "packet");
+            writeln!(out, ", {packets}, {}", Counted(side.connections(), "connection"))?;
+            if let Some(chosen) = side.ending.chosen {
+                writeln!(out, "   chosen: {chosen}")?;
+            }
+            for file in &side.ending.files {
+                if let Some(cut) = file.cut {
+                    let cut =
+                        format_args!("cut short at byte {}: compared up to there", cut.offset).to_string();
+                    writeln!(out, "   {}", self.style.yellow(cut))?;
+                }
+                if let Some(trouble) = &file.trouble {
+                    let trouble =
+                        Plain(format_args!("compared up to where it is unreadable: {trouble:#}")).to_string();
+                    writeln!(out, "   {}", self.style.red(trouble))?;
+                }
+            }
+        }
+        if !self.comparison.same_work {
+            let text = "The captures hold different amounts of work: counts are compared as shares.";
+            writeln!(out, "{}", self.style.yellow(text))?;
+        }
+        Ok(())
+    }
+
+    fn write_row(&self, difference: &Difference, out: &mut impl Write) -> io::Result<()> {
+        let [a, b] = difference.sides.each_ref().map(|measure| Shown(measure).to_string());
+        let change = match difference.verdict {
+            Verdict::Differs => Change(difference).to_string(),
+            Verdict::TooFew => "too few".to_owned(),
+            Verdict::Chance => "chance".to_owned(),
+            Verdict::Equal => "=".to_owned(),
+            Verdict::Unknown => "unknown".to_owned(),
+        };
+        let is_bad = matches!(
+            difference.area,
+            Area::Transactions | Area::Conformance | Area::Transport | Area::Errors
+        );
+        let is_worse = is_bad && difference.verdict == Verdict::Differs && is_more_in_b(difference);
+        let what = match difference.operation {
+            Some(pair) => format!("{pair}: {}", difference.what),
+            None => difference.what.clone(),
+        };
+        if [&a, &b].into_iter().any(|value| value.chars().count() > COLUMN) {
+            let b = self.style.red_if(is_worse, &b);
+            return writeln!(out, "  {what}\n    A {a}\n    B {b}  {change}");
+        }
+        let width = self.width();
+        match what.chars().count() <= width {
+            true => write!(out, "  {what:width$}")?,
+            false => write!(out, "  {what}\n  {:width$}", "")?,
+        }
+        writeln!(out, "{}", self.style.red_if(is_worse, columns(&a, &b, &change)))
+    }
+
+    fn write_latencies<'b>(
+        &self,
+        rows: impl Iterator<Item = &'b Difference>,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
+        let name = if self.is_narrow() { 2 } else { NAME };
+        write!(out, "\n{}", self.style.bold(Left(title(Area::Latency), name + 4)))?;
+        write!(out, " {:>7}", "n")?;
+        for heading in ["min", "median", "p90", "p99", "max"] {
+            write!(out, " {heading:>8}")?;
+        }
+        writeln!(out, "  B/A")?;
+        // Most operations of a short capture are too few; they must not hide the others.
+        let (too_few, certain): (Vec<_>, Vec<_>) =
+            rows.partition(|difference| difference.verdict == Verdict::TooFew);
+        let (tabled, listed) = too_few.split_at(too_few.len().min(Text::MOST_TOO_FEW));
+        certain.iter().chain(tabled).try_for_each(|difference| self.write_latency(difference, out))?;
+        if listed.is_empty() {
+            return Ok(());
+        }
+        let entries = listed.iter().filter_map(|difference| {
+            let (pair, [a, b]) = (difference.operation?, difference.latencies()?);
+            Some(format!("{pair} {} ({}, {})", Change(difference), Number(a.count), Number(b.count)))
+        });
+        write_list("  too few to tell: ", entries, self.style, out)
+    }
+
+    /// Operations with too few latencies that are shown like the others; of the rest, only the ratio is.
+    const MOST_TOO_FEW: usize = 3;
+
+    fn write_latency(&self, difference: &Difference, out: &mut impl Write) -> io::Result<()> {
+        let Some(sides) = difference.latencies() else { return Ok(()) };
+        let is_narrow = self.is_narrow();
+        for (letter, Latencies { count, latency, .. }) in LETTERS.into_iter().zip(sides) {
+            let name = difference.operation.filter(|_| letter == "A").map(|pair| pair.to_string());
+            match name {
+                Some(name) if is_narrow => write!(out, "  {name}\n    ")?,
+                _ if is_narrow => write!(out, "    ")?,
+                name => write!(out, "  {}", Left(name.unwrap_or_default(), NAME))?,
+            }
+            write!(out, " {letter} {:>7}", Number(count))?;
+            let Latency { minimum, median, p90, p99, maximum } = latency;
+            for value in [minimum, median, p90, p99, maximum] {
+                write!(out, " {:>8}", Duration(value))?;
+            }
+            if letter == "B" {
+                let is_slower = difference.ratio().is_some_and(|ratio| ratio > 1.0);
+                let is_worse = is_slower && difference.verdict == Verdict::Differs;
+                write!(out, "  {}", self.style.red_if(is_worse, LatencyChange(difference).to_string()))?;
+            }
+            writeln!(out)?;
+        }
+        if difference.is_shown() {
+            write_list("    mean ", where_the_time_went(sides), self.style, out)?;
+        }
+        Ok(())
+    }
+
+    /// Whether latencies do not fit on a line with the name of their operation.
+    fn is_narrow(&self) -> bool {
+        self.style.width().is_some_and(|width| width < 2 + NAME + LATENCIES)
+    }
+
+    fn write_histograms(&self, most: usize, out: &mut impl Write) -> io::Result<()> {
+        let latencies = self
+            .shown
+            .iter()
+            .filter(|difference| difference.area == Area::Latency && difference.verdict == Verdict::Differs);
+        let mut pairs = latencies.filter_map(|difference| difference.operation).take(most).peekable();
+        if pairs.peek().is_some() {
+            let title = "Distribution of latencies, % of the transactions of each capture";
+            writeln!(out, "\n{}", self.style.bold(title))?;
+        }
+        for (index, pair) in pairs.enumerate() {
+            if index > 0 {
+                writeln!(out)?;
+            }
+            if let [Some(a), Some(b)] = [0, 1].map(|index| self.sides[index].latencies(index, pair)) {
+                histogram::write(&pair.to_string(), [a, b], self.style, out)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+const fn title(area: Area) -> &'static str {
+    match area {
+        Area::Transactions => "Transactions",
+        Area::Connections => "Connections",
+        Area::Transport => "Transport",
+        Area::Conformance => "Findings",
+        Area::Latency => "Latency",
+        Area::Errors => "Errors in replies",
+        Area::Conveyance => "Conveyance",
+        Area::Operations => "Operations",
+        Area::Capture => "The captures themselves",
+    }
+}
+
+/// Whether the second capture has more of it, in proportion.
+fn is_more_in_b(difference: &Difference) -> bool {
+    let share = |measure: &Measure| match measure {
+        Measure::Count(count, of) => *count as f64 / (*of).max(1) as f64,
+        _ => 0.0,
+    };
+    let [a, b] = difference.sides.each_ref().map(share);
+    b > a
+}
+
+/// Both sides and what the comparison came to.
+fn columns(a: &str, b: &str, change: &str) -> String {
+    format!(" {a:>COLUMN$} {b:>COLUMN$} {change:>8}").trim_end().to_owned()
+}
+
+/// What one side has.
+struct Shown<'a>(&'a Measure);
+
+impl Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Measure::Count(0, _) => f.write_str("-"),
+            Measure::Count(count, of) if count == of => write!(f, "{} (all)", Number(*count)),
+            Measure::Count(count, of) => {
+                write!(f, "{} ({}%)", Number(*count), Significant(*count as f64 * 100.0 / *of as f64))
+            }
+            Measure::Number(number) if number.fract() == 0.0 => Number(*number as u64).fmt(f),
+            Measure::Number(number) => write!(f, "{number:.2}"),
+            Measure::Bytes(bytes) => Bytes(*bytes as u64).fmt(f),
+            Measure::Values(values) => {
+                for (index, (value, count)) in values.iter().enumerate() {
+                    let separator = if index > 0 { ", " } else { "" };
+                    write!(f, "{separator}{value}")?;
+                    if values.len() > 1 {
+                        write!(f, " ({})", Number(*count))?;
+                    }
+                }
+                if values.is_empty() { f.write_str("?") } else { Ok(()) }
+            }
+            Measure::Extremes(None) => f.write_str("?"),
+            Measure::Extremes(Some([least, greatest, last])) if least == greatest && greatest == last => {
+                write!(f, "{last}")
+            }
+            Measure::Extremes(Some([least, greatest, last])) => write!(f, "{least}-{greatest}, last {last}"),
+            Measure::Latencies(of) => Duration(of.latency.median).fmt(f),
+        }
+    }
+}
+
+/// By what factor the second side has more.
+struct Change<'a>(&'a Difference);
+
+impl Display for Change<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.0.sides.each_ref(), self.0.ratio()) {
+            ([Measure::Count(0, _), _], _) => f.write_str("only B"),
+            ([_, Measure::Count(0, _)], _) => f.write_str("only A"),
+            // Out of different numbers, the shares were compared.
+            ([Measure::Count(a, of_a), Measure::Count(b, of_b)], _) => {
+                write!(f, "x{}", Significant((*b as f64 / *of_b as f64) / (*a as f64 / *of_a as f64)))
+            }
+            (_, Some(ratio)) => write!(f, "x{}", Significant(ratio)),
+            (_, None) => Ok(()),
+        }
+    }
+}
+
+/// What latencies came to.
+struct LatencyChange<'a>(&'a Difference);
+
+impl Display for LatencyChange<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LatencyChange(difference) = self;
+        if let Some(ratio) = difference.ratio() {
+            write!(f, "x{}", Significant(ratio))?;
+        }
+        match difference.verdict {
+            Verdict::TooFew => f.write_str(" too few"),
+            Verdict::Chance => f.write_str(" chance"),
+            Verdict::Differs if difference.name == Difference::TAIL => f.write_str(" of p90"),
+            Verdict::Differs | Verdict::Equal | Verdict::Unknown => Ok(()),
+        }
+    }
+}
+
+/// The phases that take time, on average: `server 1.24ms -> 11.0ms`; and the bytes, where it is not as much that was moved.
+fn where_the_time_went([a, b]: [Latencies; 2]) -> impl Iterator<Item = String> {
+    let phases = Phases::NAMES.into_iter().zip(a.phases.times).zip(b.phases.times);
+    let phases = phases.filter(|((_, a), b)| a.max(b) > &0);
+    let bytes = (a.bytes != b.bytes).then(|| format!("{} -> {}", Bytes(a.bytes), Bytes(b.bytes)));
+    phases.map(|((name, a), b)| format!("{name} {} -> {}", Duration(a), Duration(b))).chain(bytes)
+}
+
+/// Writes what fits on a line, and goes on below.
+fn write_list(
+    title: &str,
+    entries: impl Iterator<Item = String>,
+    style: Style,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    // The comma and the space behind an entry are counted with it.
+    let longest = style.width().map_or(99, |width| width.min(100) - 1);
+    let mut line = title.to_owned();
+    let mut entries = entries.peekable();
+    while let Some(entry) = entries.next() {
+        if line.chars().count() + entry.chars().count() > longest && line.trim_end().ends_with(',') {
+            writeln!(out, "{}", line.trim_end())?;
+            line = "    ".to_owned();
+        }
+        line += &entry;
+        if entries.peek().is_some() {
+            line += ", ";
+        }
+    }
+    writeln!(out, "{line}")
+}
+
+/// A positive number with about three significant digits.
+struct Significant(f64);
+
+impl Display for Significant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            value if value >= 99.95 => write!(f, "{value:.0}"),
+            value if value >= 9.995 => write!(f, "{value:.1}"),
+            value => write!(f, "{value:.2}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

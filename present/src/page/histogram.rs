@@ -1,0 +1,92 @@
+//! The latencies of one operation in two captures, drawn side by side on one logarithmic scale.
+
+use crate::text::Style;
+use hdrhistogram::Histogram;
+use rdmascope_analysis::diff::counts;
+use rdmascope_analysis::units::{Duration, Number};
+use std::io::{self, Write};
+
+/// Columns of the longest bar.
+const WIDTH: usize = 34;
+/// Rows that a person takes in at once.
+const MOST_ROWS: usize = 16;
+
+/// Draws both distributions.
+pub(super) fn write(
+    title: &str,
+    sides: [&Histogram<u64>; 2],
+    style: Style,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let bins = Bins::of(sides);
+    let [a, b] = sides.map(|side| bins.shares(side));
+    let most = a.iter().chain(&b).copied().fold(0.0, f64::max);
+    let [count_a, count_b] = sides.map(|side| Number(side.len()));
+    let heading = format!("{count_a} in A");
+    writeln!(out, "  {}", style.bold(title))?;
+    writeln!(out, "  {:>8}  {heading:1$}{count_b} in B", "from", WIDTH + 9)?;
+    for ((edge, a), b) in bins.edges.iter().zip(a).zip(b) {
+        let left = bar(a, most);
+        let row = format!("  {:>8}  {left:2$}{}", Duration(*edge), bar(b, most), WIDTH + 9);
+        writeln!(out, "{}", row.trim_end())?;
+    }
+    Ok(())
+}
+
+/// A bar and its share in percent; nothing where there is nothing.
+fn bar(share: f64, most: f64) -> String {
+    if share == 0.0 {
+        return String::new();
+    }
+    // What is there is seen, however little it is.
+    let length = ((share / most * WIDTH as f64).round() as usize).max(1);
+    format!("{} {:.1}%", "#".repeat(length), share * 100.0)
+}
+
+/// Stretches of time that grow by about the same factor.
+#[derive(Debug)]
+struct Bins {
+    /// Where each begins, in nanoseconds; it ends where the next begins.
+    edges: Vec<u64>,
+}
+
+impl Bins {
+    /// Preferred numbers in their roundest form (ISO 3), coarser and coarser, in tenths.
+    const SERIES: [&[u64]; 4] =
+        [&[10, 12, 15, 20, 25, 30, 40, 50, 60, 80], &[10, 15, 25, 40, 60], &[10, 20, 50], &[10]];
+
+    /// The finest ones of which few rows hold all values of both sides.
+    fn of(sides: [&Histogram<u64>; 2]) -> Bins {
+        let values = || sides.into_iter().flat_map(counts).map(|(value, _)| value);
+        let least = values().min().unwrap_or(0);
+        let greatest = values().max().unwrap_or(0);
+        let edges = Bins::SERIES.map(|series| Bins::edges(series, least, greatest));
+        let coarsest = Bins::SERIES.len() - 1;
+        let chosen = edges.iter().position(|edges| edges.len() <= MOST_ROWS).unwrap_or(coarsest);
+        let mut edges = edges.into_iter().nth(chosen).unwrap_or_default();
+        edges.truncate(MOST_ROWS);
+        Bins { edges }
+    }
+
+    /// The edges from the last that is not above `least` to the last that is not above `greatest`.
+    fn edges(series: &[u64], least: u64, greatest: u64) -> Vec<u64> {
+        let decades = core::iter::successors(Some(1_u64), |decade| decade.checked_mul(10));
+        let all =
+            decades.flat_map(|decade| series.iter().filter_map(move |tenths| tenths.checked_mul(decade)));
+        let mut edges: Vec<u64> =
+            core::iter::once(0).chain(all).take_while(|edge| *edge <= greatest).collect();
+        let below = edges.partition_point(|edge| *edge <= least);
+        edges.drain(..below.saturating_sub(1));
+        edges
+    }
+
+    /// Which share of the values each holds.
+    fn shares(&self, histogram: &Histogram<u64>) -> Vec<f64> {
+        let mut shares = vec![0.0; self.edges.len()];
+        for (value, count) in counts(histogram) {
+            let bin = self.edges.partition_point(|edge| *edge <= value).saturating_sub(1);
+            shares[bin] += count as f64 / histogram.len() as f64;
+        }
+        shares
+    }
+}

@@ -1,0 +1,183 @@
+//! What several places tell, for people.
+
+use crate::grid::{Grid, Group, Row};
+use crate::text::{Maybe, Style};
+use core::fmt::{self, Display};
+use rdmascope_analysis::places::{Doubt, EndToEnd, Located, Place, Split, Splits, Tie, Way};
+use rdmascope_analysis::units::{Counted, Duration, Number, Plain};
+use std::io::{self, Write};
+
+/// The section about several places.
+#[derive(Clone, Copy, Debug)]
+pub struct Text<'a>(pub &'a EndToEnd);
+
+impl Text<'_> {
+    /// Writes where the captures were made, how packets went between, and where the time of operations passed.
+    pub fn write(self, style: Style, out: &mut impl Write) -> io::Result<()> {
+        writeln!(out, "\n{}", style.bold("Captured at"))?;
+        for (index, place) in self.0.tally.places().places.iter().enumerate() {
+            write!(out, "  {}  {}", index + 1, Plain(&place.name))?;
+            for (nth, host) in place.near.iter().take(4).enumerate() {
+                write!(out, "{}{host}", if nth == 0 { ", nearest to " } else { ", " })?;
+            }
+            writeln!(out)?;
+            if let Some(tie) = &place.tie {
+                writeln!(out, "     {}", ClockSaid(tie))?;
+            }
+        }
+        self.write_ways(style, out)?;
+        write_splits(&self.0.splits, style, out)
+    }
+
+    fn write_ways(self, style: Style, out: &mut impl Write) -> io::Result<()> {
+        let ways: Vec<&Way> = self.0.tally.ways().collect();
+        if ways.is_empty() {
+            return Ok(());
+        }
+        let groups = vec![
+            Group { heading: "", gap: 1, columns: vec![("packets", 9)] },
+            Group {
+                heading: "time on the way",
+                gap: 1,
+                columns: ["min", "median", "p99", "max"].map(|name| (name, 8)).to_vec(),
+            },
+            Group {
+                heading: "of packets",
+                gap: 1,
+                columns: vec![("lost", 6), ("damaged", 7), ("doubled", 7), ("behind", 6)],
+            },
+        ];
+        let cells = |way: &Way| {
+            let times = way.times();
+            let time = |index: usize| Maybe(times.map(|times| Duration(times[index]))).to_string();
+            let count = |located: &Located| (Number(located.count).to_string(), located.count > 0);
+            let mut cells = vec![(Number(way.packets).to_string(), false)];
+            cells.extend((0..4).map(|index| (time(index), false)));
+            cells.extend([&way.lost, &way.damaged, &way.doubled, &way.reordered].map(count));
+            cells
+        };
+        let row = |way: &&Way| Row::Cells(way_name(way), cells(way));
+        Grid { title: "Ways between", names: 38, groups, rows: ways.iter().map(row).collect() }
+            .write(style, out)?;
+        for way in ways {
+            for said in remarks(way) {
+                writeln!(out, "  {}: {said}", way_name(way))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where the time of operations passed.
+fn write_splits(splits: &Splits, style: Style, out: &mut impl Write) -> io::Result<()> {
+    let all = splits.by_time();
+    if all.is_empty() {
+        return Ok(());
+    }
+    let groups = vec![
+        Group { heading: "", gap: 1, columns: vec![("count", 7), ("unknown", 7), ("mean", 8)] },
+        Group {
+            heading: "share of the time, %",
+            gap: 2,
+            columns: Split::NAMES.map(|name| (name, 9)).to_vec(),
+        },
+    ];
+    let rows = all.iter().map(|(key, sum)| {
+        let mean = Maybe(sum.mean().map(Duration));
+        let mut cells =
+            vec![Number(sum.count).to_string(), Number(sum.unknown).to_string(), mean.to_string()];
+        cells.extend(sum.shares());
+        Row::Cells(key.to_string(), cells.into_iter().map(|cell| (cell, false)).collect())
+    });
+    Grid { title: "Time from end to end", names: 30, groups, rows: rows.collect() }.write(style, out)
+}
+
+/// `10.77.0.2 -> 10.77.0.1, 1 to 2`.
+pub fn way_name(way: &Way) -> String {
+    let Way { route, from, to, .. } = way;
+    format!("{} -> {}, {} to {}", route.source, route.destination, from + 1, to + 1)
+}
+
+/// What became of packets that one of the places does not show, in words.
+pub fn remarks(way: &Way) -> Vec<String> {
+    let located = [
+        (&way.lost, format!("seen at {}, never at {}", way.from + 1, way.to + 1)),
+        (&way.damaged, format!("damaged when they came to {}", way.to + 1)),
+        (&way.unseen, format!("at {} only: the capture at {} lacks them", way.to + 1, way.from + 1)),
+    ];
+    let mut remarks: Vec<String> = located
+        .into_iter()
+        .filter(|(located, _)| located.count > 0)
+        .map(|(located, what)| {
+            format!("{} {what}; {}", Counted(located.count, "packet"), FramesSaid(located))
+        })
+        .collect();
+    if way.undecided > 0 {
+        let packets = Counted(way.undecided, "packet");
+        remarks.push(format!("{packets} outside of the time that one of the places shows: not judged"));
+    }
+    remarks
+}
+
+/// `frames 12, 15 and 3 others`.
+struct FramesSaid<'a>(&'a Located);
+
+impl Display for FramesSaid<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const NAMED: usize = 6;
+        let Located { count, frames } = self.0;
+        f.write_str(if *count == 1 { "frame " } else { "frames " })?;
+        for (index, frame) in frames.iter().take(NAMED).enumerate() {
+            write!(f, "{}{frame}", if index == 0 { "" } else { ", " })?;
+        }
+        match count.saturating_sub(NAMED as u64) {
+            0 => Ok(()),
+            others => write!(f, " and {}", Counted(others, "other")),
+        }
+    }
+}
+
+/// How the clock of a place is told.
+struct ClockSaid<'a>(&'a Tie);
+
+impl Display for ClockSaid<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(part) = self.0.parts.first() else { return f.write_str("its clock is not known") };
+        let added = part.line.offset;
+        let way = if added < 0 { "ahead of" } else { "behind" };
+        write!(f, "its clock is {} {way} that of 1", Duration(added.unsigned_abs()))?;
+        let gain = -part.line.rate * 1e6;
+        if gain.abs() >= 0.05 {
+            write!(f, ", and {} {:.1} us a second", if gain > 0.0 { "gains" } else { "loses" }, gain.abs())?;
+        }
+        if self.0.parts.len() > 1 {
+            write!(
+                f,
+                "; it was set or slewed: {} parts of the time have lines of their own",
+                self.0.parts.len()
+            )?;
+        }
+        match self.0.doubt() {
+            Some(Doubt::Within(most)) => write!(
+                f,
+                "; an estimate, wrong by at most {}: the fastest packets are taken to need as long in either direction",
+                Duration(most)
+            ),
+            Some(Doubt::OneWay) => write!(
+                f,
+                "; an estimate: packets of one direction only are at both places, and the fastest is taken to need no time"
+            ),
+            Some(Doubt::Contradicted(by)) => write!(
+                f,
+                "; an estimate: the times of the two contradict each other by up to {}",
+                Duration(by)
+            ),
+            None => Ok(()),
+        }
+    }
+}
+
+/// How the clock of a place is told, in words; `None` of the first place.
+pub fn clock_said(place: &Place) -> Option<String> {
+    Some(ClockSaid(place.tie.as_ref()?).to_string())
+}

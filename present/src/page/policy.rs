@@ -1,0 +1,24 @@
+//! What came of a policy, for people.
+
+use crate::fold::folded;
+use crate::screen::Screen;
+use rdmascope_analysis::policy::Policed;
+use rdmascope_analysis::units::{Counted, Number, Plain};
+use std::io::{self, Write};
+
+/// Writes which policy it was, and a line for each entry that the capture does not keep to.
+pub fn write(policed: &Policed, screen: Screen, out: &mut impl Write) -> io::Result<()> {
+    let asked = policed.entries.len() as u64;
+    let asked = if asked == 1 { "1 entry".to_owned() } else { format!("{} entries", Number(asked)) };
+    let came = match policed.failures() {
+        0 => "kept to".to_owned(),
+        failures => screen.style.red(Counted(failures, "failure")).to_string(),
+    };
+    let mut line = |text: String| match screen.style.width() {
+        Some(width) => writeln!(out, "{}", folded(&text, width, Some(2))),
+        None => writeln!(out, "{text}"),
+    };
+    line(format!("Policy {} ({asked}): {came}.", Plain(&policed.file)))?;
+    let failures = policed.entries.iter().filter(|entry| entry.fails());
+    failures.into_iter().try_for_each(|entry| line(format!("  {}", Plain(policed.named(entry)))))
+}
