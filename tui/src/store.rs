@@ -18,12 +18,11 @@ pub enum Store {
 }
 
 impl Records for Store {
-    fn walk(&self, number: u64) -> impl Iterator<Item = Record<'_>> {
-        let walk: Box<dyn Iterator<Item = Record<'_>>> = match self {
+    fn walk(&self, number: u64) -> Box<dyn Iterator<Item = Record<'_>> + '_> {
+        match self {
             Store::Pending => Box::new(core::iter::empty()),
             Store::Archive(archive) => Box::new(archive.walk(number)),
             Store::Ring(ring) => Box::new(ring.walk(number)),
-        };
-        walk
+        }
     }
 }

@@ -70,18 +70,12 @@ impl Default for Config {
 /// Where a timeline finds records again.
 pub trait Records {
     /// The records from this number on, in their order; numbers begin with 1. Nothing, where that one is not there, or not any more.
-    fn walk(&self, number: u64) -> impl Iterator<Item = Record<'_>>;
-}
-
-impl<T: Records + ?Sized> Records for &T {
-    fn walk(&self, number: u64) -> impl Iterator<Item = Record<'_>> {
-        (**self).walk(number)
-    }
+    fn walk(&self, number: u64) -> Box<dyn Iterator<Item = Record<'_>> + '_>;
 }
 
 impl Records for Archive {
-    fn walk(&self, number: u64) -> impl Iterator<Item = Record<'_>> {
-        Archive::walk(self, number)
+    fn walk(&self, number: u64) -> Box<dyn Iterator<Item = Record<'_>> + '_> {
+        Box::new(Archive::walk(self, number))
     }
 }
 
@@ -348,7 +342,7 @@ impl Timeline {
     }
 
     /// Shows another moment. After an error, what is shown is some moment on the way there.
-    pub fn seek(&mut self, records: &impl Records, moment: Moment) -> Result<Now<'_>, Error> {
+    pub fn seek(&mut self, records: &dyn Records, moment: Moment) -> Result<Now<'_>, Error> {
         let target = self.number(records, moment)?;
         self.check(target)?;
         let Timeline { checkpoints, latest, shown, told, .. } = self;
@@ -367,7 +361,7 @@ impl Timeline {
     /// Tells of what happens at these records, as the engine reports it, packets included if `packets`. What is shown stays what it is.
     pub fn replay(
         &self,
-        records: &impl Records,
+        records: &dyn Records,
         range: RangeInclusive<u64>,
         packets: bool,
         tell: &mut dyn FnMut(Happening<'_>),
@@ -379,7 +373,7 @@ impl Timeline {
     /// the last record is among them, so is what the end of the capture tells.
     pub fn replay_closely(
         &self,
-        records: &impl Records,
+        records: &dyn Records,
         range: RangeInclusive<u64>,
         tell: &mut dyn FnMut(Happening<'_>),
     ) -> Result<(), Error> {
@@ -390,7 +384,7 @@ impl Timeline {
 
     fn replay_with(
         &self,
-        records: &impl Records,
+        records: &dyn Records,
         range: RangeInclusive<u64>,
         set: impl FnOnce(&mut Engine),
         finish: bool,
@@ -410,7 +404,7 @@ impl Timeline {
     }
 
     /// A transaction that has ended, by its number; `None` where there is none of it yet.
-    pub fn transaction(&self, records: &impl Records, number: u64) -> Result<Option<Transaction>, Error> {
+    pub fn transaction(&self, records: &dyn Records, number: u64) -> Result<Option<Transaction>, Error> {
         let Some(before) = number.checked_sub(1) else { return Ok(None) };
         let mut found = None;
         let mut state = self.state_before(before, State::ended);
@@ -430,7 +424,7 @@ impl Timeline {
     }
 
     /// The number of the last record that belongs to a moment.
-    pub fn number(&self, records: &impl Records, moment: Moment) -> Result<u64, Error> {
+    pub fn number(&self, records: &dyn Records, moment: Moment) -> Result<u64, Error> {
         let time = match moment {
             Moment::Record(number) => return Ok(number),
             Moment::Time(time) => time,
@@ -604,7 +598,7 @@ impl State {
     /// Goes on for as long as `lacks` holds.
     fn go_on(
         &mut self,
-        records: &impl Records,
+        records: &dyn Records,
         told: &AllTold,
         lacks: impl Fn(&State) -> bool,
         tell: &mut dyn FnMut(Happening<'_>),

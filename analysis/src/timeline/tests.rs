@@ -6,15 +6,15 @@ use rdmascope_tests::floods::Kind;
 use rdmascope_tests::{pcap, samples, session};
 use std::sync::LazyLock;
 
-impl Records for [Record<'_>] {
-    fn walk(&self, number: u64) -> impl Iterator<Item = Record<'_>> {
-        self.iter().copied().skip(number as usize - 1)
+impl Records for &[Record<'_>] {
+    fn walk(&self, number: u64) -> Box<dyn Iterator<Item = Record<'_>> + '_> {
+        Box::new(self.iter().copied().skip(number as usize - 1))
     }
 }
 
 impl Records for Vec<Record<'_>> {
-    fn walk(&self, number: u64) -> impl Iterator<Item = Record<'_>> {
-        self[..].walk(number)
+    fn walk(&self, number: u64) -> Box<dyn Iterator<Item = Record<'_>> + '_> {
+        Box::new(self.iter().copied().skip(number as usize - 1))
     }
 }
 
@@ -326,7 +326,7 @@ fn what_cannot_be_shown_is_told() {
     /// The first records are gone, as from a ring.
     struct Later<'a>(&'a [Record<'a>], u64);
     impl Records for Later<'_> {
-        fn walk(&self, number: u64) -> impl Iterator<Item = Record<'_>> {
+        fn walk(&self, number: u64) -> Box<dyn Iterator<Item = Record<'_>> + '_> {
             self.0.walk(number.max(self.1 + 1))
         }
     }
