@@ -55,7 +55,7 @@ const NAME: usize = 4;
 
 impl Grid {
     /// Writes it.
-    pub fn write(&self, style: Style, out: &mut impl Write) -> io::Result<()> {
+    pub fn write(&self, style: Style, out: &mut dyn Write) -> io::Result<()> {
         let wide: Vec<Shown> = self.shown(|_, wide| wide).concat();
         match style.width() {
             Some(width) if self.names + total(&wide) > width => {
@@ -134,7 +134,7 @@ impl Grid {
         columns: &[Shown],
         names: usize,
         style: Style,
-        out: &mut impl Write,
+        out: &mut dyn Write,
     ) -> io::Result<()> {
         write!(out, "\n{}", style.bold(self.title))?;
         let (mut at, mut column) = (self.title.len(), names);

@@ -31,16 +31,16 @@ impl Screen {
 }
 
 /// Writes a heading.
-pub fn heading(text: &str, screen: Screen, out: &mut impl Write) -> io::Result<()> {
+pub fn heading(text: &str, screen: Screen, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "\n{}", screen.style.bold(text))
 }
 
 /// Writes a tree: offset, bytes, name and value of each field of `bytes`.
-pub fn tree(fields: &[Field], bytes: &[u8], screen: Screen, out: &mut impl Write) -> io::Result<()> {
+pub fn tree(fields: &[Field], bytes: &[u8], screen: Screen, out: &mut dyn Write) -> io::Result<()> {
     fields.iter().try_for_each(|field| branch(field, bytes, 0, screen, out))
 }
 
-fn branch(field: &Field, bytes: &[u8], depth: usize, screen: Screen, out: &mut impl Write) -> io::Result<()> {
+fn branch(field: &Field, bytes: &[u8], depth: usize, screen: Screen, out: &mut dyn Write) -> io::Result<()> {
     let shown = screen.bytes_shown();
     let column = 3 * shown - 1;
     let start = field.range.as_ref().map_or(String::new(), |range| format!("{:04x}", range.start));
@@ -111,7 +111,7 @@ fn digits(bytes: &[u8], most: usize, mask: Option<u64>) -> String {
 }
 
 /// Writes `bytes` in rows of sixteen: offset, digits, characters; `--` where `there` says that a byte is missing.
-pub fn rows(bytes: &[u8], first: u64, there: impl Fn(usize) -> bool, out: &mut impl Write) -> io::Result<()> {
+pub fn rows(bytes: &[u8], first: u64, there: impl Fn(usize) -> bool, out: &mut dyn Write) -> io::Result<()> {
     const ROW: usize = 16;
     // Rows begin where a person looks for them: at multiples of sixteen.
     let mut at = 0;

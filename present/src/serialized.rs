@@ -6,15 +6,22 @@ use serde_json::ser::Formatter;
 use std::io::{self, Write};
 
 /// Writes one line.
-pub fn write_line(out: &mut impl Write, line: &impl Serialize) -> io::Result<()> {
-    write_value(out, line)?;
-    out.write_all(b"\n")
+pub fn write_line(out: &mut dyn Write, line: &impl Serialize) -> io::Result<()> {
+    let mut bytes = serialized(line)?;
+    bytes.push(b'\n');
+    out.write_all(&bytes)
 }
 
 /// Writes what stands in a line.
-pub fn write_value(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
-    // Of the errors of serde_json only those of `out` can come up here, and they keep their kind.
-    Ok(value.serialize(&mut serde_json::Serializer::with_formatter(out, Visible))?)
+pub fn write_value(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
+    out.write_all(&serialized(value)?)
+}
+
+/// The bytes of a value. They are written at once: the serializer is compiled for one kind of output.
+fn serialized(value: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(1024);
+    value.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, Visible))?;
+    Ok(bytes)
 }
 
 /// Without blanks, and with [hidden](is_hidden) characters of strings escaped: JSON Lines are looked at on terminals too.

@@ -41,7 +41,7 @@ pub struct Asked {
 
 impl Page<'_> {
     /// Writes the findings, the summary, what the capture does not show, and what to do next.
-    pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
+    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         for (level, verdict) in LEVELS.into_iter().flat_map(|level| VERDICTS.map(|verdict| (level, verdict)))
         {
             if verdict == Verdict::Inconclusive && !self.asked.inconclusive {
@@ -69,7 +69,7 @@ impl Page<'_> {
         place: usize,
         counted: &RuleCount,
         verdict: Verdict,
-        out: &mut impl Write,
+        out: &mut dyn Write,
     ) -> io::Result<()> {
         let RuleCount { rule, is_allowed, stands, allowed, inconclusive } = counted;
         let (count, doubt) = match verdict {
@@ -130,7 +130,7 @@ impl Page<'_> {
         row(self.kept, shown, &Times(shown.times))
     }
 
-    fn write_summary(&self, out: &mut impl Write) -> io::Result<()> {
+    fn write_summary(&self, out: &mut dyn Write) -> io::Result<()> {
         let Page { tally, ending, screen, .. } = self;
         let counts = LEVELS.map(|level| (level, tally.level(level)));
         let stands: u64 = counts.iter().map(|(_, count)| count.stands).sum();
@@ -179,7 +179,7 @@ impl Page<'_> {
     }
 
     /// What could not be judged, or not for certain.
-    fn write_blind_spots(&self, out: &mut impl Write) -> io::Result<()> {
+    fn write_blind_spots(&self, out: &mut dyn Write) -> io::Result<()> {
         let Tally { inferred, one_sided, spoiled, sealed, missing_packets, .. } = *self.tally;
         let totals = &self.ending.totals;
         let mut spots = Vec::new();
@@ -233,19 +233,19 @@ impl Page<'_> {
     }
 
     /// What all came to: without a terminal one line, which programs look for.
-    fn write_summary_line(&self, text: &str, out: &mut impl Write) -> io::Result<()> {
+    fn write_summary_line(&self, text: &str, out: &mut dyn Write) -> io::Result<()> {
         match self.screen.style.width() {
             Some(width) => writeln!(out, "{}", folded(text, width, Some(0))),
             None => writeln!(out, "{text}"),
         }
     }
 
-    fn write_paragraph(&self, text: &str, out: &mut impl Write) -> io::Result<()> {
+    fn write_paragraph(&self, text: &str, out: &mut dyn Write) -> io::Result<()> {
         wrapped(text, self.screen.width).into_iter().try_for_each(|line| writeln!(out, "{line}"))
     }
 
     /// What a person does next about the first finding.
-    fn write_next_step(&self, out: &mut impl Write) -> io::Result<()> {
+    fn write_next_step(&self, out: &mut dyn Write) -> io::Result<()> {
         let shown =
             LEVELS.into_iter().flat_map(|level| self.rules(level)).filter(|(_, count)| count.stands > 0);
         // What is allowed is looked at already.

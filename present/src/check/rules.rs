@@ -7,7 +7,7 @@ use rdmascope_conformance::{Level, Rule, SUBJECTS, Source, rules};
 use std::io::{self, Write};
 
 /// Writes all of one rule.
-pub fn write_rule(rule: &Rule, screen: Screen, out: &mut impl Write) -> io::Result<()> {
+pub fn write_rule(rule: &Rule, screen: Screen, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}  {}", screen.style.bold(rule.id), painted(screen.style, rule.level, rule.level))?;
     let sources = listed(rule.sources);
     for paragraph in [sources.as_str(), "", rule.sentence, "", rule.explanation] {
@@ -19,7 +19,7 @@ pub fn write_rule(rule: &Rule, screen: Screen, out: &mut impl Write) -> io::Resu
 }
 
 /// Writes a table of all rules, subject by subject.
-pub fn write_rules(screen: Screen, out: &mut impl Write) -> io::Result<()> {
+pub fn write_rules(screen: Screen, out: &mut dyn Write) -> io::Result<()> {
     let longest = rules().map(|rule| rule.id.len()).max().unwrap_or_default();
     let indent = 2 + longest + 2 + LEVEL + 2;
     // What a narrow terminal has left for the sentence gets a line of its own.

@@ -148,7 +148,7 @@ impl<S: Subject> TextTable<S> {
     }
 
     /// Writes the line of headings; in several lines where it is wider than the terminal.
-    pub fn write_heading(&self, style: Style, out: &mut impl Write) -> io::Result<()> {
+    pub fn write_heading(&self, style: Style, out: &mut dyn Write) -> io::Result<()> {
         let mut line = String::new();
         let mut limit = Limit::new(style);
         for (index, (_, text)) in self.columns.iter().enumerate() {
@@ -161,7 +161,7 @@ impl<S: Subject> TextTable<S> {
     }
 
     /// Writes the line of `subject`; in several lines where it is wider than the terminal.
-    pub fn write_row(&self, subject: S::Of<'_>, setting: Setting, out: &mut impl Write) -> io::Result<()> {
+    pub fn write_row(&self, subject: S::Of<'_>, setting: Setting, out: &mut dyn Write) -> io::Result<()> {
         if setting.style.width().is_some() {
             return self.write_folded(subject, setting, out);
         }
@@ -183,7 +183,7 @@ impl<S: Subject> TextTable<S> {
     }
 
     /// Writes it for a terminal: a cell that does not fit begins a line, and the last one goes on below itself.
-    fn write_folded(&self, subject: S::Of<'_>, setting: Setting, out: &mut impl Write) -> io::Result<()> {
+    fn write_folded(&self, subject: S::Of<'_>, setting: Setting, out: &mut dyn Write) -> io::Result<()> {
         let mut limit = Limit::new(setting.style);
         let mut shown = String::new();
         for (index, (column, text)) in self.columns.iter().enumerate() {

@@ -16,7 +16,7 @@ pub fn write_exchange(
     findings: &[&Finding],
     by_frame: &ByFrame<'_>,
     full: bool,
-    out: &mut impl Write,
+    out: &mut dyn Write,
 ) -> io::Result<()> {
     ExchangeRow::lend(transaction, ladder, by_frame, full, |row| write_line(out, &EXCHANGE.of(row)))?;
     findings.iter().try_for_each(|finding| write_line(out, &FINDING.of(FindingRow::new(finding, false))))

@@ -6,7 +6,7 @@ use rdmascope_analysis::kernel::Witness;
 use std::io::{self, Write};
 
 /// Writes the lines of a trace: what it holds, where the time went, where it disagrees with the capture; without a capture, its transactions.
-pub fn write_witness(witness: &Witness, out: &mut impl Write) -> io::Result<()> {
+pub fn write_witness(witness: &Witness, out: &mut dyn Write) -> io::Result<()> {
     write_line(out, &KERNEL.of(witness))?;
     for step in &witness.steps {
         write_line(out, &KERNEL_STEP.of((witness, step)))?;

@@ -10,7 +10,7 @@ use rdmascope_analysis::report::Report;
 use std::io::{self, Write};
 
 /// Writes the lines of a report: the capture, its connections, operations, replies, errors, problems and events.
-pub fn write_report(report: &Report, ending: &Ending, out: &mut impl Write) -> io::Result<()> {
+pub fn write_report(report: &Report, ending: &Ending, out: &mut dyn Write) -> io::Result<()> {
     write_line(out, &CAPTURE.of(ending))?;
     for connection in report.connections().0 {
         write_line(out, &CONNECTION.of(connection))?;
@@ -32,7 +32,7 @@ pub fn write_report(report: &Report, ending: &Ending, out: &mut impl Write) -> i
 }
 
 /// Writes the lines of what several places tell together: the places, the ways between them, and the time of operations.
-pub fn write_places(told: &EndToEnd, out: &mut impl Write) -> io::Result<()> {
+pub fn write_places(told: &EndToEnd, out: &mut dyn Write) -> io::Result<()> {
     let EndToEnd { tally, splits } = told;
     for place in tally.places().places.iter().enumerate() {
         write_line(out, &PLACE.of(place))?;

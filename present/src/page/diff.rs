@@ -38,7 +38,7 @@ const COLUMN: usize = 16;
 
 impl Text<'_> {
     /// Writes all of it, with the distribution of the latencies of so many operations.
-    pub fn write(&self, histograms: usize, out: &mut impl Write) -> io::Result<()> {
+    pub fn write(&self, histograms: usize, out: &mut dyn Write) -> io::Result<()> {
         let out = &mut Folding::new(out, self.style);
         self.write_all(histograms, out)?;
         out.flush()
@@ -49,7 +49,7 @@ impl Text<'_> {
         self.style.width().map_or(WIDTH, |width| width.saturating_sub(BEHIND).min(WIDTH))
     }
 
-    fn write_all(&self, histograms: usize, out: &mut impl Write) -> io::Result<()> {
+    fn write_all(&self, histograms: usize, out: &mut dyn Write) -> io::Result<()> {
         self.write_captures(out)?;
         if self.shown.is_empty() {
             let nothing = match self.sides.map(Side::transactions) {
@@ -80,7 +80,7 @@ impl Text<'_> {
     }
 
     /// Which captures they are and how much they hold.
-    fn write_captures(&self, out: &mut impl Write) -> io::Result<()> {
+    fn write_captures(&self, out: &mut dyn Write) -> io::Result<()> {
         for (letter, side) in LETTERS.into_iter().zip(self.sides) {
             let name = side.ending.files.first().map_or_else(Default::default, FileEnding::title);
             let others = match side.ending.files.len() as u64 {
@@ -119,7 +119,7 @@ impl Text<'_> {
         Ok(())
     }
 
-    fn write_row(&self, difference: &Difference, out: &mut impl Write) -> io::Result<()> {
+    fn write_row(&self, difference: &Difference, out: &mut dyn Write) -> io::Result<()> {
         let [a, b] = difference.sides.each_ref().map(|measure| Shown(measure).to_string());
         let change = match difference.verdict {
             Verdict::Differs => Change(difference).to_string(),
@@ -152,7 +152,7 @@ impl Text<'_> {
     fn write_latencies<'b>(
         &self,
         rows: impl Iterator<Item = &'b Difference>,
-        out: &mut impl Write,
+        out: &mut dyn Write,
     ) -> io::Result<()> {
         let name = if self.is_narrow() { 2 } else { NAME };
         write!(out, "\n{}", self.style.bold(Left(title(Area::Latency), name + 4)))?;
@@ -179,7 +179,7 @@ impl Text<'_> {
     /// Operations with too few latencies that are shown like the others; of the rest, only the ratio is.
     const MOST_TOO_FEW: usize = 3;
 
-    fn write_latency(&self, difference: &Difference, out: &mut impl Write) -> io::Result<()> {
+    fn write_latency(&self, difference: &Difference, out: &mut dyn Write) -> io::Result<()> {
         let Some(sides) = difference.latencies() else { return Ok(()) };
         let is_narrow = self.is_narrow();
         for (letter, Latencies { count, latency, .. }) in LETTERS.into_iter().zip(sides) {
@@ -212,7 +212,7 @@ impl Text<'_> {
         self.style.width().is_some_and(|width| width < 2 + NAME + LATENCIES)
     }
 
-    fn write_histograms(&self, most: usize, out: &mut impl Write) -> io::Result<()> {
+    fn write_histograms(&self, most: usize, out: &mut dyn Write) -> io::Result<()> {
         let latencies = self
             .shown
             .iter()
@@ -346,7 +346,7 @@ fn write_list(
     title: &str,
     entries: impl Iterator<Item = String>,
     style: Style,
-    out: &mut impl Write,
+    out: &mut dyn Write,
 ) -> io::Result<()> {
     // The comma and the space behind an entry are counted with it.
     let longest = style.width().map_or(99, |width| width.min(100) - 1);

@@ -16,7 +16,7 @@ pub(super) fn write(
     title: &str,
     sides: [&Histogram<u64>; 2],
     style: Style,
-    out: &mut impl Write,
+    out: &mut dyn Write,
 ) -> io::Result<()> {
     let bins = Bins::of(sides);
     let [a, b] = sides.map(|side| bins.shares(side));

@@ -19,7 +19,7 @@ pub struct Text<'a>(pub &'a Witness);
 
 impl Text<'_> {
     /// Writes it. Without a capture, it is all there is.
-    pub fn write(self, style: Style, out: &mut impl Write) -> io::Result<()> {
+    pub fn write(self, style: Style, out: &mut dyn Write) -> io::Result<()> {
         let out = &mut Folding::new(out, style);
         let heading = format!("Kernel's trace {}", Plain(&self.0.trace.name));
         writeln!(out, "{}{}", if self.0.has_capture { "\n" } else { "" }, style.bold(heading))?;
@@ -32,7 +32,7 @@ impl Text<'_> {
         out.flush()
     }
 
-    fn write_summary(self, style: Style, out: &mut impl Write) -> io::Result<()> {
+    fn write_summary(self, style: Style, out: &mut dyn Write) -> io::Result<()> {
         for Said { name, text, is_warning } in self.summary() {
             match is_warning {
                 true => writeln!(out, "  {name:14}{}", style.yellow(text))?,
@@ -126,7 +126,7 @@ impl Text<'_> {
     }
 
     /// Operations as the trace alone tells them.
-    fn write_operations(self, style: Style, out: &mut impl Write) -> io::Result<()> {
+    fn write_operations(self, style: Style, out: &mut dyn Write) -> io::Result<()> {
         /// How many, how many of them failed, bytes in chunks, and latencies.
         type Sums = (u64, u64, u64, Vec<u64>);
         let mut by_name: BTreeMap<(Role, &str), Sums> = BTreeMap::new();
@@ -173,7 +173,7 @@ impl Text<'_> {
         Grid { title: "Operations", names: 24, groups, rows }.write(style, out)
     }
 
-    fn write_steps(self, style: Style, out: &mut impl Write) -> io::Result<()> {
+    fn write_steps(self, style: Style, out: &mut dyn Write) -> io::Result<()> {
         if self.0.steps.is_empty() {
             return Ok(());
         }
@@ -203,7 +203,7 @@ impl Text<'_> {
         Grid { title: "Where the time of the host went", names: 52, groups, rows }.write(style, out)
     }
 
-    fn write_disagreements(self, style: Style, out: &mut impl Write) -> io::Result<()> {
+    fn write_disagreements(self, style: Style, out: &mut dyn Write) -> io::Result<()> {
         if !self.0.has_capture {
             return Ok(());
         }

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 const MOST: usize = 8;
 
 /// Writes in which events service was lost: how long that took together, what happened, and how often.
-pub(super) fn write_losses(losses: &[Loss], style: Style, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn write_losses(losses: &[Loss], style: Style, out: &mut dyn Write) -> io::Result<()> {
     if losses.is_empty() {
         return Ok(());
     }
@@ -30,7 +30,7 @@ pub(super) fn write_next(
     ending: &Ending,
     has_losses: bool,
     frame: Option<u64>,
-    out: &mut impl Write,
+    out: &mut dyn Write,
 ) -> io::Result<()> {
     let file = ending.plain_name().unwrap_or("FILE");
     match (has_losses, frame) {

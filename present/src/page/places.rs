@@ -13,7 +13,7 @@ pub struct Text<'a>(pub &'a EndToEnd);
 
 impl Text<'_> {
     /// Writes where the captures were made, how packets went between, and where the time of operations passed.
-    pub fn write(self, style: Style, out: &mut impl Write) -> io::Result<()> {
+    pub fn write(self, style: Style, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "\n{}", style.bold("Captured at"))?;
         for (index, place) in self.0.tally.places().places.iter().enumerate() {
             write!(out, "  {}  {}", index + 1, Plain(&place.name))?;
@@ -29,7 +29,7 @@ impl Text<'_> {
         write_splits(&self.0.splits, style, out)
     }
 
-    fn write_ways(self, style: Style, out: &mut impl Write) -> io::Result<()> {
+    fn write_ways(self, style: Style, out: &mut dyn Write) -> io::Result<()> {
         let ways: Vec<&Way> = self.0.tally.ways().collect();
         if ways.is_empty() {
             return Ok(());
@@ -69,7 +69,7 @@ impl Text<'_> {
 }
 
 /// Where the time of operations passed.
-fn write_splits(splits: &Splits, style: Style, out: &mut impl Write) -> io::Result<()> {
+fn write_splits(splits: &Splits, style: Style, out: &mut dyn Write) -> io::Result<()> {
     let all = splits.by_time();
     if all.is_empty() {
         return Ok(());

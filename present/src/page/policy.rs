@@ -7,7 +7,7 @@ use rdmascope_analysis::units::{Counted, Number, Plain};
 use std::io::{self, Write};
 
 /// Writes which policy it was, and a line for each entry that the capture does not keep to.
-pub fn write(policed: &Policed, screen: Screen, out: &mut impl Write) -> io::Result<()> {
+pub fn write(policed: &Policed, screen: Screen, out: &mut dyn Write) -> io::Result<()> {
     let asked = policed.entries.len() as u64;
     let asked = if asked == 1 { "1 entry".to_owned() } else { format!("{} entries", Number(asked)) };
     let came = match policed.failures() {

@@ -31,7 +31,7 @@ pub struct Text<'a> {
 
 impl Text<'_> {
     /// Writes it.
-    pub fn write(self, out: &mut impl Write) -> io::Result<()> {
+    pub fn write(self, out: &mut dyn Write) -> io::Result<()> {
         self.write_with(|_| Ok(()), out)
     }
 
@@ -39,7 +39,7 @@ impl Text<'_> {
     pub fn write_with(
         self,
         further: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-        out: &mut impl Write,
+        out: &mut dyn Write,
     ) -> io::Result<()> {
         let Text { ending, style, .. } = self;
         let out = &mut Folding::new(out, style);
@@ -53,7 +53,7 @@ impl Text<'_> {
         out.flush()
     }
 
-    fn write_connections(self, out: &mut impl Write) -> io::Result<()> {
+    fn write_connections(self, out: &mut dyn Write) -> io::Result<()> {
         let Text { report, style, .. } = self;
         let (connections, further) = report.connections();
         if connections.is_empty() {
@@ -71,7 +71,7 @@ impl Text<'_> {
         Ok(())
     }
 
-    fn write_operations(self, out: &mut impl Write) -> io::Result<()> {
+    fn write_operations(self, out: &mut dyn Write) -> io::Result<()> {
         let operations = self.report.operations();
         if operations.is_empty() {
             return Ok(());
@@ -103,7 +103,7 @@ impl Text<'_> {
     }
 
     /// How replies were conveyed, where more than inline replies and Write chunks are seen.
-    fn write_replies(self, out: &mut impl Write) -> io::Result<()> {
+    fn write_replies(self, out: &mut dyn Write) -> io::Result<()> {
         let replies = self.report.replies();
         let counted = Mechanism::ALL.map(|mechanism| (mechanism, replies.conveyed(mechanism)));
         let (offered, in_vain) = (replies.offered(), replies.in_vain());
@@ -126,7 +126,7 @@ impl Text<'_> {
         writeln!(out)
     }
 
-    fn write_problems(self, out: &mut Folding<impl Write>) -> io::Result<()> {
+    fn write_problems(self, out: &mut Folding<&mut dyn Write>) -> io::Result<()> {
         let Text { report, ending, style } = self;
         let problems = report.problems(ending);
         let (errors, further) = report.errors();
@@ -182,7 +182,7 @@ impl Text<'_> {
 }
 
 /// What was captured.
-fn capture(ending: &Ending, style: Style, out: &mut impl Write) -> io::Result<()> {
+fn capture(ending: &Ending, style: Style, out: &mut dyn Write) -> io::Result<()> {
     let totals = &ending.totals;
     let mut row = |name: &str, value: &dyn Display| writeln!(out, "  {name:14}{value}");
     let snapped = match totals.cut_records {
@@ -308,7 +308,7 @@ impl Display for End<'_> {
 }
 
 /// Writes what is known of a connection, in a few lines.
-pub fn write_connection(connection: &Connection, style: Style, out: &mut impl Write) -> io::Result<()> {
+pub fn write_connection(connection: &Connection, style: Style, out: &mut dyn Write) -> io::Result<()> {
     let Connection { requester, responder, .. } = connection;
     let arrow = if connection.roles_known { "->" } else { "--" };
     write!(out, "  {} ", style.bold(Left(format_args!("#{}", connection.id.0), 4)))?;
@@ -353,7 +353,7 @@ pub fn write_connection(connection: &Connection, style: Style, out: &mut impl Wr
 }
 
 /// How long Sends waited for their ACKs, and from it where the capture was made.
-fn write_round_trips(connection: &Connection, out: &mut impl Write) -> io::Result<()> {
+fn write_round_trips(connection: &Connection, out: &mut dyn Write) -> io::Result<()> {
     let Connection { requester, responder, .. } = connection;
     let mut any = false;
     for (name, sender) in [("responder", requester), ("requester", responder)] {
@@ -370,7 +370,7 @@ fn write_round_trips(connection: &Connection, out: &mut impl Write) -> io::Resul
 }
 
 /// What each end sent.
-fn write_ends(connection: &Connection, out: &mut impl Write) -> io::Result<()> {
+fn write_ends(connection: &Connection, out: &mut dyn Write) -> io::Result<()> {
     for (name, end) in [("requester", &connection.requester), ("responder", &connection.responder)] {
         let sent = &end.sent;
         writeln!(
@@ -388,7 +388,7 @@ fn write_ends(connection: &Connection, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-fn write_private_data(end: &Endpoint, out: &mut impl Write) -> io::Result<()> {
+fn write_private_data(end: &Endpoint, out: &mut dyn Write) -> io::Result<()> {
     let Some(data) = end.private_data else { return Ok(()) };
     let flag = if data.remote_invalidation { "R set" } else { "R clear" };
     write!(

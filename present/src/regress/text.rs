@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 impl Outcome {
     /// Writes it for people. `verbose`: also where it is as expected.
-    pub fn write(&self, verbose: bool, style: Style, out: &mut impl Write) -> io::Result<()> {
+    pub fn write(&self, verbose: bool, style: Style, out: &mut dyn Write) -> io::Result<()> {
         let path = Plain(self.path.display());
         match &self.verdict {
             Verdict::Same if verbose && self.is_capture => writeln!(out, "{path}: same")?,
@@ -93,7 +93,7 @@ impl Counts {
     }
 
     /// Writes the summary. `bless`: expectations were written.
-    pub fn write(&self, bless: bool, out: &mut impl Write) -> io::Result<()> {
+    pub fn write(&self, bless: bool, out: &mut dyn Write) -> io::Result<()> {
         let Counts { captures, same, different, .. } = self;
         write!(out, "{}: {same} same", Counted(*captures, "capture"))?;
         match bless {
@@ -121,7 +121,7 @@ impl Counts {
 /// Columns that a difference may have before its values get a line each.
 const WIDTH: usize = 116;
 
-fn write_differences(differences: &[Difference], style: Style, out: &mut impl Write) -> io::Result<()> {
+fn write_differences(differences: &[Difference], style: Style, out: &mut dyn Write) -> io::Result<()> {
     let nothing = || String::from("nothing");
     let shown = |value: &Value| Shown(value).to_string();
     let mut before: Option<&Line> = None;
@@ -181,7 +181,7 @@ fn write_values(
     expected: &str,
     found: &str,
     style: Style,
-    out: &mut impl Write,
+    out: &mut dyn Write,
 ) -> io::Result<()> {
     let field = Plain(field).to_string();
     let columns: usize = [&field, expected, found].iter().map(|part| part.chars().count()).sum();

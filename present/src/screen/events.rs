@@ -12,12 +12,7 @@ const INDENT: usize = 6;
 const MOST: usize = 20;
 
 /// Writes the events of a capture that starts at `start`, if there are any.
-pub fn section(
-    events: &[&SessionEvent],
-    start: Time,
-    screen: Screen,
-    out: &mut impl Write,
-) -> io::Result<()> {
+pub fn section(events: &[&SessionEvent], start: Time, screen: Screen, out: &mut dyn Write) -> io::Result<()> {
     if events.is_empty() {
         return Ok(());
     }

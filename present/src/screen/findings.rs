@@ -15,7 +15,7 @@ const INDENT: usize = 6;
 const MOST: usize = 100;
 
 /// Writes the findings, if there are any.
-pub fn section(findings: &[&Finding], screen: Screen, out: &mut impl Write) -> io::Result<()> {
+pub fn section(findings: &[&Finding], screen: Screen, out: &mut dyn Write) -> io::Result<()> {
     if findings.is_empty() {
         return Ok(());
     }
@@ -27,7 +27,7 @@ pub fn section(findings: &[&Finding], screen: Screen, out: &mut impl Write) -> i
     }
 }
 
-fn write(finding: &Finding, screen: Screen, out: &mut impl Write) -> io::Result<()> {
+fn write(finding: &Finding, screen: Screen, out: &mut dyn Write) -> io::Result<()> {
     // The judge names the rule of each.
     let Some(rule) = finding.rule else { return Ok(()) };
     let head =
@@ -92,7 +92,7 @@ pub fn paint(
     verdict: Verdict,
     text: impl Display,
     style: Style,
-    out: &mut impl Write,
+    out: &mut dyn Write,
 ) -> io::Result<()> {
     match (verdict, rule.level) {
         (Verdict::Stands, Level::Violation) => write!(out, "{}", style.red(text)),

@@ -13,7 +13,7 @@ pub fn head(
     start: Time,
     transaction: Option<u64>,
     screen: Screen,
-    out: &mut impl Write,
+    out: &mut dyn Write,
 ) -> io::Result<()> {
     let record = &packet.record;
     let seconds = Seconds(record.time.0.saturating_sub(start.0));

@@ -44,7 +44,7 @@ pub fn ladder(
     transaction: &Transaction,
     findings: &ByFrame<'_>,
     screen: Screen,
-    out: &mut impl Write,
+    out: &mut dyn Write,
 ) -> io::Result<()> {
     pieces(ladder, transaction, findings, screen).iter().try_for_each(|piece| out.write_all(&piece.text))
 }
@@ -147,7 +147,7 @@ struct Drawing {
 
 impl Drawing {
     /// Blank lines for a span of time; whether not all of them were drawn.
-    fn gap(&self, gap: u64, out: &mut impl Write) -> io::Result<bool> {
+    fn gap(&self, gap: u64, out: &mut dyn Write) -> io::Result<bool> {
         let lines = gap / self.unit;
         let compressed = lines > MOST_FOR_A_GAP;
         if compressed {
@@ -160,7 +160,7 @@ impl Drawing {
         Ok(compressed)
     }
 
-    fn blank(&self, text: &str, out: &mut impl Write) -> io::Result<()> {
+    fn blank(&self, text: &str, out: &mut dyn Write) -> io::Result<()> {
         let rail = self.strokes.rail;
         writeln!(out, "{:LEFT$}{rail}{text:^1$}{rail}", "", self.middle)
     }
@@ -172,7 +172,7 @@ impl Drawing {
         transaction: &Transaction,
         (passes, start): (&[Pass], Time),
         marks: &[(&'static Rule, Verdict)],
-        out: &mut impl Write,
+        out: &mut dyn Write,
     ) -> io::Result<()> {
         let Drawing { strokes, middle, screen, .. } = self;
         let text = text(rung, transaction);
@@ -263,7 +263,7 @@ fn psns(rung: &Rung) -> String {
 }
 
 /// What took how long.
-pub fn phases(transaction: &Transaction, screen: Screen, out: &mut impl Write) -> io::Result<()> {
+pub fn phases(transaction: &Transaction, screen: Screen, out: &mut dyn Write) -> io::Result<()> {
     let (Some(phases), Some(latency)) = (Phases::of(transaction), transaction.latency()) else {
         return Ok(());
     };
@@ -294,7 +294,7 @@ pub fn phases(transaction: &Transaction, screen: Screen, out: &mut impl Write) -
 }
 
 /// Writes the times of the pull and of RDMA_DONE, which come after the latency.
-fn write_pull(transaction: &Transaction, out: &mut impl Write) -> io::Result<()> {
+fn write_pull(transaction: &Transaction, out: &mut dyn Write) -> io::Result<()> {
     let Some(Pull { pulled, done }) = Pull::of(transaction) else { return Ok(()) };
     let mut row = |name: &str, time: u64, text: &str| {
         writeln!(out, "  {name:14}{:>8}  {text}", Duration(time).to_string())

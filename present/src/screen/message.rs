@@ -16,7 +16,7 @@ pub fn view(
     piece: &Piece,
     full: bool,
     screen: Screen,
-    out: &mut impl Write,
+    out: &mut dyn Write,
 ) -> io::Result<()> {
     let name = if of_reply { "Reply" } else { "Call" };
     let title = format!("{name} before reduction: {}", Counted(piece.length, "byte"));
@@ -44,7 +44,7 @@ pub fn view(
     Ok(())
 }
 
-fn bytes(stretch: &Stretch<'_>, screen: Screen, out: &mut impl Write) -> io::Result<()> {
+fn bytes(stretch: &Stretch<'_>, screen: Screen, out: &mut dyn Write) -> io::Result<()> {
     let start = stretch.extent.start;
     let there = |index: usize| {
         let at = start + index as u64;

@@ -37,7 +37,7 @@ pub struct TransactionPage<'a> {
 
 impl TransactionPage<'_> {
     /// Writes the page. `rungs` is how the transaction was exchanged. Without `full`, the middle of long stretches of bytes is left out.
-    pub fn write(&self, rungs: &Ladder, full: bool, screen: Screen, out: &mut impl Write) -> io::Result<()> {
+    pub fn write(&self, rungs: &Ladder, full: bool, screen: Screen, out: &mut dyn Write) -> io::Result<()> {
         self.write_head(screen, out)?;
         findings::section(&self.findings, screen, out)?;
         events::section(&self.events, self.start, screen, out)?;
@@ -66,14 +66,14 @@ impl TransactionPage<'_> {
     }
 
     /// Writes what the transaction is: what `write` begins with.
-    pub fn write_head(&self, screen: Screen, out: &mut impl Write) -> io::Result<()> {
+    pub fn write_head(&self, screen: Screen, out: &mut dyn Write) -> io::Result<()> {
         let mut folding = Folding::new(&mut *out, screen.style);
         self.write_summary(screen, &mut folding)?;
         folding.flush()
     }
 
     /// What the transaction is.
-    fn write_summary(&self, screen: Screen, out: &mut impl Write) -> io::Result<()> {
+    fn write_summary(&self, screen: Screen, out: &mut dyn Write) -> io::Result<()> {
         let transaction = self.transaction.transaction;
         let style = screen.style;
         let called = match Protocol::of(transaction) {
@@ -131,7 +131,7 @@ impl TransactionPage<'_> {
         self.write_operations(out)
     }
 
-    fn write_connection(&self, out: &mut impl Write) -> io::Result<()> {
+    fn write_connection(&self, out: &mut dyn Write) -> io::Result<()> {
         let transaction = self.transaction;
         let Some(connection) = self.connection else {
             return writeln!(out, "  connection   {}", transaction.connection.0);
@@ -146,7 +146,7 @@ impl TransactionPage<'_> {
         writeln!(out, "  Responder    {}", end(other))
     }
 
-    fn write_message(&self, name: &str, message: &Message, out: &mut impl Write) -> io::Result<()> {
+    fn write_message(&self, name: &str, message: &Message, out: &mut dyn Write) -> io::Result<()> {
         let (first, last) = (message.first.frame, message.seen.frame);
         let frames = if first == last { format!("frame {last}") } else { format!("frames {first}-{last}") };
         let seconds = Seconds(message.seen.time.0.saturating_sub(self.start.0));
@@ -189,14 +189,14 @@ impl TransactionPage<'_> {
     }
 
     /// How a reply that is not all inline was conveyed.
-    fn write_mechanism(&self, out: &mut impl Write) -> io::Result<()> {
+    fn write_mechanism(&self, out: &mut dyn Write) -> io::Result<()> {
         match Mechanism::of(self.transaction.transaction) {
             Some(Mechanism::Send) | None => Ok(()),
             Some(mechanism) => writeln!(out, "  conveyed     {}", mechanism.title()),
         }
     }
 
-    fn write_operations(&self, out: &mut impl Write) -> io::Result<()> {
+    fn write_operations(&self, out: &mut dyn Write) -> io::Result<()> {
         let details = &self.transaction.details;
         for (index, operation) in details.operations.iter().enumerate() {
             let title = if index == 0 { "operations" } else { "" };
