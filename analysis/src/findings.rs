@@ -1,8 +1,10 @@
 //! The findings of a capture: counted, bounded, and by packet.
 
+use crate::observer::Observer;
 use crate::units::{Counted, Number};
 use foldhash::fast::FixedState;
 use rdmascope_conformance::{Finding, Judge, Level, Rule, Verdict};
+use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::transaction::Transaction;
 use std::collections::{BTreeMap, HashMap};
@@ -76,12 +78,6 @@ impl Findings {
         Findings { judge: Judge::default(), groups: BTreeMap::new(), most }
     }
 
-    /// Takes the next event of the engine.
-    #[inline]
-    pub fn handle(&mut self, event: &Event<'_>) {
-        self.handle_some(event, |_| true);
-    }
-
     /// Takes the next event of the engine, and what is found then and wanted.
     #[inline]
     pub fn handle_some(&mut self, event: &Event<'_>, is_wanted: impl Fn(&Finding) -> bool) {
@@ -133,6 +129,17 @@ impl Findings {
             finding.frames.iter().for_each(|frame| frames.entry(*frame).or_default().push(finding));
         }
         ByFrame(frames)
+    }
+}
+
+impl Observer for Findings {
+    fn needs(&self) -> Config {
+        Judge::needs()
+    }
+
+    #[inline]
+    fn handle(&mut self, event: &Event<'_>) {
+        self.handle_some(event, |_| true);
     }
 }
 

@@ -40,6 +40,7 @@ pub mod kernel;
 pub mod live;
 pub mod message;
 pub mod names;
+pub mod observer;
 pub mod owner;
 pub mod paths;
 pub mod phases;

@@ -1,5 +1,7 @@
 //! The transaction that a packet belongs to.
 
+use crate::observer::Observer;
+use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 
 /// Looks for the transaction that one packet belongs to, in the events of an engine that
@@ -18,8 +20,18 @@ impl Owner {
         Owner { frame, begun: None, numbers: Vec::new() }
     }
 
-    /// Takes what the engine reports.
-    pub fn handle(&mut self, event: &Event<'_>) {
+    /// The number of the transaction, once the capture has ended.
+    pub fn transaction(&self) -> Option<u64> {
+        self.numbers.get(self.begun? as usize - 1).copied()
+    }
+}
+
+impl Observer for Owner {
+    fn needs(&self) -> Config {
+        Config { attribute: true, ..Config::default() }
+    }
+
+    fn handle(&mut self, event: &Event<'_>) {
         match event {
             Event::Attributed(attributed) if attributed.seen.frame == self.frame => {
                 self.begun = attributed.role.map(|role| role.of().begun);
@@ -31,10 +43,5 @@ impl Owner {
             }
             _ => {}
         }
-    }
-
-    /// The number of the transaction, once the capture has ended.
-    pub fn transaction(&self) -> Option<u64> {
-        self.numbers.get(self.begun? as usize - 1).copied()
     }
 }

@@ -12,8 +12,10 @@ pub(crate) use problems::{is_sealed, is_spoiled};
 
 use crate::ending::Ending;
 use crate::events::{Events, SessionEvent};
+use crate::observer::Observer;
 use crate::replies::Replies;
 use rdmascope_dissector::connection::Connection;
+use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 
 /// All that `analyze` has to say.
@@ -34,12 +36,6 @@ impl Report {
     const MOST_CONNECTIONS: usize = 64;
     /// Kinds of errors that are shown one by one.
     pub const MOST_ERRORS: usize = 40;
-
-    /// Takes in what the engine reports.
-    pub fn handle(&mut self, event: &Event<'_>) {
-        self.follow(event);
-        self.count(event);
-    }
 
     /// Takes in what tells of the course of connections. Where only some transactions are counted, it wants to know of all on their connections.
     pub fn follow(&mut self, event: &Event<'_>) {
@@ -148,6 +144,17 @@ impl Report {
                     .to_owned()
             }
         })
+    }
+}
+
+impl Observer for Report {
+    fn needs(&self) -> Config {
+        self.events.needs()
+    }
+
+    fn handle(&mut self, event: &Event<'_>) {
+        self.follow(event);
+        self.count(event);
     }
 }
 

@@ -1,9 +1,11 @@
 //! Whether several files are one capture.
 
+use crate::observer::Observer;
 use crate::units::{Counted, Duration, Plain};
 use core::fmt::{self, Display};
 use rdmascope_capture_agent::FileEnding;
 use rdmascope_dissector::connection::Files;
+use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 
 /// Files that belong together because they show the same connection. At most [`Files::MOST`] sets, of which no two meet.
@@ -11,14 +13,6 @@ use rdmascope_dissector::event::Event;
 pub struct Together(Vec<Files>);
 
 impl Together {
-    /// Takes the next event.
-    #[inline]
-    pub fn handle(&mut self, event: &Event<'_>) {
-        if let Event::Connection(connection) = event {
-            self.add(connection.files);
-        }
-    }
-
     fn add(&mut self, mut files: Files) {
         self.0.retain(|set| {
             let meets = set.meet(files);
@@ -29,6 +23,19 @@ impl Together {
         });
         if files != Files::default() {
             self.0.push(files);
+        }
+    }
+}
+
+impl Observer for Together {
+    fn needs(&self) -> Config {
+        Config::default()
+    }
+
+    #[inline]
+    fn handle(&mut self, event: &Event<'_>) {
+        if let Event::Connection(connection) = event {
+            self.add(connection.files);
         }
     }
 }

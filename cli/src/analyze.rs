@@ -11,13 +11,12 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use course::CourseArguments;
 use rdmascope_analysis::kernel::{KernelTrace, Witness};
+use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::places::EndToEnd;
 use rdmascope_analysis::report::Report;
 use rdmascope_capture_agent::Note;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
-use rdmascope_dissector::exchange::Keep;
-use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::text::Style;
 use rdmascope_present::{json, page};
@@ -131,7 +130,6 @@ fn report(
         Err(error) => return complain(&error, out),
     };
     let joined = joint.map(|joint| EndToEnd::new(joint.tally()));
-    let is_joined = joined.is_some();
     let mut gathering = Gathering {
         report: Report::default(),
         witnesses: Witnesses::new(traces),
@@ -139,13 +137,7 @@ fn report(
         course,
         joined,
     };
-    let config = Config {
-        observe: Observe::Events,
-        report_packets: is_joined,
-        keep: Keep { steps: is_joined, contents: false },
-        ..Config::default()
-    };
-    let mut ending = match input::read(captured.input(), config, &mut gathering)? {
+    let mut ending = match input::read(captured.input(), &mut gathering)? {
         Ok(ending) => ending,
         Err(error) => return complain(&error, out),
     };
@@ -199,6 +191,10 @@ struct Gathering<'a> {
 impl Audience for Gathering<'_> {
     const LISTS: bool = false;
 
+    fn needs(&self) -> Config {
+        self.report.needs().and(self.joined.needs()).and(self.witnesses.needs())
+    }
+
     #[inline]
     fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()> {
         if self.slice.concerns(&event) {
@@ -212,7 +208,7 @@ impl Audience for Gathering<'_> {
         }
         if is_chosen {
             self.report.count(&event);
-            self.witnesses.event(&event);
+            self.witnesses.handle(&event);
             if let Some(course) = &mut self.course {
                 course.event(&event, start);
             }

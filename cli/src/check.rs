@@ -22,12 +22,13 @@ use clap::{Args, ValueEnum};
 use junit::{Junit, Report};
 use lines::Lines;
 use rdmascope_analysis::ending::Ending;
+use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::tally::{Place, Tally};
 use rdmascope_conformance::{Finding, Judge, Rule, SUBJECTS};
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
-use rdmascope_dissector::observation::{Observation, Observe, Observed};
+use rdmascope_dissector::observation::{Observation, Observed};
 use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::check::{write_rule, write_rules};
@@ -243,8 +244,7 @@ fn judge<T: Taker>(
     };
     let mut checking =
         Checking { judge, tally, policy, taker, slice: &slice, ending: None, asked: Asked::default() };
-    let config = Config { observe: Observe::All, ..Config::default() };
-    let read = read(captured.input(), config, &mut checking)?;
+    let read = read(captured.input(), &mut checking)?;
     let Checking { mut tally, policy, mut taker, asked, .. } = checking;
     let mut ending = match read {
         Ok(ending) => ending,
@@ -304,6 +304,10 @@ struct Checking<'a, T> {
 
 impl<T: Taker> Audience for Checking<'_, T> {
     const LISTS: bool = T::LISTS;
+
+    fn needs(&self) -> Config {
+        Judge::needs()
+    }
 
     #[inline]
     fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {

@@ -9,8 +9,7 @@ use crate::slice::{Records, SliceArguments};
 use clap::{ArgAction, Args};
 use rdmascope_analysis::diff::{Comparison, Side, Thresholds};
 use rdmascope_analysis::ending::Ending;
-use rdmascope_dissector::engine::Config;
-use rdmascope_dissector::observation::Observe;
+use rdmascope_analysis::observer::Observer;
 use rdmascope_present::columns::{COMPARISON, ComparisonRow, DIFFERENCE};
 use rdmascope_present::json;
 use rdmascope_present::page::diff::Text;
@@ -96,7 +95,6 @@ pub(crate) fn run(command: &Diff, style: Style, out: &mut Out) -> io::Result<Sta
     }
     let mut sides = [Side::default(), Side::default()];
     for (side, path) in sides.iter_mut().zip(&command.input.files) {
-        let config = Config { observe: Observe::All, ..Config::default() };
         let mut input = command.input.one(path);
         if let Err(error) = input.expand() {
             return complain(&error, out);
@@ -105,7 +103,7 @@ pub(crate) fn run(command: &Diff, style: Style, out: &mut Out) -> io::Result<Sta
             Ok(part) => part,
             Err(error) => return complain(&error.context(path.display().to_string()), out),
         };
-        let read = listen(captured.input(), config, |event, _| {
+        let read = listen(captured.input(), side.needs(), |event, _| {
             side.judge(&event, |finding| slice.has_finding(finding));
             if slice.has(&event) {
                 side.count(&event);

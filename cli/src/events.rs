@@ -1,14 +1,12 @@
 //! `rdmascope events`: what happened to the connections, in the order of time.
 
 use crate::filters::EventArguments;
-use crate::input::{Input, listen};
+use crate::input::{Input, observe};
 use crate::output::{Out, Status, complain, tell, tell_of_ending};
 use crate::table::{FieldName, Table, expression_about};
 use clap::Args;
 use rdmascope_analysis::events::Events as Gathered;
 use rdmascope_analysis::units::Counted;
-use rdmascope_dissector::engine::Config;
-use rdmascope_dissector::observation::Observe;
 use rdmascope_present::columns::EVENT;
 use rdmascope_present::text::Style;
 use std::io;
@@ -46,13 +44,7 @@ pub(crate) fn run(command: &Events, style: Style, out: &mut Out) -> io::Result<S
     };
     let (filter, mut asked) = (command.filter.filter(), command.filter.asked());
     let mut events = Gathered::default();
-    let config = Config { observe: Observe::Events, ..Config::default() };
-    let read = listen(&command.input, config, |event, _| {
-        asked.handle(&event);
-        events.handle(&event);
-        Ok(())
-    })?;
-    let ending = match read {
+    let ending = match observe(&command.input, &mut (&mut asked, &mut events))? {
         Ok(ending) => ending,
         Err(error) => return complain(&error, out),
     };

@@ -9,10 +9,12 @@ use rdmascope_analysis::filter::{
     AddressPattern, ConnectionFilter, OpcodeFilter, PacketFilter, PsnRange, Span, StatusFilter,
     TransactionFilter, UserPattern, operation_names, parse_number, status_names,
 };
+use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::paths::FilePattern;
 use rdmascope_analysis::state::{End, Kind as State, StateFilter};
 use rdmascope_analysis::time::{Moment, Rfc3339, parse_duration};
 use rdmascope_dissector::connection::ConnectionId;
+use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::transaction::{Direction, Outcome};
 pub(crate) use rdmascope_present::nearest::nearest;
@@ -323,14 +325,13 @@ pub(crate) struct Asked {
     last: u32,
 }
 
-impl Asked {
-    pub(crate) fn new(connections: &[u32], span: Span) -> Asked {
-        Asked { connections: connections.to_vec(), span, ..Asked::default() }
+impl Observer for Asked {
+    fn needs(&self) -> Config {
+        Config::default()
     }
 
-    /// Takes the next event.
     #[inline]
-    pub(crate) fn handle(&mut self, event: &Event<'_>) {
+    fn handle(&mut self, event: &Event<'_>) {
         if let Event::Connection(connection) = event {
             let number = connection.id.0;
             self.last = self.last.max(number);
@@ -338,6 +339,12 @@ impl Asked {
                 self.found.insert(number);
             }
         }
+    }
+}
+
+impl Asked {
+    pub(crate) fn new(connections: &[u32], span: Span) -> Asked {
+        Asked { connections: connections.to_vec(), span, ..Asked::default() }
     }
 
     /// At the end: whether there was no connection at all.

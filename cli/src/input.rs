@@ -8,6 +8,7 @@ use crate::progress::Progress;
 use clap::Args;
 use core::ops::ControlFlow;
 use rdmascope_analysis::ending::Ending;
+use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::together::Together;
 use rdmascope_capture_agent::{Error, FileEnding, Files, Note, Ring, Sink, Source as _, Spool};
 use rdmascope_dissector::engine::{Config, Engine};
@@ -182,6 +183,9 @@ pub(crate) trait Audience {
     /// Whether events are written as they come.
     const LISTS: bool;
 
+    /// What the engine has to report and to keep.
+    fn needs(&self) -> Config;
+
     /// The next event, of a capture that starts at `start`.
     fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()>;
 
@@ -194,12 +198,17 @@ pub(crate) trait Audience {
 
 /// An [`Audience`] whose type does not matter: so the engine is compiled once, and not once more for each command.
 trait Listening {
+    fn needs(&self) -> Config;
     fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()>;
     fn note(&mut self, note: &Note);
     fn wait(&mut self) -> io::Result<()>;
 }
 
 impl<A: Audience> Listening for A {
+    fn needs(&self) -> Config {
+        Audience::needs(self)
+    }
+
     fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()> {
         Audience::event(self, event, start)
     }
@@ -216,30 +225,22 @@ impl<A: Audience> Listening for A {
 /// Reads the capture through the engine. The outer error is one of the output, the inner one says what is no capture.
 ///
 /// A file that cannot be read on after its first packet counts up to there.
-///
-/// What `config` says of frames is overruled by `input`.
-pub(crate) fn read<A: Audience>(
-    input: &Input,
-    config: Config,
-    audience: &mut A,
-) -> io::Result<anyhow::Result<Ending>> {
-    read_for(input, config, A::LISTS, None, audience)
+pub(crate) fn read<A: Audience>(input: &Input, audience: &mut A) -> io::Result<anyhow::Result<Ending>> {
+    read_for(input, A::LISTS, None, audience)
 }
 
 /// The same, as a part of what `progress` shows.
 #[cfg(feature = "parquet")]
 pub(crate) fn read_within<A: Audience>(
     input: &Input,
-    config: Config,
     audience: &mut A,
     progress: Option<&Progress>,
 ) -> io::Result<anyhow::Result<Ending>> {
-    read_for(input, config, A::LISTS, progress, audience)
+    read_for(input, A::LISTS, progress, audience)
 }
 
 fn read_for(
     input: &Input,
-    config: Config,
     lists: bool,
     whole: Option<&Progress>,
     audience: &mut dyn Listening,
@@ -254,7 +255,7 @@ fn read_for(
     };
     let frame = frame::Config { port: input.port, verify_icrc: !input.no_icrc };
     let places_apart = joint.map(|joint| joint.places.apart());
-    let engine = Engine::new(Config { frame, places_apart, ..config });
+    let engine = Engine::new(Config { frame, places_apart, ..audience.needs() });
     let mut reading =
         Reading { engine, start: None, written: Ok(()), together: Together::default(), audience };
     let mut progress = match whole {
@@ -326,23 +327,38 @@ impl Opened {
     }
 }
 
-/// Reads the capture once, for what shows nothing before the end. Errors are those of [`read`].
+/// Reads the capture once, for what shows nothing before the end and needs this of the engine. Errors are those of [`read`].
 pub(crate) fn listen(
     input: &Input,
-    config: Config,
+    needs: Config,
     event: impl FnMut(Event<'_>, Time) -> io::Result<()>,
 ) -> io::Result<anyhow::Result<Ending>> {
-    read(input, config, &mut Listener(event))
+    read(input, &mut Listener { needs, event })
 }
 
-struct Listener<F>(F);
+/// Reads the capture once, for observers. Errors are those of [`read`].
+pub(crate) fn observe(input: &Input, observer: &mut impl Observer) -> io::Result<anyhow::Result<Ending>> {
+    listen(input, observer.needs(), |event, _| {
+        observer.handle(&event);
+        Ok(())
+    })
+}
+
+struct Listener<F> {
+    needs: Config,
+    event: F,
+}
 
 impl<F: FnMut(Event<'_>, Time) -> io::Result<()>> Audience for Listener<F> {
     const LISTS: bool = false;
 
+    fn needs(&self) -> Config {
+        self.needs
+    }
+
     #[inline]
     fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()> {
-        (self.0)(event, start)
+        (self.event)(event, start)
     }
 
     fn wait(&mut self) -> io::Result<()> {

@@ -4,6 +4,7 @@ use crate::filters::Asked;
 use crate::input::{Audience, Input, read};
 use crate::output::{Out, Status, complain, tell_of_ending};
 use crate::table::{Rows, Table};
+use rdmascope_analysis::observer::Observer;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::Time;
@@ -39,8 +40,8 @@ pub(crate) fn list<S: Subject>(
         }
         write(event, start, rows, out)
     };
-    let mut listing = Listing { rows, out, start: Time::default(), write };
-    match read(input, config, &mut listing)? {
+    let mut listing = Listing { rows, out, start: Time::default(), needs: config, write };
+    match read(input, &mut listing)? {
         Ok(ending) => {
             (listing.write)(None, listing.start, &mut listing.rows, listing.out)?;
             listing.rows.end(listing.out)?;
@@ -60,6 +61,7 @@ struct Listing<'a, S: Subject, W> {
     out: &'a mut Out,
     /// When the capture starts.
     start: Time,
+    needs: Config,
     write: W,
 }
 
@@ -68,6 +70,10 @@ where
     W: FnMut(Option<&Event<'_>>, Time, &mut Rows<S>, &mut Out) -> io::Result<()>,
 {
     const LISTS: bool = true;
+
+    fn needs(&self) -> Config {
+        self.needs
+    }
 
     fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()> {
         self.rows.head(self.out)?;

@@ -27,6 +27,7 @@ use lines::Lines;
 use metrics::Metrics;
 use rdmascope_analysis::ending::Ending;
 use rdmascope_analysis::live::{Captured, Happening, Happenings, Interval, Meter};
+use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::policy::{Allowance, Allowances};
 use rdmascope_analysis::time::parse_duration;
 use rdmascope_analysis::units::Counted;
@@ -36,7 +37,6 @@ use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::engine::{self, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::frame;
-use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::{Record, Time};
 use rdmascope_dissector::transport::Dissected;
 use rdmascope_present::text::Style;
@@ -164,7 +164,7 @@ pub(crate) fn run(command: &LiveArguments, style: Style, out: &mut Out) -> io::R
     };
     let frame = frame::Config { port: command.input.port, verify_icrc: !command.input.no_icrc };
     let mut watching = Watching {
-        engine: Engine::new(engine::Config { frame, observe: Observe::All, ..engine::Config::default() }),
+        engine: Engine::new(engine::Config { frame, ..Judge::needs() }),
         judge: Judge::new(move |rule| rule.level <= level),
         length: command.interval as i64,
         // Of a file in which nothing came for hours, the intervals without anything are left out. Of interfaces they are shown, though

@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use foldhash::fast::FixedState;
 use rdmascope_analysis::ending::Chosen;
+use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::paths::TransactionRow;
 use rdmascope_conformance::Finding;
 use rdmascope_dissector::connection::ConnectionId;

@@ -6,12 +6,12 @@ use crate::output::{Out, Status, complain, tell, tell_of_ending};
 use crate::paths;
 use crate::table::{FieldName, Format, Rows, Table, expression_about};
 use clap::Args;
+use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::paths::Paths;
 use rdmascope_analysis::state::{Lifetime, StateFilter, States, Summary};
 use rdmascope_analysis::units::Counted;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
-use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::columns::STATE;
 use rdmascope_present::fold::Folding;
@@ -68,8 +68,7 @@ pub(crate) fn run(command: &StateCommand, style: Style, out: &mut Out) -> io::Re
             out,
         },
     };
-    let config = Config { observe: Observe::Events, ..Config::default() };
-    let ending = match read(&command.input, config, &mut listing)? {
+    let ending = match read(&command.input, &mut listing)? {
         Ok(ending) => ending,
         Err(error) => return complain(&error, out),
     };
@@ -166,6 +165,10 @@ impl Lines<'_> {
 
 impl Audience for Listing<'_> {
     const LISTS: bool = true;
+
+    fn needs(&self) -> Config {
+        self.states.needs()
+    }
 
     fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()> {
         let Listing { states, paths, asked, lines } = self;

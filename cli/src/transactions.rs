@@ -7,6 +7,7 @@ use crate::output::{Out, Status, complain};
 use crate::paths;
 use crate::table::{FieldName, Rows, Table, expression_about};
 use clap::Args;
+use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::paths::TransactionRow;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;

@@ -3,8 +3,10 @@
 use crate::output::tell;
 use rdmascope_analysis::ending::Ending;
 use rdmascope_analysis::kernel::{Joining, KernelTrace, Witness};
+use rdmascope_analysis::observer::Observer;
 use rdmascope_capture_agent::trace::{Trace, TraceError};
 use rdmascope_capture_agent::{Note, NoteKind};
+use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use std::path::{Path, PathBuf};
 
@@ -34,27 +36,6 @@ impl Witnesses {
         Witnesses { joining: (!named.is_empty()).then(Joining::default), named, ..Witnesses::default() }
     }
 
-    /// Takes in what the engine reports.
-    #[inline]
-    pub(crate) fn event(&mut self, event: &Event<'_>) {
-        if let Some(joining) = &mut self.joining {
-            joining.handle(event);
-        }
-    }
-
-    /// Takes in what the capture says beside packets. The first part of a trace stands before the packets.
-    pub(crate) fn note(&mut self, note: &Note) {
-        if note.kind != NoteKind::Trace {
-            return;
-        }
-        self.joining.get_or_insert_default();
-        if self.traced.len() + note.bytes.len() > MOST_TRACED {
-            self.is_cut = true;
-        } else {
-            self.traced.extend_from_slice(&note.bytes);
-        }
-    }
-
     /// Joins all traces to the capture that `path` names first, one after the other, its own first. What cannot be read is told.
     pub(crate) fn join(self, path: &Path, ending: &Ending) -> impl Iterator<Item = Witness> {
         let Witnesses { named, joining, traced, is_cut } = self;
@@ -75,5 +56,31 @@ impl Witnesses {
         let span = ending.totals.span;
         let all = own.map(|own| (own, true)).into_iter().chain(named.into_iter().map(|one| (one, false)));
         all.map(move |(trace, is_own)| joining.join(trace, span, is_own))
+    }
+}
+
+impl Observer for Witnesses {
+    fn needs(&self) -> Config {
+        self.joining.needs()
+    }
+
+    #[inline]
+    fn handle(&mut self, event: &Event<'_>) {
+        if let Some(joining) = &mut self.joining {
+            joining.handle(event);
+        }
+    }
+
+    /// The first part of a trace stands before the packets.
+    fn note(&mut self, note: &Note) {
+        if note.kind != NoteKind::Trace {
+            return;
+        }
+        self.joining.get_or_insert_default();
+        if self.traced.len() + note.bytes.len() > MOST_TRACED {
+            self.is_cut = true;
+        } else {
+            self.traced.extend_from_slice(&note.bytes);
+        }
     }
 }

@@ -11,9 +11,10 @@ use alloc::vec::Vec;
 use hashbrown::HashMap;
 use rdmascope_dissector::BuildHasher;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
+use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::{Event, Eviction};
 use rdmascope_dissector::observation::{
-    Ending, Faulty, HalfFlow, Missing, Observation, Observed, Refused, Revoked, Stray,
+    Ending, Faulty, HalfFlow, Missing, Observation, Observe, Observed, Refused, Revoked, Stray,
 };
 use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::transaction::{Direction, Transaction};
@@ -184,6 +185,11 @@ impl Judge {
             }
         }
         Judge { asked, connections: ConnectionTable::default(), lasting: Lasting::default() }
+    }
+
+    /// What an engine has to report to a judge.
+    pub fn needs() -> Config {
+        Config { observe: Observe::All, ..Config::default() }
     }
 
     /// Takes the next event of the engine.

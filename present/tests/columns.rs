@@ -7,6 +7,7 @@ use rdmascope_analysis::extract::{Digests, Extracted, Files, Limits, Summary};
 use rdmascope_analysis::findings::Findings;
 use rdmascope_analysis::kernel::{Joining, KernelTrace, Witness};
 use rdmascope_analysis::live::{Captured, Meter};
+use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::paths::{Paths, TransactionRow};
 use rdmascope_analysis::policy::{EntryKind, EntryOutcome, Policed, PolicyEntry};
 use rdmascope_analysis::report::Report;

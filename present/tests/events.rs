@@ -2,6 +2,7 @@
 //! connections made and closed.
 
 use rdmascope_analysis::events::{EventFilter, Events, Kind, SessionEvent};
+use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::report::Report;
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::engine::{Config, Engine};

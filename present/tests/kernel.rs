@@ -2,6 +2,7 @@
 //! were altered in a way that is known.
 
 use rdmascope_analysis::kernel::{About, Call, Joining, KernelTrace, Point, Role, Witness};
+use rdmascope_analysis::observer::Observer;
 use rdmascope_capture_agent::trace::Trace;
 use rdmascope_capture_agent::{Capture, Files, Next, NoteKind, PcapngWriter, Source as _};
 use rdmascope_dissector::engine::{Config, Engine};

@@ -10,6 +10,7 @@ use rdmascope_analysis::carriers::Carriers;
 use rdmascope_analysis::ending::Ending;
 use rdmascope_analysis::events::SessionEvent;
 use rdmascope_analysis::findings::{Findings, is_about};
+use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::policy::Allowances;
 use rdmascope_analysis::report::Report;
 use rdmascope_analysis::timeline::{Config, Happening, Moment, Now, Records as _, Timeline};

@@ -3,12 +3,12 @@
 use core::ops::ControlFlow;
 use rdmascope_analysis::diff::{Comparison, Side, Thresholds};
 use rdmascope_analysis::ending::Ending;
+use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::together::Together;
 use rdmascope_capture_agent::{Error, Files, Interrupt, Note, Sink};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::frame;
-use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::{Record, Time};
 use rdmascope_dissector::transport::Dissected;
 use rdmascope_present::page::diff::Text;
@@ -69,9 +69,9 @@ impl Compared {
 }
 
 fn side(paths: &[PathBuf], frame: frame::Config) -> Result<Side, Error> {
-    let config = Config { frame, observe: Observe::All, ..Config::default() };
-    let mut reading =
-        Reading { engine: Engine::new(config), side: Side::default(), together: Together::default() };
+    let side = Side::default();
+    let engine = Engine::new(Config { frame, ..side.needs() });
+    let mut reading = Reading { engine, side, together: Together::default() };
     let mut files = Files::open(paths, None, &Interrupt::default())?;
     files.for_each(&frame, &mut (), &mut reading)?;
     let Reading { mut engine, mut side, mut together } = reading;

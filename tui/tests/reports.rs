@@ -5,6 +5,7 @@ mod driver;
 use core::ops::ControlFlow;
 use driver::{ASCII, Driver, sample};
 use rdmascope_analysis::ending::Ending;
+use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::policy::Allowances;
 use rdmascope_analysis::report::Report;
 use rdmascope_analysis::together::Together;

@@ -5,11 +5,13 @@ use super::difference::{Pair, SizeClass};
 use crate::ending::Ending;
 use crate::findings::Findings;
 use crate::names::RejectReason;
+use crate::observer::Observer;
 use crate::report::{Count, Key, Operations, Problems, Stats, payload_bytes};
 use core::fmt::Write as _;
 use hdrhistogram::Histogram;
 use rdmascope_conformance::Finding;
 use rdmascope_dissector::connection::{Connection, Endpoint, Origin, State};
+use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::transaction::{Direction, Security, Transaction};
 
@@ -64,12 +66,6 @@ impl Side {
         stats.latencies()
     }
 
-    /// Takes in the next event of an engine that observes.
-    pub fn handle(&mut self, event: &Event<'_>) {
-        self.judge(event, |_| true);
-        self.count(event);
-    }
-
     /// Judges the next event, and counts what is found then and wanted. A judge wants to see all.
     pub fn judge(&mut self, event: &Event<'_>, is_wanted: impl Fn(&Finding) -> bool) {
         self.findings.handle_some(event, is_wanted);
@@ -101,6 +97,17 @@ impl Side {
         if let Some(reply) = &transaction.reply {
             self.credits[direction + 1].add(reply.credits);
         }
+    }
+}
+
+impl Observer for Side {
+    fn needs(&self) -> Config {
+        self.findings.needs()
+    }
+
+    fn handle(&mut self, event: &Event<'_>) {
+        self.judge(event, |_| true);
+        self.count(event);
     }
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::observer::Observer;
 use rdmascope_conformance::Finding;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::event::Event;

@@ -4,9 +4,12 @@ use super::SessionEvent;
 use super::course::{Course, Summary};
 use super::state::StateEvents;
 use super::tell::{self, Reached};
+use crate::observer::Observer;
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::{Connection, ConnectionId, Counts};
+use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::{Event, Eviction};
+use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::observation::{Observation, Observed};
 use rdmascope_dissector::record::Time;
 use std::collections::HashMap;
@@ -27,36 +30,6 @@ pub struct Events {
 impl Events {
     /// Connections whose events are kept.
     pub const MOST_CONNECTIONS: usize = 4096;
-
-    /// Takes in what the engine reports.
-    #[inline]
-    pub fn handle(&mut self, event: &Event<'_>) {
-        self.state.handle(event);
-        match event {
-            Event::Observation(observation) => self.observation(observation),
-            Event::Transaction(transaction) => {
-                if let Some(course) = self.course(transaction.connection) {
-                    course.transaction(transaction);
-                }
-            }
-            Event::Connection(connection) => {
-                self.latest = self.latest.max(connection.last);
-                if self.given_up.take() == Some(connection.id)
-                    && Counts::are_few([&connection.requester.sent, &connection.responder.sent])
-                {
-                    self.courses.remove(&connection.id);
-                    self.further_connections += 1;
-                    return;
-                }
-                match self.course(connection.id) {
-                    Some(course) => course.ended(connection),
-                    None => self.further_connections += 1,
-                }
-            }
-            Event::Eviction(Eviction::Connection(id)) => self.given_up = Some(*id),
-            _ => {}
-        }
-    }
 
     /// Connections of which nothing is kept.
     pub fn further_connections(&self) -> u64 {
@@ -152,6 +125,41 @@ impl Events {
         }
         if let Some(other) = joined {
             course.join(other);
+        }
+    }
+}
+
+impl Observer for Events {
+    fn needs(&self) -> Config {
+        Config { observe: Observe::Events, ..Config::default() }
+    }
+
+    #[inline]
+    fn handle(&mut self, event: &Event<'_>) {
+        self.state.handle(event);
+        match event {
+            Event::Observation(observation) => self.observation(observation),
+            Event::Transaction(transaction) => {
+                if let Some(course) = self.course(transaction.connection) {
+                    course.transaction(transaction);
+                }
+            }
+            Event::Connection(connection) => {
+                self.latest = self.latest.max(connection.last);
+                if self.given_up.take() == Some(connection.id)
+                    && Counts::are_few([&connection.requester.sent, &connection.responder.sent])
+                {
+                    self.courses.remove(&connection.id);
+                    self.further_connections += 1;
+                    return;
+                }
+                match self.course(connection.id) {
+                    Some(course) => course.ended(connection),
+                    None => self.further_connections += 1,
+                }
+            }
+            Event::Eviction(Eviction::Connection(id)) => self.given_up = Some(*id),
+            _ => {}
         }
     }
 }

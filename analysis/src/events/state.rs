@@ -188,6 +188,7 @@ fn lost<'a>(broken: impl Iterator<Item = &'a Lifetime>, events: &mut Vec<Session
 #[cfg(test)]
 mod tests {
     use crate::events::{Events, Kind, SessionEvent};
+    use crate::observer::Observer as _;
     use crate::state::tests::{
         CREATE, CREATED, EXCHANGE, EXCHANGED, OPEN, OPENED, SEQUENCE, SEQUENCED, Story,
     };

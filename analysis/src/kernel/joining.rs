@@ -7,7 +7,9 @@ use super::difference::{About, Difference, compare};
 use super::point::{Point, Role, Times};
 use super::steps::{Step, Steps};
 use super::wire::{Shown, Wire, Wires};
+use crate::observer::Observer;
 use foldhash::fast::FixedState;
+use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::Time;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -77,13 +79,6 @@ pub struct Witness {
 }
 
 impl Joining {
-    /// Takes in what the engine reports.
-    pub fn handle(&mut self, event: &Event<'_>) {
-        if let Event::Transaction(transaction) = event {
-            self.wires.add(transaction);
-        }
-    }
-
     /// Joins a trace; `span` is that of the capture. `is_of_capture`: whoever made the capture traced as well, so that both have the time of day of
     /// one host.
     pub fn join(&self, trace: KernelTrace, span: Option<(Time, Time)>, is_of_capture: bool) -> Witness {
@@ -132,6 +127,18 @@ impl Joining {
         witness.only_in_capture(&pairs, &ambiguous, wires, &scope);
         witness.disagreements.sort_by_key(|one| (one.difference.about, one.line, one.frame));
         witness
+    }
+}
+
+impl Observer for Joining {
+    fn needs(&self) -> Config {
+        Config::default()
+    }
+
+    fn handle(&mut self, event: &Event<'_>) {
+        if let Event::Transaction(transaction) = event {
+            self.wires.add(transaction);
+        }
     }
 }
 

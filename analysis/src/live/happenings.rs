@@ -1,8 +1,10 @@
 //! Events as they happen.
 
 use crate::events::{Events, Kind, SessionEvent};
+use crate::observer::Observer;
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
+use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::Time;
 use std::collections::HashMap;
@@ -47,12 +49,6 @@ impl Happenings {
     /// What was over for so long is forgotten: nanoseconds. A connection that takes longer to come back is a new one.
     pub const KEPT: i64 = 600_000_000_000;
 
-    /// Takes in what the engine reports, which [observes](rdmascope_dissector::engine::Config::observe).
-    #[inline]
-    pub fn handle(&mut self, event: &Event<'_>) {
-        self.events.handle(event);
-    }
-
     /// The events that are to be told at `now`, in the order of time. `open` are the connections that have not ended, in the order of their numbers.
     pub fn take(&mut self, open: &[Connection], now: Time) -> Vec<Happening> {
         self.told.values_mut().for_each(|told| told.is_listed = false);
@@ -78,5 +74,16 @@ impl Happenings {
         self.told.retain(|_, told| told.is_listed);
         self.events.forget(Time(now.0.saturating_sub(Happenings::KEPT)));
         happenings
+    }
+}
+
+impl Observer for Happenings {
+    fn needs(&self) -> Config {
+        self.events.needs()
+    }
+
+    #[inline]
+    fn handle(&mut self, event: &Event<'_>) {
+        self.events.handle(event);
     }
 }

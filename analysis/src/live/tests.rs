@@ -1,5 +1,6 @@
 use super::*;
 use crate::events::Kind;
+use crate::observer::Observer;
 use rdmascope_conformance::Rule;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::observation::Observe;

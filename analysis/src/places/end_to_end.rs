@@ -2,7 +2,10 @@
 
 use super::split::Splits;
 use super::tally::Tally;
+use crate::observer::Observer;
+use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
+use rdmascope_dissector::exchange::Keep;
 
 /// Gathers it. Wants what a [`Tally`] wants.
 #[derive(Debug)]
@@ -19,12 +22,6 @@ impl EndToEnd {
         EndToEnd { tally, splits: Splits::default() }
     }
 
-    /// Takes the next event.
-    pub fn handle(&mut self, event: &Event<'_>) {
-        self.tally.handle(event);
-        self.take_splits();
-    }
-
     /// Nothing more comes.
     pub fn finish(&mut self) {
         self.tally.finish();
@@ -35,5 +32,16 @@ impl EndToEnd {
         while let Some((transaction, split)) = self.tally.ready() {
             self.splits.count(&transaction, split);
         }
+    }
+}
+
+impl Observer for EndToEnd {
+    fn needs(&self) -> Config {
+        Config { keep: Keep { steps: true, contents: false }, ..self.tally.needs() }
+    }
+
+    fn handle(&mut self, event: &Event<'_>) {
+        self.tally.handle(event);
+        self.take_splits();
     }
 }

@@ -1,7 +1,9 @@
 //! When the packets of one transaction passed which place.
 
+use crate::observer::Observer;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::Time;
 
@@ -29,8 +31,18 @@ impl Passes {
         Passes { files, packets: frames.into_iter().map(|frame| (frame, Vec::new())).collect() }
     }
 
-    /// Takes the next event.
-    pub fn handle(&mut self, event: &Event<'_>) {
+    /// Where a packet passed, in the order of time.
+    pub fn of(&self, frame: u64) -> &[Pass] {
+        self.packets.get(&frame).map_or(&[], Vec::as_slice)
+    }
+}
+
+impl Observer for Passes {
+    fn needs(&self) -> Config {
+        Config { report_packets: true, ..Config::default() }
+    }
+
+    fn handle(&mut self, event: &Event<'_>) {
         let Event::Packet(packet) = event else { return };
         let number = packet.copy_of.map_or(packet.record.number, |first| first.frame);
         if let Some(passes) = self.packets.get_mut(&number)
@@ -39,10 +51,5 @@ impl Passes {
         {
             passes.push(Pass { place, at: packet.record.time });
         }
-    }
-
-    /// Where a packet passed, in the order of time.
-    pub fn of(&self, frame: u64) -> &[Pass] {
-        self.packets.get(&frame).map_or(&[], Vec::as_slice)
     }
 }

@@ -3,10 +3,12 @@
 use super::arrivals::{Arrivals, Lane};
 use super::split::Split;
 use super::{MOST_PLACES, Places};
+use crate::observer::Observer;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use hdrhistogram::Histogram;
 use rdmascope_dissector::connection::{FlowKey, Route};
+use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::{Event, Packet};
 use rdmascope_dissector::frame::IcrcVerdict;
 use rdmascope_dissector::record::{Seen, Time};
@@ -220,19 +222,6 @@ impl Tally {
         }
     }
 
-    /// Takes the next event.
-    pub fn handle(&mut self, event: &Event<'_>) {
-        match event {
-            Event::Packet(packet) => self.packet(packet),
-            // It is told before the packet that completes it.
-            Event::Transaction(transaction) => {
-                let reply = transaction.reply.as_ref().map_or(self.now, |reply| reply.seen.time);
-                self.waiting.push_back((self.now.max(reply), (*transaction).clone()));
-            }
-            _ => {}
-        }
-    }
-
     fn packet(&mut self, packet: &Packet<'_>) {
         let at = packet.record.time;
         self.now = self.now.max(at);
@@ -395,6 +384,24 @@ impl Tally {
     /// The ways between places.
     pub fn ways(&self) -> impl Iterator<Item = &Way> {
         self.ways.values()
+    }
+}
+
+impl Observer for Tally {
+    fn needs(&self) -> Config {
+        Config { report_packets: true, ..Config::default() }
+    }
+
+    fn handle(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Packet(packet) => self.packet(packet),
+            // It is told before the packet that completes it.
+            Event::Transaction(transaction) => {
+                let reply = transaction.reply.as_ref().map_or(self.now, |reply| reply.seen.time);
+                self.waiting.push_back((self.now.max(reply), (*transaction).clone()));
+            }
+            _ => {}
+        }
     }
 }
 

@@ -2,9 +2,11 @@
 
 use crate::filter::AddressPattern;
 use crate::names::Protocol;
+use crate::observer::Observer;
 use core::fmt;
 use rdmascope_conformance::Finding;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
+use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::transaction::Transaction;
@@ -171,17 +173,6 @@ impl Hosts {
     /// nothing.
     const MOST: usize = 1 << 16;
 
-    /// Takes in an event of the engine.
-    pub fn take(&mut self, event: &Event<'_>) {
-        match event {
-            Event::Connection(connection) => self.at(connection.id, |host| host.connection(connection)),
-            Event::Transaction(transaction) => {
-                self.at(transaction.connection, |host| host.transaction(transaction));
-            }
-            _ => {}
-        }
-    }
-
     /// The ends of a connection.
     pub fn find(&self, id: ConnectionId) -> Option<&Host> {
         self.by_connection.get(&id)
@@ -197,6 +188,22 @@ impl Hosts {
             self.by_connection.pop_first();
         }
         add(self.by_connection.entry(id).or_default());
+    }
+}
+
+impl Observer for Hosts {
+    fn needs(&self) -> Config {
+        Config::default()
+    }
+
+    fn handle(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Connection(connection) => self.at(connection.id, |host| host.connection(connection)),
+            Event::Transaction(transaction) => {
+                self.at(transaction.connection, |host| host.transaction(transaction));
+            }
+            _ => {}
+        }
     }
 }
 
@@ -231,7 +238,7 @@ impl Allowances {
     #[inline]
     pub fn take(&mut self, event: &Event<'_>) {
         if matches!(event, Event::Connection(_) | Event::Transaction(_)) && self.asks_for_hosts() {
-            self.hosts.take(event);
+            self.hosts.handle(event);
         }
     }
 

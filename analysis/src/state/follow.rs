@@ -4,8 +4,9 @@ use super::table::{Key, Sink, Table};
 use super::{Access, At, End, Identity, Kind, Lifetime, Raised, Summary};
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::ConnectionId;
+use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::{Event, Eviction};
-use rdmascope_dissector::observation::{Observation, Observed};
+use rdmascope_dissector::observation::{Observation, Observe, Observed};
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Message, Security, Transaction};
 use rdmascope_dissector::ulb::{
@@ -123,6 +124,11 @@ impl States {
     pub(super) const MOST_ALIKE: usize = 8;
     /// Names of what has ended are given up when there are more names than this.
     pub(super) const MOST_NAMES: usize = 2 * Table::MOST_LIVE;
+
+    /// What an engine has to report.
+    pub fn needs(&self) -> Config {
+        Config { observe: Observe::Events, ..Config::default() }
+    }
 
     /// Takes in what the engine reports, and hands what ended to `sink`: a while later, so that what was captured late can be told too.
     pub fn handle(&mut self, event: &Event<'_>, sink: &mut dyn FnMut(&Lifetime)) {

@@ -41,7 +41,6 @@ use rdmascope_dissector::connection::{Connection, ConnectionId, KnownConnection}
 use rdmascope_dissector::engine::{self, Engine, Totals};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::exchange::Keep;
-use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::{Record, Time};
 use rdmascope_dissector::transaction::{OpenTransaction, Transaction};
 use rdmascope_dissector::transport::Dissected;
@@ -172,7 +171,7 @@ const STRIDE: u64 = 1024;
 impl Timeline {
     /// An empty one, whose findings are those of `judge`.
     pub fn new(config: Config, judge: Judge) -> Timeline {
-        let engine = engine::Config { observe: Observe::All, report_packets: false, ..config.engine };
+        let engine = engine::Config { report_packets: false, ..config.engine.and(Judge::needs()) };
         let start = State { engine: Engine::new(engine), judge, record: 0, time: None, findings: 0, told: 0 };
         Timeline {
             config,

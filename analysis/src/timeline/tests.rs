@@ -225,7 +225,7 @@ fn findings_and_transactions_are_those_of_a_run_without_a_timeline() {
     reply.seal();
     let records: Vec<Record<'_>> = session::records(&capture).collect();
     let mut judge = Judge::default();
-    let mut engine = Engine::new(engine::Config { observe: Observe::All, ..config().engine });
+    let mut engine = Engine::new(config().engine.and(Judge::needs()));
     let (mut found, mut transactions) = (Vec::new(), Vec::new());
     let mut take = |event: Event<'_>| {
         if let Event::Transaction(transaction) = event {

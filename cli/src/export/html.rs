@@ -44,7 +44,6 @@ use rdmascope_analysis::units::is_hidden;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::exchange::Keep;
-use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::role::{Attributed, Role};
 use rdmascope_dissector::transaction::Transaction;
@@ -157,9 +156,7 @@ fn report(
         Ok(joint) => joint.map(|joint| EndToEnd::new(joint.tally())),
         Err(error) => return Ok(Err(error)),
     };
-    let keep = Keep { steps: true, contents: false };
-    let config = Config { report_packets: true, keep, observe: Observe::All, ..Config::default() };
-    let ending = match input::read(input, config, &mut gathered)? {
+    let ending = match input::read(input, &mut gathered)? {
         Ok(ending) => Ending { chosen, ..ending },
         Err(error) => return Ok(Err(error)),
     };
@@ -167,9 +164,7 @@ fn report(
     let witnesses: Vec<Witness> = mem::take(&mut gathered.witnesses).join(&input.files[0], &ending).collect();
     let paths = mem::take(&mut gathered.paths);
     let mut drawing = Drawing::new(&gathered.choice, &gathered.findings, paths);
-    let keep = Keep { steps: false, contents: true };
-    let config = Config { attribute: true, keep, ..Config::default() };
-    if let Err(error) = input::read(input, config, &mut drawing)? {
+    if let Err(error) = input::read(input, &mut drawing)? {
         return Ok(Err(error));
     }
     let page = Page { gathered: &gathered, ending: &ending, drawing: &drawing, witnesses: &witnesses };
@@ -270,6 +265,11 @@ impl<'a> Drawing<'a> {
 
 impl Audience for Drawing<'_> {
     const LISTS: bool = false;
+
+    fn needs(&self) -> Config {
+        let keep = Keep { steps: false, contents: true };
+        Config { attribute: true, keep, ..Config::default() }
+    }
 
     fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
         match event {

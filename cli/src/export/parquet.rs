@@ -22,8 +22,6 @@ use core::cmp::Reverse;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use partition::Partition;
 use rdmascope_analysis::ending::Ending;
-use rdmascope_dissector::engine::Config;
-use rdmascope_dissector::observation::Observe;
 use std::io;
 use std::path::PathBuf;
 use std::sync::mpsc;
@@ -157,8 +155,7 @@ fn write(command: &Parquet, job: &Job, is_row: bool, progress: Option<&Progress>
     let staging = Staging::in_folder(output).with_context(cannot)?;
     let mut writers = Writers::create(&staging, slice).with_context(cannot)?;
     writers.paths = paths::follow(input);
-    let config = Config { report_packets: true, observe: Observe::All, ..Config::default() };
-    let ending = match input::read_within(input, config, &mut writers, progress).with_context(cannot)? {
+    let ending = match input::read_within(input, &mut writers, progress).with_context(cannot)? {
         Ok(ending) => ending,
         Err(error) => {
             drop(staging);

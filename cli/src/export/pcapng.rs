@@ -23,6 +23,7 @@ use facts::Facts;
 use foldhash::fast::FixedState;
 use rdmascope_analysis::ending::{Chosen, Ending};
 use rdmascope_analysis::findings::Findings;
+use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::units::Counted;
 use rdmascope_capture_agent::{Note, PcapngWriter, Section};
 use rdmascope_dissector::bulk::BulkCut;
@@ -30,7 +31,6 @@ use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::{Event, Packet};
 use rdmascope_dissector::exchange::Keep;
 use rdmascope_dissector::frame;
-use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::{Record, Time};
 use rdmascope_dissector::role::Role;
 use std::collections::HashMap;
@@ -129,17 +129,14 @@ struct Form {
 fn write(input: &Input, form: Form, slice: Slice, out: impl Write) -> io::Result<Result<Ending>> {
     let packets = Packets::new(input, form, slice, out);
     if !form.has_comments {
-        let config = Config { report_packets: true, ..Config::default() };
-        return finish(input, config, Plain(packets), |Plain(packets)| packets);
+        return finish(input, Plain(packets), |Plain(packets)| packets);
     }
     let mut first = FirstPass {
         facts: Facts::default(),
         late: HashMap::default(),
         findings: Findings::new(Findings::ALL),
     };
-    let keep = Keep { steps: true, contents: true };
-    let config = Config { attribute: true, observe: Observe::All, keep, ..Config::default() };
-    if let Err(error) = input::read(input, config, &mut first)? {
+    if let Err(error) = input::read(input, &mut first)? {
         return Ok(Err(error));
     }
     let FirstPass { facts, late, findings } = first;
@@ -148,18 +145,16 @@ fn write(input: &Input, form: Form, slice: Slice, out: impl Write) -> io::Result
     let by_frame = findings.by_frame();
     let comments = Comments::new(facts, &by_frame);
     let second = SecondPass { comments, role: None, late, comment: String::new(), packets };
-    let config = Config { report_packets: true, attribute: true, ..Config::default() };
-    finish(input, config, second, |second| second.packets)
+    finish(input, second, |second| second.packets)
 }
 
 /// Reads the capture for what writes it, and ends what was written.
 fn finish<A: Audience, W: Write>(
     input: &Input,
-    config: Config,
     mut audience: A,
     packets: impl FnOnce(A) -> Packets<W>,
 ) -> io::Result<Result<Ending>> {
-    let ending = input::read(input, config, &mut audience)?;
+    let ending = input::read(input, &mut audience)?;
     if ending.is_ok() {
         packets(audience).finish()?;
     }
@@ -253,6 +248,10 @@ struct Plain<W>(Packets<W>);
 impl<W: Write> Audience for Plain<W> {
     const LISTS: bool = false;
 
+    fn needs(&self) -> Config {
+        Config { report_packets: true, ..Config::default() }
+    }
+
     fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
         match event {
             Event::Packet(packet) => self.0.write(packet, ""),
@@ -279,6 +278,11 @@ struct FirstPass {
 
 impl Audience for FirstPass {
     const LISTS: bool = false;
+
+    fn needs(&self) -> Config {
+        let keep = Keep { steps: true, contents: true };
+        Config { attribute: true, keep, ..self.findings.needs() }
+    }
 
     fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
         let left_out = self.facts.handle(&event);
@@ -312,6 +316,10 @@ struct SecondPass<'a, W> {
 
 impl<W: Write> Audience for SecondPass<'_, W> {
     const LISTS: bool = false;
+
+    fn needs(&self) -> Config {
+        Config { report_packets: true, attribute: true, ..Config::default() }
+    }
 
     fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
         match event {

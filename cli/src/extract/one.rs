@@ -1,6 +1,6 @@
 //! The bytes of one transaction: a message before reduction, its payload, a Send, or a chunk.
 
-use crate::input::{Input, listen};
+use crate::input::{Input, listen, observe};
 use crate::output::{Out, Status, complain, complain_of_troubles, warn_of_cuts, warn_of_left_out_data};
 use crate::selection::{Choice, Selection};
 use crate::whole::OutputFile;
@@ -141,12 +141,7 @@ fn transaction_of(input: &mut Input, frame: u64) -> io::Result<Result<u64>> {
         return Ok(Err(error));
     }
     let mut owner = Owner::of(frame);
-    let config = Config { attribute: true, ..Config::default() };
-    let read = listen(input, config, |event, _| {
-        owner.handle(&event);
-        Ok(())
-    })?;
-    let ending = match read {
+    let ending = match observe(input, &mut owner)? {
         Ok(ending) => ending,
         Err(error) => return Ok(Err(error)),
     };

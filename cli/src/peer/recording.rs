@@ -8,6 +8,7 @@ use anyhow::{Result, anyhow, bail};
 use rdmascope_analysis::ending::Ending;
 use rdmascope_analysis::filter::TransactionFilter;
 use rdmascope_analysis::names::{Label, Protocol};
+use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::paths::TransactionRow;
 use rdmascope_analysis::units::{Bytes, Counted};
 use rdmascope_dissector::connection::{self, ConnectionId, State};

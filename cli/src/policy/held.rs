@@ -1,7 +1,7 @@
 //! A policy, held against one capture.
 
 use super::{Latency, Loaded, Measure, Required, Requirement};
-use crate::input::{Input, listen};
+use crate::input::{Input, observe};
 use rdmascope_analysis::filter::Filtered as _;
 use rdmascope_analysis::names::{Label, procedure_name};
 use rdmascope_analysis::paths::{self, TransactionRow};
@@ -10,7 +10,6 @@ use rdmascope_analysis::report::{Count as _, Stats};
 use rdmascope_analysis::tally::Tally;
 use rdmascope_analysis::units::{Counted, Duration, Number};
 use rdmascope_conformance::{Finding, Value};
-use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::transaction::Transaction;
 use std::io;
 use std::sync::Arc;
@@ -197,9 +196,6 @@ fn required(requirement: &Requirement, seen: bool, tally: &Tally) -> PolicyEntry
 /// Who is at the ends of each connection. A finding may come before the capture shows that.
 fn hosts(input: &Input) -> io::Result<anyhow::Result<Hosts>> {
     let mut hosts = Hosts::default();
-    let read = listen(input, Config::default(), |event, _| {
-        hosts.take(&event);
-        Ok(())
-    })?;
+    let read = observe(input, &mut hosts)?;
     Ok(read.map(|_| hosts))
 }

@@ -7,7 +7,6 @@ use rdmascope_analysis::paths::{Paths, TransactionRow};
 use rdmascope_conformance::{Finding, Judge};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
-use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::columns::{CAPTURE, CONNECTION, FINDING, FindingRow, TRANSACTION};
 use rdmascope_present::json;
@@ -21,8 +20,7 @@ pub(super) const MOST_BYTES: usize = 256 << 20;
 pub(super) fn found(path: &Path, name: &str, port: u16) -> Result<Vec<u8>> {
     let input = Input::file(path.to_owned(), port);
     let mut gathered = Gathered { paths: paths::follow(&input), ..Gathered::default() };
-    let config = Config { observe: Observe::All, ..Config::default() };
-    let mut ending = match input::read(&input, config, &mut gathered) {
+    let mut ending = match input::read(&input, &mut gathered) {
         Ok(read) => read?,
         Err(error) => return Err(anyhow!("{}: {error}", path.display())),
     };
@@ -56,6 +54,10 @@ struct Gathered {
 
 impl Audience for Gathered {
     const LISTS: bool = false;
+
+    fn needs(&self) -> Config {
+        Judge::needs()
+    }
 
     fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
         match event {

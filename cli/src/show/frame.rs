@@ -1,17 +1,17 @@
 //! One frame: its fields and its bytes.
 
 use super::Show;
-use crate::input::listen;
+use crate::input::{listen, observe};
 use crate::output::{self, Format, Out, Status};
 use rdmascope_analysis::events::{Events, SessionEvent};
 use rdmascope_analysis::findings::Findings;
+use rdmascope_analysis::observer::Each;
 use rdmascope_analysis::owner::Owner;
 use rdmascope_analysis::units::Number;
 use rdmascope_conformance::Finding;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::frame;
-use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_present::columns::{EVENT, FINDING, FRAME, FindingRow, FrameRow};
 use rdmascope_present::fields::headers;
@@ -24,19 +24,15 @@ pub(super) fn run(command: &Show, number: u64, screen: Screen, out: &mut Out) ->
     let (mut near, mut owner) = (Vec::new(), Owner::of(number));
     let mut findings = Findings::new(Findings::ALL);
     let mut events = Events::default();
-    let config = Config { attribute: true, observe: Observe::All, ..Config::default() };
-    let read = listen(&command.input, config, |event, _| {
-        findings.handle(&event);
-        events.handle(&event);
-        owner.handle(&event);
+    let candidates = Each(|event: &Event<'_>| {
         if let Event::Transaction(transaction) = event
             && may_own(transaction, number)
         {
-            near.push(transaction.clone());
+            near.push((*transaction).clone());
         }
-        Ok(())
-    })?;
-    let events = match read {
+    });
+    let observers = &mut (&mut findings, &mut events, &mut owner, candidates);
+    let events = match observe(&command.input, observers)? {
         Ok(ending) => events.list(ending.totals.span.map(|(_, last)| last)),
         Err(error) => return output::complain(&error, out),
     };

@@ -8,13 +8,13 @@ use crate::selection::{Choice, Selection};
 use rdmascope_analysis::events::{Events, SessionEvent};
 use rdmascope_analysis::filter::Span;
 use rdmascope_analysis::findings::{Findings, is_about};
+use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::paths::{Paths, TransactionRow};
 use rdmascope_conformance::Finding;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::exchange::Keep;
-use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_present::columns::EVENT;
@@ -36,10 +36,10 @@ pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<S
     let mut findings = Findings::new(Findings::ALL);
     let mut events = Events::default();
     let keep = Keep { steps: true, contents: true };
-    let config = Config { keep, observe: Observe::All, ..Config::default() };
+    let needs = Config { keep, ..findings.needs().and(events.needs()) };
     let mut asked = Asked::new(command.connection.as_slice(), Span::default());
     let mut paths = Paths::new();
-    let read = listen(&command.input, config, |event, start| {
+    let read = listen(&command.input, needs, |event, start| {
         asked.handle(&event);
         findings.handle(&event);
         events.handle(&event);
@@ -70,8 +70,9 @@ pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<S
     if let Some(joint) = &joint {
         ladder.passes = joint.passes(ladder.rungs.iter().map(|rung| rung.last.frame));
     }
-    let config = Config { attribute: true, report_packets: joint.is_some(), ..Config::default() };
-    let read = listen(&command.input, config, |event, _| {
+    let needs = joint.map_or(Config::default(), |_| ladder.passes.needs());
+    let needs = Config { attribute: true, ..needs };
+    let read = listen(&command.input, needs, |event, _| {
         ladder.passes.handle(&event);
         match event {
             Event::Attributed(attributed) => {

@@ -53,6 +53,23 @@ pub struct Config {
     pub crowd: Option<u32>,
 }
 
+impl Config {
+    /// The same, reporting and keeping also what `other` asks for.
+    pub fn and(self, other: Config) -> Config {
+        Config {
+            report_packets: self.report_packets || other.report_packets,
+            keep: Keep {
+                steps: self.keep.steps || other.keep.steps,
+                contents: self.keep.contents || other.keep.contents,
+            },
+            observe: self.observe.max(other.observe),
+            attribute: self.attribute || other.attribute,
+            report_framed: self.report_framed || other.report_framed,
+            ..self
+        }
+    }
+}
+
 /// What the engine counted over all connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {

@@ -3,6 +3,7 @@
 use crate::capture_engine::records;
 use crate::driver;
 use rdmascope_analysis::kernel::{Joined, Joining, KernelTrace, Witness};
+use rdmascope_analysis::observer::Observer;
 use rdmascope_capture_agent::inventory::netlink::{cm_ids, devices, queue_pairs};
 use rdmascope_capture_agent::inventory::{connected, from_text, to_text};
 use rdmascope_capture_agent::trace::{Said, Trace, read};

@@ -3,6 +3,7 @@
 use crate::bytes::Bytes;
 use crate::driver;
 use crate::engine::{Frame, frames};
+use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::places::{EndToEnd, Places, Sample, Tally};
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;

@@ -2,6 +2,7 @@ use super::*;
 use crate::columns::{CHECK, CONNECTION, FINDING, FindingRow, PACKET, RULE, TRANSACTION};
 use crate::tables::tests::with_packets;
 use rdmascope_analysis::ending::{Cut, Ending, FileEnding};
+use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::report::Report;
 use rdmascope_analysis::tally::Tally;
 use rdmascope_capture_agent::Interface;

@@ -11,10 +11,12 @@ use foldhash::fast::FixedState;
 use rdmascope_analysis::ending::Ending;
 use rdmascope_analysis::findings::Findings;
 use rdmascope_analysis::names::Failure;
+use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::paths::Paths;
 use rdmascope_analysis::places::EndToEnd;
 use rdmascope_analysis::report::{Key, Report};
 use rdmascope_capture_agent::Note;
+use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::{Event, Packet};
 use rdmascope_dissector::iwarp::Part;
 use rdmascope_dissector::record::Time;
@@ -183,6 +185,12 @@ impl Gathered {
 impl Audience for Gathered {
     const LISTS: bool = false;
 
+    fn needs(&self) -> Config {
+        let Gathered { findings, report, joined, witnesses, repeats, .. } = self;
+        let needs = (findings.needs()).and(report.needs()).and(joined.needs()).and(witnesses.needs());
+        needs.and(repeats.needs())
+    }
+
     fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()> {
         let Gathered { slice, findings, report, paths, joined, .. } = self;
         findings.handle_some(&event, |finding| slice.has_finding(finding));
@@ -209,7 +217,7 @@ impl Audience for Gathered {
             _ => {}
         }
         self.report.count(&event);
-        self.witnesses.event(&event);
+        self.witnesses.handle(&event);
         Ok(())
     }
 

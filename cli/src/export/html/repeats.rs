@@ -3,9 +3,11 @@
 use core::fmt;
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::{ConnectionId, FlowKey};
+use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Packet;
+use rdmascope_dissector::exchange::Keep;
 use rdmascope_dissector::exchange::StepKind;
-use rdmascope_dissector::observation::{Observation, Observed, Repeated};
+use rdmascope_dissector::observation::{Observation, Observe, Observed, Repeated};
 use rdmascope_dissector::rdma::Position;
 use rdmascope_dissector::transaction::{Direction, Transaction};
 use rdmascope_wire::bth::Operation;
@@ -35,6 +37,12 @@ type Key = (ConnectionId, FlowKey, bool);
 impl Repeats {
     /// Streams that are looked at.
     const MOST_STREAMS: usize = 1024;
+
+    /// What an engine has to report and to keep.
+    pub(super) fn needs(&self) -> Config {
+        let keep = Keep { steps: true, contents: false };
+        Config { report_packets: true, observe: Observe::Events, keep, ..Config::default() }
+    }
 
     /// Takes in a packet.
     pub(super) fn packet(&mut self, packet: &Packet<'_>, operation: Operation, psn: Psn) {

@@ -6,6 +6,7 @@ use core::fmt::Write as _;
 use html5ever::tendril::TendrilSink as _;
 use html5ever::{ParseOpts, parse_document};
 use markup5ever_rcdom::{Handle, NodeData, RcDom};
+use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::paths::Paths;
 use rdmascope_conformance::{Finding, Verdict};
 use rdmascope_dissector::connection::{Connection, ConnectionId};
@@ -260,7 +261,7 @@ fn a_trace_has_a_section() {
         assert!(section.text.contains(path.to_str().unwrap()));
         let mut joined = Witnesses::new(read());
         let listened = input::listen(&sample("nfs3-basic"), Config::default(), |event, _| {
-            joined.event(&event);
+            joined.handle(&event);
             Ok(())
         });
         let ending = listened.unwrap().unwrap();

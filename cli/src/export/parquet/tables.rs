@@ -7,8 +7,10 @@ use crate::slice::Slice;
 use crate::whole::Staging;
 use rdmascope_analysis::ending::Ending;
 use rdmascope_analysis::events::Events;
+use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::paths::{Paths, TransactionRow};
 use rdmascope_conformance::Judge;
+use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::columns::{
@@ -109,6 +111,10 @@ impl Writers {
 
 impl Audience for Writers {
     const LISTS: bool = false;
+
+    fn needs(&self) -> Config {
+        Config { report_packets: true, ..Judge::needs().and(self.gathered.needs()) }
+    }
 
     fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
         let Writers { judge, findings, slice, gathered, .. } = self;

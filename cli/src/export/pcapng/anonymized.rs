@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result, anyhow};
 use rdmascope_analysis::ending::Ending;
 use rdmascope_analysis::units::Counted;
 use rdmascope_capture_agent::Note;
+use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::anonymize::{Anonymizer, Key};
@@ -59,7 +60,7 @@ impl<W: Write> Anonymized<W> {
             return Ok(Err(error));
         }
         let audience = Anonymized { anonymizer, notes: 0, packets };
-        finish(input, Anonymizer::second_pass(), audience, |audience| {
+        finish(input, audience, |audience| {
             if audience.notes > 0 {
                 tell(format_args!(
                     "left out: {} of connections and of the kernel",
@@ -73,6 +74,10 @@ impl<W: Write> Anonymized<W> {
 
 impl<W: Write> Audience for Anonymized<W> {
     const LISTS: bool = false;
+
+    fn needs(&self) -> Config {
+        Anonymizer::second_pass()
+    }
 
     fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
         let replaced = self.anonymizer.handle(&event);

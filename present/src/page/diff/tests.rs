@@ -3,6 +3,7 @@ use crate::columns::{COMPARISON, ComparisonRow, DIFFERENCE};
 use crate::text::Style;
 use rdmascope_analysis::diff::{SizeClass, Thresholds, names};
 use rdmascope_analysis::ending::Cut;
+use rdmascope_analysis::observer::Observer;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};

@@ -2,6 +2,7 @@ use super::*;
 use crate::text::Style;
 use core::net::Ipv4Addr;
 use rdmascope_analysis::ending::{Cut, FileEnding};
+use rdmascope_analysis::observer::Observer;
 use rdmascope_capture_agent::Interface;
 use rdmascope_dissector::connection::{ConnectionId, Counts, State};
 use rdmascope_dissector::engine::{Config, Engine};

@@ -1,0 +1,89 @@
+//! The contract of everything that follows a session.
+
+use rdmascope_capture_agent::Note;
+use rdmascope_dissector::engine::Config;
+use rdmascope_dissector::event::Event;
+
+/// Follows a session by the events of an engine.
+///
+/// A tuple of observers is one, and so is an optional one: each takes every event, and the engine has to report all that
+/// any of them needs.
+pub trait Observer {
+    /// What the engine has to report and to keep. [`Config::and`] joins the needs of several.
+    fn needs(&self) -> Config;
+
+    /// Takes the next event.
+    fn handle(&mut self, event: &Event<'_>);
+
+    /// Takes a note that the capture holds beside packets.
+    fn note(&mut self, _: &Note) {}
+}
+
+impl<O: Observer + ?Sized> Observer for &mut O {
+    fn needs(&self) -> Config {
+        (**self).needs()
+    }
+
+    fn handle(&mut self, event: &Event<'_>) {
+        (**self).handle(event);
+    }
+
+    fn note(&mut self, note: &Note) {
+        (**self).note(note);
+    }
+}
+
+impl<O: Observer> Observer for Option<O> {
+    fn needs(&self) -> Config {
+        self.as_ref().map_or(Config::default(), O::needs)
+    }
+
+    fn handle(&mut self, event: &Event<'_>) {
+        self.iter_mut().for_each(|one| one.handle(event));
+    }
+
+    fn note(&mut self, note: &Note) {
+        self.iter_mut().for_each(|one| one.note(note));
+    }
+}
+
+/// A function as an observer of the events that every engine reports, those of transactions and connections among them.
+#[derive(Clone, Debug)]
+pub struct Each<F>(pub F);
+
+impl<F: FnMut(&Event<'_>)> Observer for Each<F> {
+    fn needs(&self) -> Config {
+        Config::default()
+    }
+
+    fn handle(&mut self, event: &Event<'_>) {
+        (self.0)(event);
+    }
+}
+
+macro_rules! tuple {
+    ($($member:ident)+) => {
+        #[expect(non_snake_case, reason = "a member is named as its type is")]
+        impl<$($member: Observer),+> Observer for ($($member,)+) {
+            fn needs(&self) -> Config {
+                let ($($member,)+) = self;
+                Config::default()$(.and($member.needs()))+
+            }
+
+            fn handle(&mut self, event: &Event<'_>) {
+                let ($($member,)+) = self;
+                $($member.handle(event);)+
+            }
+
+            fn note(&mut self, note: &Note) {
+                let ($($member,)+) = self;
+                $($member.note(note);)+
+            }
+        }
+    };
+}
+
+tuple!(A B);
+tuple!(A B C);
+tuple!(A B C D);
+tuple!(A B C D E);
