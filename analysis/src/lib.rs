@@ -28,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 pub mod carriers;
+pub mod charts;
 pub mod cm_fields;
 pub mod course;
 pub mod diff;

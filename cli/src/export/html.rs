@@ -6,8 +6,6 @@
 //! page; so neither it nor the memory that it takes grows with the length of the capture.
 
 mod charts;
-mod choice;
-mod credits;
 mod fields;
 mod findings;
 mod gather;
@@ -16,10 +14,8 @@ mod ladders;
 mod page;
 mod places;
 mod plot;
-mod repeats;
 #[cfg(test)]
 mod tests;
-mod timeline;
 
 use self::page::Page;
 use crate::input::{self, Audience, Input};
@@ -29,12 +25,12 @@ use crate::slice::{Records, Slice, SliceArguments};
 use crate::whole::OutputFile;
 use crate::witness::{self, Witnesses};
 use anyhow::{Context as _, Result, ensure};
-use choice::Choice;
 use clap::Args;
 use fields::FieldLists;
 use foldhash::fast::FixedState;
 use gather::Gathered;
 use maud::Markup;
+use rdmascope_analysis::charts::Choice;
 use rdmascope_analysis::ending::Ending;
 use rdmascope_analysis::findings::{ByFrame, Findings};
 use rdmascope_analysis::kernel::{KernelTrace, Witness};
@@ -163,7 +159,7 @@ fn report(
     gathered.finish(&ending);
     let witnesses: Vec<Witness> = mem::take(&mut gathered.witnesses).join(&input.files[0], &ending).collect();
     let paths = mem::take(&mut gathered.paths);
-    let mut drawing = Drawing::new(&gathered.choice, &gathered.findings, paths);
+    let mut drawing = Drawing::new(&gathered.charts.choice, &gathered.findings, paths);
     if let Err(error) = input::read(input, &mut drawing)? {
         return Ok(Err(error));
     }

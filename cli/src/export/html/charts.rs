@@ -1,12 +1,13 @@
 //! The charts.
 
-use super::credits::{CreditInterval, CreditsOf};
-use super::gather::{Gathered, Moved};
+use super::gather::Gathered;
 use super::plot::{Axis, Frame, Sample, Units, block, drawing, legend};
-use super::timeline::{Classes, Interval, Latencies, Timeline};
 use core::cmp::Reverse;
 use core::fmt::{self, Display, Write as _};
 use maud::{Markup, html};
+use rdmascope_analysis::charts::Moved;
+use rdmascope_analysis::charts::{Classes, Interval, Intervals, Latencies};
+use rdmascope_analysis::charts::{CreditInterval, CreditsOf};
 use rdmascope_analysis::report::{Key, Stats};
 use rdmascope_analysis::units::{Bytes, Counted, Duration, Number};
 
@@ -142,7 +143,7 @@ struct Stack<'a> {
 
 /// Bytes on the wire over time.
 pub(super) fn throughput(gathered: &Gathered) -> Markup {
-    let timeline = &gathered.moved;
+    let timeline = &gathered.charts.moved;
     let layers = Moved::NAMES.into_iter().enumerate().map(|(index, name)| Layer {
         name: name.to_owned(),
         class: format!("s{index}"),
@@ -161,11 +162,11 @@ pub(super) fn throughput(gathered: &Gathered) -> Markup {
 /// Transactions over time.
 pub(super) fn operations(gathered: &Gathered) -> Option<Markup> {
     const MOST_LAYERS: usize = 5;
-    let mut all: Vec<_> = gathered.operations.iter().collect();
-    let count = |timeline: &Timeline<u64>| timeline.intervals().iter().sum::<u64>();
+    let mut all: Vec<_> = gathered.charts.operations.iter().collect();
+    let count = |timeline: &Intervals<u64>| timeline.intervals().iter().sum::<u64>();
     all.sort_by_key(|(key, timeline)| (Reverse(count(timeline)), **key));
     let width = all.first()?.1.width();
-    let length = gathered.failures.intervals().len();
+    let length = gathered.charts.failures.intervals().len();
     let mut others = vec![0; length];
     for (_, timeline) in all.iter().skip(MOST_LAYERS) {
         others.iter_mut().zip(timeline.intervals()).for_each(|(sum, count)| sum.join(*count));
@@ -190,7 +191,7 @@ pub(super) fn operations(gathered: &Gathered) -> Option<Markup> {
         width,
         axis: Axis::of_rates,
         words: &|layer, count| format!("{} {}", Number(count), layer.name),
-        marks: gathered.failures.intervals(),
+        marks: gathered.charts.failures.intervals(),
     }))
 }
 
@@ -258,7 +259,7 @@ fn stacked(stack: &Stack<'_>) -> Markup {
 }
 
 /// The latencies of the transactions of one direction over time.
-pub(super) fn heat(timeline: &Timeline<Latencies>, heading: &str) -> Option<Markup> {
+pub(super) fn heat(timeline: &Intervals<Latencies>, heading: &str) -> Option<Markup> {
     const LEVELS: u32 = 6;
     let ranges = || timeline.intervals().iter().filter_map(Latencies::range);
     let first = ranges().map(|(first, _)| first).min()?;

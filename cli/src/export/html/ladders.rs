@@ -1,11 +1,11 @@
 //! Ladders: the exchange of a transaction between Requester and Responder, to scale in time.
 
 use super::Drawing;
-use super::choice::{Reason, ReasonText};
 use super::plot::{Axis, Units, drawing};
 use core::fmt::{self, Display};
 use core::iter;
 use maud::{Markup, html};
+use rdmascope_analysis::charts::{Reason, ReasonText};
 use rdmascope_analysis::findings::{ByFrame, sign};
 use rdmascope_analysis::names::Label;
 use rdmascope_analysis::names::PartName;

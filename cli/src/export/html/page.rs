@@ -107,6 +107,7 @@ impl Page<'_> {
     /// Transactions of which call and reply are there.
     fn answered(&self) -> u64 {
         self.gathered
+            .charts
             .latencies
             .iter()
             .flat_map(|timeline| timeline.intervals())
@@ -360,9 +361,9 @@ impl Page<'_> {
         if let Some(why) = self.ending.nothing_decoded() {
             return html! { p { "Nothing to draw: " (why) "." } };
         }
-        let credits = gathered.credits.busiest(MOST_CREDITS);
-        let further = gathered.credits.count() - credits.len();
-        let [forward, backward] = &gathered.latencies;
+        let credits = gathered.charts.credits.busiest(MOST_CREDITS);
+        let further = gathered.charts.credits.count() - credits.len();
+        let [forward, backward] = &gathered.charts.latencies;
         html! {
             div class="charts" {
                 (charts::throughput(gathered))
@@ -376,7 +377,7 @@ impl Page<'_> {
     }
 
     fn broken(&self) -> Markup {
-        let choice = &self.gathered.choice;
+        let choice = &self.gathered.charts.choice;
         let figures = choice.broken().into_iter().filter_map(|(transaction, reason)| {
             let ladder = self.drawing.ladder(transaction)?;
             Some(ladders::broken(transaction, reason, ladder, self.drawing))
@@ -386,7 +387,7 @@ impl Page<'_> {
     }
 
     fn slowest(&self) -> Markup {
-        let choice = &self.gathered.choice;
+        let choice = &self.gathered.charts.choice;
         let broken: Vec<_> = choice.broken().into_iter().map(|(transaction, _)| transaction.number).collect();
         let figures = choice.slowest().into_iter().filter_map(|transaction| {
             let is_broken = broken.contains(&transaction.number);

@@ -116,7 +116,7 @@ fn page_with(
         gathered.event(Event::Connection(connection), START).unwrap();
     }
     gathered.finish(ending);
-    let drawing = &Drawing::new(&gathered.choice, &gathered.findings, Paths::new());
+    let drawing = &Drawing::new(&gathered.charts.choice, &gathered.findings, Paths::new());
     let page = Page { gathered: &gathered, ending, drawing, witnesses: &[] };
     printable(page.render().into_string())
 }

@@ -1,10 +1,10 @@
 //! Which transactions are drawn: the slowest, and those with which something went wrong.
 
+use crate::names::{Failure, FailureName};
+use crate::report::Key;
 use core::cmp::Reverse;
 use core::fmt;
 use foldhash::fast::FixedState;
-use rdmascope_analysis::names::{Failure, FailureName};
-use rdmascope_analysis::report::Key;
 use rdmascope_dissector::transaction::{Outcome, Transaction};
 use rdmascope_wire::Cause;
 use std::collections::hash_map::Entry;
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Why a transaction is drawn as a broken one, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reason {
+pub enum Reason {
     /// No reply came before the connection ended or the XID was used again.
     NoReply,
     /// Its reply reports an error.
@@ -27,7 +27,7 @@ pub(super) enum Reason {
 
 impl Reason {
     /// What is worst of a transaction, if anything is.
-    pub(super) fn of(transaction: &Transaction, retransmitted: bool) -> Option<Reason> {
+    pub fn of(transaction: &Transaction, retransmitted: bool) -> Option<Reason> {
         let messages = || [&transaction.call, &transaction.reply].into_iter().flatten();
         let stops = messages().filter_map(|message| message.stop).chain(transaction.stop);
         if transaction.outcome == Outcome::NoReply {
@@ -67,7 +67,7 @@ impl Reason {
 }
 
 /// Why `transaction` is drawn, in words.
-pub(super) struct ReasonText<'a>(pub(super) Reason, pub(super) &'a Transaction);
+pub struct ReasonText<'a>(pub Reason, pub &'a Transaction);
 
 impl fmt::Display for ReasonText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -83,7 +83,7 @@ impl fmt::Display for ReasonText<'_> {
 
 /// The transactions that are drawn.
 #[derive(Debug)]
-pub(super) struct Choice {
+pub struct Choice {
     most: usize,
     /// By latency, the longest first, and number.
     slowest: BTreeMap<(Reverse<u64>, u64), Transaction>,
@@ -99,7 +99,7 @@ impl Choice {
     const MOST_KINDS: usize = 1024;
 
     /// Of each kind so many.
-    pub(super) fn new(most: usize) -> Choice {
+    pub fn new(most: usize) -> Choice {
         Choice {
             most,
             slowest: BTreeMap::new(),
@@ -110,7 +110,7 @@ impl Choice {
     }
 
     /// Takes in a transaction, and whether packets of it were sent again.
-    pub(super) fn transaction(&mut self, transaction: &Transaction, retransmitted: bool) {
+    pub fn transaction(&mut self, transaction: &Transaction, retransmitted: bool) {
         if let Some(latency) = transaction.latency() {
             let key = (Reverse(latency), transaction.number);
             keep(&mut self.slowest, self.most, key, || transaction.clone());
@@ -132,19 +132,19 @@ impl Choice {
     }
 
     /// The slowest, the slowest first.
-    pub(super) fn slowest(&self) -> Vec<&Transaction> {
+    pub fn slowest(&self) -> Vec<&Transaction> {
         self.slowest.values().collect()
     }
 
     /// The broken ones, the worst first. Of each kind there is one before there are two of any.
-    pub(super) fn broken(&self) -> Vec<(&Transaction, Reason)> {
+    pub fn broken(&self) -> Vec<(&Transaction, Reason)> {
         let mut all: Vec<_> = self.broken.iter().collect();
         all.sort_by_key(|((_, severity, number), _)| (*severity, *number));
         all.into_iter().map(|(_, (transaction, reason))| (transaction, *reason)).collect()
     }
 
     /// How many transactions are broken.
-    pub(super) fn broken_count(&self) -> u64 {
+    pub fn broken_count(&self) -> u64 {
         self.broken_count
     }
 }

@@ -1,7 +1,7 @@
 //! What happened when, in a bounded number of intervals however long the capture is.
 
 /// What is gathered of an interval.
-pub(super) trait Interval: Default {
+pub trait Interval: Default {
     /// Takes in what was gathered of the interval behind this one: the two become one.
     fn join(&mut self, next: Self);
 }
@@ -22,38 +22,38 @@ where
 }
 
 /// Equal intervals from the start of a capture on. Where time runs beyond the last one, neighbours become one, so that there
-/// are at most [`Timeline::MOST`], each a microsecond times a power of two long.
+/// are at most [`Intervals::MOST`], each a microsecond times a power of two long.
 #[derive(Debug)]
-pub(super) struct Timeline<T> {
+pub struct Intervals<T> {
     width: u64,
     intervals: Vec<T>,
 }
 
-impl<T> Default for Timeline<T> {
-    fn default() -> Timeline<T> {
-        Timeline { width: 1000, intervals: Vec::new() }
+impl<T> Default for Intervals<T> {
+    fn default() -> Intervals<T> {
+        Intervals { width: 1000, intervals: Vec::new() }
     }
 }
 
-impl<T: Interval> Timeline<T> {
+impl<T: Interval> Intervals<T> {
     /// Intervals at most. Of a capture that is long enough there are at least half as many.
-    pub(super) const MOST: usize = 192;
+    pub const MOST: usize = 192;
 
     /// The interval at this many nanoseconds from the start.
-    pub(super) fn at(&mut self, offset: u64) -> &mut T {
+    pub fn at(&mut self, offset: u64) -> &mut T {
         let index = self.index(offset);
         &mut self.intervals[index]
     }
 
     /// The intervals from that at the first offset to that at the second.
-    pub(super) fn between(&mut self, first: u64, last: u64) -> &mut [T] {
+    pub fn between(&mut self, first: u64, last: u64) -> &mut [T] {
         let last = self.index(last);
         let first = self.index(first).min(last);
         &mut self.intervals[first..=last]
     }
 
     /// The intervals behind that at the first offset, up to that at the second.
-    pub(super) fn behind(&mut self, first: u64, last: u64) -> &mut [T] {
+    pub fn behind(&mut self, first: u64, last: u64) -> &mut [T] {
         self.between(first, last).get_mut(1..).unwrap_or_default()
     }
 
@@ -81,40 +81,40 @@ impl<T: Interval> Timeline<T> {
     }
 
     /// Nanoseconds that an interval is long.
-    pub(super) fn width(&self) -> u64 {
+    pub fn width(&self) -> u64 {
         self.width
     }
 
     /// The intervals, from the start on.
-    pub(super) fn intervals(&self) -> &[T] {
+    pub fn intervals(&self) -> &[T] {
         &self.intervals
     }
 }
 
 /// Latencies in classes that grow by the same factor, for logarithmic axes.
-pub(super) struct Classes;
+pub struct Classes;
 
 impl Classes {
     /// Classes to a decade.
-    pub(super) const PER_DECADE: u32 = 8;
+    pub const PER_DECADE: u32 = 8;
     /// How many there are: from a nanosecond to a thousand seconds.
-    pub(super) const COUNT: usize = 12 * Classes::PER_DECADE as usize;
+    pub const COUNT: usize = 12 * Classes::PER_DECADE as usize;
 
     /// The class of a latency in nanoseconds.
-    pub(super) fn of(latency: u64) -> usize {
+    pub fn of(latency: u64) -> usize {
         let class = (latency.max(1) as f64).log10() * f64::from(Classes::PER_DECADE);
         (class as usize).min(Classes::COUNT - 1)
     }
 
     /// Where a class begins, in nanoseconds.
-    pub(super) fn start(class: usize) -> f64 {
+    pub fn start(class: usize) -> f64 {
         10f64.powf(class as f64 / f64::from(Classes::PER_DECADE))
     }
 }
 
 /// How many transactions there were of each class of latency.
 #[derive(Clone, Debug)]
-pub(super) struct Latencies(pub(super) [u32; Classes::COUNT]);
+pub struct Latencies(pub [u32; Classes::COUNT]);
 
 impl Default for Latencies {
     fn default() -> Latencies {
@@ -124,13 +124,13 @@ impl Default for Latencies {
 
 impl Latencies {
     /// Counts `count` transactions that took so many nanoseconds.
-    pub(super) fn add(&mut self, latency: u64, count: u64) {
+    pub fn add(&mut self, latency: u64, count: u64) {
         let sum = &mut self.0[Classes::of(latency)];
         *sum = sum.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
     }
 
     /// The first class that counts any, and the one behind the last.
-    pub(super) fn range(&self) -> Option<(usize, usize)> {
+    pub fn range(&self) -> Option<(usize, usize)> {
         let first = self.0.iter().position(|count| *count > 0)?;
         let last = self.0.iter().rposition(|count| *count > 0)?;
         Some((first, last + 1))
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_timeline_keeps_its_sum_and_its_bound() {
-        let mut timeline = Timeline::<u64>::default();
+        let mut timeline = Intervals::<u64>::default();
         let mut offset = 1u64;
         let mut expected = 0;
         while let Some(next) = offset.checked_mul(3) {
@@ -157,7 +157,7 @@ mod tests {
             *timeline.at(0) += 1;
             expected += 2;
             offset = next;
-            assert!(timeline.intervals().len() <= Timeline::<u64>::MOST);
+            assert!(timeline.intervals().len() <= Intervals::<u64>::MOST);
             assert!(timeline.width().is_multiple_of(1000));
         }
         *timeline.at(u64::MAX) += 1;
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn intervals_between() {
-        let mut timeline = Timeline::<u64>::default();
+        let mut timeline = Intervals::<u64>::default();
         timeline.between(1500, 4999).iter_mut().for_each(|count| *count += 1);
         timeline.behind(1500, 3000).iter_mut().for_each(|count| *count += 1);
         timeline.behind(4000, 4100).iter_mut().for_each(|count| *count += 1);

@@ -1,6 +1,6 @@
 //! Credits over time: how many were granted, and how many calls were outstanding.
 
-use super::timeline::{Interval, Timeline};
+use super::intervals::{Interval, Intervals};
 use core::cmp::Reverse;
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::record::Time;
@@ -9,17 +9,17 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 /// The credits of a capture, by connection and direction.
 #[derive(Debug, Default)]
-pub(super) struct AllCredits(BTreeMap<(ConnectionId, bool), Credits>);
+pub struct AllCredits(BTreeMap<(ConnectionId, bool), Credits>);
 
 /// A connection, whether backward, and the credits of that direction.
-pub(super) type CreditsOf<'a> = (ConnectionId, bool, &'a Credits);
+pub type CreditsOf<'a> = (ConnectionId, bool, &'a Credits);
 
 impl AllCredits {
     /// Directions of connections that are looked at.
     const MOST: usize = 64;
 
     /// Takes in a transaction of a capture that begins at `start`.
-    pub(super) fn transaction(&mut self, transaction: &Transaction, start: Time) {
+    pub fn transaction(&mut self, transaction: &Transaction, start: Time) {
         let key = (transaction.connection, transaction.direction == Direction::Backward);
         if self.0.len() < AllCredits::MOST || self.0.contains_key(&key) {
             self.0.entry(key).or_default().transaction(transaction, start);
@@ -27,12 +27,12 @@ impl AllCredits {
     }
 
     /// Sweeps what is left, up to this many nanoseconds from the start.
-    pub(super) fn finish(&mut self, end: u64) {
+    pub fn finish(&mut self, end: u64) {
         self.0.values_mut().for_each(|credits| credits.finish(end));
     }
 
     /// Those with the most transactions, as many as are shown, the busiest first.
-    pub(super) fn busiest(&self, most: usize) -> Vec<CreditsOf<'_>> {
+    pub fn busiest(&self, most: usize) -> Vec<CreditsOf<'_>> {
         let credits =
             self.0.iter().map(|((connection, backward), credits)| (*connection, *backward, credits));
         let mut all: Vec<_> = credits.filter(|(.., credits)| credits.granted).collect();
@@ -42,7 +42,7 @@ impl AllCredits {
     }
 
     /// How many directions of connections there are with grants.
-    pub(super) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.0.values().filter(|credits| credits.granted).count()
     }
 }
@@ -53,8 +53,8 @@ impl AllCredits {
 /// calls and replies waits in a heap, and the earlier half of it is swept when it is full. A call older than that counts
 /// from the next interval on: a peak may have been higher than shown then, never lower.
 #[derive(Debug, Default)]
-pub(super) struct Credits {
-    timeline: Timeline<CreditInterval>,
+pub struct Credits {
+    timeline: Intervals<CreditInterval>,
     /// Changes of the number of calls outstanding: when, and by how many. What ends at the moment when another begins ends first.
     ahead: BinaryHeap<Reverse<(u64, i8)>>,
     swept: u64,
@@ -65,11 +65,11 @@ pub(super) struct Credits {
 
 /// What is known of an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct CreditInterval {
+pub struct CreditInterval {
     /// The lowest and the highest grant of replies.
-    pub(super) granted: Option<(u32, u32)>,
+    pub granted: Option<(u32, u32)>,
     /// Calls outstanding at once, at most.
-    pub(super) peak: u64,
+    pub peak: u64,
 }
 
 impl Interval for CreditInterval {
@@ -157,7 +157,7 @@ impl Credits {
     }
 
     /// What is known of each interval.
-    pub(super) fn timeline(&self) -> &Timeline<CreditInterval> {
+    pub fn timeline(&self) -> &Intervals<CreditInterval> {
         &self.timeline
     }
 }

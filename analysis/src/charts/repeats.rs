@@ -16,7 +16,7 @@ use std::collections::{HashMap, VecDeque};
 
 /// What was sent again lately.
 #[derive(Debug, Default)]
-pub(super) struct Repeats {
+pub struct Repeats {
     streams: HashMap<Key, Stream, FixedState>,
     /// Segments of iWARP connections, by connection and whether the end that opened it sent them.
     segments: HashMap<(ConnectionId, bool), VecDeque<Again>, FixedState>,
@@ -39,13 +39,13 @@ impl Repeats {
     const MOST_STREAMS: usize = 1024;
 
     /// What an engine has to report and to keep.
-    pub(super) fn needs(&self) -> Config {
+    pub fn needs(&self) -> Config {
         let keep = Keep { steps: true, contents: false };
         Config { report_packets: true, observe: Observe::Events, keep, ..Config::default() }
     }
 
     /// Takes in a packet.
-    pub(super) fn packet(&mut self, packet: &Packet<'_>, operation: Operation, psn: Psn) {
+    pub fn packet(&mut self, packet: &Packet<'_>, operation: Operation, psn: Psn) {
         let (Some(connection), Some(flow)) = (packet.connection, packet.flow()) else { return };
         let response = operation.is_read_response();
         let asks = operation == Operation::ReadRequest;
@@ -64,7 +64,7 @@ impl Repeats {
     }
 
     /// Takes in that a segment of TCP was sent again.
-    pub(super) fn observe(&mut self, observation: &Observation<'_>) {
+    pub fn observe(&mut self, observation: &Observation<'_>) {
         let Observed::Repeated(Repeated { from, seen, position, bytes, .. }) = observation.what else {
             return;
         };
@@ -80,13 +80,13 @@ impl Repeats {
     }
 
     /// A connection ended, and all its transactions with it.
-    pub(super) fn forget(&mut self, ended: ConnectionId) {
+    pub fn forget(&mut self, ended: ConnectionId) {
         self.streams.retain(|(connection, ..), _| *connection != ended);
         self.segments.retain(|(connection, _), _| *connection != ended);
     }
 
     /// Whether some of it is of `transaction`.
-    pub(super) fn any_of(&self, transaction: &Transaction) -> bool {
+    pub fn any_of(&self, transaction: &Transaction) -> bool {
         let Some(kept) = &transaction.exchange else { return false };
         kept.steps.iter().any(|step| {
             if step.position.counts_bytes() {
