@@ -1,7 +1,8 @@
 //! The XDR language, and the descriptions of NFS in it.
 //!
-//! `nfs3.x` and `nfs4.x` stand in the XDR language, as in the RFCs. They are the one place where the types of arguments and results are described. Each is parsed
-//! once, when it is first asked for ([`language`]). The texts are part of the program, so a mistake in one panics, and the tests find it.
+//! `nfs3.x` and `nfs4.x` describe NFS with the names, numbers and structure of the RFCs. They are the
+//! only description of the types of arguments and results. Each is parsed on first use ([`language`]).
+//! The texts are part of the program, so a mistake in one panics, and the tests find it.
 //!
 //! ```
 //! use rdmascope_xdr::NFS3;

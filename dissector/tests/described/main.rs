@@ -1,7 +1,8 @@
 //! The walks over arguments and results, against their description in the XDR language: random values of every procedure and operation, with each arm of each union.
 //!
-//! The description is that of the RFCs (`rdmascope-xdr`). The walks are written by hand, because they run on every message. Here each reads values that were
-//! made by the description, inline and reduced, and has to stop right behind their last byte, with the DDP-eligible items where the description has them.
+//! `rdmascope-xdr` has the description. The walks are written by hand, because they run on every
+//! message. Here each reads values made from the description, inline and reduced. It has to stop right
+//! after their last byte, and to find the DDP-eligible items where the description has them.
 
 mod maker;
 

@@ -1,7 +1,7 @@
 //! Every field of NFS: arguments and results of version 2, of version 3 with NFSACL, and of version 4 with its callbacks; and of MOUNT and the port mapper, where they come by.
 //!
-//! What there is stands in the XDR language, as in the RFCs: `rdmascope-xdr` has it, and says which constants are the flags of which field. `walk` goes through a message by
-//! it, and makes a field of each value.
+//! `rdmascope-xdr` describes the messages in the XDR language, and names the constants that are the
+//! flags of a field. `walk` follows that description through a message, and makes a field of each value.
 
 mod leaves;
 mod walk;
