@@ -117,6 +117,8 @@ pub struct Member {
 /// What a procedure takes and gives.
 #[derive(Debug)]
 pub struct Procedure {
+    /// Its name in the text.
+    pub name: &'static str,
     /// The type of its arguments.
     pub arguments: Type,
     /// The type of its results.
@@ -179,6 +181,15 @@ impl Language {
     /// The type of this name.
     pub fn named(&self, name: &str) -> Option<&Type> {
         self.names.get(name)
+    }
+
+    /// The enumerators of the enumeration of this name, in the order of their values.
+    pub fn enumerators(&self, name: &str) -> Option<&[(u32, &'static str)]> {
+        let Type::Named(index) = self.named(name)? else { return None };
+        match &self.defined(*index).form {
+            Form::Enumeration(values) => Some(values),
+            _ => None,
+        }
     }
 
     /// The attribute of NFS version 4 that has this number.
@@ -459,12 +470,12 @@ impl Parser {
             let mut procedures = Vec::new();
             while !self.takes("}") {
                 let results = self.plain();
-                self.next();
+                let name = self.next();
                 self.expect("(");
                 let arguments = self.plain();
                 self.expect(")");
                 self.expect("=");
-                procedures.push((self.unsigned(), Procedure { arguments, results }));
+                procedures.push((self.unsigned(), Procedure { name, arguments, results }));
                 self.expect(";");
             }
             self.expect("=");
