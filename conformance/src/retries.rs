@@ -160,9 +160,8 @@ fn without_room(transaction: &Transaction, view: &View, findings: &mut Findings<
 
 /// What shows that a call was executed before: the operation, and its status.
 fn executed_before(transaction: &Transaction) -> Option<(&'static str, u32)> {
-    /// NFSERR_NOENT and NFSERR_EXIST, the same in all versions.
-    const NOENT: u32 = 2;
-    const EXIST: u32 = 17;
+    // The numbers are the same in all versions.
+    use rdmascope_wire::nfs::nfsstat4::{EXIST, NOENT};
     let failed = transaction
         .details
         .operations

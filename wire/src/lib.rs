@@ -68,6 +68,7 @@ pub mod layout;
 pub mod lrh;
 pub mod mad;
 pub mod mpa;
+pub mod nfs;
 pub mod private_data;
 pub mod psn;
 pub mod rdma_cm_ip;

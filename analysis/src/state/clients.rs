@@ -1,10 +1,11 @@
 //! Client IDs and sessions: to whom state belongs.
 
-use super::follow::{BADSESSION, Context, DEADSESSION, Did, EXPIRED, STALE_CLIENTID, States};
+use super::follow::{Context, Did, States};
 use super::table::{Key, Sink};
 use super::{At, Beginning, End, Identity, Kind, Raised};
 use rdmascope_dissector::transaction::{Direction, Transaction};
 use rdmascope_dissector::ulb::{Callback, Nfs4, Operation, OperationKind, Said, SessionId, StateFact};
+use rdmascope_wire::nfs::nfsstat4::{BADSESSION, DEADSESSION, EXPIRED, STALE_CLIENTID};
 
 /// SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED.
 const ALL_REVOKED: u32 = 8;

@@ -12,6 +12,10 @@ use rdmascope_dissector::transaction::{Message, Security, Transaction};
 use rdmascope_dissector::ulb::{
     Callback, Nfs4, Operation, OperationKind, Said, SessionId, StateFact, StateId, Text,
 };
+use rdmascope_wire::nfs::nfsstat4::{
+    ADMIN_REVOKED, BAD_STATEID, DELEG_REVOKED, EXPIRED, NOMATCHING_LAYOUT, STALE_STATEID,
+};
+use rdmascope_wire::nfs::open_claim_type4;
 use rdmascope_wire::rpc;
 use std::collections::{HashMap, VecDeque};
 
@@ -89,19 +93,6 @@ struct Current {
     stateid: Option<StateId>,
 }
 
-// RFC 8881, section 15.1.
-pub(super) const EXPIRED: u32 = 10011;
-pub(super) const STALE_CLIENTID: u32 = 10022;
-const STALE_STATEID: u32 = 10023;
-const BAD_STATEID: u32 = 10025;
-const ADMIN_REVOKED: u32 = 10047;
-pub(super) const BADSESSION: u32 = 10052;
-const NOMATCHING_LAYOUT: u32 = 10060;
-pub(super) const DEADSESSION: u32 = 10078;
-const DELEG_REVOKED: u32 = 10087;
-
-/// CLAIM_PREVIOUS.
-const CLAIM_PREVIOUS: u32 = 1;
 /// The extent of a LAYOUTRETURN or CB_LAYOUTRECALL that is about one file, and about all.
 const FILE: u32 = 1;
 const ALL: u32 = 3;
@@ -468,7 +459,7 @@ impl States {
             match fact.said {
                 Said::Gives(id) => self.given(id, kind, said, named, current, begin, sink),
                 Said::Delegates { id, writes } => {
-                    let reclaimed = opens.is_some_and(|(_, claim)| claim == CLAIM_PREVIOUS);
+                    let reclaimed = opens.is_some_and(|(_, claim)| claim == open_claim_type4::PREVIOUS);
                     if let Some(lifetime) = self.begin(&id, Kind::Delegation, begin, sink) {
                         (lifetime.access, lifetime.reclaimed) = (Some(Access::writing(writes)), reclaimed);
                     }
@@ -527,7 +518,7 @@ impl States {
                     lifetime.deny = Some(lifetime.deny.unwrap_or_default().with(deny));
                 }
                 if let Some((client, claim)) = opens(said) {
-                    lifetime.reclaimed |= claim == CLAIM_PREVIOUS;
+                    lifetime.reclaimed |= claim == open_claim_type4::PREVIOUS;
                     if context.minor_version == 0 {
                         lifetime.client = Some(client);
                     }

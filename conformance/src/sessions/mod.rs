@@ -21,7 +21,7 @@ use offloads::Offload;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
-use rdmascope_dissector::ulb::{STATUS_FLAGS, Sequence};
+use rdmascope_dissector::ulb::{Nfs4, OperationKind, STATUS_FLAGS, Sequence};
 
 const SLOTS: Source = Source { document: Document::Rfc8881, section: "2.10.6.1" };
 const SEQUENCE: Source = Source { document: Document::Rfc8881, section: "18.46" };
@@ -270,10 +270,10 @@ fn disagreement(transaction: &Transaction) -> Option<[u32; 2]> {
 }
 
 fn create_sequence(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    const CREATE_SESSION: u32 = 43;
     let Some([given, asked]) = disagreement(transaction) else { return };
     let operations = transaction.details.operations.iter();
-    if operations.filter(|operation| operation.code() == CREATE_SESSION).count() == 1 {
+    if operations.filter(|operation| operation.kind == OperationKind::Nfs4(Nfs4::CreateSession)).count() == 1
+    {
         findings.add(
             Finding::new(format!("CREATE_SESSION with sequence number {asked} was answered with {given}"))
                 .by(view.answerer(transaction.direction))

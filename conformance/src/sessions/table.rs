@@ -12,11 +12,7 @@ use rdmascope_dissector::record::REORDERING;
 use rdmascope_dissector::transaction::{Direction, Outcome, Seen, Transaction};
 use rdmascope_dissector::ulb::{Callback, Nfs4, Operation, OperationKind, Sequence, SessionId};
 use rdmascope_wire::Xid;
-
-/// NFS4ERR_BADSLOT.
-const BAD_SLOT: u32 = 10053;
-/// NFS4ERR_SEQ_MISORDERED.
-const MISORDERED: u32 = 10063;
+use rdmascope_wire::nfs::nfsstat4;
 
 /// The sessions that were created or used last, of all connections.
 #[derive(Clone, Debug, Default)]
@@ -176,7 +172,7 @@ impl Session {
             let finding = found(format!("slot {} of a session with slots 0 to {highest}", sequence.slot))
                 .frames([frame])
                 .values(Value::Count(sequence.slot.into()), Value::Count(highest.into()))
-                .unless(status != Some(BAD_SLOT));
+                .unless(status != Some(nfsstat4::BADSLOT));
             faults.push(Fault { kind: Kind::Slot, finding });
         } else {
             let history = History::of(transaction, caller, view);
@@ -321,7 +317,7 @@ impl Slot {
         let in_order = step == 1 || (unsure && matches!(step, 0..=2)) || !is_known;
         match status {
             // The replier did not take it, and the slot is as it was.
-            Some(MISORDERED) if !in_order && step != 0 && !busy => {
+            Some(nfsstat4::SEQ_MISORDERED) if !in_order && step != 0 && !busy => {
                 report(request, last.number, [frame(&last), None], Basis::Packets);
                 return self;
             }

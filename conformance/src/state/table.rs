@@ -17,12 +17,11 @@ use rdmascope_dissector::transaction::{Direction, Message, Seen, Transaction};
 use rdmascope_dissector::ulb::{
     Callback, Nfs4, Operation, OperationKind, Said, Sequence, SessionId, StateFact, StateId,
 };
+use rdmascope_wire::nfs::{nfsstat4, open_claim_type4};
 use rdmascope_wire::rpc;
 
-/// NFS4ERR_DELEG_REVOKED.
-const DELEG_REVOKED: u32 = 10087;
-/// CLAIM_NULL and CLAIM_FH: opens that reclaim nothing, and rest on nothing that may have been reclaimed.
-const NEW_CLAIMS: [u32; 2] = [0, 4];
+/// Opens that reclaim nothing, and rest on nothing that may have been reclaimed.
+const NEW_CLAIMS: [u32; 2] = [open_claim_type4::NULL, open_claim_type4::FH];
 
 /// The sessions and stateids that were used last, of all connections.
 #[derive(Clone, Debug, Default)]
@@ -278,7 +277,9 @@ impl StateTable {
                     self.stateids_of(scope, operation, kind, said, context, faults);
                 }
                 (_, 0, Some(scope)) => self.stateids_of(scope, operation, kind, said, context, faults),
-                (_, DELEG_REVOKED, Some(scope)) => self.revoked(scope, operation, said, context, faults),
+                (_, nfsstat4::DELEG_REVOKED, Some(scope)) => {
+                    self.revoked(scope, operation, said, context, faults)
+                }
                 _ => {}
             }
         }

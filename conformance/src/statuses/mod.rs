@@ -13,6 +13,7 @@ use super::view::View;
 use alloc::format;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_dissector::ulb::{Operation, OperationKind, status_name};
+use rdmascope_wire::nfs::nfsstat4;
 
 pub(crate) const RULES: &[Rule] = &[
     Rule {
@@ -65,9 +66,12 @@ fn may_break(transaction: &Transaction, _: &View) -> bool {
 }
 
 /// The highest number of nfsstat4 in minor version 0 (RFC 7531) and 1 (RFC 5662).
-const HIGHEST: [u32; 2] = [10048, 10087];
-/// NFS4ERR_NXIO, NFS4ERR_STALE_STATEID, NFS4ERR_BAD_SEQID, NFS4ERR_RESTOREFH, NFS4ERR_LEASE_MOVED (RFC 8881, section 15.1.16).
-const OBSOLETE: [u32; 5] = [6, 10023, 10026, 10030, 10031];
+const HIGHEST: [u32; 2] = [nfsstat4::CB_PATH_DOWN, nfsstat4::DELEG_REVOKED];
+/// Statuses that operations MUST NOT return (RFC 8881, section 15.1.16).
+const OBSOLETE: [u32; 5] = {
+    use nfsstat4::{BAD_SEQID, LEASE_MOVED, NXIO, RESTOREFH, STALE_STATEID};
+    [NXIO, STALE_STATEID, BAD_SEQID, RESTOREFH, LEASE_MOVED]
+};
 
 /// The operation that failed, and its status. That of a COMPOUND is the same (RFC 8881, section 16.2.3). Without the credential of the call it is
 /// not known whether RPCSEC_GSS protects the results.

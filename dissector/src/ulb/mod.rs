@@ -12,7 +12,6 @@ mod nfsacl;
 mod payload;
 mod rows;
 mod state;
-mod status;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -27,6 +26,7 @@ pub use rows::{DdpEligible, OperationKind};
 pub use state::{STATUS_FLAGS, Said, StateFact};
 
 use rdmascope_wire::Stop;
+use rdmascope_wire::nfs::{nfsstat3, nfsstat4, stat};
 use rdmascope_wire::rpc::program;
 use rows::Operations;
 use state::Facts;
@@ -181,9 +181,9 @@ pub fn procedure_name(procedure: Procedure) -> Option<&'static str> {
 /// The name of a status in the specification's spelling: `NFS3ERR_NOENT`, `NFS4ERR_DELAY`, `NFS4_OK`.
 pub fn status_name(program: u32, version: u32, status: u32) -> Option<&'static str> {
     match Protocol::of(program, version)? {
-        Protocol::Nfs2 | Protocol::NfsAcl2 => status::nfs2(status),
-        Protocol::Nfs3 | Protocol::NfsAcl3 => status::nfs3(status),
-        Protocol::Nfs4 | Protocol::Callback => status::nfs4(status),
+        Protocol::Nfs2 | Protocol::NfsAcl2 => stat::name(status),
+        Protocol::Nfs3 | Protocol::NfsAcl3 => nfsstat3::name(status),
+        Protocol::Nfs4 | Protocol::Callback => nfsstat4::name(status),
     }
 }
 

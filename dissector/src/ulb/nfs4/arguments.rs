@@ -4,6 +4,7 @@ use super::super::Outcome;
 use super::super::state::Said;
 use super::super::walk::Walk;
 use super::parts::{BACK, CONN_BACK_CHAN, DEVICEID, TIME, VERIFIER};
+use rdmascope_wire::nfs::open_claim_type4;
 
 pub(super) fn close(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.skip(4)?;
@@ -79,19 +80,14 @@ pub(super) fn open(walk: &mut Walk<'_, '_>) -> Outcome {
     let claim = walk.u32()?;
     walk.facts.add(Said::Opens { client, claim });
     match claim {
-        // CLAIM_NULL and CLAIM_DELEGATE_PREV.
-        0 | 3 => walk.file_name(),
-        // CLAIM_PREVIOUS.
-        1 => walk.skip(4),
-        // CLAIM_DELEGATE_CUR.
-        2 => {
+        open_claim_type4::NULL | open_claim_type4::DELEGATE_PREV => walk.file_name(),
+        open_claim_type4::PREVIOUS => walk.skip(4),
+        open_claim_type4::DELEGATE_CUR => {
             walk.names()?;
             walk.file_name()
         }
-        // CLAIM_FH and CLAIM_DELEG_PREV_FH.
-        4 | 6 => Ok(()),
-        // CLAIM_DELEG_CUR_FH.
-        5 => walk.names(),
+        open_claim_type4::FH | open_claim_type4::DELEG_PREV_FH => Ok(()),
+        open_claim_type4::DELEG_CUR_FH => walk.names(),
         _ => Err(walk.no_such_arm()),
     }
 }
@@ -244,10 +240,8 @@ pub(super) fn set_ssv(walk: &mut Walk<'_, '_>) -> Outcome {
 pub(super) fn want_delegation(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.skip(4)?;
     match walk.u32()? {
-        // CLAIM_FH and CLAIM_DELEG_PREV_FH.
-        4 | 6 => Ok(()),
-        // CLAIM_PREVIOUS.
-        1 => walk.skip(4),
+        open_claim_type4::FH | open_claim_type4::DELEG_PREV_FH => Ok(()),
+        open_claim_type4::PREVIOUS => walk.skip(4),
         _ => Err(walk.no_such_arm()),
     }
 }

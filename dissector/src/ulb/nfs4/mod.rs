@@ -39,11 +39,6 @@ operations! {
 
 /// The number of OP_ILLEGAL and OP_CB_ILLEGAL.
 const ILLEGAL: u32 = 10044;
-const NFS4ERR_DENIED: u32 = 10010;
-const NFS4ERR_CLID_INUSE: u32 = 10017;
-const NFS4ERR_TOOSMALL: u32 = 10005;
-const NFS4ERR_LAYOUTTRYLATER: u32 = 10058;
-const NFS4ERR_OFFLOAD_NO_REQS: u32 = 10094;
 
 /// The arguments of COMPOUND.
 pub(super) fn call(payload: &mut Payload<'_>, details: &mut Details) -> Outcome {

@@ -4,9 +4,7 @@ use super::super::Outcome;
 use super::super::state::Said;
 use super::super::walk::Walk;
 use super::parts::{BACK, CHANGE_INFO, CONN_BACK_CHAN, DEVICEID, SESSIONID, TIME, VERIFIER};
-use super::{
-    NFS4ERR_CLID_INUSE, NFS4ERR_DENIED, NFS4ERR_LAYOUTTRYLATER, NFS4ERR_OFFLOAD_NO_REQS, NFS4ERR_TOOSMALL,
-};
+use rdmascope_wire::nfs::nfsstat4;
 
 pub(super) fn verifier(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.skip(VERIFIER)
@@ -27,7 +25,7 @@ pub(super) fn file_handle(walk: &mut Walk<'_, '_>) -> Outcome {
 
 /// LOCK and LOCKT: who holds the lock.
 pub(super) fn denied(walk: &mut Walk<'_, '_>) -> Outcome {
-    if walk.operation.status == Some(NFS4ERR_DENIED) {
+    if walk.operation.status == Some(nfsstat4::DENIED) {
         walk.skip(8 + 8 + 4)?;
         walk.owner()?;
     }
@@ -80,7 +78,7 @@ pub(super) fn flavors(walk: &mut Walk<'_, '_>) -> Outcome {
 /// SETCLIENTID: who uses the name.
 pub(super) fn in_use(walk: &mut Walk<'_, '_>) -> Outcome {
     match walk.operation.status {
-        Some(NFS4ERR_CLID_INUSE) => walk.network_address(),
+        Some(nfsstat4::CLID_INUSE) => walk.network_address(),
         _ => Ok(()),
     }
 }
@@ -145,7 +143,7 @@ pub(super) fn device(walk: &mut Walk<'_, '_>) -> Outcome {
 
 /// GETDEVICEINFO: gdir_mincount.
 pub(super) fn too_small(walk: &mut Walk<'_, '_>) -> Outcome {
-    if_status(walk, NFS4ERR_TOOSMALL, 4)
+    if_status(walk, nfsstat4::TOOSMALL, 4)
 }
 
 pub(super) fn devices(walk: &mut Walk<'_, '_>) -> Outcome {
@@ -169,7 +167,7 @@ pub(super) fn layouts(walk: &mut Walk<'_, '_>) -> Outcome {
 
 /// LAYOUTGET: logr_will_signal_layout_avail.
 pub(super) fn try_later(walk: &mut Walk<'_, '_>) -> Outcome {
-    if_status(walk, NFS4ERR_LAYOUTTRYLATER, 4)
+    if_status(walk, nfsstat4::LAYOUTTRYLATER, 4)
 }
 
 /// LAYOUTRETURN: the stateid, where layouts of the file are left.
@@ -196,7 +194,7 @@ pub(super) fn copied(walk: &mut Walk<'_, '_>) -> Outcome {
 
 /// COPY: what the server could do instead.
 pub(super) fn no_requirements(walk: &mut Walk<'_, '_>) -> Outcome {
-    if_status(walk, NFS4ERR_OFFLOAD_NO_REQS, 2 * 4)
+    if_status(walk, nfsstat4::OFFLOAD_NO_REQS, 2 * 4)
 }
 
 pub(super) fn copy_allowed(walk: &mut Walk<'_, '_>) -> Outcome {
