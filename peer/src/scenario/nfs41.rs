@@ -1,22 +1,20 @@
 //! What it takes to be called back: an NFSv4.1 session, a read delegation, and a call of someone else that conflicts with it (RFC 8881,
 //! sections 2.10 and 10.4). Only what scenarios need of it; the file that it makes is removed again.
 
-use super::payload::{PUTROOTFH, compound};
+use super::payload::compound;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use rdmascope_wire::nfs::nfs_cb_opnum4::{CB_RECALL, CB_SEQUENCE};
+use rdmascope_wire::nfs::nfs_opnum4::{
+    CREATE_SESSION, DELEGRETURN, EXCHANGE_ID, LOOKUP, OPEN, PUTROOTFH, RECLAIM_COMPLETE, REMOVE, SEQUENCE,
+};
+use rdmascope_wire::nfs::nfsstat4;
 use rdmascope_wire::rpc::{self, Reply, Status};
 use rdmascope_wire::xdr::{Reader, put_opaque, put_u32, put_u64};
 use rdmascope_wire::{Layer, Stop};
 
-const DELEGRETURN: u32 = 8;
-const OPEN: u32 = 18;
-const REMOVE: u32 = 28;
-const EXCHANGE_ID: u32 = 42;
-const CREATE_SESSION: u32 = 43;
-const SEQUENCE: u32 = 53;
-const RECLAIM_COMPLETE: u32 = 58;
 /// CREATE_SESSION4_FLAG_CONN_BACK_CHAN.
 const BACKCHANNEL: u32 = 2;
 /// OPEN4_SHARE_ACCESS_READ, with OPEN4_SHARE_ACCESS_WANT_READ_DELEG or OPEN4_SHARE_ACCESS_WANT_NO_DELEG.
@@ -24,11 +22,6 @@ const READ_WITH_DELEGATION: u32 = 0x101;
 const READ_WITHOUT_DELEGATION: u32 = 0x401;
 /// The program of the callbacks, of those that are free for use (RFC 5531, section 13.1).
 const CALLBACK_PROGRAM: u32 = 0x4000_0000;
-/// CB_RECALL and CB_SEQUENCE.
-const CB_RECALL: u32 = 4;
-const CB_SEQUENCE: u32 = 11;
-const NFS4ERR_NOENT: u32 = 2;
-const NFS4ERR_DELAY: u32 = 10008;
 /// OPEN_DELEGATE_READ, and OPEN_DELEGATE_WRITE, which is returned as well.
 const DELEGATE_READ: u32 = 1;
 const DELEGATE_WRITE: u32 = 2;
@@ -150,8 +143,8 @@ impl Nfs41 {
                 put_opaque(out_ref, &self.owner);
             }
             Request::ReturnDelegation => {
-                // The current filehandle has to be that of the file: PUTROOTFH and LOOKUP (15).
-                [PUTROOTFH, 15].iter().for_each(|word| put_u32(out_ref, *word));
+                // The current filehandle has to be that of the file.
+                [PUTROOTFH, LOOKUP].iter().for_each(|word| put_u32(out_ref, *word));
                 put_opaque(out_ref, &self.owner);
                 put_u32(out_ref, DELEGRETURN);
                 out_ref.extend(self.delegation.take().map(|(_, stateid)| stateid).unwrap_or_default());
@@ -192,8 +185,8 @@ impl Nfs41 {
                     false => Ok(()),
                 }
             }
-            (Request::Remove, NFS4ERR_DELAY) => Ok(()),
-            (Request::Remove | Request::RemoveAtLast, NFS4ERR_NOENT) => {
+            (Request::Remove, nfsstat4::DELAY) => Ok(()),
+            (Request::Remove | Request::RemoveAtLast, nfsstat4::NOENT) => {
                 self.file = false;
                 Ok(())
             }

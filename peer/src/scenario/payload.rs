@@ -1,21 +1,18 @@
 //! The RPC messages that scenarios send.
 
 use super::step::Payload;
+use crate::nfs3::Procedure;
 use alloc::string::String;
 use alloc::vec::Vec;
+use rdmascope_wire::nfs::nfs_opnum4::{GETATTR, PUTROOTFH};
 use rdmascope_wire::rpc::{Auth, Call, Reply, Status, flavor, program};
 use rdmascope_wire::xdr::{put_opaque, put_u32, put_u64};
 use rdmascope_wire::{Xid, rpc};
 
 /// A file handle that no server gives out.
 const NO_FILE: [u8; 4] = [0xff; 4];
-/// NFSv3 READ and WRITE (RFC 1813, sections 3.3.6 and 3.3.7).
-const READ: u32 = 6;
-const WRITE: u32 = 7;
-/// NFSv4 COMPOUND and what it holds (RFC 7530, section 16).
+/// The procedure of NFSv4 (RFC 7530, section 16.2).
 const COMPOUND: u32 = 1;
-const GETATTR: u32 = 9;
-pub(super) const PUTROOTFH: u32 = 24;
 
 /// A Payload stream, and what of it is to be moved to memory.
 pub(super) struct Built {
@@ -69,14 +66,14 @@ pub(super) fn build(payload: &Payload, xid: u32, results: &[u8]) -> Built {
         Payload::Null => null(xid),
         Payload::Short => null(xid)[..8].to_vec(),
         Payload::Read(arguments) => {
-            let mut out = call(xid, 3, READ);
+            let mut out = call(xid, 3, Procedure::Read.number());
             put_opaque(&mut out, &NO_FILE);
             put_u64(&mut out, 0);
             put_u32(&mut out, arguments.count);
             out
         }
         Payload::Write(arguments) => {
-            let mut out = call(xid, 3, WRITE);
+            let mut out = call(xid, 3, Procedure::Write.number());
             put_opaque(&mut out, &NO_FILE);
             put_u64(&mut out, 0);
             // count, FILE_SYNC, and the length of the data.

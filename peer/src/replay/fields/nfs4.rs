@@ -7,6 +7,7 @@ use super::Form::{
 use super::Kind::{Client, Cookie, Equal, Granted, Handle, Own, Sequence, Session, Stateid, Verifier};
 use super::attributes::ACE;
 use super::{ENTRY, Operation, hyper, opaque, word, words};
+use rdmascope_wire::nfs::nfsstat4;
 
 const NAME: Form = opaque("name");
 const HANDLE: Form = Opaque("file handle", Handle);
@@ -77,12 +78,6 @@ const FLAVORS: &[Form] =
 const SEEN: Form = Parts(&[hyper("offset"), hyper("length"), OWNER_OF_LOCK]);
 const OWNER_OF_LOCK: Form = Parts(&[word("locktype"), CLIENT, opaque("owner")]);
 
-const ACCESS_DENIED: u32 = 10010;
-const CLID_INUSE: u32 = 10017;
-const TOOSMALL: u32 = 10005;
-const LAYOUTTRYLATER: u32 = 10058;
-const OFFLOAD_NO_REQS: u32 = 10094;
-
 /// An operation of a COMPOUND with nothing behind a status other than NFS4_OK.
 const fn op(
     code: u32,
@@ -135,9 +130,15 @@ pub(super) static OPERATIONS: [Operation; 74] = [
             ),
         ],
         &[STATEID],
-        &[IfStatus(ACCESS_DENIED, &[SEEN])],
+        &[IfStatus(nfsstat4::DENIED, &[SEEN])],
     ),
-    Operation::new(13, "LOCKT", &[word("locktype"), RANGE, OWNER], &[], &[IfStatus(ACCESS_DENIED, &[SEEN])]),
+    Operation::new(
+        13,
+        "LOCKT",
+        &[word("locktype"), RANGE, OWNER],
+        &[],
+        &[IfStatus(nfsstat4::DENIED, &[SEEN])],
+    ),
     op(14, "LOCKU", &[word("locktype"), word("seqid"), STATEID, RANGE], &[STATEID]),
     op(15, "LOOKUP", &[NAME], &[]),
     op(16, "LOOKUPP", &[], &[]),
@@ -231,7 +232,7 @@ pub(super) static OPERATIONS: [Operation; 74] = [
             word("callback_ident"),
         ],
         &[CLIENT, Fixed(8, "setclientid_confirm", Verifier)],
-        &[IfStatus(CLID_INUSE, &[ADDRESS])],
+        &[IfStatus(nfsstat4::CLID_INUSE, &[ADDRESS])],
     ),
     op(36, "SETCLIENTID_CONFIRM", &[CLIENT, Fixed(8, "setclientid_confirm", Verifier)], &[]),
     op(37, "VERIFY", &[Attributes], &[]),
@@ -353,7 +354,7 @@ pub(super) static OPERATIONS: [Operation; 74] = [
         "GETDEVICEINFO",
         &[Fixed(16, "deviceid", Stateid), word("layout_type"), word("maxcount"), words("notify_types")],
         &[word("layout_type"), opaque("da_addr_body"), words("notification")],
-        &[IfStatus(TOOSMALL, &[word("mincount")])],
+        &[IfStatus(nfsstat4::TOOSMALL, &[word("mincount")])],
     ),
     op(
         48,
@@ -401,7 +402,7 @@ pub(super) static OPERATIONS: [Operation; 74] = [
             STATEID,
             Many("layout", &[RANGE, word("iomode"), word("layout_type"), Opaque("body", Own)]),
         ],
-        &[IfStatus(LAYOUTTRYLATER, &[word("will_signal")])],
+        &[IfStatus(nfsstat4::LAYOUTTRYLATER, &[word("will_signal")])],
     ),
     op(
         51,
@@ -453,7 +454,7 @@ pub(super) static OPERATIONS: [Operation; 74] = [
             Many("source_server", &[LOCATION]),
         ],
         &[Grant(&[WRITTEN, word("consecutive"), word("synchronous")])],
-        &[IfStatus(OFFLOAD_NO_REQS, &[word("consecutive"), word("synchronous")])],
+        &[IfStatus(nfsstat4::OFFLOAD_NO_REQS, &[word("consecutive"), word("synchronous")])],
     ),
     op(61, "COPY_NOTIFY", &[STATEID, LOCATION], &[TIME, STATEID, Many("source_server", &[LOCATION])]),
     op(62, "DEALLOCATE", &[STATEID, RANGE], &[]),

@@ -10,14 +10,10 @@ use crate::replay::slots::Sequence;
 use crate::rpcrdma::{Called, RecordedReply};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use rdmascope_wire::nfs::nfs_cb_opnum4::{CB_GETATTR, CB_SEQUENCE};
+use rdmascope_wire::nfs::nfsstat4;
 use rdmascope_wire::rpc;
 use rdmascope_wire::xdr::{put_opaque, put_u32};
-
-/// CB_GETATTR and CB_SEQUENCE.
-const CB_GETATTR: u32 = 3;
-const CB_SEQUENCE: u32 = 11;
-/// NFS4ERR_BADHANDLE: this end has no such file.
-const BADHANDLE: u32 = 10001;
 
 impl Replayer {
     pub(super) fn called(&mut self, peer: &mut Peer, index: usize, id: ConnectionId, called: &Called) {
@@ -93,7 +89,8 @@ fn generic(called: &Called) -> Vec<u8> {
     let operations = fields.list.iter().enumerate().filter(|(_, field)| field.name == "argop");
     for (at, field) in operations {
         let Some(code) = bytes(field).first_chunk().map(|word| u32::from_be_bytes(*word)) else { break };
-        last = if code == CB_GETATTR { BADHANDLE } else { 0 };
+        // This end has no such file.
+        last = if code == CB_GETATTR { nfsstat4::BADHANDLE } else { nfsstat4::OK };
         put_u32(&mut results, code);
         put_u32(&mut results, last);
         count += 1;

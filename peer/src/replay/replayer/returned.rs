@@ -11,6 +11,7 @@ use crate::rpcrdma;
 use crate::time::Instant;
 use alloc::vec::Vec;
 use rdmascope_wire::Xid;
+use rdmascope_wire::nfs::nfs_opnum4::{DELEGRETURN, PUTFH, SEQUENCE};
 use rdmascope_wire::xdr::{put_opaque, put_u32};
 
 /// A DELEGRETURN that is to be made, or waits for its reply.
@@ -22,10 +23,6 @@ pub(super) struct Return {
     /// Its XID, and until when its reply is waited for.
     made: Option<(Xid, Instant)>,
 }
-
-const SEQUENCE: u32 = 53;
-const PUTFH: u32 = 22;
-const DELEGRETURN: u32 = 8;
 
 impl Replayer {
     /// Returns the delegation of this reply, if the recorded one has none.

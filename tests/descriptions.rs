@@ -1,0 +1,24 @@
+//! The peer's enumerations beside the descriptions in `rdmascope-xdr`, which the peer may not use.
+
+use rdmascope_peer::nfs3::{FileType, Procedure, Stable, Status};
+use rdmascope_wire::rpc::program;
+use rdmascope_xdr::NFS3;
+
+/// Numbers and names of an enumeration are those of the description.
+fn same<T: Copy + ToString>(name: &str, all: &[T], number: fn(T) -> u32) {
+    let described = NFS3.enumerators(name).expect("it is described");
+    let described: Vec<_> = described.iter().map(|(number, name)| (*number, (*name).to_owned())).collect();
+    let all: Vec<_> = all.iter().map(|one| (number(*one), one.to_string())).collect();
+    assert_eq!(all, described);
+}
+
+#[test]
+fn the_peer_has_the_names_and_numbers_of_version_3() {
+    same("nfsstat3", Status::ALL, Status::number);
+    same("ftype3", FileType::ALL, FileType::number);
+    same("stable_how", Stable::ALL, Stable::number);
+    for procedure in Procedure::ALL {
+        let described = NFS3.procedure(program::NFS, 3, procedure.number()).expect("it is described");
+        assert_eq!(described.name.strip_prefix("NFSPROC3_"), Some(&*procedure.to_string()));
+    }
+}
