@@ -35,8 +35,13 @@ impl Layout {
     }
 
     /// Length of the header in bytes.
-    pub fn length(self) -> usize {
-        self.0.iter().map(|(_, length)| length).sum::<usize>() / 8
+    pub const fn length(self) -> usize {
+        let (mut bits, mut field) = (0, 0);
+        while field < self.0.len() {
+            bits += self.0[field].1;
+            field += 1;
+        }
+        bits / 8
     }
 }
 

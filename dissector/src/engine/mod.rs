@@ -388,7 +388,7 @@ impl Stage<'_> {
             seen,
             operation,
             psn,
-            extension: rc::Extension::parse(operation, transport.extensions),
+            extension: rc::Extension::parse(opcode, transport.extensions),
             payload: transport.payload,
             payload_length: transport.payload_length,
         };

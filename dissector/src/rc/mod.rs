@@ -22,7 +22,7 @@ use crate::rdma::{self, MemoryRange, Part, Piece};
 use crate::record::Seen;
 use crate::waiting::Held;
 use alloc::vec::Vec;
-use rdmascope_wire::bth::{Aeth, Operation, PacketPosition, Reth};
+use rdmascope_wire::bth::{Aeth, ExtensionHeader, Opcode, Operation, PacketPosition, Reth};
 use rdmascope_wire::psn::Psn;
 use rdmascope_wire::{Rkey, bth};
 
@@ -106,21 +106,17 @@ pub(crate) enum Extension {
 }
 
 impl Extension {
-    /// Reads the header that `operation` calls for from the bytes behind the BTH.
+    /// Reads the header that `opcode` calls for from the bytes behind the BTH.
     #[inline]
-    pub(crate) fn parse(operation: Operation, bytes: &[u8]) -> Extension {
-        use Operation::*;
-        let header = match operation {
-            WriteFirst | WriteOnly | WriteOnlyWithImmediate | ReadRequest => {
-                bytes.first_chunk().map(|bytes| Extension::Reth(Reth::from_bytes(bytes)))
-            }
-            ReadResponseFirst | ReadResponseLast | ReadResponseOnly | Acknowledge | AtomicAcknowledge => {
-                bytes.first_chunk().map(|bytes| Extension::Aeth(Aeth::from_bytes(bytes)))
-            }
-            SendLastWithInvalidate | SendOnlyWithInvalidate => {
-                bytes.first_chunk().map(|bytes| Extension::Ieth(Rkey(u32::from_be_bytes(*bytes))))
-            }
-            _ => None,
+    pub(crate) fn parse(opcode: Opcode, bytes: &[u8]) -> Extension {
+        let header = if ExtensionHeader::Reth.is_of(opcode) {
+            bytes.first_chunk().map(|bytes| Extension::Reth(Reth::from_bytes(bytes)))
+        } else if ExtensionHeader::Aeth.is_of(opcode) {
+            bytes.first_chunk().map(|bytes| Extension::Aeth(Aeth::from_bytes(bytes)))
+        } else if ExtensionHeader::Ieth.is_of(opcode) {
+            bytes.first_chunk().map(|bytes| Extension::Ieth(Rkey(u32::from_be_bytes(*bytes))))
+        } else {
+            None
         };
         header.unwrap_or_default()
     }

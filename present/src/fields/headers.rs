@@ -7,11 +7,8 @@ use core::ops::Range;
 use rdmascope_dissector::event::{Content, Headers, Packet};
 use rdmascope_dissector::frame::{self, Header, IcrcVerdict, Other};
 use rdmascope_dissector::transaction::Transaction;
-use rdmascope_wire::bth::{
-    self, Acknowledgement, Aeth, AtomicEth, Bth, Deth, Extensions, Opcode, Operation, Reth, Syndrome,
-};
+use rdmascope_wire::bth::{self, Acknowledgement, Bth, ExtensionHeader, Opcode, Operation, Syndrome};
 use rdmascope_wire::cm::{self, ServiceId};
-use rdmascope_wire::layout::Layout;
 use rdmascope_wire::mad::{self, ManagementClass};
 use rdmascope_wire::private_data::{self, PrivateData};
 use rdmascope_wire::{Layer, Qpn, Stop, rdma_cm_ip};
@@ -112,24 +109,14 @@ fn qpn(number: u64) -> String {
 
 /// The extension headers that are there, in wire order; returns where what they carry begins.
 fn extensions(headers: &Headers<'_>, bytes: &[u8], mut at: usize, fields: &mut Vec<Field>) -> usize {
-    let there = &headers.extensions;
-    let mut header = |present: bool, name: &'static str, layout: Layout, value: String| {
-        if present {
-            let children = by_layout(layout, bytes, at, extension_value);
-            fields.push(Field::new(name, value, at..at + layout.length()).with(children));
-            at += layout.length();
-        }
-    };
-    header(there.rdeth.is_some(), "RDETH", Extensions::RDETH, String::new());
-    header(there.deth.is_some(), "DETH", Deth::LAYOUT, String::new());
-    header(there.xrceth.is_some(), "XRCETH", Extensions::XRCETH, String::new());
-    header(there.reth.is_some(), "RETH", Reth::LAYOUT, String::new());
-    header(there.atomic_eth.is_some(), "AtomicETH", AtomicEth::LAYOUT, String::new());
-    let syndrome = there.aeth.map(|aeth| explained(aeth.syndrome));
-    header(there.aeth.is_some(), "AETH", Aeth::LAYOUT, syndrome.unwrap_or_default());
-    header(there.atomic_ack_eth.is_some(), "AtomicAckETH", Extensions::ATOMIC_ACK_ETH, String::new());
-    header(there.immediate.is_some(), "ImmDt", Extensions::IMM_DT, String::new());
-    header(there.ieth.is_some(), "IETH", Extensions::IETH, String::new());
+    for header in ExtensionHeader::ALL.into_iter().filter(|header| header.is_of(headers.bth.opcode)) {
+        let syndrome = headers.extensions.aeth.filter(|_| header == ExtensionHeader::Aeth);
+        let value = syndrome.map(|aeth| explained(aeth.syndrome)).unwrap_or_default();
+        let (layout, name) = (header.layout(), header.name());
+        let children = by_layout(layout, bytes, at, extension_value);
+        fields.push(Field::new(name, value, at..at + layout.length()).with(children));
+        at += layout.length();
+    }
     at
 }
 

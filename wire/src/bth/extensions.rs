@@ -168,6 +168,104 @@ header! {
     }
 }
 
+/// An extension header, in the order in which they follow the BTH.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each has the name of the standard")]
+pub enum ExtensionHeader {
+    Rdeth,
+    Deth,
+    Xrceth,
+    Reth,
+    AtomicEth,
+    Aeth,
+    AtomicAckEth,
+    ImmDt,
+    Ieth,
+}
+
+impl ExtensionHeader {
+    /// All of them, in wire order.
+    pub const ALL: [ExtensionHeader; 9] = {
+        use ExtensionHeader::*;
+        [Rdeth, Deth, Xrceth, Reth, AtomicEth, Aeth, AtomicAckEth, ImmDt, Ieth]
+    };
+
+    /// Its name in the standard.
+    pub const fn name(self) -> &'static str {
+        ["RDETH", "DETH", "XRCETH", "RETH", "AtomicETH", "AETH", "AtomicAckETH", "ImmDt", "IETH"]
+            [self as usize]
+    }
+
+    /// The fields that it consists of.
+    pub const fn layout(self) -> Layout {
+        match self {
+            ExtensionHeader::Rdeth => Layout(&[("reserved", 8), ("EE-Context", 24)]),
+            ExtensionHeader::Deth => Deth::LAYOUT,
+            ExtensionHeader::Xrceth => Layout(&[("reserved", 8), ("XRCSRQ", 24)]),
+            ExtensionHeader::Reth => Reth::LAYOUT,
+            ExtensionHeader::AtomicEth => AtomicEth::LAYOUT,
+            ExtensionHeader::Aeth => Aeth::LAYOUT,
+            ExtensionHeader::AtomicAckEth => Layout(&[("Original Remote Data", 64)]),
+            ExtensionHeader::ImmDt => Layout(&[("Immediate Data", 32)]),
+            ExtensionHeader::Ieth => Layout(&[("R_Key", 32)]),
+        }
+    }
+
+    /// Whether `opcode` calls for it.
+    #[inline]
+    pub const fn is_of(self, opcode: Opcode) -> bool {
+        CALLED_FOR[opcode.0 as usize] & self.bit() != 0
+    }
+
+    /// Its bit in [`CALLED_FOR`].
+    const fn bit(self) -> u16 {
+        1 << self as u16
+    }
+
+    /// Its length in bytes.
+    const fn length(self) -> usize {
+        self.layout().length()
+    }
+}
+
+/// The extension headers that each opcode calls for (section 9.3, table 38).
+static CALLED_FOR: [u16; 256] = table();
+
+const fn table() -> [u16; 256] {
+    let mut table = [0; 256];
+    let mut opcode = 0;
+    while opcode < 256 {
+        table[opcode] = called_for(Opcode(opcode as u8));
+        opcode += 1;
+    }
+    table
+}
+
+const fn called_for(opcode: Opcode) -> u16 {
+    use ExtensionHeader::{Aeth, AtomicAckEth, AtomicEth, Deth, Ieth, ImmDt, Rdeth, Reth, Xrceth};
+    use Operation::*;
+    let Some(operation) = opcode.operation() else { return 0 };
+    let of_transport = match opcode.transport() {
+        Transport::ReliableDatagram if operation.is_response() => Rdeth.bit(),
+        Transport::ReliableDatagram => Rdeth.bit() | Deth.bit(),
+        Transport::UnreliableDatagram => Deth.bit(),
+        Transport::ExtendedReliableConnection if !operation.is_response() => Xrceth.bit(),
+        _ => 0,
+    };
+    of_transport
+        | match operation {
+            WriteFirst | WriteOnly | ReadRequest => Reth.bit(),
+            WriteOnlyWithImmediate => Reth.bit() | ImmDt.bit(),
+            SendLastWithImmediate | SendOnlyWithImmediate | WriteLastWithImmediate => ImmDt.bit(),
+            SendLastWithInvalidate | SendOnlyWithInvalidate => Ieth.bit(),
+            ReadResponseFirst | ReadResponseLast | ReadResponseOnly | Acknowledge => Aeth.bit(),
+            AtomicAcknowledge => Aeth.bit() | AtomicAckEth.bit(),
+            CompareSwap | FetchAdd => AtomicEth.bit(),
+            SendFirst | SendMiddle | SendLast | SendOnly | WriteMiddle | WriteLast | ReadResponseMiddle
+            | Resync => 0,
+        }
+}
+
 /// The extension headers that an opcode calls for, in the order in which they follow the BTH.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extensions {
@@ -192,109 +290,52 @@ pub struct Extensions {
 }
 
 impl Extensions {
-    /// What an [`rdeth`](Extensions::rdeth) consists of.
-    pub const RDETH: Layout = Layout(&[("reserved", 8), ("EE-Context", 24)]);
-    /// What an [`xrceth`](Extensions::xrceth) consists of.
-    pub const XRCETH: Layout = Layout(&[("reserved", 8), ("XRCSRQ", 24)]);
-    /// What an [`atomic_ack_eth`](Extensions::atomic_ack_eth) consists of.
-    pub const ATOMIC_ACK_ETH: Layout = Layout(&[("Original Remote Data", 64)]);
-    /// What an [`immediate`](Extensions::immediate) consists of.
-    pub const IMM_DT: Layout = Layout(&[("Immediate Data", 32)]);
-    /// What an [`ieth`](Extensions::ieth) consists of.
-    pub const IETH: Layout = Layout(&[("R_Key", 32)]);
-
     /// Reads the extension headers that `opcode` calls for from the bytes after the BTH; also returns their length.
     /// Stops count from the first byte of the BTH.
-    #[inline]
     pub fn parse(opcode: Opcode, bytes: &[u8]) -> Result<(Extensions, usize), Stop> {
         let mut extensions = Extensions::default();
         let mut cursor = Cursor { bytes, at: 0 };
-        let Some(operation) = opcode.operation() else {
-            return Ok((extensions, 0));
-        };
-        match opcode.transport() {
-            Transport::ReliableDatagram => {
-                extensions.rdeth = Some(u32::from_be_bytes(cursor.take()?) & 0x00ff_ffff);
-                if !operation.is_response() {
-                    extensions.deth = Some(Deth::from_bytes(&cursor.take()?));
-                }
-            }
-            Transport::UnreliableDatagram => extensions.deth = Some(Deth::from_bytes(&cursor.take()?)),
-            Transport::ExtendedReliableConnection if !operation.is_response() => {
-                extensions.xrceth = Some(u32::from_be_bytes(cursor.take()?) & 0x00ff_ffff);
-            }
-            _ => {}
-        }
-        use Operation::*;
-        match operation {
-            WriteFirst | WriteOnly | ReadRequest => extensions.reth = Some(Reth::from_bytes(&cursor.take()?)),
-            WriteOnlyWithImmediate => {
-                extensions.reth = Some(Reth::from_bytes(&cursor.take()?));
-                extensions.immediate = Some(u32::from_be_bytes(cursor.take()?));
-            }
-            SendLastWithImmediate | SendOnlyWithImmediate | WriteLastWithImmediate => {
-                extensions.immediate = Some(u32::from_be_bytes(cursor.take()?));
-            }
-            SendLastWithInvalidate | SendOnlyWithInvalidate => {
-                extensions.ieth = Some(Rkey(u32::from_be_bytes(cursor.take()?)));
-            }
-            ReadResponseFirst | ReadResponseLast | ReadResponseOnly | Acknowledge => {
-                extensions.aeth = Some(Aeth::from_bytes(&cursor.take()?));
-            }
-            AtomicAcknowledge => {
-                extensions.aeth = Some(Aeth::from_bytes(&cursor.take()?));
-                extensions.atomic_ack_eth = Some(u64::from_be_bytes(cursor.take()?));
-            }
-            CompareSwap | FetchAdd => {
-                extensions.atomic_eth = Some(AtomicEth::from_bytes(&cursor.take()?));
-            }
-            SendFirst | SendMiddle | SendLast | SendOnly | WriteMiddle | WriteLast | ReadResponseMiddle
-            | Resync => {}
+        for header in ExtensionHeader::ALL.into_iter().filter(|header| header.is_of(opcode)) {
+            extensions.read(header, &mut cursor)?;
         }
         Ok((extensions, cursor.at))
+    }
+
+    fn read(&mut self, header: ExtensionHeader, cursor: &mut Cursor<'_>) -> Result<(), Stop> {
+        match header {
+            ExtensionHeader::Rdeth => self.rdeth = Some(u32::from_be_bytes(cursor.take()?) & 0x00ff_ffff),
+            ExtensionHeader::Deth => self.deth = Some(Deth::from_bytes(&cursor.take()?)),
+            ExtensionHeader::Xrceth => self.xrceth = Some(u32::from_be_bytes(cursor.take()?) & 0x00ff_ffff),
+            ExtensionHeader::Reth => self.reth = Some(Reth::from_bytes(&cursor.take()?)),
+            ExtensionHeader::AtomicEth => self.atomic_eth = Some(AtomicEth::from_bytes(&cursor.take()?)),
+            ExtensionHeader::Aeth => self.aeth = Some(Aeth::from_bytes(&cursor.take()?)),
+            ExtensionHeader::AtomicAckEth => self.atomic_ack_eth = Some(u64::from_be_bytes(cursor.take()?)),
+            ExtensionHeader::ImmDt => self.immediate = Some(u32::from_be_bytes(cursor.take()?)),
+            ExtensionHeader::Ieth => self.ieth = Some(Rkey(u32::from_be_bytes(cursor.take()?))),
+        }
+        Ok(())
     }
 
     /// Bytes of the extension headers that `opcode` calls for.
     #[inline]
     pub const fn length(opcode: Opcode) -> usize {
         /// One for each opcode.
-        const LENGTHS: [u8; 256] = {
+        static LENGTHS: [u8; 256] = {
             let mut lengths = [0; 256];
-            let mut opcode = 0;
+            let (mut opcode, called_for) = (0, table());
             while opcode < 256 {
-                lengths[opcode] = Extensions::length_of(Opcode(opcode as u8)) as u8;
+                let mut header = 0;
+                while header < ExtensionHeader::ALL.len() {
+                    let one = ExtensionHeader::ALL[header];
+                    lengths[opcode] +=
+                        if called_for[opcode] & one.bit() != 0 { one.length() as u8 } else { 0 };
+                    header += 1;
+                }
                 opcode += 1;
             }
             lengths
         };
         LENGTHS[opcode.0 as usize] as usize
-    }
-
-    const fn length_of(opcode: Opcode) -> usize {
-        let Some(operation) = opcode.operation() else { return 0 };
-        let in_front = match opcode.transport() {
-            Transport::ReliableDatagram if operation.is_response() => 4,
-            Transport::ReliableDatagram => 4 + Deth::LENGTH,
-            Transport::UnreliableDatagram => Deth::LENGTH,
-            Transport::ExtendedReliableConnection if !operation.is_response() => 4,
-            _ => 0,
-        };
-        use Operation::*;
-        in_front
-            + match operation {
-                WriteFirst | WriteOnly | ReadRequest => Reth::LENGTH,
-                WriteOnlyWithImmediate => Reth::LENGTH + 4,
-                SendLastWithImmediate
-                | SendOnlyWithImmediate
-                | WriteLastWithImmediate
-                | SendLastWithInvalidate
-                | SendOnlyWithInvalidate => 4,
-                ReadResponseFirst | ReadResponseLast | ReadResponseOnly | Acknowledge => Aeth::LENGTH,
-                AtomicAcknowledge => Aeth::LENGTH + 8,
-                CompareSwap | FetchAdd => AtomicEth::LENGTH,
-                SendFirst | SendMiddle | SendLast | SendOnly | WriteMiddle | WriteLast
-                | ReadResponseMiddle | Resync => 0,
-            }
     }
 
     /// Appends the headers that are there, in wire order.

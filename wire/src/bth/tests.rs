@@ -134,7 +134,7 @@ proptest! {
         let atomic = extensions(0x13).atomic_eth.unwrap();
         let expected = vec![atomic.virtual_address, atomic.rkey.0.into(), atomic.swap_or_add, atomic.compare];
         prop_assert_eq!(values(AtomicEth::LAYOUT, &bytes), expected);
-        prop_assert_eq!(values(Extensions::RDETH, &bytes), vec![extensions(0x51).rdeth.unwrap().into()]);
-        prop_assert_eq!(values(Extensions::IETH, &bytes), vec![extensions(0x17).ieth.unwrap().0.into()]);
+        prop_assert_eq!(values(ExtensionHeader::Rdeth.layout(), &bytes), vec![extensions(0x51).rdeth.unwrap().into()]);
+        prop_assert_eq!(values(ExtensionHeader::Ieth.layout(), &bytes), vec![extensions(0x17).ieth.unwrap().0.into()]);
     }
 }
