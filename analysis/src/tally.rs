@@ -3,7 +3,7 @@
 use crate::policy::Policed;
 use crate::report::is_spoiled;
 use foldhash::fast::FixedState;
-use rdmascope_conformance::{Check, Finding, Level, Rule, SUBJECTS, Verdict};
+use rdmascope_conformance::{About, Finding, Level, Rule, SUBJECTS, Verdict};
 use rdmascope_dissector::connection::{Connection, Origin};
 use rdmascope_dissector::transaction::{Security, Transaction};
 use std::collections::HashMap;
@@ -171,11 +171,9 @@ impl Tally {
     pub fn has_judged(&self, id: &str) -> bool {
         let Some(place) = self.places.get(id) else { return false };
         let count = &self.rules[*place];
-        let there = match count.rule.check {
-            Check::Sent(_) | Check::Transaction(_) => self.transactions,
-            Check::Established(_) | Check::Managed(_) | Check::Announced(_) => {
-                self.connections - self.inferred
-            }
+        let there = match count.rule.about {
+            About::Sent | About::Transaction => self.transactions,
+            About::Established | About::Managed | About::Announced => self.connections - self.inferred,
             _ => self.connections,
         };
         there > 0 && count.is_conclusive()

@@ -6,9 +6,10 @@
 mod figures;
 mod spans;
 
+use super::check::{Check, Checked, Findings, View};
 use super::finding::{Finding, Value};
-use super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
-use super::view::{Known, Memory, View};
+use super::known::{Known, Memory};
+use super::rule::{Document, Level, Source, Unseen};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -33,8 +34,8 @@ const RECEIVE: Source = Source { document: Document::Rfc8166, section: "3.3" };
 const RETRY: Source = Source { document: Document::Ibta, section: "9.9.2.1.1" };
 const READ: Source = Source { document: Document::Rfc8166, section: "3.4.5.1" };
 
-pub(crate) const RULES: &[Rule] = &[
-    Rule {
+pub(crate) const RULES: &[Checked<Costs>] = &[
+    Checked {
         id: "advice-reply-chunk",
         level: Level::Advice,
         sources: &[REPLY_SIZE, LONG, ESTIMATE],
@@ -45,7 +46,7 @@ pub(crate) const RULES: &[Rule] = &[
             registrations.",
         check: Check::Connection(reply_chunks),
     },
-    Rule {
+    Checked {
         id: "advice-write-chunk",
         level: Level::Advice,
         sources: &[REPLY_SIZE, UNUSED],
@@ -56,7 +57,7 @@ pub(crate) const RULES: &[Rule] = &[
             the files.",
         check: Check::Connection(write_chunks),
     },
-    Rule {
+    Checked {
         id: "advice-call-over-threshold",
         level: Level::Advice,
         sources: &[THRESHOLD, READ],
@@ -66,7 +67,7 @@ pub(crate) const RULES: &[Rule] = &[
             that from the first RDMA READ request to the last response, during which such a call waits.",
         check: Check::Connection(calls_over),
     },
-    Rule {
+    Checked {
         id: "advice-retransmission",
         level: Level::Advice,
         sources: &[RETRY, RECEIVE],
@@ -78,7 +79,7 @@ pub(crate) const RULES: &[Rule] = &[
             nothing waited for it. Packets lost before the place of the capture are seen only once, and are not counted.",
         check: Check::Connection(retransmissions),
     },
-    Rule {
+    Checked {
         id: "advice-slow-server",
         level: Level::Advice,
         sources: &[READ],
@@ -447,8 +448,8 @@ fn is_most(part: u64, all: u64) -> bool {
     part >= ENOUGH && part * 2 >= all
 }
 
-fn reply_chunks(_: &Connection, view: &View, findings: &mut Findings<'_>) {
-    for (direction, name, sums) in &view.memories.advice.reply_chunks.0 {
+fn reply_chunks(_: &Connection, view: &View<'_, Costs>, findings: &mut Findings<'_>) {
+    for (direction, name, sums) in &view.memory.reply_chunks.0 {
         let ReplyChunks { replies, needless, written, bytes, segments, examples } = sums;
         if !is_most(*needless, *replies) {
             continue;
@@ -467,8 +468,8 @@ fn reply_chunks(_: &Connection, view: &View, findings: &mut Findings<'_>) {
     }
 }
 
-fn write_chunks(_: &Connection, view: &View, findings: &mut Findings<'_>) {
-    for (direction, name, sums) in &view.memories.advice.write_chunks.0 {
+fn write_chunks(_: &Connection, view: &View<'_, Costs>, findings: &mut Findings<'_>) {
+    for (direction, name, sums) in &view.memory.write_chunks.0 {
         let WriteChunks { replies, idle, registered, unused, examples } = sums;
         if !is_most(*idle, *replies) || *unused < registered.div_ceil(2) {
             continue;
@@ -482,8 +483,8 @@ fn write_chunks(_: &Connection, view: &View, findings: &mut Findings<'_>) {
     }
 }
 
-fn calls_over(_: &Connection, view: &View, findings: &mut Findings<'_>) {
-    let Over { calls, bytes, longest, waited, examples } = &view.memories.advice.over;
+fn calls_over(_: &Connection, view: &View<'_, Costs>, findings: &mut Findings<'_>) {
+    let Over { calls, bytes, longest, waited, examples } = &view.memory.over;
     let threshold = view.inline_threshold(view.requester);
     let Some(threshold) = threshold.filter(|_| *calls >= ENOUGH) else { return };
     let message = format!(
@@ -497,8 +498,8 @@ fn calls_over(_: &Connection, view: &View, findings: &mut Findings<'_>) {
         .add(examples.finding(message).values(Value::Bytes(bytes / calls), Value::Bytes(threshold.into())));
 }
 
-fn retransmissions(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
-    for (end, sums) in End::BOTH.into_iter().zip(&view.memories.advice.repeated) {
+fn retransmissions(connection: &Connection, view: &View<'_, Costs>, findings: &mut Findings<'_>) {
+    for (end, sums) in End::BOTH.into_iter().zip(&view.memory.repeated) {
         let Repeated { packets, bytes, waited, naks, rnr_naks, .. } = sums;
         if *packets < ENOUGH && *rnr_naks < ENOUGH {
             continue;
@@ -524,17 +525,17 @@ fn retransmissions(connection: &Connection, view: &View, findings: &mut Findings
     }
 }
 
-fn slow_server(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
-    let Slow { count, latency, server, longest, examples } = &view.memories.advice.slow;
+fn slow_server(connection: &Connection, view: &View<'_, Costs>, findings: &mut Findings<'_>) {
+    let Slow { count, latency, server, longest, examples } = &view.memory.slow;
     let life = connection.last.since(connection.first);
     // What the capture lacks may have been the wire's, and have kept it busy while others waited.
-    let (unclear, lacking) = view.memories.advice.unclear;
+    let (unclear, lacking) = view.memory.unclear;
     let lacking = lacking.saturating_mul(*longest).saturating_mul(ENOUGH);
     let wire = (latency - server).saturating_add(unclear).saturating_add(lacking);
     if *count < ENOUGH || server / 3 < wire || *server < life / 10 {
         return;
     }
-    let mut by: Vec<_> = view.memories.advice.slow_by.0.iter().map(|(_, name, sums)| (*name, sums)).collect();
+    let mut by: Vec<_> = view.memory.slow_by.0.iter().map(|(_, name, sums)| (*name, sums)).collect();
     by.sort_by_key(|(_, sums)| core::cmp::Reverse(sums.server));
     let worst: Vec<String> = by
         .iter()

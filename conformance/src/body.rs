@@ -1,10 +1,10 @@
 //! Arguments and results: what a call or a reply says behind its RPC header.
 
-use super::chunks::{self, binding, read, write};
+use super::check::{Check, Checked, Findings, View};
+use super::chunks::{self, bodies, read, write};
 use super::finding::{Finding, Value};
 use super::header;
-use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
-use super::view::View;
+use super::rule::{Document, Level, Source, Unseen};
 use alloc::format;
 use rdmascope_dissector::transaction::{Message, Part, Transaction};
 use rdmascope_dissector::ulb::{OperationKind, Place};
@@ -16,8 +16,8 @@ const XDR: Source = Source { document: Document::Rfc4506, section: "3" };
 const UNPARSED: Source = Source { document: Document::Rfc8166, section: "4.5.2" };
 const COMPLEXITY: Source = Source { document: Document::Rfc8267, section: "6.4.2" };
 
-pub(crate) const RULES: &[Rule] = &[
-    Rule {
+pub(crate) const RULES: &[Checked] = &[
+    Checked {
         id: "rpc-arguments",
         level: Level::Violation,
         sources: &[MESSAGE, XDR, UNPARSED],
@@ -29,7 +29,7 @@ pub(crate) const RULES: &[Rule] = &[
             are other findings.",
         check: Check::Transaction(arguments),
     },
-    Rule {
+    Checked {
         id: "rpc-results",
         level: Level::Violation,
         sources: &[MESSAGE, XDR],
@@ -40,7 +40,7 @@ pub(crate) const RULES: &[Rule] = &[
             finding of write-chunk-length or write-chunk-order.",
         check: Check::Transaction(results),
     },
-    Rule {
+    Checked {
         id: "rpc-garbage-arguments",
         level: Level::Warning,
         sources: &[UNPARSED, COMPLEXITY, MESSAGE],
@@ -59,10 +59,8 @@ pub(crate) const UNSEEN: &[Unseen] = &[Unseen {
     reason: "What an implementation cannot parse is not on the wire. rpc-arguments finds calls that are at fault.",
 }];
 
-pub(crate) static GATE: Gate = Gate { transaction: may_break, ..Gate::OPEN };
-
 /// True unless arguments and results were read to their end, with nothing behind them.
-fn may_break(transaction: &Transaction, _: &View) -> bool {
+pub(crate) fn may_break(transaction: &Transaction) -> bool {
     let is_odd = |message: &Message| message.unread.is_some() || message.unused > 0;
     [&transaction.call, &transaction.reply].into_iter().flatten().any(is_odd)
         || transaction.rpc_status == Some(rpc::Status::GarbageArguments)
@@ -89,7 +87,7 @@ fn fault_of(message: &Message, transaction: &Transaction) -> Option<Fault> {
     let has_unknown = transaction.details.operations.iter().any(|operation| {
         matches!(operation.kind, OperationKind::Unknown(_) | OperationKind::UnknownProcedure(_))
     });
-    if is_cut || is_new || has_unknown || binding::is_sealed(transaction) {
+    if is_cut || is_new || has_unknown || bodies::is_sealed(transaction) {
         return None;
     }
     match message.unread {
@@ -122,14 +120,14 @@ fn describe(fault: &Fault, what: &str, finding: impl FnOnce(alloc::string::Strin
     }
 }
 
-fn arguments(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn arguments(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some(call) = transaction.call.as_ref() else { return };
     let Some(fault) = fault_of(call, transaction) else { return };
     let succeeded = transaction.status == Some(0);
     let is_known_there = matches!(fault, Fault::Value(_)) && succeeded;
     if is_known_there
-        || view.is_reused(view.caller(transaction.direction), transaction.xid)
-        || header::fault_of(call, transaction.xid).is_some()
+        || view.unmatched.is_reused(view.caller(transaction.direction), transaction.xid)
+        || header::fault::fault_of(call, transaction.xid).is_some()
         || !has_own_reads(transaction, call)
     {
         return;
@@ -156,7 +154,7 @@ fn has_own_reads(transaction: &Transaction, call: &Message) -> bool {
         )
 }
 
-fn results(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn results(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return };
     let Some(fault) = fault_of(reply, transaction) else { return };
     // Without the credential of the call it is not known whether RPCSEC_GSS protects the results.
@@ -173,15 +171,15 @@ fn results(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) 
     findings.add(chunks::paired(transaction, view, describe(&fault, what, finding)));
 }
 
-fn garbage(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn garbage(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let (Some(call), Some(rpc::Status::GarbageArguments)) = (&transaction.call, transaction.rpc_status)
     else {
         return;
     };
-    let is_right = binding::is_called(transaction, call)
+    let is_right = bodies::is_called(transaction, call)
         && call.unused < SOME
         && transaction.reply.as_ref().is_none_or(|reply| reply.unused < SOME)
-        && header::fault_of(call, transaction.xid).is_none()
+        && header::fault::fault_of(call, transaction.xid).is_none()
         && chunks::is_in_order(transaction, call)
         && has_own_reads(transaction, call)
         && chunks::room::has_to_take(transaction, call);

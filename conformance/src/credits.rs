@@ -6,10 +6,11 @@
 
 mod receives;
 
+use super::check::{Check, Checked, Findings, View};
 use super::finding::{Basis, Finding, Value};
 use super::judged::Judged as _;
-use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
-use super::view::{Known, Memory, View};
+use super::known::{Known, Memory};
+use super::rule::{Document, Level, Source, Unseen};
 use alloc::borrow::ToOwned;
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -21,14 +22,15 @@ use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::rdma::Position;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Direction, Seen};
+pub(crate) use receives::was_overrun;
 use receives::{Calls, Receives};
 
 const CREDITS: Source = Source { document: Document::Rfc8166, section: "3.3.1" };
 const REVERSE: Source = Source { document: Document::Rfc8167, section: "4.1" };
 const FIRST: Source = Source { document: Document::Rfc8166, section: "3.3.3" };
 
-pub(crate) const RULES: &[Rule] = &[
-    Rule {
+pub(crate) const RULES: &[Checked<Credits>] = &[
+    Checked {
         id: "credit-limit",
         level: Level::Violation,
         sources: &[CREDITS, REVERSE],
@@ -39,7 +41,7 @@ pub(crate) const RULES: &[Rule] = &[
             is certain that no reply of the Responder is missing up to the call.",
         check: Check::Sent(limit),
     },
-    Rule {
+    Checked {
         id: "credit-first-reply",
         level: Level::Violation,
         sources: &[FIRST, REVERSE],
@@ -48,7 +50,7 @@ pub(crate) const RULES: &[Rule] = &[
             exchange on.",
         check: Check::Sent(first_reply),
     },
-    Rule {
+    Checked {
         id: "credit-grant-zero",
         level: Level::Violation,
         sources: &[CREDITS, REVERSE],
@@ -56,7 +58,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The rule looks at every reply and every RDMA_ERROR whose direction is known.",
         check: Check::Sent(grant_of_zero),
     },
-    Rule {
+    Checked {
         id: "credit-request-zero",
         level: Level::Warning,
         sources: &[CREDITS],
@@ -65,7 +67,7 @@ pub(crate) const RULES: &[Rule] = &[
             credits allows none, and the call that carries it is already one.",
         check: Check::Sent(request_for_zero),
     },
-    Rule {
+    Checked {
         id: "credit-beyond-request",
         level: Level::Warning,
         sources: &[CREDITS],
@@ -74,7 +76,7 @@ pub(crate) const RULES: &[Rule] = &[
             credit-limit. The rdma_credit field of the call itself says what was requested.",
         check: Check::Sent(beyond_request),
     },
-    Rule {
+    Checked {
         id: "credit-grant-lowered",
         level: Level::Advice,
         sources: &[CREDITS],
@@ -83,7 +85,7 @@ pub(crate) const RULES: &[Rule] = &[
             after.",
         check: Check::Sent(lowered),
     },
-    Rule {
+    Checked {
         id: "credit-starvation",
         level: Level::Advice,
         sources: &[CREDITS],
@@ -92,7 +94,7 @@ pub(crate) const RULES: &[Rule] = &[
             each direction, when the connection ends, if it is more than one hundredth of the connection's life.",
         check: Check::Connection(starved),
     },
-    Rule {
+    Checked {
         id: "credit-receive",
         level: Level::Warning,
         sources: &[CREDITS],
@@ -308,18 +310,16 @@ fn counts(sent: &Sent<'_>) -> bool {
     !sent.outstanding && sent.send.missing.is_none()
 }
 
-pub(crate) static GATE: Gate = Gate { sent: may_break, ..Gate::OPEN };
-
 /// True unless the Send is a call within what was requested and granted, or a reply with the same grant as the one before.
-fn may_break(sent: &Sent<'_>, view: &View) -> bool {
+pub(crate) fn may_break(sent: &Sent<'_>, known: &Known, credits: &Credits) -> bool {
     let Some(header) = sent.header else { return false };
     let caller = if sent.kind == Kind::Call { sent.from } else { sent.from.other() };
-    let credits = &view.memories.credits[caller];
+    let credits = &credits[caller];
     let Some(grant) = credits.grants.back() else { return true };
     match sent.kind {
         Kind::Call => {
             let most = header.credits.min(grant.credits);
-            most == 0 || credits.with(sent, &view.half_flows[caller.other()]) > u64::from(most)
+            most == 0 || credits.with(sent, &known.half_flows[caller.other()]) > u64::from(most)
         }
         _ => header.credits != grant.credits || header.credits == 0,
     }
@@ -344,7 +344,7 @@ impl Memory for Credits {
             Kind::Call => {
                 let credits = &mut self[from];
                 credits.note_call(sent, header.credits, &known.half_flows[from.other()]);
-                let calls = credits.calls(sent.send.first.time, known.from_start());
+                let calls = credits.calls(sent.send.first.time, known.holds_start());
                 credits.receives.note(sent, Some(calls));
             }
             Kind::Reply | Kind::Error => {
@@ -386,11 +386,11 @@ fn were(credits: u64) -> String {
     }
 }
 
-fn limit(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+fn limit(sent: &Sent<'_>, view: &View<'_, Credits>, findings: &mut Findings<'_>) {
     if sent.request().is_none() || !sent.paired {
         return;
     }
-    let (credits, other) = (&view.memories.credits[sent.from], sent.from.other());
+    let (credits, other) = (&view.memory[sent.from], sent.from.other());
     let in_flight = credits.with(sent, &view.half_flows[other]);
     // Most calls are far from the limit, and need no closer look at which grant counts.
     if credits.grants.back().is_none_or(|grant| in_flight <= u64::from(grant.credits)) {
@@ -408,9 +408,9 @@ fn limit(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
     );
 }
 
-fn first_reply(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
-    let (credits, other) = (&view.memories.credits[sent.from], sent.from.other());
-    if sent.request().is_none() || credits.last_reply.is_some() || !view.from_start() {
+fn first_reply(sent: &Sent<'_>, view: &View<'_, Credits>, findings: &mut Findings<'_>) {
+    let (credits, other) = (&view.memory[sent.from], sent.from.other());
+    if sent.request().is_none() || credits.last_reply.is_some() || !view.holds_start() {
         return;
     }
     let in_flight = credits.with(sent, &view.half_flows[other]);
@@ -425,23 +425,23 @@ fn first_reply(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
     );
 }
 
-fn grant_of_zero(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+fn grant_of_zero(sent: &Sent<'_>, view: &View<'_, Credits>, findings: &mut Findings<'_>) {
     if sent.grant() == Some(0) {
         let finding = sent.finding(view, "a reply that grants no credits".to_owned());
         findings.add(finding.values(Value::Count(0), Value::Words("1 or more".to_owned())));
     }
 }
 
-fn request_for_zero(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+fn request_for_zero(sent: &Sent<'_>, view: &View<'_, Credits>, findings: &mut Findings<'_>) {
     if sent.request() == Some(0) {
         let finding = sent.finding(view, "a call that asks for no credits".to_owned());
         findings.add(finding.values(Value::Count(0), Value::Words("1 or more".to_owned())));
     }
 }
 
-fn beyond_request(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+fn beyond_request(sent: &Sent<'_>, view: &View<'_, Credits>, findings: &mut Findings<'_>) {
     let Some(requested) = sent.request().filter(|requested| *requested > 0 && sent.paired) else { return };
-    let in_flight = view.memories.credits[sent.from].with(sent, &view.half_flows[sent.from.other()]);
+    let in_flight = view.memory[sent.from].with(sent, &view.half_flows[sent.from.other()]);
     if in_flight > u64::from(requested) {
         findings.add(
             sent.finding(
@@ -454,10 +454,9 @@ fn beyond_request(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
     }
 }
 
-fn lowered(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+fn lowered(sent: &Sent<'_>, view: &View<'_, Credits>, findings: &mut Findings<'_>) {
     let Some(granted) = sent.grant() else { return };
-    let Some(before) =
-        view.memories.credits[sent.from.other()].grants.back().filter(|grant| grant.credits > granted)
+    let Some(before) = view.memory[sent.from.other()].grants.back().filter(|grant| grant.credits > granted)
     else {
         return;
     };
@@ -469,9 +468,9 @@ fn lowered(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
     );
 }
 
-fn starved(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
+fn starved(connection: &Connection, view: &View<'_, Credits>, findings: &mut Findings<'_>) {
     let life = connection.last.since(connection.first);
-    for (caller, credits) in End::BOTH.into_iter().zip(&view.memories.credits) {
+    for (caller, credits) in End::BOTH.into_iter().zip(view.memory) {
         if credits.starved == 0 || credits.starved < life / 100 {
             continue;
         }

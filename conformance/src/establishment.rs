@@ -1,10 +1,11 @@
 //! How connections come about: the CM exchange (IBTA volume 1, chapter 12), and the private data (RFC 8797) of that or of MPA's start frames.
 
+use super::check::{Check, Checked, Findings, View};
 use super::finding::{Finding, Value, plural};
+use super::known::{Known, Memory};
 use super::reconnection::Settings;
-use super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
-use super::subjects::Lasting;
-use super::view::{Known, Memory, View};
+use super::rule::{Document, Level, Source, Unseen};
+use super::transport::TransportEvents;
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
@@ -25,8 +26,8 @@ const REP: Source = Source { document: Document::Ibta, section: "12.6.8" };
 const START: Source = Source { document: Document::Rfc5044, section: "7.1.1" };
 const FIELDS: Source = Source { document: Document::Ibta, section: "12.7" };
 
-pub(crate) const RULES: &[Rule] = &[
-    Rule {
+pub(crate) const RULES: &[Checked<Read>] = &[
+    Checked {
         id: "private-data-reserved",
         level: Level::Violation,
         sources: &[FORMAT],
@@ -35,7 +36,7 @@ pub(crate) const RULES: &[Rule] = &[
             ignore these bits.",
         check: Check::Announced(reserved),
     },
-    Rule {
+    Checked {
         id: "private-data-version",
         level: Level::Warning,
         sources: &[FORMAT, SEARCH],
@@ -44,7 +45,7 @@ pub(crate) const RULES: &[Rule] = &[
             invalidation.",
         check: Check::Announced(version),
     },
-    Rule {
+    Checked {
         id: "private-data-offset",
         level: Level::Warning,
         sources: &[FORMAT, SEARCH],
@@ -54,7 +55,7 @@ pub(crate) const RULES: &[Rule] = &[
             behind the header of the RDMA connection manager, in an MPA start frame of revision 2 from behind IRD and ORD.",
         check: Check::Announced(offset),
     },
-    Rule {
+    Checked {
         id: "private-data-truncated",
         level: Level::Warning,
         sources: &[FORMAT, SEARCH],
@@ -62,7 +63,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Otherwise a receiver uses the defaults. Nothing is reported for messages that the capture cut.",
         check: Check::Announced(truncated),
     },
-    Rule {
+    Checked {
         id: "private-data-twice",
         level: Level::Warning,
         sources: &[SEARCH, Source { document: Document::Rfc8797, section: "7" }],
@@ -71,7 +72,7 @@ pub(crate) const RULES: &[Rule] = &[
             negotiated.",
         check: Check::Announced(twice),
     },
-    Rule {
+    Checked {
         id: "private-data-one-sided",
         level: Level::Advice,
         sources: &[SILENT],
@@ -79,7 +80,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The rule is decided where REQ and REP, or MPA Request and Reply, were captured whole.",
         check: Check::Announced(one_sided),
     },
-    Rule {
+    Checked {
         id: "private-data-sizes",
         level: Level::Advice,
         sources: &[SIZES],
@@ -88,7 +89,7 @@ pub(crate) const RULES: &[Rule] = &[
             Request and Reply, were captured whole and both carry private data.",
         check: Check::Announced(sizes),
     },
-    Rule {
+    Checked {
         id: "private-data-changed",
         level: Level::Advice,
         sources: &[FORMAT],
@@ -98,7 +99,7 @@ pub(crate) const RULES: &[Rule] = &[
             port are the same.",
         check: Check::Established(changed),
     },
-    Rule {
+    Checked {
         id: "connection-start",
         level: Level::Violation,
         sources: &[REQ, REP, FIELDS],
@@ -108,7 +109,7 @@ pub(crate) const RULES: &[Rule] = &[
             it announced, it is the one at fault: it expected another PSN than it said. What is sent before the announced PSN is not judged.",
         check: Check::Connection(start),
     },
-    Rule {
+    Checked {
         id: "connection-path-mtu",
         level: Level::Violation,
         sources: &[REQ, FIELDS],
@@ -116,7 +117,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Other encodings are reserved.",
         check: Check::Managed(path_mtu),
     },
-    Rule {
+    Checked {
         id: "connection-rejected",
         level: Level::Warning,
         sources: &[REJ, START],
@@ -125,7 +126,7 @@ pub(crate) const RULES: &[Rule] = &[
             Reply with R set, which has no reason.",
         check: Check::Announced(rejected),
     },
-    Rule {
+    Checked {
         id: "connection-unanswered",
         level: Level::Warning,
         sources: &[REQ, START],
@@ -166,6 +167,9 @@ pub(crate) const UNSEEN: &[Unseen] = &[
         reason: "The REQ shows only the result: a service ID with a port.",
     },
 ];
+
+/// What its rules read.
+pub(crate) type Read = (CmExchange, TransportEvents);
 
 /// What the ends said in the CM exchange.
 #[derive(Clone, Debug, Default)]
@@ -232,8 +236,8 @@ fn place(announced: &Announced<'_>) -> Option<usize> {
 }
 
 /// Whether it is the first one of the connection that asks for it, or that accepts it.
-fn is_first(announced: &Announced<'_>, view: &View) -> bool {
-    place(announced).is_some_and(|place| view.memories.establishment.announced[place].is_none())
+fn is_first(announced: &Announced<'_>, view: &View<'_, Read>) -> bool {
+    place(announced).is_some_and(|place| view.memory.0.announced[place].is_none())
 }
 
 /// The private data where it is whole; `None` where the capture may have cut it off.
@@ -277,15 +281,12 @@ impl Memory for CmExchange {
             _ => {}
         }
     }
-    fn recall(&mut self, connection: &Connection, lasting: &mut Lasting) {
-        self.before = lasting.reconnections.note(connection, self);
-    }
 
     /// CM messages are seen whole or not at all.
     fn joined(&mut self) {}
 }
 
-fn reserved(announced: &Announced<'_>, view: &View, findings: &mut Findings<'_>) {
+fn reserved(announced: &Announced<'_>, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Some(Some(fields)) = said(announced).filter(|_| is_first(announced, view)) else { return };
     if fields.is_valid() && fields.reserved != 0 {
         let message = format!("reserved bits 0x{:02x} in the private data", fields.reserved);
@@ -294,7 +295,7 @@ fn reserved(announced: &Announced<'_>, view: &View, findings: &mut Findings<'_>)
     }
 }
 
-fn version(announced: &Announced<'_>, view: &View, findings: &mut Findings<'_>) {
+fn version(announced: &Announced<'_>, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Some(Some(fields)) = said(announced).filter(|_| is_first(announced, view)) else { return };
     if fields.version != VERSION {
         let finding = about(announced, &format!("private data of version {}", fields.version));
@@ -302,7 +303,7 @@ fn version(announced: &Announced<'_>, view: &View, findings: &mut Findings<'_>) 
     }
 }
 
-fn offset(announced: &Announced<'_>, view: &View, findings: &mut Findings<'_>) {
+fn offset(announced: &Announced<'_>, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let found = private_data::find(announced.private_data).filter(|_| is_first(announced, view));
     let Some(found) = found.filter(|found| found.offset > 0) else { return };
     let message =
@@ -311,7 +312,7 @@ fn offset(announced: &Announced<'_>, view: &View, findings: &mut Findings<'_>) {
     findings.add(finding.values(Value::Bytes(found.offset as u64), Value::Bytes(0)));
 }
 
-fn truncated(announced: &Announced<'_>, view: &View, findings: &mut Findings<'_>) {
+fn truncated(announced: &Announced<'_>, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let found = private_data::find(announced.private_data).filter(|_| is_first(announced, view));
     let Some(found) = found.filter(|found| found.fields.is_err() && !announced.is_cut) else { return };
     let room = (announced.private_data.len() - found.offset) as u64;
@@ -319,7 +320,7 @@ fn truncated(announced: &Announced<'_>, view: &View, findings: &mut Findings<'_>
     findings.add(finding.values(Value::Bytes(room), Value::Bytes(PrivateData::LENGTH as u64)));
 }
 
-fn twice(announced: &Announced<'_>, view: &View, findings: &mut Findings<'_>) {
+fn twice(announced: &Announced<'_>, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let count = private_data::find_all(announced.private_data).count() as u64;
     if count > 1 && is_first(announced, view) {
         let finding = about(announced, &format!("{count} identifiers of private data"));
@@ -328,14 +329,14 @@ fn twice(announced: &Announced<'_>, view: &View, findings: &mut Findings<'_>) {
 }
 
 /// The private data of both ends, where this is the first message that accepts the connection.
-fn both(announced: &Announced<'_>, view: &View) -> Option<[Option<PrivateData>; 2]> {
+fn both(announced: &Announced<'_>, view: &View<'_, Read>) -> Option<[Option<PrivateData>; 2]> {
     if announced.says != Says::Accepts || !is_first(announced, view) {
         return None;
     }
-    Some([view.memories.establishment.said[0]?, said(announced)?])
+    Some([view.memory.0.said[0]?, said(announced)?])
 }
 
-fn one_sided(announced: &Announced<'_>, view: &View, findings: &mut Findings<'_>) {
+fn one_sided(announced: &Announced<'_>, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let (silent, message) = match both(announced, view) {
         Some([Some(_), None]) => (announced.from, "the Responder sends no private data, the Requester does"),
         Some([None, Some(_)]) => {
@@ -343,10 +344,10 @@ fn one_sided(announced: &Announced<'_>, view: &View, findings: &mut Findings<'_>
         }
         _ => return,
     };
-    findings.add(about(announced, message).by(silent).frames(view.memories.establishment.frames()));
+    findings.add(about(announced, message).by(silent).frames(view.memory.0.frames()));
 }
 
-fn sizes(announced: &Announced<'_>, view: &View, findings: &mut Findings<'_>) {
+fn sizes(announced: &Announced<'_>, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Some([Some(request), Some(reply)]) = both(announced, view) else { return };
     if !request.is_valid() || !reply.is_valid() {
         return;
@@ -362,18 +363,16 @@ fn sizes(announced: &Announced<'_>, view: &View, findings: &mut Findings<'_>) {
                 "the {} sends up to {sends} bytes inline, the {} receives up to {receives}",
                 names[0], names[1]
             );
-            let finding = about(announced, &message).frames(view.memories.establishment.frames());
+            let finding = about(announced, &message).frames(view.memory.0.frames());
             let finding = finding.values(Value::Bytes(sends.into()), Value::Bytes(receives.into()));
             findings.add(Finding { by: None, ..finding });
         }
     }
 }
 
-fn changed(_: &Connection, view: &View, findings: &mut Findings<'_>) {
-    let Some(before) = view.memories.establishment.before else { return };
-    let Some((frame, now)) =
-        view.memories.establishment.agreed().filter(|(_, now)| *now != before.negotiated)
-    else {
+fn changed(_: &Connection, view: &View<'_, Read>, findings: &mut Findings<'_>) {
+    let Some(before) = view.memory.0.before else { return };
+    let Some((frame, now)) = view.memory.0.agreed().filter(|(_, now)| *now != before.negotiated) else {
         return;
     };
     let words = |settings: Negotiated| {
@@ -394,8 +393,8 @@ fn changed(_: &Connection, view: &View, findings: &mut Findings<'_>) {
     );
 }
 
-fn start(_: &Connection, view: &View, findings: &mut Findings<'_>) {
-    let exchange = &view.memories.establishment;
+fn start(_: &Connection, view: &View<'_, Read>, findings: &mut Findings<'_>) {
+    let exchange = &view.memory.0;
     for (from, start) in End::BOTH.into_iter().zip(&exchange.starts) {
         let Some(Start { seen, position, announced, is_taken }) = *start else { continue };
         let message = format!("the first request carries PSN {position} where {announced} was announced");
@@ -419,9 +418,9 @@ fn is_before(position: Position, announced: Position) -> bool {
     (-(1 << 16)..0).contains(&announced.distance(position))
 }
 
-fn path_mtu(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
+fn path_mtu(managed: &Managed<'_>, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Managed { from, seen, message: message @ Message::Request(request) } = managed else { return };
-    let is_first = view.memories.establishment.request.is_none_or(|(_, times, _)| times == 1);
+    let is_first = view.memory.0.request.is_none_or(|(_, times, _)| times == 1);
     if is_first && request.path_mtu_bytes().is_none() {
         let encoded = request.path_packet_payload_mtu;
         let finding = Finding::new(format!("{}: path MTU encoded as {encoded}", message.name()));
@@ -430,7 +429,7 @@ fn path_mtu(managed: &Managed<'_>, view: &View, findings: &mut Findings<'_>) {
     }
 }
 
-fn rejected(announced: &Announced<'_>, view: &View, findings: &mut Findings<'_>) {
+fn rejected(announced: &Announced<'_>, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Says::Rejects(reason) = announced.says else { return };
     let (name, number) = match reason {
         Some(reason) => {
@@ -438,18 +437,18 @@ fn rejected(announced: &Announced<'_>, view: &View, findings: &mut Findings<'_>)
         }
         None => ("the MPA Reply has R set", String::new()),
     };
-    let events = view.memories.transport.events.describe(view.requester);
+    let events = view.memory.1.events.describe(view.requester);
     let led = if events.is_empty() { String::new() } else { format!(" after {events}") };
     findings.add(
         Finding::new(format!("connection rejected: {name}{number}{led}"))
             .by(announced.from)
-            .frames(view.memories.establishment.frames().chain([announced.seen.frame]))
+            .frames(view.memory.0.frames().chain([announced.seen.frame]))
             .observed(Value::Words(name.to_owned())),
     );
 }
 
-fn unanswered(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
-    let Some((first, times, last)) = view.memories.establishment.request else { return };
+fn unanswered(connection: &Connection, view: &View<'_, Read>, findings: &mut Findings<'_>) {
+    let Some((first, times, last)) = view.memory.0.request else { return };
     let responder = view.requester.other();
     if connection.state != State::Requested {
         return;
@@ -473,8 +472,8 @@ fn unanswered(connection: &Connection, view: &View, findings: &mut Findings<'_>)
 }
 
 /// Of an MPA Request at `first`, whose Reply was not seen.
-fn unanswered_over_tcp(first: Seen, connection: &Connection, view: &View) -> Finding {
-    let CmExchange { expects, closed, .. } = &view.memories.establishment;
+fn unanswered_over_tcp(first: Seen, connection: &Connection, view: &View<'_, Read>) -> Finding {
+    let CmExchange { expects, closed, .. } = &view.memory.0;
     let (last, how) = match closed {
         Some(Closes { from, seen, how, .. }) => {
             let who = if *from == view.requester { "the Requester" } else { "the Responder" };

@@ -2,10 +2,11 @@
 //!
 //! A context may be used on several connections, and lives longer than each. So the numbers that came last are remembered over all of them.
 
+use super::check::{Check, Checked, Findings, View};
 use super::finding::{Finding, Value};
+use super::known::{Known, Memory};
 use super::reconnection::Place;
-use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
-use super::view::{Known, Memory, View};
+use super::rule::{Document, Level, Source, Unseen};
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec;
@@ -16,8 +17,8 @@ use rdmascope_wire::Xid;
 
 const SEQUENCE: Source = Source { document: Document::Rfc2203, section: "5.3.3.1" };
 
-pub(crate) const RULES: &[Rule] = &[
-    Rule {
+pub(crate) const RULES: &[Checked<GssUse>] = &[
+    Checked {
         id: "gss-sequence-repeated",
         level: Level::Violation,
         sources: &[SEQUENCE],
@@ -29,7 +30,7 @@ pub(crate) const RULES: &[Rule] = &[
             again on its own connection is the matter of rpc-call-repeated and rpc-nfs4-call-repeated.",
         check: Check::Transaction(repeated),
     },
-    Rule {
+    Checked {
         id: "gss-sequence-window",
         level: Level::Warning,
         sources: &[SEQUENCE, Source { document: Document::Rfc2203, section: "5.2.3.1" }],
@@ -105,13 +106,13 @@ impl Contexts {
     }
 
     /// Takes a transaction that ended, and returns what is wrong with the sequence number of its call.
-    pub(crate) fn note(&mut self, gss: GssCall, transaction: &Transaction, view: &View) -> GssUse {
-        let place = view.place(transaction.direction);
+    pub(crate) fn note(&mut self, gss: GssCall, transaction: &Transaction, known: &Known) -> GssUse {
+        let place = known.place(transaction.direction);
         if gss.sequence.is_none() && gss.window.is_none() {
             return GssUse::default();
         }
-        let known = self.contexts.iter().rposition(|known| (known.id, known.place) == (gss.context, place));
-        let at = known.unwrap_or_else(|| {
+        let used = self.contexts.iter().rposition(|used| (used.id, used.place) == (gss.context, place));
+        let at = used.unwrap_or_else(|| {
             if self.contexts.len() == Contexts::MOST {
                 self.contexts.pop_front();
             }
@@ -126,15 +127,15 @@ impl Contexts {
             context.numbers.fill(None);
         }
         match (gss.sequence, &transaction.call) {
-            (Some(number), Some(call)) => context.note(number, transaction.xid, call.first.frame, view),
+            (Some(number), Some(call)) => context.note(number, transaction.xid, call.first.frame, known),
             _ => GssUse::default(),
         }
     }
 }
 
 impl Context {
-    fn note(&mut self, number: u32, xid: Xid, frame: u64, view: &View) -> GssUse {
-        let connection = view.connection;
+    fn note(&mut self, number: u32, xid: Xid, frame: u64, known: &Known) -> GssUse {
+        let connection = known.connection;
         let noted = &mut self.numbers[number as usize % Contexts::MOST_NUMBERS];
         let before = noted.replace(Number { number, connection, xid, frame });
         let again = before
@@ -170,15 +171,17 @@ impl Memory for GssUse {
     }
 }
 
-pub(crate) static GATE: Gate = Gate { transaction: may_break, ..Gate::OPEN };
-
 /// True where something is wrong with a sequence number.
-fn may_break(transaction: &Transaction, view: &View) -> bool {
-    let gss = &view.memories.gss;
+pub(crate) fn may_break(transaction: &Transaction, gss: &GssUse) -> bool {
     transaction.gss.is_some() && (gss.repeated.is_some() || gss.below.is_some())
 }
 
-fn about(transaction: &Transaction, view: &View, message: alloc::string::String, frame: u64) -> Finding {
+fn about(
+    transaction: &Transaction,
+    view: &View<'_, GssUse>,
+    message: alloc::string::String,
+    frame: u64,
+) -> Finding {
     let call = transaction.call.as_ref().map(|call| call.first.frame);
     Finding::new(message)
         .by(view.caller(transaction.direction))
@@ -186,15 +189,15 @@ fn about(transaction: &Transaction, view: &View, message: alloc::string::String,
         .frames(call.into_iter().chain([frame]))
 }
 
-fn repeated(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    let Some(Repeated { number, frame, same_context }) = view.memories.gss.repeated else { return };
+fn repeated(transaction: &Transaction, view: &View<'_, GssUse>, findings: &mut Findings<'_>) {
+    let Some(Repeated { number, frame, same_context }) = view.memory.repeated else { return };
     let message = format!("RPCSEC_GSS sequence number {number} is used a second time");
     let finding = about(transaction, view, message, frame).observed(Value::Count(number.into()));
     findings.add(finding.unless(!same_context));
 }
 
-fn window(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    let Some((number, lowest, frame)) = view.memories.gss.below else { return };
+fn window(transaction: &Transaction, view: &View<'_, GssUse>, findings: &mut Findings<'_>) {
+    let Some((number, lowest, frame)) = view.memory.below else { return };
     let message =
         format!("RPCSEC_GSS sequence number {number} is below the window, which begins at {lowest}");
     let values = (Value::Count(number.into()), Value::Words(format!("{lowest} or more")));

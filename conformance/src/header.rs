@@ -1,13 +1,14 @@
 //! Headers (RFC 8166, sections 4.2, 4.5 and 4.6; reliable-reply draft, section 4.1).
 
 mod checks;
+pub(crate) mod fault;
 
-use super::rule::{Check, Document, Gate, Level, Rule, Source, Unseen};
-use super::view::View;
+use super::check::{Check, Checked};
+use super::rpc::Read;
+use super::rule::{Document, Level, Source, Unseen};
 use rdmascope_dissector::observation::Sent;
 use rdmascope_dissector::transaction::{Message, Outcome, Transaction};
-use rdmascope_wire::rpcrdma::{MINIMUM_LENGTH, Procedure, VERSION};
-use rdmascope_wire::{Cause, Xid};
+use rdmascope_wire::rpcrdma::{Procedure, VERSION};
 
 const fn rfc8166(section: &'static str) -> Source {
     Source { document: Document::Rfc8166, section }
@@ -21,8 +22,8 @@ const fn draft(section: &'static str) -> Source {
     Source { document: Document::ReliableReply, section }
 }
 
-pub(crate) const RULES: &[Rule] = &[
-    Rule {
+pub(crate) const RULES: &[Checked<Read>] = &[
+    Checked {
         id: "header-version",
         level: Level::Violation,
         sources: &[rfc8166("4.2.2"), rfc8167("5.1")],
@@ -31,7 +32,7 @@ pub(crate) const RULES: &[Rule] = &[
             copies the version that it refuses, and a reply, which header-reply-version covers.",
         check: Check::Sent(checks::version),
     },
-    Rule {
+    Checked {
         id: "header-reply-version",
         level: Level::Violation,
         sources: &[rfc8166("4.2.2"), rfc8167("5.2")],
@@ -39,7 +40,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The rule looks at every reply whose call was captured. header-error-version covers RDMA_ERROR.",
         check: Check::Transaction(checks::reply_version),
     },
-    Rule {
+    Checked {
         id: "header-xid",
         level: Level::Violation,
         sources: &[rfc8166("4.2.1"), rfc8167("5.1"), rfc8167("5.2")],
@@ -49,7 +50,7 @@ pub(crate) const RULES: &[Rule] = &[
             have held an earlier message.",
         check: Check::Transaction(checks::xid),
     },
-    Rule {
+    Checked {
         id: "header-too-short",
         level: Level::Violation,
         sources: &[rfc8166("4.5"), rfc8166("4.1.2")],
@@ -58,7 +59,7 @@ pub(crate) const RULES: &[Rule] = &[
             wire counts, not the number of captured bytes.",
         check: Check::Sent(checks::too_short),
     },
-    Rule {
+    Checked {
         id: "header-short-answered",
         level: Level::Violation,
         sources: &[rfc8166("4.5")],
@@ -67,7 +68,7 @@ pub(crate) const RULES: &[Rule] = &[
             such a message.",
         check: Check::Transaction(checks::short_answered),
     },
-    Rule {
+    Checked {
         id: "header-unreadable",
         level: Level::Violation,
         sources: &[rfc8166("4.1.2"), rfc8166("4.3"), rfc8166("4.7")],
@@ -76,7 +77,7 @@ pub(crate) const RULES: &[Rule] = &[
             its lists or its error do. Where the capture cut the message, only the captured bytes are judged. header-msgp covers RDMA_MSGP.",
         check: Check::Sent(checks::unreadable),
     },
-    Rule {
+    Checked {
         id: "header-procedure",
         level: Level::Violation,
         sources: &[rfc8166("4.2.4"), rfc8166("4.1.2")],
@@ -84,7 +85,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The values are 0 to 4. header-version covers messages of other versions.",
         check: Check::Sent(checks::procedure),
     },
-    Rule {
+    Checked {
         id: "header-msgp",
         level: Level::Violation,
         sources: &[rfc8166("4.6.1")],
@@ -92,7 +93,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "RDMA_MSGP was never fully specified and is obsolete.",
         check: Check::Sent(checks::padded),
     },
-    Rule {
+    Checked {
         id: "header-msgp-not-refused",
         level: Level::Warning,
         sources: &[rfc8166("4.6.1")],
@@ -100,7 +101,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The rule is broken where the answer is another one. header-error-unfounded covers an answer with ERR_VERS.",
         check: Check::Transaction(checks::padded_accepted),
     },
-    Rule {
+    Checked {
         id: "header-done",
         level: Level::Violation,
         sources: &[rfc8166("4.6.2"), draft("4.1.3")],
@@ -109,7 +110,7 @@ pub(crate) const RULES: &[Rule] = &[
             a chunk. The rule is decided when the connection ends. The finding is inconclusive where the capture may lack the reply.",
         check: Check::Connection(checks::done),
     },
-    Rule {
+    Checked {
         id: "header-done-missing",
         level: Level::Violation,
         sources: &[draft("4.1.2"), draft("4.1.3")],
@@ -119,7 +120,7 @@ pub(crate) const RULES: &[Rule] = &[
             chunk was pulled.",
         check: Check::Connection(checks::done_missing),
     },
-    Rule {
+    Checked {
         id: "header-error-by-requester",
         level: Level::Violation,
         sources: &[rfc8166("4.2.4"), rfc8166("4.5")],
@@ -129,7 +130,7 @@ pub(crate) const RULES: &[Rule] = &[
             capture may lack a call of the peer.",
         check: Check::Connection(checks::error_by_requester),
     },
-    Rule {
+    Checked {
         id: "header-error-unmatched",
         level: Level::Violation,
         sources: &[rfc8166("4.5"), rfc8166("4.6.2")],
@@ -139,7 +140,7 @@ pub(crate) const RULES: &[Rule] = &[
             capture may lack the call.",
         check: Check::Connection(checks::error_unmatched),
     },
-    Rule {
+    Checked {
         id: "header-error-version",
         level: Level::Violation,
         sources: &[rfc8166("4.5")],
@@ -147,7 +148,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The rule looks at every RDMA_ERROR whose call was captured.",
         check: Check::Transaction(checks::error_version),
     },
-    Rule {
+    Checked {
         id: "header-error-code",
         level: Level::Violation,
         sources: &[rfc8166("4.1.2"), rfc8166("4.5")],
@@ -155,7 +156,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The rule looks at every RDMA_ERROR.",
         check: Check::Sent(checks::error_code),
     },
-    Rule {
+    Checked {
         id: "header-error-kind",
         level: Level::Violation,
         sources: &[rfc8166("4.5.1")],
@@ -163,7 +164,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The rule is broken where a call of a version other than 1 is answered with ERR_CHUNK.",
         check: Check::Transaction(checks::error_kind),
     },
-    Rule {
+    Checked {
         id: "header-error-unfounded",
         level: Level::Violation,
         sources: &[rfc8166("4.5.1"), rfc8166("4.5.2")],
@@ -171,7 +172,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Version 1 is the only version there is. For any other fault in the header the answer is ERR_CHUNK.",
         check: Check::Transaction(checks::error_unfounded),
     },
-    Rule {
+    Checked {
         id: "header-error-range",
         level: Level::Violation,
         sources: &[rfc8166("4.5.1")],
@@ -180,7 +181,7 @@ pub(crate) const RULES: &[Rule] = &[
             where version 1 does not although the Responder has replied in it before.",
         check: Check::Transaction(checks::error_range),
     },
-    Rule {
+    Checked {
         id: "header-error-chunk",
         level: Level::Warning,
         sources: &[rfc8166("4.5.2"), rfc8166("4.5.3"), rfc8166("6.2")],
@@ -191,7 +192,7 @@ pub(crate) const RULES: &[Rule] = &[
             because a Responder need not support them, and so are calls with more complex chunk lists than every server takes.",
         check: Check::Transaction(checks::error_chunk),
     },
-    Rule {
+    Checked {
         id: "header-trailing-bytes",
         level: Level::Warning,
         sources: &[rfc8166("4.2.4"), rfc8166("4.1.2")],
@@ -200,7 +201,7 @@ pub(crate) const RULES: &[Rule] = &[
             allowed.",
         check: Check::Sent(checks::trailing),
     },
-    Rule {
+    Checked {
         id: "header-fault-accepted",
         level: Level::Violation,
         sources: &[rfc8166("4.5"), rfc8166("4.5.2")],
@@ -210,7 +211,7 @@ pub(crate) const RULES: &[Rule] = &[
             from the XID of the RPC call (section 4.2.1). A reply to a call of another version shows that the Responder supports it.",
         check: Check::Transaction(checks::fault_accepted),
     },
-    Rule {
+    Checked {
         id: "header-fault-unanswered",
         level: Level::Violation,
         sources: &[rfc8166("4.5"), rfc8166("4.5.1"), rfc8166("4.5.2")],
@@ -295,59 +296,15 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     },
 ];
 
-/// What is wrong with the header of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// Less than 28 bytes.
-    Short,
-    /// rdma_vers is not 1.
-    Version,
-    /// An unknown rdma_proc.
-    Procedure,
-    /// RDMA_MSGP.
-    Padded,
-    /// The lists cannot be parsed.
-    Lists,
-    /// RDMA_NOMSG without a chunk that holds the Payload stream.
-    Nowhere,
-    /// rdma_xid is not the XID of the RPC message.
-    Xid,
-}
-
-/// What is wrong with the header of a call, as far as the capture shows.
-pub(crate) fn fault_of(call: &Message, xid: Xid) -> Option<Fault> {
-    let is_stopped = call.stop.is_some_and(|stop| stop.cause != Cause::TruncatedCapture);
-    let has_position_zero = call.read_chunks.iter().any(|chunk| chunk.position == 0);
-    if (call.send_length as usize) < MINIMUM_LENGTH && call.missing.is_empty() {
-        Some(Fault::Short)
-    } else if call.version != VERSION {
-        Some(Fault::Version)
-    } else if let Procedure::Unknown(_) = call.procedure {
-        Some(Fault::Procedure)
-    } else if call.procedure == Procedure::Msgp {
-        Some(Fault::Padded)
-    } else if is_stopped {
-        Some(Fault::Lists)
-    } else if call.procedure == Procedure::Nomsg && call.stop.is_none() && !has_position_zero {
-        Some(Fault::Nowhere)
-    } else if call.rpc_xid.is_some_and(|found| found != xid) {
-        Some(Fault::Xid)
-    } else {
-        None
-    }
-}
-
-pub(crate) static GATE: Gate = Gate { sent: may_break, transaction: may_break_in_transaction };
-
 /// True unless the Send is an RDMA_MSG or RDMA_NOMSG of version 1 whose header was read to its end.
-fn may_break(sent: &Sent<'_>, _: &View) -> bool {
+pub(crate) fn may_break(sent: &Sent<'_>) -> bool {
     let Some(header) = sent.header else { return true };
     let is_message = matches!(header.procedure, Procedure::Msg | Procedure::Nomsg);
     !is_message || header.version != VERSION || header.stop.is_some()
 }
 
 /// True unless it is a call with a reply, both of version 1 and with the XID of their RPC messages.
-fn may_break_in_transaction(transaction: &Transaction, _: &View) -> bool {
+pub(crate) fn may_break_in_transaction(transaction: &Transaction) -> bool {
     let is_plain = |message: &Message| {
         message.version == VERSION
             && message.rpc_xid == Some(transaction.xid)

@@ -1,13 +1,13 @@
 //! Inline thresholds (RFC 8166, section 3.3.2; RFC 8797).
 
+use super::check::{Check, Checked, Findings, View};
 use super::finding::{Finding, Value};
 use super::judged::Judged as _;
-use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
-use super::view::View;
+use super::rule::{Document, Level, Source, Unseen};
 use alloc::format;
 use rdmascope_dissector::observation::Sent;
 
-pub(crate) const RULES: &[Rule] = &[Rule {
+pub(crate) const RULES: &[Checked] = &[Checked {
     id: "inline-threshold",
     level: Level::Violation,
     sources: &[
@@ -32,14 +32,12 @@ pub(crate) const UNSEEN: &[Unseen] = &[Unseen {
 /// The inline threshold where the ends announced none (RFC 8166, section 3.3.3).
 const DEFAULT: u32 = 1024;
 
-pub(crate) static GATE: Gate = Gate { sent: may_break, ..Gate::OPEN };
-
 /// True unless the Send fits any threshold.
-fn may_break(sent: &Sent<'_>, _: &View) -> bool {
+pub(crate) fn may_break(sent: &Sent<'_>) -> bool {
     sent.send.length.is_none_or(|length| length > DEFAULT)
 }
 
-fn threshold(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+fn threshold(sent: &Sent<'_>, view: &View<'_>, findings: &mut Findings<'_>) {
     let length = sent.send.length.unwrap_or(sent.send.bytes.len() as u32);
     let known = view.inline_threshold(sent.from);
     let threshold = known.unwrap_or(DEFAULT);

@@ -1,15 +1,16 @@
 //! Remote invalidation (RFC 8797, sections 3.2 and 4.1).
 
+use super::check::{Check, Checked, Findings, View};
 use super::finding::{Basis, Finding, Value};
 use super::judged::Judged as _;
-use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
-use super::view::{Known, Memory, View};
+use super::known::{Known, Memory};
+use super::memory::{AdvertisedMemory, is_close};
+use super::rule::{Document, Level, Source, Unseen};
 use alloc::format;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::observation::Kind;
 use rdmascope_dissector::observation::{Revoked, Sent};
 use rdmascope_dissector::rdma::End;
-use rdmascope_dissector::record::REORDERING;
 use rdmascope_dissector::transaction::{Message, Part, Transaction};
 use rdmascope_wire::private_data;
 use rdmascope_wire::rpcrdma::{Procedure, VERSION};
@@ -26,8 +27,8 @@ pub(crate) const KNOWN: (&str, &str) = (
     "Linux servers do so, and it harms no client that set R: --allow invalidation-sender-flag leaves it out of the exit status.",
 );
 
-pub(crate) const RULES: &[Rule] = &[
-    Rule {
+pub(crate) const RULES: &[Checked<Read>] = &[
+    Checked {
         id: "invalidation-receiver-flag",
         level: Level::Violation,
         sources: &[R, DEFAULT, DONE],
@@ -37,7 +38,7 @@ pub(crate) const RULES: &[Rule] = &[
             holds one direction only, and that of neither end, this finding stands for that of invalidation-sender-flag too.",
         check: Check::Connection(receiver_flag),
     },
-    Rule {
+    Checked {
         id: "invalidation-sender-flag",
         level: Level::Violation,
         sources: &[R, DEFAULT, DONE],
@@ -49,7 +50,7 @@ pub(crate) const RULES: &[Rule] = &[
             MPA start frame, of the sender.",
         check: Check::Connection(sender_flag),
     },
-    Rule {
+    Checked {
         id: "invalidation-call",
         level: Level::Violation,
         sources: &[R],
@@ -59,7 +60,7 @@ pub(crate) const RULES: &[Rule] = &[
             the Responder looks the same.",
         check: Check::Sent(call),
     },
-    Rule {
+    Checked {
         id: "invalidation-handle",
         level: Level::Violation,
         sources: &[R, DONE],
@@ -70,7 +71,7 @@ pub(crate) const RULES: &[Rule] = &[
             the reply may be for the first of the two.",
         check: Check::Transaction(handle),
     },
-    Rule {
+    Checked {
         id: "invalidation-shared",
         level: Level::Violation,
         sources: &[R],
@@ -80,7 +81,7 @@ pub(crate) const RULES: &[Rule] = &[
             the reply to the other call may be among them.",
         check: Check::Revoked(shared),
     },
-    Rule {
+    Checked {
         id: "invalidation-done",
         level: Level::Warning,
         sources: &[DONE],
@@ -108,6 +109,9 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     },
 ];
 
+/// What its rules read.
+pub(crate) type Read = (InvalidationUse, AdvertisedMemory);
+
 /// Which ends have used remote invalidation.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InvalidationUse {
@@ -123,13 +127,6 @@ struct Used {
     caller: End,
     xid: Option<Xid>,
     frames: [u64; 2],
-}
-
-/// Whether the memory was advertised so shortly before that the capture may show the two in the wrong order.
-pub(crate) fn is_close(revoked: &Revoked) -> bool {
-    let (nanoseconds, packets) = REORDERING;
-    revoked.seen.time.since(revoked.since.time) <= nanoseconds
-        || revoked.seen.frame.saturating_sub(revoked.since.frame) <= u64::from(packets)
 }
 
 impl Memory for InvalidationUse {
@@ -150,7 +147,7 @@ impl Memory for InvalidationUse {
     }
 }
 
-impl View {
+impl Known {
     /// Whether an end set R, as far as CM messages or MPA start frames said by now; `None` where the capture does not hold what it said.
     fn set_r(&self, end: End) -> Option<bool> {
         let connection = self.established.as_deref()?;
@@ -167,32 +164,30 @@ impl View {
     }
 }
 
-pub(crate) static GATE: Gate = Gate { sent: may_break, transaction: may_break_in_transaction };
-
 /// True for a Send with Invalidate that is no reply.
-fn may_break(sent: &Sent<'_>, _: &View) -> bool {
+pub(crate) fn may_break(sent: &Sent<'_>) -> bool {
     sent.send.invalidated.is_some() && sent.kind != Kind::Reply
 }
 
 /// True where RDMA_DONE ended it, where its call or reply is missing, or where the reply invalidates a handle that its call does not list.
-fn may_break_in_transaction(transaction: &Transaction, _: &View) -> bool {
+pub(crate) fn may_break_in_transaction(transaction: &Transaction) -> bool {
     let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return true };
     transaction.done.is_some() || reply.invalidated.is_some_and(|rkey| !lists(call, rkey))
 }
 
-fn receiver_flag(_: &Connection, view: &View, findings: &mut Findings<'_>) {
+fn receiver_flag(_: &Connection, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let mut judge = |from: End| flag((from, from.other()), "receiver", view, findings);
     End::BOTH.into_iter().for_each(&mut judge);
 }
 
-fn sender_flag(_: &Connection, view: &View, findings: &mut Findings<'_>) {
+fn sender_flag(_: &Connection, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     // Where neither flag is known because the capture holds one direction, that is said once: of the receiver.
     let asked = End::BOTH.into_iter().filter(|from| !view.hides_both_flags(*from));
     asked.for_each(|from| flag((from, from), "sender", view, findings));
 }
 
-fn flag((from, end): (End, End), whose: &str, view: &View, findings: &mut Findings<'_>) {
-    let Some(Used { sends, rkey, caller, xid, frames }) = view.memories.invalidation.used[from] else {
+fn flag((from, end): (End, End), whose: &str, view: &View<'_, Read>, findings: &mut Findings<'_>) {
+    let Some(Used { sends, rkey, caller, xid, frames }) = view.memory.0.used[from] else {
         return;
     };
     let set = view.set_r(end);
@@ -224,7 +219,7 @@ fn flag((from, end): (End, End), whose: &str, view: &View, findings: &mut Findin
     );
 }
 
-fn call(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+fn call(sent: &Sent<'_>, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Some(rkey) = sent.send.invalidated.filter(|_| sent.kind == Kind::Call && sent.told) else { return };
     let is_long = sent.header.is_none_or(|header| header.procedure != Procedure::Msg);
     findings.add(
@@ -237,7 +232,7 @@ fn call(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
     );
 }
 
-fn handle(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn handle(transaction: &Transaction, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Some(reply) = &transaction.reply else { return };
     if reply.invalidated.is_none() && transaction.done.is_none() {
         return;
@@ -247,7 +242,7 @@ fn handle(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
     // What a header of another version lists is not known: that is the finding of header-version.
     let is_known = call.version == VERSION;
     if let Some(rkey) = reply.invalidated.filter(|rkey| is_known && !lists(call, *rkey)) {
-        let lacks = view.may_lack(caller, transaction)
+        let lacks = view.memory.1.may_lack(view, caller, transaction)
             || call.stop.is_some()
             || call.missing.iter().any(|missing| missing.part == Part::Send);
         findings.add(
@@ -280,9 +275,9 @@ fn handle(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
 }
 
 /// The RDMA_DONE that ended a transaction just now: its packet, and the handle that it invalidates.
-fn done(transaction: &Transaction, view: &View) -> Option<(u64, Option<Rkey>)> {
+fn done(transaction: &Transaction, view: &View<'_, Read>) -> Option<(u64, Option<Rkey>)> {
     let frame = transaction.done?.frame;
-    let last = view.memories.memory.last(view.caller(transaction.direction))?;
+    let last = view.memory.1.last(view.caller(transaction.direction))?;
     (last.seen.frame == frame).then_some((frame, last.invalidated))
 }
 
@@ -293,9 +288,9 @@ fn lists(message: &Message, rkey: Rkey) -> bool {
     reads.chain(writes).any(|segment| segment.handle == rkey)
 }
 
-fn shared(revoked: &Revoked, view: &View, findings: &mut Findings<'_>) {
+fn shared(revoked: &Revoked, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     // One that its own call did not advertise is the matter of invalidation-handle.
-    if !view.memories.memory.ended_with(revoked.seen.frame, revoked.rkey) {
+    if !view.memory.1.ended_with(revoked.seen.frame, revoked.rkey) {
         return;
     }
     let Revoked { from, rkey, xid, .. } = *revoked;
@@ -312,7 +307,7 @@ fn shared(revoked: &Revoked, view: &View, findings: &mut Findings<'_>) {
     );
 }
 
-fn plain_done(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn plain_done(transaction: &Transaction, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     if transaction.done.is_none() {
         return;
     }

@@ -3,10 +3,10 @@
 //! What TCP loses and sends again is no fault of an end, and what is missing in the capture is none either: the dissector reports a fault of an
 //! FPDU only where it knows where that begins.
 
+use super::check::{Check, Checked, Findings, View};
 use super::finding::{Finding, Value};
-use super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
-use super::transport::{about, damaged, is_fatal};
-use super::view::View;
+use super::rule::{Document, Level, Source, Unseen};
+use super::transport::{Read, about, damaged, is_fatal};
 use alloc::format;
 use alloc::string::{String, ToString};
 use rdmascope_dissector::observation::{Faulty, Refused};
@@ -25,8 +25,8 @@ const FIRST: Source = Source { document: Document::Rfc5044, section: "7.1.2" };
 const ENHANCED: Source = Source { document: Document::Rfc6581, section: "6" };
 const DEPTHS: Source = Source { document: Document::Rfc6581, section: "9.1" };
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
+pub(super) const RULES: &[Checked<Read>] = &[
+    Checked {
         id: "iwarp-start-frame",
         level: Level::Violation,
         sources: &[FRAMES, ENHANCED],
@@ -35,7 +35,7 @@ pub(super) const RULES: &[Rule] = &[
             sets bit 0x08 of a Request where it is told to use large segments.",
         check: Check::Faulty(start_frame),
     },
-    Rule {
+    Checked {
         id: "iwarp-read-resources",
         level: Level::Violation,
         sources: &[DEPTHS],
@@ -44,7 +44,7 @@ pub(super) const RULES: &[Rule] = &[
             would be needed. read-depth counts the RDMA Reads.",
         check: Check::Faulty(depth),
     },
-    Rule {
+    Checked {
         id: "iwarp-first-message",
         level: Level::Violation,
         sources: &[FIRST],
@@ -53,7 +53,7 @@ pub(super) const RULES: &[Rule] = &[
             ends. Where the capture lacks that segment, nothing is said.",
         check: Check::Faulty(early),
     },
-    Rule {
+    Checked {
         id: "iwarp-markers",
         level: Level::Violation,
         sources: &[MARKERS, FRAMES],
@@ -62,7 +62,7 @@ pub(super) const RULES: &[Rule] = &[
             frames have to be in the capture.",
         check: Check::Faulty(markers),
     },
-    Rule {
+    Checked {
         id: "iwarp-crc",
         level: Level::Violation,
         sources: &[CRC],
@@ -71,7 +71,7 @@ pub(super) const RULES: &[Rule] = &[
             checksum is not looked at: its receiver drops it. The receiver of a wrong CRC ends the connection.",
         check: Check::Faulty(crc),
     },
-    Rule {
+    Checked {
         id: "iwarp-checksum",
         level: Level::Warning,
         sources: &[CHECKSUM],
@@ -81,7 +81,7 @@ pub(super) const RULES: &[Rule] = &[
             that was left so, checksums are taken as not computed.",
         check: Check::Connection(damaged),
     },
-    Rule {
+    Checked {
         id: "iwarp-segment",
         level: Level::Violation,
         sources: &[SEGMENTS, OPCODES],
@@ -90,7 +90,7 @@ pub(super) const RULES: &[Rule] = &[
             to queue 0, RDMA Read Requests to queue 1, a Terminate to queue 2. An STag to invalidate stands only in a Send with Invalidate.",
         check: Check::Faulty(segment),
     },
-    Rule {
+    Checked {
         id: "iwarp-message-number",
         level: Level::Violation,
         sources: &[NUMBERS],
@@ -99,7 +99,7 @@ pub(super) const RULES: &[Rule] = &[
             go on from it, or from the one before it. Nothing is said of a segment of iwarp-segment, nor of the message behind it.",
         check: Check::Faulty(message_number),
     },
-    Rule {
+    Checked {
         id: "iwarp-message-offset",
         level: Level::Warning,
         sources: &[ORDER],
@@ -109,7 +109,7 @@ pub(super) const RULES: &[Rule] = &[
             wrong offset the next segment may go on from it, or from the one before it.",
         check: Check::Faulty(message_offset),
     },
-    Rule {
+    Checked {
         id: "iwarp-after-terminate",
         level: Level::Violation,
         sources: &[TERMINATE],
@@ -117,7 +117,7 @@ pub(super) const RULES: &[Rule] = &[
         explanation: "The first segment behind it is reported.",
         check: Check::Faulty(terminated),
     },
-    Rule {
+    Checked {
         id: "iwarp-terminate",
         level: Level::Warning,
         sources: &[TERMINATE],
@@ -134,37 +134,37 @@ pub(super) const UNSEEN: &[Unseen] = &[Unseen {
     reason: "Registrations are not on the wire. memory-advertised compares with what RPC-over-RDMA advertised.",
 }];
 
-fn crc(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+fn crc(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     if faulty.fault == Fault::Crc {
         findings.add(about(faulty, "a wrong CRC"));
     }
 }
 
-fn segment(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+fn segment(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     if faulty.fault == Fault::Segment {
         findings.add(about(faulty, "a segment that DDP and RDMAP do not allow"));
     }
 }
 
-fn message_number(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+fn message_number(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Fault::MessageNumber { found, expected } = faulty.fault else { return };
     let finding = about(faulty, &format!("message {found} where {expected} is the next"));
     findings.add(finding.values(Value::Count(found.into()), Value::Count(expected.into())));
 }
 
-fn message_offset(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+fn message_offset(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Fault::MessageOffset { found, expected } = faulty.fault else { return };
     let finding = about(faulty, &format!("offset {found} where the segment before ends at {expected}"));
     findings.add(finding.values(Value::Count(found), Value::Count(expected)));
 }
 
-fn terminated(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+fn terminated(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     if faulty.fault == Fault::Terminated {
         findings.add(about(faulty, "its sender has sent a Terminate before"));
     }
 }
 
-fn start_frame(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+fn start_frame(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Fault::StartFrame(fault) = faulty.fault else { return };
     let what = match fault {
         StartFault::Rejected => "a Request with R set".to_string(),
@@ -175,27 +175,27 @@ fn start_frame(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
     findings.add(finding.frames([faulty.seen.frame]).observed(Value::Words(what)));
 }
 
-fn depth(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+fn depth(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Fault::Depth { outbound, inbound } = faulty.fault else { return };
     let message = format!("MPA Reply: ORD {outbound}, and the Request has IRD {inbound}");
     let finding = Finding::new(message).by(faulty.from).frames([faulty.seen.frame]);
     findings.add(finding.values(Value::Count(outbound.into()), Value::Count(inbound.into())));
 }
 
-fn early(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+fn early(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     if faulty.fault == Fault::Early {
         findings.add(about(faulty, "FPDUs, and the other end has sent none yet"));
     }
 }
 
-fn markers(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+fn markers(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Fault::Markers { found } = faulty.fault else { return };
     let what =
         if found { "markers that nobody asked for" } else { "no markers, which the other end asked for" };
     findings.add(about(faulty, what));
 }
 
-fn terminate(refused: &Refused, _: &View, findings: &mut Findings<'_>) {
+fn terminate(refused: &Refused, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Some(failure) = is_fatal(refused.refusal).filter(|_| refused.position.counts_bytes()) else { return };
     let reason: String = failure.to_string();
     findings.add(

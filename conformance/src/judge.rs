@@ -1,23 +1,23 @@
 //! The judge: keeps the memories of each connection, and asks the rules.
 
+use super::check::{Findings, What};
 use super::credits::CreditState;
-use super::finding::{Basis, Finding, Verdict};
-use super::rule::{Check, Findings, Gate, On, OnAnnounced, OnManaged, OnSent, OpensTo, OpensToSent, Rule};
-use super::subjects::{Lasting, SUBJECTS, Subject};
-use super::view::View;
+use super::finding::{Finding, Verdict};
+use super::known::Known;
+use super::pending::PendingFindings;
+use super::rule::{About, Rule};
+use super::subjects::{Gate, Lasting, Memories, OpensToSent, OpensToTransaction, SUBJECTS, Subject};
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::fmt;
 use hashbrown::HashMap;
 use rdmascope_dissector::BuildHasher;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::{Event, Eviction};
-use rdmascope_dissector::observation::{
-    Ending, Faulty, HalfFlow, Missing, Observation, Observe, Observed, Refused, Revoked, Stray,
-};
+use rdmascope_dissector::observation::{Ending, Missing, Observation, Observe, Observed};
 use rdmascope_dissector::rdma::End;
-use rdmascope_dissector::transaction::{Direction, Transaction};
 
 /// Takes the events of an engine that [observes](rdmascope_dissector::engine::Config::observe), and reports what breaks a rule.
 #[derive(Clone, Debug)]
@@ -30,31 +30,44 @@ pub struct Judge {
 /// The rules by what they look at.
 #[derive(Clone, Debug, Default)]
 struct Asked {
-    sent: Vec<Gated<OpensToSent, OnSent>>,
-    transaction: Vec<Gated<OpensTo<Transaction>, On<Transaction>>>,
-    established: Vec<(&'static Rule, On<Connection>)>,
-    connection: Vec<(&'static Rule, On<Connection>)>,
-    managed: Vec<(&'static Rule, OnManaged)>,
-    announced: Vec<(&'static Rule, OnAnnounced)>,
-    faulty: Vec<(&'static Rule, On<Faulty>)>,
-    refused: Vec<(&'static Rule, On<Refused>)>,
-    stray: Vec<(&'static Rule, On<Stray>)>,
-    revoked: Vec<(&'static Rule, On<Revoked>)>,
+    sent: Vec<Gated<OpensToSent>>,
+    transaction: Vec<Gated<OpensToTransaction>>,
+    /// By [`About`].
+    others: [Vec<AskedRule>; About::Revoked as usize + 1],
 }
 
 /// The rules behind one gate.
 #[derive(Clone, Debug)]
-struct Gated<G, C> {
+struct Gated<G> {
     gate: &'static Gate,
     opens: G,
-    rules: Vec<(&'static Rule, C)>,
+    rules: Vec<AskedRule>,
+}
+
+/// A rule: its subject, and its index there.
+#[derive(Clone, Copy)]
+struct AskedRule {
+    subject: &'static Subject,
+    index: usize,
 }
 
 /// Adds a rule to those behind its gate.
-fn add<G, C>(groups: &mut Vec<Gated<G, C>>, gate: &'static Gate, opens: G, rule: (&'static Rule, C)) {
+fn add<G>(groups: &mut Vec<Gated<G>>, gate: &'static Gate, opens: G, rule: AskedRule) {
     match groups.iter_mut().find(|group| core::ptr::eq(group.gate, gate)) {
         Some(group) => group.rules.push(rule),
         None => groups.push(Gated { gate, opens, rules: vec![rule] }),
+    }
+}
+
+impl AskedRule {
+    fn rule(self) -> &'static Rule {
+        &self.subject.rules[self.index]
+    }
+}
+
+impl fmt::Debug for AskedRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.rule().id)
     }
 }
 
@@ -64,15 +77,8 @@ impl Asked {
         let sent = self.sent.iter().map(|gated| size_of_val(gated) + size_of_val(&gated.rules[..]));
         let transaction = self.transaction.iter();
         let transaction = transaction.map(|gated| size_of_val(gated) + size_of_val(&gated.rules[..]));
-        sent.chain(transaction).sum::<usize>()
-            + size_of_val(&self.established[..])
-            + size_of_val(&self.connection[..])
-            + size_of_val(&self.managed[..])
-            + size_of_val(&self.announced[..])
-            + size_of_val(&self.faulty[..])
-            + size_of_val(&self.refused[..])
-            + size_of_val(&self.stray[..])
-            + size_of_val(&self.revoked[..])
+        let others = self.others.iter().map(|rules| size_of_val(&rules[..]));
+        sent.chain(transaction).chain(others).sum()
     }
 }
 
@@ -102,7 +108,7 @@ impl ConnectionTable {
             self.connections.resize_with(place as usize + 1, || None);
         }
         if let Some(former) = self.connections[place as usize].replace(Box::new(JudgedConnection::new(id))) {
-            self.places.remove(&former.view.connection);
+            self.places.remove(&former.known.connection);
         }
         self.places.insert(id, place);
     }
@@ -122,26 +128,15 @@ impl ConnectionTable {
 
 #[inline]
 fn is(judged: &Option<Box<JudgedConnection>>, id: ConnectionId) -> bool {
-    judged.as_ref().is_some_and(|judged| judged.view.connection == id)
+    judged.as_ref().is_some_and(|judged| judged.known.connection == id)
 }
 
 /// A connection, and the findings on it.
 #[derive(Clone, Debug)]
 struct JudgedConnection {
-    view: View,
+    known: Known,
+    memories: Memories,
     pending: PendingFindings,
-}
-
-/// Findings on one connection that have not been reported.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct PendingFindings {
-    /// By end: findings that depend on the end not having sent anything else. They wait until that is certain.
-    waiting: [Vec<Finding>; 2],
-    /// By end of which no Send was seen: what found no room to wait, the first of each rule, and how many there were.
-    further: [Vec<(Finding, u64)>; 2],
-    /// By end: whether a Send of it was seen.
-    heard: [bool; 2],
-    ready: Vec<Finding>,
 }
 
 impl Default for Judge {
@@ -167,20 +162,12 @@ impl Judge {
         let mut asked = Asked::default();
         for subject in SUBJECTS {
             let gate = gate(subject);
-            for rule in subject.rules.iter().filter(|rule| asks(rule)) {
-                match rule.check {
-                    Check::Sent(check) => add(&mut asked.sent, gate, gate.sent, (rule, check)),
-                    Check::Transaction(check) => {
-                        add(&mut asked.transaction, gate, gate.transaction, (rule, check));
-                    }
-                    Check::Established(check) => asked.established.push((rule, check)),
-                    Check::Connection(check) => asked.connection.push((rule, check)),
-                    Check::Managed(check) => asked.managed.push((rule, check)),
-                    Check::Announced(check) => asked.announced.push((rule, check)),
-                    Check::Faulty(check) => asked.faulty.push((rule, check)),
-                    Check::Refused(check) => asked.refused.push((rule, check)),
-                    Check::Stray(check) => asked.stray.push((rule, check)),
-                    Check::Revoked(check) => asked.revoked.push((rule, check)),
+            let rules = (0..subject.rules.len()).map(|index| AskedRule { subject, index });
+            for asked_rule in rules.filter(|asked| asks(asked.rule())) {
+                match asked_rule.rule().about {
+                    About::Sent => add(&mut asked.sent, gate, gate.sent, asked_rule),
+                    About::Transaction => add(&mut asked.transaction, gate, gate.transaction, asked_rule),
+                    about => asked.others[about as usize].push(asked_rule),
                 }
             }
         }
@@ -199,25 +186,25 @@ impl Judge {
             Event::Transaction(transaction) => {
                 let Judge { asked, connections, lasting } = self;
                 let Some(judged) = connections.find(transaction.connection) else { return };
-                lasting.look_at(transaction, &mut judged.view);
+                lasting.look_at(transaction, &judged.known, &mut judged.memories);
                 for Gated { opens, rules, .. } in &asked.transaction {
-                    if opens(transaction, &judged.view) {
-                        judged.ask(rules, transaction);
+                    if opens(transaction, &judged.memories) {
+                        judged.ask(rules, What::Transaction(transaction));
                     }
                 }
-                judged.view.note_transaction(transaction);
-                lasting.note_transaction(transaction, &judged.view);
+                judged.memories.note_transaction(transaction, &judged.known);
+                lasting.note_transaction(transaction, &judged.known);
                 judged.deliver(report);
             }
             Event::Connection(connection) => {
                 let Some(mut judged) = self.connections.remove(connection.id) else { return };
-                self.lasting.look_at_the_end(&mut judged.view);
-                judged.ask(&self.asked.connection, connection);
+                self.lasting.look_at_the_end(&judged.known, &mut judged.memories);
+                judged.ask_other(&self.asked, About::Connection, What::Connection(connection));
                 judged.close(report);
             }
             Event::Eviction(Eviction::Transaction { connection, direction, .. }) => {
                 if let Some(judged) = self.connections.find(*connection) {
-                    judged.view.note_eviction(*direction);
+                    judged.memories.note_eviction(judged.known.caller(*direction));
                 }
             }
             _ => {}
@@ -227,31 +214,19 @@ impl Judge {
     /// The credits of a connection that has not ended, as far as they are known by now: of forward and of backward transactions.
     pub fn credits(&self, connection: ConnectionId) -> Option<[CreditState; 2]> {
         let place = *self.connections.places.get(&connection)?;
-        let view = &self.connections.connections.get(place as usize)?.as_ref()?.view;
-        Some(
-            [Direction::Forward, Direction::Backward]
-                .map(|direction| view.memories.credits[view.caller(direction)].now()),
-        )
+        let judged = self.connections.connections.get(place as usize)?.as_ref()?;
+        Some(judged.memories.credits(&judged.known))
     }
 
     /// Bytes of memory that a clone of the judge takes up, counted from how much its tables hold. What an allocator adds is not in it.
     pub fn footprint(&self) -> usize {
         let judged = self.connections.connections.iter().flatten().map(|one| {
-            let established = one.view.established.as_ref().map_or(0, |_| size_of::<Connection>());
-            size_of::<JudgedConnection>()
-                + established
-                + one.view.memories.footprint()
-                + one.pending.footprint()
+            let established = one.known.established.as_ref().map_or(0, |_| size_of::<Connection>());
+            size_of::<JudgedConnection>() + established + one.memories.footprint() + one.pending.footprint()
         });
         size_of::<Judge>()
             + self.asked.footprint()
-            + self.lasting.reconnections.footprint()
-            + self.lasting.unanswered.footprint()
-            + self.lasting.sessions.footprint()
-            + self.lasting.offloads.footprint()
-            + self.lasting.states.footprint()
-            + self.lasting.contexts.footprint()
-            + self.lasting.refused.footprint()
+            + self.lasting.footprint()
             + self.connections.connections.len() * size_of::<Option<Box<JudgedConnection>>>()
             + self.connections.places.allocation_size()
             + judged.sum::<usize>()
@@ -266,16 +241,17 @@ impl Judge {
             gone.close(report);
         }
         let judged = connections.find_or_add(id, observation.place);
-        judged.view.note(observation);
+        judged.known.note(observation);
         if let Observed::Sent(sent) = &observation.what {
             judged.pending.heard[sent.from] = true;
             judged.settle(sent.from, Verdict::Stands);
             for Gated { opens, rules, .. } in &asked.sent {
-                if opens(sent, &judged.view) {
-                    judged.ask(rules, sent);
+                if opens(sent, &judged.known, &judged.memories) {
+                    judged.ask(rules, What::Sent(sent));
                 }
             }
-            judged.view.note_sent(sent);
+            judged.known.paired = sent.paired;
+            judged.memories.note_sent(sent, &judged.known);
         } else {
             judged.observe(&observation.what, asked, lasting);
         }
@@ -285,61 +261,77 @@ impl Judge {
 
 impl JudgedConnection {
     fn new(connection: ConnectionId) -> JudgedConnection {
-        JudgedConnection { view: View::new(connection), pending: PendingFindings::default() }
+        JudgedConnection {
+            known: Known::new(connection),
+            memories: Memories::default(),
+            pending: PendingFindings::default(),
+        }
     }
 
-    #[inline]
-    fn ask<T>(&mut self, rules: &[(&'static Rule, On<T>)], what: &T) {
-        let JudgedConnection { view, pending } = self;
-        for (rule, check) in rules {
-            check(what, view, &mut Findings { rule, pending, view });
+    fn ask(&mut self, rules: &[AskedRule], what: What<'_>) {
+        let JudgedConnection { known, memories, pending } = self;
+        for asked in rules {
+            let unmatched = &memories.unmatched;
+            let mut findings = Findings { rule: asked.rule(), pending, known, unmatched };
+            asked.subject.checks.ask(asked.index, what, known, memories, &mut findings);
         }
+    }
+
+    fn ask_other(&mut self, asked: &Asked, about: About, what: What<'_>) {
+        self.ask(&asked.others[about as usize], what);
     }
 
     /// Takes what is no Send.
     #[inline(never)]
     fn observe(&mut self, what: &Observed<'_>, asked: &Asked, lasting: &mut Lasting) {
         match what {
-            Observed::Managed(managed) => self.ask(&asked.managed, managed),
-            Observed::Announced(announced) => self.ask(&asked.announced, announced),
+            Observed::Managed(managed) => self.ask_other(asked, About::Managed, What::Managed(managed)),
+            Observed::Announced(announced) => {
+                self.ask_other(asked, About::Announced, What::Announced(announced));
+            }
             Observed::Faulty(faulty) => {
-                self.ask(&asked.faulty, faulty);
+                self.ask_other(asked, About::Faulty, What::Faulty(faulty));
                 // That the message is not there is no fault of the other end, and no second one of its sender.
                 if faulty.hides_a_message() {
                     self.doubt(faulty.from);
-                    self.view.note_missing(&Missing { from: faulty.from, packets: 1 });
+                    self.known.note_missing(&Missing { from: faulty.from, packets: 1 });
                 }
             }
-            Observed::Refused(refused) => self.ask(&asked.refused, refused),
-            Observed::Revoked(revoked) => self.ask(&asked.revoked, revoked),
-            Observed::Stray(stray) => self.ask(&asked.stray, stray),
+            Observed::Refused(refused) => self.ask_other(asked, About::Refused, What::Refused(refused)),
+            Observed::Revoked(revoked) => self.ask_other(asked, About::Revoked, What::Revoked(revoked)),
+            Observed::Stray(stray) => self.ask_other(asked, About::Stray, What::Stray(stray)),
             Observed::Established(connection) => {
-                self.view.note_established(connection, lasting);
-                self.ask(&asked.established, connection);
+                self.known.note_established(connection);
+                lasting.look_at_connection(connection, &mut self.memories);
+                self.ask_other(asked, About::Established, What::Established(connection));
             }
             Observed::Joined(_) => {
                 End::BOTH.into_iter().for_each(|end| self.settle(end, Verdict::Inconclusive));
-                self.view.note_joined();
+                self.memories.note_joined();
+                self.known.note_joined();
             }
             Observed::Missing(missing) => {
                 self.doubt(missing.from);
-                self.view.note_missing(missing);
+                self.known.note_missing(missing);
             }
             Observed::Ending(ending) => {
                 self.settle_at_the_end(ending);
-                self.view.note_ending(ending);
+                self.known.ending = Some(*ending);
             }
-            Observed::Outstanding(outstanding) => lasting.note_outstanding(outstanding, &self.view),
+            Observed::Outstanding(outstanding) => {
+                lasting.note_outstanding(outstanding, &self.known, &self.memories);
+            }
             _ => {}
         }
-        self.view.note_observed(what);
+        self.known.note_observed(what);
+        self.memories.note_observed(what, &self.known);
     }
 
     /// Decides the findings that wait for this end: now it is certain what it sent up to here, or that this will never be certain.
     #[inline]
     fn settle(&mut self, end: End, verdict: Verdict) {
         if !self.pending.waiting[end].is_empty() {
-            let is_unsure = self.view.half_flows[end].unsure > 0;
+            let is_unsure = self.known.half_flows[end].unsure > 0;
             self.pending.settle(end, if is_unsure { Verdict::Inconclusive } else { verdict });
         }
     }
@@ -355,7 +347,7 @@ impl JudgedConnection {
     }
 
     fn settle_at_the_end(&mut self, ending: &Ending) {
-        let JudgedConnection { view, pending } = self;
+        let JudgedConnection { known, pending, .. } = self;
         for end in End::BOTH {
             // Where the capture holds nothing that an end sent, its silence is no evidence, and no finding each time: that is a property of
             // the capture.
@@ -365,7 +357,7 @@ impl JudgedConnection {
             }
             pending.settle_further(end);
             for finding in pending.waiting[end].drain(..) {
-                let is_unsure = view.half_flows[end].unsure > 0;
+                let is_unsure = known.half_flows[end].unsure > 0;
                 let complete = !is_unsure && ending.complete[end] >= finding.frames.last().copied();
                 let verdict = if complete { finding.verdict } else { Verdict::Inconclusive };
                 pending.ready.push(Finding { verdict, ..finding });
@@ -376,7 +368,7 @@ impl JudgedConnection {
     #[inline]
     fn deliver(&mut self, report: &mut dyn FnMut(&Finding)) {
         if !self.pending.ready.is_empty() {
-            self.pending.deliver(&self.view, report);
+            self.pending.deliver(&self.known, report);
         }
     }
 
@@ -386,101 +378,13 @@ impl JudgedConnection {
     }
 }
 
-impl PendingFindings {
-    /// Bytes of memory that the lists take up.
-    fn footprint(&self) -> usize {
-        let further = self.further.iter().flatten().map(|(finding, _)| finding);
-        let findings = self.waiting.iter().flatten().chain(further).chain(&self.ready);
-        findings.map(Finding::footprint).sum()
-    }
-
-    /// Findings of one end that wait for certainty.
-    const MOST_PENDING: usize = 256;
-
-    /// Takes what a rule found.
-    pub(crate) fn take(&mut self, rule: &'static Rule, finding: Finding, view: &View) {
-        let mut finding = Finding {
-            rule: Some(rule),
-            connection: Some(view.connection),
-            caller: finding.direction.map(|direction| view.caller(direction)),
-            ..finding
-        };
-        match finding.basis {
-            Basis::Packets => self.ready.push(finding),
-            Basis::Pairing(caller) if finding.xid.is_some_and(|xid| view.is_reused(caller, xid)) => {}
-            // A packet that the capture shows late could have been among those that wait.
-            Basis::Silence(end) | Basis::Pairing(end) if !self.is_unsure(end, view) => {
-                self.waiting[end].push(finding);
-            }
-            // The end was never seen to send. If the capture lacks all of it, each of these says the same.
-            Basis::Silence(end)
-                if !self.heard[end] && self.waiting[end].len() == PendingFindings::MOST_PENDING =>
-            {
-                let of_rule = |kept: &&mut (Finding, u64)| kept.0.rule.map(|rule| rule.id) == Some(rule.id);
-                match self.further[end].iter_mut().find(of_rule) {
-                    Some((_, count)) => *count += 1,
-                    None => self.further[end].push((finding, 1)),
-                }
-            }
-            Basis::Silence(_) | Basis::Pairing(_) | Basis::Lacking => {
-                finding.verdict = Verdict::Inconclusive;
-                self.ready.push(finding);
-            }
-        }
-    }
-
-    /// Whether nothing that comes can make it certain what this end sent up to now.
-    fn is_unsure(&self, end: End, view: &View) -> bool {
-        let HalfFlow { waits, unsure, .. } = view.half_flows[end];
-        waits || unsure > 0 || self.waiting[end].len() == PendingFindings::MOST_PENDING
-    }
-
-    #[cold]
-    fn settle(&mut self, end: End, verdict: Verdict) {
-        self.settle_further(end);
-        let PendingFindings { waiting, ready, .. } = self;
-        let settled = waiting[end].drain(..).map(|finding| match verdict {
-            Verdict::Stands => finding,
-            Verdict::Inconclusive => Finding { verdict, ..finding },
-        });
-        ready.extend(settled);
-    }
-
-    /// What found no room to wait was never certain.
-    #[cold]
-    fn settle_further(&mut self, end: End) {
-        let PendingFindings { further, ready, .. } = self;
-        ready.extend(further[end].drain(..).map(|(mut finding, count)| {
-            if count > 1 {
-                finding.message.push_str(&alloc::format!("; {} more like it", count - 1));
-            }
-            Finding { verdict: Verdict::Inconclusive, ..finding }
-        }));
-    }
-
-    #[inline(never)]
-    fn deliver(&mut self, view: &View, report: &mut dyn FnMut(&Finding)) {
-        // Who opened the connection may have turned out since the rule was asked.
-        let requester = view.roles_known.then_some(view.requester);
-        for finding in self.ready.drain(..) {
-            let is_requester = |end: End| requester.map(|requester| requester == end);
-            let direction = finding.caller.and_then(is_requester).map(|forward| match forward {
-                true => Direction::Forward,
-                false => Direction::Backward,
-            });
-            let by_requester = finding.by.and_then(is_requester);
-            report(&Finding { direction, by_requester, ..finding });
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rdmascope_dissector::observation::{Advertiser, Astray};
+    use rdmascope_dissector::observation::{Advertiser, Astray, Stray};
     use rdmascope_dissector::rdma::{MemoryRange, Position};
     use rdmascope_dissector::record::Time;
-    use rdmascope_dissector::transaction::Seen;
+    use rdmascope_dissector::transaction::{Direction, Seen};
     use rdmascope_wire::psn::Psn;
     use rdmascope_wire::{Rkey, Xid};
 

@@ -1,7 +1,7 @@
 //! What rules ask of a Send that the engine reported.
 
 use super::finding::Finding;
-use super::view::Known;
+use super::known::Known;
 use alloc::string::String;
 use rdmascope_dissector::observation::Kind;
 use rdmascope_dissector::observation::Sent;

@@ -44,6 +44,7 @@ extern crate alloc;
 
 mod advice;
 mod body;
+mod check;
 mod chunks;
 mod credits;
 mod establishment;
@@ -55,7 +56,9 @@ mod invalidation;
 mod iwarp;
 mod judge;
 mod judged;
+mod known;
 mod memory;
+mod pending;
 mod reconnection;
 mod retries;
 mod reverse;
@@ -67,18 +70,13 @@ mod statuses;
 mod subjects;
 mod transport;
 mod unmatched;
-mod view;
 
 pub use advice::inline_length;
 pub use credits::CreditState;
 pub use finding::{Basis, Finding, Value, Verdict};
 pub use judge::Judge;
-pub use rule::{
-    Check, Document, Findings, Gate, Level, On, OnAnnounced, OnManaged, OnSent, OpensTo, OpensToSent, Rule,
-    Source, Unseen,
-};
+pub use rule::{About, Document, Level, Rule, Source, Unseen};
 pub use subjects::{SUBJECTS, Subject};
-pub use view::{Known, View};
 
 /// All rules, in the order of their subjects.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {

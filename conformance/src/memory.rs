@@ -6,14 +6,15 @@
 //!
 //! Bytes that are written but not returned are no fault (RFC 8166, section 4.3.2.2).
 
+use super::check::{Check, Checked, Findings, View};
 use super::chunks;
 use super::finding::{Basis, Finding, Value};
-use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
-use super::view::{Known, Memory, View};
+use super::known::{Known, Memory};
+use super::rule::{Document, Level, Source, Unseen};
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
-use rdmascope_dissector::observation::{Advertiser, Astray, Faulty, Observed, Sent, Stray};
+use rdmascope_dissector::observation::{Advertiser, Astray, Faulty, Observed, Revoked, Sent, Stray};
 use rdmascope_dissector::rdma::{End, Fault, Operation, Position};
 use rdmascope_dissector::record::REORDERING;
 use rdmascope_dissector::transaction::{Direction, Outcome, Part, Seen, Transaction};
@@ -37,8 +38,8 @@ const INVALIDATION: Source = Source { document: Document::Rfc8797, section: "3.2
 const PULL: Source = Source { document: Document::ReliableReply, section: "4.1.2" };
 const PULLED: Source = Source { document: Document::ReliableReply, section: "4.1.3" };
 
-pub(crate) const RULES: &[Rule] = &[
-    Rule {
+pub(crate) const RULES: &[Checked<AdvertisedMemory>] = &[
+    Checked {
         id: "memory-advertised",
         level: Level::Violation,
         sources: &[SEGMENTS, OPERATIONS, DOMAINS],
@@ -48,7 +49,7 @@ pub(crate) const RULES: &[Rule] = &[
             a missing call may have advertised it. memory-after-reply and memory-after-done cover memory that was advertised before.",
         check: Check::Stray(unadvertised),
     },
-    Rule {
+    Checked {
         id: "memory-segment-end",
         level: Level::Violation,
         sources: &[SEGMENTS, OPERATIONS],
@@ -59,7 +60,7 @@ pub(crate) const RULES: &[Rule] = &[
             memory could not be read.",
         check: Check::Stray(past_end),
     },
-    Rule {
+    Checked {
         id: "memory-direction",
         level: Level::Violation,
         sources: &[READS, WRITES],
@@ -69,7 +70,7 @@ pub(crate) const RULES: &[Rule] = &[
             be read, and where two open calls advertise the same memory.",
         check: Check::Stray(other_way),
     },
-    Rule {
+    Checked {
         id: "memory-after-reply",
         level: Level::Violation,
         sources: &[READ_TO_THE_END, CHUNKED, PROTECTION],
@@ -79,7 +80,7 @@ pub(crate) const RULES: &[Rule] = &[
             again meanwhile. The judge remembers the last 512 segments of calls that were answered.",
         check: Check::Stray(after_reply),
     },
-    Rule {
+    Checked {
         id: "memory-after-done",
         level: Level::Violation,
         sources: &[PULL, PULLED],
@@ -87,7 +88,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The rule is decided like memory-after-reply, with RDMA_DONE in place of the reply.",
         check: Check::Stray(after_done),
     },
-    Rule {
+    Checked {
         id: "memory-after-invalidation",
         level: Level::Violation,
         sources: &[INVALIDATION],
@@ -97,7 +98,7 @@ pub(crate) const RULES: &[Rule] = &[
             advertised the memory so shortly before that the capture may show the two in the wrong order.",
         check: Check::Stray(after_invalidation),
     },
-    Rule {
+    Checked {
         id: "memory-written",
         level: Level::Violation,
         sources: &[WRITES, CHUNKED, REPLY_CHUNK],
@@ -109,7 +110,7 @@ pub(crate) const RULES: &[Rule] = &[
             (iwarp-message-offset). returned-chunk-length covers lengths greater than the call allows.",
         check: Check::Transaction(unwritten),
     },
-    Rule {
+    Checked {
         id: "memory-read",
         level: Level::Warning,
         sources: &[READ_TO_THE_END, CHUNKED],
@@ -413,22 +414,22 @@ impl Memory for AdvertisedMemory {
     }
 }
 
-impl View {
+impl AdvertisedMemory {
     /// Whether the capture may lack packets of this end that it sent between the call and the end of this transaction.
-    pub(crate) fn may_lack(&self, end: End, transaction: &Transaction) -> bool {
+    pub(crate) fn may_lack(&self, known: &Known, end: End, transaction: &Transaction) -> bool {
         let Some(call) = &transaction.call else { return true };
-        let sender = &self.memories.memory.senders[end];
+        let sender = &self.senders[end];
         // From the PSNs that the CM messages announce on, or from its first Send on, nothing is missing without being noticed.
-        let is_followed = self.from_start() && self.inline_threshold(end).is_some()
+        let is_followed = known.holds_start() && known.inline_threshold(end).is_some()
             || sender.first.is_some_and(|first| first <= call.first.frame);
-        transaction.capture_gap || !is_followed || self.may_lack_since(end, call.first)
+        transaction.capture_gap || !is_followed || self.may_lack_since(known, end, call.first)
     }
 
     /// Whether so many bytes of a transaction are not where they should be because the Responder's last operation between call and reply was outside
     /// of the memory that the call advertised: that is one fault, and a finding of its own.
-    fn went_astray(&self, transaction: &Transaction, reading: bool, bytes: u64) -> bool {
+    fn went_astray(&self, known: &Known, transaction: &Transaction, reading: bool, bytes: u64) -> bool {
         let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return false };
-        let strayed = self.memories.memory.senders[self.answerer(transaction.direction)].strayed;
+        let strayed = self.senders[known.answerer(transaction.direction)].strayed;
         strayed.is_some_and(|strayed| {
             let between = call.first.frame..reply.seen.frame;
             strayed.reading == reading && strayed.length >= bytes && between.contains(&strayed.seen.frame)
@@ -436,25 +437,29 @@ impl View {
     }
 
     /// Whether this end may have sent something behind `seen` that the capture lacks.
-    fn may_lack_since(&self, end: End, seen: Seen) -> bool {
-        let sender = &self.memories.memory.senders[end];
-        sender.lost != self.losses(end)
+    fn may_lack_since(&self, known: &Known, end: End, seen: Seen) -> bool {
+        let sender = &self.senders[end];
+        sender.lost != known.losses(end)
             || sender.lost_before.is_some_and(|behind| seen.time.since(behind.time) <= REORDERING.0)
     }
 }
 
-pub(crate) static GATE: Gate = Gate { transaction: may_break, ..Gate::OPEN };
-
 /// True where its call or its reply lists chunks.
-fn may_break(transaction: &Transaction, _: &View) -> bool {
+pub(crate) fn may_break(transaction: &Transaction) -> bool {
     [&transaction.call, &transaction.reply].into_iter().flatten().any(chunks::lists_chunks)
+}
+
+/// Whether the memory was advertised so shortly before that the capture may show the two in the wrong order.
+pub(crate) fn is_close(revoked: &Revoked) -> bool {
+    let (nanoseconds, packets) = REORDERING;
+    revoked.seen.time.since(revoked.since.time) <= nanoseconds
+        || revoked.seen.frame.saturating_sub(revoked.since.frame) <= u64::from(packets)
 }
 
 /// What is wrong with an operation. `None` where the capture shows it behind a Send that followed it: the transaction of its memory may
 /// have been open when it was sent.
-fn astray(stray: &Stray, view: &View) -> Option<Astray> {
-    let is_late =
-        view.memories.memory.last(stray.from).is_some_and(|last| last.psn.distance(stray.position) <= 0);
+fn astray(stray: &Stray, view: &View<'_, AdvertisedMemory>) -> Option<Astray> {
+    let is_late = view.memory.last(stray.from).is_some_and(|last| last.psn.distance(stray.position) <= 0);
     (!is_late).then_some(stray.astray)
 }
 
@@ -470,18 +475,18 @@ fn about(stray: &Stray, what: &str) -> Finding {
     .frames([stray.seen.frame])
 }
 
-fn unadvertised(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
+fn unadvertised(stray: &Stray, view: &View<'_, AdvertisedMemory>, findings: &mut Findings<'_>) {
     if astray(stray, view) != Some(Astray::Unadvertised) {
         return;
     }
     let owner = stray.from.other();
     // The owner has to have sent something before. Until then it is not noticed that packets of it are missing.
-    let first = view.memories.memory.senders[owner].first;
+    let first = view.memory.senders[owner].first;
     let knows = view.paired && first.is_some_and(|first| first < stray.seen.frame);
-    if !knows || view.memories.memory.former(owner, stray.memory.rkey, stray.address).is_some() {
+    if !knows || view.memory.former(owner, stray.memory.rkey, stray.address).is_some() {
         return;
     }
-    let lacks = !view.is_whole(owner) || view.memories.memory.senders[owner].blind;
+    let lacks = !view.is_whole(owner) || view.memory.senders[owner].blind;
     findings.add(
         about(stray, "no open transaction advertised it")
             .observed(Value::Hexadecimal(stray.memory.rkey.0.into()))
@@ -491,15 +496,15 @@ fn unadvertised(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
 }
 
 /// Whether the transaction may have ended, or may not be the one that is meant.
-fn is_doubtful(stray: &Stray, advertiser: Advertiser, view: &View) -> bool {
+fn is_doubtful(stray: &Stray, advertiser: Advertiser, view: &View<'_, AdvertisedMemory>) -> bool {
     let owner = stray.from.other();
     view.losses(stray.from) > 0
         || view.losses(owner) > 0
-        || view.memories.memory.senders[owner].blind
-        || view.memories.memory.is_shared(owner, advertiser.xid)
+        || view.memory.senders[owner].blind
+        || view.memory.is_shared(owner, advertiser.xid)
 }
 
-fn past_end(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
+fn past_end(stray: &Stray, view: &View<'_, AdvertisedMemory>, findings: &mut Findings<'_>) {
     let Some(Astray::PastEnd(advertiser)) = astray(stray, view) else { return };
     let inside = stray.address.wrapping_sub(stray.memory.address);
     findings.add(
@@ -511,7 +516,7 @@ fn past_end(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
     );
 }
 
-fn other_way(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
+fn other_way(stray: &Stray, view: &View<'_, AdvertisedMemory>, findings: &mut Findings<'_>) {
     let Some(Astray::OtherWay(advertiser)) = astray(stray, view) else { return };
     let what = if stray.reading { "it was advertised to be written" } else { "it was advertised to be read" };
     let [read, write] = ["RDMA Read", "RDMA Write"];
@@ -525,20 +530,26 @@ fn other_way(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
     );
 }
 
-fn after_reply(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
+fn after_reply(stray: &Stray, view: &View<'_, AdvertisedMemory>, findings: &mut Findings<'_>) {
     after(stray, view, Ender::Reply, "the transaction ended with the reply", findings);
 }
 
-fn after_done(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
+fn after_done(stray: &Stray, view: &View<'_, AdvertisedMemory>, findings: &mut Findings<'_>) {
     after(stray, view, Ender::Done, "the transaction ended with RDMA_DONE", findings);
 }
 
-fn after(stray: &Stray, view: &View, by: Ender, what: &str, findings: &mut Findings<'_>) {
+fn after(
+    stray: &Stray,
+    view: &View<'_, AdvertisedMemory>,
+    by: Ender,
+    what: &str,
+    findings: &mut Findings<'_>,
+) {
     if astray(stray, view) != Some(Astray::Unadvertised) {
         return;
     }
     let owner = stray.from.other();
-    let former = view.memories.memory.former(owner, stray.memory.rkey, stray.address);
+    let former = view.memory.former(owner, stray.memory.rkey, stray.address);
     let Some(ended) = former.filter(|ended| ended.by == by) else { return };
     let Some(end) = ended.seen else { return };
     let finding = Finding { transaction: Some(ended.number), ..about(stray, what) };
@@ -549,13 +560,15 @@ fn after(stray: &Stray, view: &View, by: Ender, what: &str, findings: &mut Findi
             .about(Some(ended.direction), ended.xid)
             .frames([end.frame])
             .rests_on(Basis::Silence(owner))
-            .unless(overtook || view.may_lack_since(owner, end) || view.memories.memory.senders[owner].blind),
+            .unless(
+                overtook || view.memory.may_lack_since(view, owner, end) || view.memory.senders[owner].blind,
+            ),
     );
 }
 
-fn after_invalidation(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
+fn after_invalidation(stray: &Stray, view: &View<'_, AdvertisedMemory>, findings: &mut Findings<'_>) {
     let Some(Astray::Invalidated(revoked)) = astray(stray, view) else { return };
-    let lacks = super::invalidation::is_close(&revoked) || is_doubtful(stray, revoked.advertiser, view);
+    let lacks = is_close(&revoked) || is_doubtful(stray, revoked.advertiser, view);
     findings.add(
         about(stray, "its handle had been invalidated")
             .about(Some(view.direction(revoked.advertiser.caller)), revoked.advertiser.xid)
@@ -565,7 +578,7 @@ fn after_invalidation(stray: &Stray, view: &View, findings: &mut Findings<'_>) {
     );
 }
 
-fn unwritten(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn unwritten(transaction: &Transaction, view: &View<'_, AdvertisedMemory>, findings: &mut Findings<'_>) {
     let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return };
     let of_chunks = |part: Part| matches!(part, Part::WriteChunk(_) | Part::ReplyChunk);
     let missing = reply.missing.iter().filter(|missing| of_chunks(missing.part));
@@ -587,16 +600,18 @@ fn unwritten(transaction: &Transaction, view: &View, findings: &mut Findings<'_>
         first.handle == second.handle && second.offset - first.offset < u64::from(first.length)
     });
     let (caller, answerer) = (view.caller(transaction.direction), view.answerer(transaction.direction));
-    if view.is_reused(caller, transaction.xid) || view.went_astray(transaction, false, bytes) {
+    if view.unmatched.is_reused(caller, transaction.xid)
+        || view.memory.went_astray(view, transaction, false, bytes)
+    {
         return;
     }
     // An operation outside of advertised memory may have been meant for this segment, if the capture shows it before the call.
-    let strayed = view.memories.memory.senders[answerer].strayed;
-    let lacks = view.may_lack(answerer, transaction)
+    let strayed = view.memory.senders[answerer].strayed;
+    let lacks = view.memory.may_lack(view, answerer, transaction)
         || call.stop.is_some()
         || strayed.is_some_and(|strayed| call.first.time.since(strayed.seen.time) <= REORDERING.0)
         || overlaps
-        || view.memories.memory.is_shared(caller, transaction.xid);
+        || view.memory.is_shared(caller, transaction.xid);
     let what = if missing.clone().all(|missing| missing.part == Part::ReplyChunk) {
         "the Reply chunk"
     } else {
@@ -615,7 +630,7 @@ fn unwritten(transaction: &Transaction, view: &View, findings: &mut Findings<'_>
     );
 }
 
-fn unread(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn unread(transaction: &Transaction, view: &View<'_, AdvertisedMemory>, findings: &mut Findings<'_>) {
     /// Roundup padding of a chunk.
     const PADDING: u64 = 3;
     let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return };
@@ -630,12 +645,14 @@ fn unread(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
         return;
     }
     let (caller, answerer) = (view.caller(transaction.direction), view.answerer(transaction.direction));
-    if view.is_reused(caller, transaction.xid) || view.went_astray(transaction, true, length - asked) {
+    if view.unmatched.is_reused(caller, transaction.xid)
+        || view.memory.went_astray(view, transaction, true, length - asked)
+    {
         return;
     }
-    let lacks = view.may_lack(answerer, transaction)
+    let lacks = view.memory.may_lack(view, answerer, transaction)
         || call.stop.is_some()
-        || view.memories.memory.is_shared(caller, transaction.xid);
+        || view.memory.is_shared(caller, transaction.xid);
     findings.add(
         Finding::new(format!("success, but only {asked} of {length} bytes in Read chunks were asked for"))
             .by(answerer)

@@ -1,7 +1,6 @@
 //! What the same two ends agreed on when they were connected before, and how two connections between them are told.
 
-use super::establishment::CmExchange;
-use super::view::View;
+use super::known::Known;
 use alloc::collections::VecDeque;
 use hashbrown::HashMap;
 use rdmascope_dissector::BuildHasher;
@@ -28,7 +27,7 @@ pub(crate) enum Place {
     Connection(ConnectionId, Direction),
 }
 
-impl View {
+impl Known {
     /// Between whom the calls of this direction go.
     pub(crate) fn place(&self, direction: Direction) -> Place {
         match &self.established {
@@ -59,8 +58,11 @@ impl Reconnections {
     }
 
     /// Notes what two ends agreed on as soon as that is known, and returns what they did before.
-    pub(crate) fn note(&mut self, connection: &Connection, exchange: &CmExchange) -> Option<Settings> {
-        let (frame, negotiated) = exchange.agreed()?;
+    pub(crate) fn note(
+        &mut self,
+        connection: &Connection,
+        (frame, negotiated): (u64, Negotiated),
+    ) -> Option<Settings> {
         let ends = (connection.requester.address, connection.responder.address, connection.port);
         let settings = Settings { connection: connection.id, frame, negotiated };
         if self.last.get(&ends).is_some_and(|last| last.connection == connection.id) {

@@ -1,10 +1,12 @@
 //! Calls that come again: with no more room after ERR_CHUNK (RFC 8166, section 4.5), and on the next connection, where the server may
 //! have executed them before (RFC 1813, section 4.5; RFC 8881, section 2.10.6).
 
+use super::check::{Check, Checked, Findings, View};
 use super::finding::{Finding, Value};
+use super::known::{Known, Memory};
 use super::reconnection::Place;
-use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
-use super::view::{Known, Memory, View};
+use super::rpc::EarlierCalls;
+use super::rule::{Document, Level, Source, Unseen};
 use alloc::collections::VecDeque;
 use alloc::format;
 use core::hash::BuildHasher as _;
@@ -13,8 +15,8 @@ use rdmascope_dissector::transaction::{Chunk, Message, Security, Transaction};
 use rdmascope_dissector::ulb;
 use rdmascope_wire::rpcrdma::{Error, Segment};
 
-pub(crate) const RULES: &[Rule] = &[
-    Rule {
+pub(crate) const RULES: &[Checked<Read>] = &[
+    Checked {
         id: "retry-without-room",
         level: Level::Advice,
         sources: &[
@@ -28,7 +30,7 @@ pub(crate) const RULES: &[Rule] = &[
             on the same connection or a later one between the same two hosts. Sealed calls are not compared.",
         check: Check::Transaction(without_room),
     },
-    Rule {
+    Checked {
         id: "retry-executed-twice",
         level: Level::Advice,
         sources: &[
@@ -48,6 +50,9 @@ pub(crate) const UNSEEN: &[Unseen] = &[Unseen {
     requirement: "A server does not execute a call that is not idempotent a second time.",
     reason: "Only an answer that differs from that of the first execution shows it: retry-executed-twice.",
 }];
+
+/// What its rules read.
+pub(crate) type Read = (Retry, EarlierCalls);
 
 /// The calls that were answered with ERR_CHUNK last, of all connections.
 #[derive(Clone, Debug, Default)]
@@ -80,7 +85,7 @@ impl RefusedCalls {
 
     /// Takes a transaction that ended with ERR_CHUNK, and returns the same call before it.
     #[cold]
-    pub(crate) fn note(&mut self, transaction: &Transaction, view: &View) -> Retry {
+    pub(crate) fn note(&mut self, transaction: &Transaction, known: &Known) -> Retry {
         let (Some(Error::Chunk), Some(call), Some(reply)) =
             (transaction.error, &transaction.call, &transaction.reply)
         else {
@@ -89,9 +94,10 @@ impl RefusedCalls {
         let (Some(signature), room) = (signature(transaction, call), room(call)) else {
             return Retry::default();
         };
-        let place = view.place(transaction.direction);
-        let known = self.0.iter().rposition(|known| (known.signature, known.place) == (signature, place));
-        let before = known.and_then(|at| self.0.remove(at));
+        let place = known.place(transaction.direction);
+        let same =
+            self.0.iter().rposition(|refused| (refused.signature, refused.place) == (signature, place));
+        let before = same.and_then(|at| self.0.remove(at));
         if self.0.len() == RefusedCalls::MOST {
             self.0.pop_front();
         }
@@ -133,16 +139,13 @@ impl Memory for Retry {
     }
 }
 
-pub(crate) static GATE: Gate = Gate { transaction: may_break, ..Gate::OPEN };
-
 /// True where the same call was refused before, and where calls came again.
-fn may_break(transaction: &Transaction, view: &View) -> bool {
-    view.memories.retries.refused.is_some() || view.memories.rpc.first_of(transaction).is_some()
+pub(crate) fn may_break(transaction: &Transaction, retry: &Retry, calls: &EarlierCalls) -> bool {
+    retry.refused.is_some() || calls.first_of(transaction).is_some()
 }
 
-fn without_room(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    let (Some((before, frames, room)), Some(call)) = (view.memories.retries.refused, &transaction.call)
-    else {
+fn without_room(transaction: &Transaction, view: &View<'_, Read>, findings: &mut Findings<'_>) {
+    let (Some((before, frames, room)), Some(call)) = (view.memory.0.refused, &transaction.call) else {
         return;
     };
     let reply = transaction.reply.as_ref().map(|reply| reply.seen.frame);
@@ -176,9 +179,9 @@ fn executed_before(transaction: &Transaction) -> Option<(&'static str, u32)> {
     is_telling.then_some((failed.name(), status))
 }
 
-fn executed_twice(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn executed_twice(transaction: &Transaction, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let (Some(first), Some((name, status))) =
-        (view.memories.rpc.first_of(transaction), executed_before(transaction))
+        (view.memory.1.first_of(transaction), executed_before(transaction))
     else {
         return;
     };

@@ -6,9 +6,10 @@
 
 mod checks;
 
+use super::check::{Check, Checked, View};
 use super::finding::Finding;
-use super::rule::{Check, Document, Gate, Level, Rule, Source, Unseen};
-use super::view::{Known, Memory, View};
+use super::known::{Known, Memory};
+use super::rule::{Document, Level, Source, Unseen};
 use alloc::string::String;
 use alloc::vec::Vec;
 use rdmascope_dissector::observation::Observed;
@@ -29,8 +30,8 @@ const BIND: Source = Source { document: Document::Rfc8881, section: "18.34" };
 const CREATE: Source = Source { document: Document::Rfc8881, section: "18.36" };
 const SEQUENCE: Source = Source { document: Document::Rfc8881, section: "20.9" };
 
-pub(crate) const RULES: &[Rule] = &[
-    Rule {
+pub(crate) const RULES: &[Checked<Backchannel>] = &[
+    Checked {
         id: "reverse-before-offer",
         level: Level::Violation,
         sources: &[SUPPORT, CHANNELS],
@@ -45,7 +46,7 @@ pub(crate) const RULES: &[Rule] = &[
             Nothing is reported where calls are encrypted.",
         check: Check::Connection(checks::before_offer),
     },
-    Rule {
+    Checked {
         id: "reverse-after-refusal",
         level: Level::Warning,
         sources: &[CHANNELS, BIND, CREATE],
@@ -55,7 +56,7 @@ pub(crate) const RULES: &[Rule] = &[
             both ends sent.",
         check: Check::Connection(checks::after_refusal),
     },
-    Rule {
+    Checked {
         id: "reverse-not-offered",
         level: Level::Violation,
         sources: &[CREATE, BIND],
@@ -64,7 +65,7 @@ pub(crate) const RULES: &[Rule] = &[
             rule is decided where both the call and the result were captured.",
         check: Check::Transaction(checks::not_offered),
     },
-    Rule {
+    Checked {
         id: "reverse-attributes",
         level: Level::Violation,
         sources: &[CREATE],
@@ -73,7 +74,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "csr_back_chan_attrs is compared with csa_back_chan_attrs of the same CREATE_SESSION.",
         check: Check::Transaction(checks::attributes),
     },
-    Rule {
+    Checked {
         id: "reverse-operations",
         level: Level::Violation,
         sources: &[CREATE],
@@ -82,7 +83,7 @@ pub(crate) const RULES: &[Rule] = &[
             decided where the capture may lack the creation of a session, or where a session was bound to the connection.",
         check: Check::Transaction(checks::operations),
     },
-    Rule {
+    Checked {
         id: "reverse-size",
         level: Level::Violation,
         sources: &[CREATE, CALLBACKS],
@@ -91,7 +92,7 @@ pub(crate) const RULES: &[Rule] = &[
             reverse-operations.",
         check: Check::Transaction(checks::size),
     },
-    Rule {
+    Checked {
         id: "reverse-program",
         level: Level::Violation,
         sources: &[CREATE],
@@ -100,7 +101,7 @@ pub(crate) const RULES: &[Rule] = &[
             where the capture may lack the creation of a session, or where a session was bound to the connection.",
         check: Check::Transaction(checks::program),
     },
-    Rule {
+    Checked {
         id: "reverse-sequence",
         level: Level::Violation,
         sources: &[SEQUENCE],
@@ -109,7 +110,7 @@ pub(crate) const RULES: &[Rule] = &[
             forward calls.",
         check: Check::Transaction(checks::sequence),
     },
-    Rule {
+    Checked {
         id: "reverse-version",
         level: Level::Violation,
         sources: &[CALL],
@@ -118,7 +119,7 @@ pub(crate) const RULES: &[Rule] = &[
             a call.",
         check: Check::Transaction(checks::version),
     },
-    Rule {
+    Checked {
         id: "reverse-long-message",
         level: Level::Violation,
         sources: &[CALLBACKS],
@@ -128,7 +129,7 @@ pub(crate) const RULES: &[Rule] = &[
             limits are found as for reverse-operations.",
         check: Check::Transaction(checks::long_message),
     },
-    Rule {
+    Checked {
         id: "reverse-chunks-unread",
         level: Level::Violation,
         sources: &[CHUNKS],
@@ -137,7 +138,7 @@ pub(crate) const RULES: &[Rule] = &[
             RDMA_ERROR. The finding stands once it is certain that the capture holds all that the client sent up to the reply.",
         check: Check::Transaction(checks::chunks_unread),
     },
-    Rule {
+    Checked {
         id: "reverse-chunks-refused",
         level: Level::Warning,
         sources: &[CHUNKS],
@@ -181,10 +182,8 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     },
 ];
 
-pub(crate) static GATE: Gate = Gate { transaction: may_break, ..Gate::OPEN };
-
 /// True for the reverse direction, and for operations about the backchannel.
-fn may_break(transaction: &Transaction, _: &View) -> bool {
+pub(crate) fn may_break(transaction: &Transaction) -> bool {
     transaction.direction == Direction::Backward || transaction.details.backchannel.is_some()
 }
 
@@ -360,11 +359,11 @@ impl Backchannel {
     }
 
     /// What the sessions allow at most, where all of them are known by now.
-    fn limits(&self, view: &View) -> Option<&ChannelAttributes> {
+    fn limits(&self, view: &View<'_, Backchannel>) -> Option<&ChannelAttributes> {
         self.limits.as_ref().filter(|_| self.knows_sessions(view))
     }
 
-    fn knows_sessions(&self, view: &View) -> bool {
+    fn knows_sessions(&self, view: &View<'_, Backchannel>) -> bool {
         view.is_whole(view.requester) && !self.unread && !self.unlimited && self.unanswered == 0
     }
 }

@@ -3,13 +3,15 @@
 //! A call without a reply when its connection is closed is sent again on the next one, under the same XID: RPC recovers from a lost
 //! connection this way. A bounded list of such calls is remembered across connections.
 
+use super::check::{Check, Checked, Findings, View};
 use super::finding::{Basis, Finding, Value};
-use super::header;
+use super::header::fault::fault_of;
 use super::judged::Judged as _;
-use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
+use super::known::{Known, Memory};
+use super::memory::AdvertisedMemory;
+use super::rule::{Document, Level, Source, Unseen};
 use super::sessions;
-use super::subjects::Lasting;
-use super::view::{Known, Memory, View};
+use super::unmatched::UnmatchedMessages;
 use alloc::borrow::ToOwned;
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -29,8 +31,8 @@ const XID: Source = Source { document: Document::Rfc8167, section: "2.4" };
 const RETRANSMISSION: Source = Source { document: Document::Rfc8167, section: "5.4" };
 const NFS_TRANSPORT: Source = Source { document: Document::Rfc8881, section: "2.9.2" };
 
-pub(crate) const RULES: &[Rule] = &[
-    Rule {
+pub(crate) const RULES: &[Checked<Read>] = &[
+    Checked {
         id: "rpc-xid-reused",
         level: Level::Violation,
         sources: &[XID, TRANSACTION, Source { document: Document::Rfc8167, section: "5.1" }, MESSAGE],
@@ -40,7 +42,7 @@ pub(crate) const RULES: &[Rule] = &[
             them with each sending. Two calls are the same where their Sends are, byte for byte. Each direction has XIDs of its own. The finding stands once it is certain that no reply to the first call is missing.",
         check: Check::Sent(xid_reused),
     },
-    Rule {
+    Checked {
         id: "rpc-call-repeated",
         level: Level::Warning,
         sources: &[
@@ -52,7 +54,7 @@ pub(crate) const RULES: &[Rule] = &[
             and has it executed twice. rpc-xid-reused says when two calls are the same. rpc-nfs4-call-repeated covers NFS version 4.",
         check: Check::Sent(call_repeated),
     },
-    Rule {
+    Checked {
         id: "rpc-nfs4-call-repeated",
         level: Level::Violation,
         sources: &[NFS_TRANSPORT, Source { document: Document::Rfc7530, section: "3.1.1" }],
@@ -60,7 +62,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The rule is decided like rpc-call-repeated, for COMPOUND and CB_COMPOUND. NFS version 4 demands this.",
         check: Check::Sent(nfs4_call_repeated),
     },
-    Rule {
+    Checked {
         id: "rpc-reply-without-call",
         level: Level::Violation,
         sources: &[TRANSACTION, XID, MESSAGE],
@@ -71,7 +73,7 @@ pub(crate) const RULES: &[Rule] = &[
             header-xid covers replies whose call, or which themselves, came under another rdma_xid.",
         check: Check::Connection(reply_without_call),
     },
-    Rule {
+    Checked {
         id: "rpc-reply-elsewhere",
         level: Level::Violation,
         sources: &[NFS_TRANSPORT, TRANSACTION],
@@ -81,7 +83,7 @@ pub(crate) const RULES: &[Rule] = &[
             like rpc-reply-without-call.",
         check: Check::Connection(reply_elsewhere),
     },
-    Rule {
+    Checked {
         id: "rpc-call-unanswered",
         level: Level::Warning,
         sources: &[Source { document: Document::Rfc8166, section: "4.5.4" }, NFS_TRANSPORT],
@@ -94,7 +96,7 @@ pub(crate) const RULES: &[Rule] = &[
             whose header is faulty, header-xid replies under another rdma_xid, session-callback-unanswered callbacks.",
         check: Check::Transaction(call_unanswered),
     },
-    Rule {
+    Checked {
         id: "rpc-replay",
         level: Level::Advice,
         sources: &[RETRANSMISSION, MESSAGE],
@@ -103,7 +105,7 @@ pub(crate) const RULES: &[Rule] = &[
             executes it a second time. Connections are compared between the same two addresses.",
         check: Check::Sent(replay),
     },
-    Rule {
+    Checked {
         id: "rpc-replay-differs",
         level: Level::Warning,
         sources: &[XID, MESSAGE],
@@ -114,7 +116,7 @@ pub(crate) const RULES: &[Rule] = &[
             is only likely to be wrong. The finding is inconclusive where the capture may lack the reply to the earlier call.",
         check: Check::Sent(replay_differs),
     },
-    Rule {
+    Checked {
         id: "rpc-message-type",
         level: Level::Violation,
         sources: &[
@@ -128,7 +130,7 @@ pub(crate) const RULES: &[Rule] = &[
             counts only where the capture holds all of it.",
         check: Check::Sent(message_type),
     },
-    Rule {
+    Checked {
         id: "rpc-version",
         level: Level::Violation,
         sources: &[MESSAGE],
@@ -136,7 +138,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The rule looks at rpcvers of every inline call.",
         check: Check::Sent(rpc_version),
     },
-    Rule {
+    Checked {
         id: "rpc-reply-status",
         level: Level::Violation,
         sources: &[MESSAGE],
@@ -144,7 +146,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The rule looks at every reply whose RPC header can be read.",
         check: Check::Transaction(reply_status),
     },
-    Rule {
+    Checked {
         id: "rpc-version-range",
         level: Level::Violation,
         sources: &[MESSAGE],
@@ -172,6 +174,9 @@ pub(crate) const UNSEEN: &[Unseen] = &[
         reason: "How a Requester uses a reply is not on the wire.",
     },
 ];
+
+/// What its rules read.
+pub(crate) type Read = (EarlierCalls, AdvertisedMemory);
 
 /// Calls of earlier connections that may come again, and the latest call that was answered.
 #[derive(Clone, Debug, Default)]
@@ -227,14 +232,14 @@ impl UnansweredCalls {
     const MOST: usize = 1024;
 
     /// Takes a call that has no reply when its connection is closed.
-    pub(crate) fn note(&mut self, outstanding: &Outstanding, view: &View) {
+    pub(crate) fn note(&mut self, outstanding: &Outstanding, known: &Known, unmatched: &UnmatchedMessages) {
         if self.calls.len() == UnansweredCalls::MOST {
             self.calls.pop_front();
         }
         let Outstanding { route, xid, identity, seen, lacks, .. } = *outstanding;
-        let lacks = lacks || !view.from_start() || view.memories.unmatched.shows_replies_early;
+        let lacks = lacks || !known.holds_start() || unmatched.shows_replies_early;
         self.calls.push_back(UnansweredCall {
-            connection: view.connection,
+            connection: known.connection,
             caller: route.source,
             answerer: route.destination,
             xid,
@@ -247,12 +252,12 @@ impl UnansweredCalls {
 
     /// A reply may be seen behind the CM message that closed the connection.
     #[inline]
-    pub(crate) fn note_transaction(&mut self, transaction: &Transaction, view: &View) {
+    pub(crate) fn note_transaction(&mut self, transaction: &Transaction, known: &Known) {
         let is_closed =
-            || view.established.as_ref().is_some_and(|connection| connection.state == State::Closed);
+            || known.established.as_ref().is_some_and(|connection| connection.state == State::Closed);
         if !self.calls.is_empty() && transaction.reply.is_some() && is_closed() {
             let is_answered =
-                |call: &UnansweredCall| call.connection == view.connection && call.xid == transaction.xid;
+                |call: &UnansweredCall| call.connection == known.connection && call.xid == transaction.xid;
             self.calls.iter_mut().filter(|call| is_answered(call)).for_each(|call| call.lacks = true);
         }
     }
@@ -266,6 +271,30 @@ impl EarlierCalls {
     #[inline]
     pub(crate) fn expects_replays(&self) -> bool {
         !self.before.is_empty()
+    }
+
+    /// Takes up the calls without a reply of earlier connections between the ends of this one.
+    pub(crate) fn recall(&mut self, connection: &Connection, left: &UnansweredCalls) {
+        let new = left.taken - core::mem::replace(&mut self.recalled, left.taken);
+        let new = usize::try_from(new).unwrap_or(usize::MAX).min(left.calls.len());
+        let ends = [connection.requester.address, connection.responder.address];
+        if connection.state == State::Closed {
+            return;
+        }
+        for call in left.calls.range(left.calls.len() - new..).filter(|call| call.connection != connection.id)
+        {
+            let direction = if [call.caller, call.answerer] == ends {
+                Direction::Forward
+            } else if [call.answerer, call.caller] == ends {
+                Direction::Backward
+            } else {
+                continue;
+            };
+            if self.before.len() == EarlierCalls::MOST_BEFORE {
+                self.before.remove(0);
+            }
+            self.before.push(EarlierCall { direction, call: *call });
+        }
     }
 
     /// The call with this XID that was left on an earlier connection.
@@ -291,31 +320,6 @@ impl EarlierCalls {
 impl Memory for EarlierCalls {
     fn footprint(&self) -> usize {
         self.before.len() * size_of::<EarlierCall>() + size_of_val(&self.again[..])
-    }
-
-    /// Takes up the calls without a reply of earlier connections between the ends of this one.
-    fn recall(&mut self, connection: &Connection, lasting: &mut Lasting) {
-        let left = &lasting.unanswered;
-        let new = left.taken - core::mem::replace(&mut self.recalled, left.taken);
-        let new = usize::try_from(new).unwrap_or(usize::MAX).min(left.calls.len());
-        let ends = [connection.requester.address, connection.responder.address];
-        if connection.state == State::Closed {
-            return;
-        }
-        for call in left.calls.range(left.calls.len() - new..).filter(|call| call.connection != connection.id)
-        {
-            let direction = if [call.caller, call.answerer] == ends {
-                Direction::Forward
-            } else if [call.answerer, call.caller] == ends {
-                Direction::Backward
-            } else {
-                continue;
-            };
-            if self.before.len() == EarlierCalls::MOST_BEFORE {
-                self.before.remove(0);
-            }
-            self.before.push(EarlierCall { direction, call: *call });
-        }
     }
 
     /// Forgets a call that came again.
@@ -355,19 +359,17 @@ impl Memory for EarlierCalls {
     }
 }
 
-pub(crate) static GATE: Gate = Gate { sent: may_break, transaction: may_break_in_transaction };
-
 /// True unless the Send is a reply, or a call of RPC version 2 with an XID that is not outstanding. True for every Send where calls of an earlier
 /// connection may come again.
-fn may_break(sent: &Sent<'_>, view: &View) -> bool {
+pub(crate) fn may_break(sent: &Sent<'_>, calls: &EarlierCalls) -> bool {
     !sent.told
         || sent.earlier.is_some()
-        || view.memories.rpc.expects_replays()
+        || calls.expects_replays()
         || rpc_version_of(sent).is_some_and(|version| version != rpc::VERSION)
 }
 
 /// True unless the reply reports success.
-fn may_break_in_transaction(transaction: &Transaction, _: &View) -> bool {
+pub(crate) fn may_break_in_transaction(transaction: &Transaction) -> bool {
     transaction.rpc_status != Some(rpc::Status::Success)
 }
 
@@ -378,22 +380,21 @@ fn again(sent: &Sent<'_>) -> Option<Option<bool>> {
 }
 
 /// What is found about a call under the XID of one that is outstanding.
-fn second(sent: &Sent<'_>, view: &View, message: &str) -> Finding {
+fn second(sent: &Sent<'_>, view: &View<'_, Read>, message: &str) -> Finding {
     let first = sent.transaction.and_then(|transaction| transaction.call.as_ref());
-    let is_known =
-        sent.missing_at_call == Some(sent.missing_packets) && !view.memories.unmatched.shows_replies_early;
+    let is_known = sent.missing_at_call == Some(sent.missing_packets) && !view.unmatched.shows_replies_early;
     let basis = if is_known { Basis::Silence(sent.from.other()) } else { Basis::Lacking };
     let finding = sent.finding(view, message.to_owned());
     finding.frames(first.into_iter().flat_map(|first| [first.first.frame, first.seen.frame])).rests_on(basis)
 }
 
-fn xid_reused(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+fn xid_reused(sent: &Sent<'_>, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     if again(sent) == Some(Some(false)) {
         findings.add(second(sent, view, "a call has the XID of another call that is outstanding"));
     }
 }
 
-fn call_repeated(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+fn call_repeated(sent: &Sent<'_>, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     match again(sent) {
         Some(Some(true)) if !is_compound(sent) => {
             findings.add(second(sent, view, "a call is sent again while it is outstanding"));
@@ -407,7 +408,7 @@ fn call_repeated(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
     }
 }
 
-fn nfs4_call_repeated(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+fn nfs4_call_repeated(sent: &Sent<'_>, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     // Whether it is the same COMPOUND or another one under its XID: neither may be.
     if matches!(again(sent), Some(Some(true) | None)) && is_compound(sent) {
         findings.add(second(sent, view, "an NFSv4 request is sent again while it is outstanding"));
@@ -420,14 +421,14 @@ fn is_compound(sent: &Sent<'_>) -> bool {
     procedure.is_some_and(|procedure| procedure.is_compound())
 }
 
-fn reply_without_call(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
-    for message in view.memories.unmatched.messages().iter().filter(|message| message.kind == Kind::Reply) {
-        let left = view.memories.rpc.left(view.direction(message.from.other()), message.xid);
+fn reply_without_call(connection: &Connection, view: &View<'_, Read>, findings: &mut Findings<'_>) {
+    for message in view.unmatched.messages().iter().filter(|message| message.kind == Kind::Reply) {
+        let left = view.memory.0.left(view.direction(message.from.other()), message.xid);
         let caller = message.from.other();
         // Where the capture holds nothing of the caller, it is said of the capture, not of each reply.
         if left.is_none()
-            && !view.is_misnamed(caller, message.xid)
-            && view.from_start()
+            && !view.unmatched.is_misnamed(caller, message.xid)
+            && view.holds_start()
             && view.is_heard(message.from.other())
         {
             findings.add(message.finding(connection, view, "a reply without a call"));
@@ -435,9 +436,9 @@ fn reply_without_call(connection: &Connection, view: &View, findings: &mut Findi
     }
 }
 
-fn reply_elsewhere(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
-    for message in view.memories.unmatched.messages().iter().filter(|message| message.kind == Kind::Reply) {
-        if let Some(call) = view.memories.rpc.left(view.direction(message.from.other()), message.xid) {
+fn reply_elsewhere(connection: &Connection, view: &View<'_, Read>, findings: &mut Findings<'_>) {
+    for message in view.unmatched.messages().iter().filter(|message| message.kind == Kind::Reply) {
+        if let Some(call) = view.memory.0.left(view.direction(message.from.other()), message.xid) {
             let words =
                 format!("a reply to a call of connection {}, which was closed before", call.connection.0);
             findings.add(message.finding(connection, view, words).frames([call.seen.frame]));
@@ -445,7 +446,7 @@ fn reply_elsewhere(connection: &Connection, view: &View, findings: &mut Findings
     }
 }
 
-fn call_unanswered(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn call_unanswered(transaction: &Transaction, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let (Outcome::NoReply, Some(_), Some(call)) = (transaction.outcome, view.ending, &transaction.call)
     else {
         return;
@@ -453,12 +454,12 @@ fn call_unanswered(transaction: &Transaction, view: &View, findings: &mut Findin
     let answerer = view.answerer(transaction.direction);
     if !view.is_heard(answerer) {
         // That is a property of the capture, not of each call.
-        if !view.memories.rpc.is_unheard {
+        if !view.memory.0.is_unheard {
             let message = "the capture holds nothing that the other end sent: whether its calls were answered is not known";
             findings.add(Finding::new(message).of(transaction).message(call).unless(true));
         }
-    } else if header::fault_of(call, transaction.xid).is_none()
-        && !view.is_misnamed(view.caller(transaction.direction), transaction.xid)
+    } else if fault_of(call, transaction.xid).is_none()
+        && !view.unmatched.is_misnamed(view.caller(transaction.direction), transaction.xid)
         && !sessions::is_callback(transaction)
     {
         let message = "the connection was closed while a call was outstanding";
@@ -469,27 +470,27 @@ fn call_unanswered(transaction: &Transaction, view: &View, findings: &mut Findin
     }
 }
 
-impl View {
+impl View<'_, Read> {
     /// Whether the capture may lack the answer to a call that has none, or the call itself. That it does not can be told only where the
     /// answerer went on behind the call, and what it sent was acknowledged.
     pub(crate) fn lacks_answer(&self, transaction: &Transaction) -> bool {
         let Some(call) = &transaction.call else { return true };
         let answerer = self.answerer(transaction.direction);
-        self.may_lack(answerer, transaction)
-            || self.memories.unmatched.shows_replies_early
-            || !self.memories.rpc.answered_after(transaction.direction, call.seen.frame)
+        self.memory.1.may_lack(self, answerer, transaction)
+            || self.unmatched.shows_replies_early
+            || !self.memory.0.answered_after(transaction.direction, call.seen.frame)
             || !self.is_complete(answerer, call.seen.frame)
     }
 }
 
 /// A call that was left on an earlier connection under the XID of this one, and whether it is the same.
-fn replayed<'a>(sent: &Sent<'_>, view: &'a View) -> Option<(&'a UnansweredCall, Option<bool>)> {
-    let header = sent.header.filter(|_| sent.kind == Kind::Call && view.memories.rpc.expects_replays())?;
-    let left = view.memories.rpc.left(view.direction(sent.from), header.xid)?;
+fn replayed<'a>(sent: &Sent<'_>, view: &'a View<'_, Read>) -> Option<(&'a UnansweredCall, Option<bool>)> {
+    let header = sent.header.filter(|_| sent.kind == Kind::Call && view.memory.0.expects_replays())?;
+    let left = view.memory.0.left(view.direction(sent.from), header.xid)?;
     Some((left, CallIdentity::of(header, sent.send).is_same(&left.identity)))
 }
 
-fn replay(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+fn replay(sent: &Sent<'_>, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Some((left, same @ (Some(true) | None))) = replayed(sent, view) else { return };
     let waited = sent.send.first.time.since(left.seen.time);
     let message =
@@ -499,7 +500,7 @@ fn replay(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
     findings.add(finding.unless(left.lacks && same.is_none()));
 }
 
-fn replay_differs(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+fn replay_differs(sent: &Sent<'_>, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Some((left, Some(false))) = replayed(sent, view) else { return };
     let message = format!(
         "a call has the XID of another call that connection {} left without a reply",
@@ -516,7 +517,7 @@ fn payload<'a>(sent: &Sent<'a>) -> Option<&'a [u8]> {
     sent.send.bytes.get(header.length..).filter(|_| is_message)
 }
 
-fn message_type(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+fn message_type(sent: &Sent<'_>, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Some(payload) = payload(sent) else { return };
     let Err(stop) = rpc::peek(payload) else { return };
     let finding = match (stop.cause, payload.get(4..8)) {
@@ -542,7 +543,7 @@ pub(crate) fn rpc_version_of(sent: &Sent<'_>) -> Option<u32> {
     Some(u32::from_be_bytes(*word))
 }
 
-fn rpc_version(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+fn rpc_version(sent: &Sent<'_>, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     if let Some(found) = rpc_version_of(sent).filter(|version| *version != rpc::VERSION) {
         let finding = sent.finding(view, format!("a call of version {found} of RPC"));
         findings.add(finding.values(Value::Count(found.into()), Value::Count(rpc::VERSION.into())));
@@ -550,11 +551,11 @@ fn rpc_version(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
 }
 
 /// What is found about a reply, with its evidence.
-fn about_reply(transaction: &Transaction, view: &View, message: String) -> Finding {
+fn about_reply(transaction: &Transaction, view: &View<'_, Read>, message: String) -> Finding {
     Finding::new(message).by(view.answerer(transaction.direction)).of(transaction).ends(transaction)
 }
 
-fn reply_status(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn reply_status(transaction: &Transaction, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let (message, found) = match transaction.rpc_status {
         Some(rpc::Status::UnknownAccepted(found)) => (format!("a reply with accept_stat {found}"), found),
         Some(rpc::Status::UnknownDenied(found)) => (format!("a reply with reject_stat {found}"), found),
@@ -586,7 +587,7 @@ fn is_unreadable(transaction: &Transaction) -> bool {
     stop && of_reply && transaction.reply.as_ref().is_some_and(|reply| reply.rpc_xid.is_some())
 }
 
-fn version_range(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn version_range(transaction: &Transaction, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Some(status @ (rpc::Status::ProgramMismatch { low, high } | rpc::Status::RpcMismatch { low, high })) =
         transaction.rpc_status
     else {

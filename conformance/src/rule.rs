@@ -1,12 +1,6 @@
 //! What a rule is.
 
-use super::finding::Finding;
-use super::judge::PendingFindings;
-use super::view::View;
 use core::fmt;
-use rdmascope_dissector::connection::Connection;
-use rdmascope_dissector::observation::{Announced, Faulty, Managed, Refused, Revoked, Sent, Stray};
-use rdmascope_dissector::transaction::Transaction;
 
 /// A requirement that a capture can show to be broken.
 #[derive(Clone, Copy, Debug)]
@@ -21,8 +15,8 @@ pub struct Rule {
     pub sentence: &'static str,
     /// How it is decided: what counts as evidence, and when the answer is inconclusive.
     pub explanation: &'static str,
-    /// What decides it.
-    pub check: Check,
+    /// What it looks at.
+    pub about: About,
 }
 
 /// Rules are equal where their ids are: no two rules have the same.
@@ -33,6 +27,32 @@ impl PartialEq for Rule {
 }
 
 impl Eq for Rule {}
+
+/// What a rule looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum About {
+    /// Every Send, before it is taken into account.
+    Sent,
+    /// Every transaction that ended, before it is taken into account.
+    Transaction,
+    /// A connection about which a CM message or an MPA start frame said something new.
+    Established,
+    /// A connection that ended.
+    Connection,
+    /// Every CM message, before it is taken into account.
+    Managed,
+    /// Every message that asks for a connection, accepts it or rejects it, before it is taken
+    /// into account.
+    Announced,
+    /// Every packet at fault.
+    Faulty,
+    /// Every NAK.
+    Refused,
+    /// Every RDMA operation on memory that no open transaction advertised for it.
+    Stray,
+    /// Every Send with Invalidate that took memory from a transaction that goes on.
+    Revoked,
+}
 
 /// How much a rule weighs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -93,94 +113,6 @@ pub struct Unseen {
     pub requirement: &'static str,
     /// Why a capture cannot show it.
     pub reason: &'static str,
-}
-
-/// Decides about a Send.
-pub type OnSent = fn(&Sent<'_>, &View, &mut Findings<'_>);
-/// Decides about a CM message.
-pub type OnManaged = fn(&Managed<'_>, &View, &mut Findings<'_>);
-/// Decides about a message that asks for a connection, accepts it or rejects it.
-pub type OnAnnounced = fn(&Announced<'_>, &View, &mut Findings<'_>);
-/// Whether rules about Sends are asked about this one.
-pub type OpensToSent = fn(&Sent<'_>, &View) -> bool;
-/// Whether rules about a `T` are asked about this one.
-pub type OpensTo<T> = fn(&T, &View) -> bool;
-/// Decides about a `T`.
-pub type On<T> = fn(&T, &View, &mut Findings<'_>);
-
-/// What decides a rule, by what it looks at.
-#[derive(Clone, Copy)]
-pub enum Check {
-    /// Every Send, before it is taken into account: [`View`] is as it was when it was sent.
-    Sent(OnSent),
-    /// Every transaction that ended, before it is taken into account.
-    Transaction(On<Transaction>),
-    /// A connection about which a CM message or an MPA start frame said something new.
-    Established(On<Connection>),
-    /// A connection that ended.
-    Connection(On<Connection>),
-    /// Every CM message, before it is taken into account.
-    Managed(OnManaged),
-    /// Every message that asks for a connection, accepts it or rejects it, before it is taken into account.
-    Announced(OnAnnounced),
-    /// Every packet at fault.
-    Faulty(On<Faulty>),
-    /// Every NAK.
-    Refused(On<Refused>),
-    /// Every RDMA operation on memory that no open transaction advertised for it.
-    Stray(On<Stray>),
-    /// Every Send with Invalidate that took memory from a transaction that goes on.
-    Revoked(On<Revoked>),
-}
-
-/// When the rules of a subject have to be asked about a Send or a transaction.
-///
-/// Most traffic is ordinary, and one cheap check shows that no rule of the subject is broken. A gate is that check. It stands beside the rules
-/// that it is for. Subjects can share a gate, which is then checked once for all of them.
-/// [`Judge::exhaustive`](super::Judge::exhaustive) ignores all gates and must find the same.
-#[derive(Debug)]
-pub struct Gate {
-    /// Whether a rule of the subject may find something in this Send.
-    pub sent: OpensToSent,
-    /// Whether a rule of the subject may find something in this transaction.
-    pub transaction: OpensTo<Transaction>,
-}
-
-impl Gate {
-    /// Asks the rules of everything.
-    pub const OPEN: Gate = Gate { sent: |_, _| true, transaction: |_, _| true };
-}
-
-/// Where a check leaves what it found.
-pub struct Findings<'a> {
-    pub(crate) rule: &'static Rule,
-    pub(crate) pending: &'a mut PendingFindings,
-    pub(crate) view: &'a View,
-}
-
-impl Findings<'_> {
-    /// Reports that the rule is broken, if what the finding depends on holds.
-    #[cold]
-    pub fn add(&mut self, finding: Finding) {
-        self.pending.take(self.rule, finding, self.view);
-    }
-}
-
-impl fmt::Debug for Check {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Check::Sent(_) => "Sent",
-            Check::Transaction(_) => "Transaction",
-            Check::Established(_) => "Established",
-            Check::Connection(_) => "Connection",
-            Check::Managed(_) => "Managed",
-            Check::Announced(_) => "Announced",
-            Check::Faulty(_) => "Faulty",
-            Check::Refused(_) => "Refused",
-            Check::Stray(_) => "Stray",
-            Check::Revoked(_) => "Revoked",
-        })
-    }
 }
 
 impl fmt::Display for Level {

@@ -1,17 +1,22 @@
-//! The lists of subjects: their rules, and what they remember. A new subject stands in a folder or file of its own, and in these lists.
+//! The lists of subjects: their rules, their gates, and what they remember. A new subject has a folder or file of its own, and lines in
+//! these lists.
 
+use super::check::{Checked, Findings, Reads, View, What};
+use super::header::fault::Fault;
+use super::known::{Known, Memory};
 use super::reconnection::Reconnections;
 use super::rpc::UnansweredCalls;
-use super::rule::{Gate, Rule, Unseen};
+use super::rule::{Rule, Unseen};
 use super::sessions::table::SessionTable;
 use super::state::table::StateTable;
-use super::view::{Memory, View};
 use super::{
     advice, body, chunks, credits, establishment, gss, header, inline, invalidation, iwarp, memory, retries,
     reverse, rpc, sessions, state, statuses, transport, unmatched,
 };
-use rdmascope_dissector::observation::Outstanding;
-use rdmascope_dissector::transaction::Transaction;
+use rdmascope_dissector::connection::Connection;
+use rdmascope_dissector::observation::{Observed, Outstanding, Sent};
+use rdmascope_dissector::rdma::End;
+use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
 
 /// Rules that implementations in wide use are known to break.
 const KNOWN: &[(&str, &str)] = &[invalidation::KNOWN];
@@ -24,87 +29,84 @@ impl Rule {
     }
 }
 
-/// Of a subject without rules about Sends and transactions.
-const SILENT: Gate = Gate { sent: |_, _| false, transaction: |_, _| false };
+/// The subject of a module.
+macro_rules! subject {
+    ($name:literal, $($module:ident)::+, $gate:expr, $memory:expr) => {
+        Subject {
+            name: $name,
+            rules: &Checked::rules::<{ $($module)::+::RULES.len() }>($($module)::+::RULES),
+            unseen: $($module)::+::UNSEEN,
+            gate: $gate,
+            checks: &Table { rules: $($module)::+::RULES, memory: $memory },
+        }
+    };
+}
 
 /// All rules, subject by subject.
 pub const SUBJECTS: &[Subject] = &[
-    Subject { name: "Credits", rules: credits::RULES, unseen: credits::UNSEEN, gate: &credits::GATE },
-    Subject { name: "Inline thresholds", rules: inline::RULES, unseen: inline::UNSEEN, gate: &inline::GATE },
-    Subject { name: "Headers", rules: header::RULES, unseen: header::UNSEEN, gate: &header::GATE },
-    Subject {
-        name: "Read chunks",
-        rules: chunks::read::RULES,
-        unseen: chunks::read::UNSEEN,
-        gate: &chunks::GATE,
-    },
-    Subject {
-        name: "Write chunks",
-        rules: chunks::write::RULES,
-        unseen: chunks::write::UNSEEN,
-        gate: &chunks::GATE,
-    },
-    Subject {
-        name: "Reply chunks and Long Messages",
-        rules: chunks::reply::RULES,
-        unseen: chunks::reply::UNSEEN,
-        gate: &chunks::GATE,
-    },
-    Subject {
-        name: "Memory of a call",
-        rules: chunks::memory::RULES,
-        unseen: chunks::memory::UNSEEN,
-        gate: &chunks::GATE,
-    },
-    Subject {
-        name: "Upper-Layer Binding",
-        rules: chunks::binding::RULES,
-        unseen: chunks::binding::UNSEEN,
-        gate: &chunks::GATE,
-    },
-    Subject { name: "Memory", rules: memory::RULES, unseen: memory::UNSEEN, gate: &memory::GATE },
-    Subject {
-        name: "Remote invalidation",
-        rules: invalidation::RULES,
-        unseen: invalidation::UNSEEN,
-        gate: &invalidation::GATE,
-    },
-    Subject {
-        name: "Reverse direction",
-        rules: reverse::RULES,
-        unseen: reverse::UNSEEN,
-        gate: &reverse::GATE,
-    },
-    Subject { name: "Sessions", rules: sessions::RULES, unseen: sessions::UNSEEN, gate: &sessions::GATE },
-    Subject { name: "State", rules: state::RULES, unseen: state::UNSEEN, gate: &state::GATE },
-    Subject { name: "Statuses", rules: statuses::RULES, unseen: statuses::UNSEEN, gate: &statuses::GATE },
-    Subject { name: "RPC", rules: rpc::RULES, unseen: rpc::UNSEEN, gate: &rpc::GATE },
-    Subject { name: "GSS sequence numbers", rules: gss::RULES, unseen: gss::UNSEEN, gate: &gss::GATE },
-    Subject {
-        name: "Calls that come again",
-        rules: retries::RULES,
-        unseen: retries::UNSEEN,
-        gate: &retries::GATE,
-    },
-    Subject { name: "Arguments and results", rules: body::RULES, unseen: body::UNSEEN, gate: &body::GATE },
-    Subject {
-        name: "Connection establishment",
-        rules: establishment::RULES,
-        unseen: establishment::UNSEEN,
-        gate: &Gate::OPEN,
-    },
-    Subject {
-        name: "Reliable transport",
-        rules: transport::RULES,
-        unseen: transport::UNSEEN,
-        gate: &Gate::OPEN,
-    },
-    Subject { name: "iWARP", rules: iwarp::RULES, unseen: iwarp::UNSEEN, gate: &SILENT },
-    Subject { name: "Performance", rules: advice::RULES, unseen: advice::UNSEEN, gate: &Gate::OPEN },
+    subject!("Credits", credits, &CREDITS, |all| &all.credits),
+    subject!("Inline thresholds", inline, &INLINE, |_| ()),
+    subject!("Headers", header, &HEADER, |all| (&all.rpc, &all.memory)),
+    subject!("Read chunks", chunks::read, &CHUNKS, |_| ()),
+    subject!("Write chunks", chunks::write, &CHUNKS, |_| ()),
+    subject!("Reply chunks and Long Messages", chunks::reply, &CHUNKS, |all| &all.unoffered),
+    subject!("Memory of a call", chunks::memory, &CHUNKS, |_| ()),
+    subject!("Upper-Layer Binding", chunks::binding, &CHUNKS, |all| &all.binding),
+    subject!("Memory", memory, &MEMORY, |all| &all.memory),
+    subject!("Remote invalidation", invalidation, &INVALIDATION, |all| (&all.invalidation, &all.memory)),
+    subject!("Reverse direction", reverse, &REVERSE, |all| &all.reverse),
+    subject!("Sessions", sessions, &SESSIONS, |all| (&all.sessions, &all.memory, &all.reverse)),
+    subject!("State", state, &STATE, |all| &all.state),
+    subject!("Statuses", statuses, &STATUSES, |_| ()),
+    subject!("RPC", rpc, &RPC, |all| (&all.rpc, &all.memory)),
+    subject!("GSS sequence numbers", gss, &GSS, |all| &all.gss),
+    subject!("Calls that come again", retries, &RETRIES, |all| (&all.retries, &all.rpc)),
+    subject!("Arguments and results", body, &BODY, |_| ()),
+    subject!("Connection establishment", establishment, &Gate::OPEN, |all| (
+        &all.establishment,
+        &all.transport
+    )),
+    subject!("Reliable transport", transport, &Gate::OPEN, |all| (&all.transport, &all.credits)),
+    subject!("iWARP", iwarp, &Gate::SILENT, |all| (&all.transport, &all.credits)),
+    subject!("Performance", advice, &Gate::OPEN, |all| &all.advice),
 ];
 
+static CREDITS: Gate =
+    Gate { sent: |sent, known, all| credits::may_break(sent, known, &all.credits), ..Gate::OPEN };
+static INLINE: Gate = Gate { sent: |sent, _, _| inline::may_break(sent), ..Gate::OPEN };
+static HEADER: Gate = Gate {
+    sent: |sent, _, _| header::may_break(sent),
+    transaction: |transaction, _| header::may_break_in_transaction(transaction),
+};
+static CHUNKS: Gate = Gate {
+    sent: |_, _, all| all.binding.expects_retries(),
+    transaction: |transaction, _| chunks::may_break(transaction),
+};
+static MEMORY: Gate = Gate { transaction: |transaction, _| memory::may_break(transaction), ..Gate::OPEN };
+static INVALIDATION: Gate = Gate {
+    sent: |sent, _, _| invalidation::may_break(sent),
+    transaction: |transaction, _| invalidation::may_break_in_transaction(transaction),
+};
+static REVERSE: Gate = Gate { transaction: |transaction, _| reverse::may_break(transaction), ..Gate::OPEN };
+static SESSIONS: Gate =
+    Gate { transaction: |transaction, all| sessions::may_break(transaction, &all.sessions), ..Gate::OPEN };
+static STATE: Gate = Gate { transaction: |_, all| !all.state.faults.is_empty(), ..Gate::SILENT };
+static STATUSES: Gate =
+    Gate { transaction: |transaction, _| statuses::may_break(transaction), ..Gate::SILENT };
+static RPC: Gate = Gate {
+    sent: |sent, _, all| rpc::may_break(sent, &all.rpc),
+    transaction: |transaction, _| rpc::may_break_in_transaction(transaction),
+};
+static GSS: Gate =
+    Gate { transaction: |transaction, all| gss::may_break(transaction, &all.gss), ..Gate::OPEN };
+static RETRIES: Gate = Gate {
+    transaction: |transaction, all| retries::may_break(transaction, &all.retries, &all.rpc),
+    ..Gate::OPEN
+};
+static BODY: Gate = Gate { transaction: |transaction, _| body::may_break(transaction), ..Gate::OPEN };
+
 /// The rules about one thing.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Subject {
     /// What they are about.
     pub name: &'static str,
@@ -113,70 +115,152 @@ pub struct Subject {
     /// Requirements on the same thing that a capture cannot show.
     pub unseen: &'static [Unseen],
     /// When the rules about Sends and transactions have to be asked.
-    pub gate: &'static Gate,
+    pub(crate) gate: &'static Gate,
+    /// The functions that decide the rules, in the same order.
+    pub(crate) checks: &'static dyn Checks,
 }
 
-/// What the subjects remember of one connection.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Memories {
-    pub(crate) credits: credits::Credits,
-    pub(crate) unmatched: unmatched::UnmatchedMessages,
-    pub(crate) binding: chunks::binding::BindingMemory,
-    pub(crate) unoffered: chunks::unoffered::Unoffered,
-    pub(crate) memory: memory::AdvertisedMemory,
-    pub(crate) invalidation: invalidation::InvalidationUse,
-    pub(crate) reverse: reverse::Backchannel,
-    pub(crate) sessions: sessions::SessionUse,
-    pub(crate) state: state::StateUse,
-    pub(crate) rpc: rpc::EarlierCalls,
-    pub(crate) gss: gss::GssUse,
-    pub(crate) retries: retries::Retry,
-    pub(crate) establishment: establishment::CmExchange,
-    pub(crate) transport: transport::TransportEvents,
-    pub(crate) advice: advice::Costs,
+/// When the rules of a subject have to be asked about a Send or a transaction.
+///
+/// Most traffic is ordinary, and one cheap check shows that no rule of the subject is broken. A gate
+/// is that check. Subjects can share a gate, which is then checked once for all of them.
+/// [`Judge::exhaustive`](super::Judge::exhaustive) ignores all gates and must find the same.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    /// Whether a rule of the subject may find something in this Send.
+    pub(crate) sent: OpensToSent,
+    /// Whether a rule of the subject may find something in this transaction.
+    pub(crate) transaction: OpensToTransaction,
+}
+
+/// Whether rules about Sends are asked about this one.
+pub(crate) type OpensToSent = fn(&Sent<'_>, &Known, &Memories) -> bool;
+/// Whether rules about transactions are asked about this one.
+pub(crate) type OpensToTransaction = fn(&Transaction, &Memories) -> bool;
+
+impl Gate {
+    /// Asks the rules of everything.
+    pub(crate) const OPEN: Gate = Gate { sent: |_, _, _| true, transaction: |_, _| true };
+    /// Of a subject without rules about Sends and transactions.
+    const SILENT: Gate = Gate { sent: |_, _, _| false, transaction: |_, _| false };
+}
+
+/// The functions that decide the rules of a subject, whichever memories they read.
+pub(crate) trait Checks: Sync {
+    /// Asks the rule of this index about `what`.
+    fn ask(
+        &self,
+        index: usize,
+        what: What<'_>,
+        known: &Known,
+        memories: &Memories,
+        findings: &mut Findings<'_>,
+    );
+}
+
+/// The rules of a subject, and where the memories are that they read.
+struct Table<S: Reads> {
+    rules: &'static [Checked<S>],
+    memory: for<'a> fn(&'a Memories) -> S::Memory<'a>,
+}
+
+impl<S: Reads> Checks for Table<S> {
+    fn ask(
+        &self,
+        index: usize,
+        what: What<'_>,
+        known: &Known,
+        memories: &Memories,
+        findings: &mut Findings<'_>,
+    ) {
+        let view = View { known, unmatched: &memories.unmatched, memory: (self.memory)(memories) };
+        self.rules[index].check.ask(what, &view, findings);
+    }
+}
+
+macro_rules! memories {
+    ($($name:ident: $memory:ty,)*) => {
+        /// What the subjects remember of one connection.
+        #[derive(Clone, Debug, Default)]
+        pub(crate) struct Memories {
+            $(pub(crate) $name: $memory,)*
+        }
+
+        impl Memories {
+            /// Tells each of them something. Inlined, so that no call goes through a table.
+            #[inline(always)]
+            fn each(&mut self, mut tell: impl FnMut(&mut dyn Memory)) {
+                $(tell(&mut self.$name);)*
+            }
+
+            /// Bytes of memory that the lists of all of them take up.
+            pub(crate) fn footprint(&self) -> usize {
+                0 $(+ self.$name.footprint())*
+            }
+        }
+    };
+}
+
+memories! {
+    credits: credits::Credits,
+    unmatched: unmatched::UnmatchedMessages,
+    binding: chunks::binding::BindingMemory,
+    unoffered: chunks::unoffered::Unoffered,
+    memory: memory::AdvertisedMemory,
+    invalidation: invalidation::InvalidationUse,
+    reverse: reverse::Backchannel,
+    sessions: sessions::SessionUse,
+    state: state::StateUse,
+    rpc: rpc::EarlierCalls,
+    gss: gss::GssUse,
+    retries: retries::Retry,
+    establishment: establishment::CmExchange,
+    transport: transport::TransportEvents,
+    advice: advice::Costs,
 }
 
 impl Memories {
-    /// Tells each of them something. Inlined, so that no call goes through a table.
-    #[inline(always)]
-    pub(crate) fn each(&mut self, mut tell: impl FnMut(&mut dyn Memory)) {
-        tell(&mut self.credits);
-        tell(&mut self.unmatched);
-        tell(&mut self.binding);
-        tell(&mut self.unoffered);
-        tell(&mut self.memory);
-        tell(&mut self.invalidation);
-        tell(&mut self.reverse);
-        tell(&mut self.sessions);
-        tell(&mut self.state);
-        tell(&mut self.rpc);
-        tell(&mut self.gss);
-        tell(&mut self.retries);
-        tell(&mut self.establishment);
-        tell(&mut self.transport);
-        tell(&mut self.advice);
+    /// Takes a Send, after the rules saw it.
+    pub(crate) fn note_sent(&mut self, sent: &Sent<'_>, known: &Known) {
+        self.each(|memory| memory.sent(sent, known));
     }
 
-    /// Bytes of memory that the lists of all of them take up.
-    pub(crate) fn footprint(&self) -> usize {
-        let all: [&dyn Memory; 15] = [
-            &self.credits,
-            &self.unmatched,
-            &self.binding,
-            &self.unoffered,
-            &self.memory,
-            &self.invalidation,
-            &self.reverse,
-            &self.sessions,
-            &self.state,
-            &self.rpc,
-            &self.gss,
-            &self.retries,
-            &self.establishment,
-            &self.transport,
-            &self.advice,
-        ];
-        all.iter().map(|memory| memory.footprint()).sum()
+    /// Takes a transaction that ended, after the rules saw it.
+    pub(crate) fn note_transaction(&mut self, transaction: &Transaction, known: &Known) {
+        // What is too short is discarded: nobody waits for an answer to it.
+        let is_call = || {
+            transaction
+                .call
+                .as_ref()
+                .is_none_or(|call| header::fault::fault_of(call, transaction.xid) != Some(Fault::Short))
+        };
+        if transaction.outcome == Outcome::NoReply && transaction.reply.is_none() && is_call() {
+            let view: View<'_, rpc::Read> =
+                View { known, unmatched: &self.unmatched, memory: (&self.rpc, &self.memory) };
+            let lacks_reply = view.lacks_answer(transaction);
+            self.each(|memory| memory.unanswered(transaction, lacks_reply));
+        }
+        self.each(|memory| memory.transaction(transaction, known));
+    }
+
+    /// Takes what is no Send, after the rules saw it.
+    pub(crate) fn note_observed(&mut self, observed: &Observed<'_>, known: &Known) {
+        self.each(|memory| memory.observed(observed, known));
+    }
+
+    /// A call of this end was given up although no reply was seen.
+    pub(crate) fn note_eviction(&mut self, caller: End) {
+        self.each(|memory| memory.evicted(caller));
+    }
+
+    /// Two half-flows became this connection.
+    pub(crate) fn note_joined(&mut self) {
+        self.each(|memory| memory.joined());
+    }
+
+    /// The credits of forward and of backward transactions.
+    pub(crate) fn credits(&self, known: &Known) -> [credits::CreditState; 2] {
+        [Direction::Forward, Direction::Backward].map(|direction| self.credits[known.caller(direction)].now())
     }
 }
 
@@ -200,41 +284,59 @@ pub(crate) struct Lasting {
 }
 
 impl Lasting {
+    /// Bytes of memory that the lists of all of them take up.
+    pub(crate) fn footprint(&self) -> usize {
+        self.reconnections.footprint()
+            + self.unanswered.footprint()
+            + self.sessions.footprint()
+            + self.offloads.footprint()
+            + self.states.footprint()
+            + self.contexts.footprint()
+            + self.refused.footprint()
+    }
+
     /// Takes a call that has no reply when its connection is closed.
-    pub(crate) fn note_outstanding(&mut self, outstanding: &Outstanding, view: &View) {
-        self.unanswered.note(outstanding, view);
+    pub(crate) fn note_outstanding(&mut self, outstanding: &Outstanding, known: &Known, memories: &Memories) {
+        self.unanswered.note(outstanding, known, &memories.unmatched);
+    }
+
+    /// Looks at a connection of which something new is known, before the rules are asked about it.
+    pub(crate) fn look_at_connection(&mut self, connection: &Connection, memories: &mut Memories) {
+        memories.rpc.recall(connection, &self.unanswered);
+        let exchange = &mut memories.establishment;
+        exchange.before = exchange.agreed().and_then(|agreed| self.reconnections.note(connection, agreed));
     }
 
     /// Looks at a transaction that ended, before the rules are asked about it: what is wrong with its slot, its
     /// sequence number or its room is left with its connection.
     #[inline]
-    pub(crate) fn look_at(&mut self, transaction: &Transaction, view: &mut View) {
+    pub(crate) fn look_at(&mut self, transaction: &Transaction, known: &Known, memories: &mut Memories) {
         let said = &transaction.details.session;
         if said.sequence.is_some() || said.created.is_some() {
-            view.memories.sessions.faults = self.sessions.note(transaction, view);
+            memories.sessions.faults = self.sessions.note(transaction, known, &memories.sessions);
         }
         if said.offload.is_some() {
             self.offloads.note(transaction);
         }
         if said.sequence.is_some() || !transaction.details.states.is_empty() {
-            view.memories.state.faults = self.states.note(transaction, view);
+            memories.state.faults = self.states.note(transaction, known);
         }
         if let Some(gss) = transaction.gss {
-            view.memories.gss = self.contexts.note(gss, transaction, view);
+            memories.gss = self.contexts.note(gss, transaction, known);
         }
         if transaction.error.is_some() {
-            view.memories.retries = self.refused.note(transaction, view);
+            memories.retries = self.refused.note(transaction, known);
         }
     }
 
     /// Looks at a connection that ends, before the rules are asked about it.
-    pub(crate) fn look_at_the_end(&mut self, view: &mut View) {
-        view.memories.sessions.offloads = self.offloads.take(view.connection);
+    pub(crate) fn look_at_the_end(&mut self, known: &Known, memories: &mut Memories) {
+        memories.sessions.offloads = self.offloads.take(known.connection);
     }
 
     /// Takes a transaction that ended.
     #[inline]
-    pub(crate) fn note_transaction(&mut self, transaction: &Transaction, view: &View) {
-        self.unanswered.note_transaction(transaction, view);
+    pub(crate) fn note_transaction(&mut self, transaction: &Transaction, known: &Known) {
+        self.unanswered.note_transaction(transaction, known);
     }
 }

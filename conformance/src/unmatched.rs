@@ -5,8 +5,7 @@
 
 use super::finding::Finding;
 use super::judged::Judged as _;
-use super::rule::Findings;
-use super::view::{Known, Memory, View};
+use super::known::{Known, Memory};
 use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -231,7 +230,7 @@ impl UnmatchedMessages {
             first: sent.send.first,
             seen: sent.send.seen,
             is_of_own_call: sent.of_own_call || self.answered[from].knows(xid),
-            lacks: !known.from_start() || !sent.paired || known.lost[other] > 0 || self.forgotten[other],
+            lacks: !known.holds_start() || !sent.paired || known.lost[other] > 0 || self.forgotten[other],
             certain: None,
         };
         self.messages.push(message);
@@ -258,16 +257,31 @@ fn provides(header: &Header<'_>) -> bool {
     header.procedure == Procedure::Nomsg && header.reads.clone().any(|read| read.position == 0)
 }
 
-impl View {
+impl UnmatchedMessages {
     /// Whether the caller sent several calls under the XID of this one while the first of them was outstanding. Then it is not known which of
     /// them a reply answers.
     pub(crate) fn is_reused(&self, caller: End, xid: Xid) -> bool {
-        self.memories.unmatched.reused[caller].knows(xid)
+        self.reused[caller].knows(xid)
     }
 
     /// Whether a call or a reply of this XID came under another rdma_xid: that is a finding of its own, and explains why nothing matches it.
     pub(crate) fn is_misnamed(&self, caller: End, xid: Xid) -> bool {
-        self.memories.unmatched.misnamed[caller].knows(xid)
+        self.misnamed[caller].knows(xid)
+    }
+
+    /// The replies that were pulled on a connection that was closed without an RDMA_DONE.
+    pub(crate) fn without_done(&self, known: &Known) -> impl Iterator<Item = Finding> {
+        self.pulled.iter().map(|pulled| {
+            let caller = known.caller(pulled.direction);
+            let is_complete = known.is_complete(caller, pulled.frames[1]);
+            let words = "a reply was pulled, and the connection closed without an RDMA_DONE for it";
+            let finding = Finding::new(words)
+                .by(caller)
+                .about(Some(pulled.direction), pulled.xid)
+                .frames(pulled.frames)
+                .unless(pulled.lacks || !is_complete);
+            Finding { transaction: Some(pulled.number), ..finding }
+        })
     }
 }
 
@@ -276,33 +290,18 @@ impl Unmatched {
     pub(crate) fn finding(
         &self,
         connection: &Connection,
-        view: &View,
+        known: &Known,
         message: impl Into<String>,
     ) -> Finding {
         let other = self.from.other();
-        let certain = self.certain.unwrap_or_else(|| view.is_complete(other, self.seen.frame));
+        let certain = self.certain.unwrap_or_else(|| known.is_complete(other, self.seen.frame));
         let ends = &[&connection.responder, &connection.requester];
         // A Send that nobody could read may have been what it answers.
-        let unread = ends[usize::from(other == view.requester)].sent.other_sends > 0;
+        let unread = ends[usize::from(other == known.requester)].sent.other_sends > 0;
         Finding::new(message)
             .by(self.from)
             .about(self.direction, self.xid)
             .frames([self.first.frame, self.seen.frame])
-            .unless(self.lacks || unread || view.losses(other) > 0 || !certain)
-    }
-}
-
-/// Finds the replies that were pulled on a connection that was closed without an RDMA_DONE.
-pub(crate) fn without_done(view: &View, findings: &mut Findings<'_>) {
-    for pulled in &view.memories.unmatched.pulled {
-        let caller = view.caller(pulled.direction);
-        let is_complete = view.is_complete(caller, pulled.frames[1]);
-        let finding =
-            Finding::new("a reply was pulled, and the connection closed without an RDMA_DONE for it")
-                .by(caller)
-                .about(Some(pulled.direction), pulled.xid)
-                .frames(pulled.frames)
-                .unless(pulled.lacks || !is_complete);
-        findings.add(Finding { transaction: Some(pulled.number), ..finding });
+            .unless(self.lacks || unread || known.losses(other) > 0 || !certain)
     }
 }

@@ -1,11 +1,14 @@
 //! The Upper-Layer Binding of NFS: which items may be in chunks, and how many chunks a call may have (RFC 8267; RFC 8166, sections
 //! 3.4.2 and 4.3).
 
+use super::super::check::{Check, Checked, Findings, View};
 use super::super::finding::{Finding, Value, plural};
 use super::super::judged::Judged as _;
-use super::super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
-use super::super::view::{Known, Memory, View};
-use super::{both, by_answerer, by_caller, call, paired, read, write};
+use super::super::known::{Known, Memory};
+use super::super::rule::{Document, Level, Source, Unseen};
+use super::bodies::{MOST_SEGMENTS, is_bound, is_called, is_nfs4, is_read, results};
+use super::lists::{both, by_answerer, by_caller, call, paired};
+use super::{read, write};
 use alloc::borrow::ToOwned;
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -17,7 +20,7 @@ use rdmascope_dissector::observation::Kind;
 use rdmascope_dissector::observation::Sent;
 use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::transaction::{Message, Security, Seen, Transaction};
-use rdmascope_dissector::ulb::{self, DdpEligible, Details, Operation, Place, Procedure};
+use rdmascope_dissector::ulb::Place;
 use rdmascope_wire::rpcrdma::{self, Segment};
 use rdmascope_wire::xdr::round_up;
 use rdmascope_wire::{Cause, Xid, rpc};
@@ -39,8 +42,8 @@ const CALLBACK_0: Source = Source { document: Document::Rfc8267, section: "6.5.1
 const CALLBACK: Source = Source { document: Document::Rfc8267, section: "6.5.2" };
 const RETRY: Source = Source { document: Document::Rfc8267, section: "3.1" };
 
-pub(crate) const RULES: &[Rule] = &[
-    Rule {
+pub(crate) const RULES: &[Checked<BindingMemory>] = &[
+    Checked {
         id: "binding-argument",
         level: Level::Violation,
         sources: &[ELIGIBLE, READ, NFS3, NFSACL, NFS4, CALLBACK_0, CALLBACK],
@@ -51,7 +54,7 @@ pub(crate) const RULES: &[Rule] = &[
             that the capture cut.",
         check: Check::Transaction(argument),
     },
-    Rule {
+    Checked {
         id: "binding-argument-accepted",
         level: Level::Violation,
         sources: &[VIOLATION, Source { document: Document::Rfc8166, section: "4.5.2" }],
@@ -60,7 +63,7 @@ pub(crate) const RULES: &[Rule] = &[
             reply says SUCCESS. It rests on the reply being that of its call, as write-chunk-count does.",
         check: Check::Transaction(argument_accepted),
     },
-    Rule {
+    Checked {
         id: "binding-result",
         level: Level::Violation,
         sources: &[ELIGIBLE, UNUSED, NFS3, NFSACL, NFS4, COMPOUND],
@@ -69,7 +72,7 @@ pub(crate) const RULES: &[Rule] = &[
             with segments of length zero. So are all chunks behind the last result. The rule is decided like write-chunk-count.",
         check: Check::Transaction(result),
     },
-    Rule {
+    Checked {
         id: "binding-write-list",
         level: Level::Warning,
         sources: &[WRITE_LIST, COMPOUND],
@@ -77,7 +80,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A Requester leaves the Write list empty where no result can be put into it. RFC 8166 says so, but not as a MUST.",
         check: Check::Transaction(write_list),
     },
-    Rule {
+    Checked {
         id: "binding-complexity",
         level: Level::Warning,
         sources: &[COMPLEXITY],
@@ -87,7 +90,7 @@ pub(crate) const RULES: &[Rule] = &[
             not show what the client knows. Calls whose Positions cannot be right are other findings.",
         check: Check::Transaction(complexity),
     },
-    Rule {
+    Checked {
         id: "binding-sealed",
         level: Level::Violation,
         sources: &[SEALED],
@@ -96,7 +99,7 @@ pub(crate) const RULES: &[Rule] = &[
             chunk at a Position other than zero, and by a Write chunk that is returned with data.",
         check: Check::Transaction(sealed),
     },
-    Rule {
+    Checked {
         id: "binding-gss-control",
         level: Level::Violation,
         sources: &[AUTHENTICATION],
@@ -105,7 +108,7 @@ pub(crate) const RULES: &[Rule] = &[
             zero, and by a Write chunk that is returned with data.",
         check: Check::Transaction(gss_control),
     },
-    Rule {
+    Checked {
         id: "binding-retry",
         level: Level::Warning,
         sources: &[COMPLEXITY, RETRY],
@@ -114,7 +117,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The answer would be the same. The judge remembers the last 16 such answers of a connection.",
         check: Check::Sent(retry),
     },
-    Rule {
+    Checked {
         id: "binding-port",
         level: Level::Warning,
         sources: &[PORT, Source { document: Document::Rfc8267, section: "9" }],
@@ -197,14 +200,6 @@ pub(crate) const UNSEEN: &[Unseen] = &[
 
 /// The port of NFS over RDMA (RFC 8267, section 9).
 const NFSRDMA: u16 = 20049;
-/// Segments that any chunk may have (RFC 8267, section 6.4.2).
-pub(super) const MOST_SEGMENTS: usize = 16;
-
-/// True where calls were refused, and may come again.
-pub(super) fn may_break(_: &Sent<'_>, view: &View) -> bool {
-    !view.memories.binding.refused.is_empty()
-}
-
 /// What is remembered of a connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BindingMemory {
@@ -236,6 +231,12 @@ fn refusal(transaction: &Transaction) -> Option<&'static str> {
 impl BindingMemory {
     /// Refused calls that are remembered.
     const MOST: usize = 16;
+
+    /// Whether calls were refused, and may come again.
+    #[inline]
+    pub(crate) fn expects_retries(&self) -> bool {
+        !self.refused.is_empty()
+    }
 }
 
 impl Memory for BindingMemory {
@@ -262,54 +263,6 @@ impl Memory for BindingMemory {
     fn joined(&mut self) {
         *self = Self::default();
     }
-}
-
-/// Whether the call is of NFS version 4, where that is known.
-pub(super) fn is_nfs4(transaction: &Transaction) -> Option<bool> {
-    transaction.procedure.map(Procedure::is_nfs4)
-}
-
-/// Whether arguments and results are sealed by RPCSEC_GSS, or may be.
-pub(in super::super) fn is_sealed(transaction: &Transaction) -> bool {
-    matches!(transaction.security, Some(Security::GssIntegrity | Security::GssPrivacy | Security::GssControl))
-}
-
-/// Whether there is a binding that reads the arguments and results.
-fn is_bound(transaction: &Transaction) -> bool {
-    !is_sealed(transaction)
-        && transaction.details.operations.len() < Details::MOST_OPERATIONS
-        && transaction
-            .procedure
-            .is_some_and(|procedure| ulb::has_binding(procedure.program, procedure.version))
-}
-
-/// Whether the arguments were read, and all of them.
-pub(in super::super) fn is_called(transaction: &Transaction, call: &Message) -> bool {
-    is_bound(transaction) && call.unread.is_none() && transaction.security.is_some()
-}
-
-/// Whether the results were read, and all of them.
-pub(super) fn is_read(transaction: &Transaction, reply: &Message) -> bool {
-    is_bound(transaction) && reply.unread.is_none() && transaction.rpc_status == Some(rpc::Status::Success)
-}
-
-/// The operations that can have a DDP-eligible result (RFC 8267, sections 4 and 6.1), in their order: READ, which has a count, and READLINK.
-pub(super) fn results(transaction: &Transaction) -> impl Iterator<Item = &Operation> {
-    let operations = transaction.details.operations.iter();
-    operations.filter(|operation| operation.kind.ddp_eligible() == DdpEligible::Result)
-}
-
-/// Of a reply that could not be read to its end because the data of a result are not where they belong: how many results with data were
-/// in front of that one.
-pub(super) fn unread_result(transaction: &Transaction) -> Option<usize> {
-    let stop = transaction.reply.as_ref()?.unread?;
-    if stop.cause != Cause::TruncatedPacket || !is_bound(transaction) {
-        return None;
-    }
-    let without =
-        results(transaction).find(|operation| operation.status == Some(0) && operation.result_item.is_none());
-    without?;
-    Some(transaction.details.operations.iter().filter(|operation| operation.result_item.is_some()).count())
 }
 
 /// The Read chunks of a call that are for certain on no DDP-eligible argument, by their index.
@@ -343,7 +296,7 @@ pub(super) fn is_reduced_wrongly(transaction: &Transaction, call: &Message) -> b
     misplaced(transaction, call).next().is_some()
 }
 
-fn argument(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn argument(transaction: &Transaction, view: &View<'_, BindingMemory>, findings: &mut Findings<'_>) {
     let Some(call) = call(transaction) else { return };
     for index in misplaced(transaction, call) {
         let chunk = &call.read_chunks[index];
@@ -362,7 +315,7 @@ fn argument(transaction: &Transaction, view: &View, findings: &mut Findings<'_>)
     }
 }
 
-fn argument_accepted(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn argument_accepted(transaction: &Transaction, view: &View<'_, BindingMemory>, findings: &mut Findings<'_>) {
     let (Some(call), Some(rpc::Status::Success)) = (call(transaction), transaction.rpc_status) else {
         return;
     };
@@ -376,7 +329,7 @@ fn argument_accepted(transaction: &Transaction, view: &View, findings: &mut Find
     findings.add(paired(transaction, view, finding));
 }
 
-fn result(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn result(transaction: &Transaction, view: &View<'_, BindingMemory>, findings: &mut Findings<'_>) {
     let Some((call, reply)) = both(transaction) else { return };
     let own = |index: usize| {
         transaction.details.operations.iter().any(|operation| {
@@ -401,7 +354,7 @@ fn result(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
     }
 }
 
-fn write_list(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn write_list(transaction: &Transaction, view: &View<'_, BindingMemory>, findings: &mut Findings<'_>) {
     let Some(call) = call(transaction).filter(|call| !call.write_chunks.is_empty()) else { return };
     let offered = call.write_chunks.iter().filter(|chunk| !chunk.segments.is_empty()).count();
     if !is_called(transaction, call) {
@@ -446,7 +399,7 @@ pub(super) fn is_complex(transaction: &Transaction, call: &Message) -> bool {
     beyond(transaction, call).next().is_some()
 }
 
-fn complexity(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn complexity(transaction: &Transaction, view: &View<'_, BindingMemory>, findings: &mut Findings<'_>) {
     let Some(call) = call(transaction).filter(|call| read::has_sound_positions(call)) else { return };
     for (count, most, what) in beyond(transaction, call) {
         findings.add(
@@ -456,13 +409,13 @@ fn complexity(transaction: &Transaction, view: &View, findings: &mut Findings<'_
     }
 }
 
-fn sealed(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn sealed(transaction: &Transaction, view: &View<'_, BindingMemory>, findings: &mut Findings<'_>) {
     if matches!(transaction.security, Some(Security::GssIntegrity | Security::GssPrivacy)) {
         reduced(transaction, view, ["a sealed call", "a sealed reply"], findings);
     }
 }
 
-fn gss_control(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn gss_control(transaction: &Transaction, view: &View<'_, BindingMemory>, findings: &mut Findings<'_>) {
     if transaction.security == Some(Security::GssControl) {
         let whose = ["a call that controls an RPCSEC_GSS context", "the reply to a call that does so"];
         reduced(transaction, view, whose, findings);
@@ -470,7 +423,12 @@ fn gss_control(transaction: &Transaction, view: &View, findings: &mut Findings<'
 }
 
 /// Finds what is reduced in a call and a reply in which nothing may be; `whose`: what these are.
-fn reduced(transaction: &Transaction, view: &View, whose: [&str; 2], findings: &mut Findings<'_>) {
+fn reduced(
+    transaction: &Transaction,
+    view: &View<'_, BindingMemory>,
+    whose: [&str; 2],
+    findings: &mut Findings<'_>,
+) {
     let Some(call) = call(transaction) else { return };
     if let Some(chunk) = call.read_chunks.iter().find(|chunk| chunk.position != 0) {
         let message = format!("a Read chunk at Position {} in {}", chunk.position, whose[0]);
@@ -488,12 +446,12 @@ fn reduced(transaction: &Transaction, view: &View, whose: [&str; 2], findings: &
     }
 }
 
-fn retry(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
-    if view.memories.binding.refused.is_empty() || sent.kind != Kind::Call || !sent.told {
+fn retry(sent: &Sent<'_>, view: &View<'_, BindingMemory>, findings: &mut Findings<'_>) {
+    if view.memory.refused.is_empty() || sent.kind != Kind::Call || !sent.told {
         return;
     }
     let Some(xid) = sent.xid() else { return };
-    let mut refused = view.memories.binding.refused.iter().rev();
+    let mut refused = view.memory.refused.iter().rev();
     if let Some(earlier) = refused.find(|earlier| (earlier.caller, earlier.xid) == (sent.from, xid)) {
         let words = format!("a call with the XID of one that was answered with {}", earlier.with);
         let finding = Finding::new(words).by(sent.from).about(sent.direction(view), xid).send(sent.send);
@@ -502,12 +460,12 @@ fn retry(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
     }
 }
 
-fn port(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
+fn port(connection: &Connection, view: &View<'_, BindingMemory>, findings: &mut Findings<'_>) {
     let Some(port) = connection.port.filter(|port| *port != NFSRDMA && connection.origin == Origin::Cm)
     else {
         return;
     };
-    let Some(call) = view.memories.binding.nfs4 else { return };
+    let Some(call) = view.memory.nfs4 else { return };
     findings.add(
         Finding::new(format!("NFS version 4 at port {port}"))
             .by(view.requester.other())

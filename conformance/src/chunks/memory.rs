@@ -1,9 +1,9 @@
 //! The memory that the chunks of one call name (RFC 8166, sections 3.4.3, 3.4.6 and 4.4.3).
 
+use super::super::check::{Check, Checked, Findings, View};
 use super::super::finding::Value;
-use super::super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
-use super::super::view::View;
-use super::{by_caller, call};
+use super::super::rule::{Document, Level, Source, Unseen};
+use super::lists::{by_caller, call};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -15,8 +15,8 @@ const WRITE: Source = Source { document: Document::Rfc8166, section: "3.4.6" };
 const STRATEGIES: Source = Source { document: Document::Rfc8166, section: "4.4.3" };
 const PREDICTABLE: Source = Source { document: Document::Rfc8166, section: "8.1.2" };
 
-pub(crate) const RULES: &[Rule] = &[
-    Rule {
+pub(crate) const RULES: &[Checked] = &[
+    Checked {
         id: "chunk-memory-overlap",
         level: Level::Violation,
         sources: &[SEGMENTS, WRITE],
@@ -26,7 +26,7 @@ pub(crate) const RULES: &[Rule] = &[
             overlap.",
         check: Check::Transaction(overlap),
     },
-    Rule {
+    Checked {
         id: "chunk-memory-handle",
         level: Level::Advice,
         sources: &[STRATEGIES, PREDICTABLE],
@@ -124,7 +124,7 @@ fn words(segment: &Segment) -> String {
     format!("{} bytes at 0x{:x}", segment.length, segment.offset)
 }
 
-fn overlap(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn overlap(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some(call) =
         call(transaction).filter(|call| call.reply_chunk.is_some() || !call.write_chunks.is_empty())
     else {
@@ -137,7 +137,7 @@ fn overlap(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) 
     }
 }
 
-fn handles(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn handles(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some(call) = call(transaction) else { return };
     if let Some((first, second)) = pair(call, |first, second| !collide(first, second)) {
         let message = format!("{} and {} have one handle, {}", words(&first), words(&second), first.handle);

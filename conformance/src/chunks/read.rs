@@ -1,9 +1,10 @@
 //! Read chunks (RFC 8166, sections 3.4.5 and 4.3.1).
 
+use super::super::check::{Check, Checked, Findings, View};
 use super::super::finding::{Basis, Finding, Value, plural};
-use super::super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
-use super::super::view::View;
-use super::{by_answerer, by_caller, call, reply};
+use super::super::rule::{Document, Level, Source, Unseen};
+use super::bodies;
+use super::lists::{by_answerer, by_caller, call, reply};
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
@@ -23,8 +24,8 @@ const LONG: Source = Source { document: Document::Rfc8166, section: "3.5.3" };
 const PROCEDURE: Source = Source { document: Document::Rfc8166, section: "4.2.4" };
 const PROVIDED: Source = Source { document: Document::ReliableReply, section: "4.1" };
 
-pub(crate) const RULES: &[Rule] = &[
-    Rule {
+pub(crate) const RULES: &[Checked] = &[
+    Checked {
         id: "read-chunk-alignment",
         level: Level::Violation,
         sources: &[READ],
@@ -32,7 +33,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Every item of an XDR stream begins at a multiple of four bytes.",
         check: Check::Transaction(alignment),
     },
-    Rule {
+    Checked {
         id: "read-chunk-overlap",
         level: Level::Violation,
         sources: &[ONE_ITEM, READ],
@@ -41,7 +42,7 @@ pub(crate) const RULES: &[Rule] = &[
             its segments' lengths from its Position on. The Position Zero Read chunk holds the stream itself and is left out.",
         check: Check::Transaction(overlap),
     },
-    Rule {
+    Checked {
         id: "read-chunk-inside",
         level: Level::Violation,
         sources: &[READ],
@@ -51,7 +52,7 @@ pub(crate) const RULES: &[Rule] = &[
             Nothing is reported where the capture does not show how long the Send was.",
         check: Check::Transaction(outside),
     },
-    Rule {
+    Checked {
         id: "read-chunk-order",
         level: Level::Warning,
         sources: &[READ],
@@ -61,7 +62,7 @@ pub(crate) const RULES: &[Rule] = &[
             fails where they do not rise. Positions that cannot be right at all are other findings.",
         check: Check::Transaction(order),
     },
-    Rule {
+    Checked {
         id: "read-chunk-length",
         level: Level::Violation,
         sources: &[ROUNDUP, COUNTED],
@@ -70,7 +71,7 @@ pub(crate) const RULES: &[Rule] = &[
             for items of programs whose Upper-Layer Binding is known here.",
         check: Check::Transaction(item_length),
     },
-    Rule {
+    Checked {
         id: "read-chunk-padding",
         level: Level::Warning,
         sources: &[ROUNDUP],
@@ -79,7 +80,7 @@ pub(crate) const RULES: &[Rule] = &[
             count rounded up to a multiple of four.",
         check: Check::Transaction(item_padding),
     },
-    Rule {
+    Checked {
         id: "read-chunk-position-zero",
         level: Level::Violation,
         sources: &[LONG, PROCEDURE],
@@ -87,7 +88,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Such a chunk holds the Payload stream, but an RDMA_MSG has its Payload stream behind the header.",
         check: Check::Transaction(position_zero),
     },
-    Rule {
+    Checked {
         id: "read-chunk-in-reply",
         level: Level::Violation,
         sources: &[LIST, PROVIDED],
@@ -185,7 +186,7 @@ fn stream_length(call: &Message) -> Option<u64> {
     call.message_length?.checked_sub(moved)
 }
 
-fn alignment(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn alignment(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some(call) = call(transaction) else { return };
     let Some(Fault::Unaligned(index)) = fault(call) else { return };
     let position = call.read_chunks[index].position;
@@ -195,7 +196,7 @@ fn alignment(transaction: &Transaction, view: &View, findings: &mut Findings<'_>
     );
 }
 
-fn overlap(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn overlap(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some(call) = call(transaction) else { return };
     let Some(Fault::Overlap(first, second)) = fault(call) else { return };
     let (first, second) = (&call.read_chunks[first], &call.read_chunks[second]);
@@ -211,7 +212,7 @@ fn overlap(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) 
     );
 }
 
-fn outside(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn outside(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some(call) = call(transaction) else { return };
     let Some(Fault::Outside(index, most)) = fault(call) else { return };
     let position = call.read_chunks[index].position;
@@ -223,7 +224,7 @@ fn outside(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) 
     );
 }
 
-fn order(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn order(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some(call) = call(transaction) else { return };
     if !has_sound_positions(call) {
         return;
@@ -259,11 +260,11 @@ fn reduced<'a>(
     })
 }
 
-fn item_length(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn item_length(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some(call) = call(transaction) else { return };
     for (item, chunk) in reduced(transaction, call) {
         let (count, bytes) = (u64::from(item.length), Segment::total(&chunk.segments));
-        if bytes != count && bytes != round_up(count) && !super::binding::is_sealed(transaction) {
+        if bytes != count && bytes != round_up(count) && !bodies::is_sealed(transaction) {
             let message = format!(
                 "a Read chunk of {bytes} bytes at Position {} for an item of {count}",
                 chunk.position
@@ -274,11 +275,11 @@ fn item_length(transaction: &Transaction, view: &View, findings: &mut Findings<'
     }
 }
 
-fn item_padding(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn item_padding(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some(call) = call(transaction) else { return };
     for (item, chunk) in reduced(transaction, call) {
         let (count, bytes) = (u64::from(item.length), Segment::total(&chunk.segments));
-        if bytes != count && bytes == round_up(count) && !super::binding::is_sealed(transaction) {
+        if bytes != count && bytes == round_up(count) && !bodies::is_sealed(transaction) {
             let message = format!(
                 "a Read chunk of {bytes} bytes at Position {} for an item of {count} and its padding",
                 chunk.position
@@ -289,7 +290,7 @@ fn item_padding(transaction: &Transaction, view: &View, findings: &mut Findings<
     }
 }
 
-fn position_zero(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn position_zero(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some(call) = call(transaction).filter(|call| call.procedure == Procedure::Msg) else { return };
     if let Some(chunk) = call.read_chunks.iter().find(|chunk| chunk.position == 0) {
         let bytes = Segment::total(&chunk.segments);
@@ -304,7 +305,7 @@ fn position_zero(transaction: &Transaction, view: &View, findings: &mut Findings
     }
 }
 
-fn in_reply(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn in_reply(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some(reply) = reply(transaction).filter(|reply| !reply.read_chunks.is_empty()) else { return };
     let is_nomsg = reply.procedure == Procedure::Nomsg;
     let positions = reply.read_chunks.iter().map(|chunk| chunk.position);

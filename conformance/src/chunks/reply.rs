@@ -1,11 +1,11 @@
 //! Long Messages and the Reply chunk (RFC 8166, sections 3.5, 4.2.4 and 4.3.3; RFC 8267, section 3).
 
+use super::super::check::{Check, Checked, Findings, View};
 use super::super::finding::{Finding, Value, plural};
-use super::super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
-use super::super::view::View;
-use super::{
-    binding, both, by_answerer, by_caller, call, listed, memory, paired, read, reply, room, unoffered,
-};
+use super::super::rule::{Document, Level, Source, Unseen};
+use super::lists::{both, by_answerer, by_caller, call, listed, paired, reply};
+use super::unoffered::Unoffered;
+use super::{binding, memory, read, room, unoffered};
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
@@ -21,8 +21,8 @@ const ESTIMATION: Source = Source { document: Document::Rfc8267, section: "3" };
 const RETRY: Source = Source { document: Document::Rfc8267, section: "3.1" };
 const PROVIDED: Source = Source { document: Document::ReliableReply, section: "4.1" };
 
-pub(crate) const RULES: &[Rule] = &[
-    Rule {
+pub(crate) const RULES: &[Checked<Unoffered>] = &[
+    Checked {
         id: "long-message-chunk",
         level: Level::Violation,
         sources: &[PROCEDURE, LONG, PROVIDED],
@@ -31,7 +31,7 @@ pub(crate) const RULES: &[Rule] = &[
             of the reliable-reply draft. A chunk of zero bytes cannot hold a Payload stream.",
         check: Check::Transaction(long_without_chunk),
     },
-    Rule {
+    Checked {
         id: "long-message-inline",
         level: Level::Violation,
         sources: &[PROCEDURE, LONG],
@@ -39,7 +39,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Payload stream is in a chunk, so the Send ends with its header.",
         check: Check::Transaction(long_with_payload),
     },
-    Rule {
+    Checked {
         id: "long-message-padding",
         level: Level::Violation,
         sources: &[LONG],
@@ -48,7 +48,7 @@ pub(crate) const RULES: &[Rule] = &[
             call and of what a reply returns in the Reply chunk.",
         check: Check::Transaction(long_alignment),
     },
-    Rule {
+    Checked {
         id: "reduced-payload-padding",
         level: Level::Violation,
         sources: &[ROUNDUP],
@@ -57,7 +57,7 @@ pub(crate) const RULES: &[Rule] = &[
             is a multiple of four bytes long. Nothing is reported where the capture does not show how long the Send was.",
         check: Check::Transaction(reduced_alignment),
     },
-    Rule {
+    Checked {
         id: "reply-chunk-returned",
         level: Level::Violation,
         sources: &[REPLY],
@@ -66,7 +66,7 @@ pub(crate) const RULES: &[Rule] = &[
             decided like write-chunk-count.",
         check: Check::Transaction(not_returned),
     },
-    Rule {
+    Checked {
         id: "reply-chunk-not-offered",
         level: Level::Violation,
         sources: &[REPLY],
@@ -74,7 +74,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The rule is decided like write-chunk-count.",
         check: Check::Transaction(not_offered),
     },
-    Rule {
+    Checked {
         id: "reply-chunk-unused",
         level: Level::Violation,
         sources: &[REPLY, PROCEDURE],
@@ -82,7 +82,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The lengths say how much is in the chunk, but an RDMA_MSG has its Payload stream in the Send.",
         check: Check::Transaction(used_with_msg),
     },
-    Rule {
+    Checked {
         id: "reply-chunk-empty",
         level: Level::Warning,
         sources: &[REPLY],
@@ -90,7 +90,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A Reply chunk of zero bytes cannot hold a reply.",
         check: Check::Transaction(offered_empty),
     },
-    Rule {
+    Checked {
         id: "reply-chunk-needed",
         level: Level::Warning,
         sources: &[REPLY, ESTIMATION],
@@ -103,7 +103,7 @@ pub(crate) const RULES: &[Rule] = &[
             what was negotiated.",
         check: Check::Connection(unoffered::needed),
     },
-    Rule {
+    Checked {
         id: "reply-chunk-too-small",
         level: Level::Warning,
         sources: &[RETRY, REPLY, OPERATIONAL],
@@ -159,7 +159,7 @@ pub(in super::super) fn holds_stream(reply: &Message) -> bool {
     reply.procedure == Procedure::Msg || bytes > 0 && bytes.is_multiple_of(4)
 }
 
-fn long_without_chunk(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn long_without_chunk(transaction: &Transaction, view: &View<'_, Unoffered>, findings: &mut Findings<'_>) {
     if let Some(call) = call(transaction).filter(|call| is_hollow(call, false)) {
         let listed =
             if call.read_chunks.is_empty() { "no Read chunk" } else { "no Position Zero Read chunk" };
@@ -184,12 +184,17 @@ fn messages(transaction: &Transaction) -> impl Iterator<Item = (&Message, bool)>
     messages.into_iter().filter_map(|(message, is_reply)| Some((listed(message.as_ref())?, is_reply)))
 }
 
-fn by_sender(transaction: &Transaction, view: &View, is_reply: bool, message: String) -> Finding {
+fn by_sender(
+    transaction: &Transaction,
+    view: &View<'_, Unoffered>,
+    is_reply: bool,
+    message: String,
+) -> Finding {
     let by = if is_reply { by_answerer } else { by_caller };
     by(transaction, view, message)
 }
 
-fn long_with_payload(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn long_with_payload(transaction: &Transaction, view: &View<'_, Unoffered>, findings: &mut Findings<'_>) {
     for (message, is_reply) in messages(transaction) {
         let behind = message.send_length.saturating_sub(message.header_length);
         if message.procedure == Procedure::Nomsg && behind > 0 {
@@ -202,7 +207,7 @@ fn long_with_payload(transaction: &Transaction, view: &View, findings: &mut Find
     }
 }
 
-fn long_alignment(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn long_alignment(transaction: &Transaction, view: &View<'_, Unoffered>, findings: &mut Findings<'_>) {
     for (message, is_reply) in messages(transaction) {
         if message.procedure != Procedure::Nomsg {
             continue;
@@ -218,7 +223,7 @@ fn long_alignment(transaction: &Transaction, view: &View, findings: &mut Finding
     }
 }
 
-fn reduced_alignment(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn reduced_alignment(transaction: &Transaction, view: &View<'_, Unoffered>, findings: &mut Findings<'_>) {
     for (message, is_reply) in messages(transaction) {
         let bytes = message.send_length.saturating_sub(message.header_length);
         if bytes % 4 == 0 || message.procedure != Procedure::Msg || message.message_length.is_none() {
@@ -244,7 +249,7 @@ fn segments_of(chunk: &Chunk) -> Value {
     Value::Words(format!("{bytes} bytes in {segments} segment{}", plural(segments)))
 }
 
-fn not_returned(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn not_returned(transaction: &Transaction, view: &View<'_, Unoffered>, findings: &mut Findings<'_>) {
     let Some((call, reply)) = both(transaction) else { return };
     // A Long Reply without its chunk is another finding.
     if let (Some(offered), None) = (&call.reply_chunk, &reply.reply_chunk)
@@ -260,7 +265,7 @@ fn not_returned(transaction: &Transaction, view: &View, findings: &mut Findings<
     }
 }
 
-fn not_offered(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn not_offered(transaction: &Transaction, view: &View<'_, Unoffered>, findings: &mut Findings<'_>) {
     let Some((call, reply)) = both(transaction) else { return };
     if let (None, Some(returned)) = (&call.reply_chunk, &reply.reply_chunk) {
         let bytes = Segment::total(&returned.segments);
@@ -270,7 +275,7 @@ fn not_offered(transaction: &Transaction, view: &View, findings: &mut Findings<'
     }
 }
 
-fn used_with_msg(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn used_with_msg(transaction: &Transaction, view: &View<'_, Unoffered>, findings: &mut Findings<'_>) {
     let Some(reply) = reply(transaction).filter(|reply| reply.procedure == Procedure::Msg) else { return };
     let Some(chunk) = &reply.reply_chunk else { return };
     let bytes = Segment::total(&chunk.segments);
@@ -280,7 +285,7 @@ fn used_with_msg(transaction: &Transaction, view: &View, findings: &mut Findings
     }
 }
 
-fn offered_empty(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn offered_empty(transaction: &Transaction, view: &View<'_, Unoffered>, findings: &mut Findings<'_>) {
     let Some(call) = call(transaction) else { return };
     if let Some(chunk) = &call.reply_chunk
         && Segment::total(&chunk.segments) == 0
@@ -302,7 +307,7 @@ pub(in super::super) fn is_in_order(transaction: &Transaction, call: &Message) -
         && !binding::is_reduced_wrongly(transaction, call)
 }
 
-fn refused(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn refused(transaction: &Transaction, view: &View<'_, Unoffered>, findings: &mut Findings<'_>) {
     if transaction.error != Some(rpcrdma::Error::Chunk) || transaction.direction == Direction::Backward {
         return;
     }

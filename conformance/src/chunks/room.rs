@@ -1,7 +1,8 @@
 //! How long a reply can be at most, and whether there is room for that.
 
-use super::super::view::View;
-use super::binding;
+use super::super::known::Known;
+use super::lists::lists_chunks;
+use super::{binding, bodies};
 use rdmascope_dissector::transaction::{Direction, Message, Transaction};
 use rdmascope_dissector::ulb::{Nfs2, Nfs3, Nfs4, Operation, OperationKind};
 use rdmascope_wire::rpcrdma::{MINIMUM_LENGTH, Segment};
@@ -19,8 +20,12 @@ const OF_COMPOUND: u64 = 8 + 4 + 128;
 const COMPOUND: u64 = 12;
 
 /// Whether the reply to a call can be longer than what its Requester has room for; `None` where that is not known.
-pub(in super::super) fn can_overrun(transaction: &Transaction, call: &Message, view: &View) -> Option<bool> {
-    if !binding::is_called(transaction, call) {
+pub(in super::super) fn can_overrun(
+    transaction: &Transaction,
+    call: &Message,
+    known: &Known,
+) -> Option<bool> {
+    if !bodies::is_called(transaction, call) {
         return None;
     }
     let details = &transaction.details;
@@ -36,7 +41,7 @@ pub(in super::super) fn can_overrun(transaction: &Transaction, call: &Message, v
     let message = RPC_HEADER + COMPOUND + results;
     // A reply copies the chunks of its call.
     let header = u64::from(call.header_length).max(MINIMUM_LENGTH as u64);
-    let inline = view.inline_threshold(view.answerer(transaction.direction)).unwrap_or(DEFAULT);
+    let inline = known.inline_threshold(known.answerer(transaction.direction)).unwrap_or(DEFAULT);
     let chunk = call.reply_chunk.as_ref().map_or(0, |chunk| Segment::total(&chunk.segments));
     Some(header + message > u64::from(inline) && message > chunk)
 }
@@ -47,7 +52,7 @@ const DEFAULT: u32 = 1024;
 /// Whether a Responder has to take the chunks of a call: those of a call in the reverse direction it need not (RFC 8167, section 5.3).
 pub(in super::super) fn has_to_take(transaction: &Transaction, call: &Message) -> bool {
     let is_simple = transaction.direction == Direction::Forward && !binding::is_complex(transaction, call);
-    is_simple || !super::lists_chunks(call)
+    is_simple || !lists_chunks(call)
 }
 
 /// The longest result that an operation can have in the reply itself; `None` where its definition sets no limit. `writes`: the room in the

@@ -4,10 +4,10 @@
 //! section 5.3.1). It shows that with the first reply that needs one, so these calls are remembered,
 //! and judged when the connection ends.
 
-use super::call;
+use super::lists::call;
+use crate::check::{Findings, View};
 use crate::finding::{Finding, Value};
-use crate::rule::Findings;
-use crate::view::{Known, Memory, View};
+use crate::known::{Known, Memory};
 use alloc::format;
 use alloc::vec::Vec;
 use rdmascope_dissector::connection::Connection;
@@ -83,8 +83,8 @@ fn too_large_inline(transaction: &Transaction, known: &Known) -> Option<Call> {
     })
 }
 
-pub(super) fn needed(_: &Connection, view: &View, findings: &mut Findings<'_>) {
-    for call in &view.memories.unoffered.calls {
+pub(super) fn needed(_: &Connection, view: &View<'_, Unoffered>, findings: &mut Findings<'_>) {
+    for call in &view.memory.calls {
         let Call { direction, operation, count, threshold, .. } = *call;
         let message = format!(
             "a {operation} of up to {count} bytes without a chunk for its reply, where the inline threshold is {threshold}"

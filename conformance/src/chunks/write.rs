@@ -1,10 +1,10 @@
 //! Write chunks, and how replies return chunks (RFC 8166, sections 3.4.6, 4.3.2 and 4.3.3).
 
+use super::super::check::{Check, Checked, Findings, View};
 use super::super::finding::{Value, plural};
-use super::super::rule::{Check, Document, Findings, Level, Rule, Source, Unseen};
-use super::super::view::View;
-use super::binding;
-use super::{both, by_answerer, by_caller, call, paired};
+use super::super::rule::{Document, Level, Source, Unseen};
+use super::bodies;
+use super::lists::{both, by_answerer, by_caller, call, paired};
 use alloc::format;
 use alloc::string::ToString;
 use rdmascope_dissector::transaction::{Chunk, Message, Transaction};
@@ -23,8 +23,8 @@ const REPLY: Source = Source { document: Document::Rfc8166, section: "4.3.3" };
 const ITEMS: Source = Source { document: Document::Rfc8267, section: "6.4.1" };
 const PROVIDED: Source = Source { document: Document::ReliableReply, section: "4.1" };
 
-pub(crate) const RULES: &[Rule] = &[
-    Rule {
+pub(crate) const RULES: &[Checked] = &[
+    Checked {
         id: "write-chunk-count",
         level: Level::Violation,
         sources: &[WRITE, UNUSED],
@@ -34,7 +34,7 @@ pub(crate) const RULES: &[Rule] = &[
             the XID again in between. The finding is inconclusive where packets between the two are missing from the capture.",
         check: Check::Transaction(count),
     },
-    Rule {
+    Checked {
         id: "returned-chunk-segments",
         level: Level::Violation,
         sources: &[WRITE, EMPTY, REPLY, ITEMS],
@@ -45,7 +45,7 @@ pub(crate) const RULES: &[Rule] = &[
             do both, so either is taken.",
         check: Check::Transaction(segments),
     },
-    Rule {
+    Checked {
         id: "returned-chunk-length",
         level: Level::Violation,
         sources: &[WRITE, REPLY],
@@ -53,7 +53,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The length of a returned segment is the number of bytes that the Responder wrote into it.",
         check: Check::Transaction(growth),
     },
-    Rule {
+    Checked {
         id: "returned-chunk-filling",
         level: Level::Violation,
         sources: &[WRITE, REPLY],
@@ -62,7 +62,7 @@ pub(crate) const RULES: &[Rule] = &[
             memory-written judges whether that much was written.",
         check: Check::Transaction(filling),
     },
-    Rule {
+    Checked {
         id: "write-chunk-length",
         level: Level::Violation,
         sources: &[ROUNDUP, COUNTED],
@@ -72,7 +72,7 @@ pub(crate) const RULES: &[Rule] = &[
             is decided for results of programs whose Upper-Layer Binding is known here.",
         check: Check::Transaction(item_length),
     },
-    Rule {
+    Checked {
         id: "write-chunk-padding",
         level: Level::Violation,
         sources: &[ROUNDUP],
@@ -81,7 +81,7 @@ pub(crate) const RULES: &[Rule] = &[
             RDMA Writes put just as many bytes more than are returned into the chunks.",
         check: Check::Transaction(padding),
     },
-    Rule {
+    Checked {
         id: "write-chunk-space",
         level: Level::Warning,
         sources: &[ROUNDUP],
@@ -90,7 +90,7 @@ pub(crate) const RULES: &[Rule] = &[
             specification says SHOULD NOT.",
         check: Check::Transaction(space),
     },
-    Rule {
+    Checked {
         id: "write-chunk-order",
         level: Level::Violation,
         sources: &[MATCHING, UNUSED, ITEMS],
@@ -99,7 +99,7 @@ pub(crate) const RULES: &[Rule] = &[
             unused and a later one is not, and the data of a successful result is neither in the stream nor in its own chunk.",
         check: Check::Transaction(order),
     },
-    Rule {
+    Checked {
         id: "write-chunk-ignored",
         level: Level::Violation,
         sources: &[LIST, ITEMS, PROVIDED],
@@ -108,7 +108,7 @@ pub(crate) const RULES: &[Rule] = &[
             although its chunk is not empty and is long enough.",
         check: Check::Transaction(ignored),
     },
-    Rule {
+    Checked {
         id: "write-chunk-too-small",
         level: Level::Violation,
         sources: &[WRITE, MATCHING],
@@ -117,7 +117,7 @@ pub(crate) const RULES: &[Rule] = &[
             reason.",
         check: Check::Transaction(too_small),
     },
-    Rule {
+    Checked {
         id: "write-chunk-room",
         level: Level::Warning,
         sources: &[WRITE, MATCHING],
@@ -127,7 +127,7 @@ pub(crate) const RULES: &[Rule] = &[
             show what it knows. So the finding is a warning. write-chunk-too-small is the violation, where a result did not fit.",
         check: Check::Transaction(room),
     },
-    Rule {
+    Checked {
         id: "write-chunk-only-empty",
         level: Level::Warning,
         sources: &[EMPTY],
@@ -222,7 +222,7 @@ fn faults<'a>(
     })
 }
 
-fn count(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn count(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some((call, reply)) = both(transaction) else { return };
     let (offered, returned) = (call.write_chunks.len(), reply.write_chunks.len());
     if offered == returned {
@@ -234,15 +234,15 @@ fn count(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
     findings.add(paired(transaction, view, finding));
 }
 
-fn segments(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn segments(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some((call, reply)) = both(transaction) else { return };
     for (which, offered, returned, fault) in faults(call, reply) {
         let (was, is) = (&offered.segments, &returned.segments);
         let finding = match fault {
             Fault::Count => {
                 let may_be_empty = is.is_empty() && which.0.is_some();
-                if may_be_empty && binding::is_nfs4(transaction) != Some(false) {
-                    if binding::is_nfs4(transaction) == Some(true) {
+                if may_be_empty && bodies::is_nfs4(transaction) != Some(false) {
+                    if bodies::is_nfs4(transaction) == Some(true) {
                         continue;
                     }
                     let message = format!("{which} came back empty");
@@ -276,7 +276,7 @@ fn segments(transaction: &Transaction, view: &View, findings: &mut Findings<'_>)
     }
 }
 
-fn growth(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn growth(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some((call, reply)) = both(transaction) else { return };
     for (which, offered, returned, fault) in faults(call, reply) {
         let Fault::Longer(index) = fault else { continue };
@@ -288,7 +288,7 @@ fn growth(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
     }
 }
 
-fn filling(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn filling(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some((call, reply)) = both(transaction) else { return };
     for (which, offered, returned, fault) in faults(call, reply) {
         let Fault::Gap(index) = fault else { continue };
@@ -327,7 +327,7 @@ fn moved<'a>(
 
 /// The Write chunk that came back unused, with the number of bytes that its result has, where these are not in the stream either.
 fn lost_item(transaction: &Transaction, call: &Message, reply: &Message) -> Option<(usize, u64)> {
-    let own = binding::unread_result(transaction)?;
+    let own = bodies::unread_result(transaction)?;
     let (offered, returned) = (call.write_chunks.get(own)?, reply.write_chunks.get(own)?);
     let is_lost = Segment::total(&offered.segments) > 0
         && Segment::total(&returned.segments) == 0
@@ -349,11 +349,11 @@ pub(in super::super) fn holds_results(transaction: &Transaction, call: &Message,
         |own: usize| call.write_chunks.get(own).is_some_and(|chunk| Segment::total(&chunk.segments) > 0);
     let mut returned = reply.write_chunks.iter().enumerate();
     call.write_chunks.len() == reply.write_chunks.len()
-        && !binding::unread_result(transaction).is_some_and(has_room)
+        && !bodies::unread_result(transaction).is_some_and(has_room)
         && returned.all(|(index, chunk)| Segment::total(&chunk.segments) == 0 || is_own(index))
 }
 
-fn item_length(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn item_length(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some((call, reply)) = both(transaction) else { return };
     if let Some((index, needed)) = lost_item(transaction, call, reply) {
         let which = Which(Some(index));
@@ -366,7 +366,7 @@ fn item_length(transaction: &Transaction, view: &View, findings: &mut Findings<'
     }
     for (item, index, bytes) in moved(transaction, call, reply) {
         let count = u64::from(item.length);
-        if bytes != count && bytes != round_up(count) && !binding::is_sealed(transaction) {
+        if bytes != count && bytes != round_up(count) && !bodies::is_sealed(transaction) {
             let message =
                 format!("{} came back with {bytes} bytes for an item of {count}", Which(Some(index)));
             let finding = by_answerer(transaction, view, message);
@@ -376,16 +376,16 @@ fn item_length(transaction: &Transaction, view: &View, findings: &mut Findings<'
     }
 }
 
-fn padding(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn padding(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     item_padding(transaction, view, findings);
     written_padding(transaction, view, findings);
 }
 
-fn item_padding(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn item_padding(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some((call, reply)) = both(transaction) else { return };
     for (item, index, bytes) in moved(transaction, call, reply) {
         let count = u64::from(item.length);
-        if bytes != count && bytes == round_up(count) && !binding::is_sealed(transaction) {
+        if bytes != count && bytes == round_up(count) && !bodies::is_sealed(transaction) {
             let message = format!(
                 "{} came back with {bytes} bytes for an item of {count} and its padding",
                 Which(Some(index))
@@ -397,8 +397,8 @@ fn item_padding(transaction: &Transaction, view: &View, findings: &mut Findings<
     }
 }
 
-fn written_padding(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    let Some((call, reply)) = both(transaction).filter(|_| !binding::is_sealed(transaction)) else { return };
+fn written_padding(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
+    let Some((call, reply)) = both(transaction).filter(|_| !bodies::is_sealed(transaction)) else { return };
     let returned = reply.write_chunks.iter().chain(&reply.reply_chunk);
     let returned: u64 = returned.map(|chunk| Segment::total(&chunk.segments)).sum();
     let items = moved(transaction, call, reply).filter(|(item, _, bytes)| *bytes == u64::from(item.length));
@@ -422,15 +422,15 @@ pub(super) fn has_space_for_padding(count: u64, room: u64) -> bool {
     room > count && room == round_up(count)
 }
 
-fn space(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn space(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some(call) = call(transaction).filter(|call| !call.write_chunks.is_empty()) else { return };
-    let results = binding::results(transaction).zip(&call.write_chunks).enumerate();
+    let results = bodies::results(transaction).zip(&call.write_chunks).enumerate();
     for (index, (operation, offered)) in results {
         let room = Segment::total(&offered.segments);
         let Some(count) = operation.count.filter(|count| has_space_for_padding(*count, room)) else {
             continue;
         };
-        if !binding::is_sealed(transaction) {
+        if !bodies::is_sealed(transaction) {
             let message = format!("{} of {room} bytes for a READ of {count}", Which(Some(index)));
             let finding = by_caller(transaction, view, message);
             findings.add(finding.values(Value::Bytes(room), Value::Bytes(count)));
@@ -447,7 +447,7 @@ pub(super) fn out_of_order(
     if call.write_chunks.len() != reply.write_chunks.len() {
         return None;
     }
-    let own = binding::unread_result(transaction)?;
+    let own = bodies::unread_result(transaction)?;
     let is_unused = |chunk: &Chunk| Segment::total(&chunk.segments) == 0;
     // One that is empty in the call keeps its place: its result is inline (RFC 8166, section 4.3.2.3).
     if !is_unused(reply.write_chunks.get(own)?) {
@@ -457,7 +457,7 @@ pub(super) fn out_of_order(
     Some((own, own + 1 + later))
 }
 
-fn order(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn order(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some((call, reply)) = both(transaction) else { return };
     if let Some((own, later)) = out_of_order(transaction, call, reply) {
         let (own, later) = (Which(Some(own)), Which(Some(later)));
@@ -479,7 +479,7 @@ fn inline_results<'a>(
 ) -> impl Iterator<Item = (Item, usize, u64)> {
     let is_comparable = !call.write_chunks.is_empty()
         && call.write_chunks.len() == reply.write_chunks.len()
-        && binding::is_read(transaction, reply);
+        && bodies::is_read(transaction, reply);
     let operations = if is_comparable { &transaction.details.operations[..] } else { &[] };
     let items = operations.iter().filter_map(|operation| operation.result_item);
     items.zip(&call.write_chunks).enumerate().filter_map(|(index, (item, offered))| {
@@ -488,7 +488,7 @@ fn inline_results<'a>(
     })
 }
 
-fn ignored(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn ignored(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some((call, reply)) = both(transaction) else { return };
     for (item, index, room) in inline_results(transaction, call, reply) {
         if room >= item.length.into() {
@@ -504,7 +504,7 @@ fn ignored(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) 
     }
 }
 
-fn too_small(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn too_small(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some((call, reply)) = both(transaction) else { return };
     for (item, index, room) in inline_results(transaction, call, reply) {
         if room < item.length.into() {
@@ -516,13 +516,13 @@ fn too_small(transaction: &Transaction, view: &View, findings: &mut Findings<'_>
     }
 }
 
-fn room(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn room(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some(call) = call(transaction).filter(|call| !call.write_chunks.is_empty()) else { return };
-    let results = binding::results(transaction).zip(&call.write_chunks).enumerate();
+    let results = bodies::results(transaction).zip(&call.write_chunks).enumerate();
     for (index, (operation, offered)) in results {
         let room = Segment::total(&offered.segments);
         let Some(count) = operation.count.filter(|count| *count > room) else { continue };
-        if offered.segments.is_empty() || binding::is_sealed(transaction) {
+        if offered.segments.is_empty() || bodies::is_sealed(transaction) {
             continue;
         }
         if operation.result_item.is_some_and(|item| u64::from(item.length) > room) {
@@ -533,7 +533,7 @@ fn room(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
     }
 }
 
-fn only_empty(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn only_empty(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some(call) = call(transaction).filter(|call| !call.write_chunks.is_empty()) else { return };
     if call.write_chunks.iter().all(|chunk| chunk.segments.is_empty()) {
         let count = call.write_chunks.len();

@@ -1,9 +1,9 @@
 //! Sends for which no Receive was ready, beside the credits that were in use when they were sent.
 
 use super::{Credits, requests, were};
+use crate::check::{Findings, View};
 use crate::finding::{Finding, Value};
-use crate::rule::Findings;
-use crate::view::{Known, View};
+use crate::known::Known;
 use alloc::borrow::ToOwned;
 use alloc::format;
 use rdmascope_dissector::connection::Connection;
@@ -85,17 +85,15 @@ pub(super) fn note_refused(credits: &mut Credits, refused: &Refused, known: &Kno
     }
 }
 
-impl View {
-    /// Whether what `receiver` had no Receive for was more than the credits allowed, and nothing else was refused.
-    pub(crate) fn was_overrun(&self, receiver: End) -> bool {
-        let receives = &self.memories.credits[receiver.other()].receives;
-        receives.above > 0 && receives.within.0 == 0 && receives.unclear == 0
-    }
+/// Whether what `receiver` had no Receive for was more than the credits allowed, and nothing else was refused.
+pub(crate) fn was_overrun(credits: &Credits, receiver: End) -> bool {
+    let receives = &credits[receiver.other()].receives;
+    receives.above > 0 && receives.within.0 == 0 && receives.unclear == 0
 }
 
-pub(super) fn missing(_: &Connection, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn missing(_: &Connection, view: &View<'_, Credits>, findings: &mut Findings<'_>) {
     for sender in End::BOTH {
-        let (count, Some(first)) = view.memories.credits[sender].receives.within else { continue };
+        let (count, Some(first)) = view.memory[sender].receives.within else { continue };
         let times = match count {
             1 => "an RNR NAK".to_owned(),
             count => format!("{count} RNR NAKs, the first"),

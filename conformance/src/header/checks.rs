@@ -1,12 +1,11 @@
 //! What decides the rules of headers.
 
+use super::super::check::{self, Findings};
 use super::super::chunks;
 use super::super::finding::{Finding, Value};
 use super::super::judged::Judged as _;
-use super::super::rule::Findings;
-use super::super::unmatched;
-use super::super::view::View;
-use super::{Fault, fault_of};
+use super::super::rpc::Read;
+use super::fault::{Fault, fault_of};
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
@@ -19,10 +18,12 @@ use rdmascope_dissector::transaction::{Direction, Message, Outcome, Transaction}
 use rdmascope_wire::Cause;
 use rdmascope_wire::rpcrdma::{Error, Header, MINIMUM_LENGTH, Procedure, VERSION};
 
+type View<'a> = check::View<'a, Read>;
+
 /// Bytes of an RDMA_ERROR with ERR_CHUNK.
 const SHORTEST_ERROR: u32 = 20;
 
-pub(super) fn version(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn version(sent: &Sent<'_>, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some(header) = sent.header.filter(|header| header.version != VERSION) else { return };
     let judged = matches!(sent.kind, Kind::Call | Kind::Done | Kind::Other);
     if judged {
@@ -31,7 +32,7 @@ pub(super) fn version(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>)
     }
 }
 
-pub(super) fn too_short(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn too_short(sent: &Sent<'_>, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some(length) = sent.send.length.filter(|_| sent.send.missing.is_none()) else { return };
     let least = match sent.header.map(|header| header.procedure) {
         Some(Procedure::Done) => Header::FIXED_LENGTH as u32,
@@ -44,7 +45,7 @@ pub(super) fn too_short(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_
     }
 }
 
-pub(super) fn unreadable(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn unreadable(sent: &Sent<'_>, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some((header, stop)) = sent.header.and_then(|header| Some((header, header.stop?))) else { return };
     let is_whole = sent.send.length == Some(sent.send.bytes.len() as u32);
     let least = if header.procedure == Procedure::Error { SHORTEST_ERROR as usize } else { MINIMUM_LENGTH };
@@ -65,7 +66,7 @@ pub(super) fn unreadable(sent: &Sent<'_>, view: &View, findings: &mut Findings<'
     findings.add(sent.finding(view, message));
 }
 
-pub(super) fn procedure(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn procedure(sent: &Sent<'_>, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some(header) = sent.header.filter(|header| header.version == VERSION) else { return };
     if let Procedure::Unknown(number) = header.procedure {
         let finding = sent.finding(view, format!("a message with rdma_proc {number}"));
@@ -73,21 +74,21 @@ pub(super) fn procedure(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_
     }
 }
 
-pub(super) fn padded(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn padded(sent: &Sent<'_>, view: &View<'_>, findings: &mut Findings<'_>) {
     let is_padded = |header: &&Header<'_>| header.version == VERSION && header.procedure == Procedure::Msgp;
     if sent.header.is_some_and(|header| is_padded(&header)) {
         findings.add(sent.finding(view, "an RDMA_MSGP".to_owned()).observed(Value::Name("RDMA_MSGP")));
     }
 }
 
-pub(super) fn error_code(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn error_code(sent: &Sent<'_>, view: &View<'_>, findings: &mut Findings<'_>) {
     if let Some(Error::Unknown(number)) = sent.header.and_then(|header| header.error) {
         let finding = sent.finding(view, format!("an RDMA_ERROR with rdma_err {number}"));
         findings.add(finding.values(Value::Count(number.into()), Value::Words("1 or 2".to_owned())));
     }
 }
 
-pub(super) fn trailing(sent: &Sent<'_>, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn trailing(sent: &Sent<'_>, view: &View<'_>, findings: &mut Findings<'_>) {
     let (Some(header), Some(length)) = (sent.header, sent.send.length) else { return };
     let most = header.length.max(MINIMUM_LENGTH) as u64;
     let ends = matches!(sent.kind, Kind::Error | Kind::Done) && header.stop.is_none();
@@ -103,7 +104,7 @@ fn about(transaction: &Transaction, message: impl Into<String>) -> Finding {
     messages.fold(Finding::new(message).of(transaction), Finding::message)
 }
 
-pub(super) fn xid(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn xid(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let caller = view.caller(transaction.direction);
     for (message, by, what) in
         [(&transaction.call, caller, "call"), (&transaction.reply, caller.other(), "reply")]
@@ -130,7 +131,7 @@ fn both(transaction: &Transaction) -> Option<(&Message, &Message)> {
     transaction.call.as_ref().zip(transaction.reply.as_ref())
 }
 
-pub(super) fn reply_version(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn reply_version(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some((call, reply)) = both(transaction).filter(|_| transaction.error.is_none()) else { return };
     let is_reply = reply.procedure != Procedure::Error;
     if is_reply && call.version != reply.version {
@@ -146,7 +147,7 @@ fn faulty(transaction: &Transaction) -> Option<(&Message, Fault)> {
     Some((call, fault_of(call, transaction.xid)?))
 }
 
-pub(super) fn short_answered(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn short_answered(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     if let (Some((call, Fault::Short)), Some(_)) = (faulty(transaction), &transaction.reply) {
         let message = format!("a message of {} bytes was answered", call.send_length);
         let finding = about(transaction, message).by(view.answerer(transaction.direction));
@@ -155,7 +156,7 @@ pub(super) fn short_answered(transaction: &Transaction, view: &View, findings: &
     }
 }
 
-pub(super) fn padded_accepted(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn padded_accepted(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let refused = matches!(transaction.error, Some(Error::Chunk | Error::Version { .. }));
     if let (Some((_, Fault::Padded)), Some(_), false) = (faulty(transaction), &transaction.reply, refused) {
         let finding = about(transaction, "an RDMA_MSGP was answered as if it were a call");
@@ -163,7 +164,7 @@ pub(super) fn padded_accepted(transaction: &Transaction, view: &View, findings: 
     }
 }
 
-pub(super) fn error_version(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn error_version(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some((call, error)) = errored(transaction) else { return };
     if call.version != error.version {
         let message =
@@ -178,7 +179,7 @@ fn errored(transaction: &Transaction) -> Option<(&Message, &Message)> {
     both(transaction).filter(|(_, reply)| reply.procedure == Procedure::Error)
 }
 
-pub(super) fn error_kind(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn error_kind(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let (Some((call, _)), Some(Error::Chunk)) = (errored(transaction), transaction.error) else { return };
     if faulty(transaction).is_some_and(|(_, fault)| fault == Fault::Version) {
         let message = format!("ERR_CHUNK in answer to a call of version {}", call.version);
@@ -187,7 +188,7 @@ pub(super) fn error_kind(transaction: &Transaction, view: &View, findings: &mut 
     }
 }
 
-pub(super) fn error_unfounded(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn error_unfounded(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let (Some((call, _)), Some(error @ Error::Version { .. })) = (errored(transaction), transaction.error)
     else {
         return;
@@ -199,7 +200,7 @@ pub(super) fn error_unfounded(transaction: &Transaction, view: &View, findings: 
     }
 }
 
-pub(super) fn error_range(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn error_range(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let (Some((call, _)), Some(Error::Version { low, high })) = (errored(transaction), transaction.error)
     else {
         return;
@@ -212,7 +213,7 @@ pub(super) fn error_range(transaction: &Transaction, view: &View, findings: &mut
         format!("ERR_VERS with {low} as the lowest and {high} as the highest version")
     } else if lies {
         format!("ERR_VERS {low} to {high} in answer to a call of version {seen}")
-    } else if view.memories.unmatched.speaks_version_1[answerer] && !supported.contains(&VERSION) {
+    } else if view.unmatched.speaks_version_1[answerer] && !supported.contains(&VERSION) {
         format!("ERR_VERS {low} to {high} of a Responder that replies in version 1")
     } else {
         return;
@@ -221,7 +222,7 @@ pub(super) fn error_range(transaction: &Transaction, view: &View, findings: &mut
     findings.add(finding.observed(Value::Words(format!("{low} to {high}"))));
 }
 
-pub(super) fn error_chunk(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn error_chunk(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let (Some((call, _)), Some(Error::Chunk)) = (errored(transaction), transaction.error) else { return };
     if !chunks::is_in_order(transaction, call) || !chunks::room::has_to_take(transaction, call) {
         return;
@@ -235,7 +236,7 @@ pub(super) fn error_chunk(transaction: &Transaction, view: &View, findings: &mut
     }
 }
 
-pub(super) fn fault_accepted(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn fault_accepted(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some((_, reply)) = both(transaction).filter(|(_, reply)| reply.procedure != Procedure::Error) else {
         return;
     };
@@ -249,14 +250,14 @@ pub(super) fn fault_accepted(transaction: &Transaction, view: &View, findings: &
     findings.add(finding.by(view.answerer(transaction.direction)));
 }
 
-pub(super) fn fault_unanswered(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn fault_unanswered(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let (Outcome::NoReply, Some(_), Some((call, fault))) =
         (transaction.outcome, view.ending, faulty(transaction))
     else {
         return;
     };
     let must = matches!(fault, Fault::Version | Fault::Procedure | Fault::Lists | Fault::Nowhere);
-    if must && view.memories.rpc.answered_after(transaction.direction, call.seen.frame) {
+    if must && view.memory.0.answered_after(transaction.direction, call.seen.frame) {
         let finding =
             about(transaction, "no answer to a call whose header is wrong, and one to a later call");
         let finding = finding.by(view.answerer(transaction.direction));
@@ -264,20 +265,20 @@ pub(super) fn fault_unanswered(transaction: &Transaction, view: &View, findings:
     }
 }
 
-pub(super) fn done(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
-    for message in view.memories.unmatched.messages().iter().filter(|message| message.kind == Kind::Done) {
+pub(super) fn done(connection: &Connection, view: &View<'_>, findings: &mut Findings<'_>) {
+    for message in view.unmatched.messages().iter().filter(|message| message.kind == Kind::Done) {
         findings.add(message.finding(connection, view, "an RDMA_DONE where no reply waits to be pulled"));
     }
 }
 
-pub(super) fn done_missing(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn done_missing(connection: &Connection, view: &View<'_>, findings: &mut Findings<'_>) {
     if connection.state == State::Closed {
-        unmatched::without_done(view, findings);
+        view.unmatched.without_done(view).for_each(|finding| findings.add(finding));
     }
 }
 
-pub(super) fn error_by_requester(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
-    for message in view.memories.unmatched.messages() {
+pub(super) fn error_by_requester(connection: &Connection, view: &View<'_>, findings: &mut Findings<'_>) {
+    for message in view.unmatched.messages() {
         if message.kind == Kind::Error && message.is_of_own_call {
             let words = "an RDMA_ERROR under the XID of a call that its own sender made";
             findings.add(message.finding(connection, view, words));
@@ -285,8 +286,8 @@ pub(super) fn error_by_requester(connection: &Connection, view: &View, findings:
     }
 }
 
-pub(super) fn error_unmatched(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
-    for message in view.memories.unmatched.messages() {
+pub(super) fn error_unmatched(connection: &Connection, view: &View<'_>, findings: &mut Findings<'_>) {
+    for message in view.unmatched.messages() {
         if message.kind == Kind::Error && !message.is_of_own_call {
             findings.add(message.finding(connection, view, "an RDMA_ERROR in answer to no call"));
         }

@@ -1,5 +1,4 @@
 use super::*;
-use crate::view::View;
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::observation::Shared;
 
@@ -49,10 +48,10 @@ fn a_former_segment_is_found_by_owner_handle_and_address() {
 /// The last 64 pairs of transactions with memory in common; and nothing of before two half-flows were joined.
 #[test]
 fn transactions_that_share_memory_are_remembered() {
-    let (mut memory, view) = (AdvertisedMemory::default(), View::new(ConnectionId(1)));
+    let (mut memory, known) = (AdvertisedMemory::default(), Known::new(ConnectionId(1)));
     for number in 1..=70 {
         let shared = Shared { owner: End::First, xids: [Xid(number), Xid(1000 + number)] };
-        memory.observed(&Observed::Shared(shared), &view);
+        memory.observed(&Observed::Shared(shared), &known);
     }
     for (number, is_remembered) in [(6, false), (7, true), (70, true)] {
         for xid in [number, 1000 + number] {

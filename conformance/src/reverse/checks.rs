@@ -1,9 +1,8 @@
 //! What decides the rules of the reverse direction.
 
+use super::super::check::{self, Findings};
 use super::super::finding::{Basis, Finding, Value};
-use super::super::rule::Findings;
-use super::super::view::View;
-use super::{Callbacks, is_callback};
+use super::{Backchannel, Callbacks, is_callback};
 use alloc::borrow::ToOwned;
 use alloc::format;
 use rdmascope_dissector::connection::Connection;
@@ -11,6 +10,8 @@ use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::transaction::{Direction, Message, Transaction};
 use rdmascope_dissector::ulb::{Callback, ChannelAttributes, OperationKind};
 use rdmascope_wire::rpcrdma::Procedure;
+
+type View<'a> = check::View<'a, Backchannel>;
 
 /// The operation that a CB_COMPOUND of minor versions 1 and 2 begins with.
 const CB_SEQUENCE: OperationKind = OperationKind::Callback(Callback::Sequence);
@@ -21,11 +22,11 @@ fn callback(transaction: &Transaction) -> Option<&Message> {
     transaction.call.as_ref().filter(|_| compound && is_callback(transaction))
 }
 
-pub(super) fn before_offer(_: &Connection, view: &View, findings: &mut Findings<'_>) {
-    let (backchannel, client) = (&view.memories.reverse, view.requester);
+pub(super) fn before_offer(_: &Connection, view: &View<'_>, findings: &mut Findings<'_>) {
+    let (backchannel, client) = (view.memory, view.requester);
     let Callbacks { count, calls, .. } = &backchannel.early;
     // Where the client's calls are encrypted, its offer is too.
-    if *count == 0 || !view.from_start() || backchannel.sealed {
+    if *count == 0 || !view.holds_start() || backchannel.sealed {
         return;
     }
     // What was answered came before what the client sent later. Of the rest it has to be known that the client sent nothing else.
@@ -59,10 +60,10 @@ pub(super) fn before_offer(_: &Connection, view: &View, findings: &mut Findings<
     );
 }
 
-pub(super) fn after_refusal(_: &Connection, view: &View, findings: &mut Findings<'_>) {
-    let backchannel = &view.memories.reverse;
+pub(super) fn after_refusal(_: &Connection, view: &View<'_>, findings: &mut Findings<'_>) {
+    let backchannel = view.memory;
     let count = backchannel.refused.count;
-    if count == 0 || backchannel.taken || backchannel.unanswered > 0 || !view.from_start() {
+    if count == 0 || backchannel.taken || backchannel.unanswered > 0 || !view.holds_start() {
         return;
     }
     let callbacks = if count == 1 { "1 callback".to_owned() } else { format!("{count} callbacks") };
@@ -78,7 +79,7 @@ pub(super) fn after_refusal(_: &Connection, view: &View, findings: &mut Findings
     );
 }
 
-pub(super) fn not_offered(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn not_offered(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some(said) = transaction.details.backchannel else { return };
     if (said.offered, said.taken) != (Some(false), Some(true)) {
         return;
@@ -91,7 +92,7 @@ pub(super) fn not_offered(transaction: &Transaction, view: &View, findings: &mut
     );
 }
 
-pub(super) fn attributes(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn attributes(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some(said) = transaction.details.backchannel else { return };
     let (Some(asked), Some(granted)) = (said.asked, said.granted) else { return };
     let of =
@@ -114,12 +115,12 @@ pub(super) fn attributes(transaction: &Transaction, view: &View, findings: &mut 
     }
 }
 
-pub(super) fn operations(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn operations(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     if transaction.direction == Direction::Forward {
         return;
     }
     let Some(call) = callback(transaction) else { return };
-    let Some(limits) = view.memories.reverse.limits(view) else { return };
+    let Some(limits) = view.memory.limits(view) else { return };
     let Some(count) = transaction.details.called.filter(|called| *called > limits.most_operations) else {
         return;
     };
@@ -136,11 +137,11 @@ pub(super) fn operations(transaction: &Transaction, view: &View, findings: &mut 
     );
 }
 
-pub(super) fn size(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn size(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     if transaction.direction == Direction::Forward {
         return;
     }
-    let (Some(call), Some(limits)) = (callback(transaction), view.memories.reverse.limits(view)) else {
+    let (Some(call), Some(limits)) = (callback(transaction), view.memory.limits(view)) else {
         return;
     };
     let (caller, answerer) = (view.caller(transaction.direction), view.answerer(transaction.direction));
@@ -164,11 +165,11 @@ pub(super) fn size(transaction: &Transaction, view: &View, findings: &mut Findin
     }
 }
 
-pub(super) fn program(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn program(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     if transaction.direction == Direction::Forward {
         return;
     }
-    let backchannel = &view.memories.reverse;
+    let backchannel = view.memory;
     let (Some(call), Some(procedure)) = (&transaction.call, transaction.procedure) else { return };
     let [first, ..] = backchannel.programs[..] else { return };
     let is_known = backchannel.programs.contains(&procedure.program);
@@ -185,7 +186,7 @@ pub(super) fn program(transaction: &Transaction, view: &View, findings: &mut Fin
     );
 }
 
-pub(super) fn sequence(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn sequence(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     if transaction.direction == Direction::Forward {
         return;
     }
@@ -204,14 +205,12 @@ pub(super) fn sequence(transaction: &Transaction, view: &View, findings: &mut Fi
     );
 }
 
-pub(super) fn version(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn version(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     if transaction.direction == Direction::Forward {
         return;
     }
     let (Some(call), Some(_)) = (&transaction.call, &transaction.reply) else { return };
-    let Some((forward, frame)) =
-        view.memories.reverse.version.filter(|(forward, _)| *forward != call.version)
-    else {
+    let Some((forward, frame)) = view.memory.version.filter(|(forward, _)| *forward != call.version) else {
         return;
     };
     let message =
@@ -226,7 +225,7 @@ pub(super) fn version(transaction: &Transaction, view: &View, findings: &mut Fin
     );
 }
 
-pub(super) fn long_message(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn long_message(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     if transaction.direction == Direction::Forward {
         return;
     }
@@ -235,7 +234,7 @@ pub(super) fn long_message(transaction: &Transaction, view: &View, findings: &mu
     let Some(call) = transaction.call.as_ref().filter(|call| may_be && !call.read_chunks.is_empty()) else {
         return;
     };
-    let backchannel = &view.memories.reverse;
+    let backchannel = view.memory;
     let thresholds = End::BOTH.map(|end| view.inline_threshold(end));
     let ([Some(one), Some(other)], Some(_)) = (thresholds, backchannel.limits(view)) else { return };
     let (threshold, asked) = (one.min(other), backchannel.largest_asked);
@@ -254,7 +253,7 @@ pub(super) fn long_message(transaction: &Transaction, view: &View, findings: &mu
     );
 }
 
-pub(super) fn chunks_unread(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn chunks_unread(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     if transaction.direction == Direction::Forward {
         return;
     }
@@ -282,8 +281,8 @@ pub(super) fn chunks_unread(transaction: &Transaction, view: &View, findings: &m
     );
 }
 
-pub(super) fn chunks_refused(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    let Some(refused) = view.memories.reverse.err_chunk else { return };
+pub(super) fn chunks_refused(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
+    let Some(refused) = view.memory.err_chunk else { return };
     let Some(call) = &transaction.call else { return };
     if transaction.direction == Direction::Forward || call.read_chunks.is_empty() || call.seen.frame < refused
     {

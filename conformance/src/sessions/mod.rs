@@ -9,10 +9,13 @@
 pub(crate) mod offloads;
 pub(crate) mod table;
 
+use super::check::{Check, Checked, Findings, View};
 use super::chunks;
 use super::finding::{Finding, Value};
-use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
-use super::view::{Known, Memory, View};
+use super::known::{Known, Memory};
+use super::memory::AdvertisedMemory;
+use super::reverse::Backchannel;
+use super::rule::{Document, Level, Source, Unseen};
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
@@ -28,8 +31,8 @@ const SEQUENCE: Source = Source { document: Document::Rfc8881, section: "18.46" 
 const CREATE: Source = Source { document: Document::Rfc8881, section: "18.36" };
 const CB_SEQUENCE: Source = Source { document: Document::Rfc8881, section: "20.9" };
 
-pub(crate) const RULES: &[Rule] = &[
-    Rule {
+pub(crate) const RULES: &[Checked<Read>] = &[
+    Checked {
         id: "session-slot",
         level: Level::Violation,
         sources: &[SLOTS, SEQUENCE, CB_SEQUENCE],
@@ -38,9 +41,9 @@ pub(crate) const RULES: &[Rule] = &[
             below ca_maxrequests of csr_back_chan_attrs. A replier that names a higher slot in the result of SEQUENCE or CB_SEQUENCE accepts \
             that one too, on whatever connection of the session. So the finding stands only where the reply is NFS4ERR_BADSLOT. Else it is \
             inconclusive.",
-        check: Check::Transaction(wrong_slot),
+        check: Check::Transaction(|_, view, findings| report(Kind::Slot, view, findings)),
     },
-    Rule {
+    Checked {
         id: "session-sequence",
         level: Level::Violation,
         sources: &[SLOTS, SEQUENCE, CB_SEQUENCE],
@@ -51,9 +54,9 @@ pub(crate) const RULES: &[Rule] = &[
             slot goes back, or where the reply is NFS4ERR_SEQ_MISORDERED. Otherwise the requests between may have gone over a connection that was not \
             captured, and the finding is inconclusive: one for a slot. Nothing is found where the \
             capture lacks a packet of the caller, or a call could not be read, between the two requests. Of slots whose IDs are alike modulo 512, the one used last is followed.",
-        check: Check::Transaction(misordered),
+        check: Check::Transaction(|_, view, findings| report(Kind::Order, view, findings)),
     },
-    Rule {
+    Checked {
         id: "session-slot-busy",
         level: Level::Violation,
         sources: &[SLOTS],
@@ -61,18 +64,18 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The rule is broken by a request that was sent before the first packet of the reply to the request before it on its \
             slot. The finding stands where the replies came in another order than the requests, or where request and reply are further \
             apart than captures reorder packets. Else it is inconclusive.",
-        check: Check::Transaction(busy),
+        check: Check::Transaction(|_, view, findings| report(Kind::Busy, view, findings)),
     },
-    Rule {
+    Checked {
         id: "session-result",
         level: Level::Warning,
         sources: &[SEQUENCE, CB_SEQUENCE],
         sentence: "The result of SEQUENCE or CB_SEQUENCE names the session, the slot and the sequence ID of its arguments.",
         explanation: "No requirement says so, but the fields have no other use, and the client of Linux takes a result with others for an \
             error. The rule rests on the reply being that of its call. It looks at requests whose slot and sequence ID break no rule.",
-        check: Check::Transaction(result),
+        check: Check::Transaction(|_, view, findings| report(Kind::Result, view, findings)),
     },
-    Rule {
+    Checked {
         id: "session-create-sequence",
         level: Level::Violation,
         sources: &[CREATE],
@@ -81,7 +84,7 @@ pub(crate) const RULES: &[Rule] = &[
             the COMPOUND has no other CREATE_SESSION.",
         check: Check::Transaction(create_sequence),
     },
-    Rule {
+    Checked {
         id: "session-status-flags",
         level: Level::Advice,
         sources: &[SEQUENCE],
@@ -91,7 +94,7 @@ pub(crate) const RULES: &[Rule] = &[
             delegations or layouts.",
         check: Check::Connection(flags),
     },
-    Rule {
+    Checked {
         id: "session-callback-unanswered",
         level: Level::Warning,
         sources: &[SLOTS, CB_SEQUENCE, Source { document: Document::Rfc8881, section: "2.9.2" }],
@@ -101,7 +104,7 @@ pub(crate) const RULES: &[Rule] = &[
             the client sent something later and the capture holds all that it sent up to there.",
         check: Check::Transaction(callback_unanswered),
     },
-    Rule {
+    Checked {
         id: "session-offload-unreported",
         level: Level::Warning,
         sources: &[
@@ -123,6 +126,9 @@ pub(crate) const UNSEEN: &[Unseen] = &[Unseen {
     requirement: "A replier keeps the reply of each slot until the next request on it.",
     reason: "What a replier keeps shows only where a request is sent again.",
 }];
+
+/// What its rules read.
+pub(crate) type Read = (SessionUse, AdvertisedMemory, Backchannel);
 
 /// What one connection shows of the sessions that use it.
 #[derive(Clone, Debug, Default)]
@@ -211,42 +217,24 @@ fn is_unread(transaction: &Transaction) -> bool {
             || transaction.call.as_ref().is_none_or(|call| call.unread.is_some()))
 }
 
-pub(crate) static GATE: Gate = Gate { transaction: may_break, ..Gate::OPEN };
-
 /// True where something is wrong with a slot or with the number of a CREATE_SESSION, and for a callback without a reply.
-fn may_break(transaction: &Transaction, view: &View) -> bool {
-    !view.memories.sessions.faults.is_empty()
+pub(crate) fn may_break(transaction: &Transaction, sessions: &SessionUse) -> bool {
+    !sessions.faults.is_empty()
         || disagreement(transaction).is_some()
         || (transaction.direction == Direction::Backward && transaction.outcome == Outcome::NoReply)
 }
 
-fn report(kind: Kind, view: &View, findings: &mut Findings<'_>) {
-    for fault in view.memories.sessions.faults.iter().filter(|fault| fault.kind == kind) {
+fn report(kind: Kind, view: &View<'_, Read>, findings: &mut Findings<'_>) {
+    for fault in view.memory.0.faults.iter().filter(|fault| fault.kind == kind) {
         findings.add(fault.finding.clone());
     }
 }
 
-fn wrong_slot(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    report(Kind::Slot, view, findings);
-}
-
-fn misordered(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    report(Kind::Order, view, findings);
-}
-
-fn busy(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    report(Kind::Busy, view, findings);
-}
-
-fn result(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    report(Kind::Result, view, findings);
-}
-
 /// What is found about a result of SEQUENCE or CB_SEQUENCE that names something else than its arguments, which are right.
-fn other_result(transaction: &Transaction, view: &View, asked: Sequence, given: Sequence) -> Fault {
+fn other_result(transaction: &Transaction, known: &Known, asked: Sequence, given: Sequence) -> Fault {
     let about = |words: String| {
-        chunks::paired(transaction, view, Finding::new(words).of(transaction))
-            .by(view.answerer(transaction.direction))
+        chunks::paired(transaction, known, Finding::new(words).of(transaction))
+            .by(known.answerer(transaction.direction))
     };
     let number = |what, given: u32, asked: u32| {
         let finding = about(format!("a result for {what} {given} to a request with {what} {asked}"));
@@ -269,7 +257,7 @@ fn disagreement(transaction: &Transaction) -> Option<[u32; 2]> {
     (numbers[0] != numbers[1]).then_some(numbers)
 }
 
-fn create_sequence(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn create_sequence(transaction: &Transaction, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Some([given, asked]) = disagreement(transaction) else { return };
     let operations = transaction.details.operations.iter();
     if operations.filter(|operation| operation.kind == OperationKind::Nfs4(Nfs4::CreateSession)).count() == 1
@@ -290,7 +278,7 @@ pub(crate) fn is_callback(transaction: &Transaction) -> bool {
         && transaction.procedure.is_some_and(|procedure| procedure.is_callback())
 }
 
-fn callback_unanswered(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn callback_unanswered(transaction: &Transaction, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let (Outcome::NoReply, Some(_), Some(call), true) =
         (transaction.outcome, view.ending, &transaction.call, is_callback(transaction))
     else {
@@ -301,16 +289,16 @@ fn callback_unanswered(transaction: &Transaction, view: &View, findings: &mut Fi
     if !view.is_heard(client) {
         return;
     }
-    let later = view.memories.memory.last(client).map(|last| last.seen.frame);
+    let later = view.memory.1.last(client).map(|last| last.seen.frame);
     let is_known = later.is_some_and(|later| later > call.seen.frame && view.is_complete(client, later))
-        && !view.may_lack(client, transaction)
-        && !view.memories.unmatched.shows_replies_early;
+        && !view.memory.1.may_lack(view, client, transaction)
+        && !view.unmatched.shows_replies_early;
     let finding = Finding::new("the connection was closed while a callback was outstanding");
     findings.add(finding.by(client).of(transaction).message(call).unless(!is_known));
 }
 
-fn flags(_: &Connection, view: &View, findings: &mut Findings<'_>) {
-    for Flag { bit, replies, frames } in &view.memories.sessions.flags {
+fn flags(_: &Connection, view: &View<'_, Read>, findings: &mut Findings<'_>) {
+    for Flag { bit, replies, frames } in &view.memory.0.flags {
         let name = match STATUS_FLAGS.get(*bit as usize) {
             Some(name) => format!("SEQ4_STATUS_{name}"),
             None => format!("the unknown flag 0x{:08x}", 1u32 << bit),

@@ -1,8 +1,8 @@
 //! Operations that go on behind their replies.
 
+use super::Read;
+use crate::check::{Findings, View};
 use crate::finding::Finding;
-use crate::rule::Findings;
-use crate::view::View;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use rdmascope_dissector::connection::{Connection, ConnectionId, State};
@@ -92,14 +92,14 @@ pub(super) fn destruction(transaction: &Transaction) -> Option<u64> {
     (transaction.direction == Direction::Forward).then_some(reply.seen.frame)
 }
 
-pub(super) fn unreported(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn unreported(connection: &Connection, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     if connection.state != State::Closed {
         return;
     }
-    let used = &view.memories.sessions;
+    let used = view.memory.0;
     let server = view.requester.other();
     for offload in &used.offloads {
-        let is_certain = view.memories.reverse.is_accepted()
+        let is_certain = view.memory.2.is_accepted()
             && !view.joined
             && used.destroyed.is_some_and(|destroyed| {
                 destroyed > offload.reply.frame && view.is_complete(server, destroyed)

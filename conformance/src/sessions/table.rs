@@ -1,8 +1,8 @@
 //! Sessions and their slots, over all connections (RFC 8881, section 2.10.6.1).
 
-use super::{Fault, Kind, other_result};
+use super::{Fault, Kind, SessionUse, other_result};
 use crate::finding::{Basis, Finding, Value};
-use crate::view::View;
+use crate::known::Known;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
@@ -112,14 +112,14 @@ impl SessionTable {
     }
 
     /// Takes a transaction that ended, and returns what is wrong with the use of its slot.
-    pub(crate) fn note(&mut self, transaction: &Transaction, view: &View) -> Vec<Fault> {
+    pub(crate) fn note(&mut self, transaction: &Transaction, known: &Known, used: &SessionUse) -> Vec<Fault> {
         let said = &transaction.details.session;
         if let (Some((id, fore)), Some(reply)) = (said.created, &transaction.reply) {
             self.sessions.retain(|session| session.id != id);
             let session = self.find(id);
             session.created = Some(
                 [Direction::Forward, Direction::Backward]
-                    .map(|direction| History::of(transaction, view.caller(direction), view)),
+                    .map(|direction| History::of(transaction, known.caller(direction), known, used)),
             );
             let back = transaction.details.backchannel.and_then(|said| said.granted);
             for (channel, granted) in session.channels.iter_mut().zip([Some(fore), back]) {
@@ -129,17 +129,17 @@ impl SessionTable {
             }
         }
         match (said.sequence, &transaction.call) {
-            (Some(sequence), Some(_)) => self.find(sequence.session).note(transaction, sequence, view),
+            (Some(sequence), Some(_)) => self.find(sequence.session).note(transaction, sequence, known, used),
             _ => Vec::new(),
         }
     }
 }
 
 impl History {
-    fn of(transaction: &Transaction, caller: End, view: &View) -> History {
-        let lacks = view.losses(caller).saturating_add(view.memories.sessions.unread[caller]);
+    fn of(transaction: &Transaction, caller: End, known: &Known, used: &SessionUse) -> History {
+        let lacks = known.losses(caller).saturating_add(used.unread[caller]);
         let is_known = !transaction.lossy && transaction.outcome != Outcome::NoCall;
-        History { connection: view.connection, lacks: is_known.then_some(lacks) }
+        History { connection: known.connection, lacks: is_known.then_some(lacks) }
     }
 
     /// Whether nothing is missing between two requests.
@@ -158,12 +158,18 @@ impl Channel {
 }
 
 impl Session {
-    fn note(&mut self, transaction: &Transaction, sequence: Sequence, view: &View) -> Vec<Fault> {
+    fn note(
+        &mut self,
+        transaction: &Transaction,
+        sequence: Sequence,
+        known: &Known,
+        used: &SessionUse,
+    ) -> Vec<Fault> {
         let mut faults = Vec::new();
         let Some(call) = &transaction.call else { return faults };
         let answer = transaction.details.operations.iter().find(is_sequence);
         let status = answer.and_then(|operation| operation.status);
-        let caller = view.caller(transaction.direction);
+        let caller = known.caller(transaction.direction);
         let channel = &mut self.channels[transaction.direction as usize];
         let found = |message| Finding::new(message).by(caller).of(transaction).message(call);
 
@@ -175,7 +181,7 @@ impl Session {
                 .unless(status != Some(nfsstat4::BADSLOT));
             faults.push(Fault { kind: Kind::Slot, finding });
         } else {
-            let history = History::of(transaction, caller, view);
+            let history = History::of(transaction, caller, known, used);
             let request = Use {
                 number: sequence.number,
                 call: call.first,
@@ -190,13 +196,12 @@ impl Session {
                 channel.slots.resize(at + 1, None);
             }
             let there = channel.slots[at];
-            let known = there.filter(|slot| slot.id == sequence.slot);
+            let last = there.filter(|slot| slot.id == sequence.slot);
             let is_next = |slot: &Slot| matches!(sequence.number.wrapping_sub(slot.last.number), 0 | 1);
             let given = transaction.details.session.sequenced.map(|sequenced| sequenced.of);
-            if let Some(given) =
-                given.filter(|given| *given != sequence && known.as_ref().is_none_or(is_next))
+            if let Some(given) = given.filter(|given| *given != sequence && last.as_ref().is_none_or(is_next))
             {
-                faults.push(other_result(transaction, view, sequence, given));
+                faults.push(other_result(transaction, known, sequence, given));
             }
             // Where a replier gives slots up and has them again, their sequence IDs begin anew.
             let regrown = channel.lowest.is_some_and(|lowest| sequence.slot > lowest);
@@ -217,7 +222,7 @@ impl Session {
                 jump: None,
                 elsewhere: false,
             });
-            if let Some(busy) = known.as_ref().and_then(|slot| overlap(&slot.last, &request)) {
+            if let Some(busy) = last.as_ref().and_then(|slot| overlap(&slot.last, &request)) {
                 let (early, late, certain) = busy;
                 let words =
                     format!("a request on slot {} while another one is under way on it", sequence.slot);
@@ -231,9 +236,9 @@ impl Session {
                 faults.push(Fault { kind: Kind::Busy, finding });
             }
             let restarted = regrown && sequence.number == 1;
-            match known.filter(|_| !restarted).or(first) {
+            match last.filter(|_| !restarted).or(first) {
                 Some(slot) if slot.last.call.frame < request.call.frame => {
-                    let next = slot.next(&request, status, transaction, view, &mut faults);
+                    let next = slot.next(&request, status, transaction, known, &mut faults);
                     channel.slots[at] = Some(next);
                 }
                 // It was sent before one that ended before it.
@@ -279,7 +284,7 @@ impl Slot {
         request: &Use,
         status: Option<u32>,
         transaction: &Transaction,
-        view: &View,
+        known: &Known,
         faults: &mut Vec<Fault>,
     ) -> Slot {
         let Slot { id: slot, last, unsure, jump, .. } = self;
@@ -293,7 +298,7 @@ impl Slot {
             };
             let reply = request.reply.map(|reply| reply.frame);
             let finding = Finding::new(message)
-                .by(view.caller(transaction.direction))
+                .by(known.caller(transaction.direction))
                 .about(Some(transaction.direction), request.xid)
                 .frames(frames.into_iter().flatten().chain([request.call.frame]).chain(reply))
                 .values(Value::Count(request.number.into()), Value::Count(before.wrapping_add(1).into()))

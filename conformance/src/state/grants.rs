@@ -3,7 +3,7 @@
 //! That something is held still shows in the sequence number of its stateid, which whatever changes it increments (RFC 8881, section 8.2.1): where the
 //! server accepts the number that it gave with the grant, nothing changed meanwhile, whatever the capture lacks.
 
-use super::table::{Key, Moment};
+use super::moment::{Key, Moment};
 use crate::reconnection::Place;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;

@@ -8,11 +8,13 @@
 
 mod files;
 mod grants;
+mod moment;
 pub(crate) mod table;
 
+use super::check::{Check, Checked, Findings, View};
 use super::finding::Finding;
-use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
-use super::view::{Known, Memory, View};
+use super::known::{Known, Memory};
+use super::rule::{Document, Level, Source, Unseen};
 use alloc::vec::Vec;
 use rdmascope_dissector::transaction::Transaction;
 
@@ -26,8 +28,8 @@ const DESTROY_SESSION: Source = Source { document: Document::Rfc8881, section: "
 const DESTROY_CLIENTID: Source = Source { document: Document::Rfc8881, section: "18.50" };
 const RECLAIM_COMPLETE: Source = Source { document: Document::Rfc8881, section: "18.51" };
 
-pub(crate) const RULES: &[Rule] = &[
-    Rule {
+pub(crate) const RULES: &[Checked<StateUse>] = &[
+    Checked {
         id: "state-ended-stateid",
         level: Level::Violation,
         sources: &[LIFETIME, CLOSE, DELEGRETURN, FREE_STATEID],
@@ -37,9 +39,9 @@ pub(crate) const RULES: &[Rule] = &[
             again for the same purpose, but its sequence number goes on then. So the finding stands where the operation names a number that was there before the end. With \
             number 0, which stands for the latest one, the capture may lack where it was given out again, and the finding is inconclusive. \
             TEST_STATEID and FREE_STATEID are not looked at. Nothing is found in a stateid whose end the capture does not show.",
-        check: Check::Transaction(ended),
+        check: Check::Transaction(|_, view, findings| report(Kind::Ended, view, findings)),
     },
-    Rule {
+    Checked {
         id: "state-stateid-sequence",
         level: Level::Violation,
         sources: &[STRUCTURE, LIFETIME],
@@ -48,9 +50,9 @@ pub(crate) const RULES: &[Rule] = &[
             the stateids that OPEN, OPEN_DOWNGRADE, LOCK, LOCKU, LAYOUTGET, LAYOUTRETURN and the operations that give delegations return. The number is lower than the one that the same operation named, or than \
             one in a reply in front of which the request was not sent: on the same slot, or further behind than captures reorder packets. Behind 4294967295 comes \
             1. The same number twice is no finding.",
-        check: Check::Transaction(back),
+        check: Check::Transaction(|_, view, findings| report(Kind::Back, view, findings)),
     },
-    Rule {
+    Checked {
         id: "state-stateid-old",
         level: Level::Violation,
         sources: &[STRUCTURE],
@@ -58,18 +60,18 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "It answers with NFS4ERR_OLD_STATEID. The number is lower than one in a reply behind which the request was sent: on the same slot, or further behind than captures \
             reorder packets. Number 0 stands for the latest one, and operations on layouts may name an old one; neither is looked at. Nor are TEST_STATEID and FREE_STATEID. It is reported \
             once for a number.",
-        check: Check::Transaction(old),
+        check: Check::Transaction(|_, view, findings| report(Kind::Old, view, findings)),
     },
-    Rule {
+    Checked {
         id: "state-stateid-file",
         level: Level::Warning,
         sources: &[STRUCTURE, LIFETIME],
         sentence: "A server accepts a stateid with the file that it stands for only.",
         explanation: "The same twelve bytes are never used again for another file of the client. The rule looks at operations of one session that succeed behind PUTFH: READ, WRITE, CLOSE, OPEN_DOWNGRADE, LOCK, LOCKU, DELEGRETURN, \
             LAYOUTGET, LAYOUTCOMMIT and LAYOUTRETURN. It is a warning, because a server may have two file handles for one file (section 4.2.1), which a capture does not show.",
-        check: Check::Transaction(file),
+        check: Check::Transaction(|_, view, findings| report(Kind::File, view, findings)),
     },
-    Rule {
+    Checked {
         id: "state-lock-conflict",
         level: Level::Violation,
         sources: &[
@@ -80,9 +82,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The finding stands where the capture shows three replies: one lock-owner is granted a lock, then another one that overlaps and is not only for reading is granted to another lock-owner of the same file handle, and then \
             the server accepts the stateid of the first lock with the sequence number that came with it. LOCK and LOCKU increment that number (section 8.2.1), and what was revoked is refused: so the first lock was held all the time. Each request \
             came behind the reply before it, on the same slot or further behind than captures reorder packets. Lock-owners are told apart by their bytes alone, so two clients with the same bytes are taken for one.",
-        check: Check::Transaction(lock_conflict),
+        check: Check::Transaction(|_, view, findings| report(Kind::LockConflict, view, findings)),
     },
-    Rule {
+    Checked {
         id: "state-delegation-conflict",
         level: Level::Violation,
         sources: &[DELEGATIONS, Source { document: Document::Rfc8881, section: "18.16" }],
@@ -91,9 +93,9 @@ pub(crate) const RULES: &[Rule] = &[
             of the two is for writing; and then the server accepts the first stateid with the sequence number that came with it, so that it was neither given back nor revoked. DELEGRETURN is no such evidence, because servers may accept it of a delegation \
             that they revoked. Each request came behind the reply before it, on the same slot or further behind than captures reorder packets. Clients are told apart by their client IDs, so the capture has to show CREATE_SESSION of both; the file is known \
             by the handle that GETFH returns behind OPEN. Delegations of WANT_DELEGATION, and OPENs that reclaim, are not looked at.",
-        check: Check::Transaction(delegation_conflict),
+        check: Check::Transaction(|_, view, findings| report(Kind::DelegationConflict, view, findings)),
     },
-    Rule {
+    Checked {
         id: "state-session-destroyed",
         level: Level::Violation,
         sources: &[DESTROY_SESSION, DESTROY_CLIENTID],
@@ -101,9 +103,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The server accepted DESTROY_SESSION for the session, or DESTROY_CLIENTID for its client ID, and later SEQUENCE on it, with the \
             sequence ID that comes next on its slot. So this is the session from before, and none that the capture does not show the creation of. Requests that came closer behind than captures \
             reorder packets are not looked at. It is reported once for a session.",
-        check: Check::Transaction(destroyed),
+        check: Check::Transaction(|_, view, findings| report(Kind::Destroyed, view, findings)),
     },
-    Rule {
+    Checked {
         id: "state-reclaim-complete",
         level: Level::Violation,
         sources: &[RECLAIM_COMPLETE],
@@ -111,18 +113,18 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The finding stands where an OPEN with CLAIM_NULL or CLAIM_FH succeeded, and a RECLAIM_COMPLETE of the same session that was sent behind its reply succeeded too: \
             the server would have refused a second one with NFS4ERR_COMPLETE_ALREADY. RECLAIM_COMPLETE of one file system (rca_one_fs) does not count. Where the session was created and destroyed and no RECLAIM_COMPLETE was seen, \
             it may have gone over a connection that was not captured, and the finding is inconclusive. Where the capture lacks a packet of the client, nothing is found then.",
-        check: Check::Transaction(late),
+        check: Check::Transaction(|_, view, findings| report(Kind::Late, view, findings)),
     },
-    Rule {
+    Checked {
         id: "state-reclaim-repeated",
         level: Level::Violation,
         sources: &[RECLAIM_COMPLETE],
         sentence: "A server accepts one RECLAIM_COMPLETE for a client ID.",
         explanation: "The second one is answered with NFS4ERR_COMPLETE_ALREADY. The rule is broken by two that succeeded in one session. A request that was sent again on its slot is the same one, and \
             RECLAIM_COMPLETE of one file system (rca_one_fs) does not count.",
-        check: Check::Transaction(repeated),
+        check: Check::Transaction(|_, view, findings| report(Kind::Repeated, view, findings)),
     },
-    Rule {
+    Checked {
         id: "state-recall-revoked",
         level: Level::Warning,
         sources: &[
@@ -133,7 +135,7 @@ pub(crate) const RULES: &[Rule] = &[
         sentence: "A client returns a delegation or layout that was recalled before the server revokes it.",
         explanation: "NFS4ERR_DELEG_REVOKED says that it did not. It is reported once for a stateid. The finding stands where the capture shows that the client accepted the recall. Else the recall may \
             not have come to it, and the finding is inconclusive. How long a client has is up to the server, so this is a warning.",
-        check: Check::Transaction(revoked),
+        check: Check::Transaction(|_, view, findings| report(Kind::Revoked, view, findings)),
     },
 ];
 
@@ -184,55 +186,8 @@ impl Memory for StateUse {
     }
 }
 
-pub(crate) static GATE: Gate = Gate { sent: |_, _| false, transaction: may_break };
-
-/// True where something is wrong with the use of state.
-fn may_break(_: &Transaction, view: &View) -> bool {
-    !view.memories.state.faults.is_empty()
-}
-
-fn report(kind: Kind, view: &View, findings: &mut Findings<'_>) {
-    for fault in view.memories.state.faults.iter().filter(|fault| fault.kind == kind) {
+fn report(kind: Kind, view: &View<'_, StateUse>, findings: &mut Findings<'_>) {
+    for fault in view.memory.faults.iter().filter(|fault| fault.kind == kind) {
         findings.add(fault.finding.clone());
     }
-}
-
-fn ended(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    report(Kind::Ended, view, findings);
-}
-
-fn back(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    report(Kind::Back, view, findings);
-}
-
-fn old(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    report(Kind::Old, view, findings);
-}
-
-fn file(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    report(Kind::File, view, findings);
-}
-
-fn lock_conflict(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    report(Kind::LockConflict, view, findings);
-}
-
-fn delegation_conflict(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    report(Kind::DelegationConflict, view, findings);
-}
-
-fn destroyed(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    report(Kind::Destroyed, view, findings);
-}
-
-fn late(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    report(Kind::Late, view, findings);
-}
-
-fn repeated(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    report(Kind::Repeated, view, findings);
-}
-
-fn revoked(_: &Transaction, view: &View, findings: &mut Findings<'_>) {
-    report(Kind::Revoked, view, findings);
 }

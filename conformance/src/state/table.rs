@@ -2,18 +2,18 @@
 
 use super::files::{current_file, file_of, opened_file};
 use super::grants::{Grants, Range, Share};
+use super::moment::{Key, Moment, is_behind};
 use super::{Fault, Kind};
 use crate::finding::{Finding, Value};
+use crate::known::Known;
 use crate::reconnection::Place;
-use crate::view::View;
 use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 use rdmascope_dissector::BuildHasher;
-use rdmascope_dissector::record::REORDERING;
-use rdmascope_dissector::transaction::{Direction, Message, Seen, Transaction};
+use rdmascope_dissector::transaction::{Direction, Transaction};
 use rdmascope_dissector::ulb::{
     Callback, Nfs4, Operation, OperationKind, Said, Sequence, SessionId, StateFact, StateId,
 };
@@ -39,9 +39,6 @@ pub(crate) struct StateTable {
     /// The facts of the transaction that ends, by operation.
     facts: Vec<StateFact>,
 }
-
-/// A stateid of a session's client: [`Session::scope`], and the twelve bytes that stay.
-pub(super) type Key = (u64, [u8; 12]);
 
 /// A session.
 #[derive(Clone, Debug)]
@@ -79,62 +76,18 @@ struct Stateid {
     is_told: bool,
 }
 
-/// A request that the server answered.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Moment {
-    /// The first packet of the call.
-    call: Seen,
-    /// The packet that completed the reply.
-    reply: Seen,
-    /// [`Session::scope`], slot and sequence ID.
-    slot: Option<(u64, u32, u32)>,
-}
-
-impl Moment {
-    fn of(call: &Message, reply: &Message, slot: Option<(u64, u32, u32)>) -> Moment {
-        Moment { call: call.first, reply: reply.seen, slot }
-    }
-
-    fn frames(&self) -> [u64; 2] {
-        [self.call.frame, self.reply.frame]
-    }
-
-    /// Whether the server had answered this one when it got `later`: both used one slot, or they are further apart than captures
-    /// reorder packets.
-    pub(super) fn is_before(&self, later: &Moment) -> bool {
-        if self.reply.frame >= later.call.frame {
-            return false;
-        }
-        let is_same_slot = match (self.slot, later.slot) {
-            (Some((scope, slot, number)), Some((later_scope, later_slot, later_number))) => {
-                (scope, slot) == (later_scope, later_slot) && is_behind(later_number, number)
-            }
-            _ => false,
-        };
-        let (nanoseconds, packets) = REORDERING;
-        let is_close = later.call.time.since(self.reply.time) <= nanoseconds
-            || later.call.frame - self.reply.frame <= u64::from(packets);
-        is_same_slot || !is_close
-    }
-}
-
-/// Whether a number that wraps is behind another one.
-fn is_behind(number: u32, other: u32) -> bool {
-    number.wrapping_sub(other) as i32 > 0
-}
-
 /// What all operations of a transaction share.
 struct Context<'a> {
     transaction: &'a Transaction,
-    view: &'a View,
+    known: &'a Known,
     now: Moment,
 }
 
 impl Context<'_> {
     fn found(&self, message: impl Into<String>, by_client: bool) -> Finding {
         let end = match by_client {
-            true => self.view.caller(Direction::Forward),
-            false => self.view.answerer(Direction::Forward),
+            true => self.known.caller(Direction::Forward),
+            false => self.known.answerer(Direction::Forward),
         };
         Finding::new(message).by(end).of(self.transaction).frames(self.now.frames())
     }
@@ -161,7 +114,7 @@ impl StateTable {
     }
 
     /// Takes a transaction that ended, and returns what is wrong with the state in it.
-    pub(crate) fn note(&mut self, transaction: &Transaction, view: &View) -> Vec<Fault> {
+    pub(crate) fn note(&mut self, transaction: &Transaction, known: &Known) -> Vec<Fault> {
         let mut faults = Vec::new();
         let details = &transaction.details;
         let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return faults };
@@ -169,14 +122,14 @@ impl StateTable {
         if !is_newer || transaction.rpc_status != Some(rpc::Status::Success) {
             return faults;
         }
-        let mut context = Context { transaction, view, now: Moment::of(call, reply, None) };
+        let mut context = Context { transaction, known, now: Moment::of(call, reply, None) };
         let scope = match details.session.sequence {
             Some(sequence) => {
                 let status = details.operations.first().and_then(|operation| operation.status);
                 let direction = transaction.direction;
-                let at = match (status, self.find(sequence.session, view), direction) {
+                let at = match (status, self.find(sequence.session, known), direction) {
                     (Some(0), Some(at), _) => at,
-                    (Some(0), None, Direction::Forward) => self.add(sequence.session, None, view),
+                    (Some(0), None, Direction::Forward) => self.add(sequence.session, None, known),
                     _ => return faults,
                 };
                 if direction == Direction::Backward {
@@ -197,19 +150,19 @@ impl StateTable {
         faults
     }
 
-    fn find(&self, id: SessionId, view: &View) -> Option<usize> {
-        let place = view.place(Direction::Forward);
+    fn find(&self, id: SessionId, known: &Known) -> Option<usize> {
+        let place = known.place(Direction::Forward);
         self.sessions.iter().rposition(|session| (session.id, session.place) == (id, place))
     }
 
-    fn add(&mut self, id: SessionId, created: Option<(u64, u64)>, view: &View) -> usize {
+    fn add(&mut self, id: SessionId, created: Option<(u64, u64)>, known: &Known) -> usize {
         if self.sessions.len() == StateTable::MOST {
             self.sessions.pop_front();
         }
         self.scopes += 1;
         self.sessions.push_back(Session {
             id,
-            place: view.place(Direction::Forward),
+            place: known.place(Direction::Forward),
             scope: self.scopes,
             created,
             slots: Vec::new(),
@@ -294,23 +247,23 @@ impl StateTable {
         context: &Context<'_>,
         faults: &mut Vec<Fault>,
     ) {
-        let Context { view, now, .. } = *context;
+        let Context { known, now, .. } = *context;
         let client = said.iter().find_map(|fact| match fact.said {
             Said::Client(client) => Some(client),
             _ => None,
         });
-        let lacks = view.losses(view.caller(Direction::Forward));
+        let lacks = known.losses(known.caller(Direction::Forward));
         match kind {
             Nfs4::CreateSession => {
                 let created = context.transaction.details.session.created;
                 let (Some((id, _)), Some(client)) = (created, client) else { return };
-                let place = view.place(Direction::Forward);
+                let place = known.place(Direction::Forward);
                 self.sessions.retain(|session| (session.id, session.place) != (id, place));
-                self.add(id, Some((client, lacks)), view);
+                self.add(id, Some((client, lacks)), known);
             }
             Nfs4::DestroySession => {
                 let named = said.iter().find_map(|fact| match fact.said {
-                    Said::Session(id) => self.find(id, view),
+                    Said::Session(id) => self.find(id, known),
                     _ => None,
                 });
                 let Some(session) = named.map(|at| &mut self.sessions[at]) else { return };
@@ -325,7 +278,7 @@ impl StateTable {
                 }
             }
             _ => {
-                let place = view.place(Direction::Forward);
+                let place = known.place(Direction::Forward);
                 let is_of = |session: &&mut Session| {
                     session.place == place && session.created.is_some_and(|(of, _)| Some(of) == client)
                 };
@@ -517,7 +470,7 @@ impl StateTable {
         if !is_new {
             return;
         }
-        let at = (context.view.place(Direction::Forward), file);
+        let at = (context.known.place(Direction::Forward), file);
         for fact in said {
             let (id, share) = match fact.said {
                 // OPEN4_SHARE_ACCESS_WRITE.
@@ -548,7 +501,7 @@ impl StateTable {
             && let (Some(offset), Some(length)) =
                 (operation.offset, operation.count.filter(|count| *count > 0))
         {
-            let at = (context.view.place(Direction::Forward), file);
+            let at = (context.known.place(Direction::Forward), file);
             self.locks.granted(stateid, owner, Range::new(offset, length, kind), at, context.now);
         }
     }

@@ -6,17 +6,17 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-use super::chunks::{self, binding};
+use super::check::{Check, Checked, Findings, View};
+use super::chunks::{self, bodies};
 use super::finding::Value;
-use super::rule::{Check, Document, Findings, Gate, Level, Rule, Source, Unseen};
-use super::view::View;
+use super::rule::{Document, Level, Source, Unseen};
 use alloc::format;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_dissector::ulb::{Operation, OperationKind, status_name};
 use rdmascope_wire::nfs::nfsstat4;
 
-pub(crate) const RULES: &[Rule] = &[
-    Rule {
+pub(crate) const RULES: &[Checked] = &[
+    Checked {
         id: "status-of-version",
         level: Level::Violation,
         sources: &[
@@ -30,7 +30,7 @@ pub(crate) const RULES: &[Rule] = &[
             are not looked at in minor version 2, which later documents extend.",
         check: Check::Transaction(of_version),
     },
-    Rule {
+    Checked {
         id: "status-of-operation",
         level: Level::Warning,
         sources: &[
@@ -58,10 +58,8 @@ pub(crate) const UNSEEN: &[Unseen] = &[Unseen {
     reason: "These lists are a guide, and clients are to be prepared for other errors. Only the numbers are judged.",
 }];
 
-pub(crate) static GATE: Gate = Gate { sent: |_, _| false, transaction: may_break };
-
 /// True where an operation failed.
-fn may_break(transaction: &Transaction, _: &View) -> bool {
+pub(crate) fn may_break(transaction: &Transaction) -> bool {
     transaction.status.is_some_and(|status| status != 0)
 }
 
@@ -78,7 +76,7 @@ const OBSOLETE: [u32; 5] = {
 fn failed(transaction: &Transaction) -> Option<(&Operation, u32)> {
     let is_failure = |status: &u32| *status != 0;
     transaction.status.filter(is_failure)?;
-    if transaction.security.is_none() || binding::is_sealed(transaction) {
+    if transaction.security.is_none() || bodies::is_sealed(transaction) {
         return None;
     }
     let mut operations = transaction.details.operations.iter();
@@ -115,7 +113,7 @@ fn fault_of(operation: &Operation, status: u32, transaction: &Transaction) -> Op
     (matches!(version, 1 | 2) && since <= 1 && OBSOLETE.contains(&status)).then_some(Fault::Obsolete)
 }
 
-fn of_version(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn of_version(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some((operation, status)) = failed(transaction) else { return };
     let Some(fault) = fault_of(operation, status, transaction) else { return };
     let version = match transaction.details.minor_version {
@@ -131,7 +129,7 @@ fn of_version(transaction: &Transaction, view: &View, findings: &mut Findings<'_
     findings.add(chunks::paired(transaction, view, finding));
 }
 
-fn of_operation(transaction: &Transaction, view: &View, findings: &mut Findings<'_>) {
+fn of_operation(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let (Some((operation, status)), Some(minor_version)) =
         (failed(transaction), transaction.details.minor_version)
     else {

@@ -1,9 +1,9 @@
 //! What led to the end of a connection, in order.
 
+use super::Read;
 use super::problems::{Retransmission, is_fatal};
+use crate::check::{Findings, View};
 use crate::finding::Finding;
-use crate::rule::Findings;
-use crate::view::View;
 use alloc::borrow::ToOwned;
 use alloc::collections::VecDeque;
 use alloc::format;
@@ -180,14 +180,12 @@ impl EventLog {
 }
 
 /// Says how a connection broke.
-pub(super) fn broken(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
-    let log = &view.memories.transport.events;
+pub(super) fn broken(connection: &Connection, view: &View<'_, Read>, findings: &mut Findings<'_>) {
+    let log = &view.memory.0.events;
     let calls = log.outstanding + log.uncertain;
     let in_vain = End::BOTH.into_iter().find_map(|from| Some((from, view.in_vain(from)?)));
     let unready = End::BOTH.into_iter().find(|end| {
-        view.memories.transport.problems[*end]
-            .unready
-            .is_some_and(|psn| !view.is_acknowledged(end.other(), psn))
+        view.memory.0.problems[*end].unready.is_some_and(|psn| !view.is_acknowledged(end.other(), psn))
     });
     let outstanding = log.outstanding > 0 && log.orphans == 0;
     let is_certain = log.is_fatal

@@ -1,8 +1,8 @@
 //! Packets that break a rule by themselves, or beside those around them.
 
+use super::Read;
+use crate::check::{Findings, View};
 use crate::finding::{Basis, Finding, Value};
-use crate::rule::Findings;
-use crate::view::View;
 use alloc::borrow::ToOwned;
 use alloc::format;
 use rdmascope_dissector::LONGEST_MESSAGE;
@@ -17,7 +17,7 @@ pub(crate) fn about(faulty: &Faulty, message: &str) -> Finding {
     finding.by(faulty.from).frames([faulty.seen.frame])
 }
 
-pub(super) fn length(faulty: &Faulty, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn length(faulty: &Faulty, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Fault::Length { length, path_mtu } = faulty.fault else { return };
     let mtu = path_mtu.map_or("the path MTU".to_owned(), |mtu| format!("the path MTU of {mtu}"));
     let allowed = match faulty.piece.part {
@@ -29,29 +29,29 @@ pub(super) fn length(faulty: &Faulty, view: &View, findings: &mut Findings<'_>) 
     findings.add(
         about(faulty, &format!("{length} bytes of payload"))
             .values(Value::Bytes(length.into()), Value::Words(allowed))
-            .unless(path_mtu.is_some() && faulty.piece.operation.carries_payload() && !view.from_start()),
+            .unless(path_mtu.is_some() && faulty.piece.operation.carries_payload() && !view.holds_start()),
     );
 }
 
-pub(super) fn padding(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+pub(super) fn padding(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Fault::Padding { pad_count, expected } = faulty.fault else { return };
     let finding = about(faulty, &format!("a pad count of {pad_count}"));
     findings.add(finding.values(Value::Count(pad_count.into()), Value::Count(expected.into())));
 }
 
-pub(super) fn version(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+pub(super) fn version(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Fault::Version(version) = faulty.fault else { return };
     let finding = about(faulty, &format!("transport header version {version}"));
     findings.add(finding.values(Value::Count(version.into()), Value::Count(0)));
 }
 
-pub(super) fn partition_key(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+pub(super) fn partition_key(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Fault::PartitionKey { found, agreed } = faulty.fault else { return };
     let finding = about(faulty, &format!("partition key 0x{found:04x} where the REQ names 0x{agreed:04x}"));
     findings.add(finding.values(Value::Hexadecimal(found.into()), Value::Hexadecimal(agreed.into())));
 }
 
-pub(super) fn order(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+pub(super) fn order(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     if faulty.fault != Fault::Order {
         return;
     }
@@ -64,20 +64,20 @@ pub(super) fn order(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
     ));
 }
 
-pub(super) fn written(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+pub(super) fn written(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Fault::Written { bytes, announced } = faulty.fault else { return };
     let finding =
         about(faulty, &format!("the message brought {bytes} bytes where its RETH says {announced}"));
     findings.add(finding.values(Value::Bytes(bytes), Value::Bytes(announced.into())));
 }
 
-pub(super) fn dma_length(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+pub(super) fn dma_length(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Fault::DmaLength(length) = faulty.fault else { return };
     let finding = about(faulty, &format!("a DMA length of {length} bytes"));
     findings.add(finding.values(Value::Bytes(length.into()), Value::Bytes(LONGEST_MESSAGE.into())));
 }
 
-pub(super) fn foreign(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+pub(super) fn foreign(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     if faulty.fault != Fault::Foreign {
         return;
     }
@@ -88,14 +88,14 @@ pub(super) fn foreign(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
     findings.add(about(faulty, what).observed(Value::Name(faulty.piece.name)));
 }
 
-pub(super) fn nothing(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+pub(super) fn nothing(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     if faulty.fault != Fault::Nothing {
         return;
     }
     findings.add(about(faulty, "a DMA length of no bytes").observed(Value::Bytes(0)));
 }
 
-pub(super) fn response(faulty: &Faulty, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn response(faulty: &Faulty, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Fault::Response { left, index, length } = faulty.fault else { return };
     let message = format!("{length} bytes as response {index} to a request of which {left} bytes were left");
     findings.add(
@@ -105,7 +105,7 @@ pub(super) fn response(faulty: &Faulty, view: &View, findings: &mut Findings<'_>
     );
 }
 
-pub(super) fn unasked(faulty: &Faulty, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn unasked(faulty: &Faulty, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     if faulty.fault != Fault::Unasked {
         return;
     }
@@ -117,13 +117,13 @@ pub(super) fn unasked(faulty: &Faulty, view: &View, findings: &mut Findings<'_>)
 }
 
 /// Whether the capture may lack the request that a response answers.
-fn lacks_requests(faulty: &Faulty, view: &View) -> bool {
+fn lacks_requests(faulty: &Faulty, view: &View<'_, Read>) -> bool {
     let asker = faulty.from.other();
     // What is missing before requests that wait is noted when they go on.
-    !view.from_start() || view.lost[asker] > 0 || view.half_flows[asker].waits
+    !view.holds_start() || view.lost[asker] > 0 || view.half_flows[asker].waits
 }
 
-pub(super) fn reads(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+pub(super) fn reads(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Fault::Reads { outstanding, allowed, first, last } = faulty.fault else { return };
     let message =
         format!("{outstanding} RDMA READs outstanding where the other end has resources for {allowed}");
@@ -137,13 +137,13 @@ pub(super) fn reads(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
     );
 }
 
-pub(super) fn syndrome(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+pub(super) fn syndrome(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Fault::Syndrome(syndrome) = faulty.fault else { return };
     let finding = about(faulty, &format!("a syndrome of 0x{syndrome:02x}"));
     findings.add(finding.observed(Value::Hexadecimal(syndrome.into())));
 }
 
-pub(super) fn unsent(faulty: &Faulty, _: &View, findings: &mut Findings<'_>) {
+pub(super) fn unsent(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     if faulty.fault != Fault::Unsent {
         return;
     }

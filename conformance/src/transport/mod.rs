@@ -11,8 +11,10 @@ mod problems;
 pub(super) use faults::about;
 pub(super) use problems::{damaged, is_fatal};
 
-use super::rule::{Check, Document, Level, Rule, Source, Unseen};
-use super::view::{Known, Memory};
+use super::check::{Check, Checked};
+use super::credits::Credits;
+use super::known::{Known, Memory};
+use super::rule::{Document, Level, Source, Unseen};
 use event_log::EventLog;
 use problems::DeliveryProblems;
 use rdmascope_dissector::observation::Observed;
@@ -32,8 +34,8 @@ const RECEIVERS: Source = Source { document: Document::Rfc8166, section: "3.3" }
 const LAST: Source = Source { document: Document::Rfc5041, section: "4.1" };
 const RESPONSES: Source = Source { document: Document::Rfc5040, section: "4.5" };
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
+pub(super) const RULES: &[Checked<Read>] = &[
+    Checked {
         id: "packet-length",
         level: Level::Violation,
         sources: &[RELIABLE],
@@ -44,7 +46,7 @@ pub(super) const RULES: &[Rule] = &[
             unless the length cannot be any path MTU.",
         check: Check::Faulty(faults::length),
     },
-    Rule {
+    Checked {
         id: "packet-padding",
         level: Level::Violation,
         sources: &[PACKETS],
@@ -52,7 +54,7 @@ pub(super) const RULES: &[Rule] = &[
         explanation: "The rule looks at each packet by itself.",
         check: Check::Faulty(faults::padding),
     },
-    Rule {
+    Checked {
         id: "packet-version",
         level: Level::Violation,
         sources: &[PACKETS],
@@ -60,7 +62,7 @@ pub(super) const RULES: &[Rule] = &[
         explanation: "The rule looks at each packet by itself.",
         check: Check::Faulty(faults::version),
     },
-    Rule {
+    Checked {
         id: "packet-partition-key",
         level: Level::Violation,
         sources: &[PACKETS],
@@ -68,7 +70,7 @@ pub(super) const RULES: &[Rule] = &[
         explanation: "The key is that of the REQ. The bit that distinguishes full members from limited members may differ.",
         check: Check::Faulty(faults::partition_key),
     },
-    Rule {
+    Checked {
         id: "packet-order",
         level: Level::Violation,
         sources: &[PACKETS, RELIABLE, LAST],
@@ -79,7 +81,7 @@ pub(super) const RULES: &[Rule] = &[
             Write before the next untagged one does.",
         check: Check::Faulty(faults::order),
     },
-    Rule {
+    Checked {
         id: "write-length",
         level: Level::Violation,
         sources: &[RETH, WRITE],
@@ -87,7 +89,7 @@ pub(super) const RULES: &[Rule] = &[
         explanation: "The rule is decided where the capture holds all packets of the message.",
         check: Check::Faulty(faults::written),
     },
-    Rule {
+    Checked {
         id: "operation-foreign",
         level: Level::Violation,
         sources: &[OPERATIONS],
@@ -98,7 +100,7 @@ pub(super) const RULES: &[Rule] = &[
             operations.",
         check: Check::Faulty(faults::foreign),
     },
-    Rule {
+    Checked {
         id: "dma-length",
         level: Level::Violation,
         sources: &[RETH],
@@ -106,7 +108,7 @@ pub(super) const RULES: &[Rule] = &[
         explanation: "The rule looks at every RETH by itself.",
         check: Check::Faulty(faults::dma_length),
     },
-    Rule {
+    Checked {
         id: "dma-nothing",
         level: Level::Advice,
         sources: &[RETH],
@@ -114,7 +116,7 @@ pub(super) const RULES: &[Rule] = &[
         explanation: "A RETH with a DMA length of zero is allowed, but costs a packet or a round trip for nothing.",
         check: Check::Faulty(faults::nothing),
     },
-    Rule {
+    Checked {
         id: "read-response",
         level: Level::Violation,
         sources: &[READ, RESPONSES],
@@ -124,7 +126,7 @@ pub(super) const RULES: &[Rule] = &[
             missing. Of iWARP the bytes up to the segment with L are compared with those that the request asks for.",
         check: Check::Faulty(faults::response),
     },
-    Rule {
+    Checked {
         id: "read-response-unasked",
         level: Level::Violation,
         sources: &[READ, RESPONSES],
@@ -133,7 +135,7 @@ pub(super) const RULES: &[Rule] = &[
             where that was no RDMA READ. Of iWARP it is broken where no request that waits names the STag and offset of the response as its sink.",
         check: Check::Faulty(faults::unasked),
     },
-    Rule {
+    Checked {
         id: "read-depth",
         level: Level::Violation,
         sources: &[
@@ -147,7 +149,7 @@ pub(super) const RULES: &[Rule] = &[
             response for 2 ms, which is longer than captures reorder packets. The finding is reported once for each end.",
         check: Check::Faulty(faults::reads),
     },
-    Rule {
+    Checked {
         id: "acknowledgement-syndrome",
         level: Level::Violation,
         sources: &[AETH],
@@ -155,7 +157,7 @@ pub(super) const RULES: &[Rule] = &[
         explanation: "Not defined are reserved codes, the NAK code of reliable datagrams, and NAKs in RDMA READ responses.",
         check: Check::Faulty(faults::syndrome),
     },
-    Rule {
+    Checked {
         id: "acknowledgement-unsent",
         level: Level::Violation,
         sources: &[SEQUENCE, AETH],
@@ -164,7 +166,7 @@ pub(super) const RULES: &[Rule] = &[
             lacks. The finding stands once that end goes on without a gap. A nearer PSN may belong to a packet that was not captured.",
         check: Check::Faulty(faults::unsent),
     },
-    Rule {
+    Checked {
         id: "acknowledgement-missing",
         level: Level::Warning,
         sources: &[RELIABLE],
@@ -174,7 +176,7 @@ pub(super) const RULES: &[Rule] = &[
             inconclusive.",
         check: Check::Connection(problems::unacknowledged),
     },
-    Rule {
+    Checked {
         id: "refusal-fatal",
         level: Level::Warning,
         sources: &[AETH],
@@ -183,7 +185,7 @@ pub(super) const RULES: &[Rule] = &[
             is not too long ago.",
         check: Check::Refused(problems::fatal),
     },
-    Rule {
+    Checked {
         id: "refusal-not-ready",
         level: Level::Warning,
         sources: &[RECEIVERS, AETH],
@@ -193,7 +195,7 @@ pub(super) const RULES: &[Rule] = &[
             the refused calls, the sender is named.",
         check: Check::Connection(problems::not_ready),
     },
-    Rule {
+    Checked {
         id: "refusal-sequence",
         level: Level::Advice,
         sources: &[AETH],
@@ -202,7 +204,7 @@ pub(super) const RULES: &[Rule] = &[
             loses packets.",
         check: Check::Connection(problems::sequence),
     },
-    Rule {
+    Checked {
         id: "packet-icrc",
         level: Level::Warning,
         sources: &[ICRC],
@@ -211,7 +213,7 @@ pub(super) const RULES: &[Rule] = &[
             packets. Until a packet of the capture has a matching ICRC, ICRCs are taken as not computed.",
         check: Check::Connection(problems::spoiled),
     },
-    Rule {
+    Checked {
         id: "connection-broken",
         level: Level::Warning,
         sources: &[RECEIVERS, Source { document: Document::Ibta, section: "9.9" }],
@@ -245,6 +247,9 @@ pub(super) const UNSEEN: &[Unseen] = &[
         reason: "The states of queue pairs are not on the wire, and there is no alternate path on Ethernet.",
     },
 ];
+
+/// What its rules read.
+pub(crate) type Read = (TransportEvents, Credits);
 
 /// What happened to the packets of a connection.
 #[derive(Clone, Debug, Default)]

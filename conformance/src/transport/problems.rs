@@ -1,8 +1,10 @@
 //! Counts of NAKs, retransmissions, and packets with a bad ICRC.
 
+use super::Read;
+use crate::check::{Findings, View};
+use crate::credits;
 use crate::finding::{Finding, Value};
-use crate::rule::Findings;
-use crate::view::{Known, View};
+use crate::known::Known;
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::ToString;
@@ -122,7 +124,7 @@ pub(super) fn observe(problems: &mut [DeliveryProblems; 2], observed: &Observed<
     }
 }
 
-impl View {
+impl View<'_, Read> {
     /// Whether what this end sent with this PSN was acknowledged.
     pub(super) fn is_acknowledged(&self, from: End, psn: Position) -> bool {
         self.half_flows[from].acknowledged.is_some_and(|(until, _)| psn.distance(until) >= 0)
@@ -130,7 +132,7 @@ impl View {
 
     /// What this end sent again more than once without an acknowledgement. A single repetition at the end of a capture is not reported.
     pub(super) fn in_vain(&self, from: End) -> Option<&Retransmission> {
-        let again = self.memories.transport.problems[from].again.as_ref().filter(|again| again.times > 1);
+        let again = self.memory.0.problems[from].again.as_ref().filter(|again| again.times > 1);
         again.filter(|again| !self.is_acknowledged(from, again.psn))
     }
 }
@@ -143,7 +145,7 @@ pub(crate) fn is_fatal(refusal: Refusal) -> Option<Failure> {
     }
 }
 
-pub(super) fn fatal(refused: &Refused, _: &View, findings: &mut Findings<'_>) {
+pub(super) fn fatal(refused: &Refused, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Some(failure) = is_fatal(refused.refusal).filter(|_| !refused.position.counts_bytes()) else {
         return;
     };
@@ -162,36 +164,36 @@ pub(super) fn fatal(refused: &Refused, _: &View, findings: &mut Findings<'_>) {
     );
 }
 
-pub(super) fn spoiled(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn spoiled(connection: &Connection, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     if !connection.is_iwarp {
         report_spoiled(["a packet with a bad ICRC", "packets with a bad ICRC"], view, findings);
     }
 }
 
 /// The same of TCP.
-pub(crate) fn damaged(connection: &Connection, view: &View, findings: &mut Findings<'_>) {
+pub(crate) fn damaged(connection: &Connection, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     if connection.is_iwarp {
         let words = ["a segment with a wrong TCP checksum", "segments with a wrong TCP checksum"];
         report_spoiled(words, view, findings);
     }
 }
 
-fn report_spoiled([one, several]: [&'static str; 2], view: &View, findings: &mut Findings<'_>) {
-    for (end, problems) in End::BOTH.into_iter().zip(&view.memories.transport.problems) {
+fn report_spoiled([one, several]: [&'static str; 2], view: &View<'_, Read>, findings: &mut Findings<'_>) {
+    for (end, problems) in End::BOTH.into_iter().zip(&view.memory.0.problems) {
         problems.spoiled.report(end, one, several, findings);
     }
 }
 
-pub(super) fn not_ready(_: &Connection, view: &View, findings: &mut Findings<'_>) {
-    for (end, problems) in End::BOTH.into_iter().zip(&view.memories.transport.problems) {
+pub(super) fn not_ready(_: &Connection, view: &View<'_, Read>, findings: &mut Findings<'_>) {
+    for (end, problems) in End::BOTH.into_iter().zip(&view.memory.0.problems) {
         // Where its peer sent more than was granted, that is why.
-        let by = if view.was_overrun(end) { end.other() } else { end };
+        let by = if credits::was_overrun(view.memory.1, end) { end.other() } else { end };
         problems.not_ready.report(by, "an RNR NAK", "RNR NAKs", findings);
     }
 }
 
-pub(super) fn sequence(_: &Connection, view: &View, findings: &mut Findings<'_>) {
-    for (end, problems) in End::BOTH.into_iter().zip(&view.memories.transport.problems) {
+pub(super) fn sequence(_: &Connection, view: &View<'_, Read>, findings: &mut Findings<'_>) {
+    for (end, problems) in End::BOTH.into_iter().zip(&view.memory.0.problems) {
         problems.sequence.report(
             end,
             "a NAK for a PSN sequence error",
@@ -201,7 +203,7 @@ pub(super) fn sequence(_: &Connection, view: &View, findings: &mut Findings<'_>)
     }
 }
 
-pub(super) fn unacknowledged(_: &Connection, view: &View, findings: &mut Findings<'_>) {
+pub(super) fn unacknowledged(_: &Connection, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     for from in End::BOTH {
         let Some(again) = view.in_vain(from) else { continue };
         let Retransmission { psn, times, original, first, last } = *again;

@@ -1,0 +1,159 @@
+//! The functions that decide rules, and the memories that they read.
+
+use super::finding::Finding;
+use super::known::{Known, Memory};
+use super::pending::PendingFindings;
+use super::rule::{About, Level, Rule, Source};
+use super::unmatched::UnmatchedMessages;
+use core::ops::Deref;
+use rdmascope_dissector::connection::Connection;
+use rdmascope_dissector::observation::{Announced, Faulty, Managed, Refused, Revoked, Sent, Stray};
+use rdmascope_dissector::transaction::Transaction;
+
+/// A [`Rule`], with the function that decides it. `S`: the memories that this function reads.
+pub(crate) struct Checked<S: Reads = ()> {
+    pub(crate) id: &'static str,
+    pub(crate) level: Level,
+    pub(crate) sources: &'static [Source],
+    pub(crate) sentence: &'static str,
+    pub(crate) explanation: &'static str,
+    pub(crate) check: Check<S>,
+}
+
+/// Decides about a `T`.
+type On<T, S> = fn(&T, &View<'_, S>, &mut Findings<'_>);
+
+/// What decides a rule, by [what it looks at](About).
+pub(crate) enum Check<S: Reads> {
+    Sent(fn(&Sent<'_>, &View<'_, S>, &mut Findings<'_>)),
+    Transaction(On<Transaction, S>),
+    Established(On<Connection, S>),
+    Connection(On<Connection, S>),
+    Managed(fn(&Managed<'_>, &View<'_, S>, &mut Findings<'_>)),
+    Announced(fn(&Announced<'_>, &View<'_, S>, &mut Findings<'_>)),
+    Faulty(On<Faulty, S>),
+    Refused(On<Refused, S>),
+    Stray(On<Stray, S>),
+    Revoked(On<Revoked, S>),
+}
+
+/// What rules are asked about.
+#[derive(Clone, Copy)]
+pub(crate) enum What<'a> {
+    Sent(&'a Sent<'a>),
+    Transaction(&'a Transaction),
+    Established(&'a Connection),
+    Connection(&'a Connection),
+    Managed(&'a Managed<'a>),
+    Announced(&'a Announced<'a>),
+    Faulty(&'a Faulty),
+    Refused(&'a Refused),
+    Stray(&'a Stray),
+    Revoked(&'a Revoked),
+}
+
+/// The memories that the rules of a subject read: none, one, or also those of another subject.
+pub(crate) trait Reads: 'static {
+    /// The same, borrowed.
+    type Memory<'a>;
+}
+
+impl Reads for () {
+    type Memory<'a> = ();
+}
+
+impl<M: Memory + 'static> Reads for M {
+    type Memory<'a> = &'a M;
+}
+
+impl<M: Memory + 'static, N: Memory + 'static> Reads for (M, N) {
+    type Memory<'a> = (&'a M, &'a N);
+}
+
+impl<M: Memory + 'static, N: Memory + 'static, O: Memory + 'static> Reads for (M, N, O) {
+    type Memory<'a> = (&'a M, &'a N, &'a O);
+}
+
+/// What a rule sees of a connection when it is asked.
+pub(crate) struct View<'a, S: Reads = ()> {
+    pub(crate) known: &'a Known,
+    pub(crate) unmatched: &'a UnmatchedMessages,
+    pub(crate) memory: S::Memory<'a>,
+}
+
+impl<S: Reads> Deref for View<'_, S> {
+    type Target = Known;
+
+    #[inline]
+    fn deref(&self) -> &Known {
+        self.known
+    }
+}
+
+/// Where a check leaves what it found.
+pub(crate) struct Findings<'a> {
+    pub(crate) rule: &'static Rule,
+    pub(crate) pending: &'a mut PendingFindings,
+    pub(crate) known: &'a Known,
+    pub(crate) unmatched: &'a UnmatchedMessages,
+}
+
+impl Findings<'_> {
+    /// Reports that the rule is broken, if what the finding depends on holds.
+    #[cold]
+    pub(crate) fn add(&mut self, finding: Finding) {
+        self.pending.take(self.rule, finding, self.known, self.unmatched);
+    }
+}
+
+impl<S: Reads> Checked<S> {
+    /// The rules of a table, without what decides them.
+    pub(crate) const fn rules<const COUNT: usize>(table: &[Checked<S>]) -> [Rule; COUNT] {
+        let mut rules = [table[0].rule(); COUNT];
+        let mut at = 1;
+        while at < COUNT {
+            rules[at] = table[at].rule();
+            at += 1;
+        }
+        rules
+    }
+
+    const fn rule(&self) -> Rule {
+        let Checked { id, level, sources, sentence, explanation, check } = self;
+        Rule { id, level: *level, sources, sentence, explanation, about: check.about() }
+    }
+}
+
+impl<S: Reads> Check<S> {
+    const fn about(&self) -> About {
+        match self {
+            Check::Sent(_) => About::Sent,
+            Check::Transaction(_) => About::Transaction,
+            Check::Established(_) => About::Established,
+            Check::Connection(_) => About::Connection,
+            Check::Managed(_) => About::Managed,
+            Check::Announced(_) => About::Announced,
+            Check::Faulty(_) => About::Faulty,
+            Check::Refused(_) => About::Refused,
+            Check::Stray(_) => About::Stray,
+            Check::Revoked(_) => About::Revoked,
+        }
+    }
+
+    /// Asks about `what`, if it is what the rule looks at.
+    pub(crate) fn ask(&self, what: What<'_>, view: &View<'_, S>, findings: &mut Findings<'_>) {
+        match (self, what) {
+            (Check::Sent(check), What::Sent(sent)) => check(sent, view, findings),
+            (Check::Transaction(check), What::Transaction(transaction)) => check(transaction, view, findings),
+            (Check::Established(check), What::Established(connection))
+            | (Check::Connection(check), What::Connection(connection)) => check(connection, view, findings),
+            (Check::Managed(check), What::Managed(managed)) => check(managed, view, findings),
+            (Check::Announced(check), What::Announced(announced)) => check(announced, view, findings),
+            (Check::Faulty(check), What::Faulty(faulty)) => check(faulty, view, findings),
+            (Check::Refused(check), What::Refused(refused)) => check(refused, view, findings),
+            (Check::Stray(check), What::Stray(stray)) => check(stray, view, findings),
+            (Check::Revoked(check), What::Revoked(revoked)) => check(revoked, view, findings),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Findings that wait until it is certain what an end sent.
+
+use super::finding::{Basis, Finding, Verdict};
+use super::known::Known;
+use super::rule::Rule;
+use super::unmatched::UnmatchedMessages;
+use alloc::vec::Vec;
+use rdmascope_dissector::observation::HalfFlow;
+use rdmascope_dissector::rdma::End;
+use rdmascope_dissector::transaction::Direction;
+
+/// Findings on one connection that have not been reported.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PendingFindings {
+    /// By end: findings that depend on the end not having sent anything else. They wait until that is certain.
+    pub(crate) waiting: [Vec<Finding>; 2],
+    /// By end of which no Send was seen: what found no room to wait, the first of each rule, and how many there were.
+    pub(crate) further: [Vec<(Finding, u64)>; 2],
+    /// By end: whether a Send of it was seen.
+    pub(crate) heard: [bool; 2],
+    pub(crate) ready: Vec<Finding>,
+}
+
+impl PendingFindings {
+    /// Bytes of memory that the lists take up.
+    pub(crate) fn footprint(&self) -> usize {
+        let further = self.further.iter().flatten().map(|(finding, _)| finding);
+        let findings = self.waiting.iter().flatten().chain(further).chain(&self.ready);
+        findings.map(Finding::footprint).sum()
+    }
+
+    /// Findings of one end that wait for certainty.
+    pub(crate) const MOST_PENDING: usize = 256;
+
+    /// Takes what a rule found.
+    pub(crate) fn take(
+        &mut self,
+        rule: &'static Rule,
+        finding: Finding,
+        known: &Known,
+        unmatched: &UnmatchedMessages,
+    ) {
+        let mut finding = Finding {
+            rule: Some(rule),
+            connection: Some(known.connection),
+            caller: finding.direction.map(|direction| known.caller(direction)),
+            ..finding
+        };
+        match finding.basis {
+            Basis::Packets => self.ready.push(finding),
+            Basis::Pairing(caller) if finding.xid.is_some_and(|xid| unmatched.is_reused(caller, xid)) => {}
+            // A packet that the capture shows late could have been among those that wait.
+            Basis::Silence(end) | Basis::Pairing(end) if !self.is_unsure(end, known) => {
+                self.waiting[end].push(finding);
+            }
+            // The end was never seen to send. If the capture lacks all of it, each of these says the same.
+            Basis::Silence(end)
+                if !self.heard[end] && self.waiting[end].len() == PendingFindings::MOST_PENDING =>
+            {
+                let of_rule = |kept: &&mut (Finding, u64)| kept.0.rule.map(|rule| rule.id) == Some(rule.id);
+                match self.further[end].iter_mut().find(of_rule) {
+                    Some((_, count)) => *count += 1,
+                    None => self.further[end].push((finding, 1)),
+                }
+            }
+            Basis::Silence(_) | Basis::Pairing(_) | Basis::Lacking => {
+                finding.verdict = Verdict::Inconclusive;
+                self.ready.push(finding);
+            }
+        }
+    }
+
+    /// Whether nothing that comes can make it certain what this end sent up to now.
+    fn is_unsure(&self, end: End, known: &Known) -> bool {
+        let HalfFlow { waits, unsure, .. } = known.half_flows[end];
+        waits || unsure > 0 || self.waiting[end].len() == PendingFindings::MOST_PENDING
+    }
+
+    #[cold]
+    pub(crate) fn settle(&mut self, end: End, verdict: Verdict) {
+        self.settle_further(end);
+        let PendingFindings { waiting, ready, .. } = self;
+        let settled = waiting[end].drain(..).map(|finding| match verdict {
+            Verdict::Stands => finding,
+            Verdict::Inconclusive => Finding { verdict, ..finding },
+        });
+        ready.extend(settled);
+    }
+
+    /// What found no room to wait was never certain.
+    #[cold]
+    pub(crate) fn settle_further(&mut self, end: End) {
+        let PendingFindings { further, ready, .. } = self;
+        ready.extend(further[end].drain(..).map(|(mut finding, count)| {
+            if count > 1 {
+                finding.message.push_str(&alloc::format!("; {} more like it", count - 1));
+            }
+            Finding { verdict: Verdict::Inconclusive, ..finding }
+        }));
+    }
+
+    #[inline(never)]
+    pub(crate) fn deliver(&mut self, known: &Known, report: &mut dyn FnMut(&Finding)) {
+        // Who opened the connection may have turned out since the rule was asked.
+        let requester = known.roles_known.then_some(known.requester);
+        for finding in self.ready.drain(..) {
+            let is_requester = |end: End| requester.map(|requester| requester == end);
+            let direction = finding.caller.and_then(is_requester).map(|forward| match forward {
+                true => Direction::Forward,
+                false => Direction::Backward,
+            });
+            let by_requester = finding.by.and_then(is_requester);
+            report(&Finding { direction, by_requester, ..finding });
+        }
+    }
+}
