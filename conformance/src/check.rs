@@ -23,7 +23,7 @@ pub(crate) struct Checked<S: Reads = ()> {
 /// Decides about a `T`.
 type On<T, S> = fn(&T, &View<'_, S>, &mut Findings<'_>);
 
-/// What decides a rule, by [what it looks at](About).
+/// The function that decides a rule, by the kind of its [cases](About).
 pub(crate) enum Check<S: Reads> {
     Sent(fn(&Sent<'_>, &View<'_, S>, &mut Findings<'_>)),
     Transaction(On<Transaction, S>),
@@ -37,9 +37,9 @@ pub(crate) enum Check<S: Reads> {
     Revoked(On<Revoked, S>),
 }
 
-/// What rules are asked about.
+/// A Send, a transaction or another event that is judged.
 #[derive(Clone, Copy)]
-pub(crate) enum What<'a> {
+pub(crate) enum Case<'a> {
     Sent(&'a Sent<'a>),
     Transaction(&'a Transaction),
     Established(&'a Connection),
@@ -74,7 +74,7 @@ impl<M: Memory + 'static, N: Memory + 'static, O: Memory + 'static> Reads for (M
     type Memory<'a> = (&'a M, &'a N, &'a O);
 }
 
-/// What a rule sees of a connection when it is asked.
+/// The part of a connection's state that a rule reads.
 pub(crate) struct View<'a, S: Reads = ()> {
     pub(crate) known: &'a Known,
     pub(crate) unmatched: &'a UnmatchedMessages,
@@ -90,7 +90,7 @@ impl<S: Reads> Deref for View<'_, S> {
     }
 }
 
-/// Where a check leaves what it found.
+/// Takes the findings of one rule.
 pub(crate) struct Findings<'a> {
     pub(crate) rule: &'static Rule,
     pub(crate) pending: &'a mut PendingFindings,
@@ -99,7 +99,7 @@ pub(crate) struct Findings<'a> {
 }
 
 impl Findings<'_> {
-    /// Reports that the rule is broken, if what the finding depends on holds.
+    /// Reports that the rule is broken, if the basis of the finding holds.
     #[cold]
     pub(crate) fn add(&mut self, finding: Finding) {
         self.pending.take(self.rule, finding, self.known, self.unmatched);
@@ -107,7 +107,7 @@ impl Findings<'_> {
 }
 
 impl<S: Reads> Checked<S> {
-    /// The rules of a table, without what decides them.
+    /// The rules of a table, without their functions.
     pub(crate) const fn rules<const COUNT: usize>(table: &[Checked<S>]) -> [Rule; COUNT] {
         let mut rules = [table[0].rule(); COUNT];
         let mut at = 1;
@@ -140,19 +140,19 @@ impl<S: Reads> Check<S> {
         }
     }
 
-    /// Asks about `what`, if it is what the rule looks at.
-    pub(crate) fn ask(&self, what: What<'_>, view: &View<'_, S>, findings: &mut Findings<'_>) {
-        match (self, what) {
-            (Check::Sent(check), What::Sent(sent)) => check(sent, view, findings),
-            (Check::Transaction(check), What::Transaction(transaction)) => check(transaction, view, findings),
-            (Check::Established(check), What::Established(connection))
-            | (Check::Connection(check), What::Connection(connection)) => check(connection, view, findings),
-            (Check::Managed(check), What::Managed(managed)) => check(managed, view, findings),
-            (Check::Announced(check), What::Announced(announced)) => check(announced, view, findings),
-            (Check::Faulty(check), What::Faulty(faulty)) => check(faulty, view, findings),
-            (Check::Refused(check), What::Refused(refused)) => check(refused, view, findings),
-            (Check::Stray(check), What::Stray(stray)) => check(stray, view, findings),
-            (Check::Revoked(check), What::Revoked(revoked)) => check(revoked, view, findings),
+    /// Asks the rule of a case of its kind; of another kind it does nothing.
+    pub(crate) fn ask(&self, case: Case<'_>, view: &View<'_, S>, findings: &mut Findings<'_>) {
+        match (self, case) {
+            (Check::Sent(check), Case::Sent(sent)) => check(sent, view, findings),
+            (Check::Transaction(check), Case::Transaction(transaction)) => check(transaction, view, findings),
+            (Check::Established(check), Case::Established(connection))
+            | (Check::Connection(check), Case::Connection(connection)) => check(connection, view, findings),
+            (Check::Managed(check), Case::Managed(managed)) => check(managed, view, findings),
+            (Check::Announced(check), Case::Announced(announced)) => check(announced, view, findings),
+            (Check::Faulty(check), Case::Faulty(faulty)) => check(faulty, view, findings),
+            (Check::Refused(check), Case::Refused(refused)) => check(refused, view, findings),
+            (Check::Stray(check), Case::Stray(stray)) => check(stray, view, findings),
+            (Check::Revoked(check), Case::Revoked(revoked)) => check(revoked, view, findings),
             _ => {}
         }
     }

@@ -168,7 +168,7 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     },
 ];
 
-/// What its rules read.
+/// The memories that its rules read.
 pub(crate) type Read = (CmExchange, TransportEvents);
 
 /// What the ends said in the CM exchange.

@@ -109,7 +109,7 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     },
 ];
 
-/// What its rules read.
+/// The memories that its rules read.
 pub(crate) type Read = (InvalidationUse, AdvertisedMemory);
 
 /// Which ends have used remote invalidation.

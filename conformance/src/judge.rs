@@ -1,6 +1,6 @@
 //! The judge: keeps the memories of each connection, and asks the rules.
 
-use super::check::{Findings, What};
+use super::check::{Case, Findings};
 use super::credits::CreditState;
 use super::finding::{Finding, Verdict};
 use super::known::Known;
@@ -189,7 +189,7 @@ impl Judge {
                 lasting.look_at(transaction, &judged.known, &mut judged.memories);
                 for Gated { opens, rules, .. } in &asked.transaction {
                     if opens(transaction, &judged.memories) {
-                        judged.ask(rules, What::Transaction(transaction));
+                        judged.ask(rules, Case::Transaction(transaction));
                     }
                 }
                 judged.memories.note_transaction(transaction, &judged.known);
@@ -199,7 +199,7 @@ impl Judge {
             Event::Connection(connection) => {
                 let Some(mut judged) = self.connections.remove(connection.id) else { return };
                 self.lasting.look_at_the_end(&judged.known, &mut judged.memories);
-                judged.ask_other(&self.asked, About::Connection, What::Connection(connection));
+                judged.ask_other(&self.asked, About::Connection, Case::Connection(connection));
                 judged.close(report);
             }
             Event::Eviction(Eviction::Transaction { connection, direction, .. }) => {
@@ -247,7 +247,7 @@ impl Judge {
             judged.settle(sent.from, Verdict::Stands);
             for Gated { opens, rules, .. } in &asked.sent {
                 if opens(sent, &judged.known, &judged.memories) {
-                    judged.ask(rules, What::Sent(sent));
+                    judged.ask(rules, Case::Sent(sent));
                 }
             }
             judged.known.paired = sent.paired;
@@ -268,42 +268,42 @@ impl JudgedConnection {
         }
     }
 
-    fn ask(&mut self, rules: &[AskedRule], what: What<'_>) {
+    fn ask(&mut self, rules: &[AskedRule], case: Case<'_>) {
         let JudgedConnection { known, memories, pending } = self;
         for asked in rules {
             let unmatched = &memories.unmatched;
             let mut findings = Findings { rule: asked.rule(), pending, known, unmatched };
-            asked.subject.checks.ask(asked.index, what, known, memories, &mut findings);
+            asked.subject.checks.ask(asked.index, case, known, memories, &mut findings);
         }
     }
 
-    fn ask_other(&mut self, asked: &Asked, about: About, what: What<'_>) {
-        self.ask(&asked.others[about as usize], what);
+    fn ask_other(&mut self, asked: &Asked, about: About, case: Case<'_>) {
+        self.ask(&asked.others[about as usize], case);
     }
 
     /// Takes what is no Send.
     #[inline(never)]
     fn observe(&mut self, what: &Observed<'_>, asked: &Asked, lasting: &mut Lasting) {
         match what {
-            Observed::Managed(managed) => self.ask_other(asked, About::Managed, What::Managed(managed)),
+            Observed::Managed(managed) => self.ask_other(asked, About::Managed, Case::Managed(managed)),
             Observed::Announced(announced) => {
-                self.ask_other(asked, About::Announced, What::Announced(announced));
+                self.ask_other(asked, About::Announced, Case::Announced(announced));
             }
             Observed::Faulty(faulty) => {
-                self.ask_other(asked, About::Faulty, What::Faulty(faulty));
+                self.ask_other(asked, About::Faulty, Case::Faulty(faulty));
                 // That the message is not there is no fault of the other end, and no second one of its sender.
                 if faulty.hides_a_message() {
                     self.doubt(faulty.from);
                     self.known.note_missing(&Missing { from: faulty.from, packets: 1 });
                 }
             }
-            Observed::Refused(refused) => self.ask_other(asked, About::Refused, What::Refused(refused)),
-            Observed::Revoked(revoked) => self.ask_other(asked, About::Revoked, What::Revoked(revoked)),
-            Observed::Stray(stray) => self.ask_other(asked, About::Stray, What::Stray(stray)),
+            Observed::Refused(refused) => self.ask_other(asked, About::Refused, Case::Refused(refused)),
+            Observed::Revoked(revoked) => self.ask_other(asked, About::Revoked, Case::Revoked(revoked)),
+            Observed::Stray(stray) => self.ask_other(asked, About::Stray, Case::Stray(stray)),
             Observed::Established(connection) => {
                 self.known.note_established(connection);
                 lasting.look_at_connection(connection, &mut self.memories);
-                self.ask_other(asked, About::Established, What::Established(connection));
+                self.ask_other(asked, About::Established, Case::Established(connection));
             }
             Observed::Joined(_) => {
                 End::BOTH.into_iter().for_each(|end| self.settle(end, Verdict::Inconclusive));

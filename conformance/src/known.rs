@@ -1,4 +1,4 @@
-//! What every subject needs to know of a connection, and what each remembers beside that.
+//! The state of a connection that all subjects share, and the trait of their memories.
 
 use alloc::boxed::Box;
 use rdmascope_dissector::connection::{Connection, ConnectionId, Origin};
@@ -143,7 +143,7 @@ impl Known {
         self.lost[missing.from] += u64::from(missing.packets);
     }
 
-    /// A CM message or an MPA start frame said something new of the connection.
+    /// Takes the connection as a CM message or MPA start frame changed it.
     pub(crate) fn note_established(&mut self, connection: &Connection) {
         match &mut self.established {
             Some(known) => (**known).clone_from(connection),
@@ -151,7 +151,7 @@ impl Known {
         }
     }
 
-    /// Whatever is no Send, after the rules saw it.
+    /// Takes an observation other than a Send, after the rules saw it.
     pub(crate) fn note_observed(&mut self, observed: &Observed<'_>) {
         // Where the first request has another PSN than was announced, it is not known whether it is the first.
         if let Observed::Faulty(Faulty { from, fault: Fault::Start { .. }, .. }) = observed {
@@ -159,7 +159,7 @@ impl Known {
         }
     }
 
-    /// Two half-flows became this connection: what each said before that is not known to be complete.
+    /// Joins two half-flows. Their Sends before that may be incomplete.
     pub(crate) fn note_joined(&mut self) {
         (self.lost, self.ending) = ([0; 2], None);
         (self.paired, self.joined) = (true, true);

@@ -1,4 +1,4 @@
-//! Findings that wait until it is certain what an end sent.
+//! Findings that wait until the Sends of an end are certain.
 
 use super::finding::{Basis, Finding, Verdict};
 use super::known::Known;
@@ -14,7 +14,7 @@ use rdmascope_dissector::transaction::Direction;
 pub(crate) struct PendingFindings {
     /// By end: findings that depend on the end not having sent anything else. They wait until that is certain.
     pub(crate) waiting: [Vec<Finding>; 2],
-    /// By end of which no Send was seen: what found no room to wait, the first of each rule, and how many there were.
+    /// By end without any Send so far: findings beyond the limit. The first of each rule, and their count.
     pub(crate) further: [Vec<(Finding, u64)>; 2],
     /// By end: whether a Send of it was seen.
     pub(crate) heard: [bool; 2],
@@ -32,7 +32,7 @@ impl PendingFindings {
     /// Findings of one end that wait for certainty.
     pub(crate) const MOST_PENDING: usize = 256;
 
-    /// Takes what a rule found.
+    /// Takes a finding of a rule.
     pub(crate) fn take(
         &mut self,
         rule: &'static Rule,
@@ -70,7 +70,7 @@ impl PendingFindings {
         }
     }
 
-    /// Whether nothing that comes can make it certain what this end sent up to now.
+    /// Whether the Sends of this end up to now can never become certain.
     fn is_unsure(&self, end: End, known: &Known) -> bool {
         let HalfFlow { waits, unsure, .. } = known.half_flows[end];
         waits || unsure > 0 || self.waiting[end].len() == PendingFindings::MOST_PENDING
@@ -87,7 +87,7 @@ impl PendingFindings {
         ready.extend(settled);
     }
 
-    /// What found no room to wait was never certain.
+    /// Findings beyond the limit were never certain.
     #[cold]
     pub(crate) fn settle_further(&mut self, end: End) {
         let PendingFindings { further, ready, .. } = self;

@@ -51,7 +51,7 @@ pub(crate) const UNSEEN: &[Unseen] = &[Unseen {
     reason: "Only an answer that differs from that of the first execution shows it: retry-executed-twice.",
 }];
 
-/// What its rules read.
+/// The memories that its rules read.
 pub(crate) type Read = (Retry, EarlierCalls);
 
 /// The calls that were answered with ERR_CHUNK last, of all connections.

@@ -175,7 +175,7 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     },
 ];
 
-/// What its rules read.
+/// The memories that its rules read.
 pub(crate) type Read = (EarlierCalls, AdvertisedMemory);
 
 /// Calls of earlier connections that may come again, and the latest call that was answered.

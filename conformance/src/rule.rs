@@ -15,7 +15,7 @@ pub struct Rule {
     pub sentence: &'static str,
     /// How it is decided: what counts as evidence, and when the answer is inconclusive.
     pub explanation: &'static str,
-    /// What it looks at.
+    /// The kind of its cases.
     pub about: About,
 }
 
@@ -28,7 +28,7 @@ impl PartialEq for Rule {
 
 impl Eq for Rule {}
 
-/// What a rule looks at.
+/// The kind of the cases that a rule is asked of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum About {
     /// Every Send, before it is taken into account.

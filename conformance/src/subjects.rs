@@ -1,7 +1,7 @@
-//! The lists of subjects: their rules, their gates, and what they remember. A new subject has a folder or file of its own, and lines in
-//! these lists.
+//! The lists of subjects: their rules, gates and memories. A new subject has a folder or file of its
+//! own, and lines in these lists.
 
-use super::check::{Checked, Findings, Reads, View, What};
+use super::check::{Case, Checked, Findings, Reads, View};
 use super::header::fault::Fault;
 use super::known::{Known, Memory};
 use super::reconnection::Reconnections;
@@ -147,11 +147,11 @@ impl Gate {
 
 /// The functions that decide the rules of a subject, whichever memories they read.
 pub(crate) trait Checks: Sync {
-    /// Asks the rule of this index about `what`.
+    /// Asks the rule of this index.
     fn ask(
         &self,
         index: usize,
-        what: What<'_>,
+        case: Case<'_>,
         known: &Known,
         memories: &Memories,
         findings: &mut Findings<'_>,
@@ -168,29 +168,29 @@ impl<S: Reads> Checks for Table<S> {
     fn ask(
         &self,
         index: usize,
-        what: What<'_>,
+        case: Case<'_>,
         known: &Known,
         memories: &Memories,
         findings: &mut Findings<'_>,
     ) {
         let view = View { known, unmatched: &memories.unmatched, memory: (self.memory)(memories) };
-        self.rules[index].check.ask(what, &view, findings);
+        self.rules[index].check.ask(case, &view, findings);
     }
 }
 
 macro_rules! memories {
     ($($name:ident: $memory:ty,)*) => {
-        /// What the subjects remember of one connection.
+        /// The memories of one connection.
         #[derive(Clone, Debug, Default)]
         pub(crate) struct Memories {
             $(pub(crate) $name: $memory,)*
         }
 
         impl Memories {
-            /// Tells each of them something. Inlined, so that no call goes through a table.
+            /// Calls `note` with each of them. Inlined, so that no call goes through a table.
             #[inline(always)]
-            fn each(&mut self, mut tell: impl FnMut(&mut dyn Memory)) {
-                $(tell(&mut self.$name);)*
+            fn each(&mut self, mut note: impl FnMut(&mut dyn Memory)) {
+                $(note(&mut self.$name);)*
             }
 
             /// Bytes of memory that the lists of all of them take up.
@@ -227,7 +227,7 @@ impl Memories {
 
     /// Takes a transaction that ended, after the rules saw it.
     pub(crate) fn note_transaction(&mut self, transaction: &Transaction, known: &Known) {
-        // What is too short is discarded: nobody waits for an answer to it.
+        // A receiver discards a message that is too short, so the call waits for no answer.
         let is_call = || {
             transaction
                 .call
@@ -243,7 +243,7 @@ impl Memories {
         self.each(|memory| memory.transaction(transaction, known));
     }
 
-    /// Takes what is no Send, after the rules saw it.
+    /// Takes an observation other than a Send, after the rules saw it.
     pub(crate) fn note_observed(&mut self, observed: &Observed<'_>, known: &Known) {
         self.each(|memory| memory.observed(observed, known));
     }
@@ -300,7 +300,7 @@ impl Lasting {
         self.unanswered.note(outstanding, known, &memories.unmatched);
     }
 
-    /// Looks at a connection of which something new is known, before the rules are asked about it.
+    /// Looks at a connection after a CM message or MPA start frame, before the rules are asked.
     pub(crate) fn look_at_connection(&mut self, connection: &Connection, memories: &mut Memories) {
         memories.rpc.recall(connection, &self.unanswered);
         let exchange = &mut memories.establishment;

@@ -36,14 +36,15 @@ pub(super) fn is_read(transaction: &Transaction, reply: &Message) -> bool {
     is_bound(transaction) && reply.unread.is_none() && transaction.rpc_status == Some(rpc::Status::Success)
 }
 
-/// The operations that can have a DDP-eligible result (RFC 8267, sections 4 and 6.1), in their order: READ, which has a count, and READLINK.
+/// The operations that can have a DDP-eligible result (RFC 8267, sections 4 and 6.1), in their order:
+/// READ, which has a count, and READLINK.
 pub(super) fn results(transaction: &Transaction) -> impl Iterator<Item = &Operation> {
     let operations = transaction.details.operations.iter();
     operations.filter(|operation| operation.kind.ddp_eligible() == DdpEligible::Result)
 }
 
-/// Of a reply that could not be read to its end because the data of a result are not where they belong: how many results with data were
-/// in front of that one.
+/// The number of results with data before the one whose data are misplaced, so that the reply could
+/// not be read to its end.
 pub(super) fn unread_result(transaction: &Transaction) -> Option<usize> {
     let stop = transaction.reply.as_ref()?.unread?;
     if stop.cause != Cause::TruncatedPacket || !is_bound(transaction) {

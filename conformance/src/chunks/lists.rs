@@ -46,7 +46,7 @@ pub(super) fn by_caller(transaction: &Transaction, known: &Known, message: Strin
     with_frames(finding, transaction.call.as_ref())
 }
 
-/// The other end breaks a rule with what its reply says by itself.
+/// The other end breaks a rule in its reply alone.
 pub(in super::super) fn by_answerer(transaction: &Transaction, known: &Known, message: String) -> Finding {
     let finding = Finding::new(message).by(known.answerer(transaction.direction)).of(transaction);
     with_frames(finding, transaction.reply.as_ref())

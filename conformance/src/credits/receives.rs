@@ -85,7 +85,7 @@ pub(super) fn note_refused(credits: &mut Credits, refused: &Refused, known: &Kno
     }
 }
 
-/// Whether what `receiver` had no Receive for was more than the credits allowed, and nothing else was refused.
+/// Whether all Sends that `receiver` refused for want of a Receive exceeded the credits.
 pub(crate) fn was_overrun(credits: &Credits, receiver: End) -> bool {
     let receives = &credits[receiver.other()].receives;
     receives.above > 0 && receives.within.0 == 0 && receives.unclear == 0

@@ -1,10 +1,10 @@
-//! What is wrong with the header of a call.
+//! Faults in the header of a call.
 
 use rdmascope_dissector::transaction::Message;
 use rdmascope_wire::rpcrdma::{MINIMUM_LENGTH, Procedure, VERSION};
 use rdmascope_wire::{Cause, Xid};
 
-/// What is wrong with the header of a call.
+/// A fault in the header of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// Less than 28 bytes.
@@ -23,7 +23,7 @@ pub(crate) enum Fault {
     Xid,
 }
 
-/// What is wrong with the header of a call, as far as the capture shows.
+/// The fault in the header of a call, as far as the capture shows it.
 pub(crate) fn fault_of(call: &Message, xid: Xid) -> Option<Fault> {
     let is_stopped = call.stop.is_some_and(|stop| stop.cause != Cause::TruncatedCapture);
     let has_position_zero = call.read_chunks.iter().any(|chunk| chunk.position == 0);

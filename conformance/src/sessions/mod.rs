@@ -127,7 +127,7 @@ pub(crate) const UNSEEN: &[Unseen] = &[Unseen {
     reason: "What a replier keeps shows only where a request is sent again.",
 }];
 
-/// What its rules read.
+/// The memories that its rules read.
 pub(crate) type Read = (SessionUse, AdvertisedMemory, Backchannel);
 
 /// What one connection shows of the sessions that use it.

@@ -1,4 +1,4 @@
-//! When the server answered a request, and how two of these stand to each other.
+//! Times at which a server answered requests, and their order.
 
 use rdmascope_dissector::record::REORDERING;
 use rdmascope_dissector::transaction::{Message, Seen};
@@ -45,7 +45,7 @@ impl Moment {
     }
 }
 
-/// Whether a number that wraps is behind another one.
+/// Whether a number that wraps is later than another one.
 pub(super) fn is_behind(number: u32, other: u32) -> bool {
     number.wrapping_sub(other) as i32 > 0
 }

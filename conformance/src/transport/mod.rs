@@ -248,7 +248,7 @@ pub(super) const UNSEEN: &[Unseen] = &[
     },
 ];
 
-/// What its rules read.
+/// The memories that its rules read.
 pub(crate) type Read = (TransportEvents, Credits);
 
 /// What happened to the packets of a connection.
