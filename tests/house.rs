@@ -1,5 +1,8 @@
 //! What holds for the whole house: invariants of ARCHITECTURE.md that a reader of the sources can check.
 
+#[path = "house/circles.rs"]
+mod circles;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
