@@ -339,7 +339,8 @@ impl State {
     /// The latency of the slowest hundredth of the calls; `None` where no call has a latency.
     pub fn slow(&self) -> Option<u64> {
         let mut latencies: Vec<u64> = self.session.rows.iter().filter_map(|row| row.latency).collect();
-        let place = latencies.len() - 1 - latencies.len().checked_sub(1)? / 100;
+        let last = latencies.len().checked_sub(1)?;
+        let place = last - last / 100;
         let (_, latency, _) = latencies.select_nth_unstable(place);
         Some(*latency)
     }

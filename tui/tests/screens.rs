@@ -383,6 +383,13 @@ fn steps_go_on_from_where_the_last_one_leads() {
 
 /// What is saved is what was chosen, packet by packet, and no file is written over.
 #[test]
+fn a_capture_without_calls_has_no_slow_one() {
+    let mut driver = Driver::new("connect-rejected.pcap", (80, 24), UNICODE);
+    driver.press("}");
+    assert_eq!(driver.state.notice.as_deref(), Some("there is no further slow call this way"));
+}
+
+#[test]
 fn packets_are_saved() {
     let folder = tempfile::TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = |name: &str| folder.path().join(name);
