@@ -82,3 +82,18 @@ pub enum Step {
     /// To the last.
     Last,
 }
+
+impl Step {
+    /// The place after this movement from `place`, not bounded by the end. A page is `seen` lines, less one.
+    pub(crate) fn from(self, place: usize, seen: usize) -> usize {
+        let page = seen.saturating_sub(1).max(1);
+        match self {
+            Step::Up(by) => place.saturating_sub(by),
+            Step::Down(by) => place.saturating_add(by),
+            Step::PageUp => place.saturating_sub(page),
+            Step::PageDown => place.saturating_add(page),
+            Step::First => 0,
+            Step::Last => usize::MAX,
+        }
+    }
+}

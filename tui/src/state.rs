@@ -23,17 +23,9 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// Moves in a list of `count`, of which `seen` are seen.
+    /// Moves in a list of `count` entries with `seen` of them on the screen.
     pub fn step(&mut self, step: Step, count: usize, seen: usize) {
-        let page = seen.saturating_sub(1).max(1);
-        self.at = match step {
-            Step::Up(by) => self.at.saturating_sub(by),
-            Step::Down(by) => self.at.saturating_add(by),
-            Step::PageUp => self.at.saturating_sub(page),
-            Step::PageDown => self.at.saturating_add(page),
-            Step::First => 0,
-            Step::Last => usize::MAX,
-        };
+        self.at = step.from(self.at, seen);
         self.settle(count, seen);
     }
 
@@ -51,21 +43,12 @@ impl Cursor {
 
     /// Scrolls a text of `count` lines.
     pub fn scroll(&mut self, step: Step, count: usize, seen: usize) {
-        let page = seen.saturating_sub(1).max(1);
-        self.top = match step {
-            Step::Up(by) => self.top.saturating_sub(by),
-            Step::Down(by) => self.top.saturating_add(by),
-            Step::PageUp => self.top.saturating_sub(page),
-            Step::PageDown => self.top.saturating_add(page),
-            Step::First => 0,
-            Step::Last => usize::MAX,
-        }
-        .min(count.saturating_sub(seen));
+        self.top = step.from(self.top, seen).min(count.saturating_sub(seen));
     }
 }
 
 /// How it looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {
     /// More than ASCII is shown.
     pub unicode: bool,
@@ -127,8 +110,14 @@ pub enum BytesOf {
     Frame,
 }
 
+impl Default for BytesOf {
+    fn default() -> BytesOf {
+        BytesOf::Send { of_reply: false }
+    }
+}
+
 /// What is on the screen.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct State {
     /// What is known of the capture.
     pub session: Session,
@@ -224,41 +213,13 @@ impl State {
         State {
             session: Session::new(title.into()),
             look,
-            captures: Vec::new(),
-            beside: None,
-            inject: Inject::default(),
             size,
-            show: Show::default(),
-            back: Vec::new(),
-            in_detail: false,
             split: 50,
-            cursors: Default::default(),
-            details: Default::default(),
             filter: Filter::all(),
-            filter_line: String::new(),
-            sort: Sort::default(),
-            reversed: false,
-            order: Vec::new(),
-            chosen: None,
-            exchange: None,
-            frame: None,
-            figures: None,
-            charting: None,
-            bytes_of: BytesOf::Send { of_reply: false },
-            closed: HashSet::new(),
-            moment: Box::default(),
             follows: true,
-            plays: false,
             speed: 3,
-            clock: Time::default(),
-            prompt: None,
-            over: None,
-            term: None,
-            notice: None,
-            asked: Default::default(),
-            failed: None,
-            next: Default::default(),
             files: files.into(),
+            ..State::default()
         }
     }
 

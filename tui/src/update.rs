@@ -211,11 +211,8 @@ fn tick(state: &mut State, nanoseconds: u64, effects: &mut Vec<Effect>) {
 
 /// The transaction that is chosen is asked for, where it is to be seen.
 fn look_at_chosen(state: &mut State, effects: &mut Vec<Effect>) {
-    let is_seen = match state.show {
-        Show::Transactions => state.areas().detail.is_some(),
-        Show::Exchange | Show::Bytes => true,
-        _ => false,
-    };
+    let is_seen = matches!(state.show, Show::Exchange | Show::Bytes)
+        || state.show == Show::Transactions && state.areas().detail.is_some();
     if state.show == Show::Transactions || state.chosen.is_none() {
         state.chosen = state.row().map(|row| row.number).or(state.chosen);
     }
@@ -300,14 +297,11 @@ fn over(state: &mut State, key: KeyEvent, effects: &mut Vec<Effect>) {
     match (keys::action(key), &mut state.over) {
         (Some(Action::Move(step)), Some(Over::Help(top))) => {
             let seen = usize::from(state.size.1.saturating_sub(4));
-            let mut cursor = crate::state::Cursor { at: 0, top: *top };
-            cursor.scroll(step, KEYS.len() + 8, seen);
-            *top = cursor.top;
+            *top = step.from(*top, seen).min((KEYS.len() + 8).saturating_sub(seen));
         }
         (Some(Action::Move(step)), Some(Over::Captures(at))) => {
-            let mut cursor = crate::state::Cursor { at: *at, top: 0 };
-            cursor.step(step, state.captures.len(), usize::from(state.size.1));
-            *at = cursor.at;
+            let seen = usize::from(state.size.1);
+            *at = step.from(*at, seen).min(state.captures.len().saturating_sub(1));
         }
         (Some(Action::Open), Some(Over::Captures(at))) => effects.push(Effect::Open(*at)),
         (Some(Action::Quit), Some(Over::Captures(_))) => effects.push(Effect::Quit),
@@ -341,8 +335,7 @@ pub(crate) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
         Action::Back => back(state),
         Action::Filter => {
             state.show = Show::Transactions;
-            let text = state.filter_line.clone();
-            state.prompt = Some(Prompt { purpose: Purpose::Filter, text, at: 0 });
+            prompt(state, Purpose::Filter, &state.filter_line.clone());
         }
         Action::Sort => {
             let place = Sort::ALL.iter().position(|sort| *sort == state.sort).unwrap_or(0);
@@ -397,7 +390,7 @@ pub(crate) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
             state.speed = if faster { (state.speed + 1).min(most) } else { state.speed.saturating_sub(1) };
             state.notice = Some(format!("speed {}", SPEEDS[state.speed].1));
         }
-        Action::Jump => state.prompt = Some(Prompt { purpose: Purpose::Jump, text: String::new(), at: 0 }),
+        Action::Jump => prompt(state, Purpose::Jump, ""),
         Action::MomentOf => {
             if let Some(record) = view::record_of_chosen(state) {
                 seek(state, Moment::Record(record), effects);
@@ -409,39 +402,35 @@ pub(crate) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
             seek(state, Moment::Record(records), effects);
             state.follows = true;
         }
-        Action::CopyCommand => {
-            let command = view::command(state);
-            state.notice = Some(format!("copied: {command}"));
-            effects.push(Effect::Copy(command));
-        }
-        Action::CopyValue => {
-            let Some(value) = view::value(state) else { return };
-            state.notice = Some(format!("copied: {value}"));
-            effects.push(Effect::Copy(value));
-        }
-        Action::Glossary => {
-            let text = view::term(state).unwrap_or_default();
-            state.prompt = Some(Prompt { purpose: Purpose::Glossary, text, at: 0 });
-        }
+        Action::CopyCommand => copy(state, Some(view::command(state)), effects),
+        Action::CopyValue => copy(state, view::value(state), effects),
+        Action::Glossary => prompt(state, Purpose::Glossary, &view::term(state).unwrap_or_default()),
         Action::Save => {
             let text = match view::to_save(state) {
                 What::All => "capture.pcapng".to_owned(),
                 What::Connection(id) => format!("connection-{}.pcapng", id.0),
                 What::Between(..) => format!("transaction-{}.pcapng", state.chosen.unwrap_or(0)),
             };
-            state.prompt = Some(Prompt { purpose: Purpose::Save, text, at: 0 });
+            prompt(state, Purpose::Save, &text);
         }
-        Action::Export => {
-            state.prompt = Some(Prompt { purpose: Purpose::Export, text: "capture.html".into(), at: 0 });
-        }
+        Action::Export => prompt(state, Purpose::Export, "capture.html"),
         Action::FromChosen => inject::from_chosen(state),
         Action::Fault => inject::fault(state),
-        Action::Palette => {
-            state.prompt = Some(Prompt { purpose: Purpose::Palette, text: String::new(), at: 0 });
-        }
+        Action::Palette => prompt(state, Purpose::Palette, ""),
         Action::Help => state.over = Some(Over::Help(0)),
         Action::Suspend => effects.push(Effect::Suspend),
         Action::Quit => effects.push(Effect::Quit),
+    }
+}
+
+fn prompt(state: &mut State, purpose: Purpose, text: &str) {
+    state.prompt = Some(Prompt { purpose, text: text.to_owned(), at: 0 });
+}
+
+fn copy(state: &mut State, text: Option<String>, effects: &mut Vec<Effect>) {
+    if let Some(text) = text {
+        state.notice = Some(format!("copied: {text}"));
+        effects.push(Effect::Copy(text));
     }
 }
 
