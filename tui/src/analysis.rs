@@ -48,9 +48,10 @@ pub enum Request {
 }
 
 /// Which packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum What {
     /// All that are there.
+    #[default]
     All,
     /// Those of a connection.
     Connection(ConnectionId),

@@ -1,6 +1,5 @@
 //! Where what stands on the screen.
 
-use crate::show::Show;
 use ratatui::layout::Rect;
 
 /// The places of a screen.
@@ -22,24 +21,32 @@ pub struct Areas {
     pub headings: usize,
 }
 
+/// The division of the screen in a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// A text without entries to choose.
+    Text,
+    /// A list with headings. A body of at least this height has the other pane below the list.
+    List(u16),
+    /// A tree. The other pane is beside it on a wide screen, and otherwise below it.
+    Tree,
+}
+
 /// Lines that a list has at least where something stands below it.
 const LEAST_LIST: u16 = 8;
 /// Columns from which on two panes stand beside each other.
 const WIDE: u16 = 100;
 
-/// The places on a screen of this size, for a view. `split` is how many hundredths of the body the list has.
-pub fn areas(size: (u16, u16), show: Show, split: u16) -> Areas {
+/// The places of a view on a screen of this size. The list gets `split` hundredths of the body.
+pub fn areas(size: (u16, u16), form: Form, split: u16) -> Areas {
     let (width, height) = size;
     let line = |y: u16| Rect::new(0, y.min(height), width, 1.min(height.saturating_sub(y)));
     let body = Rect::new(0, 2.min(height), width, height.saturating_sub(4));
-    let (main, detail) = match show {
-        Show::Connections | Show::Events | Show::Findings | Show::Inject if body.height >= 14 => {
-            below(body, split)
-        }
-        Show::Transactions if body.height >= 30 => below(body, split),
-        Show::Bytes if width >= WIDE => beside(body, split),
-        Show::Bytes => below(body, split),
-        _ => (body, None),
+    let (main, detail) = match form {
+        Form::List(least) if body.height >= least => below(body, split),
+        Form::Tree if width >= WIDE => beside(body, split),
+        Form::Tree => below(body, split),
+        Form::List(_) | Form::Text => (body, None),
     };
     Areas {
         title: line(0),
@@ -48,10 +55,7 @@ pub fn areas(size: (u16, u16), show: Show, split: u16) -> Areas {
         detail,
         moment: line(height.saturating_sub(2)),
         hints: line(height.saturating_sub(1)),
-        headings: match show {
-            Show::Connections | Show::Transactions | Show::Events | Show::Findings | Show::Inject => 2,
-            Show::Report | Show::Exchange | Show::Bytes | Show::Charts => 1,
-        },
+        headings: if matches!(form, Form::List(_)) { 2 } else { 1 },
     }
 }
 

@@ -25,45 +25,8 @@ pub enum Show {
 }
 
 impl Show {
-    /// All of them, in the order of their numbers.
-    pub const ALL: [Show; 9] = [
-        Show::Report,
-        Show::Connections,
-        Show::Transactions,
-        Show::Exchange,
-        Show::Bytes,
-        Show::Events,
-        Show::Findings,
-        Show::Charts,
-        Show::Inject,
-    ];
-
-    /// Its name where there is little room.
-    pub const fn short_name(self) -> &'static str {
-        match self {
-            Show::Connections => "Conn",
-            Show::Transactions => "Trans",
-            Show::Exchange => "Exch",
-            Show::Findings => "Find",
-            Show::Charts => "Chart",
-            other => other.name(),
-        }
-    }
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Show::Report => "Report",
-            Show::Connections => "Connections",
-            Show::Transactions => "Transactions",
-            Show::Exchange => "Exchange",
-            Show::Bytes => "Bytes",
-            Show::Events => "Events",
-            Show::Findings => "Findings",
-            Show::Charts => "Charts",
-            Show::Inject => "Inject",
-        }
-    }
+    /// The number of views.
+    pub const COUNT: usize = Show::Inject as usize + 1;
 }
 
 /// A movement in a list or a text.

@@ -5,7 +5,6 @@ use crate::chart::{Figures, Wanted};
 use crate::compare::Beside;
 use crate::filter::Filter;
 use crate::inject::Inject;
-use crate::layout::{Areas, areas};
 use crate::rows::{Row, Sort};
 use crate::session::{Session, Snapshot};
 use crate::show::{Show, Step};
@@ -140,9 +139,9 @@ pub struct State {
     /// Hundredths of the body that the list has.
     pub split: u16,
     /// What is chosen in each view.
-    pub cursors: [Cursor; Show::ALL.len()],
+    pub cursors: [Cursor; Show::COUNT],
     /// The same of the other panes.
-    pub details: [Cursor; Show::ALL.len()],
+    pub details: [Cursor; Show::COUNT],
     /// Which transactions are listed.
     pub filter: Filter,
     /// The filter as it was written.
@@ -221,11 +220,6 @@ impl State {
             files: files.into(),
             ..State::default()
         }
-    }
-
-    /// Where what stands.
-    pub fn areas(&self) -> Areas {
-        areas(self.size, self.show, self.split)
     }
 
     /// What is chosen in the view.

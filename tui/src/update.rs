@@ -14,7 +14,7 @@ use crate::rows::{Row, Rows, Sort};
 use crate::session::{Batch, Progress};
 use crate::show::{Show, Step};
 use crate::state::{BytesOf, Over, Prompt, Purpose, SPEEDS, State};
-use crate::view;
+use crate::view::{self, Target, VIEWS};
 use crossterm::event::{KeyEvent, KeyModifiers, MouseEvent};
 use rdmascope_analysis::timeline::Moment;
 use rdmascope_analysis::units::Counted;
@@ -264,18 +264,17 @@ fn settle(state: &mut State) {
         state.in_detail = false;
     }
     let show = state.show as usize;
-    if view::is_list(state.show) {
-        let count = view::count(state);
+    let count = state.pane().count(state);
+    if state.is_list() {
         state.cursors[show].settle(count, areas.lines());
     } else {
-        let count = view::count(state);
         state.cursors[show].scroll(Step::Up(0), count, areas.lines());
     }
     if state.show == Show::Exchange {
         let rungs = state.exchange.as_ref().map_or(0, |one| one.ladder.rungs.len());
         state.cursors[show].at = state.cursors[show].at.min(rungs.saturating_sub(1));
     }
-    let count = view::detail_count(state);
+    let count = state.detail_count();
     state.details[show].scroll(Step::Up(0), count, areas.detail_lines());
 }
 
@@ -326,7 +325,7 @@ pub(crate) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
             state.show = show;
         }
         Action::NextView => turn(state, 1),
-        Action::PreviousView => turn(state, Show::ALL.len() - 1),
+        Action::PreviousView => turn(state, Show::COUNT - 1),
         Action::Move(step) => go(state, step),
         Action::OtherPane => state.in_detail = !state.in_detail && state.areas().detail.is_some(),
         Action::Left => part(state, false),
@@ -392,7 +391,7 @@ pub(crate) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
         }
         Action::Jump => prompt(state, Purpose::Jump, ""),
         Action::MomentOf => {
-            if let Some(record) = view::record_of_chosen(state) {
+            if let Some(record) = state.pane().selection(state).record {
                 seek(state, Moment::Record(record), effects);
             }
         }
@@ -402,11 +401,11 @@ pub(crate) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
             seek(state, Moment::Record(records), effects);
             state.follows = true;
         }
-        Action::CopyCommand => copy(state, Some(view::command(state)), effects),
-        Action::CopyValue => copy(state, view::value(state), effects),
+        Action::CopyCommand => copy(state, Some(state.pane().selection(state).command), effects),
+        Action::CopyValue => copy(state, state.pane().selection(state).value, effects),
         Action::Glossary => prompt(state, Purpose::Glossary, &view::term(state).unwrap_or_default()),
         Action::Save => {
-            let text = match view::to_save(state) {
+            let text = match state.pane().selection(state).packets {
                 What::All => "capture.pcapng".to_owned(),
                 What::Connection(id) => format!("connection-{}.pcapng", id.0),
                 What::Between(..) => format!("transaction-{}.pcapng", state.chosen.unwrap_or(0)),
@@ -437,7 +436,7 @@ fn copy(state: &mut State, text: Option<String>, effects: &mut Vec<Effect>) {
 fn turn(state: &mut State, by: usize) {
     state.back.clear();
     state.in_detail = false;
-    state.show = Show::ALL[(state.show as usize + by) % Show::ALL.len()];
+    state.show = VIEWS[(state.show as usize + by) % Show::COUNT].show;
 }
 
 /// Chooses a row in the list of transactions, if it is listed, and the transaction.
@@ -454,11 +453,11 @@ fn go(state: &mut State, step: Step) {
     let areas = state.areas();
     let show = state.show as usize;
     if state.in_detail {
-        let count = view::detail_count(state);
+        let count = state.detail_count();
         state.details[show].scroll(step, count, areas.detail_lines());
         return;
     }
-    let count = view::count(state);
+    let count = state.pane().count(state);
     match state.show {
         Show::Exchange => {
             let rungs = state.exchange.as_ref().map_or(0, |one| one.ladder.rungs.len());
@@ -480,7 +479,7 @@ fn go(state: &mut State, step: Step) {
             }
             state.cursors[show] = cursor;
         }
-        _ if view::is_list(state.show) => {
+        _ if state.is_list() => {
             state.cursors[show].step(step, count, areas.lines());
             state.details[show] = Default::default();
         }
@@ -499,16 +498,10 @@ fn part(state: &mut State, on: bool) {
         }
         _ => return,
     }
-    if let Some(path) = view::field_of_chosen(state) {
-        let key = (state.bytes_of, path.path);
-        let is_open = path.has_children && !state.closed.contains(&key);
-        if path.has_children && on != is_open {
-            if on {
-                state.closed.remove(&key);
-            } else {
-                state.closed.insert(key);
-            }
-            return;
+    if let Some(field) = view::field_of_chosen(state).filter(|field| field.has_children) {
+        let key = (state.bytes_of, field.path);
+        if on == state.closed.contains(&key) {
+            return turn_field(state, key.1);
         }
     }
     let parts = view::parts(state);
@@ -521,6 +514,14 @@ fn part(state: &mut State, on: bool) {
     }
 }
 
+/// Opens a closed field, or closes an open one.
+fn turn_field(state: &mut State, path: Vec<usize>) {
+    let key = (state.bytes_of, path);
+    if !state.closed.remove(&key) {
+        state.closed.insert(key);
+    }
+}
+
 fn visit(state: &mut State, show: Show) {
     if state.show != show {
         state.back.push(state.show);
@@ -530,66 +531,21 @@ fn visit(state: &mut State, show: Show) {
 }
 
 fn open(state: &mut State, effects: &mut Vec<Effect>) {
-    match state.show {
-        Show::Report => {
-            visit(state, if state.session.events.is_empty() { Show::Transactions } else { Show::Events })
+    match state.pane().selection(state).target {
+        None => {}
+        Some(Target::View(show)) => visit(state, show),
+        Some(Target::Filtered(line)) => {
+            set_filter(state, line);
+            visit(state, Show::Transactions);
         }
-        Show::Transactions => {
-            if state.row().is_some() {
-                visit(state, Show::Exchange);
-            }
+        Some(Target::Transaction(number)) => {
+            choose(state, number);
+            visit(state, Show::Exchange);
         }
-        Show::Connections => {
-            let at = state.cursor().at;
-            if let Some(now) = state.moment.connections.get(at) {
-                let line = format!("connection={}", now.connection.id.0);
-                set_filter(state, line);
-                visit(state, Show::Transactions);
-            }
-        }
-        Show::Exchange => {
-            let frame = state.exchange.as_ref().and_then(|one| one.ladder.rungs.get(state.cursor().at));
-            if let Some(frame) = frame.map(|rung| rung.first.frame) {
-                show_frame(state, frame, effects);
-            }
-        }
-        Show::Events => {
-            let event = state.session.events.get(state.cursor().at);
-            match event.and_then(|event| event.frames[0]) {
-                Some(frame) => show_frame(state, frame, effects),
-                None => state.notice = Some("no packet shows it".into()),
-            }
-        }
-        Show::Findings => {
-            let Some(found) = state.session.findings.get(state.cursor().at) else { return };
-            let number = found.finding.transaction;
-            let row =
-                || state.session.rows.iter().find(|row| row.is_found(&found.finding)).map(|row| row.number);
-            match (number.or_else(row), found.finding.frames.first()) {
-                (Some(number), _) => {
-                    choose(state, number);
-                    visit(state, Show::Exchange);
-                }
-                (None, Some(frame)) => {
-                    let frame = *frame;
-                    show_frame(state, frame, effects);
-                }
-                (None, None) => state.notice = Some("no packet shows it".into()),
-            }
-        }
-        Show::Bytes => {
-            let Some(field) = view::field_of_chosen(state) else { return };
-            if field.has_children {
-                let key = (state.bytes_of, field.path);
-                if !state.closed.remove(&key) {
-                    state.closed.insert(key);
-                }
-            } else if let Some(frame) = view::frames_of_field(state).first() {
-                show_frame(state, *frame, effects);
-            }
-        }
-        Show::Charts => visit(state, Show::Transactions),
-        Show::Inject => inject::run(state, effects),
+        Some(Target::Frame(frame)) => show_frame(state, frame, effects),
+        Some(Target::Field(path)) => turn_field(state, path),
+        Some(Target::Scenario) => inject::run(state, effects),
+        Some(Target::Unseen) => state.notice = Some("no packet shows it".into()),
     }
 }
 

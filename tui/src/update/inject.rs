@@ -4,7 +4,6 @@ use super::{Effect, visit};
 use crate::inject::{Inject, Ran, Told};
 use crate::show::{Show, Step};
 use crate::state::State;
-use crate::view;
 
 /// Runs the scenario that is chosen. A destructive one is asked about first. One that runs is ended.
 pub(super) fn run(state: &mut State, effects: &mut Vec<Effect>) {
@@ -79,10 +78,10 @@ pub(super) fn told(state: &mut State, told: Told) {
     let is_seen = state.show == Show::Inject
         && state.inject.running.as_ref().is_some_and(|order| order.index == state.cursors[show].at);
     let lines = state.areas().detail_lines();
-    let is_at_end = is_seen && state.details[show].top + lines >= view::detail_count(state);
+    let is_at_end = is_seen && state.details[show].top + lines >= state.detail_count();
     state.inject.take(told);
     if is_at_end {
-        let count = view::detail_count(state);
+        let count = state.detail_count();
         state.details[show].scroll(Step::Last, count, lines);
     }
 }

@@ -62,7 +62,7 @@ fn choose_line(state: &mut State, line: usize, effects: &mut Vec<Effect>) {
     let cursor = state.cursor();
     let at = match state.show {
         Show::Exchange => view::rung_at(state, cursor.top + line),
-        _ if view::is_list(state.show) => Some(cursor.top + line).filter(|at| *at < view::count(state)),
+        _ if state.is_list() => Some(cursor.top + line).filter(|at| *at < state.pane().count(state)),
         _ => None,
     };
     match at {

@@ -65,7 +65,7 @@ fn finish(state: &mut State, prompt: &Prompt, effects: &mut Vec<Effect>) {
             }
         },
         Purpose::Save => {
-            let what = view::to_save(state);
+            let what = state.pane().selection(state).packets;
             ask(state, Request::Save(what, prompt.text.trim().into()), effects);
         }
         Purpose::Export => {

@@ -1,6 +1,6 @@
 //! The lines around a view: what is analyzed, the views, the moment, the keys.
 
-use super::{dim, fitted, red, yellow};
+use super::{VIEWS, View, dim, fitted, red, yellow};
 use crate::keys::KEYS;
 use crate::session::Progress;
 use crate::show::Show;
@@ -50,17 +50,16 @@ pub(super) fn title(state: &State, frame: &mut Frame<'_>, area: Rect) {
 
 /// The names of the views, each with its number, and where each begins.
 fn names(state: &State) -> Vec<(Show, String, u16)> {
-    let long = Show::ALL.iter().map(|show| show.name().len() + 4).sum::<usize>() <= usize::from(state.size.0);
-    let mut x = 0;
-    let mut names = Vec::new();
-    for (index, show) in Show::ALL.into_iter().enumerate() {
-        let name = if long { show.name() } else { show.short_name() };
-        let shown = format!(" {} {name} ", index + 1);
-        let width = shown.len() as u16;
-        names.push((show, shown, x));
-        x += width;
-    }
-    names
+    let length = VIEWS.iter().map(|view| view.names[0].len() + 4).sum::<usize>();
+    let is_narrow = length > usize::from(state.size.0);
+    let mut end = 0;
+    let name = |(index, view): (usize, &View)| {
+        let shown = format!(" {} {} ", index + 1, view.names[usize::from(is_narrow)]);
+        let begin = end;
+        end += shown.len() as u16;
+        (view.show, shown, begin)
+    };
+    VIEWS.iter().enumerate().map(name).collect()
 }
 
 /// The names of the views.

@@ -1,17 +1,105 @@
 //! Fields and bytes side by side: what is chosen in the tree is lit in the bytes.
 
-use super::fitted;
-use crate::layout::Areas;
+use super::exchange::{command, packets};
+use super::{Pane, Selection, Target, fitted};
 use crate::state::{BytesOf, State};
 use core::ops::{Range, RangeInclusive};
 use ratatui::Frame;
+use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use rdmascope_dissector::transaction::Part;
 use rdmascope_present::fields::{Field, rpc};
 
+pub(super) struct Bytes;
+
+impl Pane for Bytes {
+    fn render(&self, state: &State, frame: &mut Frame<'_>, area: Rect) {
+        let all = parts(state);
+        let place = all.iter().position(|part| *part == state.bytes_of);
+        let of = place.map_or(String::new(), |place| format!(" ({} of {})", place + 1, all.len()));
+        let words = format!("{}{of}", name(state, state.bytes_of));
+        super::title(state, frame, area, &words, !state.in_detail);
+        let fields = fields(state);
+        let width = usize::from(area.width).saturating_sub(1);
+        let line = |index: usize| {
+            let field: &Chosen = &fields[index];
+            let is_closed = state.closed.contains(&(state.bytes_of, field.path.clone()));
+            let sign = match (field.has_children, is_closed) {
+                (true, true) => "+ ",
+                (true, false) => "- ",
+                (false, _) => "  ",
+            };
+            let indent = "  ".repeat(field.path.len() - 1);
+            let separator = if field.value.is_empty() { "" } else { ": " };
+            let text = format!("{indent}{sign}{}{separator}{}", field.name, field.value);
+            let style = match field.has_children {
+                _ if field.is_stop => super::red(state),
+                true => Style::new().add_modifier(Modifier::BOLD),
+                false => Style::new(),
+            };
+            Line::from(Span::styled(fitted(state, &text, width, false), style))
+        };
+        let why = "Nothing is chosen: 3 lists transactions, Enter opens one, and then one of its rungs. h and l go through its messages.";
+        super::list(state, frame, area, None, (fields.len(), why), line);
+    }
+
+    fn count(&self, state: &State) -> usize {
+        fields(state).len()
+    }
+
+    fn detail_count(&self, state: &State, _width: u16) -> usize {
+        rows(state).len()
+    }
+
+    fn render_detail(&self, state: &State, frame: &mut Frame<'_>, area: Rect) {
+        let Some(field) = field_of_chosen(state) else { return };
+        let (range, rows) = (field.range, rows(state));
+        let words = match &range {
+            Some(range) if range.len() == 1 => format!("Byte {}", range.start),
+            Some(range) if !range.is_empty() => format!("Bytes {} to {}", range.start, range.end - 1),
+            _ => "Bytes".to_owned(),
+        };
+        let carried = match frames_of_field(state)[..] {
+            [] => String::new(),
+            [one] => format!(", in frame {one}"),
+            [first, .., last] => format!(", in frames {first} to {last}"),
+        };
+        let words = words + &carried;
+        super::title(state, frame, area, &words, state.in_detail);
+        // The lit bytes are on the screen, unless the cursor moves in the bytes.
+        let mut top = state.detail().top;
+        if let Some(range) = range.filter(|_| !state.in_detail) {
+            let seen = usize::from(area.height.saturating_sub(1)).max(1);
+            let first = range.start / ROW;
+            if !(top..top + seen).contains(&first) {
+                top = first.saturating_sub(seen / 3).min(rows.len().saturating_sub(seen));
+            }
+        }
+        super::scrolled(frame, area, rows.into(), top);
+    }
+
+    fn selection(&self, state: &State) -> Selection {
+        let frame = state.frame.as_ref().filter(|_| state.bytes_of == BytesOf::Frame);
+        let frame = frame.map(|frame| frame.number);
+        let files = &state.files;
+        let command = match (frame, &state.exchange) {
+            (Some(frame), _) => format!("rdmascope show {files} --frame {frame}"),
+            (None, Some(exchange)) => command(state, Some(exchange.transaction.number)) + " --full",
+            (None, None) => format!("rdmascope packets {files}"),
+        };
+        let field = field_of_chosen(state);
+        let target = match &field {
+            Some(field) if field.has_children => Some(Target::Field(field.path.clone())),
+            _ => frames_of_field(state).first().copied().map(Target::Frame),
+        };
+        let value = field.map(|field| field.value);
+        Selection { command, value, record: frame, packets: packets(state), target }
+    }
+}
+
 /// What is shown of bytes.
-pub(super) struct Shown<'a> {
+struct Shown<'a> {
     fields: &'a [Field],
     bytes: &'a [u8],
 }
@@ -71,7 +159,7 @@ fn shown(state: &State) -> Option<Shown<'_>> {
 }
 
 /// The lines of the tree: fields that are not within closed ones.
-pub(super) fn fields(state: &State) -> Vec<Chosen> {
+fn fields(state: &State) -> Vec<Chosen> {
     let mut lines = Vec::new();
     if let Some(shown) = shown(state) {
         flatten(state, shown.fields, &mut Vec::new(), &mut lines);
@@ -132,7 +220,7 @@ fn frames_of_part(state: &State) -> Option<RangeInclusive<u64>> {
 const ROW: usize = 16;
 
 /// The bytes in rows, those of the chosen field lit.
-pub(super) fn rows(state: &State) -> Vec<Line<'static>> {
+fn rows(state: &State) -> Vec<Line<'static>> {
     let Some(shown) = shown(state) else { return Vec::new() };
     let lit = field_of_chosen(state).and_then(|field| field.range).unwrap_or(0..0);
     let light = Style::new().add_modifier(Modifier::REVERSED);
@@ -181,67 +269,4 @@ fn name(state: &State, part: BytesOf) -> String {
             format!("Transaction {number}: message of the {}, which a chunk conveyed", which(of_reply))
         }
     }
-}
-
-/// Draws tree and bytes.
-pub(super) fn render(state: &State, frame: &mut Frame<'_>, areas: &Areas) {
-    let all = parts(state);
-    let place = all.iter().position(|part| *part == state.bytes_of);
-    let of = place.map_or(String::new(), |place| format!(" ({} of {})", place + 1, all.len()));
-    super::title(state, frame, areas.main, &format!("{}{of}", name(state, state.bytes_of)), !state.in_detail);
-    let fields = fields(state);
-    if fields.is_empty() {
-        let why = "Nothing is chosen: 3 lists transactions, Enter opens one, and then one of its rungs. h and l go through its messages.";
-        return super::nothing(frame, areas.main, why);
-    }
-    let width = usize::from(areas.main.width).saturating_sub(1);
-    let line = |index: usize| {
-        let field: &Chosen = &fields[index];
-        let is_closed = state.closed.contains(&(state.bytes_of, field.path.clone()));
-        let sign = match (field.has_children, is_closed) {
-            (true, true) => "+ ",
-            (true, false) => "- ",
-            (false, _) => "  ",
-        };
-        let indent = "  ".repeat(field.path.len() - 1);
-        let separator = if field.value.is_empty() { "" } else { ": " };
-        let text = format!("{indent}{sign}{}{separator}{}", field.name, field.value);
-        let style = if field.is_stop {
-            super::red(state)
-        } else if field.has_children {
-            Style::new().add_modifier(Modifier::BOLD)
-        } else {
-            Style::new()
-        };
-        Line::from(Span::styled(fitted(state, &text, width, false), style))
-    };
-    super::list(frame, areas.main, None, (state.cursor(), fields.len()), !state.in_detail, line);
-    let Some(area) = areas.detail else { return };
-    let rows = rows(state);
-    let words = match fields.get(state.cursor().at).and_then(|field| field.range.clone()) {
-        Some(range) if range.len() == 1 => format!("Byte {}", range.start),
-        Some(range) if !range.is_empty() => format!("Bytes {} to {}", range.start, range.end - 1),
-        _ => "Bytes".to_owned(),
-    };
-    let carried = match frames_of_field(state)[..] {
-        [] => String::new(),
-        [one] => format!(", in frame {one}"),
-        [first, .., last] => format!(", in frames {first} to {last}"),
-    };
-    let words = words + &carried;
-    super::title(state, frame, area, &words, state.in_detail);
-    // What is lit is in sight, unless the person moves in the bytes.
-    let top = match fields.get(state.cursor().at).and_then(|field| field.range.clone()) {
-        Some(range) if !state.in_detail => {
-            let seen = areas.detail_lines().max(1);
-            let first = range.start / ROW;
-            if first < state.detail().top || first >= state.detail().top + seen {
-                first.saturating_sub(seen / 3).min(rows.len().saturating_sub(seen))
-            } else {
-                state.detail().top
-            }
-        }
-        _ => state.detail().top,
-    };
-    super::scrolled(frame, area, rows.into(), top);
 }

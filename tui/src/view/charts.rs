@@ -1,7 +1,8 @@
 //! Charts: latency, bytes moved, calls in flight and retransmissions over time, and the latencies of an operation.
 
-use super::{dim, fitted};
+use super::{Pane, Selection, Target, dim, fitted};
 use crate::chart::{Figures, Of};
+use crate::show::Show;
 use crate::state::State;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -23,44 +24,57 @@ pub(crate) fn columns(width: u16) -> usize {
     usize::from(width.saturating_sub(LIST)).max(1)
 }
 
-/// Draws them.
-pub(super) fn render(state: &State, frame: &mut Frame<'_>, area: Rect) {
-    let Some(figures) = &state.figures else {
-        super::title(state, frame, area, "Charts", true);
-        return super::nothing(frame, area, "Being made of the transactions.");
-    };
-    let Figures { names, of, .. } = &**figures;
-    let at = state.cursor().top.min(names.len().saturating_sub(1));
-    let words = match of {
-        Of::All => "Charts: all operations   j and k choose one".to_owned(),
-        one => format!("Charts: {one}   j and k choose another"),
-    };
-    super::title(state, frame, area, &words, true);
-    let body = Rect { y: area.y + 1.min(area.height), height: area.height.saturating_sub(1), ..area };
-    if state.session.rows.is_empty() {
-        return super::nothing(frame, area, "No transaction has ended yet.");
+pub(super) struct Charts;
+
+impl Pane for Charts {
+    fn render(&self, state: &State, frame: &mut Frame<'_>, area: Rect) {
+        let words = match state.figures.as_ref().map(|figures| &figures.of) {
+            None => "Charts".to_owned(),
+            Some(Of::All) => "Charts: all operations   j and k choose one".to_owned(),
+            Some(one) => format!("Charts: {one}   j and k choose another"),
+        };
+        super::title(state, frame, area, &words, !state.in_detail);
+        let Some(figures) = &state.figures else {
+            return super::nothing(frame, area, "Being made of the transactions.");
+        };
+        let names = &figures.names;
+        let at = state.cursor().top.min(names.len().saturating_sub(1));
+        let body = Rect { y: area.y + 1.min(area.height), height: area.height.saturating_sub(1), ..area };
+        if state.session.rows.is_empty() {
+            return super::nothing(frame, area, "No transaction has ended yet.");
+        }
+        let [left, right] = Layout::horizontal([Constraint::Fill(1), Constraint::Length(LIST)]).areas(body);
+        let [upper, lower] =
+            Layout::vertical([Constraint::Percentage(65), Constraint::Percentage(35)]).areas(left);
+        let bars = Constraint::Length(if area.height < HIGH { 2 } else { 4 });
+        let [scatter, moved, flight, again] =
+            Layout::vertical([Constraint::Fill(1), bars, bars, bars]).areas(upper);
+        let span = figures.wanted.map_or(state.session.span(), |wanted| wanted.span);
+        over_time(state, frame, scatter, figures, span);
+        throughput(state, frame, moved, figures, span);
+        credits(state, frame, flight, figures);
+        resent(state, frame, again);
+        histogram(state, frame, lower, figures);
+        let lines = names.iter().enumerate().skip(at.saturating_sub(usize::from(right.height) / 2));
+        let lines = lines.take(usize::from(right.height)).map(|(index, (of, count))| {
+            let style =
+                if index == at { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
+            Line::from(Span::styled(
+                format!(" {} {:>8}", fitted(state, &of.to_string(), 16, false), Number(*count).to_string()),
+                style,
+            ))
+        });
+        frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), right);
     }
-    let [left, right] = Layout::horizontal([Constraint::Fill(1), Constraint::Length(LIST)]).areas(body);
-    let [upper, lower] =
-        Layout::vertical([Constraint::Percentage(65), Constraint::Percentage(35)]).areas(left);
-    let bars = Constraint::Length(if area.height < HIGH { 2 } else { 4 });
-    let [scatter, moved, flight, again] =
-        Layout::vertical([Constraint::Fill(1), bars, bars, bars]).areas(upper);
-    let span = figures.wanted.map_or(state.session.span(), |wanted| wanted.span);
-    over_time(state, frame, scatter, figures, span);
-    throughput(state, frame, moved, figures, span);
-    credits(state, frame, flight, figures);
-    resent(state, frame, again);
-    histogram(state, frame, lower, figures);
-    let lines = names.iter().enumerate().skip(at.saturating_sub(usize::from(right.height) / 2));
-    let lines = lines.take(usize::from(right.height)).map(|(index, (of, count))| {
-        let style = if index == at { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
-        Line::from(Span::styled(
-            format!(" {} {:>8}", fitted(state, &of.to_string(), 16, false), Number(*count).to_string()),
-            style,
-        ))
-    });
-    frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), right);
+
+    fn count(&self, state: &State) -> usize {
+        state.figures.as_ref().map_or(1, |figures| figures.names.len())
+    }
+
+    fn selection(&self, state: &State) -> Selection {
+        let command = format!("rdmascope analyze {}", state.files);
+        Selection { command, target: Some(Target::View(Show::Transactions)), ..Selection::default() }
+    }
 }
 
 fn over_time(

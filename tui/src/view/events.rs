@@ -1,69 +1,79 @@
 //! Events, in the order of time.
 
-use super::{fitted, red};
-use crate::layout::Areas;
+use super::{Pane, Selection, Target, fitted, red};
 use crate::state::State;
 use ratatui::Frame;
+use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span, Text};
 use rdmascope_analysis::time::Rfc3339;
 use rdmascope_analysis::units::{Counted, Duration, Plain, Seconds};
 use rdmascope_present::screen::wrapped;
 
-/// Draws the list, and the one that is chosen in full.
-pub(super) fn render(state: &State, frame: &mut Frame<'_>, areas: &Areas) {
-    let events = &state.session.events;
-    super::title(
-        state,
-        frame,
-        areas.main,
-        &Counted(events.len() as u64, "event").to_string(),
-        !state.in_detail,
-    );
-    let headings = format!("{:>12} {:>5}  {:19} what happened", "seconds", "conn", "event");
-    let width = usize::from(areas.main.width).saturating_sub(40);
-    let line = |index: usize| {
-        let event = &events[index];
-        let since = Seconds(event.time.0.saturating_sub(state.session.start.0));
-        let style = if event.kind.is_loss() { red(state) } else { Style::new() };
-        Line::from(vec![
-            Span::raw(format!("{:>12} {:>5}  ", since.to_string(), event.connection.0)),
-            Span::styled(format!("{:19} ", event.kind.word()), style),
-            Span::raw(fitted(state, &event.text, width, false)),
-        ])
-    };
-    super::list(frame, areas.main, Some(headings), (state.cursor(), events.len()), !state.in_detail, line);
-    if events.is_empty() {
-        super::nothing(frame, areas.main, "Nothing happened to a connection by now.");
-    }
-    if let Some(area) = areas.detail {
-        super::title(state, frame, area, "The event", state.in_detail);
-        super::scrolled(frame, area, detail(state, area.width), state.detail().top);
-    }
-}
+pub(super) struct Events;
 
-/// The event that is chosen.
-pub(super) fn detail(state: &State, width: u16) -> Text<'static> {
-    let Some(event) = state.session.events.get(state.cursor().at) else { return Text::default() };
-    let room = usize::from(width).saturating_sub(4).max(20);
-    let text = Plain(&event.text).to_string();
-    let mut lines: Vec<String> = wrapped(&text, room).into_iter().map(|line| format!("  {line}")).collect();
-    lines.push(String::new());
-    lines.push(format!("  at {}", Rfc3339::from(event.time)));
-    if let Some(duration) = event.duration {
-        lines.push(format!("  for {}", Duration(duration)));
+impl Pane for Events {
+    fn render(&self, state: &State, frame: &mut Frame<'_>, area: Rect) {
+        let words = Counted(self.count(state) as u64, "event").to_string();
+        super::title(state, frame, area, &words, !state.in_detail);
+        let events = &state.session.events;
+        let headings = format!("{:>12} {:>5}  {:19} what happened", "seconds", "conn", "event");
+        let width = usize::from(area.width).saturating_sub(40);
+        let line = |index: usize| {
+            let event = &events[index];
+            let since = Seconds(event.time.0.saturating_sub(state.session.start.0));
+            let style = if event.kind.is_loss() { red(state) } else { Style::new() };
+            Line::from(vec![
+                Span::raw(format!("{:>12} {:>5}  ", since.to_string(), event.connection.0)),
+                Span::styled(format!("{:19} ", event.kind.word()), style),
+                Span::raw(fitted(state, &event.text, width, false)),
+            ])
+        };
+        let why = "Nothing happened to a connection by now.";
+        super::list(state, frame, area, Some(headings), (events.len(), why), line);
     }
-    if event.count > 1 {
-        lines.push(format!("  {} of it", event.count));
+
+    fn count(&self, state: &State) -> usize {
+        state.session.events.len()
     }
-    match event.frames {
-        [Some(first), Some(last)] if first != last => {
-            lines.push(format!(
-                "  frames {first} to {last}: Enter shows the first one, m goes to that moment"
-            ));
+
+    fn detail(&self, state: &State, width: u16) -> (String, Text<'static>) {
+        let title = "The event".to_owned();
+        let at = state.cursor().at;
+        let Some(event) = state.session.events.get(at) else { return (title, Text::default()) };
+        let room = usize::from(width).saturating_sub(4).max(20);
+        let text = Plain(&event.text).to_string();
+        let mut lines: Vec<String> =
+            wrapped(&text, room).into_iter().map(|line| format!("  {line}")).collect();
+        lines.push(String::new());
+        lines.push(format!("  at {}", Rfc3339::from(event.time)));
+        if let Some(duration) = event.duration {
+            lines.push(format!("  for {}", Duration(duration)));
         }
-        [Some(first), _] => lines.push(format!("  frame {first}: Enter shows it, m goes to that moment")),
-        _ => {}
+        if event.count > 1 {
+            lines.push(format!("  {} of it", event.count));
+        }
+        match event.frames {
+            [Some(first), Some(last)] if first != last => {
+                lines.push(format!(
+                    "  frames {first} to {last}: Enter shows the first one, m goes to that moment"
+                ));
+            }
+            [Some(first), _] => lines.push(format!("  frame {first}: Enter shows it, m goes to that moment")),
+            _ => {}
+        }
+        (title, Text::raw(lines.join("\n")))
     }
-    Text::raw(lines.join("\n"))
+
+    fn selection(&self, state: &State) -> Selection {
+        let event = state.session.events.get(state.cursor().at);
+        let record = event.and_then(|event| event.frames[0]);
+        Selection {
+            command: format!("rdmascope events {}", state.files),
+            value: event.map(|event| event.text.clone()),
+            record,
+            target: Some(record.map_or(Target::Unseen, Target::Frame)),
+            ..Selection::default()
+        }
+    }
 }

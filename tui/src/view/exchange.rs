@@ -1,7 +1,7 @@
 //! The exchange of a transaction: its ladder, to scale in time, and where the time went.
 
-use super::screen;
-use crate::analysis::Exchanged;
+use super::{Pane, Selection, Target, screen};
+use crate::analysis::{Exchanged, What};
 use crate::state::State;
 use core::ops::Range;
 use ratatui::Frame;
@@ -13,8 +13,69 @@ use rdmascope_conformance::Finding;
 use rdmascope_present::screen::transaction::TransactionPage;
 use rdmascope_present::screen::{self as written, ladder};
 
+pub(super) struct Exchange;
+
+impl Pane for Exchange {
+    fn render(&self, state: &State, frame: &mut Frame<'_>, area: Rect) {
+        super::title(state, frame, area, &words(state), !state.in_detail);
+        if state.exchange.is_none() {
+            return super::nothing(frame, area, "No transaction is chosen: 3 lists them, Enter opens one.");
+        }
+        let chosen = state.cursor().at;
+        let style = Style::new().add_modifier(Modifier::REVERSED);
+        let text: Text<'_> = lines(state, area.width)
+            .into_iter()
+            .map(|(rung, line)| if rung == Some(chosen) { line.patch_style(style) } else { line })
+            .collect();
+        super::scrolled(frame, area, text, state.cursor().top);
+    }
+
+    fn count(&self, state: &State) -> usize {
+        lines(state, state.areas().main.width).len()
+    }
+
+    fn selection(&self, state: &State) -> Selection {
+        let exchange = state.exchange.as_ref();
+        let rung = exchange.and_then(|exchange| exchange.ladder.rungs.get(state.cursor().at));
+        Selection {
+            command: command(state, exchange.map(|exchange| exchange.transaction.number)),
+            value: exchange.map(|exchange| exchange.transaction.xid.to_string()),
+            record: rung.map(|rung| rung.last.frame),
+            packets: packets(state),
+            target: rung.map(|rung| Target::Frame(rung.first.frame)),
+        }
+    }
+}
+
 /// A line, and the rung that it is part of.
 pub(super) type OfRung = (Option<usize>, Line<'static>);
+
+/// The title.
+pub(super) fn words(state: &State) -> String {
+    let number = state.exchange.as_ref().map(|exchange| exchange.transaction.number);
+    match (number, state.chosen) {
+        (Some(number), chosen) if chosen.is_none_or(|chosen| chosen == number) => {
+            format!("Exchange of transaction {number}")
+        }
+        (_, Some(chosen)) => format!("Exchange of transaction {chosen}: on its way"),
+        (None, None) | (Some(_), None) => "Exchange".to_owned(),
+    }
+}
+
+/// The command that shows a transaction; without one, the command that lists all.
+pub(super) fn command(state: &State, number: Option<u64>) -> String {
+    match number {
+        Some(number) => format!("rdmascope show {} --transaction {number}", state.files),
+        None => format!("rdmascope transactions {}", state.files),
+    }
+}
+
+/// The packets of the chosen transaction.
+pub(super) fn packets(state: &State) -> What {
+    let row = state.chosen.and_then(|number| state.session.place(number));
+    let row = row.and_then(|place| state.session.rows.get(place));
+    row.map_or(What::All, |row| What::Between(row.connection, row.first, row.last))
+}
 
 /// The lines of the view, so wide.
 pub(super) fn lines(state: &State, width: u16) -> Vec<OfRung> {
@@ -67,37 +128,4 @@ pub fn lines_of_rung(state: &State, rung: usize) -> Option<Range<usize>> {
 /// The rung that a line is part of.
 pub fn rung_at(state: &State, line: usize) -> Option<usize> {
     lines(state, state.areas().main.width).get(line)?.0
-}
-
-/// Draws the view.
-pub(super) fn render(state: &State, frame: &mut Frame<'_>, area: Rect) {
-    super::title(state, frame, area, &words(state), true);
-    if state.exchange.is_none() {
-        return super::nothing(frame, area, "No transaction is chosen: 3 lists them, Enter opens one.");
-    }
-    let chosen = state.cursor().at;
-    let style = Style::new().add_modifier(Modifier::REVERSED);
-    let text: Text<'_> = lines(state, area.width)
-        .into_iter()
-        .map(|(rung, line)| if rung == Some(chosen) { line.patch_style(style) } else { line })
-        .collect();
-    super::scrolled(frame, area, text, state.cursor().top);
-}
-
-/// Draws it as the other pane of another view.
-pub(super) fn pane(state: &State, frame: &mut Frame<'_>, area: Rect, top: usize, is_active: bool) {
-    super::title(state, frame, area, &words(state), is_active);
-    let text: Text<'_> = lines(state, area.width).into_iter().map(|(_, line)| line).collect();
-    super::scrolled(frame, area, text, top);
-}
-
-fn words(state: &State) -> String {
-    let number = state.exchange.as_ref().map(|exchange| exchange.transaction.number);
-    match (number, state.chosen) {
-        (Some(number), chosen) if chosen.is_none_or(|chosen| chosen == number) => {
-            format!("Exchange of transaction {number}")
-        }
-        (_, Some(chosen)) => format!("Exchange of transaction {chosen}: on its way"),
-        (None, None) | (Some(_), None) => "Exchange".to_owned(),
-    }
 }

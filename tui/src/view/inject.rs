@@ -2,13 +2,13 @@
 
 mod session;
 
-use super::{dim, fitted, red};
-use crate::inject::{Arrow, Inject, Offer, Ran};
-use crate::layout::Areas;
+use super::{Pane, Selection, Target, dim, fitted, red};
+use crate::inject::{Arrow, Inject, Offer, Plan, Ran};
 use crate::state::State;
 use ratatui::Frame;
+use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
-use ratatui::text::{Line, Span, Text};
+use ratatui::text::{Line, Span};
 use rdmascope_analysis::units::{Duration, Plain};
 use rdmascope_present::screen::wrapped;
 
@@ -16,64 +16,91 @@ use rdmascope_present::screen::wrapped;
 const NAME: usize = 30;
 const VERDICT: usize = 16;
 
-/// Draws them.
-pub(super) fn render(state: &State, frame: &mut Frame<'_>, areas: &Areas) {
-    let inject = &state.inject;
-    let Inject { target, offers, ran, queue, .. } = inject;
-    if offers.is_empty() {
-        super::title(state, frame, areas.main, "Injection", true);
-        let why = "No target is named. `rdmascope tui --to ADDRESS` sends scenarios to a live server: what the specifications forbid or leave open.";
-        return super::nothing(frame, areas.main, why);
-    }
-    let words = format!("Injection into {target}: {}", inject.counts());
-    super::title(state, frame, areas.main, &words, !state.in_detail);
-    let headings = format!(" {:VERDICT$} {:NAME$} {:16} what is done", "verdict", "scenario", "section");
-    let width = usize::from(areas.main.width).saturating_sub(NAME + VERDICT + 20);
-    let line = |index: usize| {
-        let offer = &offers[index];
-        let (verdict, style) = match &ran[index] {
-            _ if inject.is_running(index) && inject.is_stopping => ("is being ended", dim()),
-            _ if inject.is_running(index) => ("runs", Style::new().add_modifier(Modifier::BOLD)),
-            _ if queue.contains(&index) => ("waits", dim()),
-            Some(Ok(ran)) if ran.is_violation => (&*ran.verdict, red(state)),
-            Some(Ok(ran)) => (&*ran.verdict, Style::new()),
-            Some(Err(_)) => ("could not run", red(state)),
-            None if offer.is_destructive => ("(destructive)", dim()),
-            None => ("", Style::new()),
+pub(super) struct Injection;
+
+impl Pane for Injection {
+    fn render(&self, state: &State, frame: &mut Frame<'_>, area: Rect) {
+        let inject = &state.inject;
+        let Inject { target, offers, ran, queue, .. } = inject;
+        if offers.is_empty() {
+            super::title(state, frame, area, "Injection", true);
+            let why = "No target is named. `rdmascope tui --to ADDRESS` sends scenarios to a live server: what the specifications forbid or leave open.";
+            return super::nothing(frame, area, why);
+        }
+        let words = format!("Injection into {target}: {}", inject.counts());
+        super::title(state, frame, area, &words, !state.in_detail);
+        let headings = format!(" {:VERDICT$} {:NAME$} {:16} what is done", "verdict", "scenario", "section");
+        let width = usize::from(area.width).saturating_sub(NAME + VERDICT + 20);
+        let line = |index: usize| {
+            let offer = &offers[index];
+            let (verdict, style) = match &ran[index] {
+                _ if inject.is_running(index) && inject.is_stopping => ("is being ended", dim()),
+                _ if inject.is_running(index) => ("runs", Style::new().add_modifier(Modifier::BOLD)),
+                _ if queue.contains(&index) => ("waits", dim()),
+                Some(Ok(ran)) if ran.is_violation => (&*ran.verdict, red(state)),
+                Some(Ok(ran)) => (&*ran.verdict, Style::new()),
+                Some(Err(_)) => ("could not run", red(state)),
+                None if offer.is_destructive => ("(destructive)", dim()),
+                None => ("", Style::new()),
+            };
+            Line::from(vec![
+                Span::styled(format!(" {} ", fitted(state, verdict, VERDICT, false)), style),
+                Span::raw(fitted(state, &offer.name, NAME, false)),
+                Span::raw(format!(" {} ", fitted(state, &offer.section, 16, false))),
+                Span::raw(fitted(state, &offer.title, width, false)),
+            ])
         };
-        Line::from(vec![
-            Span::styled(format!(" {} ", fitted(state, verdict, VERDICT, false)), style),
-            Span::raw(fitted(state, &offer.name, NAME, false)),
-            Span::raw(format!(" {} ", fitted(state, &offer.section, 16, false))),
-            Span::raw(fitted(state, &offer.title, width, false)),
-        ])
-    };
-    super::list(frame, areas.main, Some(headings), (state.cursor(), offers.len()), !state.in_detail, line);
-    let Some(area) = areas.detail else { return };
-    let chosen = offers.get(state.cursor().at);
-    let words = match chosen {
-        Some(Offer { is_session: true, .. }) => "The session: recorded, and now",
-        _ => "The scenario, what came of it, and the packets that crossed",
-    };
-    super::title(state, frame, area, words, state.in_detail);
-    match chosen {
-        Some(offer) if offer.is_session => session::render(state, frame, area, offer),
-        _ => super::scrolled(frame, area, detail(state, area.width), state.detail().top),
+        super::list(state, frame, area, Some(headings), (offers.len(), ""), line);
+    }
+
+    fn count(&self, state: &State) -> usize {
+        state.inject.offers.len()
+    }
+
+    fn detail_count(&self, state: &State, width: u16) -> usize {
+        match chosen(state) {
+            Some(offer) if offer.is_session => session::count(state, width, offer),
+            Some(offer) => detail(state, width, offer).len(),
+            None => 0,
+        }
+    }
+
+    fn render_detail(&self, state: &State, frame: &mut Frame<'_>, area: Rect) {
+        let Some(offer) = chosen(state) else { return };
+        if offer.is_session {
+            super::title(state, frame, area, "The session: recorded, and now", state.in_detail);
+            return session::render(state, frame, area, offer);
+        }
+        let words = "The scenario, what came of it, and the packets that crossed";
+        super::title(state, frame, area, words, state.in_detail);
+        super::scrolled(frame, area, detail(state, area.width, offer).into(), state.detail().top);
+    }
+
+    fn selection(&self, state: &State) -> Selection {
+        let Inject { target, plan: Plan { starting_at, fault }, .. } = &state.inject;
+        let offer = chosen(state);
+        let command = match offer {
+            Some(offer) if offer.is_session => {
+                let start = starting_at.map_or(String::new(), |number| format!(" --starting-at {number}"));
+                let fault = fault.map_or(String::new(), |(name, at)| format!(" --fault {name}@{at}"));
+                let files = &state.files;
+                format!("rdmascope peer replay {files} --to {target} --leave-out --all{start}{fault}")
+            }
+            Some(offer) => format!("rdmascope peer inject --to {target} {}", offer.name),
+            None => format!("rdmascope peer inject --to {target} --list"),
+        };
+        let value = offer.map(|offer| offer.name.clone());
+        Selection { command, value, target: Some(Target::Scenario), ..Selection::default() }
     }
 }
 
-/// Lines of what is said of the one that is chosen.
-pub(super) fn detail_count(state: &State, width: u16) -> usize {
-    match state.inject.offers.get(state.cursor().at) {
-        Some(offer) if offer.is_session => session::count(state, width, offer),
-        _ => detail(state, width).lines.len(),
-    }
+fn chosen(state: &State) -> Option<&Offer> {
+    state.inject.offers.get(state.cursor().at)
 }
 
-/// What came of the scenario that is chosen, its packets, and what it is.
-fn detail(state: &State, width: u16) -> Text<'static> {
+/// The result of a scenario, its packets, and its explanation.
+fn detail(state: &State, width: u16, offer: &Offer) -> Vec<Line<'static>> {
     let at = state.cursor().at;
-    let Some(offer) = state.inject.offers.get(at) else { return Text::default() };
     let room = room(width);
     let draw = |arrows: &[Arrow]| -> Vec<Line<'static>> {
         arrows.iter().map(|arrow| drawn(state, arrow, room)).chain([Line::default()]).collect()
@@ -92,7 +119,7 @@ fn detail(state: &State, width: u16) -> Text<'static> {
         None => lines.extend(paragraph("Enter runs it, a runs all that are not destructive.", room)),
     }
     lines.extend(paragraph(&offer.explanation, room));
-    Text::from(lines)
+    lines
 }
 
 /// Columns that text has in a pane so wide.

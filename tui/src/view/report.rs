@@ -1,14 +1,45 @@
 //! The report, as `analyze` writes it, and the comparison with another capture, as `diff` does.
 
+use super::{Pane, Selection, Target};
 use crate::session::Progress;
+use crate::show::Show;
 use crate::state::State;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::Text;
 use rdmascope_present::fold::folded;
 
+pub(super) struct Report;
+
+impl Pane for Report {
+    fn render(&self, state: &State, frame: &mut Frame<'_>, area: Rect) {
+        let words = match &state.beside {
+            None => "Report".to_owned(),
+            Some(beside) if beside.is_shown => format!("Compared with {}   h the report, a all", beside.name),
+            Some(beside) => format!("Report   l the comparison with {}", beside.name),
+        };
+        super::title(state, frame, area, &words, !state.in_detail);
+        super::scrolled(frame, area, text(state), state.cursor().top);
+    }
+
+    fn count(&self, state: &State) -> usize {
+        text(state).lines.len()
+    }
+
+    fn selection(&self, state: &State) -> Selection {
+        let files = &state.files;
+        let command = match state.beside.as_ref().filter(|beside| beside.is_shown) {
+            Some(beside) if beside.has_all => format!("rdmascope diff {files} {} --all", beside.name),
+            Some(beside) => format!("rdmascope diff {files} {}", beside.name),
+            None => format!("rdmascope analyze {files}"),
+        };
+        let show = if state.session.events.is_empty() { Show::Transactions } else { Show::Events };
+        Selection { command, target: Some(Target::View(show)), ..Selection::default() }
+    }
+}
+
 /// The comparison, where that is asked for; else the report.
-pub(super) fn text(state: &State) -> Text<'static> {
+fn text(state: &State) -> Text<'static> {
     let Some(beside) = state.beside.as_ref().filter(|beside| beside.is_shown) else { return report(state) };
     match &beside.compared {
         None => Text::raw(format!("\n  Both captures are being read: this one, and {}.\n", beside.name)),
@@ -47,15 +78,4 @@ fn report(state: &State) -> Text<'static> {
 ",
     );
     Text::raw(text)
-}
-
-/// Draws it.
-pub(super) fn render(state: &State, frame: &mut Frame<'_>, area: Rect) {
-    let words = match &state.beside {
-        None => "Report".to_owned(),
-        Some(beside) if beside.is_shown => format!("Compared with {}   h the report, a all", beside.name),
-        Some(beside) => format!("Report   l the comparison with {}", beside.name),
-    };
-    super::title(state, frame, area, &words, true);
-    super::scrolled(frame, area, text(state), state.cursor().top);
 }

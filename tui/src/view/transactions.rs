@@ -1,15 +1,67 @@
 //! Transactions as a table, and the exchange of the one that is chosen.
 
-use super::{dim, fitted, red, yellow};
-use crate::layout::Areas;
+use super::exchange::{command, lines, packets, words};
+use super::{Pane, Selection, Target, dim, fitted, red, yellow};
 use crate::rows::{Row, RowMaker, Sort};
+use crate::session::Progress;
 use crate::state::State;
 use ratatui::Frame;
+use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
-use ratatui::text::{Line, Span};
+use ratatui::text::{Line, Span, Text};
 use rdmascope_analysis::units::Number;
 use rdmascope_conformance::Verdict;
 use rdmascope_present::column::{Align, Tint};
+
+pub(super) struct Transactions;
+
+impl Pane for Transactions {
+    fn render(&self, state: &State, frame: &mut Frame<'_>, area: Rect) {
+        let session = &state.session;
+        let mut words = format!("Transactions: {}", Number(state.order.len() as u64));
+        if !state.filter.is_empty() {
+            words += &format!(" of {}, filter: {}", Number(session.rows.len() as u64), state.filter_line);
+        }
+        if state.sort != Sort::Number || state.reversed {
+            let reversed = if state.reversed { ", reversed" } else { "" };
+            words += &format!(", by {}{reversed}", state.sort.name());
+        }
+        if session.further_rows > 0 {
+            words += &format!(" (and {} further ones that are not listed)", Number(session.further_rows));
+        }
+        super::title(state, frame, area, &words, !state.in_detail);
+        let columns = columns(usize::from(area.width));
+        let headings: Vec<String> =
+            columns.iter().map(|column| fitted(state, column.heading, column.width, column.right)).collect();
+        let headings = format!("  {}", headings.join(" "));
+        let line = |index: usize| line(state, &session.rows[state.order[index] as usize], &columns);
+        let why = match (session.rows.is_empty(), session.progress == Progress::Ended) {
+            (false, _) => "No transaction passes the filter: Esc takes it away.",
+            (true, true) => "The capture holds no transaction.",
+            (true, false) => "No transaction has ended yet.",
+        };
+        super::list(state, frame, area, Some(headings), (state.order.len(), why), line);
+    }
+
+    fn count(&self, state: &State) -> usize {
+        state.order.len()
+    }
+
+    fn detail(&self, state: &State, width: u16) -> (String, Text<'static>) {
+        (words(state), lines(state, width).into_iter().map(|(_, line)| line).collect())
+    }
+
+    fn selection(&self, state: &State) -> Selection {
+        let row = state.row();
+        Selection {
+            command: command(state, row.map(|row| row.number)),
+            value: row.map(|row| row.xid.to_string()),
+            record: row.map(|row| row.ended),
+            packets: packets(state),
+            target: row.map(|row| Target::Transaction(row.number)),
+        }
+    }
+}
 
 /// A column: its place among the cells of a row, its heading, where its text stands, and how wide it is.
 struct Column {
@@ -55,41 +107,6 @@ fn columns(width: usize) -> Vec<Column> {
         last.width = width.saturating_sub(taken + 3).max(last.width);
     }
     columns
-}
-
-/// Draws the table, and the ladder of the one that is chosen where there is room.
-pub(super) fn render(state: &State, frame: &mut Frame<'_>, areas: &Areas) {
-    let session = &state.session;
-    let mut words = format!("Transactions: {}", Number(state.order.len() as u64));
-    if !state.filter.is_empty() {
-        words += &format!(" of {}, filter: {}", Number(session.rows.len() as u64), state.filter_line);
-    }
-    if state.sort != Sort::Number || state.reversed {
-        let reversed = if state.reversed { ", reversed" } else { "" };
-        words += &format!(", by {}{reversed}", state.sort.name());
-    }
-    if session.further_rows > 0 {
-        words += &format!(" (and {} further ones that are not listed)", Number(session.further_rows));
-    }
-    super::title(state, frame, areas.main, &words, !state.in_detail);
-    let columns = columns(usize::from(areas.main.width));
-    let headings: Vec<String> =
-        columns.iter().map(|column| fitted(state, column.heading, column.width, column.right)).collect();
-    let headings = format!("  {}", headings.join(" "));
-    let line = |index: usize| line(state, &session.rows[state.order[index] as usize], &columns);
-    let listed = (state.cursor(), state.order.len());
-    super::list(frame, areas.main, Some(headings), listed, !state.in_detail, line);
-    if state.order.is_empty() {
-        let why = match (session.rows.is_empty(), state.session.progress == crate::session::Progress::Ended) {
-            (false, _) => "No transaction passes the filter: Esc takes it away.",
-            (true, true) => "The capture holds no transaction.",
-            (true, false) => "No transaction has ended yet.",
-        };
-        super::nothing(frame, areas.main, why);
-    }
-    if let Some(area) = areas.detail {
-        super::exchange::pane(state, frame, area, state.detail().top, state.in_detail);
-    }
 }
 
 fn line(state: &State, row: &Row, columns: &[Column]) -> Line<'static> {

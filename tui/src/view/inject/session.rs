@@ -3,12 +3,11 @@
 use super::{paragraph, room};
 use crate::inject::{Difference, Offer, SentCall, SentLine};
 use crate::state::State;
-use crate::view::{dim, fitted, red, yellow};
+use crate::view::{dim, fitted, red, scrolled, yellow};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
-use ratatui::text::{Line, Span, Text};
-use ratatui::widgets::Paragraph;
+use ratatui::text::{Line, Span};
 use rdmascope_analysis::units::Duration;
 
 /// Columns of the number of a transaction, of what is called or the field that differs, and of the verdict.
@@ -22,18 +21,14 @@ pub(super) fn render(state: &State, frame: &mut Frame<'_>, area: Rect, offer: &O
     let sent = &state.inject.sent;
     let seen = usize::from(area.height.saturating_sub(1));
     let top = state.detail().top;
-    let line = |at: usize| {
-        let in_sent = at.checked_sub(before.len());
-        match in_sent {
-            None => before[at].clone(),
-            Some(at) if at < sent.len() => one(state, &sent[at], area.width),
-            Some(at) => after[at - sent.len()].clone(),
-        }
+    let line = |at: usize| match at.checked_sub(before.len()) {
+        None => before[at].clone(),
+        Some(at) if at < sent.len() => one(state, &sent[at], area.width),
+        Some(at) => after[at - sent.len()].clone(),
     };
     let count = before.len() + sent.len() + after.len();
     let lines: Vec<Line<'static>> = (top..count.min(top + seen)).map(line).collect();
-    let below = Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area };
-    frame.render_widget(Paragraph::new(Text::from(lines)), below);
+    scrolled(frame, area, lines.into(), 0);
 }
 
 /// All its lines.
@@ -48,38 +43,29 @@ fn around(state: &State, width: u16, offer: &Offer) -> (Vec<Line<'static>>, Vec<
     let place = inject.offers.iter().position(|one| one.is_session).unwrap_or(0);
     let room = room(width);
     let is_running = inject.is_running(place);
-    let mut before = Vec::new();
+    let (mut before, mut after) = (Vec::new(), Vec::new());
     if !is_running {
-        before.extend(paragraph(
-            &format!(
-                "Enter sends: {}. On a call: i sends from there on, or all; e puts a fault into it, the next one, or none.",
-                inject.words(&inject.plan)
-            ),
-            room,
-        ));
+        let words = inject.words(&inject.plan);
+        let text = format!(
+            "Enter sends: {words}. On a call: i sends from there on, or all; e puts a fault into it, the next one, or none."
+        );
+        before.extend(paragraph(&text, room));
     }
     let ran = inject.ran.get(place).and_then(Option::as_ref);
     if is_running || ran.is_some() {
         let words = inject.words(&inject.sent_as);
-        before.extend(paragraph(
-            &match is_running {
-                true => format!("Being sent: {words}. Enter ends it."),
-                false => format!("Sent: {words}."),
-            },
-            room,
-        ));
+        let text = match is_running {
+            true => format!("Being sent: {words}. Enter ends it."),
+            false => format!("Sent: {words}."),
+        };
+        before.extend(paragraph(&text, room));
     }
     if !inject.sent.is_empty() {
         let value = value_width(width);
         let headings =
             format!("{:>NUMBER$} {:NAME$} {:VERDICT$} {:value$} now", "call", "", "replies", "recorded");
-        before.push(Line::styled(
-            fitted(state, &headings, usize::from(width), false),
-            Style::new().add_modifier(Modifier::BOLD),
-        ));
-    }
-    let mut after = Vec::new();
-    if !inject.sent.is_empty() {
+        let headings = fitted(state, &headings, usize::from(width), false);
+        before.push(Line::styled(headings, Style::new().add_modifier(Modifier::BOLD)));
         after.push(Line::default());
     }
     match ran {
