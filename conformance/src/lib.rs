@@ -1,9 +1,9 @@
 //! Judges sessions of NFS over RDMA against the specifications: the dissector's events in, findings out.
 //!
-//! A [`Rule`] is one requirement: its source, its level, one sentence in our words, and the function that decides it. The rules of one
-//! subject stand in one file or folder, together with the [`Gate`] that says when they have to be asked and with what is remembered of a
-//! connection to decide them. [`SUBJECTS`] lists them all. The [`Judge`] takes the engine's events, keeps that memory, asks the rules, and
-//! reports [`Finding`]s.
+//! A [`Rule`] is one requirement: its source, its level, and one sentence in our words. The rules of
+//! one subject are in one file or folder, with the functions that decide them, their gate, and the
+//! memory of a connection that they read. [`SUBJECTS`] lists them all. The [`Judge`] takes the engine's
+//! events, keeps these memories, asks the rules, and reports [`Finding`]s.
 //!
 //! A packet that the capture lacks breaks no rule. A rule says what its finding depends on ([`Basis`]). Where that is something which an end
 //! did *not* send, the judge waits until it is certain that the capture holds all that this end sent. Otherwise the finding is
