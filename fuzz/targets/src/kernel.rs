@@ -79,7 +79,7 @@ fn shown(witness: &Witness) -> String {
     let kept = counted.min(Witness::MOST_DISAGREEMENTS as u64);
     assert_eq!(witness.disagreements.len() as u64, kept);
     let mut shown = Vec::new();
-    let written = page::kernel::Text(&witness).write(Style::default(), &mut shown);
+    let written = page::kernel::Text(witness).write(Style::default(), &mut shown);
     let written = written.and_then(|()| json::write_witness(witness, &mut shown));
     assert!(written.is_ok(), "memory has room");
     String::from_utf8(shown).expect("both are text")
