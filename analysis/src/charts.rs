@@ -1,4 +1,4 @@
-//! What charts and ladders of a session are drawn from. Memory does not grow with the length of the capture.
+//! The data of charts and ladders of a session. Memory does not grow with the length of the capture.
 
 mod choice;
 mod credits;
@@ -40,7 +40,7 @@ pub struct Charts {
     repeats: Repeats,
 }
 
-/// What packets with a payload, or messages, are.
+/// The kinds of packets and messages that carry bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moved {
     /// Sends.
@@ -52,7 +52,7 @@ pub enum Moved {
 }
 
 impl Moved {
-    /// What they are called.
+    /// Their names in charts.
     pub const NAMES: [&str; 3] = ["Sends", "RDMA Read responses", "RDMA Writes"];
 
     fn of(operation: Operation) -> Option<Moved> {
@@ -64,7 +64,7 @@ impl Moved {
         }
     }
 
-    /// What messages of RDMAP are.
+    /// The kind of a message of RDMAP.
     fn of_message(opcode: Opcode) -> Option<Moved> {
         match opcode {
             opcode if opcode.is_send() => Some(Moved::Sends),
@@ -92,7 +92,7 @@ impl Charts {
         }
     }
 
-    /// What an engine has to report and to keep.
+    /// The reports that it needs of an engine.
     pub fn needs(&self) -> Config {
         self.repeats.needs()
     }
@@ -177,7 +177,7 @@ mod tests {
     use rdmascope_dissector::engine::Engine;
     use rdmascope_tests::{samples, session};
 
-    /// What is drawn of a sample, what its ends sent, and how many of its transactions had packets sent again.
+    /// The bytes moved in a sample, the packets that its ends sent, and the number of transactions with packets sent again.
     fn gathered(sample: &str) -> ([u64; 3], Vec<Counts>, usize) {
         let mut gathered = Charts::new(1);
         let mut engine = Engine::new(gathered.needs());

@@ -116,7 +116,7 @@ fn is_plain(name: &str) -> bool {
         && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "/._-+:,@".contains(letter))
 }
 
-/// How iWARP is known that is of no connection that could be followed: what stands in brackets behind its name.
+/// The signs of iWARP outside the connections that could be followed, in brackets after its name.
 pub const IWARP: &str = "TCP port 20049 or an MPA start frame; of no connection that could be followed";
 
 /// That a capture holds no packet of RoCE or InfiniBand, and what it holds in their place: half a sentence.

@@ -9,7 +9,7 @@ use rdmascope_dissector::event::Event;
 /// A tuple of observers is one, and so is an optional one: each takes every event, and the engine has to report all that
 /// any of them needs.
 pub trait Observer {
-    /// What the engine has to report and to keep. [`Config::and`] joins the needs of several.
+    /// The reports that it needs of the engine. [`Config::and`] joins the needs of several.
     fn needs(&self) -> Config;
 
     /// Takes the next event.

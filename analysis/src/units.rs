@@ -36,7 +36,7 @@ fn significant(
     while let Some((name, unit)) = rest.next() {
         let (value, unit) = (u128::from(value), u128::from(*unit));
         let rounded_to = |decimals: u32| (value * 10u128.pow(decimals) + unit / 2) / unit;
-        // What fills a unit without a remainder needs no decimals: 64 KiB.
+        // A whole number of units has no decimals: 64 KiB.
         let decimals = match value % unit {
             0 => 0,
             _ => [2, 1].into_iter().find(|decimals| rounded_to(*decimals) < 1000).unwrap_or(0),

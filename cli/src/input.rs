@@ -183,7 +183,7 @@ pub(crate) trait Audience {
     /// Whether events are written as they come.
     const LISTS: bool;
 
-    /// What the engine has to report and to keep.
+    /// The reports that it needs of the engine.
     fn needs(&self) -> Config;
 
     /// The next event, of a capture that starts at `start`.

@@ -174,7 +174,7 @@ impl Judge {
         Judge { asked, connections: ConnectionTable::default(), lasting: Lasting::default() }
     }
 
-    /// What an engine has to report to a judge.
+    /// The reports that a judge needs of an engine.
     pub fn needs() -> Config {
         Config { observe: Observe::All, ..Config::default() }
     }

@@ -10,7 +10,7 @@ use crate::ulb::Procedure;
 use rdmascope_wire::rpcrdma::Header;
 use rdmascope_wire::{Rkey, Xid, cm};
 
-/// What is reported of what is seen on the way: each level includes those before it.
+/// The observations that are reported. Each level includes those before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Observe {
     /// Nothing.

@@ -1,4 +1,4 @@
-//! What a person or a program is shown of a session: words, text tables, JSON lines, the tree of fields, the ladder, sections
+//! The output about a session, for people and programs: words, text tables, JSON lines, the tree of fields, the ladder, sections
 //! of a report.
 //!
 //! Nothing here reads a file, writes to standard output, or knows a command line.

@@ -1,4 +1,4 @@
-//! What text output is made of: aligned fields, names of ends, colour.
+//! Parts of text output: aligned fields, names of ends, colour.
 
 use core::fmt::{self, Display, Write as _};
 use rdmascope_analysis::ending::IWARP;

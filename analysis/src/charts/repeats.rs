@@ -38,7 +38,7 @@ impl Repeats {
     /// Streams that are looked at.
     const MOST_STREAMS: usize = 1024;
 
-    /// What an engine has to report and to keep.
+    /// The reports that it needs of an engine.
     pub fn needs(&self) -> Config {
         let keep = Keep { steps: true, contents: false };
         Config { report_packets: true, observe: Observe::Events, keep, ..Config::default() }

@@ -116,7 +116,7 @@ impl States {
     /// Names of what has ended are given up when there are more names than this.
     pub(super) const MOST_NAMES: usize = 2 * Table::MOST_LIVE;
 
-    /// What an engine has to report.
+    /// The reports that it needs of an engine.
     pub fn needs(&self) -> Config {
         Config { observe: Observe::Events, ..Config::default() }
     }

@@ -98,7 +98,7 @@ pub fn way_name(way: &Way) -> String {
     format!("{} -> {}, {} to {}", route.source, route.destination, from + 1, to + 1)
 }
 
-/// What became of packets that one of the places does not show, in words.
+/// The packets that one of the places does not show, in words.
 pub fn remarks(way: &Way) -> Vec<String> {
     let located = [
         (&way.lost, format!("seen at {}, never at {}", way.from + 1, way.to + 1)),

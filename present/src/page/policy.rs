@@ -1,4 +1,4 @@
-//! What came of a policy, for people.
+//! The outcome of a policy, for people.
 
 use crate::fold::folded;
 use crate::screen::Screen;

@@ -21,7 +21,7 @@ use std::io::{self, Write};
 /// The report, for people.
 #[derive(Clone, Copy, Debug)]
 pub struct Text<'a> {
-    /// What it is about.
+    /// The figures.
     pub report: &'a Report,
     /// How the reading ended.
     pub ending: &'a Ending,

@@ -23,7 +23,7 @@ pub(super) struct Gathered {
     slice: Slice,
     /// The figures of `analyze`.
     pub(super) report: Report,
-    /// What charts and ladders are drawn from.
+    /// The data of charts and ladders.
     pub(super) charts: Charts,
     /// What the judge finds.
     pub(super) findings: Findings,
