@@ -1,6 +1,6 @@
 //! `rdmascope`: reads captures of NFS over RDMA.
 //!
-//! Upwards: `terminal`, `pager`, `queue`, `output`, `mode`, `whole`, `captures`, `xml`,
+//! Upwards: `terminal`, `pager`, `queue`, `output`, `mode`, `whole`, `captures`, `junit`,
 //! `interrupt`, `confine` and `progress`; `input`, `filters`, `table`, `list`, `least`, `rules`,
 //! `policy`, `mirror`, `bulk` and `witness`; a module for each command, with its arguments, its
 //! examples and its `run`; `args`, which lists the commands. No module uses one above it, and a
@@ -28,6 +28,7 @@ mod html;
 mod input;
 mod interrupt;
 mod joined;
+mod junit;
 mod least;
 mod list;
 mod live;
@@ -57,7 +58,6 @@ mod transactions;
 mod tui;
 mod whole;
 mod witness;
-mod xml;
 
 use args::{Arguments, Command};
 use clap::{CommandFactory as _, Parser as _};

@@ -2,10 +2,10 @@
 
 use super::text::SHOWN;
 use super::{Check, NO_CONNECTION, NO_RPCRDMA, Taker};
+use crate::junit::{Case, END, Fault, Layout, Outcome, begin, suite};
 use crate::output::{Out, warn_of_cuts};
-use crate::xml::escaped;
 use rdmascope_analysis::ending::{Ending, FileEnd};
-use rdmascope_analysis::policy::EntryOutcome;
+use rdmascope_analysis::policy::{EntryOutcome, PolicyEntry};
 use rdmascope_analysis::tally::{Place, RuleCount, Tally};
 use rdmascope_analysis::units::{Counted, Number};
 use rdmascope_conformance::{Finding, Level, SUBJECTS, Verdict};
@@ -29,7 +29,7 @@ impl<'a> Report<'a> {
 
     /// Ends the report.
     pub(super) fn end(self) -> io::Result<()> {
-        if self.suites > 0 { writeln!(self.out, "</testsuites>") } else { Ok(()) }
+        if self.suites > 0 { writeln!(self.out, "{END}") } else { Ok(()) }
     }
 }
 
@@ -70,20 +70,7 @@ impl Taker for Junit<'_, '_> {
             cases.push(of_rule(place, count, kept));
         }
         if let Some(policy) = &tally.policy {
-            cases.extend(policy.entries.iter().map(|entry| {
-                let came = format!("{}:{}: {}", policy.file, entry.line, entry.message);
-                let result = match entry.outcome {
-                    EntryOutcome::Failed | EntryOutcome::Expired => Outcome::Failure(came.clone()),
-                    EntryOutcome::Unused => Outcome::Skipped(came.clone()),
-                    EntryOutcome::Met => Outcome::Passed,
-                };
-                Case {
-                    class: "policy".to_owned(),
-                    name: format!("{} {}", entry.kind.word(), entry.subject),
-                    result,
-                    lines: vec![came],
-                }
-            }));
+            cases.extend(policy.entries.iter().map(|entry| of_entry(&policy.file, entry)));
         }
         let name = match ending.files.as_slice() {
             [file] => file.title().to_string(),
@@ -92,24 +79,12 @@ impl Taker for Junit<'_, '_> {
                 titles.join(" ")
             }
         };
-        let count = |is_so: fn(&Outcome) -> bool| cases.iter().filter(|case| is_so(&case.result)).count();
         let Report { out, suites } = &mut **report;
         if *suites == 0 {
-            writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
-            writeln!(out, "<testsuites name=\"rdmascope check\">")?;
+            begin("rdmascope check", out)?;
         }
         *suites += 1;
-        writeln!(
-            out,
-            "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\">",
-            escaped(&name),
-            cases.len(),
-            count(|result| matches!(result, Outcome::Failure(_))),
-            count(|result| matches!(result, Outcome::Error(_))),
-            count(|result| matches!(result, Outcome::Skipped(_))),
-        )?;
-        cases.iter().try_for_each(|case| case.write(out))?;
-        writeln!(out, "  </testsuite>")?;
+        suite(&name, &cases, Layout::Line, out)?;
         warn_of_cuts(ending, out)
     }
 
@@ -118,61 +93,12 @@ impl Taker for Junit<'_, '_> {
     }
 }
 
-/// A test case.
-struct Case {
-    class: String,
-    name: String,
-    result: Outcome,
-    /// What there is to say of it.
-    lines: Vec<String>,
-}
-
-/// How a test case ended, and why.
-enum Outcome {
-    Passed,
-    Skipped(String),
-    Failure(String),
-    Error(String),
-}
-
-impl Case {
-    fn write(&self, out: &mut Out) -> io::Result<()> {
-        let Case { class, name, result, lines } = self;
-        write!(out, "    <testcase classname=\"{}\" name=\"{}\"", escaped(class), escaped(name))?;
-        let text = lines.iter().map(|line| escaped(line)).collect::<Vec<_>>().join("\n");
-        match result {
-            Outcome::Passed if text.is_empty() => writeln!(out, "/>"),
-            Outcome::Passed => writeln!(out, "><system-out>{text}</system-out></testcase>"),
-            Outcome::Skipped(why) if text.is_empty() => {
-                writeln!(out, "><skipped message=\"{}\"/></testcase>", escaped(why))
-            }
-            Outcome::Skipped(why) => {
-                let why = escaped(why);
-                writeln!(out, "><skipped message=\"{why}\"/><system-out>{text}</system-out></testcase>")
-            }
-            Outcome::Failure(what) => {
-                let what = escaped(what);
-                writeln!(
-                    out,
-                    "><failure type=\"{}\" message=\"{what}\">{text}</failure></testcase>",
-                    escaped(class)
-                )
-            }
-            Outcome::Error(what) => {
-                let what = escaped(what);
-                writeln!(out, "><error type=\"capture\" message=\"{what}\">{text}</error></testcase>")
-            }
-        }
-    }
-}
-
 /// Whether there was something to judge, and all of it was read: what has exit status 2 is an error here.
 fn whole(command: &Check, tally: &Tally, ending: &Ending) -> Vec<Case> {
-    let case = |name: &str, error: Option<String>| Case {
-        class: "capture".to_owned(),
-        name: name.to_owned(),
-        result: error.map_or(Outcome::Passed, Outcome::Error),
-        lines: Vec::new(),
+    let case = |name: &str, error: Option<String>| {
+        let fault = |message| Fault { class: Some("capture".to_owned()), message, lines: Vec::new() };
+        let outcome = error.map(fault).map_or(Outcome::Passed, Outcome::Error);
+        Case { class: "capture".to_owned(), name: name.to_owned(), outcome, output: Vec::new() }
     };
     let nothing = match tally {
         _ if command.allow_empty => None,
@@ -197,15 +123,38 @@ fn of_rule(place: usize, count: &RuleCount, kept: &Kept) -> Case {
     if !lines.is_empty() {
         lines.push(format!("{} {}.", rule.sentence, listed(rule.sources)));
     }
-    let result = if rule.level == Level::Violation && stands > allowed {
-        let all = if allowed > 0 { format!(", {} of them allowed", Number(allowed)) } else { String::new() };
-        Outcome::Failure(format!("{} {}{all}", rule.sentence, Counted(stands, "finding")))
-    } else if stands == 0 && inconclusive > 0 {
-        Outcome::Skipped(format!("inconclusive: {}", Counted(inconclusive, "finding")))
-    } else {
-        Outcome::Passed
-    };
     let subject = SUBJECTS.iter().find(|subject| subject.rules.iter().any(|one| one.id == rule.id));
     let subject = subject.map_or("", |subject| subject.name);
-    Case { class: slug(subject), name: rule.id.to_owned(), result, lines }
+    let case =
+        Case { class: slug(subject), name: rule.id.to_owned(), outcome: Outcome::Passed, output: lines };
+    if rule.level == Level::Violation && stands > allowed {
+        let all = if allowed > 0 { format!(", {} of them allowed", Number(allowed)) } else { String::new() };
+        failed(case, format!("{} {}{all}", rule.sentence, Counted(stands, "finding")))
+    } else if stands == 0 && inconclusive > 0 {
+        let why = format!("inconclusive: {}", Counted(inconclusive, "finding"));
+        Case { outcome: Outcome::Skipped(why), ..case }
+    } else {
+        case
+    }
+}
+
+fn of_entry(file: &str, entry: &PolicyEntry) -> Case {
+    let came = format!("{file}:{}: {}", entry.line, entry.message);
+    let case = Case {
+        class: "policy".to_owned(),
+        name: format!("{} {}", entry.kind.word(), entry.subject),
+        outcome: Outcome::Passed,
+        output: vec![came.clone()],
+    };
+    match entry.outcome {
+        EntryOutcome::Failed | EntryOutcome::Expired => failed(case, came),
+        EntryOutcome::Unused => Case { outcome: Outcome::Skipped(came), ..case },
+        EntryOutcome::Met => case,
+    }
+}
+
+/// The case as a failure, with its output as the text.
+fn failed(case: Case, message: String) -> Case {
+    let fault = Fault { class: Some(case.class.clone()), message, lines: case.output };
+    Case { outcome: Outcome::Failure(fault), output: Vec::new(), ..case }
 }
