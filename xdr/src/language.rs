@@ -3,18 +3,22 @@
 //! A parser for text that the program brings with it: what is wrong there is found by tests, and panics. Names are those of the text.
 
 use crate::naming::{Names, Row};
-use std::collections::{BTreeMap, HashMap};
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
 
 /// What a text defines.
 #[derive(Debug, Default)]
 pub struct Language {
-    constants: HashMap<&'static str, i64>,
+    constants: BTreeMap<&'static str, i64>,
     /// The same in the order of the text.
     in_order: Vec<Constant>,
     /// [`Type::Named`], by their names.
-    names: HashMap<&'static str, Type>,
+    names: BTreeMap<&'static str, Type>,
     types: Vec<Defined>,
-    procedures: HashMap<(u32, u32, u32), Procedure>,
+    procedures: BTreeMap<(u32, u32, u32), Procedure>,
     attributes: BTreeMap<u32, Attribute>,
 }
 

@@ -14,29 +14,56 @@
 //! assert_eq!(names, ["file", "offset", "count"]);
 //! ```
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), no_std)]
+
+extern crate alloc;
 
 pub mod language;
 pub mod naming;
+pub mod visit;
 
+use alloc::boxed::Box;
+use core::ops::Deref;
 use language::Language;
-use std::sync::LazyLock;
+use once_cell::race::OnceBox;
+
+/// A text in the XDR language that is parsed on first use, by each thread that comes before the
+/// first one has parsed it.
+#[derive(Debug)]
+pub struct Description {
+    text: &'static str,
+    rows: &'static [naming::Row],
+    parsed: OnceBox<Language>,
+}
+
+impl Description {
+    const fn new(text: &'static str, rows: &'static [naming::Row]) -> Description {
+        Description { text, rows, parsed: OnceBox::new() }
+    }
+}
+
+impl Deref for Description {
+    type Target = Language;
+
+    fn deref(&self) -> &Language {
+        self.parsed.get_or_init(|| Box::new(Language::known(self.text, self.rows)))
+    }
+}
 
 /// NFS version 2 (RFC 1094).
-pub static NFS2: LazyLock<Language> = LazyLock::new(|| Language::known(include_str!("nfs2.x"), naming::NFS2));
+pub static NFS2: Description = Description::new(include_str!("nfs2.x"), naming::NFS2);
 
 /// NFS version 3 (RFC 1813), and NFSACL version 3.
-pub static NFS3: LazyLock<Language> = LazyLock::new(|| Language::known(include_str!("nfs3.x"), naming::NFS3));
+pub static NFS3: Description = Description::new(include_str!("nfs3.x"), naming::NFS3);
 
 /// NFS version 4, minor versions 0 to 2 (RFC 7863, RFC 8275, RFC 8276, RFC 9754), and its callbacks.
-pub static NFS4: LazyLock<Language> = LazyLock::new(|| Language::known(include_str!("nfs4.x"), naming::NFS4));
+pub static NFS4: Description = Description::new(include_str!("nfs4.x"), naming::NFS4);
 
 /// MOUNT, versions 1 and 3 (RFC 1094, appendix A; RFC 1813, appendix I).
-pub static MOUNT: LazyLock<Language> =
-    LazyLock::new(|| Language::known(include_str!("mount.x"), naming::MOUNT));
+pub static MOUNT: Description = Description::new(include_str!("mount.x"), naming::MOUNT);
 
 /// The port mapper, and rpcbind versions 3 and 4 (RFC 1833).
-pub static PORT_MAPPER: LazyLock<Language> =
-    LazyLock::new(|| Language::known(include_str!("portmapper.x"), naming::PORT_MAPPER));
+pub static PORT_MAPPER: Description = Description::new(include_str!("portmapper.x"), naming::PORT_MAPPER);
 
 /// The program number of callbacks in RFC 7863: clients choose others.
 pub const CALLBACK: u32 = 0x4000_0000;

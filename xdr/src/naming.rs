@@ -3,8 +3,13 @@
 //! The names and their values are constants of the texts. A row says which of them belong to which type or member.
 
 use crate::language::Constant;
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
 
 /// Constants, and where they are used.
+#[derive(Debug)]
 pub(crate) struct Row {
     /// Types that are an alias of a number or a bitmap4, and members: `TYPE` or `TYPE.MEMBER`. Of a member that is an array, the bitmaps in it.
     pub(crate) places: &'static [&'static str],

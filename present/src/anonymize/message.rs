@@ -1,7 +1,7 @@
 //! The bytes of a transaction that may be shown, value by value: what is in none of them is left out.
 
 use super::values::Values;
-use crate::fields::nfs::{Leaf, LeafForm, Whole, leaves};
+use crate::fields::nfs::{Whole, leaves};
 use crate::fields::rpc::send_bytes;
 use core::ops::Range;
 use rdmascope_dissector::layout::Source;
@@ -10,6 +10,7 @@ use rdmascope_wire::rpc::{flavor, program};
 use rdmascope_wire::rpcrdma::Procedure;
 use rdmascope_wire::xdr::Reader;
 use rdmascope_wire::{Layer, Stop};
+use rdmascope_xdr::visit::{Leaf, Value};
 use std::collections::BTreeMap;
 
 /// Bytes at their places, in order. Between them are zeros.
@@ -246,15 +247,17 @@ fn body(
             keep_word(at + 4, out);
             let end = whole.length.min(at as u64 + 4 + u64::from(length));
             let inside = Whole { length: end, ..whole };
-            leaves(transaction, of_reply, inside, at + 8, |leaf, range| {
-                replace(values, leaf, range, whole, out);
+            leaves(transaction, of_reply, inside, at + 8, |value, leaf, range| {
+                replace(values, (value, leaf), range, whole, out);
             });
             // The length of the checksum.
             if let Ok(end) = usize::try_from(end.next_multiple_of(4)) {
                 keep_word(end, out);
             }
         }
-        _ => leaves(transaction, of_reply, whole, at, |leaf, range| replace(values, leaf, range, whole, out)),
+        _ => leaves(transaction, of_reply, whole, at, |value, leaf, range| {
+            replace(values, (value, leaf), range, whole, out);
+        }),
     }
 }
 
@@ -278,12 +281,16 @@ fn context(message: &[u8], at: usize) -> Result<usize, Stop> {
 }
 
 /// Puts a value, or what replaces it.
-fn replace(values: &mut Values, leaf: Leaf<'_>, range: Range<usize>, whole: Whole<'_>, out: &mut Runs) {
-    let held = whole.captured.within(range.start as u64, range.end as u64).next();
-    let is_whole = held == Some((range.start as u64, range.end as u64));
-    let Some(bytes) = whole.bytes.get(range.clone()).filter(|_| is_whole) else { return };
+fn replace(
+    values: &mut Values,
+    (value, leaf): (&Value<'_>, Leaf),
+    range: Range<usize>,
+    whole: Whole<'_>,
+    out: &mut Runs,
+) {
+    let Some(bytes) = whole.bytes.get(range.clone()).filter(|_| whole.holds(&range)) else { return };
     let at = range.start as u64;
-    match Treatment::of(leaf, bytes) {
+    match Treatment::of(value, leaf, bytes) {
         Treatment::Stays => out.put(at, bytes),
         Treatment::User => {
             if let Ok(user) = bytes.try_into() {
@@ -342,17 +349,18 @@ const NETIDS: [&[u8]; 6] = [b"tcp", b"tcp6", b"udp", b"udp6", b"rdma", b"rdma6"]
 
 impl Treatment {
     /// Numbers stay but for uids. Bytes go but for those that are listed.
-    pub(super) fn of(leaf: Leaf<'_>, bytes: &[u8]) -> Treatment {
+    pub(super) fn of(value: &Value<'_>, leaf: Leaf, bytes: &[u8]) -> Treatment {
+        let place = (value.place.of, value.place.name);
         let is_one = |types: &[&str], places: &[(&str, &str)]| {
-            leaf.types.iter().any(|name| types.contains(name)) || places.contains(&(leaf.of, leaf.name))
+            value.types.iter().any(|name| types.contains(name)) || places.contains(&place)
         };
-        match leaf.form {
-            LeafForm::Number if is_one(&USERS, &USER_PLACES) => Treatment::User,
-            LeafForm::Number => Treatment::Stays,
-            LeafForm::Bytes if is_one(&HANDLES, &HANDLE_PLACES) => Treatment::Stays,
-            LeafForm::Bytes if NETIDS.contains(&bytes) && leaf.of == "netaddr4" => Treatment::Stays,
-            LeafForm::Bytes if is_one(&TEXTS, &TEXT_PLACES) => Treatment::Text,
-            LeafForm::Bytes => Treatment::Goes,
+        match leaf {
+            Leaf::Number(_) if is_one(&USERS, &USER_PLACES) => Treatment::User,
+            Leaf::Number(_) | Leaf::Length(_) | Leaf::Flag(_) => Treatment::Stays,
+            Leaf::Bytes if is_one(&HANDLES, &HANDLE_PLACES) => Treatment::Stays,
+            Leaf::Bytes if NETIDS.contains(&bytes) && place.0 == "netaddr4" => Treatment::Stays,
+            Leaf::Bytes if is_one(&TEXTS, &TEXT_PLACES) => Treatment::Text,
+            Leaf::Bytes => Treatment::Goes,
         }
     }
 }

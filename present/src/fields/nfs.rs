@@ -3,19 +3,17 @@
 //! `rdmascope-xdr` describes the messages in the XDR language, and names the constants that are the
 //! flags of a field. `walk` follows that description through a message, and makes a field of each value.
 
-mod leaves;
 mod walk;
 
 use crate::fields::Field;
 use core::ops::Range;
-use leaves::Leaves;
-pub(crate) use leaves::{Leaf, LeafForm};
 use rdmascope_dissector::interval::Intervals;
 use rdmascope_dissector::transaction::{Security, Transaction};
 use rdmascope_wire::rpc::program;
 use rdmascope_xdr::language::{Language, Type};
+use rdmascope_xdr::visit::{Extent, Leaf, Value, Visitor, Walk, Walked};
 use rdmascope_xdr::{CALLBACK, MOUNT, NFS2, NFS3, NFS4, PORT_MAPPER};
-use walk::Walk;
+use walk::Fields;
 
 /// A message as it was before reduction.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +24,14 @@ pub(crate) struct Whole<'a> {
     pub(crate) length: u64,
     /// Which of them were captured.
     pub(crate) captured: &'a Intervals,
+}
+
+impl Whole<'_> {
+    /// Whether all of these bytes were captured.
+    pub(crate) fn holds(&self, range: &Range<usize>) -> bool {
+        let (from, to) = (range.start as u64, range.end as u64);
+        self.captured.within(from, to).next() == Some((from, to))
+    }
 }
 
 /// The fields of the arguments, or of the results, that begin at byte `at` of the call or the reply; `None` where they are those of another program, or not those that the
@@ -54,10 +60,29 @@ pub(crate) fn leaves(
     of_reply: bool,
     whole: Whole<'_>,
     at: usize,
-    tell: impl FnMut(Leaf<'_>, Range<usize>),
+    tell: impl FnMut(&Value<'_>, Leaf, Range<usize>),
 ) {
     if let Some((language, of)) = described(transaction, of_reply) {
-        Leaves::new(language, whole, at, tell).all(of);
+        let end = usize::try_from(whole.length).unwrap_or(usize::MAX);
+        // The walk ends at the first value that cannot be read.
+        let _ = Walk::new(language, whole.bytes, end, at, Leaves { whole, tell }).whole(of);
+    }
+}
+
+/// See [`leaves`].
+struct Leaves<'a, F> {
+    whole: Whole<'a>,
+    tell: F,
+}
+
+impl<F: FnMut(&Value<'_>, Leaf, Range<usize>)> Visitor for Leaves<'_, F> {
+    fn holds(&self, range: Range<usize>) -> bool {
+        self.whole.holds(&range)
+    }
+
+    fn leaf(&mut self, value: &Value<'_>, leaf: Leaf, extent: &Extent) -> Walked {
+        (self.tell)(value, leaf, extent.value.clone());
+        Ok(())
     }
 }
 
@@ -91,19 +116,19 @@ fn walk(
     whole: Whole<'_>,
     at: usize,
 ) -> Vec<Field> {
-    let mut walk = Walk::new(language, whole, at);
+    let mut walk = Fields::walk(language, whole, at);
     match protection {
-        Protection::None => walk.all(of),
-        Protection::Integrity => walk.integrity(of),
+        Protection::None => walk::all(&mut walk, of),
+        Protection::Integrity => walk::integrity(&mut walk, of),
     }
-    walk.into_fields()
+    walk.visitor.into_fields()
 }
 
 fn encrypted(whole: Whole<'_>, at: usize) -> Vec<Field> {
     // No type of a text is asked for.
-    let mut walk = Walk::new(&NFS4, whole, at);
-    walk.privacy();
-    walk.into_fields()
+    let mut walk = Fields::walk(&NFS4, whole, at);
+    walk::privacy(&mut walk);
+    walk.visitor.into_fields()
 }
 
 /// Gives all fields other places: `place` says where the bytes of a range stand; nowhere is `None`.

@@ -59,7 +59,7 @@ impl Pane for Connections {
     }
 
     fn detail(&self, state: &State, width: u16) -> (String, Text<'static>) {
-        let title = "Details of the connection".to_owned();
+        let title = "What is known of it".to_owned();
         let at = state.cursor().at;
         let Some(now) = state.moment.connections.get(at) else { return (title, Text::default()) };
         let mut written = Vec::new();
