@@ -367,7 +367,8 @@ fn what_does_no_io_has_no_std() {
         .filter(|(_, text)| text.contains("\n#![cfg_attr(not(test), no_std)]\n"))
         .map(|(place, _)| place)
         .collect();
-    let expected = ["conformance", "dissector", "peer", "wire", "xdr"].map(|room| format!("{room}/src/lib.rs"));
+    let expected =
+        ["conformance", "dissector", "peer", "wire", "xdr"].map(|room| format!("{room}/src/lib.rs"));
     assert_eq!(without, expected);
 }
 

@@ -7,6 +7,7 @@
 //!
 //! ```
 //! use rdmascope_analysis::events::{Events, Kind};
+//! use rdmascope_analysis::observer::Observer as _;
 //! use rdmascope_capture_agent::Capture;
 //! use rdmascope_dissector::engine::{Config, Engine};
 //! use rdmascope_dissector::observation::Observe;
