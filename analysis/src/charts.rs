@@ -25,9 +25,9 @@ use std::collections::HashMap;
 /// Figures over time, and the transactions that are drawn.
 #[derive(Debug)]
 pub struct Charts {
-    /// Bytes on the wire by what they were, in the order of [`Moved`].
+    /// Bytes on the wire by kind, in the order of [`Moved`].
     pub moved: Intervals<[u64; 3]>,
-    /// Transactions that ended, by what they were.
+    /// Transactions that ended, by operation.
     pub operations: HashMap<Key, Intervals<u64>, FixedState>,
     /// Transactions that failed, when they ended.
     pub failures: Intervals<u64>,

@@ -29,7 +29,7 @@ impl Thresholds {
     pub const DEFAULT: Thresholds = Thresholds { latency_ratio: 1.1, count_ratio: 1.1, significance: 0.01 };
 }
 
-/// The names of differences that do not depend on what the captures hold.
+/// The names of differences that do not depend on the captures.
 pub fn names() -> impl Iterator<Item = &'static str> {
     let ways = conveyance::Way::ALL.map(conveyance::Way::name);
     let segments = conveyance::ChunkKind::ALL.map(|kind| kind.segments().0);

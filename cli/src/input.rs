@@ -327,7 +327,8 @@ impl Opened {
     }
 }
 
-/// Reads the capture once, for what shows nothing before the end and needs this of the engine. Errors are those of [`read`].
+/// Reads the capture once, for a function that writes nothing before the end. `needs`: the reports that it needs of the
+/// engine. Errors are those of [`read`].
 pub(crate) fn listen(
     input: &Input,
     needs: Config,

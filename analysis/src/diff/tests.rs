@@ -38,7 +38,7 @@ fn reads(latencies: impl IntoIterator<Item = i64>) -> Vec<Transaction> {
     (1..).zip(latencies).map(|(frame, latency)| samples::read(frame, latency)).collect()
 }
 
-/// Whatever numbers a capture holds, what is kept of it is bounded.
+/// Memory is bounded for any numbers in a capture.
 #[test]
 fn memory_is_bounded() {
     const EITHER: [Nfs4; 2] = [Nfs4::Sequence, Nfs4::Putfh];
@@ -63,7 +63,7 @@ fn memory_is_bounded() {
     compare(&side, &side);
 }
 
-/// The capture may lack what shows it.
+/// An inconclusive finding of one side is no difference: its capture may lack packets.
 #[test]
 fn what_both_sides_may_have_is_no_difference() {
     let with = |verdict| {

@@ -54,7 +54,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// The same, reporting and keeping also what `other` asks for.
+    /// This configuration, with the reports and contents that `other` asks for added.
     pub fn and(self, other: Config) -> Config {
         Config {
             report_packets: self.report_packets || other.report_packets,

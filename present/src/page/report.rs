@@ -35,7 +35,7 @@ impl Text<'_> {
         self.write_with(|_| Ok(()), out)
     }
 
-    /// Writes it, with what `further` writes in front of what went wrong.
+    /// Writes it, with the output of `further` before the problems.
     pub fn write_with(
         self,
         further: impl FnOnce(&mut dyn Write) -> io::Result<()>,

@@ -52,7 +52,7 @@ impl Gathered {
         }
     }
 
-    /// Ends what was gathered.
+    /// Ends the intervals of all charts.
     pub(super) fn finish(&mut self, ending: &Ending) {
         let end = ending.totals.span.map_or(0, |(first, last)| last.since(first));
         self.charts.finish(end);
