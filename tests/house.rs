@@ -10,25 +10,15 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
+/// The crates that the binary is made of.
+const CRATES: [&str; 10] =
+    ["wire", "xdr", "dissector", "peer", "conformance", "capture-agent", "analysis", "present", "tui", "cli"];
+
 /// Every Rust source of the project.
 fn sources() -> Vec<(String, String)> {
     let mut found = Vec::new();
-    let mut folders: Vec<PathBuf> = [
-        "wire",
-        "xdr",
-        "dissector",
-        "peer",
-        "conformance",
-        "capture-agent",
-        "analysis",
-        "present",
-        "tui",
-        "cli",
-        "tests",
-        "fuzz",
-    ]
-    .map(|folder| root().join(folder))
-    .to_vec();
+    let mut folders: Vec<PathBuf> =
+        CRATES.iter().chain(&["tests", "fuzz"]).map(|folder| root().join(folder)).collect();
     while let Some(folder) = folders.pop() {
         let Ok(entries) = std::fs::read_dir(&folder) else { continue };
         for entry in entries.map(|entry| entry.expect("the folder can be read").path()) {
@@ -411,18 +401,7 @@ fn each_crate_that_is_built_on_has_a_row() {
     let rows: BTreeSet<&str> =
         page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
     let mut used = BTreeSet::new();
-    for member in [
-        "wire",
-        "xdr",
-        "dissector",
-        "conformance",
-        "capture-agent",
-        "peer",
-        "analysis",
-        "present",
-        "tui",
-        "cli",
-    ] {
+    for member in CRATES {
         let manifest = read(&format!("{member}/Cargo.toml"));
         let named = dependencies(&manifest, "dependencies").into_iter();
         used.extend(named.filter_map(|(_, line)| line.split(['.', ' ']).next().map(str::to_owned)));

@@ -5,7 +5,7 @@ mod credits;
 mod intervals;
 mod repeats;
 
-pub use choice::{Choice, Reason, ReasonText};
+pub use choice::{Choice, Reason};
 pub use credits::{AllCredits, CreditInterval, Credits, CreditsOf};
 pub use intervals::{Classes, Interval, Intervals, Latencies};
 pub use repeats::Repeats;

@@ -339,10 +339,31 @@ pub(crate) fn listen(
 
 /// Reads the capture once, for observers. Errors are those of [`read`].
 pub(crate) fn observe(input: &Input, observer: &mut impl Observer) -> io::Result<anyhow::Result<Ending>> {
-    listen(input, observer.needs(), |event, _| {
-        observer.handle(&event);
+    read(input, &mut Following(observer))
+}
+
+/// An observer as an audience.
+struct Following<'a, O>(&'a mut O);
+
+impl<O: Observer> Audience for Following<'_, O> {
+    const LISTS: bool = false;
+
+    fn needs(&self) -> Config {
+        self.0.needs()
+    }
+
+    fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
+        self.0.handle(&event);
         Ok(())
-    })
+    }
+
+    fn note(&mut self, note: &Note) {
+        self.0.note(note);
+    }
+
+    fn wait(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 struct Listener<F> {

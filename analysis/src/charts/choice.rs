@@ -1,9 +1,8 @@
 //! Which transactions are drawn: the slowest, and those with which something went wrong.
 
-use crate::names::{Failure, FailureName};
+use crate::names::Failure;
 use crate::report::Key;
 use core::cmp::Reverse;
-use core::fmt;
 use foldhash::fast::FixedState;
 use rdmascope_dissector::transaction::{Outcome, Transaction};
 use rdmascope_wire::Cause;
@@ -62,21 +61,6 @@ impl Reason {
         match self {
             Reason::Failed(Failure::Status(status)) => status,
             _ => 0,
-        }
-    }
-}
-
-/// Why `transaction` is drawn, in words.
-pub struct ReasonText<'a>(pub Reason, pub &'a Transaction);
-
-impl fmt::Display for ReasonText<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Reason::NoReply => f.write_str("no reply"),
-            Reason::Failed(failure) => FailureName(failure, Key::of(self.1).protocol).fmt(f),
-            Reason::Malformed => f.write_str("malformed"),
-            Reason::Retransmitted => f.write_str("packets sent again"),
-            Reason::MissingBytes => f.write_str("bytes did not move, or the capture lacks them"),
         }
     }
 }

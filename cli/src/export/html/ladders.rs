@@ -5,11 +5,10 @@ use super::plot::{Axis, Units, drawing};
 use core::fmt::{self, Display};
 use core::iter;
 use maud::{Markup, html};
-use rdmascope_analysis::charts::{Reason, ReasonText};
+use rdmascope_analysis::charts::Reason;
 use rdmascope_analysis::findings::{ByFrame, sign};
-use rdmascope_analysis::names::Label;
-use rdmascope_analysis::names::PartName;
-use rdmascope_analysis::names::{self, Protocol};
+use rdmascope_analysis::names::{self, FailureName, Label, PartName, Protocol};
+use rdmascope_analysis::report::Key;
 use rdmascope_analysis::units::{Bytes, Counted, Duration};
 use rdmascope_conformance::{Level, Rule, Verdict};
 use rdmascope_dissector::exchange::StepKind;
@@ -69,6 +68,21 @@ pub(super) fn slow(
                 (draw(transaction, ladder, &drawing.findings))
                 @if let Some(fields) = drawing.fields(transaction) { (fields) }
             }
+        }
+    }
+}
+
+/// The reason why a transaction is drawn.
+struct ReasonText<'a>(Reason, &'a Transaction);
+
+impl fmt::Display for ReasonText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Reason::NoReply => f.write_str("no reply"),
+            Reason::Failed(failure) => FailureName(failure, Key::of(self.1).protocol).fmt(f),
+            Reason::Malformed => f.write_str("malformed"),
+            Reason::Retransmitted => f.write_str("packets sent again"),
+            Reason::MissingBytes => f.write_str("bytes did not move, or the capture lacks them"),
         }
     }
 }
