@@ -422,3 +422,6 @@ pub fn set_bits(words: impl Iterator<Item = u32>) -> impl Iterator<Item = u32> {
     words
         .flat_map(|(first, word)| (0..32).filter(move |bit| word >> bit & 1 == 1).map(move |bit| first + bit))
 }
+
+#[cfg(test)]
+mod tests;
