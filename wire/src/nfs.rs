@@ -82,7 +82,7 @@ enumerations! {
 
     /// The same of callbacks.
     nfs_cb_opnum4 {
-        "OP_": 3 CB_GETATTR, 4 CB_RECALL, 11 CB_SEQUENCE;
+        "OP_": 3 CB_GETATTR, 4 CB_RECALL, 5 CB_LAYOUTRECALL, 7 CB_PUSH_DELEG, 11 CB_SEQUENCE;
     }
 
     /// Claims of OPEN and WANT_DELEGATION (RFC 7863).
