@@ -97,12 +97,12 @@ impl fmt::Display for Failure {
             Failure::RemoteAccess => "remote access error",
             Failure::RemoteOperation => "remote operational error",
             Failure::Terminated { reason, exchanged } => {
-                const AS: &str = "where layer and type are exchanged, as soft-iWARP of Linux does";
+                const AS: &str = "layer and type swapped, as sent by Linux soft-iWARP";
                 return match (reason, exchanged) {
                     (Some(reason), None) => f.write_str(reason),
-                    (Some(reason), Some(exchanged)) => write!(f, "{reason}; or {exchanged}, {AS}"),
-                    (None, Some(exchanged)) => write!(f, "{exchanged}, {AS}"),
-                    (None, None) => f.write_str("a reason that has no name"),
+                    (Some(reason), Some(exchanged)) => write!(f, "{reason}; or {exchanged} ({AS})"),
+                    (None, Some(exchanged)) => write!(f, "{exchanged} ({AS})"),
+                    (None, None) => f.write_str("unknown reason"),
                 };
             }
             Failure::Other { name, code: None } => name,
