@@ -319,14 +319,10 @@ mod tests {
         reads.ask(&request(0xff_ffff, memory(0x1000, 600), Some(3)));
         reads.ask(&request(2, memory(0x9000, 10), Some(1)));
         assert_eq!(answer(&mut reads, Only, 2, 10), Some(0x9000));
-        assert_eq!(answer(&mut reads, Last, 1, 88), Some(0x1200), "its end is that of the request");
+        assert_eq!(answer(&mut reads, Last, 1, 88), Some(0x1200), "it ends where the request ends");
         assert_eq!(answer(&mut reads, First, 0xff_ffff, 256), Some(0x1000));
         assert_eq!(answer(&mut reads, Middle, 0, 256), Some(0x1100));
-        assert_eq!(
-            answer(&mut reads, Middle, 0, 256),
-            Some(0x1100),
-            "a repetition stands where the first one did"
-        );
+        assert_eq!(answer(&mut reads, Middle, 0, 256), Some(0x1100), "a repetition has the same address");
         assert_eq!(answer(&mut reads, Only, 3, 10), None);
     }
 
@@ -339,7 +335,7 @@ mod tests {
         assert_eq!(answer(&mut reads, Last, 11, 256), Some(0x1100));
         assert_eq!(answer(&mut reads, First, 12, 256), Some(0x9000));
         assert_eq!(answer(&mut reads, Last, 13, 256), Some(0x9100));
-        assert_eq!(answer(&mut reads, Only, 14, 256), None, "two responses brought all of it");
+        assert_eq!(answer(&mut reads, Only, 14, 256), None, "two responses carried all of it");
     }
 
     #[test]
@@ -373,7 +369,7 @@ mod tests {
         assert!(reads.expects(Psn::new(12)));
         assert!(!reads.expects(Psn::new(13)), "256, 256 and 88 bytes");
         reads.ask(&request(20, memory(0x1000, 0), None));
-        assert!(reads.expects(Psn::new(20)) && !reads.expects(Psn::new(21)), "one response without bytes");
+        assert!(reads.expects(Psn::new(20)) && !reads.expects(Psn::new(21)), "one empty response");
         reads.ask(&request(30, memory(0x1000, 1 << 31), None));
         assert!(reads.expects(Psn::new(30 + 0xffff)));
         // Nor more than there are PSNs before the next request.
@@ -429,7 +425,7 @@ mod tests {
             let now = Seen { frame: 9, time: Time(after) };
             assert_eq!(reads.excess(now), expected, "{new:?} {psn} {after}");
             if expected.is_some() {
-                assert_eq!(reads.excess(now), None, "told once");
+                assert_eq!(reads.excess(now), None, "reported once");
             }
         }
     }
@@ -487,7 +483,7 @@ mod tests {
     fn the_last_missing_response_is_told_apart() {
         let mut answered = Answered::default();
         let told = [0, 101, 100, 100, 99, 99, 97, 97].map(|index| answered.note(index));
-        assert_eq!(told, [false, false, false, true, false, true, false, false], "1 to 98 did not come");
+        assert_eq!(told, [false, false, false, true, false, true, false, false], "1 to 98 are missing");
     }
 
     proptest! {

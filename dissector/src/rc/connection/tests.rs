@@ -273,7 +273,7 @@ fn a_response_may_come_before_its_request() {
     assert_eq!(feed.counted().0.unmatched_responses, 0);
     feed.handle_time(Time(2_002_001));
     assert_eq!((feed.counted().0.unmatched_responses, feed.connection.deadline()), (1, None));
-    assert_eq!(feed.told, [], "what it answers may be missing in the capture");
+    assert_eq!(feed.told, [], "its request may be missing from the capture");
     // The wait also ends with the connection, or when memory runs short.
     let mut feed = early();
     feed.connection.finish(&mut |_, _| {});

@@ -171,7 +171,7 @@ fn what_a_send_lacks() {
         feed.whole(SendFirst, 10, 256);
         feed.skip(packets, operation, 11 + packets, 256);
         let expected = [&[broken(1, 256, 256)][..], rest].concat();
-        assert_eq!(feed.told, expected, "{packets} in front of {operation:?}");
+        assert_eq!(feed.told, expected, "{packets} before {operation:?}");
     }
     // Two gaps. The Send that is given up has four known packets, one of them missing.
     let mut feed = Feed::begun();

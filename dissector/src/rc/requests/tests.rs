@@ -218,7 +218,7 @@ fn what_the_receiver_acknowledged_will_not_be_sent_again() {
     for index in [0, 1, 2, 4, 5, 6] {
         feed.take(all[index]);
     }
-    assert_eq!(feed.got.len(), 1, "the gap may yet be filled");
+    assert_eq!(feed.got.len(), 1, "the gap may still be filled");
     feed.acknowledge(11);
     feed.frame += 3000;
     feed.acknowledge(11);

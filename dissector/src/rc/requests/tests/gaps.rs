@@ -17,7 +17,7 @@ fn sends(psns: &[u32]) -> Feed {
 fn what_is_known_of_a_psn() {
     let mut feed = sends(&[10, 11, 13, 14, 15]);
     assert!(feed.requests.waits());
-    assert!(!feed.requests.give_up_received(&mut |_| {}), "nobody has acknowledged it");
+    assert!(!feed.requests.give_up_received(&mut |_| {}), "it was not acknowledged");
     feed.acknowledge(15);
     assert!(feed.requests.give_up_received(&mut |_| {}));
     assert!(!feed.requests.waits());
@@ -131,7 +131,7 @@ fn what_is_late_is_what_was_given_up() {
         feed.got.clear();
         feed.take(sent(Operation::SendOnly, psn, 7, 1));
         assert_eq!((feed.requests.repeated, feed.requests.reordered), (repeated, late), "{psn}");
-        assert_eq!(feed.got.len(), late as usize, "{psn}: it stands for itself");
+        assert_eq!(feed.got.len(), late as usize, "{psn}: a late message is delivered");
         assert_eq!((feed.requests.unsure, feed.requests.expected()), (0, Some(Psn::new(17))));
     }
     // A late packet from the middle of a message is not delivered.
@@ -235,16 +235,12 @@ fn a_send_behind_gaps_is_found() {
         feed.requests.find_held_send(|bytes| fill.is_none_or(|fill| bytes[0] == fill)).map(Psn::value)
     };
     assert_eq!((found(None), found(Some(1))), (Some(16), Some(12)));
-    assert_eq!(
-        (found(Some(3)), found(Some(4))),
-        (None, None),
-        "one that does not begin, and one that is no Send"
-    );
+    assert_eq!((found(Some(3)), found(Some(4))), (None, None), "a middle packet, and an RDMA WRITE");
     feed.got.clear();
     let Feed { requests, got, .. } = &mut feed;
     requests.give_up_before(Psn::new(14), &mut |delivery| got.extend(keep(delivery)));
     assert_eq!(got.iter().filter(|got| matches!(got, Got::Missing(1))).count(), 2, "11 and 13");
-    assert!(requests.waits(), "15 may yet come");
+    assert!(requests.waits(), "15 may still arrive");
 }
 
 /// A closed connection drops its recorded requests, because its queue pair may be used again.
@@ -320,7 +316,7 @@ fn what_goes_on_with_a_write_behind_a_gap() {
             other => feed.got.extend(keep(other)),
         });
         assert_eq!(feed.got, [write.clone(), Got::Missing(psn - 11), got], "{operation:?} {psn}");
-        assert_eq!(faults, 0, "{operation:?} {psn}: what is missing may have ended it");
+        assert_eq!(faults, 0, "{operation:?} {psn}: the gap may contain its end");
     }
     // An RDMA WRITE without payload has no gap and no placement.
     let mut feed = sends(&[]);
