@@ -101,7 +101,7 @@ impl ReliableConnection {
 
     /// Whether a response of the other end fits the latest packets of this end.
     ///
-    /// `is_new` means that nothing of the other end was seen before this end's first PSN was
+    /// `is_new` means that the other end had sent nothing before this end's first PSN was
     /// announced. Then the response fits if it answers one of the first requests from that PSN on,
     /// seen or not.
     pub(crate) fn fits(&self, end: End, response: &Packet<'_>, is_new: bool) -> bool {

@@ -182,7 +182,7 @@ fn what_a_send_lacks() {
     assert_eq!(feed.told, [broken(4, 256, 256), Told::Unplaced(256)]);
 }
 
-/// A Send that was broken off has as many PSNs as its bytes need, and at least one.
+/// A Send that was broken off has the number of PSNs that its bytes need, and at least one.
 #[test]
 fn extents_of_what_is_broken_off() {
     for (lengths, extent) in [(&[256][..], 1), (&[256, 256], 2), (&[256, 100], 2), (&[0], 1)] {
