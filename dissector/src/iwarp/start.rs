@@ -208,10 +208,13 @@ mod tests {
         assert_eq!((find(4, 4), find(4, 5), find(0, 1)), (None, Some(true), Some(true)));
         let [mut request, reply] = both(0, 5);
         request.data = [0x3f, 0xff, 0, 0].to_vec();
-        assert!(Judged::default().find(&reply, &request, None).is_none(), "agreed elsewhere");
+        assert!(Judged::default().find(&reply, &request, None).is_none(), "not negotiated here");
         let [request, mut reply] = both(4, 5);
         reply.frame.rejected = true;
-        assert!(Judged::default().find(&reply, &request, None).is_none(), "says what it would need");
+        assert!(
+            Judged::default().find(&reply, &request, None).is_none(),
+            "it names the depth that it would need"
+        );
     }
 
     #[test]

@@ -346,7 +346,7 @@ fn gaps_are_given_up() {
     let (ask, gone) = (talk.clone(), ["A missing 3", "A send 77+28, [3, 3], \"ijkl\" of 4"]);
     talk.tells([]);
     assert_eq!(talk.connection.deadline(), Some(Time(3 + 4_000_000_001)));
-    assert!(!talk.connection.give_up_received(A, &mut |_, _| panic!("nothing was received")));
+    assert!(!talk.connection.give_up_received(A, &mut |_, _| panic!("nothing was acknowledged")));
     talk.acknowledge(B, 105);
     assert_eq!(talk.connection.deadline(), Some(Time(4 + 2_000_001)));
     let mut later = talk.clone();
@@ -478,7 +478,7 @@ fn start_frames_of_another_connection() {
         Talk::on_segment(&packet, packet.len(), |segment| talk.connection.begins_anew(from, segment))
     };
     let talk = Talk::connected();
-    assert!(!anew(&talk, A, 0) && !anew(&talk, B, 0), "it comes again");
+    assert!(!anew(&talk, A, 0) && !anew(&talk, B, 0), "it is repeated");
     assert!(anew(&talk, A, 20) && anew(&talk, B, 1));
     // In mid-connection.
     let mut talk = Talk::new();

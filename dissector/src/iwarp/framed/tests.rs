@@ -48,7 +48,7 @@ fn what_streams_consist_of() {
             format!("Second 20 #5, RDMA Write \"\" of 4, {unused}"),
         ]
     );
-    assert!(taken(&mut talk, BEGINS).is_empty(), "told once");
+    assert!(taken(&mut talk, BEGINS).is_empty(), "reported once");
     talk.say(A, &[&fpdu[30..], &[0, 9, 0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0]].concat());
     talk.finish();
     assert_eq!(
@@ -61,7 +61,7 @@ fn what_streams_consist_of() {
     let mut other = Talk::new();
     other.connection = super::super::IwarpConnection::new(true, false);
     other.say(A, &start(A, 0, 1, b""));
-    assert!(taken(&mut other, BEGINS).is_empty(), "nobody asks");
+    assert!(taken(&mut other, BEGINS).is_empty(), "not requested");
 }
 
 /// A unit that cannot be followed is reported as far as it was seen.

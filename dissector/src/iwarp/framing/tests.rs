@@ -230,6 +230,6 @@ fn nobody_is_accused_of_a_marker() {
         }
         (found.fpdus.len(), found.lost, framing.unfinished().is_some())
     };
-    assert_eq!(begun(100), (2, 1, false), "it is looked for anew");
-    assert_eq!(begun(600), (2, 0, true), "it is an FPDU, and a wrong one");
+    assert_eq!(begun(100), (2, 1, false), "a new search begins");
+    assert_eq!(begun(600), (2, 0, true), "it is an invalid FPDU");
 }

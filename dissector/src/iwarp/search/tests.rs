@@ -35,13 +35,13 @@ fn what_a_segment_may_begin_with() {
     for (name, payload, begins) in [
         ("a Send", send.clone(), true),
         ("its header", send[..20].to_vec(), true),
-        ("all but a byte of that", send[..19].to_vec(), false),
-        ("a Send with something behind it", followed(&send, &[0xff; 40]), true),
+        ("the header without its last byte", send[..19].to_vec(), false),
+        ("a Send and other bytes", followed(&send, &[0xff; 40]), true),
         ("a Write", whole.clone(), true),
         ("a Write of no bytes", write_of(0), true),
-        ("all but a byte of one", whole[..whole.len() - 1].to_vec(), false),
+        ("a Write without its last byte", whole[..whole.len() - 1].to_vec(), false),
         ("a Write without CRC", other_crc([0; 4]), true),
-        ("a Write with a wrong one", other_crc([1, 2, 3, 4]), false),
+        ("a Write with a wrong CRC", other_crc([1, 2, 3, 4]), false),
         // The header of a Send has 20 bytes with the length. Fewer bytes may be the start of one.
         ("a Write and 19 bytes", followed(&whole, &[0xff; 19]), true),
         ("a Write and 20 bytes", followed(&whole, &[0xff; 20]), false),

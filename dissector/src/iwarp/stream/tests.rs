@@ -258,7 +258,7 @@ fn bounds_of_what_waits() {
     assert!(told.stream.footprint() > 2 << 20);
     let cut = Run { seen: seen(2, 0), sequence: 1000 + 400, bytes: &[], length: 50 };
     told.stream.take(cut);
-    assert_eq!(told.next(now), None, "nothing of it was captured");
+    assert_eq!(told.next(now), None, "it has no captured bytes");
     told.take(seen(2, 0), 400, 1);
     assert_eq!(told.next(now).as_deref(), Some("missing 100"));
 }

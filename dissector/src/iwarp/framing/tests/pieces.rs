@@ -125,7 +125,7 @@ fn a_hole_in_an_fpdu() {
                 took(&mut framing, run(&stream[..from as usize], 0));
                 let told = skipped(&mut framing, from, to - from);
                 if to == 33 {
-                    assert_eq!(told, [Told::Lost], "the next FPDU has begun in the hole");
+                    assert_eq!(told, [Told::Lost], "the next FPDU started in the gap");
                     assert!(matches!(framing.state, State::Searching));
                     continue;
                 }
