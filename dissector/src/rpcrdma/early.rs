@@ -133,7 +133,7 @@ mod tests {
         let reply = send(&replies);
         assert!(asks_for(&message(5, &NO_LISTS, 0), &reply));
         assert!(!asks_for(&message(6, &NO_LISTS, 0), &reply));
-        assert!(!asks_for(&message(5, &NO_LISTS, 0)[..8], &reply), "a header that is cut");
+        assert!(!asks_for(&message(5, &NO_LISTS, 0)[..8], &reply), "a truncated header");
         let calls = message(5, &NO_LISTS, 0);
         assert!(!asks_for(&message(5, &NO_LISTS, 0), &send(&calls)), "a call answers nothing");
     }

@@ -172,7 +172,7 @@ impl Peers {
     /// The number of the connection, for an event.
     #[inline]
     pub(crate) fn connection(&self) -> ConnectionId {
-        self.number().expect("what is told of a connection gives it its number")
+        self.number().expect("a connection in an event has a number")
     }
 
     /// The end that opened the connection, or the one that serves as it.

@@ -179,7 +179,7 @@ impl Transactions {
     /// Matches earlier RDMA Writes to the chunks that a reply returns, if the capture lacks its
     /// call.
     ///
-    /// If some of them are missing and may have been given up, none are matched.
+    /// If some of them are missing and may have been dropped, none are matched.
     #[cold]
     pub(super) fn claim(
         &mut self,

@@ -91,7 +91,7 @@ fn the_first_and_the_last_packet_in_the_capture() {
         |frame, number, start| placement(frame, [packet_at(number), packet_at(10)], None, start, 200);
     let keeping = take(false, &[packet(6, 10, 0), packet(4, 11, 200), packet(5, 12, 400)]);
     assert_eq!(steps(&keeping), [(4, 6, 10, 3)]);
-    assert_eq!(keeping.changed, [(0, true), (0, false)], "it began earlier than was known");
+    assert_eq!(keeping.changed, [(0, true), (0, false)], "an earlier packet was found");
 }
 
 /// Responses have the PSNs of their request. If the rest was requested again and those responses
@@ -174,7 +174,7 @@ fn a_send_that_just_fits() {
         assert_eq!(matches!(outcome, Err(Full(Part::Send))), !kept, "{budget}");
         let found = (keeping.bytes(), keeping.sends[0].as_deref());
         assert_eq!(found, if kept { (100, Some(&bytes[..])) } else { (0, None) }, "{budget}");
-        assert_eq!(steps(&keeping), [(1, 1, 10, 1)], "the step is known all the same");
+        assert_eq!(steps(&keeping), [(1, 1, 10, 1)], "the step is still kept");
     }
 }
 
@@ -229,7 +229,7 @@ fn what_the_lists_take_up() {
     let packets = [packet(1, 10, 0), packet(2, 13, 60), packet(3, 11, 30), packet(4, 15, 100)];
     let keeping = take(false, &packets);
     let ranges = keeping.chunks[&(false, WRITE)].captured.memory();
-    assert!(ranges >= 3 * size_of::<(u64, u64)>(), "three ranges are apart from the front");
+    assert!(ranges >= 3 * size_of::<(u64, u64)>(), "three ranges are separate from the first");
     let steps = keeping.steps.capacity() * size_of::<Step>();
     assert_eq!(keeping.lists, steps + size_of::<((bool, Part), Gathered)>() + ranges);
     assert_eq!(keeping.bytes(), 120);

@@ -289,12 +289,12 @@ fn a_reply_claims_what_was_written_for_it() {
     let lacks = |start, end| vec![Missing { part: Part::WriteChunk(0), start, end: Some(end) }];
     for (what, written, forgot, claimed, missing) in [
         ("all of it", vec![part(0, 100)], false, 100, vec![]),
-        ("all of it, and other things were forgotten", vec![part(0, 100)], true, 100, vec![]),
+        ("all of it, and other writes were dropped", vec![part(0, 100)], true, 100, vec![]),
         ("in two packets", vec![part(0, 50), part(50, 50)], true, 100, vec![]),
         ("a part", vec![part(0, 60)], false, 60, lacks(60, 100)),
-        ("a part, and the rest may be forgotten", vec![part(0, 60)], true, 0, vec![]),
-        ("nothing, but something else", vec![segment(9, 100, 0x1000)], false, 0, vec![]),
-        ("nothing but what is behind it", vec![part(100, 10)], false, 0, vec![]),
+        ("a part, and the rest may have been dropped", vec![part(0, 60)], true, 0, vec![]),
+        ("only another handle", vec![segment(9, 100, 0x1000)], false, 0, vec![]),
+        ("only bytes after it", vec![part(100, 10)], false, 0, vec![]),
     ] {
         let mut layer = Layer::new(NOTHING, Observe::Nothing);
         written.iter().for_each(|segment| layer.write_unclaimed(*segment));
@@ -354,8 +354,8 @@ fn a_write_that_goes_on_in_memory_to_be_read() {
     };
     let mut layer = Layer::new(NOTHING, Observe::Nothing);
     layer.send(CLIENT, &message(&call, &[1, 0]));
-    assert!(layer.write(Segment { length: 150, ..written }), "its front has a place");
-    assert!(!layer.write(Segment { length: 150, ..read }), "that may only be read");
+    assert!(layer.write(Segment { length: 150, ..written }), "its first bytes are placed");
+    assert!(!layer.write(Segment { length: 150, ..read }), "this memory may only be read");
     layer.send(SERVER, &reply_with(1, &[written]));
     assert_eq!((layer.ended[0].timing.written_bytes, layer.ended[0].timing.read_bytes), (100, 0));
 }
@@ -371,7 +371,7 @@ fn a_reply_that_was_cut_in_its_header_is_not_read() {
     let mut layer = Layer::new(NOTHING, Observe::Nothing);
     layer.send(CLIENT, &msg(1, 0));
     let cut = &message(&answer, &[1, 1])[..16 + 4 + 20];
-    assert_eq!(layer.send(SERVER, cut).0, Kind::Reply, "a call with its XID waits");
+    assert_eq!(layer.send(SERVER, cut).0, Kind::Reply, "a call with its XID is outstanding");
     let reply = layer.ended[0].reply.as_ref().unwrap();
     assert!(reply.stop.is_some());
     assert_eq!((reply.unread, layer.ended[0].rpc_status), (None, None));
