@@ -327,7 +327,7 @@ impl IwarpConnection {
         }
     }
 
-    /// Removes the units collected from the streams so far.
+    /// Removes and returns the units collected from the streams so far.
     pub(crate) fn take_framed(&mut self) -> Vec<(End, Framed)> {
         self.gathered.as_mut().map(Gathered::told).unwrap_or_default()
     }
@@ -438,7 +438,8 @@ impl IwarpConnection {
         stream.repeated + stream.reordered
     }
 
-    /// Number of an end's acknowledged packets after the last one in the capture.
+    /// Number of an end's acknowledged packets after the last one in the capture. It is 0 or less
+    /// if the capture has all of them.
     pub(crate) fn missing_at_the_end(&self, end: End) -> Option<i32> {
         let Half { stream, acknowledged, finished, .. } = &self.halves[end];
         let ((acknowledged, _), expected) = ((*acknowledged)?, stream.expected()?);

@@ -120,7 +120,7 @@ impl Gathered {
         }
     }
 
-    /// Removes the units collected so far.
+    /// Removes and returns the units collected so far.
     pub(super) fn told(&mut self) -> Vec<(End, Framed)> {
         core::mem::take(&mut self.told)
     }

@@ -63,8 +63,8 @@ fn is_whole_at(run: &Run<'_>, at: usize, ulpdu_length: u16, crc_use: CrcUse) -> 
 
 /// Finds the first marker in a segment that starts with an FPDU or a marker.
 ///
-/// A marker at the start has an FPDU after it. Within the FPDU, the marker must point back to the
-/// length field, and the FPDU must end at another one only if markers are skipped.
+/// A marker at the start is followed by an FPDU. A marker within the FPDU points back to its length
+/// field. The FPDU then ends before another one, or with the segment, only if markers are skipped.
 pub(super) fn find_marker(bytes: &[u8]) -> Option<u32> {
     const BETWEEN: usize = MARKER_INTERVAL as usize - MARKER_LENGTH;
     let Some((ulpdu_length, _)) = regular(bytes) else {

@@ -146,7 +146,8 @@ impl ReliableConnection {
         requests.repeated + requests.reordered
     }
 
-    /// Number of an end's acknowledged packets after the last one in the capture.
+    /// Number of an end's acknowledged packets after the last one in the capture. It is 0 or less
+    /// if the capture has all of them.
     pub(crate) fn missing_at_the_end(&self, end: End) -> Option<i32> {
         let Half { requests, acknowledged, .. } = &self.halves[end];
         let ((acknowledged, _), expected) = ((*acknowledged)?, requests.expected()?);

@@ -11,7 +11,7 @@ use rdmascope_wire::psn::Psn;
 pub(super) struct RecentRequests(Vec<Option<(Psn, Seen)>>);
 
 impl RecentRequests {
-    /// Slots at most. A packet is kept until another arrives whose PSN is higher by this number.
+    /// Slots at most. A packet is overwritten by the one whose PSN is higher by this number.
     const MOST: usize = 128;
     /// Slots of the first table. Sizes are powers of two, so that no packets collide when the table
     /// doubles.

@@ -38,7 +38,7 @@ pub(super) struct Requests {
     given_up: u64,
     /// The first PSN, as announced in the CM exchange, until a request arrives.
     announced: Option<Psn>,
-    /// The latest request packets, if observations are on.
+    /// The latest request packets, if observations are enabled.
     recent: Option<RecentRequests>,
     /// How often the next PSN was unknown, so that a gap there would not be noticed.
     pub(super) unsure: u32,

@@ -77,7 +77,7 @@ pub enum Delivery<'a> {
         /// Reason for the refusal.
         refusal: Refusal,
         /// The first packet seen of the request; `None` if it is too old, not in the capture, or
-        /// observations are off.
+        /// observations are disabled.
         request: Option<Seen>,
     },
     /// Payload whose address is unknown, because the packet that names it is not in the capture.
@@ -212,7 +212,7 @@ pub struct ReadRequest {
 pub struct Repetition {
     /// The packet.
     pub seen: Seen,
-    /// The first sighting; `None` if it is too old or observations are off.
+    /// The first sighting; `None` if it is too old or observations are disabled.
     pub first: Option<Seen>,
     /// Its operation, and its part of the message.
     pub piece: Piece,

@@ -407,7 +407,7 @@ struct Usage {
     base: u64,
 }
 
-/// The used part of each segment. For chunks that the reply returns, it has the lengths.
+/// The used part of each segment: by the lengths in the reply, if it returns the chunk.
 fn uses(open: &Open) -> Vec<Usage> {
     let reply = open.transaction.reply.as_ref();
     let (mut chunk, mut index, mut base) = (None, 0, 0);

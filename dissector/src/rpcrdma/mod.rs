@@ -132,10 +132,11 @@ pub(crate) struct Peers {
     pub paired: bool,
     /// Number of packets of both ends that the capture lacks.
     pub missing_packets: u64,
-    /// How far the capture covers the packets of each end. Updated only if observations are on.
+    /// How far the capture covers the packets of each end. Updated only if observations are
+    /// enabled.
     pub half_flows: [HalfFlow; 2],
     /// Open transactions whose memory another transaction invalidated by a Send with Invalidate.
-    /// Kept only if all observations are on.
+    /// Kept only if all observations are enabled.
     revoked: VecDeque<(Slot, Revoked)>,
     /// Number of transactions reported: forward, backward.
     pub reported: [u64; 2],
@@ -235,7 +236,7 @@ pub(crate) struct Transactions {
     kept: usize,
     /// RDMA Writes to memory that no call in the capture advertised.
     unclaimed: Unclaimed,
-    /// Packets of those that replies have claimed since the last [`Transactions::take_claimed`].
+    /// Number of their packets that replies claimed since the last [`Transactions::take_claimed`].
     claimed: u64,
     begun: u64,
     reported: u64,
@@ -252,9 +253,10 @@ const MOST_WEIGHT: usize = 16 << 20;
 const MOST_KEEPING: usize = 128;
 
 impl Transactions {
-    /// Creates an empty table with these contents to keep and these reports.
+    /// Creates an empty table.
     ///
-    /// `attributes` reports the roles of packets in transactions.
+    /// `keep` has the contents to keep, and `observe` the observations to report. `attributes`
+    /// reports the roles of packets in transactions.
     pub(crate) fn new(keep: Keep, observe: Observe, attributes: bool) -> Transactions {
         let mut new = Transactions { observe, ..Transactions::default() };
         new.look_closely(keep, attributes);
@@ -273,7 +275,7 @@ impl Transactions {
         self.attributes
     }
 
-    /// Removes the steps that are new or have changed since the last call.
+    /// Removes and returns the steps that are new or have changed since the last call.
     pub(crate) fn take_noted(&mut self) -> impl Iterator<Item = NotedStep> {
         self.noted.drain(..)
     }
@@ -442,7 +444,7 @@ impl Transactions {
         self.open
     }
 
-    /// Assigns the open transactions of `peers` to it, after two half-flows became one connection.
+    /// Links the open transactions of `peers` to its connection, after two half-flows became one.
     pub(crate) fn adopt(&mut self, peers: &Peers) {
         for (index, side) in End::BOTH.into_iter().zip(&peers.sides) {
             for slot in side.calls.values().chain(side.pulls.values()) {

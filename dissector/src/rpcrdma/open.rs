@@ -34,7 +34,7 @@ pub(super) struct Open {
     /// Number of packets that the capture lacked when it was opened. Later gaps may concern it.
     pub(super) missing_before: u64,
     pub(super) transaction: Transaction,
-    /// Identity of the call. Known only if all observations are on.
+    /// Identity of the call. Known only if all observations are enabled.
     pub(super) identity: CallIdentity,
     /// Optional contents, if requested.
     pub(super) keeping: Option<Box<Keeping>>,
@@ -343,8 +343,8 @@ impl Open {
         if let Some(call) = call {
             for (index, read) in call.read_chunks.iter().enumerate() {
                 let part = Part::ReadChunk(saturate(index));
-                // Without a reply, the responder may have stopped reading. Only bytes before the
-                // last one read are certainly missing.
+                // Without a reply, the responder may have stopped reading. Only gaps before the
+                // last byte read are certain.
                 let reached = chunk(&self.segments, part, false).map(|placed| match outcome {
                     Outcome::Completed => placed.segment.length,
                     _ => placed.moved.end() as u32,

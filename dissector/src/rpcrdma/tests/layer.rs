@@ -395,7 +395,7 @@ fn what_was_invalidated_is_one_handle() {
 }
 
 /// Other messages are also reported if the connection carries RPC-over-RDMA and observations are
-/// on.
+/// enabled.
 #[test]
 fn a_send_that_is_too_short_for_a_header() {
     for (observe, speaks_rpc, expected) in [
