@@ -107,7 +107,7 @@ impl Held for HeldResponse {
 }
 
 impl IwarpConnection {
-    /// Number of RDMA Reads remembered. An ORD is at most 2^14 - 1 (RFC 6581, section 9).
+    /// Most RDMA Reads remembered. An ORD is at most 2^14 - 1 (RFC 6581, section 9).
     const MOST_READS: usize = 1 << 14;
 
     /// Creates a connection without packets.

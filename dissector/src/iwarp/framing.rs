@@ -30,7 +30,7 @@ pub(super) struct Framing {
     pub(super) shown: Option<(Seen, bool)>,
     /// Sequence number of the first FPDU, until its first bytes arrive.
     first: Option<u32>,
-    /// Whether the stream has markers is known.
+    /// It is known whether the stream has markers.
     knows_markers: bool,
     /// Sequence number of the first of the consecutive FPDUs without a marker, while it is unknown
     /// whether the stream has markers.
@@ -176,9 +176,10 @@ pub enum CrcVerdict {
     Good,
     /// The CRC is wrong. A receiver drops the FPDU and ends the connection.
     Bad,
-    /// The ends agreed not to use CRCs, so the field has no meaning.
+    /// CRCs are not used, so the field has no meaning.
     Unused,
-    /// The capture lacks bytes that the CRC covers, or the use of CRCs is unknown.
+    /// The capture lacks bytes that the CRC covers, the use of CRCs or markers is unknown, or wrong
+    /// CRCs are ignored.
     Unverifiable,
 }
 

@@ -255,8 +255,8 @@ impl Messages {
         }
     }
 
-    /// Reports the previous message of the queue, or an RDMA Write, that has not ended when a
-    /// message of the queue starts.
+    /// Reports that a message of a queue starts before the previous one of the queue, or an RDMA
+    /// Write, has ended.
     fn expect_an_end(&mut self, header: &Untagged, piece: &Piece<'_>, found: &mut dyn FnMut(Message<'_>)) {
         let is_open = self.open.is_some_and(|open| open.queue == header.queue);
         let is_written = self.tagged.is_some_and(|open| open.opcode == Opcode::Write);

@@ -39,7 +39,7 @@ pub(super) struct Stream {
 /// A gap before the first held segment.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
-    /// The first held segment.
+    /// The held segment with which the wait started.
     since: Seen,
     /// The first packet by which the other end acknowledged the missing bytes.
     confirmed: Option<Seen>,
@@ -83,7 +83,7 @@ pub(super) enum Next {
     Missing(u32),
 }
 
-/// The limit up to which gaps are waited for.
+/// The time until which gaps are waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Until {
     /// Up to this packet, by its time and its number.
