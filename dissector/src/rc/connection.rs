@@ -193,7 +193,7 @@ impl ReliableConnection {
         self.halves[end] = core::mem::take(&mut other.halves[from]);
     }
 
-    /// Bytes of memory used by held packets.
+    /// Bytes of memory used by held packets and outstanding READs.
     #[inline]
     pub(crate) fn buffered(&self) -> usize {
         let of = |half: &Half| half.requests.buffered() + half.reads.buffered() + half.early.footprint();

@@ -269,7 +269,7 @@ impl Reads {
         if !self.unresolved && self.covers(self.last, at) {
             return Some(self.last);
         }
-        // The latest request first, so that a repeated request precedes the original.
+        // The latest request first, so that a repeated request takes precedence over the original.
         (0..self.requests.len()).rev().find(|index| self.covers(*index, at))
     }
 }

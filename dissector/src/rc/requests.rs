@@ -32,7 +32,7 @@ pub(super) struct Requests {
     /// The latest gaps that were given up: `(first PSN, packets)`. A packet in one of them is late,
     /// not repeated.
     lost: VecDeque<(Psn, u32)>,
-    /// The PSN from which on everything but the lost gaps was seen.
+    /// The first PSN seen. From there on, only the lost gaps are missing.
     begun: Option<Psn>,
     /// Number of gaps given up.
     given_up: u64,
@@ -489,7 +489,7 @@ impl Requests {
             }
             self.accept(&packet, deliver);
         }
-        // Packets still held wait for another gap. It is no older than the first of them.
+        // Packets still held wait for another gap, which is no older than the first of them.
         self.gap = self.held.front().map(|held| Gap { since: held.seen.time, confirmed: None, packets: 0 });
         if self.expected.is_none() {
             self.forget_held();
