@@ -10,7 +10,7 @@ use rdmascope_wire::psn::Psn;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) connection: KnownConnection,
-    /// The half-flow that the local end sends.
+    /// Whether the half-flow is the one that the local end sends.
     pub(crate) from_local: bool,
 }
 

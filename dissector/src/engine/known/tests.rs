@@ -4,7 +4,7 @@ use crate::frame::Address;
 use core::net::Ipv4Addr;
 use rdmascope_wire::Qpn;
 
-/// The connection between two queue pairs of this number.
+/// The connection between two queue pairs with this number.
 fn connection(number: u32) -> KnownConnection {
     let end =
         |host: u32| KnownEnd { address: Address::V4(Ipv4Addr::from(host)), qpn: Qpn(number), next_psn: None };
@@ -12,7 +12,7 @@ fn connection(number: u32) -> KnownConnection {
     KnownConnection { local, remote, local_is_requester: None, port: None, speaks_rpc: true }
 }
 
-/// 65,536 connections are remembered, each by both of its half-flows; of more than that only the number is.
+/// 65,536 connections are kept, each under both of its half-flows. Further ones are only counted.
 #[test]
 fn so_many_connections_are_remembered() {
     let mut known = KnownConnections::default();
@@ -25,7 +25,7 @@ fn so_many_connections_are_remembered() {
         assert_eq!(known.take(&flow(number)).map(|told| told.connection), Some(connection(number)));
         assert_eq!(known.take(&flow(number)), None, "it was taken");
     }
-    // What was taken makes room.
+    // A removed entry makes room.
     known.add(connection(most));
     assert!(known.take(&flow(most)).is_some());
 }
