@@ -2,16 +2,17 @@
 //!
 //! Most bytes of a session move by RDMA Writes and RDMA Read responses, and transactions, findings
 //! and latencies need only their number. But Long Calls, Long Replies and the replies that
-//! RDMA_DONE ends move in the same way, and their bytes are parsed. A packet alone does not show
-//! the difference: Read responses name no memory, and only the first packet of an RDMA Write does.
-//! It takes the chunk lists of calls and the state of the connection, which an [`Engine`] tracks.
-//! So an engine decides: a payload may be omitted if the engine did not need it.
+//! RDMA_DONE concludes move in the same way, and their bytes are parsed. A packet alone does not
+//! show the difference: Read responses name no memory, and only the first packet of an RDMA Write
+//! does. The chunk lists of calls and the state of the connection show it, and an [`Engine`] tracks
+//! both. So an engine decides: a payload may be omitted if the engine did not need it.
 //!
 //! An engine that reads the shortened records has the same states and reports the same events. An
 //! iWARP segment is cut before the data at its end: see `segments`.
 //!
-//! Doubtful packets stay complete: those after a gap, retransmissions, accesses to memory that no
-//! call advertised, and packets with a bad ICRC, because a shortened packet has no ICRC to verify.
+//! Packets whose use is uncertain stay complete: those after a gap, retransmissions, accesses to
+//! memory that no call advertised, and packets with a bad ICRC, because a shortened packet has no
+//! ICRC to verify.
 //!
 //! Without its ICRC, a packet looks like another with the same headers. So a packet stays complete
 //! if one with the same headers was shortened and is still in the table of copies. The table then

@@ -11,8 +11,8 @@ use rdmascope_wire::{Qpn, private_data};
 /// The number of a connection, from 1.
 ///
 /// A connection receives its number with the first event about it other than
-/// [packets](crate::event::Event::Packet): a CM message, an operation of a half-flow that does not
-/// wait for the request that it answers, or the pairing of its half-flows. A half-flow receives a
+/// [packets](crate::event::Event::Packet): a CM message, an operation of a half-flow (unless it
+/// waits for the message that it answers), or the pairing of its half-flows. A half-flow receives a
 /// number with its 1025th packet at the latest, or with its 65th if no half-flow of the other
 /// direction waits to be paired. So two half-flows of one connection usually share one number. If
 /// both had a number, the connection keeps the first, and the other number is retired. The engine's
@@ -96,7 +96,7 @@ pub struct KnownEnd {
 pub struct Evidence {
     /// One acknowledged a PSN that a request of the other used.
     pub acknowledged_psn: bool,
-    /// One replied to an XID that the other called.
+    /// One replied with the XID of a call of the other.
     pub xid: bool,
     /// One accessed memory that the other had advertised.
     pub rkey: bool,
@@ -144,8 +144,8 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Whether the capture has no packet from this end: no CM message either, unless `other`
-    /// acknowledged packets of this end.
+    /// Whether the capture has no packet from this end. CM messages count as packets, unless
+    /// `other` acknowledged packets of this end.
     pub fn is_absent(&self, other: &Endpoint) -> bool {
         self.sent.packets + self.sent.bad_icrc == 0
             && (self.first_frames.cm_message.is_none() || other.sent.has_answered())
@@ -243,7 +243,7 @@ pub struct Connection {
     /// The protocol that it carries, if that is known not to be RPC-over-RDMA.
     pub protocol: Option<Protocol>,
     /// Whether it carries something other than RPC-over-RDMA, as far as the capture shows: a known
-    /// protocol, or Sends none of which is an RPC-over-RDMA message.
+    /// protocol, or only Sends that are not RPC-over-RDMA messages.
     pub is_foreign: bool,
     /// Whether it is an iWARP connection (RDMA over TCP).
     pub is_iwarp: bool,
@@ -408,13 +408,13 @@ pub struct Counts {
     pub fatal_naks: u64,
     /// RNR NAKs.
     pub rnr_naks: u64,
-    /// Repeated packets: requests with a PSN that was seen before, and repeated RDMA Read
+    /// Repeated packets: request packets with a PSN that was seen before, and repeated RDMA Read
     /// responses.
     pub repeated_packets: u64,
-    /// Requests that filled a gap after later packets: reordered in the capture, or lost before the
-    /// capture point and retransmitted.
+    /// Request packets that filled a gap after later packets: reordered in the capture, or lost
+    /// before the capture point and retransmitted.
     pub reordered_packets: u64,
-    /// Requests missing from the capture.
+    /// Request packets missing from the capture.
     pub missing_packets: u64,
     /// Response packets that match no RDMA Read request in the capture.
     pub unmatched_responses: u64,

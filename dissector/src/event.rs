@@ -67,7 +67,8 @@ pub struct Packet<'a> {
     pub of_connection: bool,
     /// The number of its connection, if assigned: see [`ConnectionId`].
     pub connection: Option<ConnectionId>,
-    /// The earlier record of the same packet, if this one is a copy. Copies are not counted.
+    /// The earlier record of the same packet, if this one is a copy. A copy does not count for its
+    /// connection.
     pub copy_of: Option<Seen>,
     /// Whether its connection is known to carry RPC-over-RDMA.
     pub speaks_rpc: bool,
@@ -150,7 +151,7 @@ pub enum Eviction {
         /// Its XID.
         xid: Xid,
     },
-    /// Packets held until a gap before them is filled.
+    /// Packets held after a gap, released before the gap was filled.
     HeldPackets {
         /// Their connection.
         connection: ConnectionId,

@@ -25,7 +25,7 @@ pub struct Exchange {
     /// Steps beyond [`Exchange::MOST_STEPS`].
     pub steps_left_out: u64,
     /// The bytes of the Sends and chunks, those of the call before those of the reply, in the order
-    /// of [`Part`]. Parts of which the capture has no byte are omitted.
+    /// of [`Part`]. Parts without captured bytes are omitted.
     pub contents: Vec<Content>,
     /// The half-flows of the caller and of the other end. `None` for an end without packets in the
     /// capture.

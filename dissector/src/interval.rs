@@ -167,8 +167,8 @@ mod tests {
         (1..=4096).for_each(|index| assert_eq!(set.insert(4 * index, 4 * index + 1), 1));
         assert_eq!(set.insert(4 * 4097, 4 * 4097 + 1), 0);
         assert_eq!((set.length(), set.insert(4 * 4096 + 1, 4 * 4096 + 3), set.length()), (4096, 2, 4098));
-        assert_eq!((set.insert(0, 4), set.front()), (4, 5), "what touches the front");
-        assert_eq!(set.insert(4 * 4097, 4 * 4097 + 1), 1, "there is room again");
+        assert_eq!((set.insert(0, 4), set.front()), (4, 5), "a range that touches the front");
+        assert_eq!(set.insert(4 * 4097, 4 * 4097 + 1), 1, "the merge made room");
     }
 
     proptest! {

@@ -56,12 +56,12 @@ pub enum Observed<'a> {
     Joined(Option<ConnectionId>),
     /// A Send, in PSN order of its sender. It is reported before the transaction that it ends.
     Sent(&'a Sent<'a>),
-    /// Packets of an end that the capture lacks or may lack: the capture reports drops without
+    /// Packets of an end that the capture lacks. It may lack them if it reports drops without
     /// naming the packets.
     Missing(Missing),
     /// An RDMA operation on memory that no open transaction advertised for it.
     Stray(Stray),
-    /// A CM message. An [`Observed::Established`] with its parameters follows.
+    /// A CM message. If it changes the connection's parameters, [`Observed::Established`] follows.
     Managed(&'a Managed<'a>),
     /// A request for the connection, or its acceptance or rejection. It is reported before the
     /// [`Observed::Managed`] and [`Observed::Established`] of the same message.
@@ -152,7 +152,7 @@ pub struct CallIdentity {
 /// The completeness of one end's packets in the capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HalfFlow {
-    /// Whether requests of it wait for a gap to be filled, or for the request that they answer.
+    /// Whether requests of it wait for a gap to be filled, or for the message that they answer.
     pub waits: bool,
     /// How often the next position was unknown: after an RDMA Read while the path MTU is unknown,
     /// and where the PSNs jump. Packets missing at these places are not reported.
@@ -438,6 +438,7 @@ pub struct Ending {
     /// other end acknowledged exactly the packets seen.
     pub complete: [Option<u64>; 2],
     /// By end: whether the capture has a packet from its host to the other host, on any connection.
-    /// If the other end acknowledged packets on this connection, it must have some of this one.
+    /// If the other end acknowledged packets on this connection, only packets of this connection
+    /// count.
     pub heard: [bool; 2],
 }

@@ -181,8 +181,8 @@ impl Traffic {
 }
 
 /// Whether a TCP segment begins with a record mark and an RPC call or reply (RFC 5531, sections 9
-/// and 11). It cannot be an FPDU of MPA (RFC 5044, section 3): the record mark would be too large
-/// for its length.
+/// and 11). It cannot be an FPDU of MPA (RFC 5044, section 3): its first bytes would be an
+/// impossible ULPDU length.
 fn is_rpc_record(payload: &[u8]) -> bool {
     let Some((mark, [_, kind, next])) = payload.first_chunk::<16>().map(|bytes| {
         let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);

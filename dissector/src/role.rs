@@ -56,7 +56,7 @@ pub struct Attributed<'a> {
     pub reth: Option<Reth>,
     /// Its AETH, if it is a response with one.
     pub aeth: Option<Aeth>,
-    /// Its role. `None` if it is only an acknowledgement and its position is in no step.
+    /// Its role. `None` if it only acknowledges steps and its own position is in none.
     pub role: Option<Role>,
     /// The steps that it is the first to acknowledge completely, in the order of their positions.
     /// Responses to RDMA READs acknowledge too. A NAK acknowledges the packets before it.

@@ -365,7 +365,7 @@ impl Session {
         transactions.attributed -= attribution.counted;
     }
 
-    /// Ends the waits that expire by `now`: for packets missing in a gap, and for the requests that
+    /// Ends the waits that expire by `now`: for packets missing in a gap, and for the messages that
     /// early deliveries answer.
     pub(crate) fn handle_time(
         &mut self,
@@ -399,7 +399,7 @@ impl Session {
         self.peers.half_flows = End::BOTH.map(|side| self.half_flow(side));
     }
 
-    /// Whether requests of an end wait for a gap to be filled, or for the request that they answer.
+    /// Whether requests of an end wait for a gap to be filled, or for the message that they answer.
     #[inline]
     fn waits(&self, side: End) -> bool {
         self.transport.waits(side) || self.ends[side].early.has_requests()
@@ -444,8 +444,8 @@ impl Session {
         }
     }
 
-    /// Delivers the oldest entry. If its request is held after a gap, the gap is given up instead,
-    /// because the request was acknowledged or answered.
+    /// Delivers the oldest entry. If a gap of the other end holds back the message that the entry
+    /// answers, or if the missing packets were acknowledged, gives up the gap instead.
     fn release_first(&mut self, transactions: &mut Transactions, report: &mut Report<'_>) {
         let oldest = |side: End| self.ends[side].early.first().map_or(u64::MAX, |seen| seen.frame);
         let side = if oldest(End::Second) < oldest(End::First) { End::Second } else { End::First };
@@ -576,7 +576,7 @@ fn hand_up(
     }
 }
 
-/// Whether an operation of end `from` answers a request that was not seen yet.
+/// Whether an operation of end `from` answers a message that was not seen yet.
 #[inline]
 fn is_early(
     from: End,

@@ -68,8 +68,7 @@ impl<'a> Transport<'a> {
         Ok(Transport { bth, extensions, payload, payload_length })
     }
 
-    /// Whether it is an RDMA Write or an RDMA Read response of which the capture has only the
-    /// headers.
+    /// Whether it is an RDMA Write or an RDMA Read response that was captured without its payload.
     #[cold]
     pub(crate) fn lacks_payload(&self) -> bool {
         let moves = |operation: Operation| operation.is_write() || operation.is_read_response();

@@ -17,8 +17,8 @@ pub(super) struct Segments {
     /// Whether this file has a complete segment with a good checksum, or with one left to the
     /// adapter.
     is_sound: bool,
-    /// Flows of which this file has a complete untagged FPDU. From there on, a reader of this file
-    /// alone finds the FPDUs.
+    /// Flows with a complete untagged FPDU in this file. From there on, a reader of this file alone
+    /// finds the FPDUs.
     found: HashSet<TcpFlow, foldhash::fast::FixedState>,
     /// The segments shortened last: number and kept bytes of payload.
     shortened: VecDeque<(u64, usize)>,

@@ -1,5 +1,6 @@
-//! Pairs of hosts with packets in the capture. Without packets from one host to another, the
-//! silence of that host is no evidence.
+//! Pairs of hosts with packets in the capture.
+//!
+//! If the capture has no packets from one host to another, the silence of that host is no evidence.
 
 use crate::frame::Address;
 use crate::rpcrdma::BuildHasher;

@@ -79,7 +79,7 @@ pub struct Totals {
     pub records: u64,
     /// Their bytes on the wire.
     pub bytes: u64,
-    /// The time stamp of the first record, and the latest time stamp.
+    /// The earliest and the latest time stamp.
     pub span: Option<(Time, Time)>,
     /// Records with an InfiniBand transport packet.
     pub packets: u64,
@@ -90,7 +90,8 @@ pub struct Totals {
     /// Segments whose checksum is correct or left to an adapter. If there are any, wrong checksums
     /// are meaningful.
     pub sound_segments: u64,
-    /// Packets and segments that are copies. No other count below includes them.
+    /// Packets and segments that are copies. They are not processed further, so they do not count
+    /// for messages, transactions or connections.
     pub copies: u64,
     /// Records with other traffic.
     pub others: u64,

@@ -139,7 +139,7 @@ impl Sessions {
 
     #[inline]
     pub(super) fn session(&mut self, index: u32) -> &mut Session {
-        self.slots[index as usize].as_mut().expect("places are taken out of the tables with their session")
+        self.slots[index as usize].as_mut().expect("the tables refer only to places with a session")
     }
 
     /// The connection at this place.
@@ -491,7 +491,7 @@ impl Sessions {
     /// Removes a connection and all references to it from the tables.
     fn take(&mut self, index: u32) -> Box<Session> {
         let session =
-            self.slots[index as usize].take().expect("places are taken out of the tables with their session");
+            self.slots[index as usize].take().expect("the tables refer only to places with a session");
         self.free.push(index);
         for key in session.peers.flows.into_iter().flatten() {
             if self.flows.get(&key).is_some_and(|place| place.session == index) {
@@ -522,7 +522,7 @@ impl Sessions {
     /// connections together hold too much.
     #[inline]
     pub(super) fn settle(&mut self, index: u32, transactions: &mut Transactions, report: &mut Report<'_>) {
-        let session = self.slots[index as usize].as_mut().expect("a connection that has just taken a packet");
+        let session = self.slots[index as usize].as_mut().expect("the connection has just handled a packet");
         let (before, now) = (session.buffered, session.count_buffered());
         self.buffered = self.buffered - before + now;
         if now > before && self.buffered > MOST_BUFFERED {

@@ -27,8 +27,8 @@ impl Engine {
         self.config.report_packets = reported;
     }
 
-    /// Changes [`Config::keep`] and [`Config::attribute`] for the transactions that begin from now
-    /// on. Transactions, connections and observations do not depend on them.
+    /// Changes [`Config::keep`], for the transactions that begin from now on, and
+    /// [`Config::attribute`]. Transactions, connections and observations do not depend on them.
     pub fn look_closely(&mut self, keep: Keep, attribute: bool) {
         self.config.keep = keep;
         self.config.attribute = attribute;

@@ -101,7 +101,7 @@ impl<'a> Segment<'a> {
         usize::from(self.segment[12] >> 4) * 4
     }
 
-    /// Whether it lacks only data, as if [`crate::bulk`] had shortened it: that of its last FPDU.
+    /// Whether only the data of its last FPDU is missing, as if [`crate::bulk`] had shortened it.
     /// `moved` is the number of bytes whose contents are not needed, if known.
     pub(crate) fn lacks_data(&self, moved: Option<u32>) -> bool {
         /// Maximum bytes of padding and CRC of an FPDU.

@@ -1,4 +1,4 @@
-//! Early deliveries: operations of an end that answer a request which was not seen yet.
+//! Early deliveries: operations of an end that answer a message which was not seen yet.
 //!
 //! They wait here in the order of their sender, and later requests queue up after a waiting one. An
 //! RDMA READ response waits for its request, which waits at the other end.

@@ -9,8 +9,8 @@ use crate::rpcrdma::{Peers, reply_xid};
 use rdmascope_wire::bth::PacketPosition;
 
 impl Session {
-    /// The evidence in a packet of the other end that it belongs to this connection, of which only
-    /// end `side` is known. `since` is the time of the first packet of its half-flow.
+    /// The evidence in a packet that it comes from the unknown end of this connection. `side` is
+    /// the known end; `since` is the time of the first packet of the other half-flow.
     pub(crate) fn evidence(&self, side: End, packet: &Packet<'_>, since: Time) -> Option<Evidence> {
         let none = Evidence::default();
         if packet.operation.is_response() {
@@ -92,7 +92,7 @@ impl Session {
 }
 
 impl SessionEnd {
-    /// Takes over parameters that only `other`, the same end, has from CM messages.
+    /// Takes over the parameters from CM messages that only `other` has. Both are the same end.
     fn absorb(&mut self, other: &SessionEnd) {
         self.private_data = self.private_data.or(other.private_data);
         self.private_data_cut =

@@ -61,7 +61,7 @@ impl Session {
         self.told = Some(told);
     }
 
-    /// Withdraws the report. Returns the half-flows so far, of which only the first stays.
+    /// Withdraws the report. Only the first half-flow stays. Returns both.
     pub(crate) fn unknow(&mut self) -> [Option<FlowKey>; 2] {
         let flows = self.peers.flows;
         let was_told = self.told.take().is_some_and(|told| told.connection.local_is_requester.is_some());

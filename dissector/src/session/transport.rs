@@ -11,7 +11,7 @@ use rdmascope_wire::psn::Psn;
 
 /// The transport state of a connection. [`rdma`](crate::rdma) defines the deliveries.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "no pointer to follow for each packet of RoCE")]
+#[expect(clippy::large_enum_variant, reason = "avoids an indirection for each RoCE packet")]
 pub(crate) enum TransportState {
     /// A reliable connection of InfiniBand or RoCE.
     Rc(ReliableConnection),

@@ -207,7 +207,7 @@ mod tests {
         let (item, bytes) = payload.pull().unwrap();
         assert_eq!(item, Item { length: 5, position: 8, place: Place::ReadChunk(3) });
         assert!(bytes.is_empty());
-        assert_eq!(payload.position(), 16, "the item and its padding count in the unreduced stream");
+        assert_eq!(payload.position(), 16, "the unreduced stream includes the item and its padding");
         assert_eq!(payload.u32(), Ok(2));
     }
 

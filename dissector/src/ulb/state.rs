@@ -212,7 +212,7 @@ impl Walk<'_, '_> {
         let count = self.payload.array(16)?;
         within.u32()?;
         for _ in 0..count.min(StateFact::MOST as u32) {
-            let id = *within.fixed(16)?.first_chunk().expect("that many were asked for");
+            let id = *within.fixed(16)?.first_chunk().expect("fixed() returns this many bytes");
             self.facts.add(Said::Names(id));
         }
         Ok(())

@@ -53,7 +53,7 @@ impl<'w, 'a> Walk<'w, 'a> {
     #[inline]
     pub(super) fn sixteen(&mut self) -> Result<[u8; 16], Stop> {
         let bytes = self.payload.fixed(16)?;
-        Ok(*bytes.first_chunk().expect("that many were asked for"))
+        Ok(*bytes.first_chunk().expect("fixed() returns this many bytes"))
     }
 
     /// Walks the arguments that SEQUENCE and CB_SEQUENCE share. Only the first of a COMPOUND

@@ -64,7 +64,7 @@ impl Message {
     }
 
     fn name(&self) -> String {
-        let name = ulb::procedure_name(self.procedure).expect("it has a row");
+        let name = ulb::procedure_name(self.procedure).expect("the procedure has a row");
         format!(
             "{}.{} {name} {}",
             self.procedure.program,
@@ -200,7 +200,7 @@ fn items(made: &Made) -> Vec<Option<(u32, u32)>> {
             made.leaves.iter().filter(|leaf| ELIGIBLE.contains(&leaf.member)).map(|leaf| &leaf.range);
         let mut items = eligible.filter(|range| (*start..end).contains(&(range.start - 4)));
         let item = items.next().map(|range| (range.start as u32, range.len() as u32));
-        assert_eq!(items.next(), None, "no operation has more than one");
+        assert_eq!(items.next(), None, "an operation has at most one item");
         item
     };
     made.operations.iter().zip(ends).map(of).collect()
@@ -236,7 +236,7 @@ fn walks_stop_where_no_arm_is_described() {
             let chunks = if message.of_reply { Chunks::Write(&[]) } else { Chunks::Read(&[]) };
             let (outcome, _) = message.read(&mut Payload::new(&made.bytes, chunks));
             let is_there = |leaf: &&Leaf| leaf.range == (wrong..wrong + 4);
-            let member = made.leaves.iter().find(is_there).expect("it is a leaf").member;
+            let member = made.leaves.iter().find(is_there).expect("the discriminant is a leaf").member;
             let malformed = Err(Stop::malformed(Layer::UpperLayer, wrong));
             let place =
                 || format!("{} round {round}: {member:?} at {wrong} of {:02x?}", message.name(), made.bytes);
@@ -255,7 +255,7 @@ fn closed_unions(language: &'static Language, of: &'static Type) -> BTreeSet<&'s
         Some(Type::Named(index)) => {
             matches!(language.defined(*index).form, Form::Union { default: None, .. })
         }
-        _ => panic!("{union} is no union"),
+        _ => panic!("{union} is not a union"),
     };
     let unions = arms(language, of).into_iter().map(|(union, _)| union);
     unions.filter(is_closed).filter(|union| !OPERATIONS.contains(union)).collect()

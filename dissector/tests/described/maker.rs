@@ -182,15 +182,16 @@ impl Maker {
             match &mut made.right {
                 Some(0) => {
                     made.wrong = Some(made.bytes.len());
-                    number =
-                        (0..).find(|number| !listed.contains(number) && *number > 1).expect("there is one");
+                    number = (0..)
+                        .find(|number| !listed.contains(number) && *number > 1)
+                        .expect("some number is not listed");
                 }
                 Some(left) => *left -= 1,
                 None => {}
             }
         }
         made.leaf(discriminant, &number.to_be_bytes());
-        let follows = arms.get(arm).map(|(_, member)| member).or(default).expect("the arm is there");
+        let follows = arms.get(arm).map(|(_, member)| member).or(default).expect("the union has this arm");
         self.put(made, &follows.of, (name, follows.name));
     }
 
@@ -243,7 +244,7 @@ impl Maker {
         made.word(0);
         let (succeeds, right) = (std::mem::take(&mut made.succeeds), made.right.take());
         for number in numbers {
-            let attribute = self.language.attribute(number).expect("it is described");
+            let attribute = self.language.attribute(number).expect("the attribute has a description");
             self.put(made, &attribute.of, ("fattr4", &attribute.name));
         }
         (made.succeeds, made.right) = (succeeds, right);
@@ -305,7 +306,12 @@ fn add_arms(
         Form::Alias(of) => add_arms(language, of, found, seen),
         Form::Structure(_) if defined.name == "fattr4" => {
             for number in 0..=86 {
-                add_arms(language, &language.attribute(number).expect("it is described").of, found, seen);
+                add_arms(
+                    language,
+                    &language.attribute(number).expect("the attribute has a description").of,
+                    found,
+                    seen,
+                );
             }
         }
         Form::Structure(members) => {

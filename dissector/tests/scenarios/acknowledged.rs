@@ -104,7 +104,7 @@ fn a_reply_acknowledges_nothing() {
     world.send(SERVER, &reply);
     world.ack(SERVER);
     let report = world.run();
-    assert_eq!(acknowledged(report.one()), None, "its ACK came when it had ended");
+    assert_eq!(acknowledged(report.one()), None, "its ACK came after its end");
     assert!(report.connections[0].requester.round_trips.is_some());
     assert_eq!(acknowledged(world.run_without([world.frames.len() - 1]).one()), None);
     assert_eq!(acknowledged(world.run_only(CLIENT).one()), None);
@@ -142,11 +142,8 @@ fn what_was_sent_again_has_no_round_trip() {
     world.send(SERVER, &reply);
     world.ack(CLIENT);
     let report = world.run();
-    assert_eq!(acknowledged(report.one()), Some(ack), "the RNR NAK did not take it");
-    assert_eq!(
-        report.connections[0].requester.round_trips, None,
-        "which transmission the ACK answers is not known"
-    );
+    assert_eq!(acknowledged(report.one()), Some(ack), "the RNR NAK rejected the first transmission");
+    assert_eq!(report.connections[0].requester.round_trips, None, "the ACK may answer either transmission");
     assert!(report.connections[0].responder.round_trips.is_some());
     // Later Sends have round-trip times again.
     exchange(&mut world, 2, 5_000, 5_000);
@@ -207,7 +204,7 @@ fn what_waits_for_an_ack_is_bounded() {
     }
     let report = world.run();
     let noted: Vec<u32> = (1..=100).filter(|xid| acknowledged(report.xid(*xid)).is_some()).collect();
-    assert_eq!(noted, (37..=100).collect::<Vec<_>>(), "64 are remembered");
+    assert_eq!(noted, (37..=100).collect::<Vec<_>>(), "at most 64 Sends wait");
 }
 
 /// The estimated capture point for these times from Sends to ACKs, in nanoseconds.
@@ -261,5 +258,5 @@ fn packets_sent_again_leave_the_place_open() {
     world.wait(3_000_000);
     world.again(sent);
     world.ack(SERVER);
-    assert_eq!(world.run().connections[0].capture_point(), None, "2 of some 130 packets");
+    assert_eq!(world.run().connections[0].capture_point(), None, "2 of about 130 packets");
 }

@@ -38,7 +38,7 @@ fn tell(frames: &[Frame], mut tell: impl FnMut(&Attributed<'_>)) -> Vec<Transact
 fn attribute(frames: &[Frame]) -> Vec<(Said, Vec<(u32, StepKind)>)> {
     let mut told = BTreeMap::new();
     let transactions = tell(frames, |Attributed { seen, role, acknowledged, only_acknowledges, .. }| {
-        assert!(told.insert(seen.frame, (*role, acknowledged.to_vec())).is_none(), "told of once");
+        assert!(told.insert(seen.frame, (*role, acknowledged.to_vec())).is_none(), "reported once");
         let is_part = matches!(role, Some(Role::Part(_) | Role::Repetition(_)));
         assert_ne!(is_part, *only_acknowledges, "{seen:?}");
     });
@@ -210,7 +210,7 @@ fn one_acknowledgement_for_several_transactions_and_none_of_them() {
     let call = StepKind::Call;
     assert_eq!(said[6], (("ack", 3, Some(call)), vec![(1, call), (2, call), (3, call)]));
     assert_eq!(said[7].0, ("nothing", 0, None));
-    assert_eq!(said[8], (("ack", 3, Some(call)), vec![]), "it lies behind the call, and in no step");
+    assert_eq!(said[8], (("ack", 3, Some(call)), vec![]), "its PSN is after the call and in no step");
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn a_queue_pair_with_a_second_life() {
         assert_eq!(roles, life, "from frame {}", start + 1);
     }
     let parts = said.iter().filter(|((word, ..), _)| *word == "part").count();
-    assert_eq!(parts, 6, "each life has a transaction of its own");
+    assert_eq!(parts, 6, "each connection has its own transaction");
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn twenty_thousand_connections_one_after_the_other() {
     let report = world.run();
     assert_eq!(report.connections.len(), 20_000);
     assert!(report.connections.is_sorted_by_key(|connection| connection.id));
-    assert_eq!(report.evictions, [], "what was closed makes room by itself");
+    assert_eq!(report.evictions, [], "closed connections make room by themselves");
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn what_has_ended_leaves_its_place() {
     assert_eq!(report.evictions, []);
     assert_eq!((report.connections.len(), report.totals.connections), (4_203, 4_203));
     let open = report.connections.iter().filter(|connection| connection.state == State::Open);
-    assert_eq!(open.count(), 3, "the first one, and those behind the silence");
+    assert_eq!(open.count(), 3, "the first, and those after the silence");
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn a_reply_chunk_of_4_gib_is_written_at_its_end() {
     assert_eq!(reply.missing[0], missing(Part::ReplyChunk, 0, u64::from(u32::MAX) - 300));
     let gathered = Eviction::Gathered { xid: Xid(1), part: Part::ReplyChunk };
     assert!(!report.evictions.is_empty());
-    assert!(report.evictions.iter().all(|each| *each == gathered), "bytes not kept are reported");
+    assert!(report.evictions.iter().all(|each| *each == gathered), "omitted bytes are reported");
 }
 
 #[test]

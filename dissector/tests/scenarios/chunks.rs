@@ -105,7 +105,7 @@ fn two_read_chunks_in_a_compound_with_segments_interleaved() {
     let expected = [None, in_read_chunk(501, first, 0), in_read_chunk(1000, second, 1)];
     assert_eq!(items(writes).iter().map(|item| item.0).collect::<Vec<_>>(), expected);
     let call = writes.call.as_ref().unwrap();
-    assert_eq!(call.read_chunks[0].segments, [a, c], "segments of one Position are one Read chunk");
+    assert_eq!(call.read_chunks[0].segments, [a, c], "segments with one Position form one Read chunk");
     assert_eq!(call.read_chunks[1].segments, [b, d]);
     assert_eq!(call.message_length, Some(u64::from(second) + 1000));
     assert_eq!(writes.timing.read_bytes, 1501);

@@ -45,7 +45,10 @@ impl Live {
         let mut last = None;
         while let Some(deadline) = self.engine.next_deadline() {
             self.step(|engine, mut report| engine.handle_time(deadline, &mut report));
-            assert!(self.engine.next_deadline().is_none_or(|next| next > deadline), "it was dealt with");
+            assert!(
+                self.engine.next_deadline().is_none_or(|next| next > deadline),
+                "the deadline was handled"
+            );
             last = Some(deadline);
         }
         last
@@ -88,7 +91,7 @@ fn a_gap_that_nobody_acknowledged_waits_for_a_retransmission() {
         (last + 4 * SECOND - MILLISECOND..last + 5 * SECOND).contains(&ended.0),
         "{ended:?} after {last}"
     );
-    assert_eq!(live.engine.open_transactions().count(), 1, "the call, with what there is of it");
+    assert_eq!(live.engine.open_transactions().count(), 1, "the call, as far as it was captured");
 }
 
 #[test]

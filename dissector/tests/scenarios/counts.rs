@@ -100,8 +100,8 @@ fn a_packet_with_a_bad_icrc_makes_closes_and_answers_nothing() {
     world.frames.last_mut().map(spoil);
     let report = world.run();
     let [connection] = &report.connections[..] else { panic!("{:?}", report.connections) };
-    assert_eq!(connection.state, State::Open, "a DREQ that is dropped closes nothing");
-    assert_eq!(report.one().outcome, Outcome::CutOff, "a reply that is dropped answers nothing");
+    assert_eq!(connection.state, State::Open, "a dropped DREQ must not close the connection");
+    assert_eq!(report.one().outcome, Outcome::CutOff, "a dropped reply must not complete the call");
     let ends = [&connection.requester, &connection.responder];
     assert_eq!(ends.map(|end| end.sent.bad_icrc), [0, 1]);
     assert_eq!(ends.map(|end| end.first_frames.bad_icrc), [None, Some(5)]);
@@ -283,6 +283,6 @@ fn each_mark_of_congestion_counts() {
         let connection = run(&marked).connections[0].clone();
         let ends = [&connection.requester, &connection.responder];
         assert_eq!(ends.map(|end| end.sent.congestion_marks), [marks, 0], "{at} {bits:#x}");
-        assert_eq!(connection.requester.sent.bad_icrc, 0, "these bits are not covered");
+        assert_eq!(connection.requester.sent.bad_icrc, 0, "the ICRC does not cover these bits");
     }
 }

@@ -44,7 +44,7 @@ fn version_9_is_answered_with_err_vers() {
     let call = refused.call.as_ref().unwrap();
     assert_eq!((call.version, call.procedure, call.credits), (9, Procedure::Msg, CREDITS));
     assert_eq!((call.header_length, call.message_length), (16, None));
-    assert_eq!((refused.procedure, refused.stop), (None, None), "nothing else of version 9 is known");
+    assert_eq!((refused.procedure, refused.stop), (None, None), "version 9 is otherwise unknown");
     assert_eq!(refused.reply.as_ref().unwrap().version, 9);
 }
 
@@ -86,7 +86,7 @@ fn a_header_that_ends_in_its_chunk_lists() {
     let stop = refused.call.as_ref().unwrap().stop.unwrap();
     assert_eq!((stop.layer, stop.offset, stop.needed, stop.available), (Layer::RpcRdma, 20, 4, 0));
     assert_eq!(stop.cause, Cause::TruncatedPacket);
-    assert_eq!((refused.stop, refused.procedure), (None, None), "no RPC message was come to");
+    assert_eq!((refused.stop, refused.procedure), (None, None), "parsing did not reach the RPC message");
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn a_discriminator_that_is_neither_0_nor_1() {
         let refused = refused(&call, &err_chunk(1));
         let stop = refused.call.as_ref().unwrap().stop.unwrap();
         assert_eq!((stop.layer, stop.offset, stop.cause), (Layer::RpcRdma, offset, Cause::Malformed));
-        assert_eq!(refused.stop, None, "no RPC message was come to");
+        assert_eq!(refused.stop, None, "parsing did not reach the RPC message");
     }
 }
 

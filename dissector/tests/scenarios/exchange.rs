@@ -32,7 +32,7 @@ fn lines(transaction: &Transaction) -> Vec<Line> {
 /// The bytes of a part without missing ranges.
 #[track_caller]
 fn whole(transaction: &Transaction, of_reply: bool, part: Part) -> &[u8] {
-    let content = kept(transaction).content(of_reply, part).expect("the part is there");
+    let content = kept(transaction).content(of_reply, part).expect("the part was kept");
     assert_eq!(content.captured.holes(content.bytes.len() as u64).count(), 0);
     &content.bytes
 }
@@ -128,7 +128,7 @@ fn a_write_chunk_counts_as_far_as_each_segment_was_used() {
     let report = world.run_keeping();
     let read = report.one();
     assert_eq!(whole(read, true, Part::WriteChunk(0)), data(605));
-    assert_eq!(kept(read).content(false, Part::WriteChunk(0)), None, "what the reply returns is the reply's");
+    assert_eq!(kept(read).content(false, Part::WriteChunk(0)), None, "a returned chunk belongs to the reply");
     let chunk = Part::WriteChunk(0);
     assert_eq!(lines(read)[1], (StepKind::Write, false, (5, 6), (SERVER_PSN, 2), chunk, 0, 500));
     let frame = last.end as u64;
@@ -159,7 +159,7 @@ fn what_the_capture_lacks_of_a_chunk_is_zeros() {
     expected[256..512].fill(0);
     assert_eq!(content.bytes, expected);
     assert_eq!(content.captured.holes(600).collect::<Vec<_>>(), [(256, 512)]);
-    assert_eq!(lines(read)[1].3, (SERVER_PSN, 3), "the step takes up the PSN that is missing");
+    assert_eq!(lines(read)[1].3, (SERVER_PSN, 3), "the step covers the missing PSN");
 }
 
 #[test]

@@ -235,7 +235,7 @@ fn a_copy_behind_much_other_traffic() {
     let mut wire = Wire::connected([40_000, 20_049], [&[], &[]]);
     let (call, answer) = getattr(1);
     wire.send(CLIENT, &call);
-    // As many ports as a set has entries, to the same port and with the same sequence number.
+    // One port for each entry of a set, with the same destination port and sequence number.
     for port in 50_000..50_008 {
         let mut other = Wire { next: wire.next, ..Wire::new([port, 20_049]) };
         other.next[CLIENT] = other.next[CLIENT].wrapping_sub(wire.packets[2].1.len() as u32 - 40);

@@ -54,7 +54,11 @@ fn transactions_told_of_each_half_flow_are_counted_once() {
         let connection = only(&report);
         assert_eq!(connection.transactions, [3, 3]);
         assert_eq!(connection.transactions, [of(Direction::Forward), of(Direction::Backward)]);
-        assert_eq!(connection.requester.qpn, Some(world.end(CLIENT).qpn), "who calls NFS opened it");
+        assert_eq!(
+            connection.requester.qpn,
+            Some(world.end(CLIENT).qpn),
+            "the NFS caller opened the connection"
+        );
         assert!(connection.roles_known);
     }
 }
@@ -289,9 +293,5 @@ fn what_joins_two_half_flows_is_told() {
     world.ack(SERVER);
     world.send(SERVER, &getattr(1).1);
     let evidence = Evidence { acknowledged_psn: true, ..Evidence::default() };
-    assert_eq!(
-        only(&world.run()).origin,
-        Origin::Inferred(evidence),
-        "the first that shows it, and no other"
-    );
+    assert_eq!(only(&world.run()).origin, Origin::Inferred(evidence), "only the first evidence counts");
 }

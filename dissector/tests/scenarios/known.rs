@@ -45,7 +45,7 @@ fn a_pair_is_known_with_its_first_packet() {
         assert!(connection.roles_known);
         assert_eq!(connection.requester.qpn, Some(world.end(CLIENT).qpn));
         assert_eq!(connection.responder.qpn, Some(world.end(SERVER).qpn));
-        assert_eq!(connection.call_inline_threshold, None, "what was negotiated is not known");
+        assert_eq!(connection.call_inline_threshold, None, "the negotiated values are unknown");
         assert_eq!((report.totals.known_connections, report.totals.contradicted_connections), (1, 0));
     }
 }

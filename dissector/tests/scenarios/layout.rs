@@ -27,7 +27,7 @@ fn extents(transaction: &Transaction, of_reply: bool) -> Vec<(u64, Option<(Part,
 
 #[track_caller]
 fn assert_is(piece: Option<Piece>, expected: &[u8]) {
-    let piece = piece.expect("it is there");
+    let piece = piece.expect("the piece was kept");
     assert_eq!(piece.missing().collect::<Vec<_>>(), []);
     assert_eq!((piece.length, piece.bytes.as_slice()), (expected.len() as u64, expected));
 }

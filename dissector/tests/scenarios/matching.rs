@@ -67,7 +67,7 @@ fn a_misdirected_write_is_unmatched() {
     assert_eq!(read.timing.written_bytes, 0);
     let part = rdmascope_dissector::transaction::Part::WriteChunk(0);
     assert_eq!(read.reply.as_ref().unwrap().missing, [missing(part, 0, 100)]);
-    assert!(!read.capture_gap, "nothing suggests that the capture is at fault");
+    assert!(!read.capture_gap, "there is no sign of a capture gap");
     assert_eq!(report.connections[0].responder.sent.unmatched_placements, 3);
 }
 

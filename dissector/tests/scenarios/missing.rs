@@ -133,7 +133,7 @@ fn the_last_packet_of_a_send_is_not_captured() {
     assert_eq!((symlink.outcome, names(symlink)), (Outcome::Completed, vec!["SYMLINK"]));
     let call = symlink.call.as_ref().unwrap();
     assert_eq!(call.missing, [Missing { part: Part::Send, start: 1024, end: None }]);
-    assert_eq!(call.message_length, None, "it is not known where it ended");
+    assert_eq!(call.message_length, None, "its end is unknown");
     assert_whole(report.xid(2));
 }
 
@@ -152,7 +152,7 @@ fn one_packet_of_a_reply_chunk_is_not_captured() {
     let report = world.run_without([frames.start + 1]);
     let readdir = report.one();
     assert_eq!(readdir.reply.as_ref().unwrap().missing, [missing(Part::ReplyChunk, 256, 512)]);
-    assert_eq!(readdir.status, Some(0), "it stands in front of the hole");
+    assert_eq!(readdir.status, Some(0), "the status comes before the hole");
     assert_eq!(readdir.stop.unwrap().cause, rdmascope_wire::Cause::TruncatedCapture);
 }
 

@@ -98,7 +98,7 @@ fn a_request_at_fault_is_told_to_a_judge() {
         });
         assert_eq!(told, expected, "{observed:?}");
     }
-    assert_eq!(world.run().transactions.len(), 1, "and nobody is told who does not observe");
+    assert_eq!(world.run().transactions.len(), 1, "without observations, the result is the same");
 }
 
 /// A retransmitted call is reported with the packet seen first, until a CM message closes the
@@ -137,7 +137,7 @@ fn what_is_asked_for_from_some_record_on() {
             assert!(engine.config().attribute && engine.config().report_packets);
             let [connection] = &engine.connections().collect::<Vec<_>>()[..] else { panic!("one") };
             assert_eq!(connection.transactions, [1, 0]);
-            let found = engine.connection(connection.id).expect("it has not ended");
+            let found = engine.connection(connection.id).expect("the connection is open");
             assert_eq!(format!("{found:?}"), format!("{connection:?}"));
             let mut other = connection.id;
             other.0 += 1;
@@ -154,6 +154,6 @@ fn what_is_asked_for_from_some_record_on() {
     assert_eq!(kept, [(5, Xid(1), false), (7, Xid(2), true)]);
     engine.report_packets(false);
     engine.handle(&world.frames[6].sent_again(world.now + 1_000).record(8), &mut |event| {
-        assert!(!matches!(event, Event::Packet(_)), "not any more");
+        assert!(!matches!(event, Event::Packet(_)), "packets are no longer reported");
     });
 }

@@ -81,7 +81,7 @@ fn private_data_of_another_version_count_for_nothing() {
     world.private_data[SERVER][4] = 2;
     world.connect();
     let connection = &world.run().connections[0];
-    assert_eq!(connection.responder.private_data.unwrap().version, 2, "it is kept as it was");
+    assert_eq!(connection.responder.private_data.unwrap().version, 2, "the version is kept as sent");
     assert_eq!(connection.call_inline_threshold, Some(1024));
 }
 
@@ -557,7 +557,7 @@ fn numbers(earlier: impl Fn(&mut World, Psn)) -> Vec<u32> {
 
 #[test]
 fn two_half_flows_have_one_number() {
-    assert_eq!(numbers(|_, _| {}), [1, 2], "the second half-flow is joined with its first packet");
+    assert_eq!(numbers(|_, _| {}), [1, 2], "the second half-flow is paired by its first packet");
     // READ responses to requests from before the capture cause no events, and match no half-flow.
     let responses = |count: u32| {
         numbers(move |world, before| {
@@ -565,8 +565,8 @@ fn two_half_flows_have_one_number() {
         })
     };
     assert_eq!(responses(1), [1, 2]);
-    assert_eq!(responses(1024), [1, 2], "it is joined with its 1025th packet");
-    assert_eq!(responses(1025), [1, 3], "with its 1025th packet it has a number");
+    assert_eq!(responses(1024), [1, 2], "its 1025th packet pairs it");
+    assert_eq!(responses(1025), [1, 3], "its 1025th packet gives it a number");
 }
 
 #[test]
@@ -603,5 +603,5 @@ fn half_flows_joined_in_another_order_than_they_were_seen_in_have_numbers_in_tha
     found.sort_unstable();
     assert_eq!(found, [(1, 0x33, 0x44), (2, 0x11, 0x22)]);
     let of = |xid: u32| report.transactions.iter().find(|it| it.xid.0 == xid).unwrap().connection.0;
-    assert_eq!([7, 20, 8, 21].map(of), [2, 2, 1, 1], "replies that came before the join, too");
+    assert_eq!([7, 20, 8, 21].map(of), [2, 2, 1, 1], "including replies from before the pairing");
 }

@@ -125,8 +125,8 @@ fn what_may_be_rpc_over_rdma_is_not_called_something_else() {
     let mut world = World::new();
     operations(&mut world, other);
     assert!(world.run().connections[0].is_foreign);
-    assert!(!run_cut(&world.frames, 66).connections[0].is_foreign, "of each Send 12 bytes are left");
+    assert!(!run_cut(&world.frames, 66).connections[0].is_foreign, "each Send is cut to 12 bytes");
     let mut world = World::connected();
     operations(&mut world, other);
-    assert!(!world.run().connections[0].is_foreign, "the private data says so");
+    assert!(!world.run().connections[0].is_foreign, "the private data identifies RPC-over-RDMA");
 }

@@ -504,7 +504,7 @@ fn run_engine(mut engine: Engine, frames: &[Frame], snap: usize) -> Report {
         Event::Transaction(transaction) => transactions.push(transaction.clone()),
         Event::Connection(connection) => connections.push(connection.clone()),
         Event::Eviction(eviction) => evictions.push(eviction),
-        event => panic!("nobody asked for {event:?}"),
+        event => panic!("unexpected event {event:?}"),
     };
     for (index, frame) in frames.iter().enumerate() {
         let data = &frame.data[..frame.data.len().min(snap)];

@@ -23,9 +23,9 @@ fn whether_a_packet_is_held() {
     assert!(copies.holds(sighting(1, 2, 1_000)));
     assert!(copies.holds(sighting(1, 2, 3_000_000)), "too late for a copy");
     assert!(!copies.holds(sighting(2, 2, 1_000)));
-    assert!(!copies.holds(sighting(2, 2, 1_000)), "holds() notes nothing");
+    assert!(!copies.holds(sighting(2, 2, 1_000)), "holds() must not note packets");
     (2..10).for_each(|number| assert_eq!(copies.note(sighting(number, number.into(), 0)), None));
-    assert!(!copies.holds(sighting(1, 10, 1_000)), "eight others came");
+    assert!(!copies.holds(sighting(1, 10, 1_000)), "replaced by eight others");
 }
 
 /// Packets with the same PSN for many queue pairs do not replace each other: connections that begin

@@ -20,10 +20,10 @@ fn so_many_connections_are_remembered() {
     (0..=most).for_each(|number| known.add(connection(number)));
     assert_eq!(known.told, u64::from(most) + 1);
     let flow = |number| Told { connection: connection(number), from_local: false }.flow();
-    assert_eq!(known.take(&flow(most)), None, "it found no room");
+    assert_eq!(known.take(&flow(most)), None, "the table is full");
     for number in [most - 1, 0] {
         assert_eq!(known.take(&flow(number)).map(|told| told.connection), Some(connection(number)));
-        assert_eq!(known.take(&flow(number)), None, "it was taken");
+        assert_eq!(known.take(&flow(number)), None, "already removed");
     }
     // A removed entry makes room.
     known.add(connection(most));

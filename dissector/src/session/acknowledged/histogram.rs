@@ -71,12 +71,12 @@ mod tests {
         for time in (0..5_000).chain(edges) {
             let (first, width) = range(index(time));
             assert!((first..first + width).contains(&time), "{time} in {first}, {width}");
-            assert!(width <= (time / 8).max(1), "{time} is known to within {width}");
+            assert!(width <= (time / 8).max(1), "{time}: the range is {width} wide");
         }
         let mut before = 0;
         for index in 0..Histogram::COUNTERS {
             let (first, width) = range(index);
-            assert_eq!(first, before, "without a hole at {index}");
+            assert_eq!(first, before, "a hole before {index}");
             before = first + width;
         }
     }

@@ -28,7 +28,7 @@ fn waiting(psns: &[u32]) -> Vec<u32> {
 fn the_sends_that_wait_for_their_ack() {
     assert_eq!(waiting(&[10, 11, 15]), [10, 11, 15]);
     assert_eq!(waiting(&[10, 12, 11]), [10, 12]);
-    assert_eq!(waiting(&[10, 12, 12]), [10, 12], "the same once more");
+    assert_eq!(waiting(&[10, 12, 12]), [10, 12], "a repetition");
     assert_eq!(waiting(&[100_000, 100_000 - 65_536]), [100_000]);
     assert_eq!(waiting(&[100_000, 100_000 - 65_537]), [100_000 - 65_537]);
     assert_eq!(waiting(&[10, 10 + 65_536]), [10, 10 + 65_536]);

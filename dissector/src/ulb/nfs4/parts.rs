@@ -245,7 +245,7 @@ impl<'a> Walk<'_, 'a> {
         let mut ahead = *self.payload;
         if self.payload.array(STATEID)? > 0 {
             ahead.u32()?;
-            let id = *ahead.fixed(STATEID)?.first_chunk().expect("that many were asked for");
+            let id = *ahead.fixed(STATEID)?.first_chunk().expect("fixed() returns this many bytes");
             self.session.offload.get_or_insert(id);
             self.facts.add(Said::GoesOn(id));
         }

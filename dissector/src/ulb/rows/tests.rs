@@ -29,7 +29,7 @@ fn operations(enumeration: &str, last: [u32; 2]) -> Specified {
         let name = name.strip_prefix("OP_").expect("the prefix of operations");
         (*number, (Some(minor_version(*number)), name))
     };
-    NFS4.enumerators(enumeration).expect("it is described").iter().map(named).collect()
+    NFS4.enumerators(enumeration).expect("the enumeration has a description").iter().map(named).collect()
 }
 
 /// OP_ILLEGAL and OP_CB_ILLEGAL.
@@ -43,7 +43,7 @@ const ACL_2: [(u32, &str); 6] =
 fn same<O: Operations + core::fmt::Debug>(all: &[O], expected: &Specified) {
     let shown = |row: &Row| (row.minor_version, row.name);
     let rows: Specified = all.iter().map(|one| (one.row().code, shown(one.row()))).collect();
-    assert_eq!(rows.len(), all.len(), "a number stands in two rows");
+    assert_eq!(rows.len(), all.len(), "two rows have the same number");
     assert_eq!(&rows, expected);
     for code in (0..200).chain([10_043, 10_044, 10_045, u32::MAX]) {
         assert_eq!(O::of(code).map(|one| shown(one.row())), expected.get(&code).copied());
