@@ -313,8 +313,8 @@ fn a_path_mtu_that_packets_show() {
     }
 }
 
-/// A half-flow with only RDMA WRITEs has no events and no number, as long as another half-flow
-/// waits that it may be paired with.
+/// A half-flow with only RDMA WRITEs has no events, and no number while another half-flow waits
+/// that it may be paired with.
 #[test]
 fn writes_alone_give_no_number() {
     let mut world = World::new();
