@@ -140,7 +140,7 @@ pub enum Content<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Eviction {
-    /// The connection that was idle the longest.
+    /// A connection with few packets, or else one without recent packets.
     Connection(ConnectionId),
     /// The transaction that was outstanding the longest.
     Transaction {

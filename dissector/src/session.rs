@@ -415,7 +415,7 @@ impl Session {
     }
 
     /// Delivers waiting entries that are no longer early, or that have waited long enough by `now`
-    /// (`None`: the capture is over).
+    /// (`None`: all of them).
     fn settle_early(&mut self, now: Option<Seen>, transactions: &mut Transactions, report: &mut Report<'_>) {
         loop {
             if transactions.observes() {

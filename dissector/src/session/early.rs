@@ -61,8 +61,8 @@ impl Early {
         self.waiting.is_full()
     }
 
-    /// Whether the oldest delivery is due at `now` (`None`: the capture is over). Time counts only
-    /// once the other half-flow is known.
+    /// Whether the oldest delivery is due at `now` (`None`: without waiting any longer). Time
+    /// counts only once the other half-flow is known.
     pub(super) fn is_due(&self, now: Option<Seen>, paired: bool) -> bool {
         let is_over = || now.is_none_or(|now| paired && self.waiting.is_overdue(now));
         !self.is_empty() && (self.waiting.is_full() || is_over())

@@ -505,8 +505,7 @@ fn two_connections_with_psns_close_to_each_other_are_not_mixed_up() {
     }
 }
 
-/// The path MTU is unknown, so a READ has at most as many responses as its bytes need at an MTU of
-/// 256.
+/// The path MTU is unknown, so a READ has at most one response for each 256 bytes.
 #[test]
 fn a_response_behind_all_that_a_read_can_bring_is_of_another_connection() {
     let mut world = World::new();
