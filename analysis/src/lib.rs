@@ -1,9 +1,10 @@
-//! Facts about a capture, found in the events of the dissector and the findings of the judge: events of connections, NFSv4
-//! state, paths of files, figures of a report, differences between captures, the state at any moment.
+//! Facts about a capture, derived from the events of the dissector and the findings of the judge:
+//! connection events, NFSv4 state, file paths, report figures, differences between captures, and
+//! the state of a session at any time.
 //!
-//! Nothing here is laid out for a screen: `rdmascope-present` does that.
+//! This crate lays out no output; `rdmascope-present` does.
 //!
-//! The events of a capture:
+//! Listing the events of a capture:
 //!
 //! ```
 //! use rdmascope_analysis::events::{Events, Kind};

@@ -235,7 +235,7 @@ fn what_a_snap_length_cut_off_is_nobodys_fault() {
         let report = with_input(&["analyze", "-"], &cut);
         let (_, wrong) = text(&report.stdout).split_once("What went wrong").expect("the report has it");
         assert!(
-            wrong.contains("messages whose end is not in the capture: a snap length cut packets"),
+            wrong.contains("messages whose end is missing from the capture: the snap length cut packets"),
             "{wrong}"
         );
         for group in ["\n  Transactions\n", "\n  Transport\n"] {
@@ -401,7 +401,7 @@ fn a_capture_of_iwarp_alone_says_so() {
     let frames = [segment(20_049, &[0xab; 64]), segment(20_049, &[0, 20, 0x41, 0x40, 0, 0, 0, 0])];
     let iwarp = Temporary::new("iwarp.pcap", &pcap.with(&frames));
     let none = Temporary::new("no-iwarp.pcap", &pcap.with(&[]));
-    let said = "there is no RoCE packet; 2 packets are of iWARP (TCP port 20049 or an MPA start frame; of no connection that could be followed)";
+    let said = "no RoCE packets; 2 packets are iWARP (TCP port 20049 or an MPA start frame, outside the connections that were followed)";
     let folder = tempfile::tempdir().expect("a folder");
     let to = |name: &str| folder.path().join(name).into_os_string().into_string().expect("a plain name");
     for (arguments, status) in [

@@ -270,14 +270,14 @@ fn what_the_capture_does_not_show_is_said() {
         "; 1 connection was captured in one direction only; of 1 connection, all that an end sent has a bad ICRC and was left out (--no-icrc); 238 calls were encrypted (krb5p): \
         operations, statuses and slots of sessions in them are not judged; 5 packets are missing from the capture; ",
         "; 1 packet was cut by a snap length; because tables were full, 1,234 of connections, ",
-        "; a.pcap: cut short at byte 24: 16 bytes needed, 3 there; analyzed up to here. ",
+        "; a.pcap: cut short at byte 24: 16 bytes needed, 3 available; analyzed up to there. ",
     ] {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
     }
     let mut found = Found::new();
     assert_eq!(found.text(), "Nothing to judge: there is no connection.\n");
     found.ending.totals.packets = 0;
-    assert_eq!(found.text(), "Nothing to judge: there is no RoCE packet.\n");
+    assert_eq!(found.text(), "Nothing to judge: no RoCE packets.\n");
 }
 
 /// Who opened a connection may turn out after something was found on it.

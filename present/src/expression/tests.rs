@@ -98,7 +98,7 @@ fn a_mistake_is_shown_where_it_is() {
         ("", "the name of a field is expected", 0),
         ("op == ", "a value is expected", 6),
         ("op == RAED", "no operation is called RAED: is it READ", 6),
-        ("latency > 5", "a number with a unit is expected", 10),
+        ("latency > 5", "expected a number with a unit", 10),
         ("lateny > 5ms", "transaction lines have no field lateny: is it latency_ns", 0),
         ("op > READ", "operations is no number", 5),
         ("op == READ latency > 5ms", "&& or || is expected before this", 11),

@@ -49,8 +49,8 @@ fn quiet() -> Report {
 #[test]
 fn nothing_wrong() {
     let report = text(&quiet(), &ending());
-    assert!(report.contains("Nothing: every call has its reply"), "{report}");
-    assert!(report.contains("whole: the file ends where a packet ends"));
+    assert!(report.contains("Nothing: every call has a reply"), "{report}");
+    assert!(report.contains("whole: the file ends at the end of a packet"));
     assert!(!report.contains("\x1b["));
     assert!(report.lines().all(|line| line.chars().count() <= 120));
 }
@@ -99,7 +99,7 @@ fn much_wrong() {
     ending.files[0].cut = Some(Cut { offset: 2_345_000, needed: 1090, available: 678 });
     let report = text(&report, &ending);
     for part in [
-        "cut short at byte 2345000: 1,090 bytes needed, 678 there; analyzed up to here",
+        "cut short at byte 2345000: 1,090 bytes needed, 678 available; analyzed up to there",
         "3 bad",
         "3 connections",
         "NFSv4.1, backward",
@@ -108,7 +108,7 @@ fn much_wrong() {
         "        17  packets sent again; first in frame 64",
         "NAKs for a PSN out of sequence: packets were lost on the way; first in frame 61",
         "connections rejected; first in frame 71",
-        "         2  packets that were sent and are not in the capture",
+        "         2  packets missing from the capture",
         "rejected, reason 8: invalid service ID",
         "its traffic: acknowledged PSNs and XIDs agree",
     ] {
@@ -143,15 +143,14 @@ fn encrypted_replies_are_no_sign_that_all_is_well() {
     report.handle(&Event::Transaction(&sealed));
     let shown = text(&report, &ending());
     let frame = sealed.reply.as_ref().unwrap().seen.frame;
-    let said =
-        format!("1  replies that are encrypted (krb5p): their status is not known; first in frame {frame}");
+    let said = format!("1  encrypted replies (krb5p), status unknown; first in frame {frame}");
     assert!(shown.contains(&said), "{shown}");
     assert!(!shown.contains("no error"), "{shown}");
     // Integrity leaves the status readable.
     let mut report = quiet();
     let open = Transaction { security: Some(Security::GssIntegrity), status: Some(0), ..sealed };
     report.handle(&Event::Transaction(&open));
-    assert!(text(&report, &ending()).contains("Nothing: every call has its reply"));
+    assert!(text(&report, &ending()).contains("Nothing: every call has a reply"));
 }
 
 /// Read chunks of the responder that nobody pulled: the capture lacks nothing.
@@ -276,13 +275,14 @@ fn bad_icrcs_are_said_as_they_were_taken() {
     // All of them: none is left out.
     let all = spoil(|_, _| true);
     assert_eq!(said(&all), [(Group::Capture, "bad-icrc", None)]);
-    assert!(text(&all.0, &all.1).contains("none with a good one: taken as not computed"));
-    assert!(!text(&all.0, &all.1).contains("left out of everything else"));
+    assert!(text(&all.0, &all.1).contains("none with a good one: ICRCs assumed not computed"));
+    assert!(!text(&all.0, &all.1).contains("with a bad ICRC, ignored"));
     // Those of one end.
     let one = spoil(|packet, _| packet.source() == CLIENT && packet.is_rc());
     let [(Group::Capture, "spoiled-end", Some(_))] = said(&one)[..] else { panic!("{:?}", said(&one)) };
     assert!(
-        text(&one.0, &one.1).contains("all that one end sent: computed after the capture? See --no-icrc")
+        text(&one.0, &one.1)
+            .contains("from an end that sent no others: ICRC computed after capture? See --no-icrc")
     );
     let names: Vec<_> = one.0.problems(&one.1).iter().map(|problem| problem.name).collect();
     assert!(!names.contains(&"no-call"), "{names:?}");
@@ -319,7 +319,8 @@ fn wrong_checksums_of_one_end_are_the_captures() {
     assert_eq!(end.group, Group::Capture);
     assert!(named("bad-checksum").is_none() && named("no-call").is_none());
     assert!(
-        text(&report, &ending).contains("all that one end sent: changed after the capture? See --no-icrc")
+        text(&report, &ending)
+            .contains("from an end that sent no others: changed after capture? See --no-icrc")
     );
 }
 
@@ -362,9 +363,9 @@ fn several_files() {
     let report = text(&report, &ending);
     for part in [
         "Capture of 3 files\n",
-        "  files         mount.pcap: cut short at byte 2345000: 1,090 bytes needed, 678 there; analyzed up to here\n",
-        "                standard input: whole: the file ends where a packet ends\n",
-        "                c.pcap: unreadable from here on: c.pcap: byte 77: cannot be read further: no such block\n",
+        "  files         mount.pcap: cut short at byte 2345000: 1,090 bytes needed, 678 available; analyzed up to there\n",
+        "                standard input: whole: the file ends at the end of a packet\n",
+        "                c.pcap: unreadable from here: c.pcap: byte 77: cannot be read further: no such block\n",
     ] {
         assert!(report.contains(part), "{part} is not in\n{report}");
     }
@@ -389,7 +390,7 @@ fn the_capture_says_what_it_lost() {
     for part in [
         "  lost          1,234 packets dropped while capturing at ens1f0\\u{1b}, as the capture says; findings may rest on them\n",
         "  lost          1 packet dropped while capturing at interface 1, as the capture says; findings may rest on them\n",
-        "       1,235  packets that were dropped while capturing, as the capture says itself\n",
+        "       1,235  packets dropped while capturing, as recorded in the capture\n",
     ] {
         assert!(shown.contains(part), "{part} is not in\n{shown}");
     }
@@ -402,7 +403,7 @@ fn the_capture_says_what_it_lost() {
 fn nothing_at_all() {
     let report = text(&Report::default(), &Ending { port: 4791, ..Ending::default() });
     assert!(report.contains("none; RoCEv2 was looked for at UDP port 4791 (--port)"), "{report}");
-    assert!(report.contains("there is no RoCE packet"));
+    assert!(report.contains("no RoCE packets"));
 }
 
 #[test]
@@ -410,11 +411,11 @@ fn iwarp_is_said_where_there_is_nothing_else() {
     let mut ending = Ending { port: 4791, ..Ending::default() };
     ending.totals.traffic[rdmascope_dissector::protocol::Traffic::Iwarp as usize] = 3;
     let said = Report::default().nothing_wrong(&ending);
-    let expected = "Nothing that can be seen: there is no RoCE packet; 3 packets are of iWARP (TCP port 20049 or an MPA start frame; of no connection that could be followed).";
+    let expected = "Nothing visible: no RoCE packets; 3 packets are iWARP (TCP port 20049 or an MPA start frame, outside the connections that were followed).";
     assert_eq!(said.as_deref(), Some(expected));
     ending.totals.cut_records = 3;
     let said = Report::default().nothing_wrong(&ending).expect("nothing is wrong");
-    assert!(said.contains("a snap length cut packets: start frames and FPDUs need 20 bytes"), "{said}");
+    assert!(said.contains("the snap length cut packets: start frames and FPDUs need 20 bytes"), "{said}");
     let nothing = Ending { port: 4791, ..Ending::default() };
     assert!(Report::default().nothing_wrong(&nothing).is_some_and(|said| !said.contains("iWARP")));
 }
