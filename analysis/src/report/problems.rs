@@ -299,7 +299,7 @@ impl Problems {
             (Capture, "damaged-end", self.damaged_end, "TCP segments with a wrong checksum, from an end that sent no others: changed after capture? See --no-icrc"),
             (Capture, "one-direction", one_way_calls, "calls captured in one direction only; their replies are not in the capture"),
             (Capture, "one-direction-replies", one_way_replies, "replies captured in one direction only; their calls are not in the capture"),
-            (Capture, "sealed-reply", self.sealed, "encrypted replies (krb5p), status unknown"),
+            (Capture, "sealed-reply", self.sealed, "encrypted replies (krb5p): status unknown"),
             (Capture, "cut-message", self.cut_messages, cut_words),
             (Capture, "missing-packet", tally(sent.missing_packets), "packets missing from the capture"),
             (Capture, "dropped-packet", tally(ending.dropped()), "packets dropped while capturing, as recorded in the capture"),

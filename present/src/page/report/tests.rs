@@ -143,7 +143,7 @@ fn encrypted_replies_are_no_sign_that_all_is_well() {
     report.handle(&Event::Transaction(&sealed));
     let shown = text(&report, &ending());
     let frame = sealed.reply.as_ref().unwrap().seen.frame;
-    let said = format!("1  encrypted replies (krb5p), status unknown; first in frame {frame}");
+    let said = format!("1  encrypted replies (krb5p): status unknown; first in frame {frame}");
     assert!(shown.contains(&said), "{shown}");
     assert!(!shown.contains("no error"), "{shown}");
     // Integrity leaves the status readable.
