@@ -1,4 +1,4 @@
-//! What is kept of one connection. Lists are bounded.
+//! The facts kept about one connection. Lists are bounded.
 
 use super::SILENCE;
 use super::failing::{self, Failing};
@@ -11,7 +11,7 @@ use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
 use rdmascope_dissector::ulb::{Nfs4, OperationKind};
 use rdmascope_wire::{Xid, cm};
 
-/// Packets from the first to the last.
+/// A run of packets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
     pub(super) first: Seen,
@@ -40,12 +40,12 @@ impl Run {
     }
 }
 
-/// A silence between two replies, while the connection stood.
+/// A silence between two replies of an established connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gap {
     pub(super) start: Seen,
     pub(super) end: Seen,
-    /// Since when a call had waited that was under way at its end.
+    /// The time since when a call waited that was still under way at the end of the silence.
     pub(super) waiting: Option<Time>,
     pub(super) calls: u64,
 }

@@ -106,7 +106,7 @@ fn a_mistake_is_shown_where_it_is() {
         ("op == READ & latency > 5ms", "&& and || are doubled", 11),
         ("op", "is expected behind operations", 2),
         ("file ~ 'a[", "the quote is not closed", 7),
-        ("file ~ 'a['", "a pattern of a path", 7),
+        ("file ~ 'a['", "invalid path pattern", 7),
         ("bytes ~ 5", "bytes is no text", 8),
         ("call == 5", "call has fields of its own", 0),
         ("op in READ", "values in parentheses are expected", 6),
