@@ -104,7 +104,7 @@ impl FilesTold<'_> {
     /// Returns a text for each count of other files that is not zero.
     pub fn others_said(&self) -> impl Iterator<Item = String> {
         const ENDS: [&str; 2] =
-            ["whole: each ends at the end of a packet", "cut short, or unreadable after some byte"];
+            ["whole: each ends at a packet boundary", "cut short, or unreadable after some byte"];
         let said = |(count, ends): (usize, &str)| {
             (count > 0).then(|| format!("{}: {ends}", Counted(count as u64, "other")))
         };
@@ -119,8 +119,8 @@ fn is_plain(name: &str) -> bool {
         && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "/._-+:,@".contains(letter))
 }
 
-/// The parenthesis after iWARP's name in lists of other traffic: iWARP packets outside the
-/// connections that the engine follows.
+/// The explanation of iWARP in lists of other traffic: iWARP packets outside the connections that
+/// the engine follows.
 pub const IWARP: &str = "TCP port 20049 or an MPA start frame, outside the connections that were followed";
 
 /// The statement that a capture contains no RoCE or InfiniBand packet, with the traffic that it
@@ -176,7 +176,7 @@ impl fmt::Display for FileEnd<'_> {
                 Counted(cut.needed, "byte"),
                 cut.available
             ),
-            (None, None) => f.write_str("whole: the file ends at the end of a packet"),
+            (None, None) => f.write_str("whole: the file ends at a packet boundary"),
         }
     }
 }

@@ -3,30 +3,6 @@
 //! the state of a session at any time.
 //!
 //! This crate lays out no output; `rdmascope-present` does.
-//!
-//! Listing the events of a capture:
-//!
-//! ```
-//! use rdmascope_analysis::events::{Events, Kind};
-//! use rdmascope_analysis::observer::Observer as _;
-//! use rdmascope_capture_agent::Capture;
-//! use rdmascope_dissector::engine::{Config, Engine};
-//! use rdmascope_dissector::observation::Observe;
-//!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut capture = Capture::open("../samples/nfs3-basic.pcap".as_ref())?;
-//! let mut engine = Engine::new(Config { observe: Observe::Events, ..Config::default() });
-//! let mut events = Events::default();
-//! while let Some(record) = capture.next()? {
-//!     engine.handle(&record, &mut |event| events.handle(&event));
-//! }
-//! engine.finish(&mut |event| events.handle(&event));
-//!
-//! let last = engine.totals().span.map(|(_, last)| last);
-//! assert_eq!(events.list(last)[0].kind, Kind::Connected);
-//! # Ok(())
-//! # }
-//! ```
 #![forbid(unsafe_code)]
 
 pub mod carriers;

@@ -2,7 +2,8 @@
 
 use core::fmt::{self, Display, Write as _};
 
-/// A duration in nanoseconds with three significant digits, in the units that filters take: `850ns`, `12.3us`, `4.56s`.
+/// A duration in nanoseconds with three significant digits, in the units that filters accept:
+/// `850ns`, `12.3us`, `4.56s`.
 pub struct Duration(pub u64);
 
 impl Display for Duration {
@@ -12,7 +13,8 @@ impl Display for Duration {
     }
 }
 
-/// A number of bytes with three significant digits, in powers of 1024: `512 B`, `64 KiB`, `1.25 MiB`.
+/// A number of bytes with three significant digits, in powers of 1024: `512 B`, `64 KiB`, `1.25
+/// MiB`.
 pub struct Bytes(pub u64);
 
 impl Display for Bytes {

@@ -235,7 +235,7 @@ pub(super) const PARAMETERS: [(&str, &str); 10] = [
     ("port", "port"),
     ("backchannel", "calls by the responder (backchannel)"),
     ("state", "state of the connection at the end"),
-    ("origin", "how the connection is known"),
+    ("origin", "origin of the connection"),
 ];
 
 impl Connections {

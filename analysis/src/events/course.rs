@@ -45,14 +45,13 @@ impl Run {
 pub(super) struct Gap {
     pub(super) start: Seen,
     pub(super) end: Seen,
-    /// The time since when a call waited that was still under way at the end of the silence.
+    /// The start of the longest wait among calls that were under way at the end of the silence.
     pub(super) waiting: Option<Time>,
     pub(super) calls: u64,
 }
 
 impl Gap {
-    /// The time since when a call waited, and the length of the wait. `None` if it is shorter than
-    /// [`SILENCE`].
+    /// The start and the length of the wait for service; `None` if it is shorter than [`SILENCE`].
     pub(super) fn lost(&self) -> Option<(Time, u64)> {
         let from = self.waiting?.max(self.start.time);
         let length = self.end.time.since(from);
@@ -74,7 +73,7 @@ pub(super) struct Call {
 pub(super) struct Retry {
     position: Position,
     pub(super) piece: Piece,
-    /// The length of an RDMA Read request, in bytes.
+    /// The length that an RDMA Read request asks for, in bytes.
     pub(super) asked: u32,
     pub(super) run: Run,
 }
@@ -92,7 +91,7 @@ pub(super) struct Burst {
 struct Credits {
     under_way: u64,
     granted: Option<u32>,
-    /// Whether packets are missing, so the number of calls under way is unknown.
+    /// Whether packets are missing, which makes the number of calls under way unknown.
     is_blind: bool,
     since: Option<Seen>,
 }
@@ -332,7 +331,7 @@ impl Course {
         }
     }
 
-    /// Takes the fact that packets of an end are missing from the capture.
+    /// Notes that packets of an end are missing from the capture.
     pub(super) fn missing(&mut self, from: End) {
         self.lacking[from] = Some(self.latest);
         self.lacked[from] |= self.first_reply.is_none();

@@ -15,6 +15,28 @@ use rdmascope_dissector::record::Time;
 use std::collections::HashMap;
 
 /// The events of a capture whose engine [observes](rdmascope_dissector::engine::Config::observe).
+///
+/// ```
+/// use rdmascope_analysis::events::{Events, Kind};
+/// use rdmascope_analysis::observer::Observer as _;
+/// use rdmascope_capture_agent::Capture;
+/// use rdmascope_dissector::engine::{Config, Engine};
+/// use rdmascope_dissector::observation::Observe;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut capture = Capture::open("../samples/nfs3-basic.pcap".as_ref())?;
+/// let mut engine = Engine::new(Config { observe: Observe::Events, ..Config::default() });
+/// let mut events = Events::default();
+/// while let Some(record) = capture.next()? {
+///     engine.handle(&record, &mut |event| events.handle(&event));
+/// }
+/// engine.finish(&mut |event| events.handle(&event));
+///
+/// let last = engine.totals().span.map(|(_, last)| last);
+/// assert_eq!(events.list(last)[0].kind, Kind::Connected);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Events {
     courses: HashMap<ConnectionId, Course, FixedState>,

@@ -151,7 +151,8 @@ fn ends(details: &Details, fact: &StateFact) -> bool {
     ending.iter().any(|ending| kind == Some(OperationKind::Nfs4(*ending)))
 }
 
-/// State of one connection that was recalled and not returned, or not reported.
+/// State that was recalled and not returned, or copies whose end was not reported, on one
+/// connection.
 #[derive(Clone, Copy, Debug)]
 struct Owed {
     from: Time,

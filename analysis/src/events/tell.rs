@@ -29,7 +29,7 @@ type Ends = (Address, Address);
 /// connection, in nanoseconds.
 const RECONNECT: u64 = 30_000_000_000;
 
-/// The least transmissions of a request after which its sender may have given up.
+/// The least number of transmissions after which the sender of a request may have given up.
 const RETRIES: u64 = 3;
 
 /// The time that the capture has reached.
@@ -370,7 +370,8 @@ fn retried(one: &Known<'_>, end: Time, tell: &mut dyn FnMut(SessionEvent)) {
     }
 }
 
-/// The time since when a call or a connection request waited when the connection was over.
+/// The start of the wait for service after a connection: of its calls without a reply, or of the
+/// next connection request.
 fn waiting(one: &Known<'_>, asked: &[Time], until: Time) -> Option<Time> {
     let Known { course, summary, .. } = one;
     let last = course.last_reply.map_or(summary.first, |seen| seen.time);

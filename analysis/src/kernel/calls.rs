@@ -1,4 +1,4 @@
-//! Assembles the events of a trace to calls.
+//! Assembles the events of a trace into calls.
 
 use super::point::{Point, Role, Times};
 use foldhash::fast::FixedState;

@@ -1,5 +1,5 @@
 //! Joins a trace with a capture by XID and direction. If an XID occurs more than once, it uses the
-//! RPC client or completion queue of calls already joined, and the order.
+//! RPC client or completion queue of calls already joined, and the order in time.
 
 use super::calls::{Call, KernelTrace};
 use super::clock::{Bound, Clock};

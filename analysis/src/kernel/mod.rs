@@ -1,6 +1,6 @@
 //! The kernel trace of a host, joined with a capture or alone.
 //!
-//! [`KernelTrace::read`] assembles the events of a trace to calls. [`Joining`] takes the
+//! [`KernelTrace::read`] assembles the events of a trace into calls. [`Joining`] takes the
 //! transactions of a capture. It returns a [`Witness`] with the host's time by steps and the
 //! differences between kernel and wire. [`Witness::alone`] does this for a trace without a capture.
 

@@ -13,7 +13,7 @@ impl Role {
     /// The heading for calls with this role.
     pub const fn title(self) -> &'static str {
         match self {
-            Role::Caller => "calls of this host",
+            Role::Caller => "calls by this host",
             Role::Answerer => "calls to this host",
         }
     }

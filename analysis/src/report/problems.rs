@@ -284,7 +284,7 @@ impl Problems {
             (Transport, "rejected-connection", self.rejected, "connections rejected"),
             (Transport, "unanswered-connection", self.unanswered, "connection requests without an answer"),
             (Transport, "fatal-nak", seen(sent.fatal_naks, first.fatal_nak), "NAKs or Terminates that end a connection"),
-            (Transport, "sequence-nak", seen(sent.sequence_naks, first.sequence_nak), "NAKs for a PSN out of sequence: packets were lost on the way"),
+            (Transport, "sequence-nak", seen(sent.sequence_naks, first.sequence_nak), "PSN sequence error NAKs: packets were lost in the network"),
             (Transport, "rnr-nak", seen(sent.rnr_naks, first.rnr_nak), "RNR NAKs: no Receive was posted for a Send"),
             (Transport, "retransmission", seen(sent.repeated_packets, first.repeated_packet), "packets sent again"),
             (Transport, "reordered-packet", seen(sent.reordered_packets, first.reordered_packet), "packets received out of order: reordered, or lost before the capture point and sent again"),

@@ -350,7 +350,8 @@ impl States {
                     current = Current::default();
                     nameless.clear();
                 }
-                // With a name, it goes from the folder to the file.
+                // An OPEN with a name changes the current file handle from the directory to the
+                // file.
                 OperationKind::Nfs4(Nfs4::Open) if operation.file_name.is_some() => current.handle = None,
                 _ => {}
             }

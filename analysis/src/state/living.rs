@@ -124,8 +124,8 @@ impl States {
         let Begin { context, handle, .. } = *begin;
         let details = &context.transaction.details;
         if let Some(old) = self.table.settled(&key) {
-            // State that ended in order may have been used before. If the server had only refused
-            // it, it still existed.
+            // State that ended in order may have been used before its end. State that the server
+            // had refused still existed.
             if !matches!(old.end, End::Lost | End::Revoked) || context.call.time < old.last.time {
                 return;
             }

@@ -48,7 +48,8 @@ fn ways_of_conveying() {
             }),
         ),
         (
-            // RFC 8166, section 3.4.6.1: an unused Write chunk is returned with zero in its lengths.
+            // RFC 8166, section 3.4.6.1: an unused Write chunk is returned with zero in its
+            // lengths.
             vec!["inline-call", "inline-reply", "unused-reply-chunk", "unused-write-chunk"],
             made(&|one| {
                 let call = one.call.as_mut().unwrap();

@@ -50,7 +50,7 @@ fn quiet() -> Report {
 fn nothing_wrong() {
     let report = text(&quiet(), &ending());
     assert!(report.contains("Nothing: every call has a reply"), "{report}");
-    assert!(report.contains("whole: the file ends at the end of a packet"));
+    assert!(report.contains("whole: the file ends at a packet boundary"));
     assert!(!report.contains("\x1b["));
     assert!(report.lines().all(|line| line.chars().count() <= 120));
 }
@@ -106,7 +106,7 @@ fn much_wrong() {
         "NFS4ERR_NOENT (2)",
         "first in frame 202",
         "        17  packets sent again; first in frame 64",
-        "NAKs for a PSN out of sequence: packets were lost on the way; first in frame 61",
+        "PSN sequence error NAKs: packets were lost in the network; first in frame 61",
         "connections rejected; first in frame 71",
         "         2  packets missing from the capture",
         "rejected, reason 8: invalid service ID",
@@ -364,7 +364,7 @@ fn several_files() {
     for part in [
         "Capture of 3 files\n",
         "  files         mount.pcap: cut short at byte 2345000: 1,090 bytes needed, 678 available; analyzed up to there\n",
-        "                standard input: whole: the file ends at the end of a packet\n",
+        "                standard input: whole: the file ends at a packet boundary\n",
         "                c.pcap: unreadable from here: c.pcap: byte 77: cannot be read further: no such block\n",
     ] {
         assert!(report.contains(part), "{part} is not in\n{report}");
