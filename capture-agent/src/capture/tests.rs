@@ -165,7 +165,7 @@ fn a_cut_is_told_and_loses_nothing_before_it() {
         }
     }
     let cut = Cut { offset: 40, needed: 21, available: 20 };
-    assert_eq!(cut.to_string(), "cut short: at byte 40 21 bytes needed, 20 there");
+    assert_eq!(cut.to_string(), "cut short at byte 40: 21 bytes needed, 20 there");
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn what_is_no_capture() {
     );
     assert!(error(pipe(b"# f", 3)).ends_with("found 23 20 66"));
     assert!(error(pipe(&gzip(b"# f"), 3)).starts_with("pipe (decompressed): byte 0: expected"));
-    let empty = "empty; a capture has a file header even where it has no packets";
+    let empty = "empty; even a capture without packets has a file header";
     assert_eq!(error(pipe(b"", 3)), format!("{name}{empty}"));
     assert_eq!(error(pipe(&zstd(b""), 3)), format!("{name}{empty}"));
     let file = Temporary::new("empty", b"");

@@ -236,7 +236,7 @@ fn a_device_that_fails_ends_it_with_an_error() {
     ring.device().completed.push_back(Filled { buffer, outcome: Outcome::Failed(5) });
     assert!(matches!(ring.next(), Ok(Next::Record(_))), "what came before is given");
     let error = ring.next().expect_err("the device failed").to_string();
-    assert_eq!(error, "fake0: cannot be captured further: a work completion has status 5");
+    assert_eq!(error, "fake0: capture failed: a work completion has status 5");
 }
 
 #[test]
