@@ -1,8 +1,8 @@
 //! Notes: custom pcapng blocks that `rdmascope capture` writes.
 //!
 //! ```text
-//! custom block (00000bad): Private Enterprise Number 4 | data
-//! data:                    "rdmascop" 8 | kind 4 | length 4 | bytes, padded to a multiple of 4        little-endian
+//! custom block (0bad):  Private Enterprise Number 4 | data
+//! data (little-endian): "rdmascop" 8 | kind 4 | length 4 | bytes, padded to a multiple of 4
 //! ```
 //!
 //! The block type permits programs to copy the block when they rewrite a capture. The enterprise

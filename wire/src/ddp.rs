@@ -68,7 +68,8 @@ header! {
     }
 }
 
-/// The header of an untagged segment (RFC 5041, section 4.3): Sends, RDMA Read Request and Terminate.
+/// The header of an untagged segment (RFC 5041, section 4.3): Sends, RDMA Read Request and
+/// Terminate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Untagged {
     /// The control bytes.

@@ -173,7 +173,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    // 1 700 000 000.75 s | extended, type 21 | interface 1, varying length | 88 bytes | loss 0 | 62 bytes on the wire
+    // 1 700 000 000.75 s | extended, type 21 | interface 1, variable length | 88 bytes | loss 0 |
+    // 62 bytes on the wire
     const BYTES: [u8; 16] =
         [0x00, 0x00, 0x00, 0xc0, 0x00, 0xf1, 0x53, 0x65, 0x95, 0x05, 0x00, 0x58, 0x00, 0x00, 0x00, 0x3e];
 

@@ -123,7 +123,8 @@ mod tests {
     fn what_routers_change_is_not_covered_and_all_else_is() {
         let (packet, icrc) = ACKNOWLEDGE.split_at(44);
         let expected = u32::from_le_bytes(icrc.try_into().unwrap());
-        // IPv4: TOS 1, TTL 8, checksum 10 and 11; UDP checksum 26 and 27; BTH byte 4 (FECN, BECN, reserved).
+        // IPv4: TOS 1, TTL 8, checksum 10 and 11; UDP checksum 26 and 27; BTH byte 4 (FECN, BECN,
+        // reserved).
         let free = [1, 8, 10, 11, 26, 27, 32];
         for at in 1..packet.len() {
             let mut changed = packet.to_vec();

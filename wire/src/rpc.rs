@@ -1,4 +1,5 @@
-//! The RPC message header (RFC 5531, section 9) and the RPCSEC_GSS credential (RFC 2203, section 5).
+//! The RPC message header (RFC 5531, section 9) and the RPCSEC_GSS credential (RFC 2203, section
+//! 5).
 
 use crate::xdr::{Reader, put_opaque, put_u32};
 use crate::{Layer, Stop, Xid};
@@ -392,7 +393,8 @@ mod tests {
 
     #[test]
     fn a_call_written_by_hand() {
-        // RFC 5531, section 9: xid, CALL, rpcvers 2, NFS (100003) version 3, procedure 0, AUTH_NONE twice.
+        // RFC 5531, section 9: xid, CALL, rpcvers 2, NFS (100003) version 3, procedure 0, AUTH_NONE
+        // twice.
         let words: [u32; 10] = [0x1122_3344, 0, 2, 100_003, 3, 0, 0, 0, 0, 0];
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
         let mut reader = Reader::new(&bytes, Layer::Rpc);
@@ -411,7 +413,8 @@ mod tests {
 
     #[test]
     fn a_sys_credential_written_by_hand() {
-        // RFC 5531, appendix A: stamp, machinename "node1" with its padding, uid 1000, gid 100, one group.
+        // RFC 5531, appendix A: stamp, machinename "node1" with its padding, uid 1000, gid 100, one
+        // group.
         let mut body = vec![0, 0, 0, 9, 0, 0, 0, 5, b'n', b'o', b'd', b'e', b'1', 0, 0, 0];
         body.extend([0, 0, 3, 0xe8, 0, 0, 0, 100, 0, 0, 0, 1, 0, 0, 0, 4]);
         let credential = SysCredential::parse(&body).unwrap();
@@ -425,7 +428,8 @@ mod tests {
 
     #[test]
     fn a_gss_credential_written_by_hand() {
-        // RFC 2203, section 5.3.1: version 1, RPCSEC_GSS_DATA, sequence 9, integrity, a handle of two bytes.
+        // RFC 2203, section 5.3.1: version 1, RPCSEC_GSS_DATA, sequence 9, integrity, a handle of
+        // two bytes.
         let body = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 2, 0, 0, 0, 2, 0xab, 0xcd, 0, 0];
         let credential = GssCredential::parse(&body).unwrap();
         assert_eq!(credential.procedure, GssProcedure::Data);

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! rdma_xid, rdma_vers, rdma_credit, rdma_proc         four fixed words (section 4.2)
-//! RDMA_MSG, RDMA_NOMSG: Read list, Write list, Reply chunk (section 4.3), in the letters of section 4.7:
+//! RDMA_MSG, RDMA_NOMSG: Read list, Write list, Reply chunk (section 4.3), in the notation of
+//! section 4.7:
 //!     1 PHLOO 1 PHLOO 0        Read list of two read segments
 //!     1 2 HLOO HLOO 0          Write list of one chunk of two segments
 //!     1 1 HLOO                 Reply chunk of one segment
@@ -30,7 +31,8 @@ pub enum Procedure {
     Nomsg,
     /// 2: obsolete (section 4.6.1).
     Msgp,
-    /// 3: obsolete (section 4.6.2), used by the reliable-reply draft as pull completion notification.
+    /// 3: obsolete (section 4.6.2), used by the reliable-reply draft as pull completion
+    /// notification.
     Done,
     /// 4: an error in place of a reply.
     Error,

@@ -256,7 +256,8 @@ macro_rules! header {
                 bytes
             }
 
-            /// Appends the header. Reserved bits are zero; bits that do not fit a field are dropped.
+            /// Appends the header. Reserved bits are zero; bits that do not fit a field are
+            /// dropped.
             pub fn build(&self, out: &mut ::alloc::vec::Vec<u8>) {
                 out.extend_from_slice(&self.to_bytes());
             }

@@ -57,7 +57,8 @@ pub static NFS2: Description = Description::new(include_str!("nfs2.x"), naming::
 /// NFS version 3 (RFC 1813), and NFSACL version 3.
 pub static NFS3: Description = Description::new(include_str!("nfs3.x"), naming::NFS3);
 
-/// NFS version 4, minor versions 0 to 2 (RFC 7863, RFC 8275, RFC 8276, RFC 9754), and its callbacks.
+/// NFS version 4, minor versions 0 to 2 (RFC 7863, RFC 8275, RFC 8276, RFC 9754), and its
+/// callbacks.
 pub static NFS4: Description = Description::new(include_str!("nfs4.x"), naming::NFS4);
 
 /// MOUNT, versions 1 and 3 (RFC 1094, appendix A; RFC 1813, appendix I).

@@ -1,8 +1,8 @@
 //! The pcap format.
 //!
 //! ```text
-//! file:   magic 4 | major 2 | minor 2 | reserved 8 | snap length 4 | link type 4, in its upper half other flags
-//! record: seconds 4 | microseconds or nanoseconds 4 | captured length 4 | original length 4 | captured bytes
+//! file:   magic 4 | major 2 | minor 2 | reserved 8 | snap length 4 | link type 4, upper half flags
+//! record: seconds 4 | micro- or nanoseconds 4 | captured length 4 | original length 4 | bytes
 //! ```
 
 use super::{Fault, Found, LIMIT, Order, Trouble};

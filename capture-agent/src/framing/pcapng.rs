@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! block:  type 4 | total length 4 | body, padded to a multiple of 4 | total length 4
-//! section header (0a0d0d0a):      byte-order magic 4 | major 2 | minor 2 | section length 8 | options
-//! interface description (1):      link type 2 | reserved 2 | snap length 4 | options
-//! packet (2), obsolete:           interface 2 | drops 2 | time stamp 4 + 4 | captured 4 | original 4 | bytes, options
-//! simple packet (3):              original 4 | bytes
-//! interface statistics (5):       interface 4 | time stamp 4 + 4 | options
-//! enhanced packet (6):            interface 4 | time stamp 4 + 4 | captured 4 | original 4 | bytes, options
-//! custom (0bad):                  Private Enterprise Number 4 | data; see `note.rs`
+//! section (0a0d0d0a): byte-order magic 4 | major 2 | minor 2 | section length 8 | options
+//! interface (1):      link type 2 | reserved 2 | snap length 4 | options
+//! obsolete (2):       interface 2 | drops 2 | time 8 | captured 4 | original 4 | data | options
+//! simple packet (3):  original 4 | data
+//! statistics (5):     interface 4 | time 8 | options
+//! enhanced (6):       interface 4 | time 8 | captured 4 | original 4 | data | options
+//! custom (0bad):      Private Enterprise Number 4 | data; see `note.rs`
 //! option: code 2 | length 2 | value, padded to a multiple of 4
 //! ```
 

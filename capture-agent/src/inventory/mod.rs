@@ -2,10 +2,12 @@
 //!
 //! Rdma netlink reports queue pairs and CM IDs separately ([`netlink`]); they are joined by device
 //! and queue pair number. With an inventory, a capture that starts in the middle of connections can
-//! pair their half-flows. A pcapng file stores it as lines of text ([`to_text`], [`from_text`]):
+//! pair their half-flows. A pcapng file stores it as text ([`to_text`], [`from_text`]), one line
+//! for each connection (wrapped here):
 //!
 //! ```text
-//! device=rxe0 local-qp=17 remote-qp=17 send-psn=2624235 receive-psn=11400384 source=10.77.0.2:60900 destination=10.77.0.1:20049 owner=rpcrdma
+//! device=rxe0 local-qp=17 remote-qp=17 send-psn=2624235 receive-psn=11400384
+//!     source=10.77.0.2:60900 destination=10.77.0.1:20049 owner=rpcrdma
 //! ```
 
 pub mod netlink;

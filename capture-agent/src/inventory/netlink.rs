@@ -1,8 +1,9 @@
 //! The message format of rdma netlink: builds requests and parses answers. No I/O.
 //!
 //! ```text
-//! message:    length 4 | type 2 | flags 2 | sequence 4 | port 4 | attributes      type: client (5, NLDEV) << 10 | command
-//! attribute:  length 2 | type 2 | value, padded to a multiple of 4                 the two high bits of the type are flags
+//! message:    length 4 | type 2 | flags 2 | sequence 4 | port 4 | attributes
+//! type:       client (5, NLDEV) << 10 | command
+//! attribute:  length 2 | type 2, its two high bits flags | value, padded to a multiple of 4
 //! ```
 //!
 //! Numbers are in host byte order. An answer contains one attribute that is a table of entries, and

@@ -28,7 +28,8 @@ fn as_the_draft_draws_it() {
         writer.packet(&record, "NAK").unwrap();
     });
     let expected: &[&[u8]] = &[
-        // Section header: byte-order magic, version 1.0, unspecified length, shb_userappl, opt_endofopt.
+        // Section header: byte-order magic, version 1.0, unspecified length, shb_userappl,
+        // opt_endofopt.
         &[0x0a, 0x0d, 0x0d, 0x0a, 48, 0, 0, 0, 0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0],
         &[0xff; 8],
         b"\x04\0\x09\0rdmascope\0\0\0\0\0\0\0",

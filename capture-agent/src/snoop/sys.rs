@@ -231,13 +231,14 @@ impl Sniffer {
             let most = COMPLETIONS as c_int;
             (sys::ibv_poll_cq(self.completions.pointer(), most, completions.as_mut_ptr()), completions)
         };
-        let found = usize::try_from(found).map_err(|_| io::Error::other("completions cannot be polled"))?;
+        let found =
+            usize::try_from(found).map_err(|_| io::Error::other("the completion queue cannot be polled"))?;
         for completion in completions.iter().take(found) {
             // Only a posted buffer can complete, and only once.
             let buffer = u32::try_from(completion.wr_id).ok();
             let has = buffer.and_then(|buffer| Some((buffer, self.posted.get_mut(buffer as usize)?)));
             let Some((buffer, posted @ true)) = has else {
-                return Err(io::Error::other("a work completion of no buffer"));
+                return Err(io::Error::other("a work completion for an unknown buffer"));
             };
             *posted = false;
             use sys::ibv_wc_status as status;

@@ -125,7 +125,8 @@ pub enum Event<'a> {
         /// Name of the procedure, for example `READ`.
         procedure: &'a str,
     },
-    /// `svcrdma_wc_recv`, before Linux 5.18 `svcrdma_wc_receive`: the device has received a message.
+    /// `svcrdma_wc_recv`, before Linux 5.18 `svcrdma_wc_receive`: the device has received a
+    /// message.
     SvcReceive {
         /// The completion.
         completion: Completion,

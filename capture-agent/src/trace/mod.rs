@@ -2,9 +2,9 @@
 //! `trace-cmd report`.
 //!
 //! ```text
-//! mount.nfs-238     [000] .....    39.875957: xprtrdma_marshal: task:00000001@00000000 xid=0x0c396a62 hdr=28 xdr=40/0/0 pullup/inline
-//! ---------+---     --+--  --+-    ----+----  -------+-------   -----------------------------+-----------------------------------------
-//!        task        CPU   flags     time          event                                  fields
+//! mount.nfs-238  [000] .....  39.875957: xprtrdma_marshal: task:00000001@00000000 xid=0x0c396a62 …
+//! ------+------  --+-- --+--  ----+----  -------+-------   ------------------+------------------
+//!     task        CPU  flags    time          event                        fields
 //! ```
 //!
 //! Each line is parsed independently, and any bytes are accepted. A line that is not part of a

@@ -24,7 +24,8 @@ pub struct Request<'a> {
     pub local_qpn: Qpn,
     /// Maximum of outstanding RDMA READ and ATOMIC requests that the active side accepts.
     pub responder_resources: u8,
-    /// The end-to-end context of reliable datagrams, 24 bits. With the extended transport type XRC: the XRC SRQ.
+    /// The end-to-end context of reliable datagrams, 24 bits. With the extended transport type XRC,
+    /// the XRC SRQ.
     pub local_eecn: u32,
     /// Maximum of outstanding RDMA READ and ATOMIC requests that the active side intends to send.
     pub initiator_depth: u8,

@@ -10,8 +10,8 @@ fn segment(handle: u32, length: u32, offset: u64) -> Segment {
     Segment { handle: Rkey(handle), length, offset }
 }
 
-/// The chunk lists of RFC 8166, section 4.7, in one header: Read list `1 PHLOO 1 PHLOO 0`, Write list
-/// `1 2 HLOO HLOO 1 0 0` (the second chunk is empty), Reply chunk `1 1 HLOO`.
+/// The chunk lists of RFC 8166, section 4.7, in one header: Read list `1 PHLOO 1 PHLOO 0`, Write
+/// list `1 2 HLOO HLOO 1 0 0` (the second chunk is empty), Reply chunk `1 1 HLOO`.
 fn every_list() -> Vec<u8> {
     words(&[
         0x1b39_6a62,
