@@ -10,6 +10,7 @@
 //! enhanced (6):       interface 4 | time 8 | captured 4 | original 4 | data | options
 //! custom (0bad):      Private Enterprise Number 4 | data; see `note.rs`
 //! option: code 2 | length 2 | value, padded to a multiple of 4
+//! time:   two words of 4, the upper one first
 //! ```
 
 // pcap-parser parses the blocks, except for:
