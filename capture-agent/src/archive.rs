@@ -108,7 +108,7 @@ impl Archive {
                 index.mark(&walk);
             }
             let Some(record) = walk.next() else { break };
-            // Files records spans only for several files, too.
+            // As in `Files`, spans are kept only for several files.
             if files.len() > 1 {
                 files::extend(&mut spans[record.tap.file as usize], record.time);
             }

@@ -95,7 +95,7 @@ enum To {
     Skip(u8),
 }
 
-/// A program whose jumps to its two ends are resolved at last.
+/// A program whose jumps to its two ends are resolved when it is complete.
 #[derive(Default)]
 struct Program(Vec<(u16, u32, To, To)>);
 

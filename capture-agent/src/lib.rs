@@ -7,8 +7,8 @@
 //! - `live::Live` captures from network interfaces on Linux; `datalink::Datalink` does so on other
 //!   Unix systems, and on Linux with the cargo feature `pnet`. `snoop::open` captures from an RDMA
 //!   device, with the cargo feature `verbs`. Their common trait is `LiveSource`.
-//! - [`Source`] is the trait of all of these: a record, nothing at present, or the end; and the
-//!   number of packets that the source lacks.
+//! - [`Source`] is the common trait of [`Files`] and the live sources: it returns a record, nothing
+//!   at present, or the end, and the number of packets that it lacks.
 //! - `confine` drops the privileges of a process before it reads packets, on Linux.
 //! - [`PcapngWriter`] writes a capture. [`new_file`] creates output files.
 //! - [`inventory`] asks the kernel which queue pairs are connected.

@@ -33,7 +33,7 @@ pub struct Section<'a> {
     pub comments: &'a [String],
 }
 
-/// Writes a capture in the pcapng format, with time stamps in nanoseconds.
+/// Writes a capture in the pcapng format, with timestamps in nanoseconds.
 #[derive(Debug)]
 pub struct PcapngWriter<W> {
     out: W,

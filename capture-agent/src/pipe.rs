@@ -122,8 +122,8 @@ mod tests {
         assert!(all == bytes);
     }
 
-    /// The pipe ends after the bytes written before, if its writer is silent and even if it never
-    /// ends.
+    /// Bytes written before the interrupt are read. Then the pipe ends, whether its writer is
+    /// silent or never stops.
     #[test]
     fn is_ended_by_somebody_else() {
         let interrupt = Interrupt::default();

@@ -15,8 +15,7 @@ const LONGEST_IP_HEADER: usize = 60;
 ///
 /// `ip` is the IPv4 header with its options, or the IPv6 header without extension headers. `udp` is
 /// the UDP header. `transport` is everything from the BTH up to but not including the ICRC. Returns
-/// `None` if one of them is shorter than its fixed part, or if `ip` is neither version 4 nor
-/// version 6.
+/// `None` if `ip` is not exactly an IPv4 or IPv6 header, or if `transport` is shorter than a BTH.
 ///
 /// The masked fields are: for IPv4, type of service, time to live and checksum; for IPv6, traffic
 /// class, flow label and hop limit; the UDP checksum; the byte before the destination QP. Eight

@@ -71,7 +71,7 @@ impl Field {
     }
 
     /// Returns the mask of the field's bits in [`Field::bytes`], read as one big-endian number.
-    /// `None` if the field fills the bytes.
+    /// `None` if the field fills the bytes or has 64 bits or more.
     pub fn mask(&self) -> Option<u64> {
         let (bits, bytes) = (self.bits.len(), self.bytes());
         if bits == 8 * bytes.len() || bits >= 64 {

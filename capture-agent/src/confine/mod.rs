@@ -198,7 +198,7 @@ fn drop_capabilities(kept: CapabilitySet) -> Result<(), ConfineError> {
 /// Makes the kernel refuse files, and connections to other hosts as far as it supports that.
 /// Returns false without landlock.
 fn refuse_files(reach: Reach<'_>) -> Result<bool, ConfineError> {
-    // An older kernel ignores rights that it does not know.
+    // Rights that the kernel does not know are left out.
     const LATEST: ABI = ABI::V6;
     let landlock = |error: landlock::RulesetError| ConfineError::System {
         step: "landlock",

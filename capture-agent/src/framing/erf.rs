@@ -63,8 +63,8 @@ fn time(timestamp: Timestamp) -> Time {
 /// Returns the time of an [`LinkType::ERF`] record in a pcap or pcapng capture.
 ///
 /// The record's own timestamp is finer than that of pcap. It is used if the capture's time is zero
-/// or at most a second away. A larger difference means that the capture's times were changed
-/// deliberately, and these are then used.
+/// or at most a second away. If the difference is larger, a program has changed the capture's
+/// times, and these are used.
 #[cold]
 pub(super) fn own_time(record: &[u8], given: Time) -> Time {
     let Ok(header) = Erf::parse(record) else { return given };

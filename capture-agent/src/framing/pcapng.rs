@@ -452,8 +452,8 @@ impl Section {
         (fits && block.block_len1 == block.block_len2).then_some(block)
     }
 
-    /// Determines why a block was rejected: missing bytes, or damage. A block without damage has an
-    /// unknown type and is skipped.
+    /// Determines why a block was rejected: missing bytes, or damage. An undamaged block is
+    /// skipped, because no packet depends on it.
     #[cold]
     fn refused(&self, bytes: &[u8]) -> Result<Found, Trouble> {
         let fault = |at, fault| Err(Trouble::Fault { at, fault });

@@ -54,7 +54,8 @@ pub const MOST: usize = 65_536;
 /// Joins the queue pairs and CM IDs of a device.
 pub fn connected(device: &str, queue_pairs: &[QpEntry], cm_ids: &[CmIdEntry]) -> Vec<Connected> {
     const RELIABLE_CONNECTION: u8 = 2;
-    /// The states from Ready to Receive to before Error, in which the remote queue pair is known.
+    /// RTR, RTS and SQD. In these states the remote queue pair is known and the queue pair has no
+    /// error.
     const CONNECTED: core::ops::RangeInclusive<u8> = 2..=4;
     let mut found: Vec<Connected> = Vec::new();
     let by_qp: std::collections::HashMap<u32, &CmIdEntry> =
