@@ -59,7 +59,7 @@ fn roce_passes_and_nothing_else() {
             ("an IPv6 fragment", 0x86dd, ipv6(44, &[17, 0, 0, 1, 0, 0, 0, 1, 9, 9])),
             ("RoCEv1", 0x8915, vec![0x60; 60]),
         ] {
-            assert_eq!(passes(ethertype, &payload), 262_144, "{what} behind {tags:x?}");
+            assert_eq!(passes(ethertype, &payload), 262_144, "{what} after {tags:x?}");
         }
         for (what, ethertype, payload) in [
             ("UDP to another port", 0x0800, ipv4(0, 0, 17, &ports(1, 53))),
@@ -74,7 +74,7 @@ fn roce_passes_and_nothing_else() {
             ("ARP", 0x0806, vec![0; 28]),
             ("a cut header", 0x0800, vec![0x45, 0]),
         ] {
-            assert_eq!(passes(ethertype, &payload), 0, "{what} behind {tags:x?}");
+            assert_eq!(passes(ethertype, &payload), 0, "{what} after {tags:x?}");
         }
     }
 }

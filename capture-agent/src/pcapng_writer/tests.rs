@@ -130,7 +130,7 @@ fn what_was_handed_on_is_whole_blocks() {
         packets += 1;
     }
     let whole = writer.handed_on() as usize;
-    assert_eq!(writer.get_ref().1.len(), 600_000, "what had room was written");
+    assert_eq!(writer.get_ref().1.len(), 600_000, "everything that fit was written");
     let bytes = writer.get_ref().1[..whole].to_vec();
     let mut capture = Capture::from_reader("written", std::io::Cursor::new(bytes)).unwrap();
     let mut read = 0;

@@ -165,7 +165,7 @@ fn records_have_numbers_times_and_lengths() {
         let Ok(Next::Record(record)) = ring.next() else { panic!("record {number}") };
         assert_eq!((record.number, record.original_length, record.data.len()), (number, length, kept));
         assert_eq!((record.link, record.dropped), (rdmascope_dissector::record::LinkType::ETHERNET, 0));
-        assert!(record.time >= last, "no record is older than the time that was told before it");
+        assert!(record.time >= last, "no record is older than the time reported before it");
         last = record.time;
     }
     assert!(last <= crate::live_source::now());
@@ -194,7 +194,7 @@ fn a_device_without_buffers_is_noticed_and_nothing_is_counted() {
     let first: Vec<_> = (0..8).map(|number| (frame(number, 18), 18)).collect();
     assert_eq!(taken(&mut ring), first);
     assert_eq!(ring.device().dropped, 12);
-    assert_eq!(ring.counts().expect("it counts").dropped, None, "12 of which nothing was seen");
+    assert_eq!(ring.counts().expect("it counts").dropped, None, "12 packets were dropped unnoticed");
     assert_eq!(ring.dropped(), 0, "known of");
     let lacks = ring.lacks();
     assert_eq!(lacks, ["fake0 ran out of receive buffers once: packets may be missing there"]);
@@ -235,7 +235,7 @@ fn a_device_that_fails_ends_it_with_an_error() {
     ring.device().pass(&frame(1, 18));
     let buffer = ring.device().posted.pop_front().expect("it has buffers");
     ring.device().completed.push_back(Filled { buffer, outcome: Outcome::Failed(5) });
-    assert!(matches!(ring.next(), Ok(Next::Record(_))), "what came before is given");
+    assert!(matches!(ring.next(), Ok(Next::Record(_))), "earlier packets are delivered");
     let error = ring.next().expect_err("the device failed").to_string();
     assert_eq!(error, "fake0: capture failed: a work completion has status 5");
 }

@@ -93,8 +93,10 @@ fn overwritten(comment: &str) -> Said<'_> {
     }
 }
 
-/// Parses `CPU:0 [LOST 23 EVENTS]` and `CPU:0 [LOST EVENTS]` of tracefs, and `CPU:0 [23 EVENTS
-/// DROPPED]` and `CPU:0 [EVENTS DROPPED]` of trace-cmd.
+/// Parses a line about lost events.
+///
+/// tracefs writes `CPU:0 [LOST 23 EVENTS]` or `CPU:0 [LOST EVENTS]`; trace-cmd writes
+/// `CPU:0 [23 EVENTS DROPPED]` or `CPU:0 [EVENTS DROPPED]`.
 fn lost(line: &str) -> Option<Said<'_>> {
     let inside = line.strip_prefix("CPU:")?.split_once('[')?.1.strip_suffix(']')?;
     let words = inside.split_ascii_whitespace();
@@ -108,9 +110,10 @@ fn is_heading(line: &str) -> bool {
     first && !line.contains('[')
 }
 
-/// Parses process ID and CPU and returns the rest of the line: `comm-pid [000] ` or `comm-pid
-/// (tgid) [000] `. The name of a process may contain anything, so the first match that is followed
-/// by a time is used.
+/// Parses process ID and CPU and returns the rest of the line.
+///
+/// The formats are `comm-pid [000] ` and `comm-pid (tgid) [000] `. The name of a process may
+/// contain anything, so the first match that is followed by a time is used.
 fn task(line: &str) -> Option<(u32, u32, &str)> {
     let (mut from, mut first) = (0, None);
     while let Some(open) = line[from..].find('[').map(|open| from + open) {
