@@ -233,7 +233,7 @@ fn what_a_snap_length_cut_off_is_nobodys_fault() {
             assert!(transactions.iter().all(|one| one["name"].is_string()));
         }
         let report = with_input(&["analyze", "-"], &cut);
-        let (_, wrong) = text(&report.stdout).split_once("What went wrong").expect("the report has it");
+        let (_, wrong) = text(&report.stdout).split_once("\nProblems\n").expect("the report has it");
         assert!(
             wrong.contains("messages whose end is missing from the capture: the snap length cut packets"),
             "{wrong}"
@@ -381,12 +381,14 @@ fn nothing_to_judge_is_no_success() {
     assert_eq!(run(&["check", other.path(), "--allow-empty"]).status.code(), Some(0));
     let page = run(&["export", "html", other.path(), "--output", "-"]);
     assert!(
-        text(&page.stdout).contains("something else than RPC-over-RDMA: none of 530 Sends is such a message")
+        text(&page.stdout)
+            .contains("something other than RPC-over-RDMA: none of 530 Sends is an RPC-over-RDMA message")
     );
     let report = run(&["analyze", other.path()]);
     assert!(
-        text(&report.stdout)
-            .contains("carries something else than RPC-over-RDMA: none of 530 Sends is such a message"),
+        text(&report.stdout).contains(
+            "carries something other than RPC-over-RDMA: none of 530 Sends is an RPC-over-RDMA message"
+        ),
         "{}",
         text(&report.stdout)
     );

@@ -443,7 +443,7 @@ fn an_outage_is_never_nothing() {
         .write(&mut text)
         .expect("memory takes all");
     let text = String::from_utf8(text).expect("it is text");
-    let wrong = text.split("What went wrong").nth(1).expect("it has this part");
+    let wrong = text.split("\nProblems\n").nth(1).expect("it has this part");
     assert!(wrong.contains("  Service\n") && wrong.contains("closed by the server"), "{wrong}");
     assert!(wrong.ends_with("Next: rdmascope events session.pcap\n"), "{wrong}");
 }

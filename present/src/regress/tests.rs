@@ -251,8 +251,8 @@ fn broken_expectations_are_told_with_their_line() {
     for (text, line, part) in [
         (String::new(), 1, "empty"),
         (format!("{capture}\n\n"), 2, "empty"),
-        (format!("{capture}\n<<<<<<< HEAD\n"), 2, "no JSON object"),
-        (format!("{capture}\n[1]\n"), 2, "no JSON object"),
+        (format!("{capture}\n<<<<<<< HEAD\n"), 2, "not a JSON object"),
+        (format!("{capture}\n[1]\n"), 2, "not a JSON object"),
         (format!("{capture}\n{{\"type\":\"transac"), 2, "column"),
         (format!("{capture}\n{{}}\n"), 2, "\"type\""),
         (format!("{capture}\n{capture}\n"), 2, "second"),
@@ -264,7 +264,7 @@ fn broken_expectations_are_told_with_their_line() {
         ),
         (format!("{capture}\n{{\"type\":\"finding\",\"rule\":null}}\n"), 2, "\"rule\""),
         (format!("{}\n", connection(1, "a", "b")), 1, "capture"),
-        (format!("{capture}\n{}", "[".repeat(1 << 20)), 2, "no JSON object"),
+        (format!("{capture}\n{}", "[".repeat(1 << 20)), 2, "not a JSON object"),
     ] {
         let broken = Lines::parse(text.as_bytes()).expect_err(&text[..text.len().min(100)]);
         assert_eq!(broken.line, line, "{broken}");

@@ -69,10 +69,10 @@ fn what_is_equal_does_not_differ() {
     all.push(samples::full());
     let (a, b) = (of(&all), of(&all));
     assert_eq!(differing(&compare(&a, &b)), [""; 0]);
-    assert!(text(&a, &b, false).ends_with("\nNo difference. --all shows what was compared.\n"));
+    assert!(text(&a, &b, false).ends_with("\nNo difference. --all shows everything that was compared.\n"));
     assert!(text(&a, &b, true).contains("path MTU"));
     let nothing = text(&of(&[]), &of(&[]), false);
-    assert!(nothing.contains("neither holds an RPC transaction"), "{nothing}");
+    assert!(nothing.contains("neither capture has an RPC transaction"), "{nothing}");
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn latencies_that_chance_explains() {
     assert_eq!(differing(&differences), [""; 0]);
     let text = text(&of(&reads([100, 110, 120])), &of(&reads([1000, 1100, 1200])), false);
     assert!(
-        text.contains("\nNo difference is certain; of some operations there are too few to tell\n"),
+        text.contains("\nNo certain difference; some operations have too few transactions to compare\n"),
         "{text}"
     );
 }
@@ -229,7 +229,9 @@ fn counts() {
     let differences = compare(&a, &twice);
     assert_eq!(differing(&differences), ["transactions"]);
     assert_eq!(only(&differences, "transactions").ratio(), Some(2.0));
-    assert!(text(&a, &twice, false).contains("different amounts of work: counts are compared as shares"));
+    assert!(
+        text(&a, &twice, false).contains("different numbers of transactions: counts are compared as shares")
+    );
     // Shares that chance explains, 10 of 100 and 30 of 200: chi2_contingency([[10, 90], [30, 170]]) has p = 0.307.
     let differences = compare(&a, &of(&[many(30, 1), many(170, 3)].concat()));
     let getattr =

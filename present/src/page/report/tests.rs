@@ -388,8 +388,8 @@ fn the_capture_says_what_it_lost() {
     ending.files[0].interfaces = vec![named, other, whole];
     let shown = text(&report, &ending);
     for part in [
-        "  lost          1,234 packets dropped while capturing at ens1f0\\u{1b}, as the capture says; findings may rest on them\n",
-        "  lost          1 packet dropped while capturing at interface 1, as the capture says; findings may rest on them\n",
+        "  lost          1,234 packets dropped while capturing at ens1f0\\u{1b}, according to the capture; they may explain findings\n",
+        "  lost          1 packet dropped while capturing at interface 1, according to the capture; they may explain findings\n",
         "       1,235  packets dropped while capturing, as recorded in the capture\n",
     ] {
         assert!(shown.contains(part), "{part} is not in\n{shown}");
@@ -402,7 +402,7 @@ fn the_capture_says_what_it_lost() {
 #[test]
 fn nothing_at_all() {
     let report = text(&Report::default(), &Ending { port: 4791, ..Ending::default() });
-    assert!(report.contains("none; RoCEv2 was looked for at UDP port 4791 (--port)"), "{report}");
+    assert!(report.contains("none; RoCEv2 is expected at UDP port 4791 (--port)"), "{report}");
     assert!(report.contains("no RoCE packets"));
 }
 
