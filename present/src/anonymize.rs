@@ -49,7 +49,7 @@ use values::Values;
 pub struct Anonymizer {
     frame: frame::Config,
     values: Values,
-    /// By the number of the packet that began the transaction.
+    /// By the transaction's number in the order of beginning.
     transactions: HashMap<u64, Shown, FixedState>,
     /// For packets whose role became clear only after later packets.
     late: HashMap<u64, Carried, FixedState>,
@@ -71,8 +71,8 @@ struct Shown {
 /// The contents of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Carried {
-    /// A piece of a step: the transaction (by when it began), the index of the step, and the
-    /// packet's position.
+    /// A piece of a step: the number of its transaction in the order of beginning, the index of the
+    /// step, and the packet's position.
     Piece(u64, u32, Position),
     /// The start of an RPC-over-RDMA message without a transaction.
     Header,

@@ -2,8 +2,8 @@
 //!
 //! An example is `op == READ && (latency > 5ms || status != OK) && file ~ "*.dat"`. Names are those
 //! of columns, as in tables (docs/tables.md). A comparison with a column of several values, such as
-//! `operations`, holds if it holds for any value. No comparison with an absent value holds, so that
-//! the negated comparisons `!=` and `!~` do hold.
+//! `operations`, holds if it holds for any of them. An absent value satisfies no comparison, so
+//! that the negated comparisons `!=` and `!~` hold for it.
 
 mod parser;
 #[cfg(test)]

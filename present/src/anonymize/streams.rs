@@ -40,7 +40,7 @@ struct Noted {
     connection: ConnectionId,
     /// The flow of the caller, and that of the other end.
     flows: [Option<FlowKey>; 2],
-    /// When the transaction began.
+    /// The transaction's number in the order of beginning.
     begun: u64,
 }
 
@@ -80,7 +80,7 @@ enum Kind {
 struct Placed {
     /// The position after the last byte.
     end: u64,
-    /// When its transaction began, and its index.
+    /// The number of its transaction in the order of beginning, and its index in the transaction.
     of: (u64, usize),
     /// The tagged offset of its first byte.
     offset: u64,

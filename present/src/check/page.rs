@@ -221,7 +221,7 @@ impl Page<'_> {
         }
         if totals.evictions > 0 {
             let evictions = Number(totals.evictions);
-            spots.push(format!("{evictions} connections, calls and gaps evicted because tables were full"));
+            spots.push(format!("connections, calls and gaps evicted because tables were full: {evictions}"));
         }
         for file in &self.ending.files {
             if file.cut.is_some() || file.trouble.is_some() {

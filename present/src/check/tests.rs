@@ -271,7 +271,8 @@ fn what_the_capture_does_not_show_is_said() {
         " Limits of the capture: 1 connection was open before the capture began: ",
         "; 1 connection was captured in one direction only; on 1 connection, all packets of one end have a bad ICRC and were ignored (--no-icrc); 238 calls were encrypted (krb5p): \
         their operations, statuses and session slots are not judged; 5 packets are missing from the capture; ",
-        "; 1 packet was truncated by a snap length; 1,234 connections, calls and gaps evicted because ",
+        "; 1 packet was truncated by a snap length; connections, calls and gaps evicted because tables were \
+         full: 1,234",
         "; a.pcap: cut short at byte 24: 16 bytes needed, 3 available; analyzed up to there. ",
     ] {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
