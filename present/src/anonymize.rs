@@ -49,9 +49,9 @@ use values::Values;
 pub struct Anonymizer {
     frame: frame::Config,
     values: Values,
-    /// By the transaction's number in the order of beginning.
+    /// The permitted bytes of transactions, by their number in the order of beginning.
     transactions: HashMap<u64, Shown, FixedState>,
-    /// For packets whose role became clear only after later packets.
+    /// The contents of packets that were identified only after later packets.
     late: HashMap<u64, Carried, FixedState>,
     /// The contents of the current packet.
     current: Option<Carried>,

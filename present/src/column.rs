@@ -111,7 +111,7 @@ impl Info {
 pub struct InParquet {
     /// The name. The columns of an object with an empty name have no prefix.
     pub name: &'static str,
-    /// Whether it comes after the columns of its list that are not last.
+    /// Whether it follows the other columns of its list.
     pub is_last: bool,
 }
 

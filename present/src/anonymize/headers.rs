@@ -69,8 +69,9 @@ fn clear(bytes: &mut [u8], from: usize) {
     bytes.get_mut(from..).unwrap_or_default().fill(0);
 }
 
-/// Replaces the eight-byte address field of a Linux cooked capture. The byte at `length` is the
-/// used length; only Ethernet addresses are kept, in replaced form.
+/// Replaces the address in the eight-byte address field of a Linux cooked capture if it is an
+/// Ethernet address, and clears any other address. The byte at `length` holds the length of the
+/// address.
 fn link_layer_address(values: &mut Values, bytes: &mut [u8], length: usize, at: usize) {
     if bytes.get(length) == Some(&6) {
         replace_at(bytes, at, |address| values.mac(address));
@@ -162,8 +163,9 @@ impl TcpChecksum {
         Some(TcpChecksum { right: !folded(all), unfinished: [pseudo_header, without_length].map(folded) })
     }
 
-    /// The checksum of this segment that corresponds to `found` in the `original` segment.
-    /// `differing` replaces the bits in which a wrong checksum differs.
+    /// Returns the checksum that relates to this segment as `found` relates to the `original` one:
+    /// correct, unfinished or wrong. `differing` replaces the bits in which a wrong checksum
+    /// differs.
     pub(super) fn as_was(&self, original: &TcpChecksum, found: u16, differing: impl Fn(u32) -> u32) -> u16 {
         let is_other = |checksum: &u16| !self.unfinished.contains(checksum) && *checksum != self.right;
         match original.unfinished.iter().position(|unfinished| *unfinished == found) {

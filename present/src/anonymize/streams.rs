@@ -60,7 +60,7 @@ struct Stream {
 #[derive(Debug)]
 struct Piece {
     /// The position of the first byte, including a marker before it: the sequence number, extended
-    /// beyond the wrap of TCP's.
+    /// to 64 bits so that it does not wrap.
     at: u64,
     /// The packet with the first byte.
     frame: u64,
@@ -181,7 +181,7 @@ impl Streams {
         payload: &mut [u8],
     ) {
         let Some(between) = self.between.get(&flow_of(segment)) else { return };
-        // If ports were reused: the latest connection that had begun, or else the first one.
+        // If ports were reused: the latest connection that had begun, or otherwise the first one.
         let has_begun = |index: &&usize| self.streams[**index].pieces[0].frame <= frame;
         let Some(index) = between.iter().rev().find(has_begun).or(between.first()) else { return };
         let stream = &mut self.streams[*index];

@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub struct Kept {
     /// The most findings of each rule and verdict.
     most: usize,
-    /// By index of the rule: the conclusive and the inconclusive findings.
+    /// The conclusive and the inconclusive findings, by index of the rule.
     rules: Vec<[BinaryHeap<Entry>; 2]>,
     /// Used instead of `rules` if repetitions are folded: the first finding of each kind, and their
     /// number.
@@ -38,7 +38,7 @@ struct Fold {
 /// The ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ends {
-    /// By index of the end.
+    /// The addresses, by index of the end.
     addresses: [Address; 2],
     requester: End,
     /// Whether the end that opened the connection is known.
@@ -137,8 +137,8 @@ impl Kept {
 
     /// Returns the end that broke the rule, as far as known: `client 10.77.0.2`.
     ///
-    /// Packets may show only later which end opened a connection that was open before the capture
-    /// began. The roles at the end of the connection are used.
+    /// If a connection was open before the capture began, packets after the finding may show which
+    /// end opened it. So the roles known at the end of the connection are used.
     pub fn who(&self, finding: &Finding) -> Option<String> {
         let role = |is_requester: bool| if is_requester { "client" } else { "server" };
         let ends = finding.connection.and_then(|id| self.ends.get(&id).copied().flatten());

@@ -250,7 +250,7 @@ impl Page<'_> {
     fn write_next_step(&self, out: &mut dyn Write) -> io::Result<()> {
         let shown =
             LEVELS.into_iter().flat_map(|level| self.rules(level)).filter(|(_, count)| count.stands > 0);
-        // Findings that are not allowed come first.
+        // Findings that are not allowed take precedence.
         let Some((place, count)) = shown.min_by_key(|(_, count)| count.allowed == count.stands) else {
             return Ok(());
         };

@@ -9,7 +9,8 @@ use std::io::{self, Write};
 /// The most rows. Each row covers all events of one kind and end.
 const MOST: usize = 8;
 
-/// Writes the losses of service by kind of event: total duration, description and count.
+/// Writes the losses of service by kind of event, each with its total duration and the frame of the
+/// longest one.
 pub(super) fn write_losses(losses: &[Loss], style: Style, out: &mut dyn Write) -> io::Result<()> {
     if losses.is_empty() {
         return Ok(());
