@@ -1,11 +1,11 @@
-//! What captures at several places tell together, as `analyze` tells it.
+//! The figures of several capture points, as in `analyze`.
 
 use super::page::{duration, number};
 use maud::{Markup, html};
 use rdmascope_analysis::places::{EndToEnd, Split, Way};
 use rdmascope_present::page::places::{clock_said, remarks, way_name};
 
-/// Where the captures were made, how packets went between, and where the time of operations passed.
+/// The capture points, the delay and loss between them, and the split of operation times.
 pub(super) fn section(told: &EndToEnd) -> Markup {
     html! {
         dl class="facts" {
@@ -40,7 +40,7 @@ fn ways(told: &EndToEnd) -> Markup {
                     tr {
                         th rowspan="2" { "way" }
                         th rowspan="2" class="number" { "packets" }
-                        th colspan="4" class="group" { "time on the way" }
+                        th colspan="4" class="group" { "delay" }
                         th colspan="4" class="group" { "of packets" }
                     }
                     tr {
@@ -103,8 +103,8 @@ fn splits(told: &EndToEnd) -> Markup {
             }
         }
         p class="note" {
-            "From the last packet of the call to the last packet of the reply, where the caller is. The client has the time from an RDMA Read request "
-            "to the last of its responses; a way has what its packets took, and what passed until lost ones were sent again; the server has the rest."
+            "The time is measured at the caller, from the last packet of the call to the last packet of the reply. The client's share is the time from an RDMA Read request "
+            "to its last response. The share of a path is the delay of its packets and the time until lost ones were sent again. The rest is the server's share."
         }
     }
 }

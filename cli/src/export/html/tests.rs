@@ -15,7 +15,7 @@ use rdmascope_dissector::ulb::{Nfs4, Operation, OperationKind, Procedure};
 use rdmascope_tests::values::{self as samples, START, after};
 use serde_json::Value;
 
-/// An element of a page, as a browser's parser finds it.
+/// An element of a page as parsed by a browser.
 #[derive(Debug, Default)]
 struct Element {
     name: String,
@@ -26,7 +26,7 @@ struct Element {
 }
 
 impl Element {
-    /// The document, in which the parser may find nothing to mend.
+    /// Parses the document, which must have no errors.
     fn parse(page: &str) -> Element {
         let dom = parse_document(RcDom::default(), ParseOpts::default()).one(page);
         assert!(dom.errors.borrow().is_empty(), "{:?}", dom.errors.borrow());
@@ -59,7 +59,7 @@ impl Element {
         attributes.find_map(|(key, value)| (key == name).then_some(value.as_str()))
     }
 
-    /// All elements of this name below this one, in order.
+    /// All elements with this name below this one, in order.
     fn all<'a>(&'a self, name: &'a str) -> Vec<&'a Element> {
         let below = self.children.iter().flat_map(|child| {
             let own = (child.name == name).then_some(child);
@@ -74,7 +74,7 @@ impl Element {
             .find_map(|child| if child.attribute("id") == Some(id) { Some(child) } else { child.by_id(id) })
     }
 
-    /// The values for programs below this element.
+    /// The machine-readable values below this element.
     fn values(&self) -> Vec<&str> {
         self.all("data").into_iter().map(|data| data.attribute("value").unwrap()).collect()
     }
@@ -94,12 +94,12 @@ fn sample_page(name: &str) -> String {
     report(&sample(name), 10, Vec::new(), Slice::default()).unwrap().unwrap().0
 }
 
-/// The page of events that are made by hand, drawn as far as that needs no packets.
+/// The page of hand-made events, drawn as far as that needs no packets.
 fn page_of(ending: &Ending, transactions: &[Transaction], connections: &[Connection]) -> String {
     page_with(ending, transactions, connections, &[])
 }
 
-/// The same with findings.
+/// As [`page_of`], with findings.
 fn page_with(
     ending: &Ending,
     transactions: &[Transaction],
@@ -130,7 +130,7 @@ fn ending(name: &str) -> Ending {
     ending
 }
 
-/// Looks at everything that a browser would fetch, run or follow.
+/// Checks everything that a browser would fetch, run or follow.
 fn is_harmless(page: &str) -> Element {
     let document = Element::parse(page);
     document.every(&mut |element| {
@@ -175,7 +175,7 @@ fn pages_are_well_formed_and_take_nothing_from_elsewhere() {
     }
 }
 
-/// The figures of a page are those that `analyze` gives to programs.
+/// The figures of a page equal those that `analyze` writes for programs.
 #[test]
 fn figures_are_those_of_the_lines_for_programs() {
     for name in ["nfs3-lossy", "nfs4.1-backchannel-recall", "nfs4.2-mtu4096-large-io"] {
@@ -242,7 +242,8 @@ fn figures_are_those_of_the_lines_for_programs() {
     }
 }
 
-/// The section about a trace says what `analyze` says of it: the steps with their figures, and where kernel and packets disagree.
+/// The section about a trace says what `analyze` says of it: the steps with their figures, and
+/// where kernel and packets disagree.
 #[test]
 fn a_trace_has_a_section() {
     let trace = rdmascope_tests::samples::text("nfs3-basic", "client.trace");
