@@ -148,7 +148,7 @@ fn pcapng_to<T>(
         return write(out);
     }
     let to_file = || {
-        let cannot = || format!("{}: write failed", output.display());
+        let cannot = || format!("{}: cannot be written", output.display());
         let mut file = OutputFile::create(output, &input.files, "--output")?;
         let written = write(&mut file).with_context(cannot)??;
         file.finish().with_context(cannot)?;

@@ -191,7 +191,7 @@ pub(crate) fn warn_of_cuts(ending: &Ending, out: &mut Out) -> io::Result<()> {
         let Some(cut) = file.cut else { continue };
         out.flush()?;
         tell(format_args!(
-            "warning: {} is truncated at byte {}: {} bytes needed, {} available",
+            "warning: {} is cut short at byte {}: {} bytes needed, {} available",
             file.title(),
             cut.offset,
             cut.needed,

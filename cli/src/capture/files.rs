@@ -139,8 +139,8 @@ fn failed(path: &Path, error: io::Error, kept: u64) -> anyhow::Error {
 
 fn cannot_write(path: &Path) -> String {
     match path == Path::new("-") {
-        true => "standard output: write failed".to_owned(),
-        false => format!("{}: write failed", path.display()),
+        true => "standard output: cannot be written".to_owned(),
+        false => format!("{}: cannot be written", path.display()),
     }
 }
 
@@ -204,7 +204,7 @@ impl Files<'_> {
         if self.keep.is_some_and(|keep| self.made.len() as u64 > keep)
             && let Some(oldest) = self.made.pop_front()
         {
-            fs::remove_file(&oldest).with_context(|| format!("{}: delete failed", oldest.display()))?;
+            fs::remove_file(&oldest).with_context(|| format!("{}: cannot be removed", oldest.display()))?;
         }
         let since = Instant::now();
         let is_compressed = self.compression.is_some();

@@ -122,7 +122,7 @@ fn write_file(
     traces: Vec<KernelTrace>,
     slice: Slice,
 ) -> Result<Ending> {
-    let cannot = || format!("{}: write failed", output.display());
+    let cannot = || format!("{}: cannot be written", output.display());
     let mut file = OutputFile::create(output, &input.files, "--output")?;
     let (page, ending) = report(input, ladders, traces, slice)??;
     file.write_all(page.as_bytes()).and_then(|()| file.finish()).with_context(cannot)?;

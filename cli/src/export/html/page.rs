@@ -51,7 +51,7 @@ impl Page<'_> {
                         h1 { (title) }
                         (self.summary())
                         nav {
-                            a href="#problems" { "Problems" }
+                            a href="#problems" { "What went wrong" }
                             a href="#findings" { "Findings" }
                             a href="#capture" { "Capture" }
                             a href="#connections" { "Connections" }
@@ -64,7 +64,7 @@ impl Page<'_> {
                         }
                     }
                     main {
-                        section id="problems" { h2 { "Problems" } (self.problems()) }
+                        section id="problems" { h2 { "What went wrong" } (self.problems()) }
                         section id="findings" {
                             h2 { "Findings" }
                             @match self.ending.nothing_decoded() {

@@ -10,7 +10,8 @@ use rdmascope_present::words;
 /// Reads a figure of the connections between two hosts.
 type OfHost = fn(&OfHosts) -> u64;
 
-/// What is counted of the connections between two hosts: name, meaning, figure. `_total` is added to the names.
+/// Counters of the connections between two hosts: name, help, value. `_total` is appended to the
+/// names.
 const COUNTERS: [(&str, &str, OfHost); 11] = [
     ("transactions", "Transactions that ended", |hosts| hosts.count),
     ("transaction_errors", "Transactions that failed", |hosts| hosts.errors),
@@ -27,13 +28,13 @@ const COUNTERS: [(&str, &str, OfHost); 11] = [
     }),
 ];
 
-/// What is of them now.
+/// Gauges of the connections between two hosts.
 const GAUGES: [(&str, &str, OfHost); 2] = [
     ("connections", "Connections", |hosts| hosts.connections),
     ("one_direction_connections", "Connections seen in one direction only", |hosts| hosts.one_direction),
 ];
 
-/// The same, where both directions are seen.
+/// Gauges that need both directions.
 const GAUGES_OF_CALLS: [(&str, &str, OfHost); 3] = [
     ("waiting_calls", "Calls without a reply", |hosts| hosts.waiting),
     ("credits_in_flight", "Forward calls in flight", |hosts| hosts.in_flight),
