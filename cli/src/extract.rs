@@ -225,9 +225,7 @@ impl Listing<'_> {
         }
         out.flush()?;
         if summary.files == 0 && summary.left_out().next().is_none() {
-            tell(format_args!(
-                "no files: the capture has no successful NFS READ or WRITE"
-            ));
+            tell(format_args!("no files: the capture has no successful NFS READ or WRITE"));
         }
         for (count, what) in summary.left_out() {
             tell(format_args!("omitted: {} {what}", Number(count)));

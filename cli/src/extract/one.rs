@@ -90,7 +90,8 @@ impl Wanted {
 /// Runs the command.
 pub(super) fn run(input: &mut Input, one: &One, out: &mut Out) -> io::Result<Status> {
     if one.out.is_none() && io::stdout().is_terminal() {
-        let error = anyhow!("raw bytes are not written to a terminal; use --out FILE, or --out - to force it");
+        let error =
+            anyhow!("raw bytes are not written to a terminal; use --out FILE, or --out - to force it");
         return complain(&error, out);
     }
     let choice = match (one.xid, one.transaction, one.frame) {
@@ -181,10 +182,7 @@ fn wanted(transaction: &Transaction, one: &One) -> Result<Piece> {
     let number = transaction.number;
     let piece = piece.with_context(|| format!("transaction {number} has no {what} in this capture"))?;
     if piece.length > 0 && piece.captured.end() == 0 {
-        bail!(
-            "transaction {number}: none of the {} are in this capture",
-            Counted(piece.length, "byte")
-        );
+        bail!("transaction {number}: none of the {} are in this capture", Counted(piece.length, "byte"));
     }
     Ok(piece)
 }

@@ -75,7 +75,7 @@ impl Text {
         let more = new.count();
         let and_more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
         let text = format!(
-            "connection {}{and_more}: only packets from {} are seen: calls, latencies and waiting calls are not known",
+            "connection {}{and_more}: only packets from {} are captured: calls, latencies and outstanding calls are unknown",
             connection.id.0,
             Named(sender)
         );
@@ -84,7 +84,7 @@ impl Text {
         self.line(interval.start, &text, true, out)
     }
 
-    /// A line between the rows, of what happened at `time`.
+    /// Writes a line between the rows, about something at `time`.
     fn line(&mut self, time: Time, text: &str, is_bad: bool, out: &mut Out) -> io::Result<()> {
         self.lines = self.lines.map(|lines| lines + 1);
         let time = Rfc3339::from(time);
@@ -104,7 +104,7 @@ impl Taker for Text {
         }
         if interval.given_up > 0 {
             let connections = Counted(interval.given_up, "connection");
-            self.line(interval.start, &format!("{connections} given up to bound memory"), false, out)?;
+            self.line(interval.start, &format!("{connections} evicted to limit memory use"), false, out)?;
         }
         self.tell_of_one_direction(interval, out)?;
         self.row(IntervalRow::all(interval), out)?;

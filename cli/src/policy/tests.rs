@@ -92,7 +92,7 @@ fn mistakes_are_told_with_their_line() {
 
 #[test]
 fn versions() {
-    // TOML writes 4.0 as a float, whose fraction must not be lost.
+    // TOML writes 4.0 as a float, whose fraction must be preserved.
     let policy = read("[[allow]]\nrule = \"credits\"\nreason = \"r\"\nversion = [4.0, 3, \"4.2\"]\n");
     let scope = &policy.allows[0].scope;
     assert_eq!(scope.to_string(), " (version 4.0, 3, 4.2)");
@@ -119,12 +119,12 @@ fn dates() {
     for text in ["", "2026-13-01", "12:00:00", "2026-12-31T00:00:00Z", "tomorrow"] {
         assert!(date(text).is_err(), "{text}");
     }
-    // Days are compared, and years before months.
+    // Dates compare by day, and by year before month.
     assert!(date("2027-01-01").unwrap() > date("2026-12-31").unwrap());
     assert!(today() > date("2024-01-01").unwrap());
 }
 
-/// Parts of policies, in any order.
+/// Fragments of policies, combined in any order.
 const PARTS: [&str; 24] = [
     "[[allow]]",
     "[[latency]]",
@@ -187,7 +187,7 @@ proptest! {
 
 const DOCUMENT: &str = include_str!("../../../docs/policy.md");
 
-/// The example of the document.
+/// The example in the document.
 fn example() -> &'static str {
     let example = DOCUMENT.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
     example.expect("the document has an example")
@@ -197,7 +197,7 @@ fn example() -> &'static str {
 fn the_example_of_the_document_is_a_policy() {
     let policy = read(example());
     assert_eq!((policy.allows.len(), policy.latencies.len(), policy.requirements.len()), (2, 2, 7));
-    // And the document has every key.
+    // The document also describes every key.
     for key in
         ["rule", "server", "client", "connection", "version", "reason", "expires", "operation", "operations"]
             .into_iter()

@@ -36,7 +36,11 @@ pub(super) fn key(file: Option<&Path>) -> Result<Key> {
         .with_context(|| format!("--key {}: cannot be read", path.display()))?;
     let shortest = Key::SHORTEST;
     Key::new(&bytes).with_context(|| {
-        format!("--key {}: a key needs at least {shortest} bytes, this one has {}", path.display(), bytes.len())
+        format!(
+            "--key {}: a key needs at least {shortest} bytes, this one has {}",
+            path.display(),
+            bytes.len()
+        )
     })
 }
 
