@@ -1,4 +1,4 @@
-//! `analyze --interval`: what the rows say together is what the report says of the whole capture.
+//! `analyze --interval`: the sums of the rows equal the report on the whole capture.
 
 mod binary;
 
@@ -44,7 +44,7 @@ fn intervals_add_up_to_the_report() {
             let total = |lines: &[Value]| lines.iter().map(|line| number(line, "count")).sum::<u64>();
             let all = course(&path, &[interval]);
             assert_eq!(total(&all), total(&by_operation), "{path} {interval}");
-            // Without a gap between them.
+            // The intervals have no gaps between them.
             let lengths: u64 = all.iter().map(|line| number(line, "duration_ns")).sum();
             let last = all.last().map_or(0, |line| number(line, "duration_ns"));
             let length = if interval == "1s" { 1_000_000_000 } else { 100_000_000 };

@@ -1,4 +1,4 @@
-//! Memory of commands on captures of spoofed packets, each the only packet of its flow.
+//! Memory use on captures of spoofed packets, each the only packet of its flow.
 #![cfg(target_os = "linux")]
 
 mod binary;
