@@ -138,7 +138,7 @@ Examples:
 Exit status:
   0  No violation except allowed ones (--allow), and the policy is met.
   1  A violation, or the policy is not met.
-  2  Wrong usage, no capture, or nothing to check (--allow-empty).";
+  2  Wrong usage, no capture, or nothing to judge (--allow-empty).";
 
 /// Checks the capture, or shows rules.
 pub(crate) fn run(command: &Check, style: Style, out: &mut Out) -> io::Result<Status> {
@@ -261,7 +261,7 @@ fn judge<T: Taker>(
     }
     if (asked.is_empty() || tally.is_foreign()) && !tally.fails() && !command.allow_empty {
         let error = match ending.nothing_decoded() {
-            Some(why) if why.iwarp > 0 => anyhow!("nothing to check: {why}; --allow-empty accepts this"),
+            Some(why) if why.iwarp > 0 => anyhow!("nothing to judge: {why}; --allow-empty accepts this"),
             _ if asked.is_empty() => anyhow!("{NO_CONNECTION}; --allow-empty accepts this"),
             _ => anyhow!("{NO_RPCRDMA}; --allow-empty accepts this"),
         };
@@ -271,8 +271,8 @@ fn judge<T: Taker>(
 }
 
 /// Reasons why nothing was checked.
-const NO_CONNECTION: &str = "nothing to check: the capture has no connections";
-const NO_RPCRDMA: &str = "nothing to check: no connection carries RPC-over-RDMA";
+const NO_CONNECTION: &str = "nothing to judge: the capture has no connections";
+const NO_RPCRDMA: &str = "nothing to judge: no connection carries RPC-over-RDMA";
 
 /// A writer of findings in one output format.
 trait Taker {

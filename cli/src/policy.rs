@@ -283,7 +283,7 @@ impl PolicyArguments {
 /// Reads a policy. Errors have the file name, and the line if known.
 fn read(path: &Path, today: Date) -> Result<Policy> {
     let file = path.display().to_string();
-    let cannot = || format!("{file}: cannot read the policy");
+    let cannot = || format!("{file}: the policy cannot be read");
     let mut bytes = Vec::new();
     let opened = File::open(path).with_context(cannot)?;
     opened.take(LONGEST + 1).read_to_end(&mut bytes).with_context(cannot)?;

@@ -167,7 +167,7 @@ fn connections_and_levels() {
     // A filter with an unknown connection is an error.
     let elsewhere = run(&["check", third.path(), "--format", "jsonl", "--connection", "1,9"]);
     assert_eq!(elsewhere.status.code(), Some(2));
-    assert!(text(&elsewhere.stderr).contains("there is no connection 9: the last one is 1"));
+    assert!(text(&elsewhere.stderr).contains("no connection 9: the highest number is 1"));
     let (_, all) = of(&[]);
     assert!(all.iter().any(|line| line["rule"] == "credit-grant-lowered"));
     let (status, weighty) = of(&["--level", "violation"]);
@@ -352,9 +352,9 @@ fn rules_are_listed_and_explained() {
 #[test]
 fn wrong_usage_is_refused() {
     let file = sample("nfs3-basic.pcap");
-    refused(&run(&["check", "--explain", "credit-limt"]), &["\"credit-limt\"", "is it credit-limit?"]);
+    refused(&run(&["check", "--explain", "credit-limt"]), &["\"credit-limt\"", "did you mean credit-limit?"]);
     refused(&run(&["check", &file, "--allow", "credit-limit,zzz"]), &["\"zzz\"", "--rules"]);
-    refused(&run(&["check", "--rules", "--format", "sarif"]), &["SARIF"]);
+    refused(&run(&["check", "--rules", "--format", "sarif"]), &["--format sarif"]);
     for format in ["text", "jsonl", "sarif"] {
         refused(&run(&["check", "no-such-file.pcap", "--format", format]), &["no-such-file.pcap"]);
         refused(&run(&["check", "README.md", "--format", format]), &["README.md", "byte 0"]);

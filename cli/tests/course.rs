@@ -94,11 +94,11 @@ fn as_a_table_and_as_text() {
 fn wrong_usage() {
     let capture = sample("nfs3-basic.pcap");
     for (options, expected) in [
-        (&["--format", "csv"][..], "choose one with --interval"),
-        (&["--interval", "0s"], "longer than nothing"),
+        (&["--format", "csv"][..], "need --interval"),
+        (&["--interval", "0s"], "longer than 0"),
         (&["--interval", "1ns"], "choose a longer interval"),
         (&["--by", "client"], "--interval"),
-        (&["--interval", "1s", "--format", "csv", "--each"], "--each takes"),
+        (&["--interval", "1s", "--format", "csv", "--each"], "--each needs"),
     ] {
         let output = run(&[&["analyze", &capture], options].concat());
         assert_eq!(output.status.code(), Some(2), "{options:?}");

@@ -240,7 +240,7 @@ fn a_dataset_is_partitioned_by_day_site_and_capture() {
     export(&[&sample("nfs3-basic.pcap")], plain.path());
     let words =
         ["export", "parquet", &sample("nfs3-basic.pcap"), "--site", "a", "--output", word(plain.path())];
-    refused(&run(&words), &["by capture alone"]);
+    refused(&run(&words), &["by capture only"]);
 }
 
 #[test]

@@ -267,7 +267,7 @@ fn part_of_a_session_and_the_whole() {
 #[test]
 fn what_cannot_be_compared() {
     let file = sample("nfs3-basic.pcap");
-    refused(&run(&["diff", "-", "-"]), &["standard input", "not both"]);
+    refused(&run(&["diff", "-", "-"]), &["only one", "standard input"]);
     refused(&run(&["diff", &file, "no-such-file.pcap"]), &["no-such-file.pcap", "No such file"]);
     refused(&run(&["diff", "README.md", &file]), &["README.md", "byte 0"]);
     for arguments in

@@ -340,7 +340,7 @@ fn the_page_has_what_the_report_has() {
 fn what_cannot_be_joined_is_refused() {
     let [one, other] = [sample("nfs3-basic.pcap"), sample("nfs4.1-basic.pcap")];
     refused(&run(&["analyze", &one, "--with", &other]), &["show no packet in common"]);
-    refused(&run(&["check", "-", "--with", &other]), &["-: --with reads captures twice, which takes files"]);
+    refused(&run(&["check", "-", "--with", &other]), &["-: --with needs regular files"]);
     refused(&run(&["analyze", &one, "--with", "/nowhere"]), &["/nowhere"]);
     let usage: [&[&str]; 3] = [
         &["diff", &one, &other, "--with", &one],

@@ -141,7 +141,7 @@ fn an_entry_that_has_expired_fails_and_allows_nothing() {
     let folder = Folder::new(&[V3], &expiring);
     let output = folder.check(&[V3, "--today", "2027-01-01"]);
     let page = text(&output.stdout);
-    let row = "  rdmascope.toml:1: allow invalidation-sender-flag: expired, its last day was 2026-12-31 (ticket 4711)\n";
+    let row = "  rdmascope.toml:1: allow invalidation-sender-flag: expired after 2026-12-31 (ticket 4711)\n";
     assert!(page.contains(row) && !page.contains(", allowed\n"), "{page}");
     // Also if the rule is not violated, and by the clock of the machine.
     let other = "[[allow]]\nrule = \"credit-limit\"\nreason = \"r\"\nexpires = 2020-01-01\n";
@@ -151,13 +151,13 @@ fn an_entry_that_has_expired_fails_and_allows_nothing() {
     assert_eq!(text(&table.stderr), format!("rdmascope: {}", row.trim_start()));
     let wrong = folder.check(&[V3, "--today", "tomorrow"]);
     assert_eq!(wrong.status.code(), Some(2));
-    assert!(text(&wrong.stderr).contains("a date is expected, as 2026-12-31"));
+    assert!(text(&wrong.stderr).contains("expected a date such as 2026-12-31"));
 }
 
 #[test]
 fn an_entry_that_fits_nothing_is_named() {
     let folder = Folder::new(&[V3, V41], &allow("version = 3"));
-    let warning = "rdmascope: warning: rdmascope.toml:1: unused: allow invalidation-sender-flag (version 3) fits no finding\n";
+    let warning = "rdmascope: warning: rdmascope.toml:1: unused: allow invalidation-sender-flag (version 3) matches no finding\n";
     assert_eq!(text(&folder.check(&[V41]).stderr), warning);
     // An entry that applies to one of several captures is used. If its rule is not checked, its use
     // is unknown.
@@ -269,7 +269,10 @@ fn which_policy_is_taken() {
 fn a_policy_that_is_wrong_is_refused() {
     let folder = Folder::new(&[V3], "\n[[allow]]\nrul = \"credit-limit\"\n");
     for format in ["text", "jsonl", "csv", "sarif", "junit"] {
-        refused(&folder.check(&[V3, "--format", format]), &["rdmascope.toml:3: ", "\"rul\"", "is it rule?"]);
+        refused(
+            &folder.check(&[V3, "--format", format]),
+            &["rdmascope.toml:3: ", "\"rul\"", "did you mean rule?"],
+        );
     }
     refused(&folder.check(&[V3, "--policy", "none.toml"]), &["none.toml", "cannot be read"]);
     fs::write(folder.0.path().join("rdmascope.toml"), b"# one\n\xff").expect("it can be written");

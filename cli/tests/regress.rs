@@ -413,8 +413,8 @@ fn a_folder_without_captures_is_a_failure() {
     refused(&folder.regress(&["--bless"]), &["no capture"]);
     refused(&run(&["regress", "samples", "--name", "nfs5"]), &["no capture", "\"nfs5\""]);
     refused(&run(&["regress", "no-such-folder"]), &["no-such-folder", "cannot be read"]);
-    refused(&run(&["regress", "samples/nfs3-basic.pcap"]), &["no folder", "--name"]);
-    refused(&run(&["regress", "samples", "samples"]), &["two of the folders"]);
+    refused(&run(&["regress", "samples/nfs3-basic.pcap"]), &["not a folder", "--name"]);
+    refused(&run(&["regress", "samples", "samples"]), &["two of the given folders"]);
 }
 
 #[test]
@@ -522,8 +522,8 @@ fn a_broken_manifest_is_told_with_its_line() {
         ("[[sample]]\nname = \"x\"\n".into(), &["line 1", "sha256"]),
         ("[[sample]\n".into(), &["line 1"]),
         ("[origin]\nlab = \"none\"\n".into(), &["no [[sample]]"]),
-        (absolute, &["line 2", "out of the folder"]),
-        (outside, &["line 2", "out of the folder"]),
+        (absolute, &["line 2", "leave the folder"]),
+        (outside, &["line 2", "leave the folder"]),
     ] {
         folder.write("MANIFEST", manifest.as_bytes());
         refused(&folder.regress(&[]), &[&["MANIFEST"], parts].concat());

@@ -129,7 +129,7 @@ fn what_cannot_be_replayed_is_status_2() {
         assert!(complaint.contains(why), "{complaint}");
     };
     let (at, name) = (address(), "nfs3-basic");
-    refused(replay(&at, name, &["--connection", "7"]), "there is no connection 7");
+    refused(replay(&at, name, &["--connection", "7"]), "no connection 7");
     refused(
         replay(&at, name, &["--operation", "mknod"]),
         "the capture holds no whole call: there is nothing to replay",

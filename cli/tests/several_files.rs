@@ -325,8 +325,8 @@ fn a_folder_stands_for_its_captures() {
     let nothing = tempfile::tempdir().expect("a folder for the test");
     let nothing = nothing.path().to_str().expect("the path is UTF-8");
     for command in COMMANDS.into_iter().chain(["check"]) {
-        refused(&run(&[command, nothing]), &[nothing, "no capture there"]);
-        refused(&run(&[command, &files[0], nothing]), &[nothing, "no capture there"]);
+        refused(&run(&[command, nothing]), &[nothing, "contains no captures"]);
+        refused(&run(&[command, &files[0], nothing]), &[nothing, "contains no captures"]);
     }
-    refused(&run(&["diff", path, nothing]), &[nothing, "no capture there"]);
+    refused(&run(&["diff", path, nothing]), &[nothing, "contains no captures"]);
 }

@@ -357,7 +357,7 @@ fn what_is_inconclusive_is_marked_as_such() {
 fn a_connection_that_is_not_there_is_named() {
     let file = sample("nfs3-basic.pcap");
     let found = run(&["show", &file, "--xid", "0x0e396a62", "--connection", "9"]);
-    refused(&found, &["there is no connection 9: the last one is 1"]);
+    refused(&found, &["no connection 9: the highest number is 1"]);
 }
 
 /// The events after the frame or transaction.

@@ -79,11 +79,11 @@ fn filters_choose_and_the_summary_is_of_all() {
     assert_eq!(shown.matches("recalled, returned").count(), 2);
     let output = run(&["state", &path, "--connection", "7"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("there is no connection 7: the last one is 1"));
+    assert!(text(&output.stderr).contains("no connection 7: the highest number is 1"));
     let output = run(&["state", &path, "--kind", "opens"]);
     assert_eq!(output.status.code(), Some(2));
     let output = run(&["state", &sample("nfs3-basic.pcap")]);
-    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "no state of NFSv4\n"));
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "no NFSv4 state\n"));
 }
 
 /// An open has the same file as its OPEN in `transactions`.

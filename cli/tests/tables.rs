@@ -248,11 +248,11 @@ fn times_are_those_of_the_clock_asked_for() {
 #[test]
 fn what_makes_no_sense_is_refused() {
     for (options, complaint) in [
-        ("transactions --fields numbr", "a transaction has no field of this name: is it number"),
-        ("transactions --fields call.frame,cal.frame", "is it call.frame"),
-        ("packets --sort opcde", "is it opcode"),
-        ("transactions --sort operations", "cannot be sorted"),
-        ("connections --sort requester", "cannot be sorted"),
+        ("transactions --fields numbr", "a transaction has no field with this name: did you mean number"),
+        ("transactions --fields call.frame,cal.frame", "did you mean call.frame"),
+        ("packets --sort opcde", "did you mean opcode"),
+        ("transactions --sort operations", "cannot be a sort key"),
+        ("connections --sort requester", "cannot be a sort key"),
         ("events --reverse", "--sort"),
         ("events --top 0", "0"),
         ("packets --time yesterday", "absolute, relative, local, delta"),
@@ -269,7 +269,7 @@ fn what_makes_no_sense_is_refused() {
     refused(&said("check", SAMPLES[0], "--fields rule"), &["--fields", "--format csv"]);
     refused(&said("check", SAMPLES[0], "--format sarif --top 1"), &["--top"]);
     refused(&said("check", SAMPLES[0], "--format csv --each"), &["--each", "jsonl"]);
-    refused(&run(&["check", "--rules", "--format", "csv"]), &["name one"]);
+    refused(&run(&["check", "--rules", "--format", "csv"]), &["tables list findings"]);
 }
 
 #[test]

@@ -169,7 +169,7 @@ fn required(requirement: &Requirement, seen: bool, tally: &Tally) -> PolicyEntry
             let met = rules.iter().filter(|id| tally.has_judged(id)).count();
             let message = match rules.len() {
                 1 if met == 1 => "has a conclusive verdict".to_owned(),
-                1 => "has no conclusive verdict, or nothing to check".to_owned(),
+                1 => "has no conclusive verdict, or nothing to judge".to_owned(),
                 all => format!("{met} of {all} rules have a conclusive verdict"),
             };
             let [observed, allowed] = [met, rules.len()].map(|count| Value::Count(count as u64));

@@ -68,7 +68,7 @@ impl Page<'_> {
                         section id="findings" {
                             h2 { "Findings" }
                             @match self.ending.nothing_decoded() {
-                                Some(why) => { p { "Nothing to check: " (why) "." } }
+                                Some(why) => { p { "Nothing to judge: " (why) "." } }
                                 None => { (findings::section(self.gathered, self.drawing)) }
                             }
                         }
