@@ -51,12 +51,12 @@ impl Page<'_> {
                         h1 { (title) }
                         (self.summary())
                         nav {
-                            a href="#problems" { "What went wrong" }
+                            a href="#problems" { "Problems" }
                             a href="#findings" { "Findings" }
                             a href="#capture" { "Capture" }
                             a href="#connections" { "Connections" }
                             a href="#operations" { "Operations" }
-                            @if self.gathered.joined.is_some() { a href="#places" { "Places" } }
+                            @if self.gathered.joined.is_some() { a href="#places" { "Capture points" } }
                             @if !self.witnesses.is_empty() { a href="#kernel" { "Kernel" } }
                             a href="#time" { "Over time" }
                             a href="#broken" { "Broken" }
@@ -64,7 +64,7 @@ impl Page<'_> {
                         }
                     }
                     main {
-                        section id="problems" { h2 { "What went wrong" } (self.problems()) }
+                        section id="problems" { h2 { "Problems" } (self.problems()) }
                         section id="findings" {
                             h2 { "Findings" }
                             @match self.ending.nothing_decoded() {
@@ -76,7 +76,7 @@ impl Page<'_> {
                         section id="connections" { h2 { "Connections" } (self.connections()) }
                         section id="operations" { h2 { "Operations" } (self.operations()) }
                         @if let Some(joined) = &self.gathered.joined {
-                            section id="places" { h2 { "From end to end" } (places::section(joined)) }
+                            section id="places" { h2 { "Capture points" } (places::section(joined)) }
                         }
                         @if !self.witnesses.is_empty() {
                             section id="kernel" { h2 { "Kernel traces" } (kernel::section(self.witnesses)) }
@@ -451,7 +451,7 @@ fn connection(connection: &Connection) -> Markup {
                 (row("state", html! {
                     (StateName(connection.state)) "; known from " (Known(connection))
                     "; seen for " (duration(connection.last.since(connection.first)))
-                    @if !connection.roles_known { "; unknown which end opened it" }
+                    @if !connection.roles_known { "; opening end unknown" }
                 }))
                 @match carried_else(connection) {
                     Some(carried) => (row("carries", html! { (carried) })),
@@ -470,7 +470,7 @@ fn connection(connection: &Connection) -> Markup {
                     (row("Send to ACK", html! {
                         "of the responder: " (round_trips(requester)) br; "of the requester: " (round_trips(responder))
                     }))
-                    (row("captured", html! { (CapturedAt(connection)) }))
+                    (row("capture point", html! { (CapturedAt(connection)) }))
                 }
                 (row("private data", html! {
                     "requester: " (private_data(requester)) br; "responder: " (private_data(responder))
@@ -496,7 +496,7 @@ fn round_trips(end: &Endpoint) -> Markup {
     html! {
         @match end.round_trips {
             Some(times) => {
-                (duration(times.median)) " median, " (duration(times.minimum)) " minimum, of " (number(times.count))
+                (duration(times.median)) " median, " (duration(times.minimum)) " minimum, count " (number(times.count))
             },
             None => "none seen",
         }

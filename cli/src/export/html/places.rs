@@ -11,7 +11,7 @@ pub(super) fn section(told: &EndToEnd) -> Markup {
         dl class="facts" {
             @for (index, place) in told.tally.places().places.iter().enumerate() {
                 div {
-                    dt { "place " (index + 1) }
+                    dt { "capture point " (index + 1) }
                     dd {
                         (place.name)
                         @for (nth, host) in place.near.iter().take(4).enumerate() {
@@ -33,14 +33,14 @@ fn ways(told: &EndToEnd) -> Markup {
         return html! {};
     }
     html! {
-        h3 { "Ways between" }
+        h3 { "Paths between capture points" }
         div class="scroll" {
             table id="ways" {
                 thead {
                     tr {
-                        th rowspan="2" { "way" }
+                        th rowspan="2" { "path" }
                         th rowspan="2" class="number" { "packets" }
-                        th colspan="4" class="group" { "delay" }
+                        th colspan="4" class="group" { "transit time" }
                         th colspan="4" class="group" { "of packets" }
                     }
                     tr {
@@ -78,7 +78,7 @@ fn splits(told: &EndToEnd) -> Markup {
         return html! {};
     }
     html! {
-        h3 { "Time from end to end" }
+        h3 { "End-to-end time" }
         div class="scroll" {
             table id="splits" {
                 thead {
