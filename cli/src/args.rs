@@ -86,9 +86,8 @@ pub(crate) enum Command {
     /// Lists client IDs, sessions, opens, locks, delegations, layouts and asynchronous copies, one
     /// line each, with how they began and ended. Lines come in the order in which state ends; state
     /// still open at the end of the capture comes last. Text output starts with a summary: state
-    /// open at the end, delegations and layouts recalled but not returned, and state revoked, lost
-    /// or abandoned. Warnings on standard error count the calls whose state is unknown.
-    /// docs/state.md has details.
+    /// open at the end, recalled but not returned, revoked, lost or abandoned. Warnings on standard
+    /// error count the calls whose state is unknown. docs/state.md has details.
     #[command(after_help = state::EXAMPLES)]
     State(StateCommand),
     /// Export results in formats that other programs read

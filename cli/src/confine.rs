@@ -156,7 +156,7 @@ pub(crate) fn quietly(reach: Reach<'_>) -> Result<(), String> {
     unless_off(reach).map(drop).map_err(|error| error.to_string())
 }
 
-/// Confines the process unless `--no-sandbox` is given; then it reports that no feature is missing.
+/// Confines the process. With `--no-sandbox` it does nothing, and reports all features as present.
 #[cfg(target_os = "linux")]
 fn unless_off(reach: Reach<'_>) -> Result<Confined, ConfineError> {
     match IS_OFF.load(Ordering::Relaxed) {

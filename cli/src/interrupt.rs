@@ -69,12 +69,12 @@ pub(crate) fn listen() {
     }
 }
 
-/// Signals that are blocked until [`Heard::listen`].
+/// Registered signals, which are queued until [`Heard::listen`].
 #[cfg(unix)]
 pub(crate) struct Heard(signal_hook::iterator::Signals);
 
-/// Holds back signals until [`Heard::listen`] is called. Returns `None` if that fails; signals then
-/// have their default effect.
+/// Registers the signals, and queues them until [`Heard::listen`] is called. Returns `None` if that
+/// fails; signals then have their default effect.
 #[cfg(unix)]
 pub(crate) fn hear() -> Option<Heard> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};

@@ -328,7 +328,7 @@ struct Watching<'a> {
     duration: Option<i64>,
     /// The time to end.
     end: Time,
-    /// The end of the interval or of the whole. Before the first record, any time is late.
+    /// The end of the interval or of the analysis. Before the first record, any time is late.
     due: Time,
     /// The latest time.
     now: Time,
@@ -374,7 +374,7 @@ impl Watching<'_> {
         }
         let mut shown = 0;
         while self.due <= now {
-            // The last interval ends with the whole.
+            // The last interval ends with the analysis.
             if self.due >= self.end {
                 return ControlFlow::Break(());
             }

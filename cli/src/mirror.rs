@@ -36,7 +36,7 @@ pub(crate) struct Mirror {
     /// Also capture TCP on this port, for iWARP; 20049 if PORT is omitted
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "20049")]
     iwarp: Option<u16>,
-    /// Memory for packets that the kernel has not delivered yet, in MiB
+    /// Kernel buffer for packets that were not read yet, in MiB
     #[arg(long, value_name = "SIZE", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=4096))]
     buffer: u64,
     /// Number of threads that read packets, each from a separate ring

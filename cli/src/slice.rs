@@ -217,7 +217,8 @@ impl Slice {
             || is_near() && is_of_exchange(packet)
     }
 
-    /// Whether a finding cites a packet that carries one of the transactions.
+    /// Whether a finding belongs to the part: it is about one of the connections, and cites a
+    /// packet that carries one of the transactions.
     pub(crate) fn has_finding(&self, finding: &Finding) -> bool {
         finding.connection.is_none_or(|id| self.has_connection(id))
             && self

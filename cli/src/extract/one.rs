@@ -41,7 +41,8 @@ pub(super) struct One {
     /// message that has one.
     #[arg(long, conflicts_with = "folder")]
     reply: bool,
-    /// Part to extract
+    /// Part to extract: `message`, `send`, `payload`, `payload:I`, `read-chunk:I`, `write-chunk:I`
+    /// or `reply-chunk`
     ///
     /// `message`: the RPC message before reduction; `send`: the Send including its RPC-over-RDMA
     /// header; `payload`: the DDP-eligible item, such as the data of a WRITE, or `payload:I` if

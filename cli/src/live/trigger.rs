@@ -138,7 +138,7 @@ pub(super) struct Triggers {
 struct Window {
     /// The time of the first trigger.
     time: Time,
-    /// The end of the capture.
+    /// The end of the window.
     until: Time,
     /// The triggers: the frame that shows each, and a description.
     reasons: Vec<(Option<u64>, String)>,

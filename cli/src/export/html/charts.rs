@@ -137,7 +137,7 @@ struct Stack<'a> {
     axis: fn(f64) -> Axis,
     /// Formats the sum of an interval.
     words: &'a dyn Fn(&Layer, u64) -> String,
-    /// Events marked above each interval.
+    /// Failures in each interval, marked above it.
     marks: &'a [u64],
 }
 

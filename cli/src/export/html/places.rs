@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use rdmascope_analysis::places::{EndToEnd, Split, Way};
 use rdmascope_present::page::places::{clock_said, remarks, way_name};
 
-/// The capture points, the delay and loss between them, and the split of operation times.
+/// The capture points, the transit time and loss between them, and the split of operation times.
 pub(super) fn section(told: &EndToEnd) -> Markup {
     html! {
         dl class="facts" {

@@ -193,7 +193,7 @@ impl Frame {
     }
 }
 
-/// A rectangle with a tooltip. The left side comes before the right, the upper before the lower.
+/// A rectangle with a tooltip. `across` is its left and right side, `down` its top and bottom.
 pub(super) fn block(class: &str, across: (f64, f64), down: (f64, f64), title: Markup) -> Markup {
     let ((left, right), (top, bottom)) = (across, down);
     let (width, height) = (Units(right - left), Units(bottom - top));
