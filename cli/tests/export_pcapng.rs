@@ -284,8 +284,7 @@ fn what_is_left_out_is_said() {
     run(&["export", "pcapng", &whole, "--cut-bulk", "--no-comments", "--output", file.path()]);
     let report = run(&["analyze", file.path()]);
     let said = text(&report.stdout);
-    // 256 KiB read and 256 KiB written in packets of 1,024 bytes, and the link that READLINK
-    // returns.
+    // 256 KiB read and 256 KiB written in packets of 1,024 bytes, and the link that READLINK returns.
     assert!(said.contains("513 of them without the data that RDMA moved"), "{said}");
     assert!(!said.contains("snap length"), "{said}");
     let folder = Temporary::new("small-files", b"");

@@ -287,9 +287,9 @@ fn wrong_usage() {
     refused(&["call", "--to", "127.0.0.2", "--from", "::1"], "not of one IP version");
     refused(&["call", "--to", "127.0.0.1"], "name another local address with --from");
     refused(&["call", "--to", "127.0.0.2", "--timeout", "5"], "a unit");
-    // There is no default: an address of this host may be reachable by strangers.
+    // No default: an address of this host is one that strangers may reach.
     refused(&["serve"], "--bind says at which address clients can connect: this host has ");
-    // RFC 5737: addresses for documentation.
+    // RFC 5737: addresses of documentation.
     refused(&["serve", "--bind", "192.0.2.1"], "no address of this host");
     refused(&["serve", "--bind", "server.example"], "invalid IP address");
     let at = address();

@@ -195,7 +195,7 @@ fn what_cannot_be_done_is_told_with_its_remedy() {
     let output = run(&[&call[..], &["--export", "/export", "--mount-port", &port]].concat());
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("--root-handle needs none"), "{}", text(&output.stderr));
-    // The port is taken.
+    // Somebody has it.
     let at = address();
     let taken = TcpListener::bind((&*at, 0)).expect("a port is free");
     let port = taken.local_addr().expect("it is bound").port().to_string();
