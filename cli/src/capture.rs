@@ -398,7 +398,9 @@ pub(crate) fn explained(error: LiveError) -> anyhow::Error {
         }
         LiveError::Filter(FilterError::Refused(_)) => " in --filter",
         LiveError::NoHardwareTime { .. } => "; omit --time-stamps to use kernel time stamps",
-        LiveError::System(system) if system.kind() == ErrorKind::OutOfMemory => "; use a smaller --buffer",
+        LiveError::System(system) if system.kind() == ErrorKind::OutOfMemory => {
+            "; use a smaller --buffer, which takes less memory"
+        }
         _ => "",
     };
     anyhow::anyhow!("{error}{remedy}")

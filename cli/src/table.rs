@@ -194,9 +194,7 @@ impl FieldName {
         };
         match self.is_welcome(column) {
             true => Ok(column.name.clone()),
-            false => {
-                Err("a line may have several values of this field, so it cannot be a sort key".to_owned())
-            }
+            false => Err("a line may have several values of it, so it cannot be a sort key".to_owned()),
         }
     }
 

@@ -101,9 +101,7 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     match path.metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         // Reading a FIFO could block forever.
-        Ok(metadata) if !metadata.is_file() => {
-            bail!("{}: cannot be read: not a regular file", path.display())
-        }
+        Ok(metadata) if !metadata.is_file() => bail!("{}: not a regular file", path.display()),
         Ok(_) | Err(_) => {}
     }
     let mut bytes = Vec::new();
