@@ -128,9 +128,9 @@ pub(crate) enum Format {
     Text,
     /// One JSON object per line; docs/json.md describes them
     Jsonl,
-    /// Comma-separated values with a line of names; docs/tables.md describes them
+    /// Comma-separated values with a header line; docs/tables.md describes them
     Csv,
-    /// Tab-separated values with a line of names
+    /// Tab-separated values with a header line
     Tsv,
 }
 

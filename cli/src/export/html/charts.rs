@@ -365,8 +365,8 @@ pub(super) fn credits((connection, backward, credits): CreditsOf<'_>) -> Markup 
     let direction = if backward { "backward" } else { "forward" };
     let heading = format!("Credits of connection {}, {direction}", connection.0);
     let entries = [
-        (Sample::Across("granted"), "granted in replies".to_owned()),
-        (Sample::Area("s0"), "calls outstanding at once, at most".to_owned()),
+        (Sample::Across("granted"), "credits granted".to_owned()),
+        (Sample::Area("s0"), "outstanding calls (maximum)".to_owned()),
     ];
     figure(&heading, legend(entries), drawing(Frame::HALF_SIZE, &heading, content))
 }

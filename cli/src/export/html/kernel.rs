@@ -41,7 +41,7 @@ fn steps(witness: &Witness) -> Markup {
             table class="steps" {
                 thead {
                     tr {
-                        th { "the time of the host" } th { "from" } th { "to" } th class="number" { "count" }
+                        th { "host time" } th { "from" } th { "to" } th class="number" { "count" }
                         @for name in ["min", "median", "p99", "max"] { th class="number" { (name) } }
                         th class="number" { "%" }
                     }

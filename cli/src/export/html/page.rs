@@ -368,8 +368,8 @@ impl Page<'_> {
             div class="charts" {
                 (charts::throughput(gathered))
                 @if let Some(chart) = charts::operations(gathered) { (chart) }
-                @if let Some(chart) = charts::heat(forward, "Latency of transactions, when they ended") { (chart) }
-                @if let Some(chart) = charts::heat(backward, "Latency of backward transactions, when they ended") { (chart) }
+                @if let Some(chart) = charts::heat(forward, "Latency of transactions by the time they ended") { (chart) }
+                @if let Some(chart) = charts::heat(backward, "Latency of backward transactions by the time they ended") { (chart) }
                 @for credits in credits { (charts::credits(credits)) }
             }
             @if further > 0 { p class="note" { "Only the busiest are shown; " (further) " more are omitted." } }
@@ -382,7 +382,7 @@ impl Page<'_> {
             let ladder = self.drawing.ladder(transaction)?;
             Some(ladders::broken(transaction, reason, ladder, self.drawing))
         });
-        let order = "one of each kind before a second of any, the worst first";
+        let order = "one of each kind first, then the others, worst first";
         ladders(choice.broken_count(), "broken transaction", order, figures.collect())
     }
 
@@ -394,7 +394,7 @@ impl Page<'_> {
             let ladder = self.drawing.ladder(transaction)?;
             Some(ladders::slow(transaction, is_broken, ladder, self.drawing))
         });
-        ladders(self.answered(), "answered transaction", "the slowest first", figures.collect())
+        ladders(self.answered(), "answered transaction", "slowest first", figures.collect())
     }
 }
 
