@@ -1,4 +1,5 @@
-//! `peer call` and `peer serve`: two processes over the loopback interface, with UDP sockets, which need no privileges.
+//! `peer call` and `peer serve`: two processes over the loopback interface, with UDP sockets, which
+//! need no privileges.
 #![cfg(target_os = "linux")]
 
 mod binary;
@@ -20,7 +21,8 @@ fn call(arguments: &[&str]) -> Output {
     run(&arguments)
 }
 
-/// The saved session is one that `check` finds nothing wrong with, with a right ICRC in every packet.
+/// Asserts that `check` finds nothing wrong with the saved session, and that every packet has a
+/// good ICRC.
 fn clean(saved: &Path, calls: usize) {
     let saved = saved.to_str().expect("it is UTF-8");
     let check = run(&["check", saved]);
@@ -98,7 +100,7 @@ fn other_calls_are_refused() {
         assert_eq!((output.status.code(), text(&output.stderr)), (Some(expected), ""));
         assert!(text(&output.stdout).contains(status), "{}", text(&output.stdout));
     }
-    // Nobody listens on the other port: REJ, reason 8.
+    // The other port has no listener: REJ, reason 8.
     let output = call(&["--to", &at, "--from", &from, "--format", "jsonl"]);
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), ""));
     let lines = parsed(text(&output.stdout));
@@ -131,7 +133,7 @@ fn a_reply_that_is_discarded_is_told_and_not_waited_for() {
             false
         })
     });
-    // Each call has the credit of the one before.
+    // Each call has the credit of the previous one.
     let arguments = ["--to", &at, "--from", &from, "--count", "3", "--timeout", "60s", "--format", "jsonl"];
     let output = call(&arguments);
     waker.wake();
@@ -163,7 +165,7 @@ fn ctrl_c_ends_the_connections_of_a_server() {
     ];
     let client =
         command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
-    // Until the first call was answered.
+    // Wait until the first call was answered.
     let mut line = String::new();
     while !line.contains("peer_call") {
         line.clear();
@@ -175,7 +177,8 @@ fn ctrl_c_ends_the_connections_of_a_server() {
     let lines = server.stop();
     let [closed] = of_type(&lines, "peer_connection")[..] else { panic!("{lines:?}") };
     assert_eq!(closed["state"], "closed");
-    // One of two calls was made and answered: the client was told, and does not wait for a minute.
+    // One of two calls was made and answered: the client was notified, and does not wait for a
+    // minute.
     let output = client.wait_with_output().expect("it ends");
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
     assert!(text(&output.stdout).contains("closed the connection"), "{}", text(&output.stdout));
@@ -192,7 +195,7 @@ fn nobody_answers() {
     assert!(text(&output.stdout).contains(&format!("{at} did not answer")), "{}", text(&output.stdout));
 }
 
-/// What this host does not have is told in one line, with what can be done.
+/// A missing feature of this host is reported in one line, with a remedy.
 #[test]
 fn sockets_that_cannot_be_had() {
     let refused = |wrapper: &[&str], arguments: &[&str], why: &str| {
@@ -201,7 +204,7 @@ fn sockets_that_cannot_be_had() {
             command.args(&wrapper[1..]).arg(program);
             command
         };
-        // Namespaces are for root, and not in every container.
+        // Namespaces need root, and are not available in every container.
         if !wrapped("true").output().is_ok_and(|output| output.status.success()) {
             return eprintln!("SKIPPED: {wrapper:?} cannot be had");
         }
