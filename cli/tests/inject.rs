@@ -42,10 +42,10 @@ fn wrong_usage_is_status_2() {
     assert_eq!(no_target.status.code(), Some(2));
     let unknown = run(&["peer", "inject", "--explain", "versoin-9"]);
     assert_eq!(unknown.status.code(), Some(2));
-    assert!(text(&unknown.stderr).contains("perhaps version-9"), "{}", text(&unknown.stderr));
+    assert!(text(&unknown.stderr).contains("did you mean version-9?"), "{}", text(&unknown.stderr));
     for (arguments, why) in [
-        (&["--to", "127.0.0.2", "--from", "::1"][..], "not of one IP version"),
-        (&["--to", "127.0.0.1"], "name another local address with --from"),
+        (&["--to", "127.0.0.2", "--from", "::1"][..], "differ in IP version"),
+        (&["--to", "127.0.0.1"], "set another local address with --from"),
     ] {
         let refused = run(&[&["peer", "inject", "version-9"], arguments].concat());
         let complaint = text(&refused.stderr);

@@ -268,8 +268,8 @@ fn wrong_usage() {
         assert!(complaint.contains(why), "{arguments:?}: {complaint}");
     };
     refused(&["call"], "--to");
-    refused(&["call", "--to", "server.example"], "an IP address is expected");
-    refused(&["call", "--to", "server.example"], "`getent hosts NAME` tells its addresses");
+    refused(&["call", "--to", "server.example"], "expected an IP address");
+    refused(&["call", "--to", "server.example"], "`getent hosts NAME` prints the addresses of a name");
     refused(&["call", "--to", "fe80::2"], "name a global or a unique local one");
     refused(&["call", "--to", "::2", "--from", "fe80::1"], "name a global or a unique local one");
     refused(&["call", "--to", "fe80::2", "--from", "::1"], "name a global or a unique local one");
@@ -278,11 +278,11 @@ fn wrong_usage() {
         refused(&["call", "--to", nobody], "is not the address of one host");
         refused(&["serve", "--bind", nobody], "is not the address of one host");
     }
-    refused(&["call", "--to", "127.0.0.2:port"], "an IP address is expected");
+    refused(&["call", "--to", "127.0.0.2:port"], "expected an IP address");
     refused(&["call", "--to", "127.0.0.2", "--count", "0"], "0 is not in 1..");
     refused(&["call", "--to", "127.0.0.2", "--program", "nsf"], "nfs, mount");
-    refused(&["call", "--to", "127.0.0.2", "--from", "::1"], "not of one IP version");
-    refused(&["call", "--to", "127.0.0.1"], "name another local address with --from");
+    refused(&["call", "--to", "127.0.0.2", "--from", "::1"], "differ in IP version");
+    refused(&["call", "--to", "127.0.0.1"], "set another local address with --from");
     refused(&["call", "--to", "127.0.0.2", "--timeout", "5"], "a unit");
     // No default: an address of this host is one that strangers may reach.
     refused(&["serve"], "--bind says at which address clients can connect: this host has ");

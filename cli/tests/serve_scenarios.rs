@@ -249,7 +249,7 @@ fn a_scenario_of_the_other_side_is_refused_with_the_command_that_runs_it() {
     for (output, why) in [
         (&inject, "`rdmascope peer serve --scenario reply-twice` runs it"),
         (&serve, "`rdmascope peer inject --to ADDR version-9` runs it"),
-        (&unknown, "perhaps reply-twice"),
+        (&unknown, "did you mean reply-twice?"),
     ] {
         let complaint = text(&output.stderr);
         assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""), "{complaint}");
