@@ -217,7 +217,7 @@ fn sockets_that_cannot_be_had() {
     refused(&alone, &["call", "--to", "2001:db8::9"], "no route to 2001:db8::9: `ip route get 2001:db8::9`");
     let section = ["inject", "--to", "192.0.2.9", "--section", "rfc8166/4.5.1"];
     refused(&alone, &section, "no route to 192.0.2.9: `ip route get 192.0.2.9`");
-    refused(&alone, &["serve"], "--bind says at which address clients can connect: this host has none yet");
+    refused(&alone, &["serve"], "add --bind ADDR, the address that clients connect to: this host has no address yet");
     let without = ["setpriv", "--bounding-set=-net_raw", "--inh-caps=-net_raw"];
     let (at, from) = (address(), address());
     let raw = ["call", "--to", &at, "--from", &from, "--socket", "raw"];
@@ -285,7 +285,7 @@ fn wrong_usage() {
     refused(&["call", "--to", "127.0.0.1"], "set another local address with --from");
     refused(&["call", "--to", "127.0.0.2", "--timeout", "5"], "a unit");
     // No default: an address of this host is one that strangers may reach.
-    refused(&["serve"], "--bind says at which address clients can connect: this host has ");
+    refused(&["serve"], "add --bind ADDR, the address that clients connect to: this host has ");
     // RFC 5737: addresses of documentation.
     refused(&["serve", "--bind", "192.0.2.1"], "no address of this host");
     refused(&["serve", "--bind", "server.example"], "invalid IP address");

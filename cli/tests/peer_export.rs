@@ -211,7 +211,7 @@ fn what_cannot_be_done_is_told_with_its_remedy() {
         &port,
     ]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("choose another one"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("choose another port"), "{}", text(&output.stderr));
     exported.server.stop();
 }
 
