@@ -103,7 +103,9 @@ fn a_server_that_conforms() {
         );
     }
     assert!(
-        html.contains("RDMA_ERROR") && html.contains("ConnectRequest") && html.contains("Nothing crossed.")
+        html.contains("RDMA_ERROR")
+            && html.contains("ConnectRequest")
+            && html.contains("No packets crossed.")
     );
     let junit = text(&junit.stdout);
     assert!(

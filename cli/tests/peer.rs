@@ -217,7 +217,11 @@ fn sockets_that_cannot_be_had() {
     refused(&alone, &["call", "--to", "2001:db8::9"], "no route to 2001:db8::9: `ip route get 2001:db8::9`");
     let section = ["inject", "--to", "192.0.2.9", "--section", "rfc8166/4.5.1"];
     refused(&alone, &section, "no route to 192.0.2.9: `ip route get 192.0.2.9`");
-    refused(&alone, &["serve"], "add --bind ADDR, the address that clients connect to: this host has no address yet");
+    refused(
+        &alone,
+        &["serve"],
+        "add --bind ADDR, the address that clients connect to: this host has no address yet",
+    );
     let without = ["setpriv", "--bounding-set=-net_raw", "--inh-caps=-net_raw"];
     let (at, from) = (address(), address());
     let raw = ["call", "--to", &at, "--from", &from, "--socket", "raw"];

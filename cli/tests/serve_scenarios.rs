@@ -208,13 +208,13 @@ fn verdicts_as_an_html_page() {
     for part in [
         format!("<th>{from}</th>"),
         format!("<th class=\"remote\">{from}</th>"),
-        "What NFS over RDMA clients do".to_owned(),
+        "Behavior of NFS over RDMA clients".to_owned(),
         "to the client".to_owned(),
         "from the client".to_owned(),
         "violates".to_owned(),
         "withheld".to_owned(),
         "RDMA_ERROR".to_owned(),
-        "Nothing crossed.".to_owned(),
+        "No packets crossed.".to_owned(),
     ] {
         assert!(html.contains(&part), "{part}: {html}");
     }
