@@ -13,8 +13,6 @@ pub(super) struct DeviceArguments {
     ///
     /// The kernel makes the connections and packets. Scenarios that need a packet that no device
     /// can send are reported as not applicable, with the reason.
-    ///
-    /// The kernel makes connections and packets. Scenarios that need a packet which no device sends are not applicable, and say why.
     #[arg(long, value_name = "DEVICE", conflicts_with_all = ["socket", "save"])]
     pub(super) verbs: Option<String>,
 }

@@ -36,8 +36,6 @@ pub(super) struct SocketArguments {
     /// Write all packets sent and received to this pcapng file
     ///
     /// The file appears when the command ends. Packets begin with their IP header.
-    ///
-    /// The file appears when the command ends. Packets begin with their IP header.
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
     #[command(flatten)]

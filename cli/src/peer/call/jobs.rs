@@ -30,8 +30,6 @@ pub(super) struct JobArguments {
     /// Work on this NFSv3 export instead of calling NULL; asks MOUNT on TCP for its root handle
     ///
     /// The command runs --write, --read and --list, in this order.
-    ///
-    /// What is done follows from --write, --read and --list, in this order.
     #[arg(long, value_name = "PATH", group = "root", conflicts_with_all = ["program", "version", "count", "interval"])]
     export: Option<String>,
     /// Work on the export with this root handle, in hexadecimal digits, without asking MOUNT
