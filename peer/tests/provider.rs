@@ -94,7 +94,7 @@ fn what_no_device_sends_is_refused_by_name() {
         let mut device = Device::default();
         let outcome = start(name, &mut device).outcome().unwrap();
         assert_eq!(outcome.verdict, Verdict::NotApplicable, "{name}");
-        assert_eq!(outcome.reason, format!("not by verbs: {beyond}"), "{name}");
+        assert_eq!(outcome.reason, format!("not possible by verbs: {beyond}"), "{name}");
         assert!(device.connects.is_empty() && outcome.sent.is_empty(), "{name}");
     }
     // An endpoint does all of that.

@@ -50,7 +50,7 @@ fn a_read_chunk_is_answered_with_done_by_the_draft_alone() {
         assert_eq!(plain.observed, [Observed::Silence], "{}: {plain:#?}", scenario.name);
         let (draft, _) = run_with(scenario, Wrong::Nothing, Some(OfferLimits::default()));
         assert_eq!(draft.observed[0], Observed::Done, "{}: {draft:#?}", scenario.name);
-        assert_eq!(draft.sent.last().unwrap(), "no reply: RDMA_DONE has ended the call");
+        assert_eq!(draft.sent.last().unwrap(), "no reply: RDMA_DONE ended the call");
     }
 }
 
