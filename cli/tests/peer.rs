@@ -185,7 +185,7 @@ fn ctrl_c_ends_the_connections_of_a_server() {
 fn nobody_answers() {
     let (at, from) = (address(), address());
     let output = call(&["--to", &at, "--from", &from, "--timeout", "50ms"]);
-    if text(&output.stderr).contains("is taken") {
+    if text(&output.stderr).contains("is in use") {
         return eprintln!("SKIPPED: {}", text(&output.stderr));
     }
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), ""));
@@ -225,7 +225,7 @@ fn sockets_that_cannot_be_had() {
     let without = ["setpriv", "--bounding-set=-net_raw", "--inh-caps=-net_raw"];
     let (at, from) = (address(), address());
     let raw = ["call", "--to", &at, "--from", &from, "--socket", "raw"];
-    refused(&without, &raw, "a raw socket is not permitted");
+    refused(&without, &raw, "no permission for a raw socket");
     refused(&without, &["serve", "--bind", &at, "--socket", "raw"], "`setcap cap_net_raw+ep`");
 }
 
@@ -274,10 +274,10 @@ fn wrong_usage() {
     refused(&["call"], "--to");
     refused(&["call", "--to", "server.example"], "expected an IP address");
     refused(&["call", "--to", "server.example"], "`getent hosts NAME` prints the addresses of a name");
-    refused(&["call", "--to", "fe80::2"], "name a global or a unique local one");
-    refused(&["call", "--to", "::2", "--from", "fe80::1"], "name a global or a unique local one");
-    refused(&["call", "--to", "fe80::2", "--from", "::1"], "name a global or a unique local one");
-    refused(&["serve", "--bind", "fe80::1"], "name a global or a unique local one");
+    refused(&["call", "--to", "fe80::2"], "use a global or unique local address");
+    refused(&["call", "--to", "::2", "--from", "fe80::1"], "use a global or unique local address");
+    refused(&["call", "--to", "fe80::2", "--from", "::1"], "use a global or unique local address");
+    refused(&["serve", "--bind", "fe80::1"], "use a global or unique local address");
     for nobody in ["0.0.0.0", "255.255.255.255", "224.0.0.1", "::", "ff02::1"] {
         refused(&["call", "--to", nobody], "is not the address of one host");
         refused(&["serve", "--bind", nobody], "is not the address of one host");
@@ -291,7 +291,7 @@ fn wrong_usage() {
     // No default: an address of this host is one that strangers may reach.
     refused(&["serve"], "add --bind ADDR, the address that clients connect to: this host has ");
     // RFC 5737: addresses of documentation.
-    refused(&["serve", "--bind", "192.0.2.1"], "no address of this host");
+    refused(&["serve", "--bind", "192.0.2.1"], "not an address of this host");
     refused(&["serve", "--bind", "server.example"], "invalid IP address");
     let at = address();
     let Some(server) = Server::start(&["--bind", &at, "--socket", "udp"]) else { return };

@@ -228,7 +228,7 @@ fn a_damaged_capture_is_told_by_both_commands() {
             "10ms",
         ]);
         let (status, complaint) = complaint_of_server(path);
-        if complaint.contains("is taken") {
+        if complaint.contains("is in use") {
             return eprintln!("SKIPPED: {complaint}");
         }
         let line = text(&replayed.stderr).lines().next().unwrap_or_default();

@@ -163,7 +163,7 @@ fn report(format: &str, at: &str, from: &str) -> Option<(String, Option<i32>)> {
             let _ = child.kill();
             let output = child.wait_with_output().expect("it ends");
             let complaint = text(&output.stderr);
-            assert!(complaint.contains("is taken"), "{complaint}");
+            assert!(complaint.contains("is in use"), "{complaint}");
             eprintln!("SKIPPED: {complaint}");
             return None;
         }
