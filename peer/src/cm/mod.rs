@@ -1,6 +1,6 @@
 //! Connection management: establishing and ending connections (IBTA volume 1, section 12.9).
 //!
-//!  [`transition`] is a table of states and inputs; pairs that are not in the table are refused.
+//! [`transition`] is a table of states and inputs; pairs that are not in the table are refused.
 
 mod table;
 
