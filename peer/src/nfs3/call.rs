@@ -10,7 +10,8 @@ use rdmascope_wire::rpcrdma;
 use rdmascope_wire::xdr::{Reader, put_opaque, put_u32, put_u64};
 use rdmascope_wire::{Layer, Stop, Xid};
 
-/// The longest RPC header of a reply: XID, msg_type, reply_stat, a verifier of 400 bytes, accept_stat.
+/// The longest RPC header of a reply: XID, msg_type, reply_stat, a verifier of 400 bytes,
+/// accept_stat.
 const MOST_HEADER: u32 = 424;
 /// Status, post_op_attr and wcc_data of an object and a directory, and a handle: longer than any
 /// result without data or names.
