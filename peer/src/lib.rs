@@ -5,27 +5,7 @@
 //! datagrams and the time, and takes datagrams and events. The result depends only on these and on
 //! the seed.
 //!
-//! ```
-//! use core::net::IpAddr;
-//! use rdmascope_peer::endpoint::{Config, Connect, Endpoint, Event};
-//! use rdmascope_peer::pair::Pair;
-//! use rdmascope_peer::rc::Send;
-//!
-//! Two endpoints in memory. A driver does the same with sockets.
-//! let mut pair = Pair::new(Endpoint::new(Config::default(), 1), Endpoint::new(Config::default(), 2), 3);
-//! pair.b.listen(20049);
-//! let to: IpAddr = pair.address_b;
-//! let connection = pair.a.connect(Connect::new(pair.address_a, to, 20049)).unwrap();
-//! pair.run();
-//! let Some(Event::Requested { connection: theirs, .. }) = pair.b.poll_event() else { panic!() };
-//! pair.b.accept(theirs, b"").unwrap();
-//! pair.b.post_receive(theirs, 4096).unwrap();
-//! pair.run();
-//! assert!(matches!(pair.a.poll_event(), Some(Event::Replied { .. })));
-//! assert!(matches!(pair.a.poll_event(), Some(Event::Connected { .. })));
-//! pair.a.send(connection, Send { bytes: b"hello".to_vec(), ..Send::default() }).unwrap();
-//! pair.run();
-//! ```
+//! [`Pair`](pair::Pair) has an example of two endpoints.
 //!
 //! Contract: no input from the network causes a panic or unbounded allocation. Malformed input is
 //! reported as an [`Event`](endpoint::Event) with the error and its place.

@@ -68,6 +68,29 @@ impl Network {
 }
 
 /// Two ends and their network. Runs with the same seed are identical.
+///
+/// ```
+/// use core::net::IpAddr;
+/// use rdmascope_peer::endpoint::{Config, Connect, Endpoint, Event};
+/// use rdmascope_peer::pair::Pair;
+/// use rdmascope_peer::rc::Send;
+///
+/// // Two endpoints in memory. A driver does the same with sockets.
+/// let (a, b) = (Endpoint::new(Config::default(), 1), Endpoint::new(Config::default(), 2));
+/// let mut pair = Pair::new(a, b, 3);
+/// pair.b.listen(20049);
+/// let to: IpAddr = pair.address_b;
+/// let connection = pair.a.connect(Connect::new(pair.address_a, to, 20049)).unwrap();
+/// pair.run();
+/// let Some(Event::Requested { connection: theirs, .. }) = pair.b.poll_event() else { panic!() };
+/// pair.b.accept(theirs, b"").unwrap();
+/// pair.b.post_receive(theirs, 4096).unwrap();
+/// pair.run();
+/// assert!(matches!(pair.a.poll_event(), Some(Event::Replied { .. })));
+/// assert!(matches!(pair.a.poll_event(), Some(Event::Connected { .. })));
+/// pair.a.send(connection, Send { bytes: b"hello".to_vec(), ..Send::default() }).unwrap();
+/// pair.run();
+/// ```
 pub struct Pair<E = Endpoint> {
     /// One end.
     pub a: E,

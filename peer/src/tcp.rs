@@ -146,7 +146,7 @@ pub enum Error {
         reason: MountError,
     },
     /// The port mapper has no MOUNT version 3 on TCP.
-    #[error("{to} has no MOUNT version 3 on TCP: give its port, or the root handle")]
+    #[error("{to} has no MOUNT version 3 on TCP: the port or the root handle is needed")]
     NoMount {
         /// The host.
         to: IpAddr,

@@ -407,12 +407,15 @@ impl Runner {
                 Waiting::Expect(pattern) => match self.pending.pop_front() {
                     Some(reaction) if pattern.matches(&reaction) => self.proceed(),
                     Some(reaction) if reaction.is_end() || pattern == Pattern::Silence => {
-                        self.stop(Verdict::NotApplicable, format!("{pattern} was expected: {reaction}"));
+                        self.stop(Verdict::NotApplicable, format!("expected {pattern}, but got {reaction}"));
                     }
                     Some(_) => {}
                     None if due && pattern == Pattern::Silence => self.proceed(),
                     None if due => {
-                        self.stop(Verdict::NotApplicable, format!("{pattern} was expected and did not come"));
+                        self.stop(
+                            Verdict::NotApplicable,
+                            format!("expected {pattern}, which did not arrive"),
+                        );
                     }
                     None => return,
                 },
