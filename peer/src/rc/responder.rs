@@ -209,7 +209,7 @@ impl QueuePair {
         if kind.has_immediate() && self.receive_for(psn).is_none() {
             return;
         }
-        // The whole region must be accessible at every packet.
+        // The whole range of the WRITE must be accessible at every packet.
         if let Err(refusal) = self.memory.write(reth.rkey, reth.virtual_address, reth.dma_length) {
             self.no_access(reth, refusal);
             return self.refuse(psn, 2);

@@ -14,7 +14,7 @@ pub(super) struct ReplyArguments {
     /// option the answer is ERR_CHUNK.
     #[arg(long)]
     reliable_reply: bool,
-    /// How to convey a reply that can be conveyed in several ways
+    /// How to convey replies
     #[arg(long, value_enum, default_value_t = Choice::Auto, value_name = "KIND")]
     reply_mechanism: Choice,
     /// Free a Read chunk after this time without RDMA_DONE [default: 10s]
