@@ -371,7 +371,7 @@ fn show_sockets(line: &Sockets, style: Style, f: &mut fmt::Formatter<'_>) -> fmt
         }
     }
     match &line.serves {
-        Some(serves) => write!(f, "\n  {serves}; Ctrl-C ends it"),
+        Some(serves) => write!(f, "\n  {serves}; press Ctrl-C to stop"),
         None => Ok(()),
     }
 }

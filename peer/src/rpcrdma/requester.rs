@@ -373,7 +373,7 @@ impl Session {
                 }
                 self.notify(endpoint, xid, first_handle(&header));
             }
-            // XIDs of the two directions are independent (RFC 8167, section 4.2).
+            // XIDs of the two directions are independent (RFC 8167, section 2.4.1).
             Ok((other, rpc::Kind::Call)) if other == xid => {
                 self.take_call(endpoint, xid, Incoming::new(&header, pull));
             }
