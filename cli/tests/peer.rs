@@ -188,7 +188,7 @@ fn ctrl_c_ends_the_connections_of_a_server() {
 fn nobody_answers() {
     let (at, from) = (address(), address());
     let output = call(&["--to", &at, "--from", &from, "--timeout", "50ms"]);
-    if text(&output.stderr).contains("is taken") {
+    if text(&output.stderr).contains("is in use") {
         return eprintln!("SKIPPED: {}", text(&output.stderr));
     }
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), ""));
@@ -220,11 +220,15 @@ fn sockets_that_cannot_be_had() {
     refused(&alone, &["call", "--to", "2001:db8::9"], "no route to 2001:db8::9: `ip route get 2001:db8::9`");
     let section = ["inject", "--to", "192.0.2.9", "--section", "rfc8166/4.5.1"];
     refused(&alone, &section, "no route to 192.0.2.9: `ip route get 192.0.2.9`");
-    refused(&alone, &["serve"], "--bind says at which address clients can connect: this host has none yet");
+    refused(
+        &alone,
+        &["serve"],
+        "add --bind ADDR, the address that clients connect to: this host has no address yet",
+    );
     let without = ["setpriv", "--bounding-set=-net_raw", "--inh-caps=-net_raw"];
     let (at, from) = (address(), address());
     let raw = ["call", "--to", &at, "--from", &from, "--socket", "raw"];
-    refused(&without, &raw, "a raw socket is not permitted");
+    refused(&without, &raw, "no permission for a raw socket");
     refused(&without, &["serve", "--bind", &at, "--socket", "raw"], "`setcap cap_net_raw+ep`");
 }
 
@@ -271,26 +275,26 @@ fn wrong_usage() {
         assert!(complaint.contains(why), "{arguments:?}: {complaint}");
     };
     refused(&["call"], "--to");
-    refused(&["call", "--to", "server.example"], "an IP address is expected");
-    refused(&["call", "--to", "server.example"], "`getent hosts NAME` tells its addresses");
-    refused(&["call", "--to", "fe80::2"], "name a global or a unique local one");
-    refused(&["call", "--to", "::2", "--from", "fe80::1"], "name a global or a unique local one");
-    refused(&["call", "--to", "fe80::2", "--from", "::1"], "name a global or a unique local one");
-    refused(&["serve", "--bind", "fe80::1"], "name a global or a unique local one");
+    refused(&["call", "--to", "server.example"], "expected an IP address");
+    refused(&["call", "--to", "server.example"], "`getent hosts NAME` prints the addresses of a name");
+    refused(&["call", "--to", "fe80::2"], "use a global or unique local address");
+    refused(&["call", "--to", "::2", "--from", "fe80::1"], "use a global or unique local address");
+    refused(&["call", "--to", "fe80::2", "--from", "::1"], "use a global or unique local address");
+    refused(&["serve", "--bind", "fe80::1"], "use a global or unique local address");
     for nobody in ["0.0.0.0", "255.255.255.255", "224.0.0.1", "::", "ff02::1"] {
         refused(&["call", "--to", nobody], "is not the address of one host");
         refused(&["serve", "--bind", nobody], "is not the address of one host");
     }
-    refused(&["call", "--to", "127.0.0.2:port"], "an IP address is expected");
+    refused(&["call", "--to", "127.0.0.2:port"], "expected an IP address");
     refused(&["call", "--to", "127.0.0.2", "--count", "0"], "0 is not in 1..");
     refused(&["call", "--to", "127.0.0.2", "--program", "nsf"], "nfs, mount");
-    refused(&["call", "--to", "127.0.0.2", "--from", "::1"], "not of one IP version");
-    refused(&["call", "--to", "127.0.0.1"], "name another local address with --from");
+    refused(&["call", "--to", "127.0.0.2", "--from", "::1"], "differ in IP version");
+    refused(&["call", "--to", "127.0.0.1"], "set another local address with --from");
     refused(&["call", "--to", "127.0.0.2", "--timeout", "5"], "a unit");
     // No default: an address of this host is one that strangers may reach.
-    refused(&["serve"], "--bind says at which address clients can connect: this host has ");
+    refused(&["serve"], "add --bind ADDR, the address that clients connect to: this host has ");
     // RFC 5737: addresses of documentation.
-    refused(&["serve", "--bind", "192.0.2.1"], "no address of this host");
+    refused(&["serve", "--bind", "192.0.2.1"], "not an address of this host");
     refused(&["serve", "--bind", "server.example"], "invalid IP address");
     let at = address();
     let Some(server) = Server::start(&["--bind", &at, "--socket", "udp"]) else { return };

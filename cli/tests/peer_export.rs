@@ -165,11 +165,11 @@ fn what_cannot_be_done_is_told_with_its_remedy() {
     let long = folder.path().join("long");
     std::fs::File::create(&long).and_then(|file| file.set_len((256 << 20) + 1)).expect("it can be made");
     for (arguments, status, what) in [
-        (&["--export", "/export"][..], 2, "say --list, --read PATH or --write FILE"),
-        (&["--export", "/other", "--list"], 2, "MNT3ERR_NOENT: `showmount -e` lists what the server exports"),
+        (&["--export", "/export"][..], 2, "add --list, --read PATH or --write FILE"),
+        (&["--export", "/other", "--list"], 2, "MNT3ERR_NOENT: `showmount -e` lists the server's exports"),
         (&["--export", "/export", "--write", "/"], 2, "--write-as"),
-        (&["--export", "/export", "--write", "/dev/null"], 2, "no regular file"),
-        (&["--export", "/export", "--write", name(&long)], 2, "no more are written"),
+        (&["--export", "/export", "--write", "/dev/null"], 2, "not a regular file"),
+        (&["--export", "/export", "--write", name(&long)], 2, "longer than the limit of"),
         (&["--export", "/export", "--list", "--count", "2"], 2, "cannot be used with"),
     ] {
         let output = exported.call(arguments);
@@ -194,7 +194,7 @@ fn what_cannot_be_done_is_told_with_its_remedy() {
     let port = free.port().to_string();
     let output = run(&[&call[..], &["--export", "/export", "--mount-port", &port]].concat());
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("--root-handle needs none"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("--root-handle avoids MOUNT"), "{}", text(&output.stderr));
     // Somebody has it.
     let at = address();
     let taken = TcpListener::bind((&*at, 0)).expect("a port is free");
@@ -212,7 +212,7 @@ fn what_cannot_be_done_is_told_with_its_remedy() {
         &port,
     ]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("choose another one"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("choose another port"), "{}", text(&output.stderr));
     exported.server.stop();
 }
 

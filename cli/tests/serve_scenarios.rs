@@ -166,7 +166,7 @@ fn report(format: &str, at: &str, from: &str) -> Option<(String, Option<i32>)> {
             let _ = child.kill();
             let output = child.wait_with_output().expect("it ends");
             let complaint = text(&output.stderr);
-            assert!(complaint.contains("is taken"), "{complaint}");
+            assert!(complaint.contains("is in use"), "{complaint}");
             eprintln!("SKIPPED: {complaint}");
             return None;
         }
@@ -212,13 +212,13 @@ fn verdicts_as_an_html_page() {
     for part in [
         format!("<th>{from}</th>"),
         format!("<th class=\"remote\">{from}</th>"),
-        "What NFS over RDMA clients do".to_owned(),
+        "Behavior of NFS over RDMA clients".to_owned(),
         "to the client".to_owned(),
         "from the client".to_owned(),
         "violates".to_owned(),
         "withheld".to_owned(),
         "RDMA_ERROR".to_owned(),
-        "Nothing crossed.".to_owned(),
+        "No packets crossed.".to_owned(),
     ] {
         assert!(html.contains(&part), "{part}: {html}");
     }
@@ -253,7 +253,7 @@ fn a_scenario_of_the_other_side_is_refused_with_the_command_that_runs_it() {
     for (output, why) in [
         (&inject, "`rdmascope peer serve --scenario reply-twice` runs it"),
         (&serve, "`rdmascope peer inject --to ADDR version-9` runs it"),
-        (&unknown, "perhaps reply-twice"),
+        (&unknown, "did you mean reply-twice?"),
     ] {
         let complaint = text(&output.stderr);
         assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""), "{complaint}");

@@ -40,7 +40,7 @@ impl Server {
         if first.is_empty() {
             let output = child.wait_with_output().expect("it ends");
             let complaint = text(&output.stderr);
-            assert!(complaint.contains("is taken"), "{complaint}");
+            assert!(complaint.contains("is in use"), "{complaint}");
             eprintln!("SKIPPED: {complaint}");
             return None;
         }
