@@ -233,9 +233,9 @@ fn what_a_snap_length_cut_off_is_nobodys_fault() {
             assert!(transactions.iter().all(|one| one["name"].is_string()));
         }
         let report = with_input(&["analyze", "-"], &cut);
-        let (_, wrong) = text(&report.stdout).split_once("What went wrong").expect("the report has it");
+        let (_, wrong) = text(&report.stdout).split_once("\nProblems\n").expect("the report has it");
         assert!(
-            wrong.contains("messages whose end is not in the capture: a snap length cut packets"),
+            wrong.contains("messages whose end is missing from the capture: the snap length cut packets"),
             "{wrong}"
         );
         for group in ["\n  Transactions\n", "\n  Transport\n"] {
@@ -381,12 +381,14 @@ fn nothing_to_judge_is_no_success() {
     assert_eq!(run(&["check", other.path(), "--allow-empty"]).status.code(), Some(0));
     let page = run(&["export", "html", other.path(), "--output", "-"]);
     assert!(
-        text(&page.stdout).contains("something else than RPC-over-RDMA: none of 530 Sends is such a message")
+        text(&page.stdout)
+            .contains("something other than RPC-over-RDMA: none of 530 Sends is an RPC-over-RDMA message")
     );
     let report = run(&["analyze", other.path()]);
     assert!(
-        text(&report.stdout)
-            .contains("carries something else than RPC-over-RDMA: none of 530 Sends is such a message"),
+        text(&report.stdout).contains(
+            "carries something other than RPC-over-RDMA: none of 530 Sends is an RPC-over-RDMA message"
+        ),
         "{}",
         text(&report.stdout)
     );
@@ -401,7 +403,7 @@ fn a_capture_of_iwarp_alone_says_so() {
     let frames = [segment(20_049, &[0xab; 64]), segment(20_049, &[0, 20, 0x41, 0x40, 0, 0, 0, 0])];
     let iwarp = Temporary::new("iwarp.pcap", &pcap.with(&frames));
     let none = Temporary::new("no-iwarp.pcap", &pcap.with(&[]));
-    let said = "there is no RoCE packet; 2 packets are of iWARP (TCP port 20049 or an MPA start frame; of no connection that could be followed)";
+    let said = "no RoCE packets; 2 packets are iWARP (TCP port 20049 or an MPA start frame, outside the connections that were followed)";
     let folder = tempfile::tempdir().expect("a folder");
     let to = |name: &str| folder.path().join(name).into_os_string().into_string().expect("a plain name");
     for (arguments, status) in [

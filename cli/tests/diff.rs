@@ -51,7 +51,7 @@ fn a_session_does_not_differ_from_itself() {
     let rejected = sample("connect-rejected.pcap");
     let output = run(&["diff", &rejected, &rejected]);
     assert_eq!(output.status.code(), Some(0));
-    assert!(text(&output.stdout).contains("neither holds an RPC transaction"));
+    assert!(text(&output.stdout).contains("neither capture has an RPC transaction"));
     let lines = lines(&run(&["diff", "--format", "jsonl", &rejected, &rejected]));
     assert_eq!((lines.len(), &lines[0]["differences"]), (1, &json!(0)));
 }
@@ -152,7 +152,7 @@ fn loss_shows() {
     assert!(lines[1]["area"] == "transport", "what was lost comes first: {}", lines[1]);
     let output = run(&["diff", &sample("nfs3-basic.pcap"), &sample("nfs3-lossy.pcap")]);
     let text = text(&output.stdout);
-    for part in ["different amounts of work", "packets sent again", "NFSv3 WRITE", "too few"] {
+    for part in ["different numbers of transactions", "packets sent again", "NFSv3 WRITE", "too few"] {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");

@@ -48,15 +48,12 @@ fn lines(arguments: &[&str], input: &[u8]) -> Vec<Value> {
 fn a_person_reads_it() {
     let capture = capture();
     let report = run(&["analyze", "-"], &capture);
-    let row = "  lost          10 packets dropped while capturing at ens1f0, as the capture says; findings may rest on them\n";
+    let row = "  lost          10 packets dropped while capturing at ens1f0, according to the capture; they may explain findings\n";
     assert!(report.contains(row), "{report}");
-    assert!(
-        report
-            .contains("        10  packets that were dropped while capturing, as the capture says itself\n")
-    );
+    assert!(report.contains("        10  packets dropped while capturing, as recorded in the capture\n"));
     let judged = run(&["check", "-"], &capture);
     let judged = judged.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(judged.contains("10 packets were dropped while capturing, as the capture says"), "{judged}");
+    assert!(judged.contains("10 packets were dropped while capturing, according to the capture"), "{judged}");
 }
 
 #[test]

@@ -67,10 +67,10 @@ fn transactions_are_chosen_by_client_server_and_user() {
 fn what_cannot_be_read_is_refused() {
     let capture = sample("nfs3-basic.pcap");
     for (option, value, part) in [
-        ("--file", "a[", "a pattern of a path"),
-        ("--file", "", "a path or a pattern"),
-        ("--client", "server.example", "an address is expected"),
-        ("--user", "@client", "32 bits"),
+        ("--file", "a[", "invalid path pattern"),
+        ("--file", "", "expected a path or a pattern"),
+        ("--client", "server.example", "expected an address"),
+        ("--user", "@client", "32-bit number"),
     ] {
         let output = run(&["transactions", &capture, option, value]);
         assert_eq!(output.status.code(), Some(2));

@@ -70,7 +70,7 @@ fn the_report_fits() {
             // Columns of the table of operations go below one another; no line of the rest loses a word.
             let rest = |text: &str| -> Vec<String> {
                 let (before, after) = text.split_once("\nOperations").unwrap_or((text, ""));
-                let after = after.split_once("\nWhat went wrong").map_or(after, |(_, after)| after);
+                let after = after.split_once("\nProblems").map_or(after, |(_, after)| after);
                 words(before).into_iter().chain(words(after)).map(str::to_owned).collect()
             };
             assert_eq!(rest(&shown), rest(text(&whole.stdout)), "{name} at {width}");

@@ -292,8 +292,8 @@ fn people_are_told_too() {
     for part in [
         "nearest to 10.77.0.2\n",
         " ahead of that of 1, and gains 35.",
-        "wrong by at most ",
-        "1 packet seen at ",
+        "estimated to within ",
+        "1 packet captured at ",
         "way there",
     ] {
         assert!(report.contains(part), "{part}:\n{report}");
@@ -321,7 +321,7 @@ fn the_page_has_what_the_report_has() {
         1,
         "one way has lost a packet: {ways}"
     );
-    assert!(part("id=\"ways\"", "<h3>").contains("1 packet seen at "));
+    assert!(part("id=\"ways\"", "<h3>").contains("1 packet captured at "));
     let told = places.told("analyze");
     let rows = part("id=\"splits\"", "</table>").matches("<tr><th>").count();
     assert_eq!(rows, of_type(&told, "operation_split").len());
@@ -332,7 +332,7 @@ fn the_page_has_what_the_report_has() {
 #[test]
 fn what_cannot_be_joined_is_refused() {
     let [one, other] = [sample("nfs3-basic.pcap"), sample("nfs4.1-basic.pcap")];
-    refused(&run(&["analyze", &one, "--with", &other]), &["show no packet in common"]);
+    refused(&run(&["analyze", &one, "--with", &other]), &["have no packet in common"]);
     refused(&run(&["check", "-", "--with", &other]), &["-: --with reads captures twice, which takes files"]);
     refused(&run(&["analyze", &one, "--with", "/nowhere"]), &["/nowhere"]);
     let usage: [&[&str]; 3] = [

@@ -82,7 +82,7 @@ fn a_finding_that_is_allowed_is_shown_with_the_reason() {
         "violation  invalidation-sender-flag  1 time, allowed\n",
         "; allowed: ticket 4711\n",
         "1 violation (1 allowed)",
-        "\nPolicy rdmascope.toml (1 entry): kept to.\n",
+        "\nPolicy rdmascope.toml (1 entry): met.\n",
     ] {
         assert!(page.contains(part), "{part:?} is not in\n{page}");
     }

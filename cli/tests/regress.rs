@@ -247,7 +247,7 @@ fn a_finding_that_comes_or_goes_is_told() {
     assert!(differences.contains(&"reply.credits: expected 64, found 0".to_owned()), "{differences:?}");
     assert!(differences.contains(&format!("new: {told}")), "{differences:?}");
     let judged_before = clean.iter().any(|line| line.contains("\"type\":\"finding\""));
-    let remedy = differences.iter().any(|line| line.starts_with("no findings were expected: "));
+    let remedy = differences.iter().any(|line| line.starts_with("the expectation has no findings: "));
     assert_ne!(remedy, judged_before, "{differences:?}");
     let deviations = text(&folder.regress(&["--format", "jsonl"]).stdout).to_owned();
     let deviation = deviations
@@ -340,7 +340,7 @@ fn a_broken_expectation_is_told_with_file_and_line() {
     assert_eq!(output.status.code(), Some(2));
     let complaint = text(&output.stderr);
     assert_eq!(complaint.lines().count(), 1, "{complaint}");
-    assert!(complaint.contains(&format!("{SMALL}.expected.jsonl: line 4: no JSON object")), "{complaint}");
+    assert!(complaint.contains(&format!("{SMALL}.expected.jsonl: line 4: not a JSON object")), "{complaint}");
     assert!(summary(&output).ends_with("1 with a broken expectation"), "{}", summary(&output));
     // Blessing mends it.
     assert_eq!(folder.regress(&["--bless"]).status.code(), Some(0));
@@ -420,7 +420,7 @@ fn an_expectation_without_its_capture_is_a_difference() {
     folder.write("gone.expected.jsonl", b"{\"type\":\"capture\"}\n");
     let output = folder.regress(&[]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stdout).contains("gone.expected.jsonl: an expectation, and no capture beside it\n"));
+    assert!(text(&output.stdout).contains("gone.expected.jsonl: expectation without a capture\n"));
     assert!(summary(&output).ends_with("; 1 expectation without a capture"), "{}", summary(&output));
     // Chosen by name, it is not asked for.
     assert_eq!(folder.regress(&["--name", SMALL]).status.code(), Some(0));
@@ -504,8 +504,8 @@ fn a_manifest_is_verified_first() {
     std::fs::remove_file(folder.file(&format!("{SMALL}.pcap"))).expect("it is there");
     let output = folder.regress(&[]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains(&format!("{SMALL}.pcap: listed in MANIFEST, and not there")));
-    assert!(summary(&output).contains("1 listed and not there"), "{}", summary(&output));
+    assert!(text(&output.stderr).contains(&format!("{SMALL}.pcap: listed in the MANIFEST, but absent")));
+    assert!(summary(&output).contains("1 listed but absent"), "{}", summary(&output));
 }
 
 #[test]

@@ -83,9 +83,9 @@ fn more_files_than_the_soft_limit() {
     let report = run(&[&["analyze"], &paths[..]].concat());
     let ends: Vec<&str> = text(&report.stdout)
         .lines()
-        .filter(|line| line.contains("ends where") || line.contains(".pcap: "))
+        .filter(|line| line.contains("ends at") || line.contains(".pcap: "))
         .collect();
-    let whole = format!("{} others: whole: each ends where a packet ends", files.len() - 1);
+    let whole = format!("{} others: whole: each ends at a packet boundary", files.len() - 1);
     assert_eq!(ends.len(), 2, "{ends:?}");
     assert!(
         ends[0].contains(&format!("{}: cut short at byte ", files[50].path())) && ends[1].ends_with(&whole),

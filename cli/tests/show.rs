@@ -256,7 +256,7 @@ fn text_without_a_terminal() {
             .expect("the binary runs");
         let shown = text(&output.stdout);
         assert!(shown.is_ascii() && !shown.contains('\x1b'));
-        assert!(shown.contains("Requester") && shown.contains("Where the time went"));
+        assert!(shown.contains("Requester") && shown.contains("Latency by phase"));
         let long: Vec<&str> = shown.lines().filter(|line| line.chars().count() > 80).collect();
         assert!(long.is_empty(), "{long:?}");
         assert!(shown.lines().all(|line| !line.ends_with(' ')));
@@ -413,7 +413,7 @@ fn a_pulled_reply_has_its_times() {
     let shown = text(&output.stdout);
     for line in [
         "  conveyed     in a Read chunk of the responder\n",
-        "  pull             357us  after that: RDMA Reads of the reply\n",
+        "  pull             357us  after the latency: RDMA Reads of the reply\n",
         "  done              48us  from the last of them to RDMA_DONE\n",
     ] {
         assert!(shown.contains(line), "{shown}");

@@ -118,7 +118,7 @@ fn what_was_not_chosen_is_no_silence() {
     let shown = run(&["analyze", &capture, "--operation", "FSINFO"]);
     let shown = text(&shown.stdout);
     assert!(shown.contains("chosen        2 of 265 transactions, on 1 connection"), "{shown}");
-    assert!(shown.contains("Nothing: every call has its reply"), "{shown}");
+    assert!(shown.contains("Nothing: every call has a reply"), "{shown}");
 }
 
 #[test]

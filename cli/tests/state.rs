@@ -73,8 +73,8 @@ fn filters_choose_and_the_summary_is_of_all() {
     assert_eq!(some(&["--since", "5.1"]).len(), 1, "the client ID");
     let output = run(&["state", &path, "--recalled"]);
     let shown = text(&output.stdout);
-    assert!(shown.starts_with("there were  2 client IDs, 1 session, 5 opens, 4 delegations\n"), "{shown}");
-    assert!(shown.contains("\nrecalled    2 delegations\n\n"), "{shown}");
+    assert!(shown.starts_with("total     2 client IDs, 1 session, 5 opens, 4 delegations\n"), "{shown}");
+    assert!(shown.contains("\nrecalled  2 delegations\n\n"), "{shown}");
     assert_eq!(shown.matches("recalled, returned").count(), 2);
     let output = run(&["state", &path, "--connection", "7"]);
     assert_eq!(output.status.code(), Some(2));

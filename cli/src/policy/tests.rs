@@ -64,7 +64,7 @@ fn mistakes_are_told_with_their_line() {
         (&format!("{allow}expires = \"2026-12-31\""), 4, "a date without quotes"),
         (&format!("{allow}expires = 2026-12-31T10:00:00Z"), 4, "a date without quotes"),
         (&format!("{allow}expires = 2026-02-30"), 4, ""),
-        (&format!("{allow}server = \"filer.example\""), 4, "an address is expected"),
+        (&format!("{allow}server = \"filer.example\""), 4, "expected an address"),
         (&format!("{allow}connection = 0"), 4, "from 1"),
         (&format!("{allow}connection = -1"), 4, "a whole number"),
         (&format!("{allow}version = 5"), 4, "a version of NFS"),

@@ -323,7 +323,7 @@ fn calls_that_the_other_side_does_not_know_are_told() {
     let fields: Vec<Vec<&str>> = backward
         .map(|comparison| comparison.granted.iter().map(|difference| difference.field).collect())
         .collect();
-    assert_eq!(fields, [["highest_slotid", "target_highest_slotid"]; 2]);
+    assert_eq!(fields, [["csr_highest_slotid", "csr_target_highest_slotid"]; 2]);
 }
 
 /// One recording behind the other, which begins so many nanoseconds after the first.

@@ -105,7 +105,7 @@ fn a_target_with_fewer_slots_gets_each_call_on_one_that_it_grants() {
     let (told, _) = replay(recording, target, Timing::Fastest, Network::GOOD);
     assert_eq!((told.differences(), skipped(&told)), (vec![], vec![]));
     all_known(&told);
-    assert_eq!(granted(&told), ["ca_maxrequests", "highest_slotid", "target_highest_slotid"].into());
+    assert_eq!(granted(&told), ["ca_maxrequests", "sr_highest_slotid", "sr_target_highest_slotid"].into());
 }
 
 /// Delegations that calls return: the stateids.
