@@ -72,8 +72,8 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         level: Level::Warning,
         sources: &[SEARCH, Source { document: Document::Rfc8797, section: "7" }],
         sentence: "A message has only one identifier of private data.",
-        explanation: "A receiver uses the first one. Data of another layer that contains the identifier by chance changes what is \
-            negotiated.",
+        explanation: "A receiver uses the first one. Data of another layer that contains the \
+            identifier by chance changes the negotiated settings.",
         check: Check::Announced(twice),
     },
     Checked {

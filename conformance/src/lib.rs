@@ -1,4 +1,5 @@
-//! Judges sessions of NFS over RDMA against the specifications: the dissector's events in, findings out.
+//! Judges sessions of NFS over RDMA against the specifications: events of the dissector in,
+//! findings out.
 //!
 //! A [`Rule`] is one requirement: its source, its level, and one sentence in our words. The rules
 //! of a subject share one file or folder, together with the functions that decide them, their gate,
