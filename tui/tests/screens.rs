@@ -124,7 +124,7 @@ fn a_session_beside_the_recorded_one() {
         // It can be ended.
         driver.press("Enter");
         assert_eq!(driver.stopped, [1]);
-        assert!(driver.text().contains("is being ended"), "{}", driver.text());
+        assert!(driver.text().contains("stopping"), "{}", driver.text());
         let ran = Ran {
             verdict: "ended early".into(),
             told: "2 calls: 1 agree, 1 differ".into(),
@@ -178,7 +178,7 @@ fn a_scenario_that_runs() {
     let crossed = vec![arrow(0, true, "UD SEND Only CM REQ"), arrow(90_000, false, "UD SEND Only CM REP")];
     driver.send(Message::Told(Box::new(Told::Arrows(crossed))));
     let text = driver.text();
-    assert!(text.contains("It runs; Enter ends it.") && text.contains("CM REP"), "{text}");
+    assert!(text.contains("Running; Enter stops it.") && text.contains("CM REP"), "{text}");
     driver.press("Enter");
     assert_eq!((driver.stopped.clone(), driver.started.len()), (vec![1], 1));
     driver.send(Message::Ran(0, Box::new(Ok(Ran { verdict: "ended early".into(), ..Ran::default() }))));
@@ -243,7 +243,7 @@ fn another_capture_beside_the_report() {
         );
         let before = driver.text();
         driver.press("h");
-        assert!(driver.text().contains("l the comparison with samples/nfs4.2-basic.pcap"));
+        assert!(driver.text().contains("l: comparison with samples/nfs4.2-basic.pcap"));
         assert_ne!(driver.text(), before);
     }
     let missing =
@@ -386,7 +386,7 @@ fn steps_go_on_from_where_the_last_one_leads() {
 fn a_capture_without_calls_has_no_slow_one() {
     let mut driver = Driver::new("connect-rejected.pcap", (80, 24), UNICODE);
     driver.press("}");
-    assert_eq!(driver.state.notice.as_deref(), Some("there is no further slow call this way"));
+    assert_eq!(driver.state.notice.as_deref(), Some("no further slow call in this direction"));
 }
 
 #[test]
