@@ -76,7 +76,7 @@ pub(crate) const RULES: &[Checked<Credits>] = &[
         id: "credit-beyond-request",
         level: Level::Warning,
         sources: &[CREDITS],
-        sentence: "A Requester has no more requests in flight than it asked for credits.",
+        sentence: "A Requester has no more requests in flight than the credits that it requested.",
         explanation: "The limit is the lower of the credits requested and the credits granted. \
             Requests in flight are counted as for credit-limit. The credits requested are the \
             rdma_credit value of the call itself.",

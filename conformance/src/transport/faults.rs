@@ -97,7 +97,7 @@ pub(super) fn nothing(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findin
     if faulty.fault != Fault::Nothing {
         return;
     }
-    findings.add(about(faulty, "a DMA length of no bytes").observed(Value::Bytes(0)));
+    findings.add(about(faulty, "a DMA length of zero").observed(Value::Bytes(0)));
 }
 
 pub(super) fn response(faulty: &Faulty, view: &View<'_, Read>, findings: &mut Findings<'_>) {

@@ -153,7 +153,7 @@ pub(super) fn fatal(refused: &Refused, _: &View<'_, Read>, findings: &mut Findin
     let request = refused.request.map(|request| request.frame);
     let what = match request {
         Some(frame) => format!("the request of frame {frame}"),
-        None => "a request that is too long ago, or not in the capture".to_owned(),
+        None => "a request that is too old, or not in the capture".to_owned(),
     };
     // An operational error is the responder's own; the others mean that the request was wrong.
     let by = if failure == Failure::RemoteOperation { refused.from } else { refused.from.other() };
