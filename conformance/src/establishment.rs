@@ -33,8 +33,8 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[FORMAT],
         sentence: "The reserved bits of the private data are zero.",
-        explanation: "The rule looks at the first REQ and the first REP of a connection, over \
-            iWARP at the MPA Request and Reply. Receivers ignore these bits.",
+        explanation: "The rule looks at the first REQ and the first REP of a connection; over \
+            iWARP, at the MPA Request and Reply. Receivers ignore these bits.",
         check: Check::Announced(reserved),
     },
     Checked {

@@ -43,8 +43,8 @@ pub(super) const RULES: &[Checked<Read>] = &[
         sources: &[DEPTHS],
         sentence: "The ORD in an MPA Reply is at most the IRD in the Request.",
         explanation: "Nothing is reported if one of them is 0x3fff, because the ends then \
-            negotiate elsewhere, or for a Reply that rejects, which contains the value that would \
-            be needed. read-depth counts the RDMA Reads.",
+            negotiate by other means. A Reply that rejects the connection is not covered: it \
+            contains the value that would be needed. read-depth counts the RDMA Reads.",
         check: Check::Faulty(depth),
     },
     Checked {

@@ -60,7 +60,8 @@ pub(crate) const RULES: &[Checked<Backchannel>] = &[
         explanation: "The rule is broken if the client offered the connection and no result of \
             CREATE_SESSION or BIND_CONN_TO_SESSION on it accepted the backchannel, but callbacks \
             were sent. The finding is reported once, when the connection ends, if the capture \
-            contains everything that both ends sent.",
+            contains the connection from its CM exchange on. It is inconclusive if packets are \
+            missing, or if a call of the client could not be read.",
         check: Check::Connection(checks::after_refusal),
     },
     Checked {

@@ -56,7 +56,7 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         sentence: "A Requester does not retransmit a call on the connection on which it is \
             outstanding.",
         explanation: "A reliable connection loses nothing, so the call is still being processed. \
-            A retransmission uses another credit and makes the server execute the call twice. \
+            A retransmission uses another credit and may make the server execute the call twice. \
             rpc-xid-reused defines when two calls are the same. rpc-nfs4-call-repeated covers NFS \
             version 4.",
         check: Check::Sent(call_repeated),

@@ -131,7 +131,7 @@ pub struct RowMaker {
     shown: u64,
 }
 
-/// The shared [`About`] values of rows, each once.
+/// The values that rows share, each once: client, server, user and files.
 #[derive(Debug, Default)]
 pub struct Subjects(HashSet<Arc<About>>);
 

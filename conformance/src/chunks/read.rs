@@ -50,8 +50,8 @@ pub(crate) const RULES: &[Checked] = &[
         sentence: "The Position of a Read chunk is inside the Payload stream that it belongs to.",
         explanation: "The rest of the stream follows the header of an RDMA_MSG, or is in the \
             Position Zero Read chunk of an RDMA_NOMSG. A Position counts the chunks before it \
-            with their padding. Without these it may be at the end of the rest, but not beyond. \
-            Nothing is reported if the capture does not show the length of the Send.",
+            with their padding. Without them, it may be equal to the length of the rest, but not \
+            greater. Nothing is reported if the capture does not show the length of the Send.",
         check: Check::Transaction(outside),
     },
     Checked {

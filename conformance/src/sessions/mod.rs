@@ -70,8 +70,8 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         sentence: "A requester has one outstanding request at a time on a slot.",
         explanation: "The rule is broken by a request that was sent before the first packet of \
             the reply to the previous request on its slot. The finding is certain if the replies \
-            have another order than the requests, or if request and reply are further apart than \
-            captures reorder packets. Otherwise it is inconclusive.",
+            have another order than the requests, or if request and reply are too far apart for \
+            the capture to have reordered them. Otherwise it is inconclusive.",
         check: Check::Transaction(|_, view, findings| report(Kind::Busy, view, findings)),
     },
     Checked {

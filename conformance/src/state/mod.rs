@@ -37,13 +37,13 @@ pub(crate) const RULES: &[Checked<StateUse>] = &[
         sentence: "A server refuses a stateid that was closed, returned or freed.",
         explanation: "The rule is broken if the server accepted CLOSE, DELEGRETURN or \
             FREE_STATEID, and later an operation that names the same stateid. The client has to \
-            have sent that operation after the reply: on the same slot, or further after it than \
-            captures reorder packets. A server may reuse a stateid for the same purpose, but its \
-            sequence number continues. The finding is therefore certain if the operation names a \
-            number that existed before the end. With number 0, which means the latest one, the \
-            capture may lack the reuse, and the finding is inconclusive. TEST_STATEID and \
-            FREE_STATEID are not covered. Nothing is reported on a stateid whose end the capture \
-            does not show.",
+            have sent that operation after the reply: on the same slot, or so much later that the \
+            capture cannot have reordered them. A server may reuse a stateid for the same \
+            purpose, but its sequence number continues. The finding is therefore certain if the \
+            operation names a number that existed before the end. With number 0, which means the \
+            latest one, the capture may lack the reuse, and the finding is inconclusive. \
+            TEST_STATEID and FREE_STATEID are not covered. Nothing is reported on a stateid whose \
+            end the capture does not show.",
         check: Check::Transaction(|_, view, findings| report(Kind::Ended, view, findings)),
     },
     Checked {
@@ -56,8 +56,8 @@ pub(crate) const RULES: &[Checked<StateUse>] = &[
             OPEN, OPEN_DOWNGRADE, LOCK, LOCKU, LAYOUTGET, LAYOUTRETURN and the operations that \
             grant delegations. It is broken if the number is lower than the one that the same \
             operation named, or than one in an earlier reply that the request followed: on the \
-            same slot, or by more than captures reorder packets. 1 follows 4294967295. The same \
-            number twice is no finding.",
+            same slot, or so much later that the capture cannot have reordered them. 1 follows \
+            4294967295. The same number twice is no finding.",
         check: Check::Transaction(|_, view, findings| report(Kind::Back, view, findings)),
     },
     Checked {
@@ -67,9 +67,9 @@ pub(crate) const RULES: &[Checked<StateUse>] = &[
         sentence: "A server refuses an old sequence number of a stateid.",
         explanation: "The correct answer is NFS4ERR_OLD_STATEID. The rule is broken if the number \
             is lower than one in an earlier reply that the request followed: on the same slot, or \
-            by more than captures reorder packets. Number 0 means the latest one, and operations \
-            on layouts may name an old one; neither is covered, nor are TEST_STATEID and \
-            FREE_STATEID. Each number is reported once.",
+            so much later that the capture cannot have reordered them. Number 0 means the latest \
+            one, and operations on layouts may name an old one; neither is covered, nor are \
+            TEST_STATEID and FREE_STATEID. Each number is reported once.",
         check: Check::Transaction(|_, view, findings| report(Kind::Old, view, findings)),
     },
     Checked {
@@ -98,8 +98,9 @@ pub(crate) const RULES: &[Checked<StateUse>] = &[
             the stateid of the first lock with the sequence number that came with it. LOCK and \
             LOCKU increment that number (section 8.2.1), and a revoked lock is refused, so the \
             first lock was held all the time. Each request followed the previous reply on the \
-            same slot, or by more than captures reorder packets. Lock-owners are distinguished \
-            only by their bytes, so two clients with the same bytes count as one.",
+            same slot, or so much later that the capture cannot have reordered them. Lock-owners \
+            are distinguished only by their bytes, so two clients with the same bytes count as \
+            one.",
         check: Check::Transaction(|_, view, findings| report(Kind::LockConflict, view, findings)),
     },
     Checked {
@@ -114,11 +115,11 @@ pub(crate) const RULES: &[Checked<StateUse>] = &[
             writing; and then the server accepts the first stateid with the sequence number that \
             came with it, so it was neither returned nor revoked. DELEGRETURN is no such \
             evidence, because servers may accept it for a delegation that they revoked. Each \
-            request followed the previous reply on the same slot, or by more than captures \
-            reorder packets. Clients are distinguished by their client IDs, so the capture has to \
-            contain the CREATE_SESSION of both; the file is identified by the handle that GETFH \
-            returns after OPEN. Delegations of WANT_DELEGATION, and OPENs that reclaim, are not \
-            covered.",
+            request followed the previous reply on the same slot, or so much later that the \
+            capture cannot have reordered them. Clients are distinguished by their client IDs, so \
+            the capture has to contain the CREATE_SESSION of both; the file is identified by the \
+            handle that GETFH returns after OPEN. Delegations of WANT_DELEGATION, and OPENs that \
+            reclaim, are not covered.",
         check: Check::Transaction(|_, view, findings| report(Kind::DelegationConflict, view, findings)),
     },
     Checked {
@@ -130,8 +131,8 @@ pub(crate) const RULES: &[Checked<StateUse>] = &[
         explanation: "The rule is broken if the server accepted DESTROY_SESSION for the session, \
             or DESTROY_CLIENTID for its client ID, and later SEQUENCE on it with the next \
             sequence ID of its slot. That sequence ID shows that it is the earlier session, and \
-            not a new one whose creation the capture lacks. Requests that followed by less than \
-            captures reorder packets are not covered. Each session is reported once.",
+            not a new one whose creation the capture lacks. Requests so soon after the reply that \
+            the capture may have reordered them are not covered. Each session is reported once.",
         check: Check::Transaction(|_, view, findings| report(Kind::Destroyed, view, findings)),
     },
     Checked {
@@ -141,12 +142,13 @@ pub(crate) const RULES: &[Checked<StateUse>] = &[
         sentence: "A client with a new client ID sends RECLAIM_COMPLETE before it opens a file \
             that it does not reclaim.",
         explanation: "The finding is certain if an OPEN with CLAIM_NULL or CLAIM_FH succeeded, \
-            and a RECLAIM_COMPLETE of the same session that was sent after its reply succeeded \
-            too: the server would have refused a second one with NFS4ERR_COMPLETE_ALREADY. \
-            RECLAIM_COMPLETE of one file system (rca_one_fs) does not count. If the session was \
-            created and destroyed and no RECLAIM_COMPLETE was seen, it may have used a connection \
-            that was not captured, and the finding is inconclusive. In that case nothing is \
-            reported if the capture lacks a packet of the client.",
+            and a RECLAIM_COMPLETE of the same session, sent after the reply to the OPEN, \
+            succeeded too: the server would have refused a second one with \
+            NFS4ERR_COMPLETE_ALREADY. RECLAIM_COMPLETE of one file system (rca_one_fs) does not \
+            count. If the capture contains the creation and the destruction of the session but no \
+            RECLAIM_COMPLETE, that may have used a connection that was not captured, and the \
+            finding is inconclusive. In that case nothing is reported if the capture lacks a \
+            packet of the client.",
         check: Check::Transaction(|_, view, findings| report(Kind::Late, view, findings)),
     },
     Checked {

@@ -28,7 +28,7 @@ impl Moment {
     }
 
     /// Whether the server had answered this request before it received `later`: both used one slot,
-    /// or they are further apart than captures reorder packets.
+    /// or they are too far apart for the capture to have reordered them.
     pub(super) fn is_before(&self, later: &Moment) -> bool {
         if self.reply.frame >= later.call.frame {
             return false;

@@ -26,10 +26,11 @@ pub(crate) const RULES: &[Checked] = &[
         ],
         sentence: "An operation returns a status that is defined in its version of NFS.",
         explanation: "The rule is broken by a number that is not defined in nfsstat3, or in \
-            nfsstat4 of minor version 0 or 1, and by an operation of minor version 1 that fails \
-            with NFS4ERR_BAD_SEQID, NFS4ERR_LEASE_MOVED, NFS4ERR_NXIO, NFS4ERR_RESTOREFH or \
-            NFS4ERR_STALE_STATEID, in minor version 1 or 2. Numbers unknown to rdmascope are \
-            ignored in minor version 2, which later documents extend.",
+            nfsstat4 of minor version 0 or 1. In minor versions 1 and 2, it is also broken by an \
+            operation of minor version 0 or 1 that fails with NFS4ERR_BAD_SEQID, \
+            NFS4ERR_LEASE_MOVED, NFS4ERR_NXIO, NFS4ERR_RESTOREFH or NFS4ERR_STALE_STATEID. \
+            Numbers unknown to rdmascope are ignored in minor version 2, which later documents \
+            extend.",
         check: Check::Transaction(of_version),
     },
     Checked {

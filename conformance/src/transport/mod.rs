@@ -157,8 +157,8 @@ pub(super) const RULES: &[Checked<Read>] = &[
         sentence: "An end has no more RDMA READs outstanding than the other end serves at once.",
         explanation: "The limit is the Responder Resources of the other end's REQ or REP; for \
             iWARP, the IRD of its MPA start frame, if it has one. A request counts once it has \
-            waited for its response for 2 ms, which is longer than captures reorder packets. Each \
-            end is reported once.",
+            waited for its response for 2 ms, longer than a capture may reorder packets. Each end \
+            is reported once.",
         check: Check::Faulty(faults::reads),
     },
     Checked {
