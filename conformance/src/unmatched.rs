@@ -31,7 +31,8 @@ pub(crate) struct UnmatchedMessages {
     reused: [Recent; 2],
     /// By caller: XIDs of RPC messages that were sent with another rdma_xid.
     misnamed: [Recent; 2],
-    /// By caller: a call was dropped from these lists, so a message may answer an unknown call.
+    /// By caller: a call was given up or dropped from these lists, so a message may answer an
+    /// unknown call.
     forgotten: [bool; 2],
     /// By end: it has sent a reply of version 1.
     pub(crate) speaks_version_1: [bool; 2],
