@@ -7,18 +7,18 @@ use rdmascope_dissector::role::{Attributed, Role};
 use rdmascope_dissector::transaction::{Part, Transaction};
 use std::collections::BTreeMap;
 
-/// Where the packets of a transaction's Sends and RDMA operations were seen.
+/// The frames of the packets of a transaction's Sends and RDMA operations.
 #[derive(Clone, Debug, Default)]
 pub struct Carriers {
-    /// Frames, by the index of the step and the place of the packet in it.
+    /// Frame numbers, by the index of the step and the packet's position in it.
     frames: BTreeMap<(u32, u32), u64>,
 }
 
 impl Carriers {
-    /// Packets that are remembered. Bytes of further ones are in frames that are not known.
+    /// The most packets kept. Frames of further packets are unknown.
     pub const MOST: usize = 1 << 16;
 
-    /// Takes in what a packet is to `transaction`.
+    /// Adds a packet with its role in `transaction`.
     pub fn see(&mut self, transaction: &Transaction, attributed: &Attributed<'_>) {
         let Some(Role::Part(of)) = attributed.role else { return };
         let step = transaction.exchange.as_ref().and_then(|kept| kept.steps.get(of.step as usize));
@@ -29,7 +29,8 @@ impl Carriers {
         }
     }
 
-    /// The frames that carried these bytes of a part of the call's or the reply's message, in the order of the bytes. Frames that the capture lacks are left out.
+    /// The frames that carried these bytes of a part of the call or the reply, in the order of the
+    /// bytes. Frames that are missing from the capture are left out.
     pub fn of_part(
         &self,
         transaction: &Transaction,
@@ -57,7 +58,8 @@ impl Carriers {
         frames
     }
 
-    /// The frames that carried these bytes of the call or the reply as it was before reduction, in the order of the bytes.
+    /// The frames that carried these bytes of the call or the reply before reduction, in the order
+    /// of the bytes.
     pub fn of_message(&self, transaction: &Transaction, of_reply: bool, bytes: Range<u64>) -> Vec<u64> {
         let mut frames = Vec::new();
         for extent in transaction.layout(of_reply) {
@@ -73,8 +75,9 @@ impl Carriers {
     }
 }
 
-/// The payload of the packets of a message of so many bytes in so many packets. All but the last are as long as the path MTU (IBTA volume 1, section 9.7.2), so there is one
-/// path MTU with which they are so many. `None`: with none.
+/// The payload size of each packet of a message with this length and number of packets. All packets
+/// but the last are as long as the path MTU (IBTA volume 1, section 9.7.2), so at most one path MTU
+/// fits. `None` if none fits.
 pub fn payload(length: u64, packets: u32) -> Option<u64> {
     let packets = u64::from(packets);
     match packets {
@@ -105,7 +108,7 @@ mod tests {
         assert_eq!(payload(10, 0), None);
     }
 
-    /// The bytes that the engine put together are in the frames that are named, in every sample.
+    /// In every sample, the named frames contain the bytes that the engine put together.
     #[test]
     fn bytes_are_in_the_frames_that_are_named() {
         let keep = Keep { steps: true, contents: true };
@@ -143,7 +146,7 @@ mod tests {
                 },
                 &mut |_, _| {},
             );
-            // Each window lies in one frame, or in two that follow each other.
+            // Each window lies in one frame, or in two consecutive ones.
             let holds = |named: &[u64], window: &[u8], what: &str| {
                 let data: Vec<&Vec<u8>> = named.iter().map(|number| &frames[number]).collect();
                 let ends = |split: usize| {

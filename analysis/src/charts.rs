@@ -1,4 +1,5 @@
-//! The data of charts and ladders of a session. Memory does not grow with the length of the capture.
+//! The data of charts and ladders of a session. Memory does not grow with the length of the
+//! capture.
 
 mod choice;
 mod credits;
@@ -22,20 +23,20 @@ use rdmascope_wire::bth::Operation;
 use rdmascope_wire::rdmap::Opcode;
 use std::collections::HashMap;
 
-/// Figures over time, and the transactions that are drawn.
+/// Figures over time, and the transactions to draw.
 #[derive(Debug)]
 pub struct Charts {
     /// Bytes on the wire by kind, in the order of [`Moved`].
     pub moved: Intervals<[u64; 3]>,
-    /// Transactions that ended, by operation.
+    /// Ended transactions by operation.
     pub operations: HashMap<Key, Intervals<u64>, FixedState>,
-    /// Transactions that failed, when they ended.
+    /// Failed transactions, at the time of their replies.
     pub failures: Intervals<u64>,
-    /// Latencies of transactions, forward and backward, when they ended.
+    /// Latencies of forward and backward transactions, at the time of their replies.
     pub latencies: [Intervals<Latencies>; 2],
     /// Credits.
     pub credits: AllCredits,
-    /// The transactions that are drawn.
+    /// The transactions to draw.
     pub choice: Choice,
     repeats: Repeats,
 }
@@ -52,7 +53,7 @@ pub enum Moved {
 }
 
 impl Moved {
-    /// Their names in charts.
+    /// The names of the kinds in charts.
     pub const NAMES: [&str; 3] = ["Sends", "RDMA Read responses", "RDMA Writes"];
 
     fn of(operation: Operation) -> Option<Moved> {
@@ -76,10 +77,10 @@ impl Moved {
 }
 
 impl Charts {
-    /// Keys of [`Charts::operations`].
+    /// The most keys of [`Charts::operations`].
     const MOST_OPERATIONS: usize = 256;
 
-    /// Charts that choose `ladders` transactions of each kind.
+    /// Creates charts that choose up to `ladders` transactions of each kind.
     pub fn new(ladders: usize) -> Charts {
         Charts {
             moved: Intervals::default(),
@@ -92,7 +93,7 @@ impl Charts {
         }
     }
 
-    /// The reports that it needs of an engine.
+    /// The engine configuration that the charts require.
     pub fn needs(&self) -> Config {
         self.repeats.needs()
     }
@@ -108,7 +109,7 @@ impl Charts {
         }
     }
 
-    /// Brings all intervals to the same end, in nanoseconds from the start.
+    /// Extends all intervals to the same end, in nanoseconds from the start.
     pub fn finish(&mut self, end: u64) {
         self.moved.at(end);
         self.operations.values_mut().for_each(|intervals| _ = intervals.at(end));
@@ -132,7 +133,7 @@ impl Charts {
         self.repeats.packet(packet, operation, headers.bth.psn);
     }
 
-    /// Takes in a TCP segment of an iWARP connection: the data of the FPDUs in it, without the markers between.
+    /// Adds a TCP segment of an iWARP connection: the data of its FPDUs, without the markers.
     fn segment(&mut self, packet: &Packet<'_>, start: Time) {
         let parts = packet.parts();
         for part in &parts {
@@ -177,7 +178,8 @@ mod tests {
     use rdmascope_dissector::engine::Engine;
     use rdmascope_tests::{samples, session};
 
-    /// The bytes moved in a sample, the packets that its ends sent, and the number of transactions with packets sent again.
+    /// The bytes moved in a sample, the packets that its ends sent, and the number of transactions
+    /// with packets that were sent again.
     fn gathered(sample: &str) -> ([u64; 3], Vec<Counts>, usize) {
         let mut gathered = Charts::new(1);
         let mut engine = Engine::new(gathered.needs());

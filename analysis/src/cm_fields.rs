@@ -1,9 +1,9 @@
-//! The fields of a CM message that tell one from another.
+//! The fields of a CM message that distinguish it from others.
 
 use rdmascope_dissector::connection::PrivateData;
 use rdmascope_wire::{Qpn, cm, psn::Psn};
 
-/// Whichever of them a message has.
+/// The distinguishing fields that a message has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CmFields {
     /// The kind of message: `ConnectRequest`.
@@ -12,22 +12,22 @@ pub struct CmFields {
     pub local_communication_id: Option<cm::CommunicationId>,
     /// The receiver's communication ID.
     pub remote_communication_id: Option<cm::CommunicationId>,
-    /// Of the sender; in a DisconnectRequest, of the receiver.
+    /// The sender's QPN; in a DisconnectRequest, the receiver's.
     pub qpn: Option<Qpn>,
     /// The first PSN that the sender will use.
     pub starting_psn: Option<Psn>,
-    /// The port that an RDMA IP CM service ID names.
+    /// The port in an RDMA IP CM service ID.
     pub port: Option<u16>,
     /// The path MTU, in bytes.
     pub path_mtu: Option<u16>,
-    /// Why a connection was rejected (InfiniBand Architecture Specification, section 12.6.7.2).
+    /// The reason of a REJ (InfiniBand Architecture Specification, section 12.6.7.2).
     pub reject_reason: Option<u16>,
     /// The private data of RPC-over-RDMA (RFC 8797).
     pub private_data: Option<PrivateData>,
 }
 
 impl CmFields {
-    /// The reason of a REJ in words.
+    /// The text for the reason of a REJ.
     pub fn reject_reason_name(&self) -> Option<&'static str> {
         self.reject_reason.and_then(cm::reject_reason_name)
     }

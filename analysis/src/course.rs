@@ -1,6 +1,8 @@
-//! How a capture went on in time: its transactions by intervals of one length, and within them by connection, host and operation.
+//! The transactions of a capture by intervals of equal length, and within them by connection, host
+//! and operation.
 //!
-//! Memory is linear in the number of rows, which is bounded. The latencies of an interval are kept until the capture is well past it; then the figures of them are.
+//! Memory is linear in the number of rows, which is bounded. The latencies of an interval are kept
+//! until the capture is well past it; afterwards only their figures are kept.
 
 use crate::ending::Ending;
 use crate::names::Failure;
@@ -14,7 +16,7 @@ use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::Transaction;
 use std::collections::BTreeMap;
 
-/// What the transactions of an interval are told apart by.
+/// The keys by which transactions of an interval are grouped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct By {
     /// The connection.
@@ -27,7 +29,8 @@ pub struct By {
     pub operation: bool,
 }
 
-/// What the transactions of a row have in common. What they are not told apart by is `None`, and so is what is not known.
+/// The values that the transactions of a row have in common. A value is `None` if it is not a key,
+/// or if it is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Group {
     /// See [`By`].
@@ -51,20 +54,20 @@ impl By {
     }
 }
 
-/// The transactions of a capture by intervals, which begin with its first packet.
+/// The transactions of a capture by intervals. The first interval starts with the first packet.
 #[derive(Debug)]
 pub struct Course {
-    /// Nanoseconds of an interval; not 0.
+    /// The length of an interval in nanoseconds; not 0.
     length: u64,
     by: By,
-    /// By the number of their interval, from 0.
+    /// The rows by the number of their interval, from 0.
     intervals: BTreeMap<u64, BTreeMap<Group, Row>>,
     rows: usize,
-    /// From this interval on, latencies are kept one by one.
+    /// The first interval whose latencies are still kept one by one.
     open: u64,
 }
 
-/// The transactions of an interval that are of one group.
+/// The transactions of one interval and group.
 #[derive(Debug, Default)]
 struct Row {
     count: u64,
@@ -74,52 +77,55 @@ struct Row {
     latencies: Latencies,
 }
 
-/// A row for whoever shows it.
+/// A row with its figures.
 #[derive(Clone, Copy, Debug)]
 pub struct Figures {
-    /// When the interval began.
+    /// The start of the interval.
     pub start: Time,
-    /// How long it was, in nanoseconds; at least 1. The last one ends with the capture.
+    /// The length of the interval in nanoseconds, at least 1. The last interval ends with the
+    /// capture.
     pub length: u64,
-    /// What the transactions have in common.
+    /// The values that the transactions have in common.
     pub group: Group,
-    /// How many there are.
+    /// Transactions.
     pub count: u64,
-    /// Those that failed.
+    /// Failed transactions.
     pub errors: u64,
-    /// Payload bytes that they moved.
+    /// Payload bytes moved.
     pub bytes: u64,
-    /// Their latencies, where any has one.
+    /// Their latency figures, if any transaction has a latency.
     pub latency: Option<Latency>,
     /// Sum of the latencies, in nanoseconds.
     pub total_latency: u64,
 }
 
 impl Figures {
-    /// Of so many in this interval: how many a second.
+    /// Converts a count in this interval to a rate per second.
     pub fn rate(&self, count: u64) -> f64 {
         count as f64 * 1e9 / self.length as f64
     }
 }
 
-/// There are more rows than are kept.
+/// The error for a capture with more rows than the bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there are more than {} rows: choose a longer interval, or tell less apart", Course::MOST_ROWS)]
+#[error("more than {} rows: choose a longer interval or fewer columns to group by", Course::MOST_ROWS)]
 pub struct TooMany;
 
 impl Course {
-    /// Rows that are kept.
+    /// The most rows.
     pub const MOST_ROWS: usize = 1 << 19;
-    /// Nanoseconds behind the end of an interval in which transactions of it may still be told of. Who waits longer counts, without their latencies being among
-    /// those of which the median and the percentile are.
+    /// The time after the end of an interval in which its transactions may still be reported, in
+    /// nanoseconds. Later transactions are counted, but their latencies are not part of the median
+    /// and percentiles.
     const LATE: u64 = 60 * SECOND;
 
-    /// Nothing yet. `length` is that of an interval, in nanoseconds, and not 0.
+    /// Creates an empty course. `length` is the length of an interval in nanoseconds, and not 0.
     pub fn new(length: u64, by: By) -> Course {
         Course { length: length.max(1), by, intervals: BTreeMap::new(), rows: 0, open: 0 }
     }
 
-    /// Takes in the next transaction of a capture that starts at `start`. It counts when its reply was there; without one, when its call was.
+    /// Takes the next transaction of a capture that starts at `start`. It counts at the time of its
+    /// reply; without a reply, at the time of its call.
     pub fn take(&mut self, transaction: &Transaction, start: Time) -> Result<(), TooMany> {
         let message = transaction.reply.as_ref().or(transaction.call.as_ref());
         let Some(message) = message else { return Ok(()) };
@@ -133,7 +139,7 @@ impl Course {
         if self.rows > Course::MOST_ROWS { Err(TooMany) } else { Ok(()) }
     }
 
-    /// The intervals before this one are over.
+    /// Closes the intervals before `open`.
     fn close(&mut self, open: u64) {
         if open > self.open {
             for row in self.intervals.range_mut(self.open..open).flat_map(|(_, rows)| rows.values_mut()) {
@@ -143,7 +149,7 @@ impl Course {
         }
     }
 
-    /// The rows, in the order of time. Where nothing is told apart, intervals without a transaction have a row too.
+    /// The rows, in order of time. Without keys, intervals without transactions have a row too.
     pub fn rows(&self, ending: &Ending) -> Result<Vec<Figures>, TooMany> {
         let Some((start, end)) = ending.totals.span else { return Ok(Vec::new()) };
         let mut figures = Vec::with_capacity(self.rows);
@@ -194,11 +200,11 @@ impl Row {
 /// The latencies of a row, in nanoseconds.
 #[derive(Debug)]
 enum Latencies {
-    /// Few, one by one.
+    /// A few latencies, one by one.
     Few(Vec<u64>),
-    /// Many, to three significant digits, with the shortest and the longest.
+    /// Many latencies to three significant digits, with the shortest and the longest.
     Many(Box<Histogram<u32>>, u64, u64),
-    /// What came of them.
+    /// The figures of a closed interval.
     Closed(Option<Latency>),
 }
 
@@ -209,9 +215,9 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Latencies that are kept one by one.
+    /// The most latencies kept one by one.
     const FEW: usize = 1024;
-    /// Longer ones than this day count as this long, which bounds the histogram.
+    /// The longest recorded latency, one day. It bounds the histogram.
     const LONGEST: u64 = 86_400 * SECOND;
 
     fn add(&mut self, latency: u64) {
@@ -250,7 +256,7 @@ impl Latencies {
                 let mut sorted = few.clone();
                 sorted.sort_unstable();
                 let (minimum, maximum) = (*sorted.first()?, *sorted.last()?);
-                // The least value that so many of a hundred do not exceed, as the histogram has it.
+                // The least value that this percentage does not exceed, as in the histogram.
                 let percentile = |percent: usize| sorted[(sorted.len() * percent).div_ceil(100).max(1) - 1];
                 let [median, p90, p99] = [50, 90, 99].map(percentile);
                 Some(Latency { minimum, median, p90, p99, maximum })
@@ -274,7 +280,7 @@ mod tests {
 
     const START: Time = Time(1_000_000_000);
 
-    /// A READ whose reply is there so long after the start, `latency` after its call.
+    /// A READ whose reply comes `end` nanoseconds after the start and `latency` after its call.
     fn read(end: u64, latency: u64) -> Transaction {
         let mut transaction = values::read(7, 100);
         let end = START.plus(end);
@@ -304,7 +310,7 @@ mod tests {
             first.latency.map(|latency| (latency.minimum, latency.median, latency.maximum)),
             Some((5, 5, 7))
         );
-        // The capture ended in the middle of it.
+        // The capture ends in the middle of the interval.
         assert_eq!((last.length, last.rate(last.count)), (SECOND / 2, 2.0));
         assert!(rows[2].latency.is_none());
     }

@@ -1,5 +1,4 @@
-//! What differs between two captures of the same workload: gathered in bounded memory, compared, and written for people and for
-//! programs.
+//! Differences between two captures of the same workload, gathered in bounded memory.
 
 mod compare;
 mod conveyance;
@@ -13,19 +12,19 @@ pub use difference::{Area, Difference, Latencies, Measure, Pair, SizeClass, Verd
 pub use side::Side;
 pub use statistics::counts;
 
-/// From where on something is a difference.
+/// The thresholds for differences.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Thresholds {
-    /// By what factor median latencies, or 90th percentiles, have to be apart; 1 or more.
+    /// The least factor between median latencies, or between 90th percentiles; 1 or more.
     pub latency_ratio: f64,
-    /// By what factor counts, or their shares, averages and credits have to be apart; 1 or more.
+    /// The least factor between counts, shares, averages or credits; 1 or more.
     pub count_ratio: f64,
-    /// How probable it may be that chance alone makes what is shown as a difference; between 0 and 1.
+    /// The greatest probability that a reported difference is due to chance; between 0 and 1.
     pub significance: f64,
 }
 
 impl Thresholds {
-    /// Those that hold where nobody asks for others.
+    /// The default thresholds.
     pub const DEFAULT: Thresholds = Thresholds { latency_ratio: 1.1, count_ratio: 1.1, significance: 0.01 };
 }
 

@@ -1,4 +1,4 @@
-//! How the reading of a capture ended, beside what was read.
+//! How reading a capture ended, apart from its contents.
 
 use crate::filter::Span;
 use crate::together::{Apart, Together};
@@ -8,31 +8,32 @@ pub use rdmascope_capture_agent::{Cut, FileEnding};
 use rdmascope_dissector::engine::Totals;
 use rdmascope_dissector::protocol::Traffic;
 
-/// What was read, besides what the dissector made of it.
+/// The result of reading, apart from the dissector's events.
 #[derive(Debug, Default)]
 pub struct Ending {
-    /// What the engine counted.
+    /// The engine's counters.
     pub totals: Totals,
     /// How each file ended, in the order in which they were given.
     pub files: Vec<FileEnding>,
-    /// The UDP port at which RoCEv2 was looked for.
+    /// The UDP port that was decoded as RoCEv2.
     pub port: u16,
-    /// Which of the files show the same connections.
+    /// The files that share connections.
     pub together: Together,
-    /// What was chosen of it, where not all was.
+    /// The selected transactions; `None` if all were selected.
     pub chosen: Option<Chosen>,
 }
 
-/// Transactions that were chosen out of those of a capture. What is counted of packets, files and the whole capture does not depend on it.
+/// A selection of the capture's transactions. Counts of packets, files and the whole capture do not
+/// depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chosen {
-    /// How many.
+    /// Transactions selected.
     pub transactions: u64,
-    /// Out of so many.
+    /// Transactions in the capture.
     pub of: u64,
-    /// How many connections they are on.
+    /// Connections of the selected transactions.
     pub connections: u64,
-    /// The span that was asked for.
+    /// The requested time span.
     pub span: Span,
 }
 
@@ -44,18 +45,18 @@ impl fmt::Display for Chosen {
 }
 
 impl Ending {
-    /// Packets that the files say were dropped while they were captured.
+    /// Packets that were dropped during capture, according to the files.
     pub fn dropped(&self) -> u64 {
         self.files.iter().fold(0, |sum, file| sum.saturating_add(file.dropped()))
     }
 
-    /// Why several files may be no one capture: they share no connection, or more time lies between them than in them. `None` where nothing
-    /// says so.
+    /// The reason why several files may be unrelated captures: they share no connection, or they
+    /// are further apart in time than they are long. `None` if neither is the case.
     pub fn apart(&self) -> Option<Apart<'_>> {
         Apart::of(&self.files, &self.together)
     }
 
-    /// The name of the file, where there is one, and a shell takes its name as it is.
+    /// The file name, if there is only one file and a shell takes its name unquoted.
     pub fn plain_name(&self) -> Option<&str> {
         match self.files.as_slice() {
             [file] if is_plain(&file.name) => Some(&file.name),
@@ -63,7 +64,8 @@ impl Ending {
         }
     }
 
-    /// Why nothing can be decoded: the capture holds no packet of RoCE or InfiniBand, and no iWARP connection. `None` where it does.
+    /// The reason why nothing can be decoded: the capture contains no RoCE or InfiniBand packet and
+    /// no iWARP connection. `None` if it contains any.
     pub fn nothing_decoded(&self) -> Option<NothingDecoded> {
         let Totals { packets, segments, traffic, .. } = &self.totals;
         let is_cut = self.totals.cut_records > 0;
@@ -71,7 +73,8 @@ impl Ending {
             .then(|| NothingDecoded { iwarp: traffic[Traffic::Iwarp as usize], is_cut })
     }
 
-    /// How the files ended, for people: each of a few, and of a ring those that did not end whole.
+    /// How the files ended. A few files are all listed; of a ring, only those that did not end
+    /// whole.
     pub fn files_told(&self) -> FilesTold<'_> {
         const FEW: usize = 16;
         let is_told = |file: &&FileEnding| self.files.len() <= FEW || !file.is_whole();
@@ -82,26 +85,26 @@ impl Ending {
         FilesTold { told, others: [others - broken, broken] }
     }
 
-    /// Whether every file could be read on to its end.
+    /// Whether every file could be read to its end.
     pub fn is_readable(&self) -> bool {
         self.files.iter().all(|file| file.trouble.is_none())
     }
 }
 
-/// How the files of a capture ended, as far as each is told by itself.
+/// How the files of a capture ended, split into those listed one by one and the others.
 #[derive(Debug)]
 pub struct FilesTold<'a> {
-    /// These are.
+    /// Files listed one by one.
     pub told: Vec<&'a FileEnding>,
-    /// Those that are not: how many ended whole, and how many did not.
+    /// The number of other files that ended whole, and of those that did not.
     pub others: [usize; 2],
 }
 
 impl FilesTold<'_> {
-    /// The others, in words.
+    /// Returns a text for each count of other files that is not zero.
     pub fn others_said(&self) -> impl Iterator<Item = String> {
         const ENDS: [&str; 2] =
-            ["whole: each ends where a packet ends", "cut short, or unreadable from some byte on"];
+            ["whole: each ends at a packet boundary", "cut short, or unreadable after some byte"];
         let said = |(count, ends): (usize, &str)| {
             (count > 0).then(|| format!("{}: {ends}", Counted(count as u64, "other")))
         };
@@ -109,35 +112,37 @@ impl FilesTold<'_> {
     }
 }
 
-/// Whether a shell takes a name as it is.
+/// Whether a shell takes a name unquoted.
 fn is_plain(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with('-')
         && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "/._-+:,@".contains(letter))
 }
 
-/// The signs of iWARP outside the connections that could be followed, in brackets after its name.
-pub const IWARP: &str = "TCP port 20049 or an MPA start frame; of no connection that could be followed";
+/// The explanation of iWARP in lists of other traffic: iWARP packets outside the connections that
+/// the engine follows.
+pub const IWARP: &str = "TCP port 20049 or an MPA start frame, outside the connections that were followed";
 
-/// That a capture holds no packet of RoCE or InfiniBand, and what it holds in their place: half a sentence.
+/// The statement that a capture contains no RoCE or InfiniBand packet, with the traffic that it
+/// contains instead. It is a clause, not a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NothingDecoded {
-    /// Packets of iWARP.
+    /// iWARP packets.
     pub iwarp: u64,
-    /// A snap length cut some.
+    /// Whether the snap length cut packets.
     pub is_cut: bool,
 }
 
 impl fmt::Display for NothingDecoded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("there is no RoCE packet")?;
+        f.write_str("no RoCE packets")?;
         match self.iwarp {
             0 => Ok(()),
             packets => {
                 let are = if packets == 1 { "is" } else { "are" };
-                write!(f, "; {} {are} of iWARP ({IWARP})", Counted(packets, "packet"))?;
+                write!(f, "; {} {are} iWARP ({IWARP})", Counted(packets, "packet"))?;
                 match self.is_cut {
-                    true => f.write_str("; a snap length cut packets: start frames and FPDUs need 20 bytes behind the TCP header"),
+                    true => f.write_str("; the snap length cut packets: start frames and FPDUs need 20 bytes after the TCP header"),
                     false => Ok(()),
                 }
             }
@@ -145,7 +150,7 @@ impl fmt::Display for NothingDecoded {
     }
 }
 
-/// What stands above the text about a capture: `Capture mount.pcap`, `Capture of 3 files`.
+/// The heading above the text about a capture: `Capture mount.pcap`, `Capture of 3 files`.
 pub struct Heading<'a>(pub &'a Ending);
 
 impl fmt::Display for Heading<'_> {
@@ -157,21 +162,21 @@ impl fmt::Display for Heading<'_> {
     }
 }
 
-/// How a file ended, in words.
+/// How a file ended, as text.
 pub struct FileEnd<'a>(pub &'a FileEnding);
 
 impl fmt::Display for FileEnd<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.0.trouble, self.0.cut) {
-            (Some(trouble), _) => write!(f, "unreadable from here on: {}", Plain(trouble)),
+            (Some(trouble), _) => write!(f, "unreadable from here: {}", Plain(trouble)),
             (None, Some(cut)) => write!(
                 f,
-                "cut short at byte {}: {} needed, {} there; analyzed up to here",
+                "cut short at byte {}: {} needed, {} available; analyzed up to there",
                 cut.offset,
                 Counted(cut.needed, "byte"),
                 cut.available
             ),
-            (None, None) => f.write_str("whole: the file ends where a packet ends"),
+            (None, None) => f.write_str("whole: the file ends at a packet boundary"),
         }
     }
 }

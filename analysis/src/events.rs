@@ -1,7 +1,8 @@
-//! Events: what happened to the connections of a session, in the order of time. Connections that were made, refused and closed, requests that
-//! were sent until nobody waited any more, and the seconds in which nobody was served.
+//! Events of a session's connections, in order of time: connections made, refused and closed,
+//! requests sent until the sender gave up, and periods without service.
 //!
-//! Here: what an event is. `gather` keeps of each connection what is needed, within bounds; `tell` makes events of it at the end.
+//! This module defines the event. `gather` collects bounded facts for each connection, and `tell`
+//! makes events of them at the end.
 
 mod course;
 mod failing;
@@ -16,10 +17,11 @@ use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Outcome, Transaction};
 
-/// A silence shorter than this is none: nanoseconds. So long nobody was served while somebody waited, so long bursts may pause.
+/// The shortest silence that counts as lost service, in nanoseconds. Shorter pauses occur between
+/// bursts.
 pub const SILENCE: u64 = 1_000_000_000;
 
-/// What happened.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// A connection was made.
@@ -28,38 +30,38 @@ pub enum Kind {
     RequestRepeated,
     /// A REQ or an MPA Request was never answered.
     RequestUnanswered,
-    /// A REJ, or an MPA Reply with R set, ended the making of a connection.
+    /// A REJ, or an MPA Reply with R set, rejected a connection.
     Rejected,
     /// A connection was closed.
     Disconnected,
-    /// Somebody waited, and no reply came.
+    /// A call or a connection request waited, and no reply came.
     ServiceLost,
-    /// The same request was sent again and again, and never acknowledged.
+    /// A request was sent again several times and never acknowledged.
     RetriesExhausted,
-    /// NAKs shortly one after the other.
+    /// NAKs in quick succession.
     Nak,
-    /// RNR NAKs shortly one after the other.
+    /// RNR NAKs in quick succession.
     RnrNak,
-    /// Calls that a closed connection left without a reply came again on the next one.
+    /// Calls that a closed connection left without a reply were sent again on the next connection.
     CallsReplayed,
-    /// NFSv4 calls that make client ID, session and state anew, behind a reconnect.
+    /// NFSv4 calls that set up client ID, session and state again after a reconnect.
     Recovery,
-    /// As many calls were under way as the server had granted.
+    /// The calls under way reached the number of granted credits.
     CreditsExhausted,
-    /// A call failed in the same way on one connection after the other.
+    /// A call failed in the same way on several successive connections.
     CallFailsAgain,
-    /// A server raised flags of sr_status_flags.
+    /// A server raised flags in sr_status_flags.
     StatusFlags,
-    /// State of NFSv4 was revoked, lost or abandoned.
+    /// NFSv4 state was revoked, lost or abandoned.
     StateLost,
-    /// Delegations or layouts were recalled, and nobody gave them back.
+    /// Delegations or layouts were recalled and not returned.
     RecallUnanswered,
-    /// The end of asynchronous copies was not reported.
+    /// No CB_OFFLOAD reported the end of asynchronous copies.
     CopyUnreported,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Kind; 17] = [
         Kind::Connected,
         Kind::RequestRepeated,
@@ -80,7 +82,7 @@ impl Kind {
         Kind::CopyUnreported,
     ];
 
-    /// Its name for programs.
+    /// The kind's name in machine-readable output.
     pub const fn word(self) -> &'static str {
         match self {
             Kind::Connected => "connected",
@@ -103,7 +105,7 @@ impl Kind {
         }
     }
 
-    /// Whether service was lost, or was not to be had.
+    /// Whether the event is a loss of service, or a failed attempt to get service.
     pub const fn is_loss(self) -> bool {
         matches!(
             self,
@@ -120,47 +122,49 @@ impl Kind {
 /// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionEvent {
-    /// When it began.
+    /// The time at which it began.
     pub time: Time,
-    /// What happened.
+    /// Its kind.
     pub kind: Kind,
-    /// To which connection.
+    /// The connection to which it happened.
     pub connection: ConnectionId,
-    /// Of a connection that was made: the one that it follows. Of service lost: the one on which it came back. Of a call that fails again: the
-    /// last one on which it did.
+    /// A second connection. For a new connection: the one that it follows. For lost service: the
+    /// one on which service came back. For a call that fails again: the last one on which it
+    /// failed.
     pub other: Option<ConnectionId>,
-    /// Of a call that fails again: all connections on which it did, in the order of time; else empty.
+    /// For a call that fails again: all connections on which it failed, in order of time. Otherwise
+    /// empty.
     pub through: Vec<ConnectionId>,
-    /// The end that did it; `None` where nobody did, or where that is not known.
+    /// The end that caused it; `None` if neither did, or if it is unknown.
     pub by_requester: Option<bool>,
-    /// How long it took, in nanoseconds.
+    /// The duration, in nanoseconds.
     pub duration: Option<u64>,
-    /// How many packets, calls or times.
+    /// The number of packets, calls or occurrences.
     pub count: u64,
     /// The packets that show it: the first and the last.
     pub frames: [Option<u64>; 2],
-    /// What happened, in words for people.
+    /// The description for people.
     pub text: String,
 }
 
 impl SessionEvent {
-    /// Whether it reaches into this span, in a capture that starts at `start`.
+    /// Whether it overlaps this span, in a capture that starts at `start`.
     pub fn is_within(&self, span: Span, start: Time) -> bool {
         span.overlaps(self.time, self.time.plus(self.duration.unwrap_or(0)), start)
     }
 
-    /// Whether the packet of this number shows it.
+    /// Whether the packet with this number shows it.
     pub fn is_shown_by(&self, frame: u64) -> bool {
         self.frames.contains(&Some(frame))
     }
 
-    /// Whether it is about this connection.
+    /// Whether it concerns this connection.
     fn is_of(&self, connection: ConnectionId) -> bool {
         self.connection == connection || self.other == Some(connection) || self.through.contains(&connection)
     }
 
-    /// Whether it happened to the connection of `transaction`, between its first packet and its last. A call without a reply waits until the
-    /// end of the capture.
+    /// Whether it happened to the connection of `transaction`, between the transaction's first and
+    /// last packet. A call without a reply waits until the end of the capture.
     pub fn is_during(&self, transaction: &Transaction) -> bool {
         let messages = || [&transaction.call, &transaction.reply].into_iter().flatten();
         let Some(first) = messages().map(|message| message.first.time).min() else { return false };
@@ -173,19 +177,19 @@ impl SessionEvent {
     }
 }
 
-/// Which events are wanted.
+/// A selection of events. An empty list selects all.
 #[derive(Clone, Debug, Default)]
 pub struct EventFilter {
-    /// Those of connections of these numbers.
+    /// Events of connections with these numbers.
     pub connections: Vec<ConnectionId>,
-    /// Those of these kinds.
+    /// Events of these kinds.
     pub kinds: Vec<Kind>,
-    /// Those that reach into this span.
+    /// Events that overlap this span.
     pub span: Span,
 }
 
 impl EventFilter {
-    /// Whether `event` is wanted, in a capture that starts at `start`.
+    /// Whether the filter selects `event`, in a capture that starts at `start`.
     pub fn matches(&self, event: &SessionEvent, start: Time) -> bool {
         among(&self.connections, |id| event.is_of(*id))
             && among(&self.kinds, |kind| *kind == event.kind)

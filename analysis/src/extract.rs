@@ -1,4 +1,4 @@
-//! The files that NFS moved: put together from the bytes of READs and WRITEs. Writing them is a matter of the caller.
+//! Files that NFS moved, assembled from the data of READs and WRITEs. The caller writes them.
 
 mod contents;
 mod files;
@@ -6,18 +6,18 @@ mod files;
 pub use contents::{Contents, Lacking, Log, Run, Storage};
 pub use files::{Files, Found, Key, LeftOut, Limits};
 
-/// A file that was put together.
+/// An assembled file.
 #[derive(Debug)]
 pub struct Extracted<'a> {
-    /// What was found of it.
+    /// The facts that the capture shows about it.
     pub found: &'a Found,
-    /// The name that the capture shows.
+    /// Its name in the capture.
     pub name: Option<&'a [u8]>,
-    /// The file in the folder; `None` where it is left out.
+    /// Its path in the output folder; `None` if it was left out.
     pub path: Option<String>,
-    /// The digests, where nothing is missing.
+    /// Its digests, if no bytes are missing.
     pub digests: Option<Digests>,
-    /// What of it is not there.
+    /// The bytes that it lacks.
     pub lacking: Lacking,
 }
 
@@ -26,37 +26,34 @@ pub struct Extracted<'a> {
 pub struct Digests {
     /// MD5, in hexadecimal digits.
     pub md5: String,
-    /// SHA-256, likewise.
+    /// SHA-256, in hexadecimal digits.
     pub sha256: String,
 }
 
-/// What all files came to.
+/// The totals of an extraction.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Summary {
-    /// Files that were written.
+    /// Files written.
     pub files: u64,
     /// The sum of their sizes.
     pub bytes: u64,
-    /// What was left out.
+    /// Counts of everything that was left out.
     pub left_out: LeftOut,
-    /// Files left out because all together would have been too large.
+    /// Files left out because of the limit on the total size.
     pub files_beyond_total: u64,
 }
 
 impl Summary {
-    /// What was left out: how much of what, in words for people.
+    /// The counts of everything that was left out, each with a description for people.
     pub fn left_out(&self) -> impl Iterator<Item = (u64, &'static str)> {
         let LeftOut { bytes_beyond_size, of_further_files, unclear, scattered, sealed } = self.left_out;
         let counts = [
-            (bytes_beyond_size, "bytes lie behind the largest size of a file: see --max-file-size"),
-            (self.files_beyond_total, "files would have made all together too large: see --max-total-size"),
-            (
-                of_further_files,
-                "READs and WRITEs are of files beyond the most that there may be: see --max-files",
-            ),
-            (unclear, "READs and WRITEs show no file handle, offset or count in this capture"),
-            (scattered, "READs and WRITEs are too scattered to keep track of"),
-            (sealed, "calls are encrypted (krb5p): what they read and wrote is not known"),
+            (bytes_beyond_size, "bytes are beyond the size limit of a file (--max-file-size)"),
+            (self.files_beyond_total, "files exceed the limit on the total size (--max-total-size)"),
+            (of_further_files, "READs and WRITEs are of files beyond the limit (--max-files)"),
+            (unclear, "READs and WRITEs have no file handle, offset or count in this capture"),
+            (scattered, "READs and WRITEs are too scattered to be tracked"),
+            (sealed, "calls are encrypted (krb5p) and may be READs or WRITEs"),
         ];
         counts.into_iter().filter(|(count, _)| *count > 0)
     }
@@ -79,6 +76,6 @@ mod tests {
         files.take(&sealed).unwrap();
         let summary = Summary { left_out: files.left_out, ..Summary::default() };
         let said: Vec<_> = summary.left_out().collect();
-        assert_eq!(said, [(1, "calls are encrypted (krb5p): what they read and wrote is not known")]);
+        assert_eq!(said, [(1, "calls are encrypted (krb5p) and may be READs or WRITEs")]);
     }
 }

@@ -1,6 +1,6 @@
-//! Which connections, transactions and packets are wanted.
+//! Filters for connections, transactions and packets.
 //!
-//! Different options must all hold; of an option given more than once, one value has to match.
+//! All options must match. An option with several values matches if one of them does.
 
 mod people;
 mod vocabulary;
@@ -25,82 +25,83 @@ use rdmascope_wire::{Qpn, Xid, rpc, rpcrdma};
 /// A span of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// From this time on.
+    /// The start, inclusive.
     pub since: Option<Moment>,
-    /// Up to this time, which is not in it.
+    /// The end, exclusive.
     pub until: Option<Moment>,
 }
 
 impl Span {
-    /// Whether no time is in it, in a capture that starts at `start`.
+    /// Whether the span contains no time, in a capture that starts at `start`.
     pub fn is_empty(&self, start: Time) -> bool {
         let [since, until] =
             [self.since, self.until].map(|moment| moment.map(|moment| moment.in_capture(start)));
         since.zip(until).is_some_and(|(since, until)| since >= until)
     }
 
-    /// Whether something that lasted from `first` to `last` reaches into the span.
+    /// Whether something that lasted from `first` to `last` overlaps the span.
     pub fn overlaps(&self, first: Time, last: Time, start: Time) -> bool {
         self.since.is_none_or(|since| last >= since.in_capture(start))
             && self.until.is_none_or(|until| first < until.in_capture(start))
     }
 }
 
-/// Which connections are wanted.
+/// A selection of connections.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionFilter {
-    /// Those of these numbers.
+    /// Connections with these numbers.
     pub connections: Vec<ConnectionId>,
-    /// Those that have packets in this span.
+    /// Connections with packets in this span.
     pub span: Span,
 }
 
 impl ConnectionFilter {
-    /// Whether `connection` is wanted, in a capture that starts at `start`.
+    /// Whether the filter selects `connection`, in a capture that starts at `start`.
     pub fn matches(&self, connection: &Connection, start: Time) -> bool {
         among(&self.connections, |id| *id == connection.id)
             && self.span.overlaps(connection.first, connection.last, start)
     }
 }
 
-/// Which transactions are wanted.
+/// A selection of transactions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TransactionFilter {
-    /// Those on the connections of these numbers.
+    /// Transactions on connections with these numbers.
     pub connections: Vec<ConnectionId>,
-    /// Those with these XIDs.
+    /// Transactions with these XIDs.
     pub xids: Vec<Xid>,
-    /// Those of a procedure of this name, or with an operation of this name in a COMPOUND. Case does not count.
+    /// Transactions with this procedure name, or an operation of this name in a COMPOUND. Case is
+    /// ignored.
     pub operations: Vec<String>,
-    /// Those that ended with one of these statuses.
+    /// Transactions that ended with one of these statuses.
     pub statuses: Vec<StatusFilter>,
-    /// Those with one of these outcomes.
+    /// Transactions with one of these outcomes.
     pub outcomes: Vec<Outcome>,
-    /// Those of this direction.
+    /// Transactions in this direction.
     pub direction: Option<Direction>,
-    /// Those whose latency is longer than this, in nanoseconds.
+    /// Transactions with a latency above this, in nanoseconds.
     pub latency_above: Option<u64>,
-    /// Those whose principal operation is about a file with such a path.
+    /// Transactions whose principal operation concerns a file with a matching path.
     pub files: Vec<FilePattern>,
-    /// Those of an NFS client with such an address.
+    /// Transactions of NFS clients with a matching address.
     pub clients: Vec<AddressPattern>,
-    /// Those of an NFS server with such an address.
+    /// Transactions of NFS servers with a matching address.
     pub servers: Vec<AddressPattern>,
-    /// Those with an AUTH_SYS credential of such a user.
+    /// Transactions with an AUTH_SYS credential of a matching user.
     pub users: Vec<UserPattern>,
-    /// Those whose call, or where that is not known whose reply, is in this span.
+    /// Transactions with their call in this span; if the call is unknown, with their reply.
     pub span: Span,
 }
 
 impl TransactionFilter {
-    /// Whether it asks for connections, and for nothing else.
+    /// Whether the filter selects by connection only.
     pub fn is_of_connections(&self) -> bool {
         let TransactionFilter { connections, .. } = self;
         !connections.is_empty()
             && *self == TransactionFilter { connections: connections.clone(), ..TransactionFilter::default() }
     }
 
-    /// Whether `transaction` is wanted, in a capture that starts at `start`.
+    /// Whether the filter selects `transaction`, in a capture that starts at `start`.
     pub fn matches(&self, transaction: &impl Filtered, start: Time) -> bool {
         among(&self.connections, |id| *id == transaction.connection())
             && among(&self.xids, |xid| *xid == transaction.xid())
@@ -125,35 +126,36 @@ impl TransactionFilter {
     }
 }
 
-/// What a [`TransactionFilter`] asks of a transaction: of one in full, or of a row that stands for it.
+/// The facts of a transaction that a [`TransactionFilter`] needs. A whole transaction has them, and
+/// so does a row that represents it.
 pub trait Filtered {
     /// Its connection.
     fn connection(&self) -> ConnectionId;
-    /// rdma_xid.
+    /// Its XID (rdma_xid).
     fn xid(&self) -> Xid;
-    /// How it ended.
+    /// Its outcome.
     fn outcome(&self) -> Outcome;
-    /// Which end called.
+    /// Its direction.
     fn direction(&self) -> Direction;
-    /// What is called.
+    /// Its procedure.
     fn procedure(&self) -> Option<Procedure>;
-    /// Whether an operation has this name, whatever the case of its letters.
+    /// Whether it has an operation with this name, ignoring case.
     fn has_operation(&self, name: &str) -> bool;
-    /// The number that the results begin with.
+    /// The status at the start of its results.
     fn status(&self) -> Option<u32>;
-    /// What is wrong with it.
+    /// Its failure, if any.
     fn failure(&self) -> Option<Failure>;
-    /// From call to reply, in nanoseconds.
+    /// The time from call to reply, in nanoseconds.
     fn latency(&self) -> Option<u64>;
-    /// When it counts as having been: when its call was there, else its reply.
+    /// The time that decides whether it is in a span: that of its call, or else of its reply.
     fn began(&self) -> Option<Time>;
     /// The address of the NFS client.
     fn client(&self) -> Option<Address>;
     /// The address of the NFS server.
     fn server(&self) -> Option<Address>;
-    /// Lends uid and machine name of an AUTH_SYS credential.
+    /// Lends the uid and machine name of an AUTH_SYS credential.
     fn user(&self, see: &mut dyn FnMut(u32, &[u8]));
-    /// Lends the paths of what the principal operation is about, as far as they are known.
+    /// Lends the known paths of the files that the principal operation concerns.
     fn files(&self, see: &mut dyn FnMut(&[u8]));
 }
 
@@ -223,25 +225,26 @@ fn is_named(transaction: &impl Filtered, name: &str) -> bool {
     procedure.is_some_and(|procedure| procedure.eq_ignore_ascii_case(name)) || transaction.has_operation(name)
 }
 
-/// Which packets are wanted.
+/// A selection of packets.
 #[derive(Clone, Debug, Default)]
 pub struct PacketFilter {
-    /// Those on the connections of these numbers.
+    /// Packets on connections with these numbers.
     pub connections: Vec<ConnectionId>,
-    /// Those to these queue pairs.
+    /// Packets to these queue pairs.
     pub queue_pairs: Vec<Qpn>,
-    /// Those with these opcodes.
+    /// Packets with these opcodes.
     pub opcodes: Vec<OpcodeFilter>,
-    /// Those with PSNs in one of these ranges.
+    /// Packets with PSNs in one of these ranges.
     pub psns: Vec<PsnRange>,
-    /// Those captured in this span.
+    /// Packets captured in this span.
     pub span: Span,
-    /// Whether records that hold neither a transport packet nor a segment of an iWARP connection are wanted too.
+    /// Whether to include records that contain neither a transport packet nor a segment of an iWARP
+    /// connection.
     pub all: bool,
 }
 
 impl PacketFilter {
-    /// Whether `packet` is wanted, in a capture that starts at `start`.
+    /// Whether the filter selects `packet`, in a capture that starts at `start`.
     pub fn matches(&self, packet: &Packet<'_>, start: Time) -> bool {
         let time = packet.record.time;
         if !self.span.overlaps(time, time, start)
@@ -264,41 +267,41 @@ impl PacketFilter {
     }
 }
 
-/// Whether one of `values` matches; nothing asked for matches everything.
+/// Whether one of `values` matches, or there are none.
 pub(crate) fn among<T>(values: &[T], matches: impl FnMut(&T) -> bool) -> bool {
     values.is_empty() || values.iter().any(matches)
 }
 
-/// A number of 32 bits: decimal, or hexadecimal after `0x`.
+/// Parses a 32-bit number: decimal, or hexadecimal after `0x`.
 pub fn parse_number(text: &str) -> Result<u32, ParseError> {
     let hexadecimal = text.strip_prefix("0x").or(text.strip_prefix("0X"));
     match hexadecimal {
         Some(digits) => u32::from_str_radix(digits, 16),
         None => text.parse(),
     }
-    .map_err(|_| ParseError("a number of 32 bits is expected: decimal, or hexadecimal after 0x"))
+    .map_err(|_| ParseError("expected a 32-bit number, decimal or hexadecimal after 0x"))
 }
 
-/// How a transaction is to have ended, according to its reply.
+/// A filter on the status of a transaction's reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StatusFilter {
-    /// In some way that is not success.
+    /// Any failure.
     Error,
-    /// With this status of its procedure.
+    /// This status of the procedure.
     Number(u32),
-    /// With a status of this name: of the procedure, of the RPC, or an RDMA_ERROR.
+    /// A status with this name: of the procedure, of the RPC, or an RDMA_ERROR.
     Name(String),
 }
 
 impl StatusFilter {
-    /// `error` for anything but success, a number, or a name.
+    /// Parses `error` (any failure), a number, or a name.
     pub fn parse(text: &str) -> Result<StatusFilter, ParseError> {
         if text.eq_ignore_ascii_case("error") {
             Ok(StatusFilter::Error)
         } else if text.starts_with(|c: char| c.is_ascii_digit()) {
             Ok(StatusFilter::Number(parse_number(text)?))
         } else if text.is_empty() {
-            Err(ParseError("a name or a number is expected"))
+            Err(ParseError("expected a name or a number"))
         } else {
             Ok(StatusFilter::Name(text.to_owned()))
         }
@@ -356,7 +359,8 @@ fn rpc_status_name(status: rpc::Status) -> &'static str {
 pub struct OpcodeFilter([bool; 256]);
 
 impl OpcodeFilter {
-    /// The opcode of this number, or all that have this in their names. Case does not count.
+    /// Parses the number of an opcode, or a text that selects all opcodes with it in their names.
+    /// Case is ignored.
     pub fn parse(text: &str) -> Result<OpcodeFilter, ParseError> {
         let mut wanted = [false; 256];
         if text.starts_with(|c: char| c.is_ascii_digit()) {
@@ -368,7 +372,7 @@ impl OpcodeFilter {
         let mut name = String::new();
         for number in 0..=u8::MAX {
             let opcode = Opcode(number);
-            // An opcode without a name shows its number, which is no part of a name.
+            // An opcode without a name is displayed as a number, which is not part of a name.
             if opcode.operation().is_none() && opcode != Opcode::CNP {
                 continue;
             }
@@ -377,7 +381,7 @@ impl OpcodeFilter {
             wanted[usize::from(number)] = name.to_ascii_lowercase().contains(&part);
         }
         if !wanted.contains(&true) {
-            return Err(ParseError("no opcode has this in its name"));
+            return Err(ParseError("no opcode has this text in its name"));
         }
         Ok(OpcodeFilter(wanted))
     }
@@ -387,17 +391,17 @@ impl OpcodeFilter {
     }
 }
 
-/// PSNs from one to another, both included; it may wrap.
+/// An inclusive range of PSNs, which may wrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PsnRange {
-    /// The first of them.
+    /// The first PSN.
     pub first: Psn,
-    /// The last of them.
+    /// The last PSN.
     pub last: Psn,
 }
 
 impl PsnRange {
-    /// `FIRST-LAST`, or one PSN.
+    /// Parses `FIRST-LAST`, or one PSN.
     pub fn parse(text: &str) -> Result<PsnRange, ParseError> {
         let psn = |text: &str| {
             let number = parse_number(text)?;

@@ -9,8 +9,9 @@ use rdmascope_dissector::event::Event;
 use rdmascope_dissector::transaction::Transaction;
 use std::collections::{BTreeMap, HashMap};
 
-/// The findings of a capture whose engine [observes](rdmascope_dissector::engine::Config::observe). All are counted. Of each rule and
-/// verdict a bounded number is kept: those with the earliest first packets.
+/// The findings of a capture whose engine [observes](rdmascope_dissector::engine::Config::observe).
+/// All are counted. For each rule and verdict, a bounded number of findings is kept: those with the
+/// earliest first packets.
 #[derive(Debug)]
 pub struct Findings {
     judge: Judge,
@@ -26,14 +27,15 @@ pub struct Group {
     pub rule: &'static Rule,
     /// Their verdict.
     pub verdict: Verdict,
-    /// How many there are.
+    /// The number of findings.
     pub count: u64,
-    /// Those that are kept, in the order of their first packets.
+    /// The kept findings, in the order of their first packets.
     pub kept: Vec<Finding>,
 }
 
-/// The order in which findings are shown. Findings that stand come before inconclusive ones. Among these, violations come first, then
-/// warnings, then advice. Among findings of one level, the order is that of [`rdmascope_conformance::rules`].
+/// The order in which findings are shown: conclusive findings first, then violations before
+/// warnings before advice. Findings of one level are in the order of
+/// [`rdmascope_conformance::rules`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Weight {
     inconclusive: bool,
@@ -58,27 +60,28 @@ impl Default for Findings {
 }
 
 impl Group {
-    /// Whether they are violations that stand.
+    /// Whether these are conclusive violations.
     pub fn is_violation(&self) -> bool {
         self.verdict == Verdict::Stands && self.rule.level == Level::Violation
     }
 
-    /// How many there are beyond those that are kept.
+    /// The number of findings that were not kept.
     pub fn left_out(&self) -> u64 {
         self.count - self.kept.len() as u64
     }
 }
 
 impl Findings {
-    /// The bound for a command that shows every finding. It limits the memory that a hostile capture can take.
+    /// The bound for a command that shows every finding. It limits the memory that a hostile
+    /// capture can take.
     pub const ALL: usize = 1 << 16;
 
-    /// No findings yet. Of each rule and verdict at most `most` will be kept.
+    /// Creates an empty collection that keeps at most `most` findings of each rule and verdict.
     pub fn new(most: usize) -> Findings {
         Findings { judge: Judge::default(), groups: BTreeMap::new(), most }
     }
 
-    /// Takes the next event of the engine, and what is found then and wanted.
+    /// Takes the next event of the engine, and the wanted ones of the findings that it causes.
     #[inline]
     pub fn handle_some(&mut self, event: &Event<'_>, is_wanted: impl Fn(&Finding) -> bool) {
         let Findings { judge, groups, most } = self;
@@ -99,30 +102,30 @@ impl Findings {
         self.groups.values()
     }
 
-    /// How many findings of a rule there are with this verdict.
+    /// The number of findings of a rule with this verdict.
     pub fn count(&self, rule: &'static Rule, verdict: Verdict) -> u64 {
         self.groups.get(&Weight::of(rule, verdict)).map_or(0, |group| group.count)
     }
 
-    /// The findings that are kept, in the order of [`Weight`].
+    /// The kept findings, in the order of [`Weight`].
     pub fn kept(&self) -> impl Iterator<Item = &Finding> {
         self.groups().flat_map(|group| &group.kept)
     }
 
-    /// How many there are beyond those that are kept.
+    /// The number of findings that were not kept.
     fn left_out(&self) -> u64 {
         self.groups().map(Group::left_out).sum()
     }
 
-    /// A warning that says how many findings were not kept. `None` if all were.
+    /// A warning with the number of findings that were not kept; `None` if all were.
     pub fn warning_of_left_out(&self) -> Option<String> {
         let left_out = self.left_out();
         let (counted, most) = (Counted(left_out, "finding"), Number(self.most as u64));
         (left_out > 0)
-            .then(|| format!("warning: {counted} left out: of each rule the first {most} are there"))
+            .then(|| format!("warning: {counted} left out: only the first {most} of each rule are listed"))
     }
 
-    /// The findings that are kept, by the packets that are their evidence.
+    /// The kept findings, by the packets that are their evidence.
     pub fn by_frame(&self) -> ByFrame<'_> {
         let mut frames: HashMap<u64, Vec<&Finding>, FixedState> = HashMap::default();
         for finding in self.kept() {
@@ -154,7 +157,8 @@ fn add(groups: &mut BTreeMap<Weight, Group>, most: usize, finding: &Finding) {
         kept: Vec::new(),
     });
     group.count += 1;
-    // The judge reports a finding once it is certain. So a later report may have an earlier first packet.
+    // The judge reports a finding once it is certain, so a later report may have an earlier first
+    // packet.
     let first = |finding: &Finding| finding.frames.first().copied().unwrap_or(u64::MAX);
     let at = group.kept.partition_point(|other| first(other) <= first(finding));
     if at < most {
@@ -178,7 +182,8 @@ impl<'a> ByFrame<'a> {
         self.0.contains_key(&frame)
     }
 
-    /// The rules and verdicts of the findings that any of these packets is evidence of, each once, in the order of [`Weight`].
+    /// The rules and verdicts of the findings for which any of these packets is evidence, each
+    /// once, in the order of [`Weight`].
     pub fn rules(&self, frames: &[u64]) -> Vec<(&'static Rule, Verdict)> {
         let findings = frames.iter().flat_map(|frame| self.of(*frame));
         let weighed: BTreeMap<Weight, _> = findings
@@ -191,8 +196,8 @@ impl<'a> ByFrame<'a> {
     }
 }
 
-/// Whether a finding is about a transaction. A finding made before the transaction ended has no transaction number. It is matched by
-/// connection, direction, XID and frames.
+/// Whether a finding is about a transaction. A finding that was made before the transaction ended
+/// has no transaction number; it is matched by connection, direction, XID and frames.
 pub fn is_about(finding: &Finding, transaction: &Transaction) -> bool {
     if let Some(number) = finding.transaction {
         return number == transaction.number;
@@ -200,7 +205,7 @@ pub fn is_about(finding: &Finding, transaction: &Transaction) -> bool {
     let names = finding.connection == Some(transaction.connection)
         && finding.direction.is_none_or(|direction| direction == transaction.direction)
         && finding.xid == Some(transaction.xid);
-    // XIDs are reused. Therefore a frame of the finding must lie within the transaction.
+    // XIDs are reused, so a frame of the finding must lie within the transaction.
     let messages = [&transaction.call, &transaction.reply].into_iter().flatten();
     let first = messages.clone().map(|message| message.first.frame).min();
     let last =
@@ -217,7 +222,7 @@ pub const fn sign(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The text behind the level of a finding: empty if the finding stands.
+/// The text after the level of a finding: empty if the finding is conclusive.
 pub const fn inconclusive(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Stands => "",
@@ -237,7 +242,8 @@ mod tests {
         Finding { rule: rule(id), verdict, ..Finding::new(id) }.frames(frames)
     }
 
-    /// The order is that of the enumerations in docs/json.md; the rules' own that of the library's table.
+    /// The order of levels is that of the enumerations in docs/json.md; the order of rules is that
+    /// of the library's table.
     #[test]
     fn what_weighs_most_comes_first_and_all_are_counted() {
         let mut findings = Findings::new(2);
@@ -298,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_finding_is_about_one_transaction_of_its_xid() {
-        // Frames 7 and 9.
+        // The call is in frame 7, the reply in frame 9.
         let transaction = samples::read(7, 10);
         let connection = Some(transaction.connection);
         let named = |frames: &[u64]| {

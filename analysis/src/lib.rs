@@ -1,31 +1,8 @@
-//! Facts about a capture, found in the events of the dissector and the findings of the judge: events of connections, NFSv4
-//! state, paths of files, figures of a report, differences between captures, the state at any moment.
+//! Facts about a capture, derived from the events of the dissector and the findings of the judge:
+//! connection events, NFSv4 state, file paths, report figures, differences between captures, and
+//! the state of a session at any time.
 //!
-//! Nothing here is laid out for a screen: `rdmascope-present` does that.
-//!
-//! The events of a capture:
-//!
-//! ```
-//! use rdmascope_analysis::events::{Events, Kind};
-//! use rdmascope_analysis::observer::Observer as _;
-//! use rdmascope_capture_agent::Capture;
-//! use rdmascope_dissector::engine::{Config, Engine};
-//! use rdmascope_dissector::observation::Observe;
-//!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut capture = Capture::open("../samples/nfs3-basic.pcap".as_ref())?;
-//! let mut engine = Engine::new(Config { observe: Observe::Events, ..Config::default() });
-//! let mut events = Events::default();
-//! while let Some(record) = capture.next()? {
-//!     engine.handle(&record, &mut |event| events.handle(&event));
-//! }
-//! engine.finish(&mut |event| events.handle(&event));
-//!
-//! let last = engine.totals().span.map(|(_, last)| last);
-//! assert_eq!(events.list(last)[0].kind, Kind::Connected);
-//! # Ok(())
-//! # }
-//! ```
+//! This crate lays out no output; `rdmascope-present` does.
 #![forbid(unsafe_code)]
 
 pub mod carriers;

@@ -1,7 +1,9 @@
-//! What is shown of a session while it goes on: rates, latencies and losses of each interval, and events as soon as they are known.
+//! The figures of a live session: rates, latencies and losses of each interval, and events as soon
+//! as they are known.
 //!
-//! [`Meter`] counts what comes by, and [`Meter::take`] gives the [`Interval`] that ends. [`Happenings`] tells events. Both are handed what the
-//! engine reports, and know no clock: whoever has one says when an interval is over.
+//! [`Meter`] counts, and [`Meter::take`] returns the [`Interval`] that ends. [`Happenings`] reports
+//! events. Both take the events of the engine. Neither reads a clock; the caller decides when an
+//! interval ends.
 
 mod captured;
 mod happenings;
@@ -25,11 +27,11 @@ use std::collections::HashMap;
 /// The transactions that ended in an interval.
 #[derive(Debug, Default)]
 pub struct Figures {
-    /// How many, how many of them failed, and their latencies.
+    /// Their count, failures and latencies.
     pub stats: Stats,
-    /// Payload bytes that went to the responder of the connection: data of WRITEs.
+    /// Payload bytes to the responder of the connection: data of WRITEs.
     pub to_responder: u64,
-    /// Payload bytes that went to its requester: data of READs.
+    /// Payload bytes to its requester: data of READs.
     pub to_requester: u64,
 }
 
@@ -54,8 +56,8 @@ impl Figures {
     }
 }
 
-/// Transactions without a call or without a reply. They have no latency, and count only if the
-/// capture holds both directions of their connection.
+/// Transactions without a call or without a reply. They have no latency. They count only if the
+/// capture contains both directions of their connection.
 #[derive(Debug, Default)]
 struct Halves {
     count: u64,
@@ -77,7 +79,7 @@ impl Count for Halves {
     }
 }
 
-/// Whether the capture holds only the call or only the reply.
+/// Whether the capture contains only the call or only the reply.
 fn is_half(transaction: &Transaction) -> bool {
     matches!(transaction.outcome, Outcome::NoReply | Outcome::NoCall | Outcome::CutOff)
 }
@@ -91,7 +93,8 @@ fn moved(transaction: &Transaction) -> [u64; 2] {
     }
 }
 
-/// The bytes of DDP-eligible items of arguments and of results; where there are none, what RDMA Read and RDMA Write moved.
+/// The bytes of DDP-eligible items in arguments and in results; if there are none, the bytes that
+/// RDMA Reads and RDMA Writes moved.
 fn payload(transaction: &Transaction) -> [u64; 2] {
     let mut sums = [0, 0];
     for operation in &transaction.details.operations {
@@ -105,29 +108,29 @@ fn payload(transaction: &Transaction) -> [u64; 2] {
     }
 }
 
-/// What both ends of a connection sent, as far as the transport goes.
+/// Transport counters of both ends of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transport {
     /// Packets.
     pub packets: u64,
-    /// Bytes behind the transport headers.
+    /// Bytes after the transport headers.
     pub bytes: u64,
-    /// Request packets that were sent again.
+    /// Retransmitted request packets.
     pub resent: u64,
-    /// NAKs, but RNR NAKs.
+    /// NAKs other than RNR NAKs.
     pub naks: u64,
     /// RNR NAKs.
     pub rnr_naks: u64,
-    /// Request packets that the capture lacks.
+    /// Request packets that are missing from the capture.
     pub missing: u64,
     /// Packets with a bad ICRC.
     pub bad_icrc: u64,
-    /// Packets that say that there is congestion on their way.
+    /// Packets with a congestion mark.
     pub congestion_marks: u64,
 }
 
 impl Transport {
-    /// What a connection has sent by now.
+    /// The counters of a connection up to now.
     fn of(connection: &Connection) -> Transport {
         let ends = [&connection.requester.sent, &connection.responder.sent];
         ends.into_iter().fold(Transport::default(), |sum, sent| Transport {
@@ -142,12 +145,12 @@ impl Transport {
         })
     }
 
-    /// What was sent after `before`.
+    /// The difference from the earlier counters `before`.
     fn since(self, before: Transport) -> Transport {
         self.with(before, u64::saturating_sub)
     }
 
-    /// Both together.
+    /// The sum of both.
     pub fn plus(self, other: Transport) -> Transport {
         self.with(other, u64::saturating_add)
     }
@@ -166,12 +169,13 @@ impl Transport {
     }
 }
 
-/// Calls without a reply yet. Those before which packets of their connection, or of the capture, are missing do not count: their reply may be among these.
+/// Calls without a reply yet. A call does not count if packets after it are missing from its
+/// connection or from the capture, because its reply may be among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
-    /// How many.
+    /// The number of calls.
     pub calls: u64,
-    /// For how long the oldest has waited, in nanoseconds.
+    /// The time that the oldest call has waited, in nanoseconds.
     pub oldest: Option<u64>,
 }
 
@@ -182,107 +186,108 @@ impl Waiting {
     }
 }
 
-/// What came by on one connection in an interval.
+/// The figures of one connection in an interval.
 #[derive(Debug)]
 pub struct OfConnection {
-    /// The connection, as it is at the end of the interval or was when it ended.
+    /// The connection at the end of the interval, or when it ended.
     pub connection: Connection,
-    /// It ended in this interval.
+    /// Whether it ended in this interval.
     pub has_ended: bool,
-    /// The capture holds [one direction](Connection::one_direction) of it. Figures of transactions,
-    /// waiting calls and credits need both.
+    /// Whether the capture contains only [one direction](Connection::one_direction) of it. Figures
+    /// of transactions, waiting calls and credits need both directions.
     pub one_direction: bool,
-    /// The only end whose packets the capture holds so far: `true` for the requester.
+    /// The only end whose packets have been captured so far; `true` for the requester.
     sender: Option<bool>,
     /// Its transactions that ended.
     pub figures: Figures,
-    /// What its ends sent.
+    /// The transport counters of its ends.
     pub transport: Transport,
-    /// Its calls that wait at the end of the interval. Once it is closed, no reply comes any more,
-    /// and none wait.
+    /// Its calls that wait at the end of the interval. A closed connection gets no more replies, so
+    /// none of its calls wait.
     pub waiting: Waiting,
-    /// The credits of forward transactions, as far as they are known.
+    /// The credits of forward transactions, if known.
     pub credits: Option<CreditState>,
 }
 
 impl OfConnection {
-    /// Its calls that wait; `None` where the capture holds one direction.
+    /// Its waiting calls; `None` if the capture contains only one direction.
     pub fn waiting(&self) -> Option<Waiting> {
         (!self.one_direction).then_some(self.waiting)
     }
 
-    /// Its transactions; `None` where the capture holds one direction.
+    /// Its transactions; `None` if the capture contains only one direction.
     pub fn figures(&self) -> Option<&Figures> {
         (!self.one_direction).then_some(&self.figures)
     }
 
-    /// The only end whose packets the capture holds: `true` for the requester.
+    /// The only end with packets in the capture; `true` for the requester.
     pub fn only_sender(&self) -> Option<bool> {
         self.sender.filter(|_| self.one_direction)
     }
 
-    /// Whether a call of it may get its reply.
+    /// Whether its calls may still get replies.
     fn has_waiting_calls(&self) -> bool {
         self.connection.state != State::Closed && self.sender.is_none()
     }
 }
 
-/// What came by in a span of time.
+/// The figures of an interval.
 #[derive(Debug)]
 pub struct Interval {
-    /// When it began.
+    /// Its start.
     pub start: Time,
-    /// How long it was, in nanoseconds; at least 1.
+    /// Its length in nanoseconds, at least 1.
     pub length: u64,
-    /// Packets of whatever kind, and their bytes on the wire.
+    /// Packets of all kinds.
     pub packets: u64,
-    /// See [`Interval::packets`].
+    /// The bytes of these packets on the wire.
     pub bytes: u64,
-    /// The time of the latest of these packets; `None`: there was none.
+    /// The time of the latest packet; `None` if there was none.
     pub last_packet: Option<Time>,
-    /// Packets that were dropped before they could be captured; `None`: nobody counts them.
+    /// Packets that were dropped before they could be captured; `None` if no count is available.
     pub dropped: Option<u64>,
     /// All transactions that ended.
     pub figures: Figures,
-    /// What the ends of all connections sent.
+    /// The transport counters of all connections.
     pub transport: Transport,
-    /// Calls that wait at its end.
+    /// Calls that wait at the end of the interval.
     pub waiting: Waiting,
     /// Conclusive findings that are not allowed, inconclusive ones, and conclusive ones that are
     /// allowed.
     pub findings: [u64; 3],
-    /// Connections that the engine gave up to bound memory. They count as ended.
+    /// Connections that the engine evicted to bound memory. They count as ended.
     pub given_up: u64,
     /// The transactions by operation.
     pub operations: Operations<Figures>,
-    /// The connections that are open at its end, and those that ended in it, in the order of their numbers.
+    /// The connections that are open at the end of the interval, and those that ended in it, in the
+    /// order of their numbers.
     pub connections: Vec<OfConnection>,
 }
 
 impl Interval {
-    /// Of so many in this interval: how many a second.
+    /// Converts a count in this interval to a rate per second.
     pub fn rate(&self, count: u64) -> f64 {
         count as f64 * 1e9 / self.length as f64
     }
 
-    /// Whether all connections that may carry RPC-over-RDMA, at least one, are seen in one
-    /// direction only.
+    /// Whether there are connections that may carry RPC-over-RDMA, and all of them are captured in
+    /// one direction only.
     fn is_of_one_direction(&self) -> bool {
         let mut directions = self.connections.iter().filter(|one| !one.connection.is_foreign).peekable();
         directions.peek().is_some() && directions.all(|one| one.one_direction)
     }
 
-    /// The transactions; `None` where the capture holds one direction of all connections.
+    /// The transactions; `None` if all connections are captured in one direction only.
     pub fn figures(&self) -> Option<&Figures> {
         (!self.is_of_one_direction()).then_some(&self.figures)
     }
 
-    /// The calls that wait; `None` where the capture holds one direction of all connections.
+    /// The waiting calls; `None` if all connections are captured in one direction only.
     pub fn waiting(&self) -> Option<Waiting> {
         (!self.is_of_one_direction()).then_some(self.waiting)
     }
 
-    /// Whether anything came by.
+    /// Whether nothing happened in the interval.
     pub fn is_silent(&self) -> bool {
         self.packets == 0
             && self.figures.stats.count == 0
@@ -292,26 +297,27 @@ impl Interval {
     }
 }
 
-/// Counts what comes by.
+/// Counts packets, events and findings by interval.
 #[derive(Debug)]
 pub struct Meter {
     start: Time,
     packets: u64,
     bytes: u64,
     last_packet: Option<Time>,
-    /// `None`: nobody counts them.
+    /// `None` if the source has no drop count.
     dropped: Option<u64>,
     figures: Figures,
     findings: [u64; 3],
     given_up: u64,
     operations: Operations<Figures>,
     by_connection: HashMap<ConnectionId, Figures, FixedState>,
-    /// Memory of their latencies, in bytes.
+    /// Memory of the latencies of single connections, in bytes.
     latencies: usize,
     halves: HashMap<ConnectionId, Operations<Halves>, FixedState>,
-    /// Connections that show one direction, since the end of this interval.
+    /// Connections that show only one direction, each with the end of the first interval in which
+    /// this was seen.
     suspected: HashMap<ConnectionId, Time, FixedState>,
-    /// What the connections had sent when the interval began.
+    /// The transport counters of the connections when the interval began.
     before: HashMap<ConnectionId, Transport, FixedState>,
     /// The end of the last interval in which packets of a connection were missing.
     lacking: HashMap<ConnectionId, Time, FixedState>,
@@ -320,16 +326,18 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Connections that end within one interval and are told of. What further ones sent is not counted, but for their transactions.
+    /// The most ended connections that one interval lists. Of further ones, only the transactions
+    /// are counted.
     pub const MOST_ENDED: usize = 4096;
-    /// Nanoseconds for which a direction is missing before that is reported. If the capture begins
-    /// in the middle of a connection, the other end's first packet may come a moment later.
+    /// The time for which a direction must be missing before this is reported, in nanoseconds. If
+    /// the capture begins in the middle of a connection, the other end's first packet may come a
+    /// moment later.
     const SETTLING: u64 = 100_000_000;
-    /// Bytes of memory for the latencies of single connections within one interval. Beyond it, a
-    /// connection has no latencies in this interval.
+    /// The most bytes of memory for the latencies of single connections in one interval. Beyond it,
+    /// a connection has no latencies in this interval.
     pub const MOST_LATENCIES: usize = 64 << 20;
 
-    /// The first interval begins at `start`.
+    /// Creates a meter whose first interval begins at `start`.
     pub fn new(start: Time) -> Meter {
         Meter {
             start,
@@ -351,22 +359,22 @@ impl Meter {
         }
     }
 
-    /// Of a source that cannot tell how many packets were dropped.
+    /// Makes it a meter for a source that has no drop count.
     pub fn without_drops(self) -> Meter {
         Meter { dropped: None, ..self }
     }
 
-    /// When the interval began.
+    /// The start of the interval.
     pub fn start(&self) -> Time {
         self.start
     }
 
-    /// Nothing came by since the interval began: it begins at `start`.
+    /// Moves the start of the interval to `start`, if nothing has happened since its old start.
     pub fn skip(&mut self, start: Time) {
         self.start = start;
     }
 
-    /// Takes in a packet of the capture.
+    /// Takes a packet of the capture.
     #[inline]
     pub fn record(&mut self, record: &Record<'_>) {
         self.packets += 1;
@@ -377,7 +385,7 @@ impl Meter {
         }
     }
 
-    /// Takes in what the engine reports.
+    /// Takes an event of the engine.
     pub fn event(&mut self, event: &Event<'_>) {
         match event {
             Event::Transaction(transaction) if is_half(transaction) => {
@@ -422,7 +430,7 @@ impl Meter {
             + self.ended.capacity() * size_of::<Connection>()
     }
 
-    /// Takes in what the judge found.
+    /// Takes a finding of the judge.
     pub fn finding(&mut self, finding: &Finding, is_allowed: bool) {
         let place = match finding.verdict {
             Verdict::Inconclusive => 1,
@@ -432,7 +440,8 @@ impl Meter {
         self.findings[place] += 1;
     }
 
-    /// Ends the interval at `end`, where engine and judge have come so far. The next one begins there.
+    /// Ends the interval at `end`, the time that engine and judge have reached. The next interval
+    /// begins there.
     pub fn take(&mut self, end: Time, engine: &Engine, judge: &Judge) -> Interval {
         let ended = core::mem::take(&mut self.ended).into_iter().map(|connection| (connection, true));
         let open = engine.connections().map(|connection| (connection, false));
@@ -521,8 +530,9 @@ impl Meter {
         }
     }
 
-    /// Counts halves of transactions of connections with both directions, and drops those of
-    /// connections with one. Returns the only sender of each of these, and whether that is settled.
+    /// Counts the half transactions of connections with both directions, and drops those of
+    /// connections with one. Returns the only sender of each of the latter, and whether that is
+    /// settled.
     fn settle(
         &mut self,
         listed: &[(Connection, bool)],
@@ -558,8 +568,8 @@ impl Meter {
     }
 }
 
-/// The only end whose packets the capture holds, if it acknowledged or replied to packets of the
-/// other end.
+/// The only end with packets in the capture, if it acknowledged or replied to packets of the other
+/// end.
 fn only_sender(connection: &Connection, has_replies: bool) -> Option<bool> {
     let Connection { requester, responder, .. } = connection;
     connection.one_direction().or(match [responder.is_absent(requester), requester.is_absent(responder)] {

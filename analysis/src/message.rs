@@ -4,25 +4,26 @@ use core::ops::Range;
 use rdmascope_dissector::layout::{Extent, Piece, Source};
 use rdmascope_dissector::transaction::{Message, Part, Transaction};
 
-/// Bytes shown of the front of a long stretch, and of its end.
+/// Bytes shown at the start and at the end of a long stretch.
 const FRONT: usize = 128;
 const END: usize = 32;
 
-/// A stretch of the message, and what of its bytes is shown.
+/// A stretch of the message, and the part of its bytes that is shown.
 pub struct Stretch<'a> {
-    /// Where it is in the message, and where its bytes came from.
+    /// Its position in the message, and the source of its bytes.
     pub extent: Extent,
-    /// The Position of the Read chunk that it is in.
+    /// The Position of the Read chunk that contains it.
     pub position: Option<u32>,
-    /// Its bytes, as far as they were kept; 0 where the capture lacks them.
+    /// The bytes that were kept, with zeros for bytes that are missing from the capture.
     pub bytes: &'a [u8],
-    /// Which bytes of the message the capture lacks: ranges in order.
+    /// Ranges of the message that are missing from the capture, in order.
     pub missing: Vec<(u64, u64)>,
-    /// Which of `bytes` are left out.
+    /// The range of `bytes` that is left out.
     pub left_out: Range<usize>,
 }
 
-/// The stretches of the call or the reply. Without `full`, the middle of long ones is left out.
+/// The stretches of the call or the reply. Unless `full` is set, the middle of long stretches is
+/// left out.
 pub fn stretches<'a>(
     transaction: &Transaction,
     of_reply: bool,

@@ -1,4 +1,4 @@
-//! What things are called: the dissector's names, joined into the labels that output shows.
+//! Names from the dissector, joined into the labels that output shows.
 
 use crate::units::is_hidden;
 use core::fmt;
@@ -17,12 +17,12 @@ pub fn status_name(program: u32, version: u32, status: u32) -> Option<&'static s
     ulb::status_name(program, version, status)
 }
 
-/// The name without what all names of its protocol begin with: `NOENT`.
+/// A status name without its protocol's prefix: `NOENT`.
 pub fn short_status(name: &str) -> &str {
     name.split_once('_').map_or(name, |(_, short)| short)
 }
 
-/// The fields of a CM message that tell one from another, each behind a space.
+/// Writes the fields of a CM message that distinguish it from others, each after a space.
 pub fn cm_fields(message: &cm::Message<'_>, out: &mut dyn fmt::Write) -> fmt::Result {
     if let Some(id) = message.local_communication_id() {
         write!(out, " local {id}")?;
@@ -57,7 +57,8 @@ pub fn cm_fields(message: &cm::Message<'_>, out: &mut dyn fmt::Write) -> fmt::Re
     }
 }
 
-/// The reason of a REJ with its words: `reason 8: invalid service ID` (IBTA volume 1, section 12.6.7.2).
+/// The reason of a REJ with its text: `reason 8: invalid service ID` (IBTA volume 1, section
+/// 12.6.7.2).
 pub struct RejectReason(pub u16);
 
 impl fmt::Display for RejectReason {
@@ -67,7 +68,7 @@ impl fmt::Display for RejectReason {
     }
 }
 
-/// Why a connection was rejected; `None`: an MPA Reply gives no reason.
+/// The reason why a connection was rejected; `None` for an MPA Reply, which has no reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rejection(pub Option<u16>);
 
@@ -80,7 +81,7 @@ impl fmt::Display for Rejection {
     }
 }
 
-/// RFC 8797 private data, where there is any.
+/// Writes RFC 8797 private data, if present.
 fn private_data_fields(bytes: &[u8], out: &mut dyn fmt::Write) -> fmt::Result {
     match private_data::find(bytes) {
         Some(private_data::Found { fields: Ok(data), .. }) => {
@@ -92,8 +93,8 @@ fn private_data_fields(bytes: &[u8], out: &mut dyn fmt::Write) -> fmt::Result {
     }
 }
 
-/// Whether the ends of a connection agreed on remote invalidation, and which end uses it though
-/// they did not: `not agreed; used by the server`.
+/// Whether the ends of a connection agreed on remote invalidation, and which end uses it without
+/// agreement: `not agreed; used by the server`.
 #[derive(Clone, Copy, Debug)]
 pub struct Invalidation<'a>(pub &'a Connection);
 
@@ -124,12 +125,12 @@ pub struct Protocol {
     pub program: u32,
     /// The program's version.
     pub version: u32,
-    /// The minor version, where a COMPOUND named one.
+    /// The minor version, if a COMPOUND named one.
     pub minor: Option<u32>,
 }
 
 impl Protocol {
-    /// The protocol of a transaction whose call is known.
+    /// The protocol of a transaction; `None` if the call is unknown.
     pub fn of(transaction: &Transaction) -> Option<Protocol> {
         let Procedure { program, version, .. } = transaction.procedure?;
         Some(Protocol { program, version, minor: transaction.details.minor_version })
@@ -140,7 +141,8 @@ impl fmt::Display for Protocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.program, self.minor) {
             (rpc::program::NFS, Some(minor)) => write!(f, "NFSv{}.{minor}", self.version),
-            // The callback program has version 1 whatever the minor version; people know it as part of NFSv4.
+            // The callback program has version 1 for every minor version; it is known as part of
+            // NFSv4.
             (rpc::program::CALLBACK, Some(minor)) => write!(f, "NFSv4.{minor}"),
             (rpc::program::CALLBACK, None) => f.write_str("NFSv4"),
             (program, _) => match ulb::program_name(program) {
@@ -151,18 +153,19 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// What a transaction is about: its principal operation, else its procedure.
+/// The label of a transaction: its principal operation, or else its procedure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Label {
-    /// A name of the specification.
+    /// A name from the specification.
     Named(&'static str),
-    /// A COMPOUND whose call the capture cuts off behind this auxiliary operation: what it is about is not known.
+    /// A COMPOUND that the capture cuts off after this auxiliary operation, so its principal
+    /// operation is unknown.
     CutAfter(&'static str),
-    /// An operation of a COMPOUND that has no name.
+    /// A COMPOUND operation without a name.
     Operation(u32),
-    /// A procedure that has no name.
+    /// A procedure without a name.
     Procedure(u32),
-    /// No call was captured, or not enough of it.
+    /// No call was captured, or too little of it.
     Unknown,
 }
 
@@ -204,19 +207,19 @@ impl fmt::Display for Label {
     }
 }
 
-/// What is wrong with a transaction, from the transport up; `None` where its reply says that all is well.
+/// The failure of a transaction, from the transport up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// RDMA_ERROR.
     Transport(Option<rpcrdma::Error>),
-    /// The RPC was not carried out.
+    /// The RPC was rejected or not carried out.
     Rpc(rpc::Status),
     /// The procedure failed.
     Status(u32),
 }
 
 impl Failure {
-    /// What is wrong with `transaction`.
+    /// The failure of `transaction`; `None` if its reply reports success.
     pub fn of(transaction: &Transaction) -> Option<Failure> {
         if transaction.error.is_some() || transaction.outcome == Outcome::TransportError {
             return Some(Failure::Transport(transaction.error));
@@ -229,7 +232,7 @@ impl Failure {
     }
 }
 
-/// What is wrong, for people: `NFS4ERR_NOENT (2)`. The protocol, where it is known, has the names of statuses.
+/// A failure for people: `NFS4ERR_NOENT (2)`. The protocol, if known, provides the status names.
 pub struct FailureName(pub Failure, pub Option<Protocol>);
 
 impl fmt::Display for FailureName {
@@ -282,7 +285,7 @@ impl fmt::Display for SecurityName {
     }
 }
 
-/// A name in quotes, with whatever a terminal must not see escaped.
+/// A name in quotes, with characters escaped that are unsafe on a terminal.
 pub struct Quoted<'a>(pub &'a [u8]);
 
 impl fmt::Display for Quoted<'_> {
@@ -302,7 +305,7 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// A part of a message, in the words of RFC 8166.
+/// A part of a message, in the terms of RFC 8166.
 pub struct PartName(pub Part);
 
 impl fmt::Display for PartName {
@@ -320,7 +323,7 @@ impl fmt::Display for PartName {
 mod tests {
     use super::*;
 
-    /// A number without a row stands for itself, whichever kind it is of.
+    /// A number without a name is its own label, for operations and procedures.
     #[test]
     fn labels_of_numbers_without_a_name() {
         for (kind, label) in [

@@ -1,21 +1,22 @@
-//! The contract of everything that follows a session.
+//! The contract of types that follow a session.
 
 use rdmascope_capture_agent::Note;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 
-/// Follows a session by the events of an engine.
+/// A type that follows a session by the events of an engine.
 ///
-/// A tuple of observers is one, and so is an optional one: each takes every event, and the engine has to report all that
-/// any of them needs.
+/// A tuple of observers is an observer, and so is an `Option` of one. Each member gets every event,
+/// and the engine reports everything that any member needs.
 pub trait Observer {
-    /// The reports that it needs of the engine. [`Config::and`] joins the needs of several.
+    /// The engine configuration that the observer requires. [`Config::and`] joins the needs of
+    /// several.
     fn needs(&self) -> Config;
 
     /// Takes the next event.
     fn handle(&mut self, event: &Event<'_>);
 
-    /// Takes a note that the capture holds beside packets.
+    /// Takes a note that the capture contains in addition to packets.
     fn note(&mut self, _: &Note) {}
 }
 
@@ -47,7 +48,8 @@ impl<O: Observer> Observer for Option<O> {
     }
 }
 
-/// A function as an observer of the events that every engine reports, those of transactions and connections among them.
+/// A function as an observer. It gets the events that every engine reports, such as transactions
+/// and connections.
 #[derive(Clone, Debug)]
 pub struct Each<F>(pub F);
 

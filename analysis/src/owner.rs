@@ -4,23 +4,23 @@ use crate::observer::Observer;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 
-/// Looks for the transaction that one packet belongs to, in the events of an engine that
-/// [attributes](rdmascope_dissector::engine::Config::attribute).
+/// Finds the transaction that a packet belongs to, from the events of an engine with
+/// [attribution](rdmascope_dissector::engine::Config::attribute).
 #[derive(Clone, Debug)]
 pub struct Owner {
     frame: u64,
     begun: Option<u64>,
-    /// The numbers of the transactions that have ended, in the order in which they began.
+    /// The numbers of the ended transactions, indexed by the order in which they began.
     numbers: Vec<u64>,
 }
 
 impl Owner {
-    /// Looks for that of the packet with this number.
+    /// An owner search for the packet with this number.
     pub fn of(frame: u64) -> Owner {
         Owner { frame, begun: None, numbers: Vec::new() }
     }
 
-    /// The number of the transaction, once the capture has ended.
+    /// The transaction's number, once the capture has ended.
     pub fn transaction(&self) -> Option<u64> {
         self.numbers.get(self.begun? as usize - 1).copied()
     }

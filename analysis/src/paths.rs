@@ -1,10 +1,11 @@
-//! The paths of files, as a capture tells them: LOOKUP, OPEN, CREATE, READDIR and their like say which name in which directory has which file
-//! handle; RENAME and REMOVE change it.
+//! The paths of files in a capture. LOOKUP, OPEN, CREATE, READDIR and similar operations show which
+//! file handle a name in a directory has; RENAME and REMOVE change that.
 //!
-//! [`Paths::take`] goes through the operations of a transaction, learns from what succeeded, and remembers which file each of them is about. A capture that
-//! begins in the middle uses file handles before it shows their names. So whoever can read it twice does: after [`Paths::rewind`] each file has the
-//! name again that the capture showed first, until a RENAME comes by. Whoever cannot, remembers where a path began, as [`Unnamed`], and asks
-//! [`Paths::learned`] later.
+//! [`Paths::take`] learns names from the successful operations of a transaction, and stores the
+//! files of all its operations. A capture that begins in the middle of a session uses file handles
+//! before it shows their names. Callers that can read it twice call [`Paths::rewind`] in between:
+//! then each file has its first captured name until a RENAME. Other callers store the start of an
+//! incomplete path ([`Unnamed`]), and ask [`Paths::learned`] later.
 
 mod glob;
 mod table;
@@ -20,39 +21,40 @@ use rdmascope_dissector::transaction::Transaction;
 use rdmascope_dissector::ulb::{self, Details, Nfs2, Nfs3, Nfs4, Operation, OperationKind, Text};
 use table::{Entry, Server, Table};
 
-/// What is known of file handles and their names. What it holds is bounded: 262,144 files and as many names.
+/// File handles and their names. At most 262,144 files and as many names are kept.
 #[derive(Clone, Debug, Default)]
 pub struct Paths {
     table: Table,
-    /// What the operations of the latest transaction are about.
+    /// The files of the latest transaction's operations.
     latest: Vec<About>,
 }
 
-/// The files that an operation is about.
+/// The files of an operation.
 #[derive(Clone, Copy, Debug, Default)]
 struct About {
     file: Option<Place>,
-    /// The new name of RENAME and LINK, and where COPY and CLONE write.
+    /// The new name of RENAME and LINK, and the destination of COPY and CLONE.
     other: Option<Place>,
 }
 
-/// What a path begins below: a file or directory that had no name when the path was told.
+/// The start of an incomplete path: a file or directory without a known name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Unnamed(table::File);
 
-/// What became known of an [`Unnamed`].
+/// A path that became known for an [`Unnamed`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Learned {
-    /// Of what.
+    /// The file or directory.
     pub of: Unnamed,
-    /// Its path, by the names that the capture showed first.
+    /// Its path, by the first captured names.
     pub path: Box<[u8]>,
-    /// What that path begins below, if not at the root.
+    /// The start of that path, if it does not begin at the root.
     pub above: Option<Unnamed>,
 }
 
 impl Learned {
-    /// What `path` is now, which began below [`Learned::of`]; `None` is that itself. There is none where it has more directories than are followed: then it stays as it is.
+    /// Extends `path`, which began below [`Learned::of`]; `None` stands for that file or directory
+    /// itself. Returns `None` if the result would be too deep. The path stays as it is then.
     pub fn join(&self, path: Option<&[u8]>) -> Option<Box<[u8]>> {
         let (Some(path), [start @ .., last]) = (path, &*self.path) else { return Some(self.path.clone()) };
         let start = if *last == b'/' { start } else { &self.path };
@@ -61,7 +63,7 @@ impl Learned {
     }
 }
 
-/// A file, or a name in a directory, which may have none.
+/// A file, or a name in a directory, which need not lead to a file.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     File(table::File),
@@ -69,13 +71,13 @@ enum Place {
 }
 
 impl Paths {
-    /// Nothing is known.
+    /// Creates an empty table.
     pub fn new() -> Paths {
         Paths::default()
     }
 
-    /// Learns from the operations that succeeded, and remembers what all of them are about: [`Paths::file`] and [`Paths::other_file`] tell it until the next one
-    /// is taken.
+    /// Learns from the successful operations, and stores the files of all operations for
+    /// [`Paths::file`] and [`Paths::other_file`] until the next call.
     pub fn take(&mut self, transaction: &Transaction) {
         self.latest.clear();
         let Paths { table, latest } = self;
@@ -90,52 +92,57 @@ impl Paths {
         }
     }
 
-    /// Begins anew with what is known: each file has the name that was shown first.
+    /// Restarts with the known names: each file has its first captured name.
     pub fn rewind(&mut self) {
         self.latest.clear();
         self.table.rewind();
     }
 
-    /// How many file handles and names were left out, because there were too many.
+    /// The number of file handles and names that were left out because the table was full.
     pub fn left_out(&self) -> u64 {
         self.table.left_out
     }
 
-    /// Writes to `path` the path of what operation `index` of `transaction`, which was taken last, is about. Returns whether it is known.
+    /// Writes to `path` the path of the file of operation `index` of `transaction`, the last one
+    /// taken. Returns whether it is known.
     ///
-    /// A path begins with `/` where the capture shows the root of the server's name space, else at the uppermost directory whose name it shows. A `/` in a
-    /// name, which no name may have, is written as `\x2f`.
+    /// A path begins with `/` if the capture shows the root of the server's name space; otherwise
+    /// it begins at the uppermost directory with a known name. A `/` in a name, which is not
+    /// allowed there, is written as `\x2f`.
     pub fn file(&self, transaction: &Transaction, index: usize, path: &mut Vec<u8>) -> bool {
         self.write(transaction, self.latest.get(index).and_then(|about| about.file), path)
     }
 
-    /// The same of the second file: the new name of RENAME and LINK, and where COPY and CLONE write.
+    /// Writes to `path` the path of the second file of an operation: the new name of RENAME and
+    /// LINK, or the destination of COPY and CLONE. Returns whether it is known.
     pub fn other_file(&self, transaction: &Transaction, index: usize, path: &mut Vec<u8>) -> bool {
         self.write(transaction, self.latest.get(index).and_then(|about| about.other), path)
     }
 
-    /// Writes to `path` the path that the file with this handle has now, at this server. Returns whether it is known.
+    /// Writes to `path` the current path of the file with this handle at this server. Returns
+    /// whether it is known.
     pub fn of_handle(&self, server: Address, handle: &[u8], path: &mut Vec<u8>) -> bool {
         path.clear();
         let file = self.table.known(server, handle).filter(|_| !handle.is_empty());
         file.is_some_and(|file| self.table.write(file, path))
     }
 
-    /// What the path of the file that operation `index` of the transaction taken last is about begins below, if not at the root; of its second file, if `second`.
+    /// The start of the path of operation `index` of the last transaction, if it is not the root;
+    /// with `second`, of the path of its second file.
     pub fn unnamed(&self, index: usize, second: bool) -> Option<Unnamed> {
         let about = self.latest.get(index)?;
         let (Place::File(file) | Place::Name(file, _)) = if second { about.other? } else { about.file? };
         self.table.top(file).map(Unnamed)
     }
 
-    /// What became known of it, where anything did.
+    /// The path that became known for `of`, if any.
     pub fn learned(&self, of: Unnamed) -> Option<Learned> {
         let mut path = Vec::new();
         let is_known = self.table.is_shown(of.0) && self.table.write_first(of.0, &mut path);
         is_known.then(|| Learned { of, path: path.into(), above: self.table.first_top(of.0).map(Unnamed) })
     }
 
-    /// A number that grows whenever [`Paths::learned`] may tell more.
+    /// A number that grows when [`Paths::learned`] may have news.
     pub fn shown(&self) -> u64 {
         self.table.shown
     }
@@ -157,14 +164,14 @@ impl Paths {
     }
 }
 
-/// A transaction, and what the capture tells of the files that it is about.
+/// A transaction with the paths of its files.
 #[derive(Clone, Copy, Debug)]
 pub struct TransactionRow<'a> {
     /// The transaction.
     pub transaction: &'a Transaction,
-    /// The paths of files, where somebody follows them: it has taken this transaction last.
+    /// The paths of files, if they are followed. The transaction is the last one they took.
     pub paths: Option<&'a Paths>,
-    /// Where its time passed, if captures of both its ends are joined.
+    /// Its time by place, if captures of both ends are joined.
     pub split: Option<Split>,
 }
 
@@ -183,30 +190,32 @@ impl Deref for TransactionRow<'_> {
 }
 
 impl<'a> TransactionRow<'a> {
-    /// The row of the next transaction: `paths` takes it.
+    /// The row of the next transaction, which `paths` takes.
     pub fn follow(transaction: &'a Transaction, paths: &'a mut Paths) -> TransactionRow<'a> {
         paths.take(transaction);
         TransactionRow { transaction, paths: Some(paths), split: None }
     }
 
-    /// Bytes that READ and WRITE operations moved, as their results say.
+    /// Bytes moved by READ and WRITE operations, according to their results.
     pub fn bytes(&self) -> u64 {
         let operations = self.transaction.details.operations.iter();
         let moves = operations.filter(|operation| operation.kind.is_read() || operation.kind.is_write());
         moves.filter_map(|operation| operation.result_count).fold(0, u64::saturating_add)
     }
 
-    /// Lends the path of what its principal operation is about, where it is known.
+    /// Lends the path of the principal operation's file, if it is known.
     pub fn file(&self, see: &mut dyn FnMut(&[u8])) {
         self.path(Paths::file, see);
     }
 
-    /// Lends the path of the second file of its principal operation: the new name of RENAME and LINK, and where COPY and CLONE write.
+    /// Lends the path of the principal operation's second file: the new name of RENAME and LINK, or
+    /// the destination of COPY and CLONE.
     pub fn other_file(&self, see: &mut dyn FnMut(&[u8])) {
         self.path(Paths::other_file, see);
     }
 
-    /// What the path of [`TransactionRow::file`] begins below, if not at the root; that of [`TransactionRow::other_file`], if `second`.
+    /// The start of the path of [`TransactionRow::file`], if it is not the root; with `second`, of
+    /// the path of [`TransactionRow::other_file`].
     pub fn unnamed(&self, second: bool) -> Option<Unnamed> {
         self.paths?.unnamed(principal(&self.details)?, second)
     }
@@ -221,19 +230,19 @@ impl<'a> TransactionRow<'a> {
     }
 }
 
-/// The place of the principal operation among those of a transaction.
+/// The index of a transaction's principal operation.
 pub fn principal(details: &Details) -> Option<usize> {
     let principal = ulb::principal_operation(details)?;
     details.operations.iter().position(|operation| core::ptr::eq(operation, principal))
 }
 
-/// The NFS client of a transaction: who calls, or in a callback who is called.
+/// The NFS client of a transaction: the end that calls, or in a callback the end that is called.
 pub fn client(transaction: &Transaction) -> Option<Address> {
     let route = transaction.route?;
     Some(if is_callback(transaction) { route.destination } else { route.source })
 }
 
-/// Its NFS server.
+/// The NFS server of a transaction.
 pub fn server(transaction: &Transaction) -> Option<Address> {
     let route = transaction.route?;
     Some(if is_callback(transaction) { route.source } else { route.destination })
@@ -254,7 +263,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// A procedure of NFS version 2 or 3, or of NFSACL.
+    /// Processes a procedure of NFS version 2 or 3, or of NFSACL.
     fn procedure(&mut self, operation: &Operation) -> About {
         let file = self.of_handle(operation.file_handle);
         let second = self.of_handle(operation.other_file_handle);
@@ -296,7 +305,7 @@ impl Walk<'_> {
         About { file: place, other: None }
     }
 
-    /// An operation of a COMPOUND, or of a CB_COMPOUND.
+    /// Processes an operation of a COMPOUND or a CB_COMPOUND.
     fn compound(&mut self, operation: &Operation) -> About {
         let OperationKind::Nfs4(kind) = operation.kind else {
             return About { file: self.of_handle(operation.file_handle), other: None };
@@ -321,7 +330,7 @@ impl Walk<'_> {
                 };
                 self.current = above.map(Place::File);
             }
-            // An OPEN by file handle leaves it as it is.
+            // An OPEN by file handle leaves the current file handle unchanged.
             Nfs4::Lookup | Nfs4::Create | Nfs4::Open => {
                 if let Some(name) = operation.file_name {
                     about.file = entry(self.current, name);
@@ -331,7 +340,8 @@ impl Walk<'_> {
                     }
                 }
             }
-            // The current file handle is used up (RFC 8881, section 18.29.3), or was only the directory.
+            // The current file handle is consumed (RFC 8881, section 18.29.3), or it was only the
+            // directory.
             Nfs4::Secinfo => about.file = operation.file_name.and_then(|name| entry(self.current, name)),
             Nfs4::Savefh => self.saved = self.current,
             Nfs4::Restorefh => {
@@ -377,13 +387,13 @@ impl Walk<'_> {
         self.table.of_handle(self.server, handle).map(Place::File)
     }
 
-    /// The entry of the table that a name in a directory is.
+    /// The table entry of a name in a directory.
     fn entry(&mut self, place: Option<Place>) -> Option<Entry> {
         let Some(Place::Name(directory, name)) = place else { return None };
         self.table.entry(directory, self.details.bytes(name))
     }
 
-    /// The file that a name in a directory leads to.
+    /// The file of a name in a directory.
     fn child(&mut self, place: Option<Place>) -> Option<Place> {
         let Some(Place::Name(directory, name)) = place else { return place };
         self.table.child(self.server, directory, self.details.bytes(name)).map(Place::File)
@@ -406,7 +416,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A link is another name. The file keeps the one that it has.
+    /// Adds a name to a file, which keeps its current one.
     fn link(&mut self, file: Option<Place>, new: Option<Place>) {
         if let (Some(Place::File(file)), Some(new)) = (file, self.entry(new)) {
             self.table.link(file, new);

@@ -1,42 +1,50 @@
-//! Where the time of a transaction went.
+//! The phases of a transaction's time.
 
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::Transaction;
 
-/// Nanoseconds of each phase: the call's Send, until it was acknowledged, the server before its first RDMA operation, RDMA Reads, the server
-/// between and after, RDMA Writes, the reply's Send.
+/// The nanoseconds of each phase: the call's Send, the wait for its ACK, the server before its
+/// first RDMA operation, RDMA Reads, the server between and after, RDMA Writes, the reply's Send.
 ///
-/// The call's Send lasts from its first to its last packet and comes before the latency; all others together are the latency. From the last
-/// packet of the call to its acknowledgement is the network, and the responder's queue pair: from where the capture was made, there and
-/// back. A queue pair that acknowledges late, in software on a busy host, hides work of the server in it. One ACK may stand for several Sends, so it ends at the latest with the first RDMA operation on the call's memory, or with the first
-/// packet of the reply. RDMA Reads and Writes count from the first to the last packet of their kind, as far as that is before the reply; where
-/// they overlap, it is the Reads' time. The reply's Send lasts from its first to its last packet. What is left is the server's.
+/// The call's Send lasts from its first to its last packet and comes before the latency; the other
+/// phases add up to the latency.
+///
+/// The wait from the last packet of the call to its ACK is a round trip from the capture point
+/// through the network and the responder's queue pair. A queue pair that acknowledges late, as
+/// software on a busy host does, hides server time in this phase. One ACK may acknowledge several
+/// Sends, so the phase ends at the latest with the first RDMA operation on the call's memory, or
+/// with the first packet of the reply.
+///
+/// RDMA Reads and Writes last from the first to the last packet of their kind, up to the reply.
+/// Where they overlap, the time counts as Reads. The reply's Send lasts from its first to its last
+/// packet. The rest is server time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Phases {
-    /// In the order of [`Phases::NAMES`].
+    /// The lengths in the order of [`Phases::NAMES`].
     pub times: [u64; Phases::COUNT],
-    /// The acknowledgement of the call was seen before the transaction ended. If not, its phase is 0, and that time is in the server's.
+    /// Whether the ACK of the call was seen before the transaction ended. If not, its phase is 0,
+    /// and that time counts as server time.
     pub acknowledged: bool,
 }
 
 impl Phases {
-    /// How many there are.
+    /// The number of phases.
     pub const COUNT: usize = 7;
 
-    /// What the phases are called in headings.
+    /// The headings of the phases.
     pub const NAMES: [&str; Phases::COUNT] =
         ["call", "until ACK", "server before", "reads", "server after", "writes", "reply"];
 
-    /// What the groups of phases are called where there is no room for all.
+    /// The headings of the phase groups, for output with less room.
     pub const GROUPS: [&str; 5] = ["call", "reads", "server", "writes", "reply"];
 
-    /// The phases of a transaction of which both call and reply are there.
+    /// The phases of a transaction; `None` if its call or reply is missing.
     pub fn of(transaction: &Transaction) -> Option<Phases> {
         let (call, reply) = (transaction.call.as_ref()?, transaction.reply.as_ref()?);
         let timing = &transaction.timing;
         let sent = call.seen.time;
         let whole = transaction.latency()?;
-        // Nanoseconds behind the call. Time stamps in captures do step back.
+        // Nanoseconds after the call. Time stamps in captures can step back.
         let reply_start = reply.first.time.since(sent).min(whole);
         let within = |time: Time| time.since(sent).min(reply_start);
         let span = |span: Option<(Time, Time)>| span.map(|(first, last)| (within(first), within(last)));
@@ -61,7 +69,7 @@ impl Phases {
     }
 }
 
-/// Values of phases, those of one of [`Phases::GROUPS`] added up: the call's Send goes with the time until it was acknowledged.
+/// Adds up the phases of each of [`Phases::GROUPS`]. The wait for the ACK belongs to the call.
 pub fn grouped<T: Copy + core::ops::Add<Output = T>>(phases: [T; Phases::COUNT]) -> [T; 5] {
     let [call, acknowledged, before, reads, after, writes, reply] = phases;
     [call + acknowledged, reads, before + after, writes, reply]
@@ -76,7 +84,8 @@ mod tests {
 
     const READ: Procedure = Procedure { program: 100_003, version: 3, number: 6 };
 
-    /// A transaction whose reply comes 1 ms after the call, and is 100 us long. Times are microseconds behind the call.
+    /// A transaction whose reply comes 1 ms after the call and is 100 us long. Times are in
+    /// microseconds after the call.
     fn transaction(
         acknowledged: Option<i64>,
         reads: Option<(i64, i64)>,
@@ -93,7 +102,7 @@ mod tests {
         transaction
     }
 
-    /// Its phases in microseconds.
+    /// The phases in microseconds.
     #[track_caller]
     fn phases(transaction: &Transaction) -> [u64; Phases::COUNT] {
         let phases = Phases::of(transaction).unwrap();
@@ -114,10 +123,10 @@ mod tests {
 
     #[test]
     fn an_acknowledgement_comes_before_what_the_server_does() {
-        // One ACK for several Sends: it is later than what shows that the call had arrived.
+        // An ACK for several Sends may be later than other signs that the call arrived.
         assert_eq!(phases(&transaction(Some(150), Some((100, 300)), None)), [20, 100, 0, 200, 600, 0, 100]);
         assert_eq!(phases(&transaction(Some(950), None, None)), [20, 900, 0, 0, 0, 0, 100]);
-        // Before the call itself: the capture shows it out of order.
+        // The capture shows the ACK before the call, out of order.
         assert_eq!(phases(&transaction(Some(-5), None, None)), [20, 0, 900, 0, 0, 0, 100]);
     }
 
@@ -131,7 +140,8 @@ mod tests {
             phases(&transaction(None, Some((100, 500)), Some((200, 400)))),
             [20, 0, 100, 400, 400, 0, 100]
         );
-        // The requester pulls a reply with RDMA Reads after it, and the capture shows a Write behind the reply that it came before.
+        // The requester pulls a reply with RDMA Reads after it. The capture shows a Write after the
+        // reply that was sent before it.
         assert_eq!(phases(&transaction(None, Some((1_100, 1_500)), None)), [20, 0, 900, 0, 0, 0, 100]);
         assert_eq!(phases(&transaction(None, None, Some((850, 950)))), [20, 0, 850, 0, 0, 50, 100]);
         assert_eq!(phases(&transaction(None, Some((-50, 50)), None)), [20, 0, 0, 50, 850, 0, 100]);

@@ -1,4 +1,5 @@
-//! What a policy asks of a capture beside the rules of the specifications, entry by entry, and what came of it.
+//! The entries of a policy and their outcomes. A policy adds requirements to the rules of the
+//! specifications.
 
 mod allow;
 
@@ -7,60 +8,60 @@ pub use allow::{Allow, Allowance, Allowances, Host, Hosts, Scope, Version};
 use core::fmt;
 use rdmascope_conformance::Value;
 
-/// A policy that was held against a capture.
+/// A policy that was applied to a capture.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policed {
     /// The name of its file.
     pub file: String,
-    /// What came of its entries, in the order in which they stand there.
+    /// The outcomes of its entries, in the order of the file.
     pub entries: Vec<PolicyEntry>,
 }
 
-/// An entry of a policy, and what came of it.
+/// An entry of a policy with its outcome.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicyEntry {
     /// Its line in the file, from 1.
     pub line: usize,
-    /// What it is.
+    /// Its kind.
     pub kind: EntryKind,
-    /// What it asks, in words: `p99 of READ`.
+    /// Its subject as text: `p99 of READ`.
     pub subject: String,
-    /// Whether the capture keeps to it.
+    /// Whether the capture satisfies it.
     pub outcome: EntryOutcome,
-    /// What came of it, in words: half a sentence.
+    /// The outcome as text: a clause, not a sentence.
     pub message: String,
-    /// The value seen.
+    /// The observed value.
     pub observed: Option<Value>,
-    /// The value allowed.
+    /// The allowed value.
     pub allowed: Option<Value>,
 }
 
-/// What an entry of a policy is.
+/// The kind of a policy entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     /// Rules that may be broken.
     Allow,
     /// A limit on the latency of an operation.
     Latency,
-    /// What must be in the capture.
+    /// Something that must be in the capture.
     Require,
 }
 
-/// What came of an entry.
+/// The outcome of a policy entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryOutcome {
-    /// The capture keeps to it, or it allowed something.
+    /// The capture satisfies it, or it allowed something.
     Met,
-    /// The capture does not keep to it.
+    /// The capture does not satisfy it.
     Failed,
-    /// Its last day is over. What it allowed is allowed no more.
+    /// Its last day is over, so it allows nothing.
     Expired,
-    /// It is about nothing in this capture.
+    /// Nothing in this capture concerns it.
     Unused,
 }
 
 impl EntryKind {
-    /// Its name in lines of JSON, and in the file.
+    /// Its name in JSON and in the policy file.
     pub const fn word(self) -> &'static str {
         match self {
             EntryKind::Allow => "allow",
@@ -71,7 +72,7 @@ impl EntryKind {
 }
 
 impl EntryOutcome {
-    /// Its name in lines of JSON.
+    /// Its name in JSON.
     pub const fn word(self) -> &'static str {
         match self {
             EntryOutcome::Met => "met",
@@ -89,7 +90,7 @@ impl PolicyEntry {
     }
 }
 
-/// `allow credit-limit: expired on 2026-01-01`.
+/// The text `allow credit-limit: expired on 2026-01-01`.
 impl fmt::Display for PolicyEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}: {}", self.kind.word(), self.subject, self.message)
@@ -102,12 +103,13 @@ impl Policed {
         self.failures() > 0
     }
 
-    /// How many entries make the check fail.
+    /// The number of entries that make the check fail.
     pub fn failures(&self) -> u64 {
         self.entries.iter().filter(|entry| entry.fails()).count() as u64
     }
 
-    /// The entry, as messages name it: `rdmascope.toml:4: allow credit-limit: expired on 2026-01-01`.
+    /// The entry with its place, for messages: `rdmascope.toml:4: allow credit-limit: expired on
+    /// 2026-01-01`.
     pub fn named<'a>(&'a self, entry: &'a PolicyEntry) -> impl fmt::Display + 'a {
         fmt::from_fn(move |f| write!(f, "{}:{}: {entry}", self.file, entry.line))
     }

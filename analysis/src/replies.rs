@@ -1,4 +1,4 @@
-//! How replies were conveyed, how long a pulled reply took, and which Reply chunks were needed.
+//! How replies were conveyed, how long pulled replies took, and which Reply chunks were needed.
 
 use rdmascope_conformance::inline_length;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// section 4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
-    /// Inline, without chunks that hold anything.
+    /// Inline, without chunks that contain anything.
     Send,
     /// Inline, with items in Write chunks.
     WriteChunk,
@@ -21,7 +21,7 @@ pub enum Mechanism {
 }
 
 impl Mechanism {
-    /// All of them.
+    /// All mechanisms.
     pub const ALL: [Mechanism; 4] =
         [Mechanism::Send, Mechanism::WriteChunk, Mechanism::ReplyChunk, Mechanism::ReadChunk];
 
@@ -38,7 +38,7 @@ impl Mechanism {
         })
     }
 
-    /// Its name for programs.
+    /// Its name in machine-readable output.
     pub const fn name(self) -> &'static str {
         match self {
             Mechanism::Send => "send",
@@ -68,12 +68,12 @@ fn chunk_bytes(chunk: &Chunk) -> u64 {
 pub struct Pull {
     /// From the reply's Send to the last RDMA Read response.
     pub pulled: u64,
-    /// From there to RDMA_DONE; `None` if the capture has none.
+    /// From the last response to RDMA_DONE; `None` if the capture has no RDMA_DONE.
     pub done: Option<u64>,
 }
 
 impl Pull {
-    /// That of a reply that was pulled.
+    /// The times of a reply that was pulled.
     pub fn of(transaction: &Transaction) -> Option<Pull> {
         let reply = transaction.reply.as_ref()?;
         let (_, last) = transaction.timing.reads?;
@@ -85,20 +85,20 @@ impl Pull {
 
 /// Counts of replies and Reply chunks.
 ///
-/// A Reply chunk was not needed if the reply fits inline. Every inline threshold has 1024 bytes at least
-/// (RFC 8797, section 4.1). Longer replies are decided when the connection ends: by then the threshold is
-/// known, if the capture has it. A call without a reply decides nothing.
+/// A Reply chunk was not needed if the reply fits inline. Every inline threshold is at least 1024
+/// bytes (RFC 8797, section 4.1). Longer replies are decided when the connection ends, because the
+/// threshold is known by then if the capture has it. A call without a reply is not counted.
 #[derive(Clone, Debug, Default)]
 pub struct Replies {
     counts: [u64; 4],
     /// Reply chunks of calls with a reply, and their bytes.
     offered: (u64, u64),
-    /// Those that the reply did not need, and their bytes.
+    /// Reply chunks that the reply did not need, and their bytes.
     in_vain: (u64, u64),
     open: BTreeMap<ConnectionId, Sizes>,
 }
 
-/// By the least inline threshold that the reply would need, in KiB: Reply chunks and their bytes.
+/// Reply chunks and their bytes, by the least inline threshold that the reply would need, in KiB.
 type Sizes = BTreeMap<u16, (u64, u64)>;
 
 impl Replies {
@@ -129,7 +129,7 @@ impl Replies {
         }
     }
 
-    /// Replies that were conveyed in this way.
+    /// The number of replies conveyed by this mechanism.
     pub const fn conveyed(&self, mechanism: Mechanism) -> u64 {
         self.counts[mechanism as usize]
     }
@@ -139,7 +139,7 @@ impl Replies {
         self.offered
     }
 
-    /// Reply chunks whose reply fits inline, or did not use them, and their bytes.
+    /// Reply chunks that were not used, or whose reply fits inline, and their bytes.
     pub const fn in_vain(&self) -> (u64, u64) {
         self.in_vain
     }
@@ -150,8 +150,8 @@ fn add(sum: &mut (u64, u64), (count, bytes): (u64, u64)) {
     sum.1 += bytes;
 }
 
-/// The least inline threshold that a reply needs without its Reply chunk, in KiB; 0 if it does not use
-/// that.
+/// The least inline threshold that a reply needs without its Reply chunk, in KiB; 0 if it does not
+/// use the chunk.
 fn kibibytes(reply: &Message) -> u16 {
     let length = inline_length(reply).unwrap_or_default();
     u16::try_from(length.div_ceil(1024)).unwrap_or(MOST_KIBIBYTES).min(MOST_KIBIBYTES)
@@ -180,7 +180,7 @@ mod tests {
         Chunk { segments: vec![values::segment(7, length, 0)] }
     }
 
-    /// The same, with a reply of these bytes in the Reply chunk.
+    /// A READDIR with a reply of these bytes in the Reply chunk.
     fn long(length: u32) -> Transaction {
         let mut transaction = readdir();
         let reply = transaction.reply.as_mut().unwrap();
@@ -189,7 +189,7 @@ mod tests {
         transaction
     }
 
-    /// The same, in a Read chunk of the responder.
+    /// A READDIR with a reply in a Read chunk of the responder.
     fn provided() -> Transaction {
         let mut transaction = readdir();
         let reply = transaction.reply.as_mut().unwrap();
@@ -220,7 +220,7 @@ mod tests {
         unanswered.reply = None;
         for (threshold, needed) in [(None, 3), (Some(1024), 3), (Some(4096), 1), (Some(8192), 0)] {
             let mut replies = Replies::default();
-            // A header of 28 bytes: 4096 bytes in all, and one more than 4096.
+            // With a header of 28 bytes, the replies are 4096 bytes and 4097 bytes long.
             for transaction in [readdir(), long(4068), long(1500), long(4069), provided()] {
                 replies.count(&transaction);
             }

@@ -1,4 +1,4 @@
-//! What `analyze` gathers and shows. Memory does not grow with the length of the capture.
+//! The figures of `analyze`. Memory does not grow with the length of the capture.
 
 mod loss;
 mod operations;
@@ -18,10 +18,10 @@ use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 
-/// All that `analyze` has to say.
+/// The figures of `analyze`.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// Connections to show: those seen first, in that order.
+    /// The first connections in the capture, in the order in which they were first seen.
     connections: Vec<Connection>,
     /// Connections beyond [`Report::MOST_CONNECTIONS`].
     further_connections: u64,
@@ -32,17 +32,18 @@ pub struct Report {
 }
 
 impl Report {
-    /// Connections that are shown one by one.
+    /// The most connections that are listed one by one.
     const MOST_CONNECTIONS: usize = 64;
-    /// Kinds of errors that are shown one by one.
+    /// The most kinds of errors that are listed one by one.
     pub const MOST_ERRORS: usize = 40;
 
-    /// Takes in what tells of the course of connections. Where only some transactions are counted, it wants to know of all on their connections.
+    /// Takes an event for the list of connection events. If only some transactions are counted,
+    /// this method still needs all events of their connections.
     pub fn follow(&mut self, event: &Event<'_>) {
         self.events.handle(event);
     }
 
-    /// Takes in what is counted and listed.
+    /// Takes an event to count and list.
     pub fn count(&mut self, event: &Event<'_>) {
         match event {
             Event::Transaction(transaction) => {
@@ -53,7 +54,7 @@ impl Report {
             Event::Connection(connection) => {
                 self.problems.connection(connection);
                 self.replies.end(connection);
-                // They come in the order in which they end.
+                // Connections arrive in the order in which they end.
                 let at = self.connections.partition_point(|known| known.id < connection.id);
                 self.connections.insert(at, (*connection).clone());
                 if self.connections.len() > Report::MOST_CONNECTIONS {
@@ -66,12 +67,12 @@ impl Report {
         }
     }
 
-    /// Connections to show, and how many there are besides.
+    /// The listed connections, and the number of further ones.
     pub fn connections(&self) -> (&[Connection], u64) {
         (&self.connections, self.further_connections)
     }
 
-    /// The operations, protocol by protocol; within one, what took most time comes first.
+    /// The operations by protocol; within a protocol, by total time, longest first.
     pub fn operations(&self) -> Vec<(&Key, &Stats)> {
         self.operations.by_time()
     }
@@ -81,7 +82,8 @@ impl Report {
         &self.replies
     }
 
-    /// Errors in replies, the most frequent first, as many kinds as are shown one by one; and how many there are of other kinds.
+    /// Errors in replies, most frequent first, at most [`Report::MOST_ERRORS`] kinds, and the
+    /// number of errors of further kinds.
     pub fn errors(&self) -> (Vec<(ErrorKey, ErrorCount)>, u64) {
         let mut errors = self.problems.errors.by_count();
         let further: u64 = errors.iter().skip(Report::MOST_ERRORS).map(|(_, error)| error.count).sum();
@@ -89,22 +91,22 @@ impl Report {
         (errors, further + self.problems.errors.further)
     }
 
-    /// Errors in replies, the most frequent first: all kinds that are told apart.
+    /// Errors in replies, most frequent first, of all distinguished kinds.
     pub fn all_errors(&self) -> Vec<(ErrorKey, ErrorCount)> {
         self.problems.errors.by_count()
     }
 
-    /// The problems, group by group.
+    /// The problems, by group.
     pub fn problems(&self, ending: &Ending) -> Vec<Problem> {
         self.problems.list(ending)
     }
 
-    /// What was gathered of events: for whoever shows them before the end.
+    /// The gathered events, for callers that show them before the end.
     pub fn gathered(&self) -> &Events {
         &self.events
     }
 
-    /// What happened to the connections, in the order of time; in the span that was chosen.
+    /// The events of connections in the selected span, in order of time.
     pub fn events(&self, ending: &Ending) -> Vec<SessionEvent> {
         let mut events = self.events.list(ending.totals.span.map(|(_, last)| last));
         if let (Some(chosen), Some((start, _))) = (ending.chosen, ending.totals.span) {
@@ -113,7 +115,8 @@ impl Report {
         events
     }
 
-    /// The events in which service was lost, one of each kind and end; what took most time together comes first.
+    /// The events in which service was lost, merged by kind and end, by total duration, longest
+    /// first.
     pub fn losses(&self, ending: &Ending) -> Vec<Loss> {
         let mut losses: Vec<Loss> = Vec::new();
         for event in self.events(ending).into_iter().filter(|event| event.kind.is_loss()) {
@@ -128,19 +131,19 @@ impl Report {
         losses
     }
 
-    /// What is said where nothing went wrong.
+    /// The text for a capture without problems; `None` if it has any.
     pub fn nothing_wrong(&self, ending: &Ending) -> Option<String> {
         let nothing = self.problems(ending).is_empty()
             && self.errors().0.is_empty()
             && ending.is_readable()
             && self.losses(ending).is_empty();
         nothing.then(|| match ending.nothing_decoded() {
-            Some(why) => format!("Nothing that can be seen: {why}."),
+            Some(why) => format!("Nothing visible: {why}."),
             None if self.operations.is_empty() => {
-                "Nothing that can be seen: there is no RPC transaction to look at.".to_owned()
+                "Nothing visible: the capture contains no RPC transactions.".to_owned()
             }
             None => {
-                "Nothing: every call has its reply, and there is no error, no NAK, no retransmission, no gap."
+                "Nothing: every call has a reply, and there are no errors, NAKs, retransmissions or gaps."
                     .to_owned()
             }
         })

@@ -1,9 +1,12 @@
-//! State as lifetimes: client IDs, sessions, opens, locks, delegations, layouts and copies of NFSv4, from when they began to how they ended.
+//! Lifetimes of NFSv4 state, from their beginning to their end: client IDs, sessions, opens, locks,
+//! delegations, layouts and copies.
 //!
-//! Here: what a lifetime is. `table` keeps them within bounds, [`States`] follows them over transactions, [`Summary`] counts them.
+//! This module defines a lifetime. `table` keeps lifetimes within bounds, [`States`] follows them
+//! over transactions, and [`Summary`] counts them.
 //!
-//! Nothing is guessed. An operation that failed changes nothing. Where a call that would end something has no reply that could be read, its end is
-//! [`End::Unknown`], unless it is used successfully later. What began before the capture is known by its first use.
+//! Nothing is guessed. A failed operation changes nothing. If a call that would end a lifetime has
+//! no readable reply, the end is [`End::Unknown`], unless the state is used successfully later.
+//! State from before the capture is known from its first use.
 
 mod clients;
 mod follow;
@@ -26,14 +29,14 @@ use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::ulb::{STATUS_FLAGS, StateId};
 
-/// What lives.
+/// The kinds of state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// A client ID.
     Client,
     /// A session.
     Session,
-    /// What OPEN opened: a file for one open-owner.
+    /// A file opened by one open-owner.
     Open,
     /// The byte ranges of a file that a lock-owner has locked.
     Lock,
@@ -43,12 +46,13 @@ pub enum Kind {
     Layout,
     /// An asynchronous COPY or WRITE_SAME.
     Copy,
-    /// An open, a lock or a delegation from before the capture, which only operations named that all three may.
+    /// An open, a lock or a delegation from before the capture. Its uses do not show which of these
+    /// it is.
     Stateid,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Kind; 8] = [
         Kind::Client,
         Kind::Session,
@@ -60,7 +64,7 @@ impl Kind {
         Kind::Stateid,
     ];
 
-    /// Its name for programs.
+    /// Its name in machine-readable output.
     pub const fn word(self) -> &'static str {
         match self {
             Kind::Client => "client",
@@ -74,7 +78,7 @@ impl Kind {
         }
     }
 
-    /// What people call one of them.
+    /// Its name for people, in the singular.
     pub const fn noun(self) -> &'static str {
         match self {
             Kind::Client => "client ID",
@@ -83,7 +87,7 @@ impl Kind {
         }
     }
 
-    /// Several of them.
+    /// Its name for people, in the plural.
     pub const fn plural(self) -> &'static str {
         match self {
             Kind::Client => "client IDs",
@@ -98,14 +102,14 @@ impl Kind {
     }
 }
 
-/// How it ended.
+/// The ways in which a lifetime ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum End {
-    /// It had not ended when the capture did.
+    /// It was open when the capture ended.
     Open,
     /// By CLOSE.
     Closed,
-    /// By LOCKU: no range was left.
+    /// By LOCKU of its last range.
     Unlocked,
     /// By DELEGRETURN or LAYOUTRETURN.
     Returned,
@@ -113,28 +117,28 @@ pub enum End {
     Freed,
     /// By DESTROY_SESSION or DESTROY_CLIENTID.
     Destroyed,
-    /// By a CB_OFFLOAD of success, or an OFFLOAD_STATUS that says so.
+    /// By a CB_OFFLOAD or an OFFLOAD_STATUS that reports success.
     Completed,
-    /// By a CB_OFFLOAD of failure.
+    /// By a CB_OFFLOAD that reports failure.
     Failed,
     /// By OFFLOAD_CANCEL.
     Cancelled,
     /// The server revoked it, or its lease expired.
     Revoked,
-    /// Of a client ID without a session: EXCHANGE_ID gave the same client another one.
+    /// For a client ID without a session: EXCHANGE_ID returned another one to the same client.
     Replaced,
-    /// The server did not know it any more, or its client ID was replaced.
+    /// The server no longer knew it, or its client ID was replaced.
     Lost,
-    /// Its client ID was destroyed, and it had not been given back.
+    /// Its client ID was destroyed before it was returned.
     Abandoned,
-    /// A call that would end it has no reply that could be read.
+    /// A call that would end it has no readable reply.
     Unknown,
-    /// The table was full, and it was not followed to its end.
+    /// The table was full, so it was not followed to its end.
     NotFollowed,
 }
 
 impl End {
-    /// All of them.
+    /// All ends.
     pub const ALL: [End; 15] = [
         End::Open,
         End::Closed,
@@ -153,7 +157,7 @@ impl End {
         End::NotFollowed,
     ];
 
-    /// Its name for programs.
+    /// Its name in machine-readable output.
     pub const fn word(self) -> &'static str {
         match self {
             End::Open => "open",
@@ -174,16 +178,16 @@ impl End {
         }
     }
 
-    /// Whether nobody gave it back in order.
+    /// Whether the lifetime did not end in order.
     pub const fn is_broken(self) -> bool {
         matches!(self, End::Failed | End::Revoked | End::Lost | End::Abandoned)
     }
 }
 
-/// Where the capture shows something: a message.
+/// A message in the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct At {
-    /// When its last packet came.
+    /// The time of its last packet.
     pub time: Time,
     /// The number of that packet.
     pub frame: u64,
@@ -191,19 +195,20 @@ pub struct At {
     pub transaction: u64,
 }
 
-/// What a lifetime is of.
+/// The identity of a lifetime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Identity {
     /// A client ID.
     Client(u64),
     /// A session ID.
     Session([u8; 16]),
-    /// The twelve bytes of a stateid that stay when its sequence number changes.
+    /// The twelve bytes of a stateid that stay the same when its sequence number changes.
     Stateid([u8; 12]),
 }
 
 impl Identity {
-    /// The identity that is in a stateid; `None` of those that stand for no state (RFC 8881, section 8.2.3; RFC 7530, section 9.1.4.3).
+    /// The identity in a stateid; `None` for special stateids (RFC 8881, section 8.2.3; RFC 7530,
+    /// section 9.1.4.3).
     pub fn of_stateid(id: &StateId) -> Option<Identity> {
         let other = *id.last_chunk().expect("a stateid has sixteen bytes");
         (other != [0; 12] && other != [0xff; 12]).then_some(Identity::Stateid(other))
@@ -219,7 +224,7 @@ impl Identity {
     }
 }
 
-/// Reading and writing, as bits: those of OPEN4_SHARE_ACCESS.
+/// Reading and writing, as the bits of OPEN4_SHARE_ACCESS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access(u8);
 
@@ -234,18 +239,18 @@ impl Access {
         Access((bits & 3) as u8)
     }
 
-    /// Writing beside reading, or not.
+    /// Reading, and also writing if `writes` is set.
     pub const fn writing(writes: bool) -> Access {
         if writes { Access::BOTH } else { Access::READ }
     }
 
-    /// Both together.
+    /// The union of both.
     #[must_use]
     pub const fn with(self, other: Access) -> Access {
         Access(self.0 | other.0)
     }
 
-    /// Its name for programs, where there is any.
+    /// Its name in machine-readable output; `None` for no access.
     pub const fn word(self) -> Option<&'static str> {
         match self.0 {
             1 => Some("read"),
@@ -267,33 +272,33 @@ pub struct Raised {
     pub flags: u32,
     /// The first reply.
     pub first: At,
-    /// The last reply with one of them.
+    /// The last reply with one of the flags.
     pub last: At,
-    /// Replies with one of them.
+    /// The number of replies with one of the flags.
     pub replies: u64,
-    /// The first reply without any of them, or the end of the session.
+    /// The first reply without any of the flags, or the end of the session.
     pub gone: Option<At>,
 }
 
-/// How far the capture shows how a lifetime began.
+/// How much of a lifetime's beginning was captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beginning {
-    /// It has the operation that made it.
+    /// The operation that created it was captured.
     Captured,
-    /// Its client ID was made in the capture, and calls for that are encrypted (krb5p).
+    /// Its client ID was created in the capture, and calls of that client are encrypted (krb5p).
     Encrypted,
-    /// It was there before the capture, or began where that lacks packets.
+    /// It existed before the capture, or began where packets are missing.
     Before,
-    /// Either.
+    /// Encrypted or before the capture.
     Unclear,
 }
 
 impl Beginning {
-    /// All of them.
+    /// All beginnings.
     pub const ALL: [Beginning; 4] =
         [Beginning::Captured, Beginning::Encrypted, Beginning::Before, Beginning::Unclear];
 
-    /// Its name.
+    /// Its name in machine-readable output.
     pub const fn word(self) -> &'static str {
         match self {
             Beginning::Captured => "captured",
@@ -304,109 +309,111 @@ impl Beginning {
     }
 }
 
-/// Something that lived.
+/// The lifetime of a piece of state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lifetime {
-    /// Its number, in the order in which the capture showed them first, from 1.
+    /// Its number, from 1, in the order of first appearance.
     pub number: u64,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// What names it.
+    /// Its identity.
     pub id: Identity,
     /// The minor version of NFSv4.
     pub minor_version: u32,
-    /// The number of the client ID's lifetime, or where that is not known of the session's, that it belongs to; 0 in minor version 0.
+    /// The number of the client ID's lifetime; if that is unknown, of the session's. It is 0 in
+    /// minor version 0.
     pub(crate) scope: u64,
-    /// The client ID, where it is known.
+    /// The client ID, if known.
     pub client: Option<u64>,
-    /// The address of the client, where it is seen first.
+    /// The address of the client at its first appearance.
     pub client_address: Option<Address>,
-    /// That of the server.
+    /// The address of the server at its first appearance.
     pub server_address: Option<Address>,
-    /// Of a lock: the number of the open.
+    /// For a lock: the number of the open.
     pub open: Option<u64>,
-    /// The connection on which it was seen first.
+    /// The connection of its first appearance.
     pub connection: ConnectionId,
-    /// The connection on which it was seen last.
+    /// The connection of its last appearance.
     pub last_connection: ConnectionId,
-    /// The file handle, where it is known.
+    /// The file handle, if known.
     pub file_handle: Vec<u8>,
-    /// The name that OPEN used.
+    /// The name in the OPEN.
     pub file_name: Vec<u8>,
-    /// The path of the file, where somebody follows paths: see [`Lifetime::take_path`].
+    /// The path of the file, if paths are followed: see [`Lifetime::take_path`].
     pub path: Vec<u8>,
-    /// What it allows.
+    /// The access that it allows.
     pub access: Option<Access>,
-    /// What it denies others.
+    /// The access that it denies to others.
     pub deny: Option<Access>,
-    /// Of a lock: what is locked.
+    /// For a lock: the locked ranges.
     pub ranges: Ranges,
-    /// How far the capture shows how it began.
+    /// How much of its beginning was captured.
     pub beginning: Beginning,
-    /// Of a client ID: some of its calls were encrypted, so opens may have begun unseen.
+    /// For a client ID: whether some of its calls were encrypted, so that opens may have begun
+    /// unseen.
     pub(crate) is_sealed: bool,
-    /// Whether a client that the server had forgotten reclaimed it.
+    /// Whether the client reclaimed it after the server lost it.
     pub reclaimed: bool,
-    /// The reply that shows it first.
+    /// The reply of its first appearance.
     pub first: At,
-    /// The message that shows it last.
+    /// The message of its last appearance.
     pub last: At,
     /// The message that ended it.
     pub ended: Option<At>,
-    /// How it ended.
+    /// Its end.
     pub end: End,
     /// The callback that recalled it first.
     pub recalled: Option<At>,
-    /// How often it was named and not refused: of a session, requests.
+    /// The number of operations that named it and were not refused; for a session, requests.
     pub uses: u64,
-    /// Of these, READs.
+    /// The number of READs among the uses.
     pub reads: u64,
-    /// Of these, WRITEs.
+    /// The number of WRITEs among the uses.
     pub writes: u64,
-    /// Of a session: the highest slot that a request used.
+    /// For a session: the highest slot that a request used.
     pub highest_slot: Option<u32>,
-    /// Of a session: the slots that the server granted, at most.
+    /// For a session: the most slots that the server granted.
     pub slots: Option<u32>,
-    /// Of a session: all flags of sr_status_flags that a reply had.
+    /// For a session: all flags of sr_status_flags in its replies.
     pub flags: u32,
-    /// Of a session: those of the last reply.
+    /// For a session: the flags of the last reply.
     pub(crate) flags_now: u32,
-    /// A call that would end it has no reply that could be read.
+    /// The call that may have ended it, whose reply is not readable.
     pub(crate) unsure: Option<At>,
-    /// Locks of this open.
+    /// The number of locks of this open.
     pub(crate) locks: u32,
-    /// Of a client ID: a hash of who it is of, and of the server.
+    /// For a client ID: hashes of the client owner and of the server.
     pub(crate) owner: Option<(u64, u64)>,
-    /// Whether packets or calls that could have ended it are missing behind [`Lifetime::last`].
+    /// Whether packets or calls after [`Lifetime::last`] that could have ended it are missing.
     pub capture_gap: bool,
 }
 
 impl Lifetime {
-    /// Nanoseconds from the reply that began it to what ended it, where the capture shows both.
+    /// Nanoseconds from the reply that began it to its end; `None` unless both were captured.
     pub fn duration(&self) -> Option<u64> {
         let ended =
             self.ended.filter(|_| self.is_begun() && !matches!(self.end, End::Unknown | End::NotFollowed))?;
         Some(ended.time.since(self.first.time))
     }
 
-    /// Whether the operation that made it was captured.
+    /// Whether the operation that created it was captured.
     pub fn is_begun(&self) -> bool {
         self.beginning == Beginning::Captured
     }
 
-    /// Takes the path that its file has now.
+    /// Stores the current path of its file.
     pub fn take_path(&mut self, paths: &Paths) {
         if let Some(server) = self.server_address {
             paths.of_handle(server, &self.file_handle, &mut self.path);
         }
     }
 
-    /// What people call its file: the path, where it is known, else the name that OPEN used; empty where there is neither.
+    /// The path of its file if known, or else the name in the OPEN; empty if there is neither.
     pub fn file(&self) -> &[u8] {
         if self.path.is_empty() { &self.file_name } else { &self.path }
     }
 
-    /// What is locked, as first and last bytes; `None` of what is no lock, or where nothing is.
+    /// The locked ranges as first and last bytes; `None` if nothing is locked.
     pub fn ranges_text(&self) -> Option<String> {
         let ranges = self.ranges.list();
         if ranges.is_empty() {
@@ -419,36 +426,36 @@ impl Lifetime {
         Some(ranges.iter().map(text).collect::<Vec<_>>().join(","))
     }
 
-    /// Whether the server asked for it and nobody gave it back.
+    /// Whether the server recalled it and it was not returned.
     pub fn is_owed(&self) -> bool {
         self.recalled.is_some() && !matches!(self.end, End::Returned | End::Unknown | End::NotFollowed)
     }
 }
 
-/// The names of sr_status_flags that are set, without SEQ4_STATUS_.
+/// The names of the flags set in sr_status_flags, without SEQ4_STATUS_.
 pub fn status_flags(flags: u32) -> impl Iterator<Item = &'static str> {
     let unknown = (flags >> STATUS_FLAGS.len() != 0).then_some("unknown");
     let known = STATUS_FLAGS.iter().enumerate().filter(move |(bit, _)| flags & (1 << bit) != 0);
     known.map(|(_, name)| *name).chain(unknown)
 }
 
-/// Which lifetimes are wanted.
+/// A selection of lifetimes.
 #[derive(Clone, Debug, Default)]
 pub struct StateFilter {
-    /// Those that began or were seen last on connections of these numbers.
+    /// Lifetimes whose first or last connection has one of these numbers.
     pub connections: Vec<ConnectionId>,
-    /// Those of these kinds.
+    /// Lifetimes of these kinds.
     pub kinds: Vec<Kind>,
-    /// Those that ended so.
+    /// Lifetimes with these ends.
     pub ends: Vec<End>,
-    /// Whether only those that were recalled are wanted.
+    /// Whether to select only recalled lifetimes.
     pub recalled: bool,
-    /// Those that reach into this span.
+    /// Lifetimes that overlap this span.
     pub span: Span,
 }
 
 impl StateFilter {
-    /// Whether `lifetime` is wanted, in a capture that starts at `start`.
+    /// Whether the filter selects `lifetime`, in a capture that starts at `start`.
     pub fn matches(&self, lifetime: &Lifetime, start: Time) -> bool {
         let first = if lifetime.is_begun() { lifetime.first.time } else { Time(i64::MIN) };
         let last = lifetime.ended.map_or(Time(i64::MAX), |at| at.time);

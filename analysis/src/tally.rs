@@ -1,4 +1,4 @@
-//! What is counted of findings, and of what was judged.
+//! Counts of findings and of the judged traffic.
 
 use crate::policy::Policed;
 use crate::report::is_spoiled;
@@ -12,46 +12,46 @@ use std::sync::Arc;
 /// The counts of one capture.
 #[derive(Debug)]
 pub struct Tally {
-    /// The rules that are asked, in the order of the table, with what was found.
+    /// The checked rules, in the order of the table, with their counts.
     pub rules: Vec<RuleCount>,
     places: HashMap<&'static str, usize, FixedState>,
     /// Connections that ended.
     pub connections: u64,
-    /// Those of them that carry [something else](Connection::is_foreign) than RPC-over-RDMA.
+    /// Connections that carry [something else](Connection::is_foreign) than RPC-over-RDMA.
     pub foreign: u64,
-    /// Those of them that were open before the capture began.
+    /// Connections that were open before the capture began.
     pub inferred: u64,
-    /// Those of which the capture shows one direction only.
+    /// Connections for which the capture shows only one direction.
     pub one_sided: u64,
-    /// Those of which all that an end sent has a bad ICRC, so that it was left out.
+    /// Connections with an end all of whose packets have a bad ICRC and were ignored.
     pub spoiled: u64,
     /// Transactions that ended.
     pub transactions: u64,
-    /// Those of them whose arguments and results are encrypted (krb5p).
+    /// Transactions whose arguments and results are encrypted (krb5p).
     pub sealed: u64,
-    /// Request packets that the capture lacks.
+    /// Request packets that are missing from the capture.
     pub missing_packets: u64,
-    /// What came of the policy, where there is one, when all is counted.
+    /// The outcome of the policy, if there is one. It is set at the end.
     pub policy: Option<Policed>,
 }
 
-/// A rule, with how often it was broken.
+/// A rule with the counts of its findings.
 #[derive(Clone, Copy, Debug)]
 pub struct RuleCount {
     /// The rule.
     pub rule: &'static Rule,
-    /// Whether it may be broken, wherever that is.
+    /// Whether the rule is allowed to be broken everywhere.
     pub is_allowed: bool,
-    /// Findings that stand.
+    /// Conclusive findings.
     pub stands: u64,
-    /// Those of them that are allowed.
+    /// Conclusive findings that are allowed.
     pub allowed: u64,
-    /// Findings that may not.
+    /// Inconclusive findings.
     pub inconclusive: u64,
 }
 
 impl RuleCount {
-    /// Whether something was found for certain, or nothing was found.
+    /// Whether there are conclusive findings, or none at all.
     fn is_conclusive(&self) -> bool {
         self.stands > 0 || self.inconclusive == 0
     }
@@ -60,29 +60,30 @@ impl RuleCount {
 /// The counts of the rules of one level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LevelCount {
-    /// Findings that stand.
+    /// Conclusive findings.
     pub stands: u64,
-    /// Those of them that are allowed.
+    /// Conclusive findings that are allowed.
     pub allowed: u64,
-    /// Findings that may not stand.
+    /// Inconclusive findings.
     pub inconclusive: u64,
 }
 
-/// Where a finding is among all.
+/// The place of a finding in the counts.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
-    /// Its rule, in the order of [`Tally::rules`].
+    /// The index of its rule in [`Tally::rules`].
     pub rule: usize,
-    /// Whether it is allowed: its rule may be broken, or a policy has a reason.
+    /// Whether it is allowed, because its rule may be broken or a policy allows it.
     pub is_allowed: bool,
-    /// Why a policy allows it.
+    /// The policy's reason for allowing it.
     pub reason: Option<&'a Arc<str>>,
-    /// How many of its rule and verdict there are with it.
+    /// The number of findings of its rule and verdict, including this one.
     pub count: u64,
 }
 
 impl Tally {
-    /// Nothing is found yet; the rules down to `least` are asked, and `allowed` says which of them may be broken.
+    /// Creates a tally without findings. The rules from the highest level down to `least` are
+    /// checked, and `allowed` returns whether a rule may be broken.
     pub fn new(allowed: impl Fn(&Rule) -> bool, least: Level) -> Tally {
         let asked = SUBJECTS.iter().flat_map(|subject| subject.rules).filter(|rule| rule.level <= least);
         let count =
@@ -104,7 +105,8 @@ impl Tally {
         }
     }
 
-    /// Counts a finding, which a policy may allow for a `reason`. `None` where it is of no rule that was asked.
+    /// Counts a finding, which a policy may allow for a `reason`. Returns `None` if its rule is not
+    /// checked.
     pub fn count<'a>(&mut self, finding: &Finding, reason: Option<&'a Arc<str>>) -> Option<Place<'a>> {
         let place = *self.places.get(finding.rule?.id)?;
         let rule = &mut self.rules[place];
@@ -120,18 +122,18 @@ impl Tally {
         Some(Place { rule: place, is_allowed, reason, count: *count })
     }
 
-    /// Takes in a transaction that ended.
+    /// Counts a transaction that ended.
     pub fn transaction(&mut self, transaction: &Transaction) {
         self.transactions += 1;
         self.sealed += u64::from(transaction.security == Some(Security::GssPrivacy));
     }
 
-    /// Whether there are connections, and none may carry RPC-over-RDMA.
+    /// Whether there are connections, and none of them carries RPC-over-RDMA.
     pub fn is_foreign(&self) -> bool {
         self.connections > 0 && self.connections == self.foreign
     }
 
-    /// Takes in a connection that ended.
+    /// Counts a connection that ended.
     pub fn connection(&mut self, connection: &Connection) {
         let ends = [&connection.requester, &connection.responder];
         self.connections += 1;
@@ -139,7 +141,8 @@ impl Tally {
         self.inferred += u64::from(connection.origin != Origin::Cm);
         let [requester, responder] = ends;
         let absent = requester.is_absent(responder) || responder.is_absent(requester);
-        // A REQ that nobody answers is not of one direction: silence may be the answer.
+        // An unanswered REQ does not make a connection one-sided: the other end may have stayed
+        // silent.
         self.one_sided += u64::from(absent && ends.iter().any(|end| end.sent.packets > 0));
         self.spoiled += u64::from(ends.iter().any(|end| is_spoiled(end)));
         self.missing_packets += ends.iter().map(|end| end.sent.missing_packets).sum::<u64>();
@@ -155,19 +158,19 @@ impl Tally {
         })
     }
 
-    /// Whether a violation stands that is not allowed.
+    /// Whether there is a conclusive violation that is not allowed.
     pub fn is_broken(&self) -> bool {
         let LevelCount { stands, allowed, .. } = self.level(Level::Violation);
         stands > allowed
     }
 
-    /// Whether a violation stands that is not allowed, or the policy is not kept.
+    /// Whether there is a conclusive violation that is not allowed, or the policy fails.
     pub fn fails(&self) -> bool {
         self.is_broken() || self.policy.as_ref().is_some_and(Policed::fails)
     }
 
-    /// Whether this rule was asked, has a conclusive verdict, and the capture shows something that it is about: transactions, connections, or how
-    /// a connection was established.
+    /// Whether this rule was checked, has a conclusive verdict, and applies to something in the
+    /// capture: transactions, connections, or the establishment of a connection.
     pub fn has_judged(&self, id: &str) -> bool {
         let Some(place) = self.places.get(id) else { return false };
         let count = &self.rules[*place];
@@ -179,7 +182,7 @@ impl Tally {
         there > 0 && count.is_conclusive()
     }
 
-    /// The rules of which something was found for certain or nothing was found, and how many were asked.
+    /// The number of rules with a conclusive result, and the number of checked rules.
     pub fn conclusive(&self) -> (usize, usize) {
         (self.rules.iter().filter(|count| count.is_conclusive()).count(), self.rules.len())
     }

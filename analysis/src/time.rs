@@ -1,4 +1,4 @@
-//! Points in time and spans of time, as people write and read them.
+//! Points and spans of time, as people write and read them.
 
 use core::fmt;
 use jiff::Timestamp;
@@ -8,12 +8,13 @@ use rdmascope_dissector::record::Time;
 /// Nanoseconds in a second.
 pub const SECOND: u64 = 1_000_000_000;
 
-/// Why a text is not what was expected; it says what is.
+/// A parse error; its text is the expected form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParseError(pub &'static str);
 
-/// A time as RFC 3339 has it: UTC, nine decimals, `Z`. No allocation, because every line of output has some.
+/// A time in RFC 3339 form: UTC, nine decimals, `Z`. It does not allocate, because every output
+/// line has times.
 pub struct Rfc3339([u8; Rfc3339::LENGTH]);
 
 impl Rfc3339 {
@@ -56,7 +57,7 @@ impl fmt::Display for Rfc3339 {
     }
 }
 
-/// A point in time as a filter names it.
+/// A point in time in a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// An absolute time.
@@ -76,7 +77,7 @@ impl Moment {
         }
     }
 
-    /// Seconds from the start of the capture, or an RFC 3339 time.
+    /// Parses seconds from the start of the capture, or an RFC 3339 time.
     pub fn parse(text: &str) -> Result<Moment, ParseError> {
         if text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
             return Ok(Moment::After(decimal(text, SECOND)?));
@@ -90,7 +91,7 @@ impl Moment {
     }
 }
 
-/// A number with a unit: `250ns`, `80us`, `1.5ms`, `2s`. In nanoseconds.
+/// Parses a number with a unit (`250ns`, `80us`, `1.5ms`, `2s`) to nanoseconds.
 pub fn parse_duration(text: &str) -> Result<u64, ParseError> {
     let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_at);
@@ -99,14 +100,14 @@ pub fn parse_duration(text: &str) -> Result<u64, ParseError> {
         "us" | "µs" => 1000,
         "ms" => 1_000_000,
         "s" => SECOND,
-        _ => return Err(ParseError("a number with a unit is expected: ns, us, ms or s, as in 5ms")),
+        _ => return Err(ParseError("expected a number with a unit (ns, us, ms or s), such as 5ms")),
     };
     decimal(number, scale)
 }
 
-/// `text` times `scale`, without a detour through floating point; digits below one are dropped.
+/// Multiplies the decimal number `text` by `scale` without floating point; drops digits below one.
 fn decimal(text: &str, scale: u64) -> Result<u64, ParseError> {
-    const EXPECTED: ParseError = ParseError("a number is expected, as 12 or 1.5");
+    const EXPECTED: ParseError = ParseError("expected a number such as 12 or 1.5");
     const TOO_LARGE: ParseError = ParseError("too large");
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {

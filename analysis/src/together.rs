@@ -8,7 +8,7 @@ use rdmascope_dissector::connection::Files;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 
-/// Files that belong together because they show the same connection. At most [`Files::MOST`] sets, of which no two meet.
+/// Sets of files that show the same connections. There are at most [`Files::MOST`] disjoint sets.
 #[derive(Clone, Debug, Default)]
 pub struct Together(Vec<Files>);
 
@@ -40,19 +40,21 @@ impl Observer for Together {
     }
 }
 
-/// Why files that were read as one capture may be none.
+/// The reason why files that were read as one capture may be unrelated.
 #[derive(Debug)]
 pub struct Apart<'a> {
     files: &'a [FileEnding],
-    /// The first file of each set that shares no connection with another, where there are several.
+    /// The first file of each set that shares no connection with another set; empty if there is
+    /// only one set.
     strangers: Vec<usize>,
-    /// The files before and behind a pause that is longer than all that was captured, with its nanoseconds.
+    /// The files before and after a pause that is longer than the captured time, and the pause in
+    /// nanoseconds.
     pause: Option<(usize, usize, u64)>,
 }
 
 impl<'a> Apart<'a> {
-    /// What `together` and their times say of these files. `None` where nothing says that they are no one capture. Files without a
-    /// connection do no harm, and do not count.
+    /// Compares the files by their connections and times. Returns `None` if they may be one
+    /// capture. Files without a connection are ignored.
     pub fn of(files: &'a [FileEnding], together: &Together) -> Option<Apart<'a>> {
         let sets = &together.0;
         let has_connection = |index: usize| sets.iter().any(|set| set.has(index as u32));
@@ -87,7 +89,7 @@ impl<'a> Apart<'a> {
 
 impl Display for Apart<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        /// Files that are named.
+        /// The most files listed by name.
         const NAMED: usize = 3;
         let title = |index: usize| Plain(self.files[index].title());
         let several = self.strangers.len();
@@ -108,7 +110,7 @@ impl Display for Apart<'_> {
         if let Some((before, behind, pause)) = self.pause {
             let separator = if several > 0 { "; " } else { "" };
             let (before, behind) = (title(before), title(behind));
-            write!(f, "{separator}{} lie between {before} and {behind}", Duration(pause))?;
+            write!(f, "{separator}{} between {before} and {behind}", Duration(pause))?;
         }
         Ok(())
     }
@@ -125,7 +127,7 @@ mod tests {
         files
     }
 
-    /// What is said of files of these seconds, and connections in these files.
+    /// The text for files with these spans in seconds, and connections in these files.
     fn said(spans: &[(i64, i64)], connections: &[&[u32]]) -> String {
         let file = |(index, (first, last)): (usize, &(i64, i64))| FileEnding {
             name: format!("{index}.pcap"),
@@ -142,7 +144,7 @@ mod tests {
     fn rotated_files_are_one_capture() {
         assert_eq!(said(&[(0, 10), (11, 20), (21, 30)], &[&[0, 1], &[1, 2], &[2]]), "");
         assert_eq!(said(&[(21, 30), (0, 10), (11, 20)], &[&[0, 2], &[1, 2], &[2]]), "");
-        // Of one there is nothing to say, nor of one that holds no connection.
+        // A single file is never apart, nor is a file without a connection.
         assert_eq!(said(&[(0, 10)], &[&[0]]), "");
         assert_eq!(said(&[(0, 10), (1000, 1001)], &[&[0], &[0]]), "");
         assert_eq!(said(&[], &[]), "");
@@ -153,16 +155,16 @@ mod tests {
         assert_eq!(said(&[(0, 10), (5, 9)], &[&[0], &[1]]), "0.pcap and 1.pcap share no connection");
         let four = said(&[(0, 10), (0, 10), (0, 10), (0, 10), (0, 10)], &[&[3], &[4], &[0, 1], &[2]]);
         assert_eq!(four, "0.pcap, 2.pcap, 3.pcap and 1 other share no connection");
-        // What joins two sets comes last.
+        // The connection that joins two sets comes last.
         assert_eq!(said(&[(0, 10), (0, 10), (0, 10)], &[&[0], &[1], &[2], &[0, 2], &[1, 2]]), "");
     }
 
     #[test]
     fn a_pause_that_is_longer_than_the_capture_is_named() {
         // The same queue pairs on another day.
-        assert_eq!(said(&[(0, 10), (31, 40)], &[&[0, 1]]), "21s lie between 0.pcap and 1.pcap");
+        assert_eq!(said(&[(0, 10), (31, 40)], &[&[0, 1]]), "21s between 0.pcap and 1.pcap");
         assert_eq!(said(&[(0, 10), (29, 40)], &[&[0, 1]]), "");
         let both = said(&[(31, 40), (0, 10), (2, 9)], &[&[0], &[1, 2]]);
-        assert_eq!(both, "0.pcap and 1.pcap share no connection; 21s lie between 1.pcap and 0.pcap");
+        assert_eq!(both, "0.pcap and 1.pcap share no connection; 21s between 1.pcap and 0.pcap");
     }
 }

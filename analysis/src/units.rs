@@ -1,8 +1,9 @@
-//! Quantities as they are printed, and the escaping of strings that a capture holds.
+//! Quantities as text, and the escaping of strings from a capture.
 
 use core::fmt::{self, Display, Write as _};
 
-/// A duration in nanoseconds with three significant digits, in the units that filters take: `850ns`, `12.3us`, `4.56s`.
+/// A duration in nanoseconds with three significant digits, in the units that filters accept:
+/// `850ns`, `12.3us`, `4.56s`.
 pub struct Duration(pub u64);
 
 impl Display for Duration {
@@ -12,7 +13,8 @@ impl Display for Duration {
     }
 }
 
-/// A number of bytes with three significant digits, in powers of 1024: `512 B`, `64 KiB`, `1.25 MiB`.
+/// A number of bytes with three significant digits, in powers of 1024: `512 B`, `64 KiB`, `1.25
+/// MiB`.
 pub struct Bytes(pub u64);
 
 impl Display for Bytes {
@@ -23,7 +25,7 @@ impl Display for Bytes {
     }
 }
 
-/// `value` in the largest unit that it fills, rounded to three significant digits.
+/// Writes `value` in the largest unit that it reaches, rounded to three significant digits.
 fn significant(
     f: &mut fmt::Formatter<'_>,
     value: u64,
@@ -74,21 +76,22 @@ impl Display for Number {
     }
 }
 
-/// `1 packet`, `2 packets`.
+/// A count with its noun: `1 packet`, `2 packets`.
 pub struct Counted(pub u64, pub &'static str);
 
 impl Display for Counted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Counted(count, word) = *self;
         match word.strip_suffix('y').filter(|_| count != 1) {
-            // As "reply"; no word that is counted has a vowel before it.
+            // As in "reply". No counted word has a vowel before the "y".
             Some(stem) => write!(f, "{} {stem}ies", Number(count)),
             None => write!(f, "{} {word}{}", Number(count), if count == 1 { "" } else { "s" }),
         }
     }
 }
 
-/// Seconds since the start of a capture, with six decimals; the sign of a capture that steps back is kept.
+/// Seconds since the start of a capture, with six decimals. Times before the start have a minus
+/// sign.
 pub struct Seconds(pub i64);
 
 impl Display for Seconds {
@@ -101,7 +104,7 @@ impl Display for Seconds {
     }
 }
 
-/// A short text on the stack, so that a field can be padded without an allocation.
+/// A short text on the stack, to pad a field without an allocation.
 struct Small {
     bytes: [u8; Small::CAPACITY],
     length: usize,
@@ -130,13 +133,14 @@ impl fmt::Write for Small {
     }
 }
 
-/// Whether a character shows nothing itself and changes what is shown beside it: it controls a terminal, or the direction of writing.
+/// Whether a character is invisible and affects the text around it: it controls a terminal or the
+/// writing direction.
 pub fn is_hidden(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// A value of which a terminal sees only what can be printed: [hidden](is_hidden) characters are escaped.
+/// A value with its [hidden](is_hidden) characters escaped, safe for a terminal.
 pub struct Plain<T>(pub T);
 
 impl<T: Display> Display for Plain<T> {

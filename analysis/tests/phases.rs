@@ -1,4 +1,4 @@
-//! Where the time of transactions went, over real sessions.
+//! The phases of transactions in real sessions.
 
 use rdmascope_analysis::phases::Phases;
 use rdmascope_dissector::connection::CapturePoint;
@@ -8,7 +8,7 @@ use rdmascope_tests::pcap::{Capture, Packet};
 use rdmascope_tests::session::{self, Session};
 use rdmascope_tests::{Differences, samples};
 
-/// That the phases behind the call's own Send are the latency, and each within it.
+/// Checks that the phases after the call's own Send add up to the latency.
 fn check_sums(place: &str, session: &Session, differences: &mut Differences) {
     for transaction in &session.transactions {
         let xid = transaction.xid;
@@ -31,7 +31,8 @@ fn phases_are_the_latency() {
     for sample in samples::ALL {
         let capture = samples::capture(sample);
         check_sums(sample, &session::run(&capture), &mut differences);
-        // Packets are missing, late, twice, of one end alone: times overlap and step back.
+        // Variants have missing, late and duplicated packets, or packets of one end only, so times
+        // overlap and step back.
         for seed in 0..30 {
             let variant = mutate::variant(&capture, seed);
             let mut altered = variant.capture;
@@ -47,7 +48,8 @@ fn phases_are_the_latency() {
     differences.end();
 }
 
-/// Whether a packet says that all up to a PSN was received: an ACK or an RDMA Read response, or a NAK of what comes behind it.
+/// Whether a packet acknowledges all PSNs up to `psn`: an ACK, an RDMA Read response, or a NAK of a
+/// later PSN.
 fn acknowledges(packet: &Packet, psn: u32) -> bool {
     // Bits 6 and 5 of the syndrome: 0 for an ACK (IBTA volume 1, section 9.7.5.2.1).
     let is_nak = packet.opcode() == opcode::ACKNOWLEDGE && packet.data[mutate::EXTENSION] & 0x60 != 0;
@@ -56,7 +58,8 @@ fn acknowledges(packet: &Packet, psn: u32) -> bool {
     responds && ahead < mutate::PSNS / 2 && (ahead > 0 || !is_nak)
 }
 
-// By reading the packets alone. The samples hold whole sessions, so that what follows a call in the capture follows it.
+// The expectation comes from the packets alone. The samples contain whole sessions, so a packet
+// captured after a call was sent after it.
 #[test]
 fn calls_were_acknowledged_by_what_says_so_first() {
     let mut differences = Differences::of("acknowledgements of calls");
@@ -83,8 +86,9 @@ fn calls_were_acknowledged_by_what_says_so_first() {
     assert!(found > 800, "{found} calls were acknowledged");
 }
 
-/// A session of the lab as a capture at one of its ends would show it: what that end sends is seen earlier than on the bridge by the time that
-/// it takes to there, what it receives is seen later.
+/// A session of the lab as a capture at one of its ends would show it. Compared with the bridge,
+/// packets that this end sends are earlier by the time to the bridge, and packets that it receives
+/// are later.
 fn moved_to(end: core::net::Ipv4Addr, capture: &Capture, way: i64) -> Capture {
     let mut moved = capture.clone();
     for packet in &mut moved.packets {
@@ -97,13 +101,14 @@ fn moved_to(end: core::net::Ipv4Addr, capture: &Capture, way: i64) -> Capture {
 
 #[test]
 fn where_samples_were_captured() {
-    // The manifest: on the bridge between the two guests. What was lost and delayed on purpose leaves it open.
+    // The samples were captured on the bridge between the two guests (samples/MANIFEST). Deliberate
+    // loss and delay make the capture point of nfs3-lossy inconclusive.
     for sample in samples::MOUNTS {
         let session = session::run(&samples::capture(sample));
         let expected = (sample != "nfs3-lossy").then_some(CapturePoint::Between);
         assert_eq!(session.connections[0].capture_point(), expected, "{sample}");
     }
-    // The shortest way to the client and back takes 151 us, to the server and back 189 us.
+    // The shortest round trip from the bridge is 151 us to the client and 189 us to the server.
     let capture = samples::capture("nfs3-basic");
     for (end, way, point) in
         [(CLIENT, 70_000, CapturePoint::Requester), (SERVER, 90_000, CapturePoint::Responder)]

@@ -1,4 +1,4 @@
-//! Prints the RPC transactions of a capture, and what the capture says that it lacks:
+//! Prints the RPC transactions of a capture and the packets that the capture reports as missing:
 //! `cargo run -p rdmascope-capture-agent --example transactions -- samples/nfs3-basic.pcap`
 
 use rdmascope_capture_agent::{Error, Files, Interrupt, Next, Source as _};
@@ -18,7 +18,7 @@ fn main() -> Result<(), Error> {
     loop {
         match files.next()? {
             Next::Record(record) => engine.handle(&record, &mut print),
-            // The next packet of a pipe may be long in coming: whoever gathers output writes it now.
+            // The next packet of a pipe may take long: programs that buffer output flush it here.
             Next::Idle(_) => {}
             _ => break,
         }

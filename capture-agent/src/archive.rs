@@ -1,7 +1,8 @@
-//! Records by their numbers, in any order.
+//! Random access to records by number.
 //!
-//! The capture is copied, decompressed, to a temporary file that nobody else has, and that is mapped: what is mapped must not become
-//! shorter, and the file of a ring does. One walk over all records leaves a mark every so many of them. A record is found by walking on from the mark before it.
+//! The capture is decompressed into a temporary file without a name, and that file is mapped. A
+//! mapped file must not shrink, and a file of a ring may. One walk over all records stores a mark
+//! every `stride` records. A record is found by walking from the mark before it.
 
 use crate::capture::{Cut, Error, Stored};
 use crate::files::{self, FileEnding, Merge, Spool};
@@ -12,15 +13,17 @@ use crate::stream::Over;
 use rdmascope_dissector::record::{Record, Tap};
 use std::path::PathBuf;
 
-/// Records between two marks at first.
+/// Initial number of records between two marks.
 const STRIDE: u64 = 256;
-/// Bytes that the marks may take. Where they take more, every other one is dropped, as often as it needs.
+/// Maximum size of the marks in bytes. Above it every second mark is dropped, repeatedly if needed.
 const BUDGET: usize = 8 << 20;
-/// Notes whose places are kept. Later ones are left out.
+/// Maximum number of notes that are indexed. Later notes are ignored.
 const MOST_NOTES: usize = 1 << 20;
 
-/// A capture, in one file or in several, of which every record can be read at any time. Records are numbered as
-/// [`Files`](crate::Files) numbers them. [`Archive::notes`] has what it says beside packets.
+/// A capture in one or several files, whose records can be read in any order.
+///
+/// Records are numbered as by [`Files`](crate::Files). [`Archive::notes`] returns the other
+/// contents of the capture.
 pub struct Archive {
     files: Vec<Stored>,
     endings: Vec<FileEnding>,
@@ -29,55 +32,56 @@ pub struct Archive {
     records: u64,
 }
 
-/// Where a note stands.
+/// The position of a note.
 #[derive(Clone, Copy)]
 struct NotePlace {
-    /// The number of the record that follows, by the order in which records are handed out.
+    /// Number of the record after the note, in the order of [`Files`](crate::Files).
     before: u64,
     file: u32,
-    /// The block's place in that file.
+    /// Offset of the block in that file.
     start: u64,
     length: u32,
 }
 
-/// The records of an [`Archive`] from one of them on, in their order.
+/// The records of an [`Archive`] in order, from a given one on.
 pub struct Walk<'a> {
     cursors: Vec<Cursor<'a>>,
     merge: Merge,
 }
 
-/// Where records stand.
+/// The positions of records.
 struct Index {
-    /// For every `stride` records and every file, where its next record stands.
+    /// For every `stride` records, one mark for each file: the position of its next record.
     marks: Vec<Option<Mark>>,
     files: usize,
     stride: u64,
     budget: usize,
-    /// Bytes that the marks take.
+    /// Size of the marks in bytes.
     weight: usize,
 }
 
-/// One file on the way through it.
+/// The position of a walk in one file.
 struct Cursor<'a> {
     bytes: &'a [u8],
     framer: Framer,
     end: Option<End>,
-    /// Where notes stand that were found and not asked for yet: start and length of their blocks. They are looked for by the first walk only.
+    /// Start and length of the blocks of notes that were found but not yet reported. `None`
+    /// disables the search: only the first walk looks for notes.
     notes: Option<Vec<(u64, u32)>>,
 }
 
-/// Why a file has no further record.
+/// The reason why a file has no further record.
 #[derive(Clone, Copy)]
 enum End {
-    /// So many bytes are needed, and are not there.
+    /// This number of bytes is needed and not available.
     Short(usize),
     Damaged(Damage),
 }
 
 impl Archive {
-    /// Opens files that are one capture, and walks through them; standard input where a path is `-`, or what `spool`
-    /// holds of it. Errors are those of [`Files::open`](crate::Files::open) and [`Source::next`](crate::Source::next), and
-    /// [`Error::Spool`].
+    /// Opens files as one capture and walks through them once. The path `-` is standard input, or
+    /// `spool` if given. Errors are those of [`Files::open`](crate::Files::open) and
+    /// [`Source::next`](crate::Source::next), and [`Error::Spool`].
     pub fn open(paths: &[PathBuf], spool: Option<&Spool>) -> Result<Archive, Error> {
         let captures = files::open_all(paths, spool, &Interrupt::default())?;
         let stored = captures.into_iter().map(|(name, capture)| Ok((name, capture.into_stored()?)));
@@ -104,7 +108,7 @@ impl Archive {
                 index.mark(&walk);
             }
             let Some(record) = walk.next() else { break };
-            // As Files tells them.
+            // As in `Files`, spans are kept only for several files.
             if files.len() > 1 {
                 files::extend(&mut spans[record.tap.file as usize], record.time);
             }
@@ -127,24 +131,24 @@ impl Archive {
         Ok(Archive { files, endings, index, notes, records })
     }
 
-    /// Records that there are.
+    /// Returns the number of records.
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// How the files ended, in the order in which they were given.
+    /// Returns how each file ended, in the order of the paths.
     pub fn endings(&self) -> &[FileEnding] {
         &self.endings
     }
 
-    /// The record of this number. Numbers begin with 1. It takes a walk over some hundred records at most, over more only
-    /// where there are many millions of them.
+    /// Returns the record with this number, counted from 1. It walks over a few hundred records at
+    /// most, except in captures of many million records, whose marks are farther apart.
     pub fn record(&self, number: u64) -> Option<Record<'_>> {
         self.walk(number).next().filter(|record| record.number == number)
     }
 
-    /// What the capture says right before the record of this number, beside packets; behind the last record, with the number that would be next. The order is that of
-    /// [`Files`](crate::Files).
+    /// Returns the notes directly before the record with this number, in the order of
+    /// [`Files`](crate::Files). Notes after the last record belong to the next number.
     pub fn notes(&self, number: u64) -> impl Iterator<Item = Note> {
         let first = self.notes.partition_point(|place| place.before < number);
         let these = self.notes[first..].iter().take_while(move |place| place.before == number);
@@ -154,7 +158,7 @@ impl Archive {
         })
     }
 
-    /// The records from this number on. From 0 on are all of them.
+    /// Returns the records from this number on. 0 and 1 return all records.
     pub fn walk(&self, number: u64) -> Walk<'_> {
         let before = number.saturating_sub(1).min(self.records);
         let (given, marks) = self.index.last_mark(before);
@@ -171,12 +175,12 @@ impl Archive {
 }
 
 impl Walk<'_> {
-    /// Finds the next record of each file that was not asked for it yet.
+    /// Finds the next record of each file that lacks one.
     fn find(&mut self) {
         self.find_with(|_, _| {});
     }
 
-    /// The same; `note` is told of the notes on the way, by file, start and length.
+    /// Does the same and calls `note` for each note on the way, with its file, start and length.
     fn find_with(&mut self, mut note: impl FnMut(usize, (u64, u32))) {
         while let Some(index) = self.merge.lacking() {
             let cursor = &mut self.cursors[index];
@@ -202,7 +206,7 @@ impl<'a> Iterator for Walk<'a> {
 }
 
 impl Index {
-    /// Notes where each file's next record stands.
+    /// Stores the position of each file's next record.
     fn mark(&mut self, walk: &Walk<'_>) {
         for (index, cursor) in walk.cursors.iter().enumerate() {
             let before = self.marks.len().checked_sub(self.files).and_then(|at| self.marks[at].as_ref());
@@ -224,7 +228,7 @@ impl Index {
         }
     }
 
-    /// The last mark that has no more than `records` before it, with how many it has.
+    /// Returns the last mark with at most `records` records before it, and the number of these.
     fn last_mark(&self, records: u64) -> (u64, &[Option<Mark>]) {
         let last = self.marks.len() / self.files.max(1);
         let at = usize::try_from(records / self.stride).unwrap_or(usize::MAX).min(last.saturating_sub(1));
@@ -232,12 +236,12 @@ impl Index {
     }
 }
 
-/// Bytes that a mark takes, behind the one `before` it in the same file.
+/// Size of a mark in bytes. Contents shared with the mark `before` it do not count.
 fn weight(mark: Option<&Mark>, before: Option<&Mark>) -> usize {
     size_of::<Option<Mark>>() + mark.map_or(0, |mark| mark.own_bytes(before))
 }
 
-/// How a file ended, as [`Capture`](crate::Capture) tells it.
+/// Describes how a file ended, in the same way as [`Capture`](crate::Capture).
 fn ending(file: &mut Stored, framer: &Framer, end: Option<End>) -> (Option<Cut>, Option<Error>) {
     match end {
         Some(End::Damaged(damage)) => (None, Some(Error::Damaged { name: file.name.clone(), damage })),
@@ -257,7 +261,7 @@ impl<'a> Cursor<'a> {
         Cursor { bytes, framer, end: None, notes: None }
     }
 
-    /// From the beginning, with a look at notes.
+    /// Starts at the beginning and looks for notes.
     fn noting(bytes: &'a [u8]) -> Cursor<'a> {
         Cursor { notes: Some(Vec::new()), ..Cursor::new(bytes, Framer::new()) }
     }
@@ -274,7 +278,7 @@ impl<'a> Cursor<'a> {
                     if let Some(notes) = &mut self.notes
                         && self.framer.take_note().is_some()
                     {
-                        // No block is longer than the framer's limit.
+                        // The limit of the framer keeps block lengths within 32 bits.
                         notes.push((self.framer.offset() - length as u64, length as u32));
                     }
                 }
@@ -285,7 +289,7 @@ impl<'a> Cursor<'a> {
         None
     }
 
-    /// The record that was found last.
+    /// Returns the record that was found last.
     fn record(&self, framed: &Framed) -> Record<'a> {
         framed.record(&self.bytes[self.framer.offset() as usize - framed.consumed..])
     }

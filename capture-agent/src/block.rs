@@ -1,5 +1,5 @@
-//! Records of a regular file, as many at a time as a buffer holds, so that one thread can look at some while another finds the
-//! next.
+//! Reads a regular file in blocks of records, so that one thread can process a block while another
+//! finds the next.
 
 use crate::capture::{Capture, Error, Item};
 use crate::note::Note;
@@ -8,17 +8,17 @@ use rdmascope_dissector::record::Record;
 use rdmascope_dissector::transport::Dissected;
 use self_cell::self_cell;
 
-/// Records, and all of them taken apart or none.
+/// Records of a block. Either all of them are dissected or none.
 #[derive(Default)]
 pub(crate) struct Records<'a> {
     records: Vec<Record<'a>>,
     dissected: Vec<Dissected<'a>>,
-    /// What is no packet, each with the number of records of the block before it.
+    /// Notes, each with the number of records in the block before it.
     notes: Vec<(usize, Note)>,
 }
 
 self_cell! {
-    /// Bytes of a capture, and the records that stand in them.
+    /// Bytes of a capture and the records in them.
     pub(crate) struct Block {
         owner: Vec<u8>,
         #[covariant]
@@ -27,25 +27,25 @@ self_cell! {
 }
 
 impl Block {
-    /// The records, in order, each taken apart if that was done ahead.
+    /// Returns the records in order, dissected if that was requested.
     pub(crate) fn records(&self) -> impl Iterator<Item = (&Record<'_>, Option<&Dissected<'_>>)> {
         let Records { records, dissected, .. } = self.borrow_dependent();
         records.iter().enumerate().map(|(index, record)| (record, dissected.get(index)))
     }
 
-    /// What is no packet, each with the number of records of the block before it.
+    /// Returns the notes, each with the number of records in the block before it.
     pub(crate) fn notes(&self) -> &[(usize, Note)] {
         &self.borrow_dependent().notes
     }
 
-    /// The memory of the block, for another one.
+    /// Recycles the memory of the block.
     pub(crate) fn into_spare(mut self) -> Spare {
         let records = self.with_dependent_mut(|_, records| core::mem::take(records).emptied());
         Spare { buffer: self.into_owner(), records }
     }
 }
 
-/// The memory of a block that is done with.
+/// The memory of a finished block.
 #[derive(Default)]
 pub(crate) struct Spare {
     buffer: Vec<u8>,
@@ -53,9 +53,10 @@ pub(crate) struct Spare {
 }
 
 impl Records<'_> {
-    /// The lists without their entries, for those of other bytes.
+    /// Clears the lists so that they can hold records with another lifetime.
     fn emptied<'a>(self) -> Records<'a> {
-        /// `collect` keeps the memory: entries before and after differ in nothing but the lifetime.
+        /// `collect` reuses the allocation, because the element types differ only in their
+        /// lifetime.
         fn emptied<Before, After>(mut list: Vec<Before>) -> Vec<After> {
             list.clear();
             list.into_iter().map(|_| unreachable!("it was cleared")).collect()
@@ -64,21 +65,22 @@ impl Records<'_> {
     }
 }
 
-/// What is left of a capture, block after block.
+/// The rest of a capture, in blocks.
 pub(crate) struct Blocks<'a> {
     capture: &'a mut Capture,
-    /// Bytes that are needed to go on.
+    /// Number of bytes needed to continue.
     needed: usize,
 }
 
 impl<'a> Blocks<'a> {
-    /// Of a capture that nobody waits for.
+    /// Reads a capture that never has to wait for its writer.
     pub(crate) fn of(capture: &'a mut Capture) -> Blocks<'a> {
         Blocks { capture, needed: 1 }
     }
 
-    /// The next records, and whether there may be more. They are taken apart where `ahead` says how. `spare` is memory for what is
-    /// read next. What comes before an error is delivered with it.
+    /// Returns the next block, and whether more may follow. Records are dissected if `ahead` is
+    /// given. `spare` is reused for the next bytes. An error comes together with the records before
+    /// it.
     pub(crate) fn next(
         &mut self,
         spare: Spare,
@@ -112,7 +114,7 @@ impl<'a> Blocks<'a> {
         (block, end)
     }
 
-    /// How far the capture was read, as [`Capture::position`] tells it.
+    /// Returns the position of the capture, as [`Capture::position`].
     pub(crate) fn position(&self) -> u64 {
         self.capture.position()
     }

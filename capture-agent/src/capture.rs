@@ -1,4 +1,4 @@
-//! A capture, wherever it comes from.
+//! Reads one capture from a file, a pipe or any reader.
 
 use crate::compress::Compression;
 use crate::decompress::Decoded;
@@ -19,11 +19,35 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A capture, open for reading from its first record to its last.
+///
+/// ```
+/// use rdmascope_capture_agent::Capture;
+/// use rdmascope_dissector::engine::{Config, Engine};
+/// use rdmascope_dissector::event::Event;
+///
+/// # let path = std::path::Path::new("../samples/nfs3-basic.pcap");
+/// # let mut transactions = 0;
+/// let mut capture = Capture::open(path)?;
+/// let mut engine = Engine::new(Config::default());
+/// let mut print = |event: Event<'_>| {
+///     if let Event::Transaction(transaction) = event {
+///         let latency = transaction.latency();
+///         println!("{:?}: {:?} in {latency:?} ns", transaction.xid, transaction.outcome);
+/// #       transactions += 1;
+///     }
+/// };
+/// while let Some(record) = capture.next()? {
+///     engine.handle(&record, &mut print);
+/// }
+/// engine.finish(&mut print);
+/// # assert_eq!(transactions, 265);
+/// # Ok::<(), rdmascope_capture_agent::Error>(())
+/// ```
 pub struct Capture {
     name: String,
     framer: Framer,
     stream: Stream,
-    /// The compressed bytes that were read so far.
+    /// Number of compressed bytes read so far.
     compressed: Option<Arc<AtomicU64>>,
     size: Option<u64>,
     over: bool,
@@ -31,40 +55,40 @@ pub struct Capture {
     note: Option<Note>,
 }
 
-/// What [`Capture::advance`] comes to.
+/// The result of [`Capture::advance`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advance {
-    /// A record, for [`Capture::record`].
+    /// A record was found; [`Capture::record`] returns it.
     Record(Framed),
-    /// Bytes that are needed to go on and were not read yet, for [`Capture::read`].
+    /// More bytes are needed; [`Capture::read`] reads them.
     Short(usize),
-    /// What is no packet, for [`Capture::take_note`].
+    /// A note was found; [`Capture::take_note`] returns it.
     Note,
-    /// There is no further record.
+    /// The capture has ended.
     End,
 }
 
-/// What [`Capture::find_in`] finds.
+/// An item found by [`Capture::find_in`].
 pub(crate) enum Item<'a> {
     /// A record.
     Record(Record<'a>),
-    /// What is no packet.
+    /// A note.
     Note(Note),
 }
 
-/// How a capture was cut short: by a full disk, or because it was copied while it was written.
+/// The truncated end of a capture, due to a full disk or a copy made during the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("cut short: at byte {offset} {needed} bytes needed, {available} there")]
+#[error("cut short at byte {offset}: {needed} bytes needed, {available} there")]
 pub struct Cut {
-    /// Where the record begins that is not whole, in bytes from the beginning of the (decompressed) capture.
+    /// Offset of the incomplete record in the (decompressed) capture.
     pub offset: u64,
-    /// Bytes that are needed from there on, as far as can be told.
+    /// Number of bytes needed from there on, as far as known.
     pub needed: u64,
-    /// Bytes that are there.
+    /// Number of bytes available from there on.
     pub available: u64,
 }
 
-/// Why a capture cannot be read, or not further.
+/// The reason why a capture cannot be read at all or to its end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs)]
@@ -72,50 +96,53 @@ pub enum Error {
     /// The file cannot be opened.
     #[error("{name}: cannot be opened: {error}")]
     Open { name: String, error: io::Error },
-    /// It was opened already as another part of the same capture.
+    /// The file was given already as another part of the same capture.
     #[error("{name}: given twice; all files together are one capture")]
     GivenTwice { name: String },
-    /// There is nothing in it.
-    #[error("{name}: empty; a capture has a file header even where it has no packets")]
+    /// The file has no bytes.
+    #[error("{name}: empty; even a capture without packets has a file header")]
     Empty { name: String },
-    /// It cannot be read. `offset`: in the (decompressed) capture.
+    /// Reading failed. `offset`: in the (decompressed) capture.
     #[error("{name}: byte {offset}: cannot be read further: {error}")]
     Read { name: String, offset: u64, error: io::Error },
-    /// It lost bytes while it was read: a file of a ring whose turn has come again. `offset`: bytes of the file that were read before.
+    /// The file became shorter during reading, for example because a ring was reused. `offset`:
+    /// number of bytes of the file read before that.
     #[error("{name}: shrank while it was read: it had {had} bytes, now {has}; read up to byte {offset}")]
     Shrank { name: String, offset: u64, had: u64, has: u64 },
-    /// Where it has to be read at any place, it is kept in a temporary file.
-    #[error("{name}: cannot be kept in a temporary file in {}: {error}; TMPDIR names the folder for it", folder.display())]
+    /// The capture could not be copied to a temporary file, which random access requires.
+    #[error("{name}: cannot be copied to a temporary file in {}: {error}; TMPDIR selects another folder", folder.display())]
     Spool { name: String, folder: PathBuf, error: io::Error },
-    /// Its compressed data are damaged. `offset`: in the decompressed capture.
+    /// The compressed data are damaged. `offset`: in the decompressed capture.
     #[error("{name}: byte {offset} after decompression: cannot be decompressed further: {error}")]
     Decompress { name: String, offset: u64, error: io::Error },
-    /// An interface cannot be captured any further.
-    #[error("{name}: cannot be captured further: {error}")]
+    /// A live capture failed.
+    #[error("{name}: capture failed: {error}")]
     Live { name: String, error: io::Error },
-    /// It holds something else than it should; also where it never was a capture.
+    /// The contents are invalid, or the file is no capture at all.
     #[error("{name}: {damage}")]
     Damaged { name: String, damage: Damage },
 }
 
 impl Error {
-    /// The folder for temporary files cannot take what is read.
+    /// Creates the error for a failure of the temporary folder.
     pub(crate) fn spool(name: String, error: io::Error) -> Error {
         Error::Spool { name, folder: std::env::temp_dir(), error }
     }
 }
 
 impl Capture {
-    /// Opens a file, a FIFO or a device. A file is read to the end that it has now; if it becomes shorter meanwhile, that is an
-    /// error where the reading has come to ([`Error::Shrank`]).
+    /// Opens a file, a FIFO or a device.
     ///
-    /// An error is returned if this is no capture. For a FIFO this waits for the first four bytes; for the first two records, where it
-    /// has no magic number because it is ERF.
+    /// A file is read up to its size at this moment. If it becomes shorter during reading, reading
+    /// fails with [`Error::Shrank`].
+    ///
+    /// Returns an error if the file is no capture. On a FIFO this waits for the first four bytes.
+    /// ERF has no magic number, so for ERF it waits for the first two records.
     pub fn open(path: &Path) -> Result<Capture, Error> {
         Capture::open_pipe(path, &Interrupt::default())
     }
 
-    /// The same, where `interrupt` may end what is no regular file.
+    /// Opens a capture that `interrupt` can end, unless it is a regular file.
     pub(crate) fn open_pipe(path: &Path, interrupt: &Interrupt) -> Result<Capture, Error> {
         let name = path.display().to_string();
         match File::open(path) {
@@ -124,16 +151,16 @@ impl Capture {
         }
     }
 
-    /// Reads a file that is open, from where it stands. `name` is what messages call it.
+    /// Reads an open file from its current position. `name` is used in messages.
     pub(crate) fn from_file(name: String, mut file: File, interrupt: &Interrupt) -> Result<Capture, Error> {
         let cannot_open = |error| Error::Open { name: name.clone(), error };
         let metadata = file.metadata().map_err(cannot_open)?;
         if metadata.is_dir() {
             return Err(cannot_open(io::ErrorKind::IsADirectory.into()));
         }
-        // Files in /proc have no length and can only be read.
+        // Files in /proc report length 0 and can only be read sequentially.
         let size = (metadata.is_file() && metadata.len() > 0).then_some(metadata.len());
-        // Standard input may have been read before, up to here.
+        // An earlier reader may have moved the position of standard input.
         let start = if size.is_some() { file.stream_position().map_err(cannot_open)? } else { 0 };
         let reader: Box<dyn Read + Send> = match size {
             Some(size) => Box::new(Regular::new(file, start..size)),
@@ -143,7 +170,7 @@ impl Capture {
         Capture::new(name, Stream::new(reader), size.map(|size| size.saturating_sub(start)))
     }
 
-    /// Reads from anything, for instance standard input. `name` is what messages call it.
+    /// Reads from any reader. `name` is used in messages.
     pub fn from_reader(
         name: impl Into<String>,
         reader: impl Read + Send + 'static,
@@ -168,7 +195,7 @@ impl Capture {
             magic = capture.first_bytes()?;
         }
         match magic.as_ref().map(framing::recognised) {
-            // The only format without a magic number.
+            // ERF is the only format without a magic number.
             Some(Err(Fault::Magic { .. })) if capture.begins_with_erf()? => Ok(capture),
             Some(Err(fault)) => {
                 let damage = Damage { offset: 0, fault };
@@ -188,7 +215,7 @@ impl Capture {
         }
     }
 
-    /// The first four bytes; `None` where they are fewer because compressed data end before.
+    /// Returns the first four bytes, or `None` if compressed data are cut before that.
     fn first_bytes(&mut self) -> Result<Option<[u8; 4]>, Error> {
         let over = self.fill(4)?.err();
         let bytes = self.stream.bytes();
@@ -216,8 +243,9 @@ impl Capture {
         Ok(())
     }
 
-    /// The next record; `None` after the last one. [`Capture::end`] says whether the capture was cut short there. Records in front of damage
-    /// are returned before the error, and none after it.
+    /// Returns the next record, or `None` at the end. [`Capture::end`] then reports whether the
+    /// capture was cut short. Records before damage are returned first, then the error, and nothing
+    /// after it.
     #[inline]
     #[allow(clippy::should_implement_trait)] // The record borrows from the capture.
     pub fn next(&mut self) -> Result<Option<Record<'_>>, Error> {
@@ -232,9 +260,11 @@ impl Capture {
         Ok(Some(self.record(&framed)))
     }
 
-    /// Finds the next record in what was read so far, and reads nothing. This is a step of [`Capture::next`], for a caller that does
-    /// something before it waits, or that looks at the next records of several captures.
-    #[inline(always)] // Else what it returns goes through memory, once a packet.
+    /// Finds the next record in the bytes read so far, without reading more.
+    ///
+    /// [`Capture::next`] consists of such steps. Use this to act before waiting, or to look at the
+    /// next records of several captures.
+    #[inline(always)] // Otherwise the result goes through memory, once per packet.
     pub fn advance(&mut self) -> Result<Advance, Error> {
         while !self.over {
             match self.framer.next(self.stream.bytes()) {
@@ -259,18 +289,19 @@ impl Capture {
         Ok(Advance::End)
     }
 
-    /// The record that [`Capture::advance`] found last. After any other call that needs `&mut self` it is gone.
+    /// Returns the record that [`Capture::advance`] found last. Any other call with `&mut self`
+    /// invalidates it.
     #[inline]
     pub fn record(&self, framed: &Framed) -> Record<'_> {
         framed.record(self.stream.consumed(framed.consumed))
     }
 
-    /// What [`Capture::advance`] found last beside packets.
+    /// Returns the note that [`Capture::advance`] found last.
     pub fn take_note(&mut self) -> Option<Note> {
         self.note.take()
     }
 
-    /// Reads, and waits, until there are the bytes that [`Capture::advance`] asked for, or the capture is over.
+    /// Blocks until the bytes that [`Capture::advance`] requested are read, or the capture ends.
     #[cold]
     pub fn read(&mut self, needed: usize) -> Result<(), Error> {
         let Err(over) = self.fill(needed)? else {
@@ -284,13 +315,15 @@ impl Capture {
         Ok(())
     }
 
-    /// What was read and not found to be records yet: the buffer, and where in it that stands. `spare` takes its place.
+    /// Takes the buffer, with the range of bytes that are not yet split into records. `spare`
+    /// replaces it.
     pub(crate) fn take(&mut self, spare: Vec<u8>) -> (Vec<u8>, Range<usize>) {
         self.stream.take(spare)
     }
 
-    /// Hands on the records that stand in a part of `bytes`, which was [taken](Capture::take), and leaves of `range` what is
-    /// behind them. Returns how many bytes are needed to go on. Errors: as [`Capture::advance`].
+    /// Calls `found` for the complete records in a range of `bytes`, which were
+    /// [taken](Capture::take). Leaves the unread rest in `range`. Returns the number of bytes
+    /// needed to continue. Errors are those of [`Capture::advance`].
     #[inline]
     pub(crate) fn find_in<'a>(
         &mut self,
@@ -320,12 +353,12 @@ impl Capture {
         }
     }
 
-    /// Gives back what is left of what was taken.
+    /// Returns the unread rest of a buffer that was taken.
     pub(crate) fn put_back(&mut self, rest: &[u8]) {
         self.stream.put_back(rest);
     }
 
-    /// All of it, from its beginning, in a file of its own that nobody can cut.
+    /// Copies the whole capture to a temporary file, which no other process can truncate.
     pub(crate) fn into_stored(mut self) -> Result<Stored, Error> {
         let cannot_keep = |error| Error::spool(self.name.clone(), error);
         let mut file = temporary::file().map_err(cannot_keep)?;
@@ -345,32 +378,34 @@ impl Capture {
         Ok(Stored { name: self.name_of_content(), map, over, trouble })
     }
 
-    /// Whether it is decompressed while it is read.
+    /// Returns true if the capture is compressed.
     pub(crate) fn is_compressed(&self) -> bool {
         self.compressed.is_some()
     }
 
-    /// Whether no further record is to come.
+    /// Returns true if no further record follows.
     pub(crate) fn is_over(&self) -> bool {
         self.over
     }
 
-    /// After the last record: how the capture was cut short, if it was.
+    /// Returns where the capture was cut short, if it was. Call it after the last record.
     pub fn end(&self) -> Option<&Cut> {
         self.cut.as_ref()
     }
 
-    /// The interfaces that it described so far, and what it says that it lost there; none where it is no pcapng capture.
+    /// Returns the interfaces described so far, with their drop counts. Empty for formats other
+    /// than pcapng.
     pub fn interfaces(&self) -> &[Interface] {
         self.framer.interfaces()
     }
 
-    /// What messages call the capture.
+    /// Returns the name used in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How far it was read, in the bytes that [`Capture::size`] counts: those of the file, compressed or not.
+    /// Returns the read position, in the unit of [`Capture::size`]: bytes of the file, compressed
+    /// or not.
     pub fn position(&self) -> u64 {
         match &self.compressed {
             Some(read) => read.load(Ordering::Relaxed),
@@ -378,17 +413,17 @@ impl Capture {
         }
     }
 
-    /// Records that were found so far.
+    /// Returns the number of records found so far.
     pub fn records(&self) -> u64 {
         self.framer.records()
     }
 
-    /// Bytes in the file, where it is one that has an end.
+    /// Returns the size in bytes of a regular file.
     pub fn size(&self) -> Option<u64> {
         self.size
     }
 
-    /// What a message calls the capture where it goes on with an offset in what may have been compressed.
+    /// Returns the name for messages with an offset, which mark compressed captures.
     fn name_of_content(&self) -> String {
         let note = if self.is_compressed() { " (decompressed)" } else { "" };
         format!("{}{note}", self.name)
@@ -401,7 +436,7 @@ impl Capture {
         })
     }
 
-    /// What ends the reading at `offset`.
+    /// Creates the error for a read failure at `offset`.
     fn unreadable(&self, offset: u64, error: io::Error) -> Error {
         let name = self.name.clone();
         match error.get_ref().and_then(|error| error.downcast_ref()) {
@@ -412,14 +447,14 @@ impl Capture {
     }
 }
 
-/// All bytes of a capture, decompressed, of which any can be read at any time.
+/// A complete capture, decompressed, with random access.
 pub(crate) struct Stored {
-    /// What messages call it.
+    /// Name used in messages.
     pub(crate) name: String,
     map: Mmap,
-    /// How the reader that it comes from ended.
+    /// How the reader ended.
     pub(crate) over: Over,
-    /// Why it ends where it does, if that is not its end.
+    /// The read error that ended it early, if any.
     pub(crate) trouble: Option<Error>,
 }
 

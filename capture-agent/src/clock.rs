@@ -1,29 +1,29 @@
-//! The clock that the times of a file are of, told by another clock.
+//! Conversion of timestamps between two clocks.
 
 use rdmascope_dissector::record::Time;
 
-/// How one clock is told by another: by straight lines, each for a part of the time.
+/// A conversion between two clocks, piecewise linear.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Clock(Vec<Line>);
 
-/// A part of the time in which one clock gains on the other at one rate.
+/// A section of the conversion, with constant drift.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line {
-    /// From this time of the first clock on. The first line counts for what is before it, too.
+    /// Start of the section by the first clock. The first line also applies to earlier times.
     pub from: Time,
-    /// Nanoseconds to add to that time.
+    /// Nanoseconds to add at that time.
     pub offset: i64,
-    /// Nanoseconds to add besides, for each nanosecond since.
+    /// Nanoseconds to add for each nanosecond since then.
     pub rate: f64,
 }
 
 impl Clock {
-    /// Of lines in the order of time. Without one, both clocks are the same.
+    /// Creates a conversion from lines in order of time. Without lines, times are unchanged.
     pub fn new(lines: Vec<Line>) -> Clock {
         Clock(lines)
     }
 
-    /// A time of the first clock by the second one.
+    /// Converts a time of the first clock to the second.
     pub fn tell(&self, time: Time) -> Time {
         let behind = self.0.partition_point(|line| line.from <= time);
         let Some(line) = self.0.get(behind.saturating_sub(1)) else { return time };
@@ -32,7 +32,7 @@ impl Clock {
 }
 
 impl Line {
-    /// Nanoseconds to add to a time.
+    /// Returns the number of nanoseconds to add to `time`.
     pub fn add(&self, time: Time) -> i64 {
         let since = time.0.saturating_sub(self.from.0) as f64;
         self.offset.saturating_add((self.rate * since).round() as i64)
@@ -52,7 +52,7 @@ mod tests {
         assert_eq!(Clock::default().tell(Time(7)), Time(7));
     }
 
-    /// Times of a capture are whatever somebody wrote.
+    /// The times in a capture are untrusted.
     #[test]
     fn no_time_is_too_far_away() {
         let clock = Clock::new(vec![Line { from: Time(i64::MIN), offset: i64::MAX, rate: f64::MAX }]);

@@ -1,10 +1,10 @@
-//! gzip and zstd, written.
+//! Compresses output with gzip or zstd.
 
 use flate2::write::GzEncoder;
 use std::io::{self, Write};
 use std::path::Path;
 
-/// How a capture is compressed.
+/// A compression format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
     /// RFC 1952.
@@ -14,7 +14,8 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// By the first four bytes (RFC 1952, section 2.3.1; RFC 8878, sections 3.1.1 and 3.1.2).
+    /// Recognizes a format by the first four bytes (RFC 1952, section 2.3.1; RFC 8878, sections
+    /// 3.1.1 and 3.1.2).
     pub(crate) fn of(magic: &[u8; 4]) -> Option<Compression> {
         match magic {
             [0x1f, 0x8b, ..] => Some(Compression::Gzip),
@@ -23,7 +24,7 @@ impl Compression {
         }
     }
 
-    /// By the name of a file: `.gz` and `.zst`.
+    /// Recognizes a format by the file extension, `.gz` or `.zst`.
     pub fn of_name(path: &Path) -> Option<Compression> {
         match path.extension()?.to_str()? {
             "gz" => Some(Compression::Gzip),
@@ -33,7 +34,8 @@ impl Compression {
     }
 }
 
-/// Compresses what is written to it, if it is to. Whoever reads what was flushed can decode all of it, though the end is missing.
+/// Compresses the bytes written to it, or passes them on. Flushed data can be decoded even if the
+/// end is missing.
 #[derive(Debug)]
 pub struct Compressor<W: Write>(Encoder<W>);
 
@@ -54,7 +56,8 @@ impl<W: Write> std::fmt::Debug for Encoder<W> {
 }
 
 impl<W: Write> Compressor<W> {
-    /// Compresses to `out`; `None`: what is written stays as it is. As fast as either goes: packets do not wait.
+    /// Creates a compressor that writes to `out`. `None` passes bytes on unchanged. It uses the
+    /// fastest level, because live packets do not wait.
     pub fn new(compression: Option<Compression>, out: W) -> io::Result<Compressor<W>> {
         Ok(Compressor(match compression {
             None => Encoder::None(out),
@@ -63,7 +66,7 @@ impl<W: Write> Compressor<W> {
         }))
     }
 
-    /// Where it is written to.
+    /// Returns the underlying writer.
     pub fn get_ref(&self) -> &W {
         match &self.0 {
             Encoder::None(out) => out,
@@ -72,7 +75,7 @@ impl<W: Write> Compressor<W> {
         }
     }
 
-    /// Writes the end of the format.
+    /// Writes the end of the compressed data.
     pub fn finish(self) -> io::Result<W> {
         match self.0 {
             Encoder::None(out) => Ok(out),
@@ -91,7 +94,8 @@ impl<W: Write> Write for Compressor<W> {
         }
     }
 
-    /// Ends a block of the format (RFC 1951, section 3.2.4, an empty stored one; RFC 8878, section 3.1.1.2), so that what was written can be decoded.
+    /// Ends a compressed block (RFC 1951, section 3.2.4, an empty stored one; RFC 8878, section
+    /// 3.1.1.2), so that everything before it can be decoded.
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.0 {
             Encoder::None(out) => out.flush(),
@@ -122,7 +126,7 @@ mod tests {
         writer.packet(&record, "").unwrap();
     }
 
-    /// The packets of a capture, up to where it ends.
+    /// The packets of a capture, up to its end.
     fn read(bytes: Vec<u8>) -> u64 {
         let mut capture = Capture::from_reader("compressed", Cursor::new(bytes)).unwrap();
         let mut packets = 0;

@@ -1,14 +1,15 @@
-//! Live capture by `pnet_datalink`: on Unix systems other than Linux, and on Linux with the cargo
+//! Live capture with `pnet_datalink`: on Unix systems other than Linux, and on Linux with the cargo
 //! feature `pnet`.
 //!
-//! What it cannot do, measured of pnet_datalink 0.35 and read in its sources:
-//! - It tells nothing of packets that were dropped, and no time stamps: those here are of when a packet was read.
-//! - A packet that is longer than its buffer is cut, and nothing says so. So the buffer is larger than any packet (`BUFFER`).
-//! - On Linux it makes a socket that receives of all interfaces until it is bound. It takes one that does not, and this makes it.
-//! - On Linux the kernel takes the outer VLAN tag out, and pnet does not ask for it: the tag is lost.
-//! - Outside Linux it cannot be told to leave out promiscuous mode, nor asked for it: it does not change it.
-//! - It names no link type. So only interfaces with a MAC address are captured, and no loopback interface outside Linux, where pnet makes up the
-//!   Ethernet header.
+//! Limits of pnet_datalink 0.35, from measurements and its source:
+//! - It reports neither dropped packets nor timestamps. The timestamps here are read times.
+//! - It silently truncates packets that are longer than its buffer, so `BUFFER` exceeds any packet.
+//! - On Linux its socket receives from all interfaces until it is bound. So this module passes it a
+//!   socket that receives nothing before that.
+//! - On Linux the kernel removes the outer VLAN tag, and pnet does not request it: the tag is lost.
+//! - Outside Linux promiscuous mode cannot be set, and stays as it is.
+//! - It reports no link type. So only interfaces with a MAC address are captured, and outside Linux
+//!   no loopback interface, for which pnet makes up the Ethernet header.
 
 use crate::capture::Error;
 use crate::filter::{Sieve, Wanted};
@@ -22,68 +23,70 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What is captured, and how.
+/// Options of a capture.
 #[derive(Clone, Debug)]
 pub struct DatalinkConfig {
     /// The name of the interface.
     pub interface: String,
-    /// What is kept of what passes; its interfaces are not looked at.
+    /// Selects the packets to keep. Its interfaces are ignored.
     pub wanted: Wanted,
-    /// Bytes that are kept of a packet at most.
+    /// Maximum number of bytes to keep of a packet.
     pub snap_length: u32,
-    /// Bytes of packets that the system keeps for this process, as far as it lets itself be told. On Linux alone.
+    /// Size in bytes of the socket's receive buffer, as far as the system permits. Linux only.
     pub buffer: usize,
-    /// The interface receives what is not for it. On Linux alone.
+    /// Enables promiscuous mode. Linux only.
     pub promiscuous: bool,
 }
 
-/// Why an interface cannot be captured.
+/// The reason why an interface cannot be captured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DatalinkError {
-    /// There is none of this name.
+    /// No interface has this name.
     #[error("there is no interface {0}")]
     NoInterface(String),
-    /// It carries no Ethernet frames, or nobody can tell.
-    #[error("{0} has no MAC address: what it carries is not known, and pnet_datalink does not tell")]
+    /// The interface does not carry Ethernet frames, or its link type is unknown.
+    #[error("{0} has no MAC address, so its link type is unknown: pnet_datalink does not report it")]
     NotEthernet(String),
-    /// The right to capture is missing.
-    #[error("to capture by pnet_datalink takes {}", right())]
+    /// The process lacks the permission to capture.
+    #[error("capturing with pnet_datalink requires {}", right())]
     NotPermitted,
-    /// The system refuses.
+    /// The system refused.
     #[error("{name} cannot be captured by pnet_datalink: {error}")]
     System {
-        /// Its name.
+        /// Name of the interface.
         name: String,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
 }
 
 fn right() -> &'static str {
-    if cfg!(target_os = "linux") { "the capability CAP_NET_RAW" } else { "the right to read /dev/bpf" }
+    if cfg!(target_os = "linux") { "the capability CAP_NET_RAW" } else { "read access to /dev/bpf" }
 }
 
-/// Bytes that are read at once. On BPF systems that is what the kernel gathers, and more than the 512 KiB that macOS and FreeBSD allow would be
-/// refused. On Linux it is one packet.
+/// Size of a read in bytes. On BPF systems it is the size of the kernel's buffer; macOS and FreeBSD
+/// refuse more than 512 KiB. On Linux a read returns one packet.
 const BUFFER: usize = 512 << 10;
-/// How long it is waited for a packet. pnet has no way to ask whether there is one, so it is said only then that there is none.
+/// Maximum time to wait for a packet. pnet cannot poll, so the source reports that it is idle only
+/// after this time.
 const WAIT: Duration = Duration::from_millis(10);
 
-/// Packets of an interface, as they pass.
+/// A live capture from one interface.
 pub struct Datalink {
     receiver: Box<dyn DataLinkReceiver>,
     names: [String; 1],
     states: [State; 1],
     changes: u32,
     sieve: Sieve,
-    /// The packet that was handed out last.
+    /// The packet that was returned last.
     packet: Vec<u8>,
     delivered: u64,
-    /// Bytes of all packets on the wire.
+    /// Total size of all packets on the wire, in bytes.
     bytes: u64,
     end: Arc<AtomicBool>,
-    /// When that was seen to be set: what is read later is no part of the capture, or a busy interface would never come to an end.
+    /// The time when `end` was seen to be set. Packets read much later are not part of the capture;
+    /// otherwise it would never end on a busy interface.
     ended: Option<Time>,
 }
 
@@ -94,7 +97,7 @@ impl fmt::Debug for Datalink {
 }
 
 impl Datalink {
-    /// Begins to capture. `end` ends it, once it is set.
+    /// Starts a capture. Setting `end` ends it.
     pub fn open(config: &DatalinkConfig, end: Arc<AtomicBool>) -> Result<Datalink, DatalinkError> {
         let name = &config.interface;
         let interface = pnet_datalink::interfaces().into_iter().find(|one| one.name == *name);
@@ -141,13 +144,14 @@ fn receiver(interface: &NetworkInterface, config: &DatalinkConfig) -> io::Result
     }
 }
 
-/// A socket that receives nothing until pnet binds it, with room for so many bytes. pnet closes it, also where it fails.
+/// Creates a socket with a receive buffer of `buffer` bytes that receives nothing until pnet binds
+/// it. pnet closes it, even if it fails.
 #[cfg(target_os = "linux")]
 fn socket(buffer: usize) -> io::Result<Option<i32>> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
     use std::os::fd::IntoRawFd as _;
     let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
-    // The second takes CAP_NET_ADMIN. Without it there is as much room as the system gives everybody.
+    // The forced size requires CAP_NET_ADMIN. Without it the system's limit applies.
     sockopt::set_socket_recv_buffer_size(&socket, buffer)?;
     let _as_much_as_there_is = sockopt::set_socket_recv_buffer_size_force(&socket, buffer);
     Ok(Some(socket.into_raw_fd()))
@@ -169,8 +173,9 @@ impl Source for Datalink {
                 Err(error) if matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::Interrupted) => {
                     return Ok(if self.ended.is_some() { Next::End } else { Next::Idle(Some(now())) });
                 }
-                // So pnet says that the socket has an error to tell, and this is that error: the interface is down. It does not fetch the error until a
-                // packet comes, and until then it does not wait either.
+                // pnet reports a pending socket error in this way: the interface is down. It
+                // fetches the error only when a packet arrives, and until then it does not wait, so
+                // wait here.
                 Err(error) if matches!(error.kind(), ErrorKind::Other | ErrorKind::NetworkDown) => {
                     self.becomes(State::Down);
                     std::thread::sleep(WAIT);
@@ -184,7 +189,8 @@ impl Source for Datalink {
             }
             let Some(kept) = self.sieve.keep(read) else { continue };
             let length = u32::try_from(read.len()).unwrap_or(u32::MAX);
-            // A copy, because the compiler does not see that nothing else is read before a packet that is returned is given back.
+            // Copied, because the borrow checker does not see that nothing else is read while the
+            // returned packet is in use.
             self.packet.clear();
             self.packet.extend_from_slice(kept);
             self.becomes(State::Up);
@@ -215,7 +221,8 @@ impl Source for Datalink {
     }
 }
 
-/// So many nanoseconds after it was to end, it ends whatever comes: what the system keeps has no time stamp that would say which came before.
+/// The capture ends at the latest this number of nanoseconds after `end` was set. Buffered packets
+/// have no timestamps that would separate them from later ones.
 const LAST: i64 = 200_000_000;
 
 impl LiveSource for Datalink {
@@ -236,11 +243,11 @@ impl LiveSource for Datalink {
     }
 
     fn uncounted(&self) -> Option<String> {
-        Some("pnet_datalink does not tell them".to_owned())
+        Some("pnet_datalink does not report them".to_owned())
     }
 }
 
-/// The interfaces of this host, by index, with their addresses.
+/// Returns the interfaces of this host with their addresses, ordered by index.
 pub fn datalink_interfaces() -> Vec<(String, Vec<std::net::IpAddr>)> {
     let mut found = pnet_datalink::interfaces();
     found.sort_by_key(|interface| interface.index);

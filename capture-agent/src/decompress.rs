@@ -1,4 +1,4 @@
-//! gzip and zstd, decoded on a thread of their own.
+//! Decompresses gzip and zstd on a separate thread.
 
 use crate::compress::Compression;
 use crate::piece;
@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
-/// Bytes that the decoder hands over at once.
+/// Size in bytes of the pieces that the decoder delivers.
 const PIECE: usize = 256 << 10;
-/// Pieces that may wait to be taken: what the decoder may be ahead.
+/// Maximum number of pieces that the decoder is ahead.
 const AHEAD: usize = 4;
 
-/// What `compressed` decodes to.
+/// The decompressed data of a reader.
 pub(crate) struct Decoded {
     pieces: Receiver<io::Result<Vec<u8>>>,
-    /// Pieces that were taken, to be filled again.
+    /// Pieces to recycle.
     taken: Sender<Vec<u8>>,
     piece: Vec<u8>,
     at: usize,
@@ -25,7 +25,7 @@ pub(crate) struct Decoded {
 }
 
 impl Decoded {
-    /// Starts the thread. It ends when `compressed` does, or with the first piece that nobody is there to take.
+    /// Starts the thread. It ends with its input, or when the receiver is dropped.
     pub(crate) fn new(compression: Compression, compressed: Box<dyn Read + Send>) -> io::Result<Decoded> {
         let (give, pieces) = sync_channel(AHEAD);
         let (taken, empty) = channel();
@@ -36,20 +36,20 @@ impl Decoded {
             Compression::Gzip => decode(MultiGzDecoder::new(counted), &give, &empty),
             Compression::Zstd => match zstd::stream::read::Decoder::with_buffer(counted) {
                 Ok(decoder) => decode(decoder, &give, &empty),
-                // The receiver may be gone; then nobody needs the rest.
+                // If the receiver is gone, the error is not needed.
                 Err(error) => drop(give.send(Err(error))),
             },
         })?;
         Ok(Decoded { pieces, taken, piece: Vec::new(), at: 0, read })
     }
 
-    /// A count of the compressed bytes that were read so far.
+    /// Returns the counter of compressed bytes read.
     pub(crate) fn compressed_bytes_read(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.read)
     }
 }
 
-/// Sends what `decoder` gives, in the end an empty piece or the error.
+/// Sends the output of `decoder`; the last piece is empty or an error.
 fn decode(mut decoder: impl Read, give: &SyncSender<io::Result<Vec<u8>>>, empty: &Receiver<Vec<u8>>) {
     loop {
         let piece = empty.try_recv().unwrap_or_default();
@@ -64,8 +64,8 @@ impl Read for Decoded {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if self.at == self.piece.len() {
             let next =
-                self.pieces.recv().map_err(|_| io::Error::other("the decompressing thread is gone"))?;
-            // The thread may have ended, with nothing left to fill.
+                self.pieces.recv().map_err(|_| io::Error::other("the decompression thread has ended"))?;
+            // The thread may have ended and need no piece to fill.
             let _ = self.taken.send(std::mem::replace(&mut self.piece, next?));
             self.at = 0;
         }
@@ -77,7 +77,7 @@ impl Read for Decoded {
     }
 }
 
-/// A reader that tells how far it was read.
+/// A reader that counts the bytes read.
 struct Counted {
     reader: Box<dyn Read + Send>,
     read: Arc<AtomicU64>,

@@ -1,4 +1,4 @@
-//! A capture in one file or in several, standard input among them.
+//! Reads a capture from one or several files or from standard input.
 
 mod identity;
 mod merge;
@@ -23,11 +23,11 @@ use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a file from which on a second thread saves more than it costs.
+/// Minimum size in bytes of a file for which a second thread is worth its cost.
 const WORTH_A_THREAD: u64 = 4 << 20;
 
-/// An opened capture, in one file or in several. The records of several files come in the order of time and are numbered in
-/// that order.
+/// An open capture in one or several files. Records of several files are ordered by time and
+/// numbered in that order.
 pub struct Files {
     files: Vec<File>,
     merge: Merge,
@@ -37,16 +37,16 @@ pub struct Files {
 struct File {
     name: String,
     capture: Capture,
-    /// How its clock is told by that of the capture; `None`: it is that.
+    /// Converts its times to the clock of the capture. `None`: they are used unchanged.
     clock: Option<Clock>,
-    /// The earliest and the latest time of the records that were given, where it is one of several files.
+    /// The earliest and latest time of its records so far, if it is one of several files.
     span: Option<(Time, Time)>,
-    /// The bytes that the next record needs, after [`Next::Idle`] was returned for them.
+    /// Number of bytes needed for the next record, after [`Next::Idle`] was returned.
     awaited: Option<usize>,
     trouble: Option<Error>,
 }
 
-/// What a file has next.
+/// The next item of a file.
 enum Found {
     Record(Framed),
     Note(Note),
@@ -54,41 +54,44 @@ enum Found {
     End,
 }
 
-/// How one file of a capture ended.
+/// The end of one file of a capture.
 #[derive(Debug, Default)]
 pub struct FileEnding {
-    /// The file's name as it was given.
+    /// Name of the file as given.
     pub name: String,
-    /// Where it ends in the middle of something.
+    /// Where the file was cut short, if it was.
     pub cut: Option<Cut>,
-    /// Why it could not be read on.
+    /// The error that ended reading, if any.
     pub trouble: Option<Error>,
-    /// What it says of the interfaces that it was captured at; nothing where it is no pcapng file.
+    /// The interfaces in the file; empty for formats other than pcapng.
     pub interfaces: Vec<Interface>,
-    /// The earliest and the latest time of its packets, where it is one of several.
+    /// The earliest and latest time of its packets, if it is one of several files.
     pub span: Option<(Time, Time)>,
 }
 
 impl FileEnding {
-    /// Packets that the file says were dropped while it was captured.
+    /// Returns the number of packets dropped during the capture, according to the file.
     pub fn dropped(&self) -> u64 {
         self.interfaces.iter().fold(0, |sum, interface| sum.saturating_add(interface.dropped()))
     }
 
-    /// Whether it could be read to its end, and that is where a record ends.
+    /// Returns true if the file was read to its end without errors and does not end within a
+    /// record.
     pub fn is_whole(&self) -> bool {
         self.trouble.is_none() && self.cut.is_none()
     }
 
-    /// What a person calls the file.
+    /// Returns the name to display.
     pub fn title(&self) -> Cow<'_, str> {
         title(Path::new(&self.name))
     }
 }
 
 impl Files {
-    /// Opens files that are one capture; standard input where a path is `-`. The first that cannot be opened, that is no
-    /// capture, or that was given before, is an error. What `spool` holds stands for standard input. `interrupt` ends pipes.
+    /// Opens files as one capture. The path `-` is standard input, or `spool` if given. `interrupt`
+    /// ends pipes.
+    ///
+    /// Fails at the first file that cannot be opened, is no capture, or was given before.
     pub fn open(paths: &[PathBuf], spool: Option<&Spool>, interrupt: &Interrupt) -> Result<Files, Error> {
         let files = open_all(paths, spool, interrupt)?;
         Ok(Files {
@@ -97,19 +100,19 @@ impl Files {
         })
     }
 
-    /// Takes captures that were opened already and not read yet.
+    /// Takes captures that are open and not yet read.
     pub fn of(captures: Vec<Capture>) -> Files {
         let file = |capture: Capture| File::new(capture.name().to_owned(), capture);
         Files { merge: Merge::new(captures.len()), files: captures.into_iter().map(file).collect() }
     }
 
-    /// From here on the times of a file, counted from 0 as they were given, are told by `clock`.
+    /// Converts the times of a file with `clock` from here on. Files are numbered from 0, as given.
     pub fn tell_by(&mut self, file: usize, clock: Clock) {
         self.files[file].clock = Some(clock);
     }
 
-    /// Hands on every record, taken apart, in order, until the end or until `sink` breaks off, with a second thread where
-    /// that saves time. Errors: as [`Source::next`].
+    /// Calls `sink` for each dissected record, in order, until the end or until `sink` stops. Uses
+    /// a second thread if that saves time. Errors are those of [`Source::next`].
     pub fn for_each(
         &mut self,
         config: &frame::Config,
@@ -125,7 +128,7 @@ impl Files {
         source::for_each(self, config, progress, sink)
     }
 
-    /// How the files ended, in the order in which they were given.
+    /// Returns how the files ended, in the order given.
     pub fn endings(self) -> Vec<FileEnding> {
         let ending = |file: File| FileEnding {
             cut: file.capture.end().copied(),
@@ -139,7 +142,7 @@ impl Files {
 }
 
 impl Source for Files {
-    #[inline(always)] // As Capture::advance.
+    #[inline(always)] // As for Capture::advance.
     fn next(&mut self) -> Result<Next<'_>, Error> {
         match self.files.as_mut_slice() {
             [file] => Ok(match file.advance()? {
@@ -156,19 +159,19 @@ impl Source for Files {
         self.files.iter().map(|file| file.capture.position()).sum()
     }
 
-    /// The drop counts of pcapng files.
+    /// The drop counts in pcapng files.
     fn dropped(&self) -> u64 {
         let interfaces = self.files.iter().flat_map(|file| file.capture.interfaces());
         interfaces.fold(0, |sum, interface| sum.saturating_add(interface.dropped()))
     }
 
-    /// Bytes in all files, where all have an end.
+    /// Total size in bytes, if all files have one.
     fn size(&self) -> Option<u64> {
         self.files.iter().map(|file| file.capture.size()).sum()
     }
 }
 
-/// What comes next in the order of time.
+/// Returns the next item in order of time.
 #[inline(never)]
 fn next_of_several<'a>(files: &'a mut [File], merge: &mut Merge) -> Result<Next<'a>, Error> {
     while let Some(index) = merge.lacking() {
@@ -193,7 +196,7 @@ fn next_of_several<'a>(files: &'a mut [File], merge: &mut Merge) -> Result<Next<
     })
 }
 
-/// Extends the span of a file, from the earliest time of its records to the latest, to this one.
+/// Extends a time span to include `time`.
 pub(crate) fn extend(span: &mut Option<(Time, Time)>, time: Time) {
     let (first, last) = span.unwrap_or((time, time));
     *span = Some((first.min(time), last.max(time)));
@@ -206,13 +209,13 @@ impl File {
 
     fn is_worth_a_thread(&self) -> bool {
         self.capture.size().is_some_and(|size| size >= WORTH_A_THREAD)
-            // Decompressing is on a thread already.
+            // Decompression already runs on a thread.
             && !self.capture.is_compressed()
             && std::thread::available_parallelism().is_ok_and(|threads| threads.get() > 1)
     }
 
-    /// Finds the next record. Returns [`Found::Idle`] before it waits for one.
-    #[inline(always)] // As Capture::advance.
+    /// Finds the next record. Returns [`Found::Idle`] before it waits.
+    #[inline(always)] // As for Capture::advance.
     fn advance(&mut self) -> Result<Found, Error> {
         loop {
             let read = match self.awaited.take() {
@@ -220,12 +223,12 @@ impl File {
                 None => match self.capture.advance() {
                     Ok(Advance::Record(framed)) => return Ok(Found::Record(framed)),
                     Ok(Advance::End) => return Ok(Found::End),
-                    // There is one; else there is nothing to say.
+                    // Always present after Advance::Note.
                     Ok(Advance::Note) => match self.capture.take_note() {
                         Some(note) => return Ok(Found::Note(note)),
                         None => continue,
                     },
-                    // A capture with a size is a regular file, which is read without waiting.
+                    // A capture with a size is a regular file, which never blocks.
                     Ok(Advance::Short(needed)) if self.capture.size().is_some() => self.capture.read(needed),
                     Ok(Advance::Short(needed)) => {
                         self.awaited = Some(needed);
@@ -240,7 +243,8 @@ impl File {
         }
     }
 
-    /// Keeps the error that ends the file. An error before the first record is returned instead: the file is no capture.
+    /// Stores the error that ends the file. An error before the first record is returned instead:
+    /// the file is no capture.
     #[cold]
     fn ends_with(&mut self, error: Error) -> Result<(), Error> {
         if self.capture.records() == 0 {
@@ -251,7 +255,7 @@ impl File {
     }
 }
 
-/// Opens files as [`Files::open`] does; each comes with its name as it was given.
+/// Opens files for [`Files::open`] and pairs each with its name as given.
 pub(crate) fn open_all(
     paths: &[PathBuf],
     spool: Option<&Spool>,
@@ -275,14 +279,14 @@ pub(crate) fn open_all(
     paths.iter().map(open).collect()
 }
 
-/// Standard input as a file: where it is a regular one, it is read as such.
+/// Returns standard input as a file, so that a regular file is read as one.
 #[cfg(unix)]
 fn standard_input() -> io::Result<std::fs::File> {
     use std::os::fd::AsFd as _;
     Ok(io::stdin().as_fd().try_clone_to_owned()?.into())
 }
 
-/// The same.
+/// Returns standard input as a file.
 #[cfg(windows)]
 fn standard_input() -> io::Result<std::fs::File> {
     use std::os::windows::io::AsHandle as _;
@@ -293,7 +297,7 @@ fn is_standard_input(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// What a person calls the file at `path`.
+/// Returns the name of `path` to display.
 fn title(path: &Path) -> Cow<'_, str> {
     if is_standard_input(path) { Cow::Borrowed("standard input") } else { path.to_string_lossy() }
 }

@@ -1,5 +1,8 @@
-//! The program with which the kernel chooses packets, or this process where no kernel does: classic BPF (Linux, Documentation/networking/filter.rst). It lets through what may be of RoCE,
-//! and decides by headers alone. What it lets through too much, such as fragments of other UDP datagrams, the dissector tells apart.
+//! Filter programs that select possible RoCE and iWARP packets by their headers: classic BPF
+//! (Linux, Documentation/networking/filter.rst).
+//!
+//! The kernel runs them, or this process if no kernel does. They may accept too much, such as
+//! fragments of other UDP datagrams; the dissector recognizes these.
 
 #[cfg(any(test, feature = "pnet", feature = "verbs", not(target_os = "linux")))]
 mod sieve;
@@ -8,34 +11,35 @@ use core::fmt;
 #[cfg(any(test, feature = "pnet", feature = "verbs", not(target_os = "linux")))]
 pub(crate) use sieve::Sieve;
 
-/// An instruction of classic BPF.
+/// A classic BPF instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// What it does.
+    /// The operation.
     pub code: u16,
-    /// Instructions that are skipped where its condition holds.
+    /// Instructions to skip if the condition holds.
     pub jump_true: u8,
-    /// And where it does not.
+    /// Instructions to skip if it does not.
     pub jump_false: u8,
-    /// Its operand.
+    /// The operand.
     pub value: u32,
 }
 
-/// What is captured.
+/// The packets to capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// UDP destination port of RoCEv2; usually 4791.
     pub port: u16,
-    /// Encapsulations by UDP are let through too, whatever is in them: VXLAN (RFC 7348) and GENEVE (RFC 8926). GRE, IP in IP and MPLS as well.
+    /// Also accept tunnels, whatever they carry: VXLAN (RFC 7348), GENEVE (RFC 8926), GRE, IP in IP
+    /// and MPLS.
     pub encapsulated: bool,
-    /// TCP of this port, to or from: iWARP.
+    /// TCP port of iWARP, as source or destination.
     pub iwarp: Option<u16>,
-    /// Interfaces by index, [`Wanted::MOST_INTERFACES`] at most; none: all that the socket sees.
+    /// Interface indexes, at most [`Wanted::MOST_INTERFACES`]. Empty: all interfaces of the socket.
     pub interfaces: Vec<u32>,
 }
 
 impl fmt::Display for Wanted {
-    /// In the syntax of libpcap, as if_filter of pcapng has it.
+    /// Uses the syntax of libpcap, for the if_filter option of pcapng.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "udp dst port {} or (udp and ip[6:2] & 0x1fff != 0) or ether proto 0x8915", self.port)?;
         if let Some(port) = self.iwarp {
@@ -46,7 +50,7 @@ impl fmt::Display for Wanted {
 }
 
 impl Wanted {
-    /// Interfaces that are captured at once.
+    /// Maximum number of interfaces in one capture.
     pub const MOST_INTERFACES: usize = 64;
 }
 
@@ -56,12 +60,13 @@ impl Default for Wanted {
     }
 }
 
-/// Lets nothing through.
+/// A program that rejects all packets.
 #[cfg(target_os = "linux")]
 pub(super) const NOTHING: [Instruction; 1] =
     [Instruction { code: RETURN, jump_true: 0, jump_false: 0, value: 0 }];
 
-/// VLAN tags in front of the network header that are stepped over. The kernel takes the outer one out before it asks.
+/// Number of VLAN tags before the network header that are skipped. The kernel removes the outer tag
+/// before it runs the filter.
 const TAGS: u32 = 2;
 
 const LOAD_HALF: u16 = 0x28;
@@ -69,28 +74,28 @@ const LOAD_BYTE: u16 = 0x30;
 const LOAD_WORD: u16 = 0x20;
 /// Relative to the index register.
 const LOAD_HALF_INDEXED: u16 = 0x48;
-/// The index register becomes four times the low half of a byte: the length of an IPv4 header.
+/// Sets the index register to four times the low half of a byte: the length of an IPv4 header.
 const INDEX_OF_HEADER: u16 = 0xb1;
 const EQUAL: u16 = 0x15;
 const ANY_BIT: u16 = 0x45;
-/// Always.
+/// Unconditional.
 const JUMP: u16 = 0x05;
 const RETURN: u16 = 0x06;
-/// The index of the interface, in Linux's words: SKF_AD_OFF + SKF_AD_IFINDEX.
+/// The interface index, an extension of Linux: SKF_AD_OFF + SKF_AD_IFINDEX.
 const INTERFACE: u32 = 0xffff_f008;
 
-/// Where a condition leads.
+/// The target of a condition.
 #[derive(Clone, Copy)]
 enum To {
     /// The next instruction.
     Next,
     Accept,
     Reject,
-    /// So many instructions are skipped.
+    /// Skips this number of instructions.
     Skip(u8),
 }
 
-/// A program with jumps to its two ends, which are known last.
+/// A program whose jumps to its two ends are resolved when it is complete.
 #[derive(Default)]
 struct Program(Vec<(u16, u32, To, To)>);
 
@@ -103,7 +108,8 @@ impl Program {
         self.0.push((code, value, yes, no));
     }
 
-    /// Goes on behind the last test where one of the values is there; else as `otherwise` says.
+    /// Continues after the last test if the value is one of `values`; otherwise goes to
+    /// `otherwise`.
     fn is_one_of(&mut self, values: &[u32], otherwise: To) {
         for (index, value) in values.iter().enumerate() {
             let behind = values.len() - index - 1;
@@ -112,10 +118,10 @@ impl Program {
         }
     }
 
-    /// `whole`: the bytes of a packet that are captured.
+    /// Resolves the jumps. `whole` is the number of bytes to capture of an accepted packet.
     fn assemble(self, whole: u32) -> Vec<Instruction> {
         let length = self.0.len();
-        // A jump reaches 255 instructions. A test asks for all that there may be.
+        // A jump reaches 255 instructions. A test builds the longest possible program.
         debug_assert!(length < 255, "a filter of {length} instructions");
         let mut out: Vec<Instruction> = self
             .0
@@ -137,7 +143,7 @@ impl Program {
     }
 }
 
-/// The program that lets through what is wanted, cut to `snap_length` bytes.
+/// Builds the program for `wanted`. Accepted packets are cut to `snap_length` bytes.
 pub fn program(wanted: &Wanted, snap_length: u32) -> Vec<Instruction> {
     let mut program = Program::default();
     if !wanted.interfaces.is_empty() {
@@ -150,9 +156,10 @@ pub fn program(wanted: &Wanted, snap_length: u32) -> Vec<Instruction> {
     program.assemble(snap_length)
 }
 
-/// A program that lets through what both let through, cut to `snap_length`. The second is one of libpcap: it returns a number of bytes, or 0.
+/// Combines two programs: both must accept a packet, which is cut to `snap_length` bytes. The
+/// second comes from libpcap and returns a number of bytes, or 0.
 pub fn both(mut first: Vec<Instruction>, second: &[Instruction], snap_length: u32) -> Vec<Instruction> {
-    // The first ends in its two ends. Where it lets a packet through, the second goes on.
+    // If the first program accepts a packet, it jumps to the second.
     if let [.., accept, _reject] = &mut *first {
         *accept = Instruction { code: JUMP, jump_true: 0, jump_false: 0, value: 1 };
     }
@@ -163,7 +170,8 @@ pub fn both(mut first: Vec<Instruction>, second: &[Instruction], snap_length: u3
     first
 }
 
-/// The headers behind so many VLAN tags. Where the Ethernet type is that of a further tag, what comes next decides.
+/// Tests the headers after `tags` VLAN tags. If the EtherType is that of another tag, the program
+/// continues with the next call's tests.
 fn network(program: &mut Program, wanted: &Wanted, tags: u32) {
     let ethertype = 12 + 4 * tags;
     let ip = ethertype + 2;
@@ -188,12 +196,12 @@ fn network(program: &mut Program, wanted: &Wanted, tags: u32) {
     if tags == TAGS {
         program.test(EQUAL, 0, To::Reject, To::Reject);
     } else {
-        // 802.1Q, 802.1ad, and what was in use before it.
+        // 802.1Q, 802.1ad, and its predecessor.
         program.is_one_of(&[0x8100, 0x88a8, 0x9100], To::Reject);
     }
 }
 
-/// Ends in one of the two ends of the program.
+/// Tests an IPv4 packet. Accepts or rejects in every case.
 fn of_ipv4(program: &mut Program, wanted: &Wanted, ip: u32) {
     program.load(LOAD_BYTE, ip + 9);
     if wanted.encapsulated {
@@ -204,7 +212,7 @@ fn of_ipv4(program: &mut Program, wanted: &Wanted, ip: u32) {
     }
     let mut udp = Program::default();
     udp.load(LOAD_HALF, ip + 6);
-    // A fragment behind the first: only the first has ports.
+    // A fragment other than the first, which alone has the ports.
     udp.test(ANY_BIT, 0x1fff, To::Accept, To::Next);
     udp.load(INDEX_OF_HEADER, ip);
     udp.load(LOAD_HALF_INDEXED, ip + 2);
@@ -227,7 +235,8 @@ fn of_ipv4(program: &mut Program, wanted: &Wanted, ip: u32) {
     }
 }
 
-/// Likewise. The program does not walk along extension headers: a packet that has some is let through.
+/// Tests an IPv6 packet. Accepts or rejects in every case. Packets with extension headers are
+/// accepted without walking the headers.
 fn of_ipv6(program: &mut Program, wanted: &Wanted, ip: u32) {
     const FIXED: u32 = 40;
     program.load(LOAD_BYTE, ip + 6);
@@ -258,10 +267,10 @@ fn of_ipv6(program: &mut Program, wanted: &Wanted, ip: u32) {
     }
 }
 
-/// The destination port is loaded.
+/// Tests the UDP destination port, which is loaded.
 fn udp_ports(program: &mut Program, wanted: &Wanted) {
     if wanted.encapsulated {
-        // VXLAN, and as Linux had it before; GENEVE.
+        // VXLAN, the earlier VXLAN port of Linux, GENEVE.
         for carrier in [4789, 8472, 6081] {
             program.test(EQUAL, carrier, To::Accept, To::Next);
         }

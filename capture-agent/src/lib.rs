@@ -1,44 +1,19 @@
-//! Where captures come from, files, pipes and network interfaces, and how they are written.
+//! Reads captures from files, pipes, network interfaces and RDMA devices, and writes them.
 //!
-//! [`Capture`] opens whatever it is given and hands out one [`Record`](rdmascope_dissector::record::Record) after the
-//! other, which the dissector's engine takes:
-//!
-//! ```
-//! use rdmascope_capture_agent::Capture;
-//! use rdmascope_dissector::engine::{Config, Engine};
-//! use rdmascope_dissector::event::Event;
-//!
-//! # let path = std::path::Path::new("../samples/nfs3-basic.pcap");
-//! # let mut transactions = 0;
-//! let mut capture = Capture::open(path)?;
-//! let mut engine = Engine::new(Config::default());
-//! let mut print = |event: Event<'_>| {
-//!     if let Event::Transaction(transaction) = event {
-//!         println!("{:?}: {:?} in {:?} ns", transaction.xid, transaction.outcome, transaction.latency());
-//! #       transactions += 1;
-//!     }
-//! };
-//! while let Some(record) = capture.next()? {
-//!     engine.handle(&record, &mut print);
-//! }
-//! engine.finish(&mut print);
-//! # assert_eq!(transactions, 265);
-//! # Ok::<(), rdmascope_capture_agent::Error>(())
-//! ```
-//!
-//! - [`Files`] reads several files, or standard input, as one capture.
-//! - [`Ring`] reads the files that one program wrote one behind the other as the one capture that they are.
-//! - [`Interrupt`] ends pipes that are read.
-//! - `live::Live` captures from network interfaces, on Linux; `datalink::Datalink` on other Unix systems, and on Linux with the
-//!   cargo feature `pnet`; `snoop::open` from an RDMA device, with the cargo feature `verbs`.
-//!   `LiveSource` is their common trait.
-//! - `confine` is what a process gives up before it reads packets, on Linux.
-//! - [`Source`] is what every source has in common: a record, the word that there is none now, or the end; and how many packets it lacks.
-//! - [`Archive`] finds records by their numbers, in any order.
-//! - [`PcapngWriter`] writes a capture. [`new_file`] makes the files that are written.
+//! - [`Capture`] opens one capture and returns its records, which the dissector's engine takes.
+//! - [`Files`] reads several files, or standard input, as one capture. [`Interrupt`] ends pipes.
+//! - [`Ring`] reads the rotated files of one program, in the order in which they were written.
+//! - [`Archive`] finds records by number, in any order.
+//! - `live::Live` captures from network interfaces on Linux; `datalink::Datalink` does so on other
+//!   Unix systems, and on Linux with the cargo feature `pnet`. `snoop::open` captures from an RDMA
+//!   device, with the cargo feature `verbs`. Their common trait is `LiveSource`.
+//! - [`Source`] is the common trait of [`Files`] and the live sources: it returns a record, nothing
+//!   at present, or the end, and the number of packets that it lacks.
+//! - `confine` drops the privileges of a process before it reads packets, on Linux.
+//! - [`PcapngWriter`] writes a capture. [`new_file`] creates output files.
 //! - [`inventory`] asks the kernel which queue pairs are connected.
-//! - [`trace`] reads what the kernel's tracepoints wrote.
-//! - [`framing`] is what all of them read with. It knows nothing of files: bytes in, records out.
+//! - [`trace`] reads the output of the kernel's tracepoints.
+//! - [`framing`] splits bytes into records. All readers use it; it does no I/O.
 #![deny(unsafe_code)]
 
 mod archive;

@@ -1,77 +1,81 @@
-//! What every source of packets as they pass has in common, whatever it takes them from.
+//! The common trait of live sources.
 
 use crate::source::Source;
 use rdmascope_dissector::record::Time;
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A source of packets as they pass.
+/// A source that captures live packets.
 pub trait LiveSource: Source {
-    /// The names of what it captures from, in the order in which records number them.
+    /// Returns the names of the interfaces or devices, in the order in which records number them.
     fn names(&self) -> &[String];
 
-    /// Packets so far. Errors: who counts was asked and did not answer.
+    /// Returns the packet counts so far. Fails if the kernel or device does not report them.
     fn counts(&mut self) -> io::Result<Counts>;
 
-    /// What has become of each interface, in the order of [`LiveSource::names`]; none where it is not looked at.
+    /// Returns the state of each interface, in the order of [`LiveSource::names`]. Empty if states
+    /// are not monitored.
     fn states(&self) -> &[State] {
         &[]
     }
 
-    /// How often a state of [`LiveSource::states`] has changed: cheap to ask after each packet.
+    /// Returns the number of changes in [`LiveSource::states`]. Cheap enough to call after each
+    /// packet.
     fn changes(&self) -> u32 {
         0
     }
 
-    /// Packets with a time stamp of an adapter.
+    /// Returns the number of packets with a hardware timestamp.
     fn stamped(&self) -> u64 {
         0
     }
 
-    /// Why it is not known how many packets were dropped; `None`: they are counted.
+    /// Returns the reason why drops are not counted; `None` if they are.
     fn uncounted(&self) -> Option<String> {
         None
     }
 
-    /// What it knows of packets that it lacks and cannot count, as sentences; empty where nothing hints at any.
+    /// Returns sentences about missing packets that are not counted. Empty if nothing indicates
+    /// any.
     fn lacks(&mut self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// How many packets there were, from the beginning on.
+/// Packet counts since the start of the capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Packets that passed the filter, those that were dropped included; `None`: nobody counts them.
+    /// Packets accepted by the filter, including those dropped afterwards; `None` if not counted.
     pub accepted: Option<u64>,
-    /// Packets that were dropped on their way here; `None`: nobody counts them, so there may be some.
+    /// Packets dropped before they reached the source; `None` if not counted, so drops are
+    /// possible.
     pub dropped: Option<u64>,
-    /// Packets that were handed out.
+    /// Packets delivered to the caller.
     pub delivered: u64,
 }
 
-/// What has become of an interface.
+/// The state of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// It is up.
     Up,
     /// It is down.
     Down,
-    /// There is none of this name any more.
+    /// No interface of this name exists any more.
     Gone,
 }
 
-/// The name of this host, and its system.
+/// The name and the system of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// Its name.
+    /// Host name.
     pub name: String,
     /// Kernel, release and architecture.
     pub system: String,
 }
 
 impl Host {
-    /// This host.
+    /// Describes this host.
     pub fn this() -> Host {
         let uname = rustix::system::uname();
         let [kernel, release, machine, name] =
@@ -81,7 +85,7 @@ impl Host {
     }
 }
 
-/// The time of this host, as the kernel stamps packets.
+/// Returns the current time by the clock that the kernel uses for packets.
 pub fn now() -> Time {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Time(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))

@@ -1,21 +1,21 @@
-//! Files that commands write.
+//! Creates output files.
 //!
-//! They are opened for writing only. A confined process (`confine`) may write below a folder
-//! without the right to read there.
+//! Files are opened for writing only, because a confined process (`confine`) may write below a
+//! folder without the right to read there.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Makes a file for writing. Errors: [`io::ErrorKind::AlreadyExists`] if the name is taken, by a
-/// dangling link too.
+/// Creates a file for writing. Fails with [`io::ErrorKind::AlreadyExists`] if the name is taken,
+/// even by a dangling link.
 pub fn make(path: &Path) -> io::Result<File> {
     File::options().write(true).create_new(true).open(path)
 }
 
-/// Makes a file for writing, or empties an existing one. A FIFO or a device is opened as it is.
+/// Creates a file for writing, or empties an existing one. A FIFO or a device is opened unchanged.
 ///
-/// Errors: the name is a symbolic link in a [public folder](is_in_public_folder).
+/// Fails if the name is a symbolic link in a [public folder](is_in_public_folder).
 pub fn make_or_empty(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.write(true).create(true).truncate(true);
@@ -42,11 +42,11 @@ fn without_following(options: &mut OpenOptions, path: &Path) -> io::Result<File>
     options.open(path)
 }
 
-/// Why a link is not followed.
-pub const PUBLIC_LINK: &str = "a symbolic link in a folder where everybody may write is not followed";
+/// The error for a symbolic link in a [public folder](is_in_public_folder).
+pub const PUBLIC_LINK: &str = "symbolic links in world-writable folders are not followed";
 
-/// Whether the folder of `path` is sticky and writable for everybody, as /tmp is. Another user can
-/// put a link there under a name that a privileged process is about to write.
+/// Returns true if the folder of `path` is sticky and world-writable, as /tmp is. Another user can
+/// place a link there under a name that a privileged process is about to write.
 pub fn is_in_public_folder(path: &Path) -> bool {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     folder.metadata().is_ok_and(|folder| is_public(&folder))
@@ -65,12 +65,12 @@ fn is_public(_: &fs::Metadata) -> bool {
     false
 }
 
-/// A file that is removed when this is dropped, because writing it failed.
+/// Removes a file on drop unless it is kept. Used while a file is incomplete.
 #[derive(Debug)]
 pub struct Unfinished(Option<PathBuf>);
 
 impl Unfinished {
-    /// Of a file that was just made. A FIFO or a device is not removed.
+    /// Guards a file that was just created. A FIFO or a device is not removed.
     pub fn new(path: &Path, file: &File) -> Unfinished {
         let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file());
         Unfinished(is_file.then(|| path.to_owned()))
@@ -115,7 +115,7 @@ mod tests {
                 assert_eq!(error.to_string(), PUBLIC_LINK);
                 assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
             }
-            // Another name is free.
+            // A name without a link can be created.
             make_or_empty(&place.join("file")).unwrap();
         }
     }

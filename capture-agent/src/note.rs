@@ -1,12 +1,13 @@
-//! What a capture holds beside packets: custom blocks of pcapng that `rdmascope capture` writes.
+//! Notes: custom pcapng blocks that `rdmascope capture` writes.
 //!
 //! ```text
-//! custom block (00000bad): Private Enterprise Number 4 | data
-//! data:                    "rdmascop" 8 | kind 4 | length 4 | bytes, padded to a multiple of 4        little-endian
+//! custom block (0bad):  Private Enterprise Number 4 | data
+//! data (little-endian): "rdmascop" 8 | kind 4 | length 4 | bytes, padded to a multiple of 4
 //! ```
 //!
-//! The block type says that whoever rewrites a capture may copy such blocks. The number is 32473, which RFC 5612 sets apart for documentation:
-//! this project has none of its own. The eight letters tell our blocks from others with that number.
+//! The block type permits programs to copy the block when they rewrite a capture. The enterprise
+//! number is 32473, which RFC 5612 reserves for documentation, because this project has no number
+//! of its own. The eight letters distinguish notes from other blocks with that number.
 
 use crate::inventory::{self, Connected};
 use rdmascope_dissector::connection::KnownConnection;
@@ -20,21 +21,21 @@ pub(crate) const CUSTOM: u32 = 0x0000_0bad;
 const MARK: &[u8; 8] = b"rdmascop";
 const HEAD: usize = 16;
 
-/// What is noted.
+/// The kind of a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoteKind {
-    /// The connections that the host had: text of [`crate::inventory`].
+    /// The connections of the host: text of [`crate::inventory`].
     Inventory,
-    /// What the kernel traced: text of [`crate::trace`].
+    /// Kernel trace events: text of [`crate::trace`].
     Trace,
 }
 
-/// A custom block of ours.
+/// A note in a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// What it is.
+    /// The kind of the contents.
     pub kind: NoteKind,
-    /// Its bytes.
+    /// The contents.
     pub bytes: Vec<u8>,
 }
 
@@ -48,7 +49,7 @@ impl NoteKind {
 }
 
 impl Note {
-    /// The connections that it tells of, where it is about them.
+    /// Returns the connections in an inventory note. Empty for other notes.
     pub fn connections(&self) -> Vec<KnownConnection> {
         match self.kind {
             NoteKind::Inventory => {
@@ -59,12 +60,13 @@ impl Note {
         }
     }
 
-    /// Tells an engine of these connections.
+    /// Adds the connections of this note to an engine.
     pub fn tell(&self, engine: &mut Engine) {
         self.connections().into_iter().for_each(|connection| engine.know(connection));
     }
 
-    /// The data of a custom block behind its Private Enterprise Number; `None` if it is none of ours, or of a kind that is not known.
+    /// Parses the data of a custom block after its Private Enterprise Number. `None` if it is no
+    /// note, or a note of an unknown kind.
     pub(crate) fn read(data: &[u8]) -> Option<Note> {
         let head = data.first_chunk::<HEAD>()?;
         let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
@@ -78,13 +80,13 @@ impl Note {
         Some(Note { kind, bytes: bytes.to_vec() })
     }
 
-    /// A whole custom block, with its type and lengths, that holds a note.
+    /// Parses a note from a whole custom block, including type and lengths.
     pub(crate) fn of_block(block: &[u8]) -> Option<Note> {
         const TYPE_LENGTH_AND_NUMBER: usize = 12;
         Note::read(block.get(TYPE_LENGTH_AND_NUMBER..block.len().checked_sub(4)?)?)
     }
 
-    /// What stands in front of the bytes, behind the block's own head.
+    /// Builds the bytes between the header of the block and the contents.
     pub(crate) fn head(kind: NoteKind, length: u32) -> [u8; 4 + HEAD] {
         let mut head = [0; 4 + HEAD];
         head[..4].copy_from_slice(&ENTERPRISE.to_le_bytes());

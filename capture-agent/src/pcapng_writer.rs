@@ -1,6 +1,7 @@
-//! pcapng files written: one section, an interface for each place where packets were captured, packets with comments.
+//! Writes pcapng files: one section, an interface for each capture point, packets with comments.
 //!
-//! The blocks are drawn in `framing/pcapng.rs`, which reads them. Everything is little-endian here.
+//! `framing/pcapng.rs`, which reads the blocks, shows their layout. Everything is little-endian
+//! here.
 
 use crate::framing::Statistics;
 use crate::note::{CUSTOM, Note, NoteKind};
@@ -8,69 +9,71 @@ use rdmascope_dissector::record::{LinkType, Record, Tap, Time};
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-/// What a capture says of one of its interfaces.
+/// The description of an interface.
 #[derive(Clone, Debug)]
 pub struct Description {
-    /// Its link type.
+    /// Link type.
     pub link: LinkType,
     /// if_name.
     pub name: String,
-    /// if_filter: what passed, in the syntax of libpcap.
+    /// if_filter: the capture filter, in libpcap syntax.
     pub filter: String,
-    /// The bytes of a packet that are captured at most; 0: all.
+    /// Maximum number of bytes captured of a packet; 0: unlimited.
     pub snap_length: u32,
 }
 
-/// What a capture says of itself. What is empty is left out.
+/// The description of a capture. Empty fields are omitted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Section<'a> {
-    /// shb_userappl: who writes it.
+    /// shb_userappl: the program that writes the file.
     pub application: &'a str,
-    /// shb_os: on which system.
+    /// shb_os: the operating system.
     pub system: &'a str,
-    /// opt_comment, as many as there are.
+    /// opt_comment: any number of comments.
     pub comments: &'a [String],
 }
 
-/// Writes a capture in the pcapng format, with time stamps in nanoseconds.
+/// Writes a capture in the pcapng format, with timestamps in nanoseconds.
 #[derive(Debug)]
 pub struct PcapngWriter<W> {
     out: W,
-    /// The interfaces described so far.
+    /// Number of interfaces described so far.
     described: u32,
-    /// The interfaces are those of a capture, which packets name; else there is one for each tap and link type.
+    /// Packets name the interfaces that were described. If false, each tap and link type gets an
+    /// interface.
     are_named: bool,
-    /// The numbers of those.
+    /// The interface of each tap and link type.
     interfaces: HashMap<(LinkType, Tap), u32>,
-    /// The one that a packet was last of.
+    /// The tap, link type and interface of the last packet.
     latest: Option<(LinkType, Tap, u32)>,
-    /// Blocks that were not handed to `out` yet, and the one that is being written.
+    /// Blocks not yet passed to `out`, and the block being written.
     held: Vec<u8>,
-    /// Where that begins.
+    /// Offset of the block being written.
     begun: usize,
-    /// Bytes that were handed to `out`.
+    /// Number of bytes passed to `out`.
     handed: u64,
-    /// Packets in `held`.
+    /// Number of packets in `held`.
     held_packets: u64,
-    /// Packets that were handed to `out`.
+    /// Number of packets passed to `out`.
     handed_packets: u64,
 }
 
-/// Blocks are handed on when they are so many bytes together. More would not stay in the processor's cache until the system copies them.
+/// Number of bytes to collect before passing blocks on. More would not stay in the CPU cache until
+/// the system copies them.
 const HOLD: usize = 256 << 10;
 
 impl<W: Write> PcapngWriter<W> {
-    /// The longest comment of a packet in bytes; of a longer one the rest is left out.
+    /// Maximum length of a comment in bytes. Longer comments are cut.
     pub const LONGEST_COMMENT: usize = u16::MAX as usize;
-    /// The bytes of a note that go into one block.
+    /// Maximum size of a note in one block, in bytes.
     pub const LONGEST_NOTE: usize = 1 << 20;
 
-    /// Begins a capture. `application` is who writes it.
+    /// Starts a capture. `application` is the program that writes it.
     pub fn new(out: W, application: &str) -> io::Result<PcapngWriter<W>> {
         PcapngWriter::begin_section(out, &Section { application, ..Section::default() })
     }
 
-    /// Begins a capture that says more of itself.
+    /// Starts a capture with a full description.
     pub fn begin_section(out: W, section: &Section<'_>) -> io::Result<PcapngWriter<W>> {
         const UNKNOWN_LENGTH: u64 = u64::MAX;
         const COMMENT: u16 = 1;
@@ -107,7 +110,8 @@ impl<W: Write> PcapngWriter<W> {
         Ok(writer)
     }
 
-    /// Describes the interfaces, before the first packet. Each packet is then of the interface that its [tap](Record::tap) names.
+    /// Describes the interfaces. Call it before the first packet. The [tap](Record::tap) of a
+    /// packet then selects its interface.
     pub fn describe(&mut self, interfaces: &[Description]) -> io::Result<()> {
         for Description { link, name, filter, snap_length } in interfaces {
             self.new_interface(
@@ -120,7 +124,7 @@ impl<W: Write> PcapngWriter<W> {
         Ok(())
     }
 
-    /// Writes the counts of an interface, by its number, as of `time`, with a comment where there is one to make.
+    /// Writes the counts of an interface as of `time`, with an optional comment.
     pub fn statistics(
         &mut self,
         interface: u32,
@@ -157,7 +161,8 @@ impl<W: Write> PcapngWriter<W> {
         self.end()
     }
 
-    /// Writes what is no packet, as custom blocks that other programs may copy. Text of more than [`Self::LONGEST_NOTE`] bytes becomes several.
+    /// Writes a note, as custom blocks that other programs may copy. Notes longer than
+    /// [`Self::LONGEST_NOTE`] bytes are split into several blocks.
     pub fn note(&mut self, kind: NoteKind, bytes: &[u8]) -> io::Result<()> {
         for part in bytes.chunks(Self::LONGEST_NOTE) {
             self.begin(CUSTOM);
@@ -168,28 +173,29 @@ impl<W: Write> PcapngWriter<W> {
         Ok(())
     }
 
-    /// What was written so far is handed to the system.
+    /// Passes everything written so far to the system.
     pub fn flush(&mut self) -> io::Result<()> {
         self.hand_on()?;
         self.out.flush()
     }
 
-    /// Where it is written to.
+    /// Returns the underlying writer.
     pub fn get_ref(&self) -> &W {
         &self.out
     }
 
-    /// Bytes that were handed on, in whole blocks; what failed does not count.
+    /// Returns the number of bytes passed to the writer, in whole blocks. Failed writes do not
+    /// count.
     pub fn handed_on(&self) -> u64 {
         self.handed
     }
 
-    /// Packets in the bytes that were [handed on](PcapngWriter::handed_on).
+    /// Returns the number of packets in the bytes that were [passed on](PcapngWriter::handed_on).
     pub fn packets_handed_on(&self) -> u64 {
         self.handed_packets
     }
 
-    /// Bytes that were written so far, handed on or not.
+    /// Returns the number of bytes written so far, passed on or not.
     pub fn written(&self) -> u64 {
         self.handed + self.held.len() as u64
     }
@@ -198,7 +204,7 @@ impl<W: Write> PcapngWriter<W> {
         u64::try_from(time.0).unwrap_or(0)
     }
 
-    /// Writes a packet, with a comment where there is one to make. A time before 1970, which the format cannot express, becomes
+    /// Writes a packet, with an optional comment. The format has no times before 1970; they become
     /// the beginning of 1970.
     pub fn packet(&mut self, record: &Record<'_>, comment: &str) -> io::Result<()> {
         let interface = if self.are_named { record.tap.interface } else { self.interface(record)? };
@@ -229,13 +235,13 @@ impl<W: Write> PcapngWriter<W> {
         self.end_of_options();
     }
 
-    /// Ends the capture; what it was written to is flushed.
+    /// Ends the capture and flushes the underlying writer.
     pub fn finish(mut self) -> io::Result<W> {
         self.flush()?;
         Ok(self.out)
     }
 
-    /// The number of the interface that a packet is of. One that is new is described first.
+    /// Returns the interface number of a packet. A new interface is described first.
     fn interface(&mut self, record: &Record<'_>) -> io::Result<u32> {
         let (link, tap) = (record.link, record.tap);
         if let Some((_, _, number)) = self.latest.filter(|(of, at, _)| (*of, *at) == (link, tap)) {
@@ -253,7 +259,7 @@ impl<W: Write> PcapngWriter<W> {
         Ok(number)
     }
 
-    /// Describes an interface, with these options. Time stamps are in nanoseconds.
+    /// Describes an interface with these options and timestamps in nanoseconds.
     fn new_interface(
         &mut self,
         link: LinkType,
@@ -290,13 +296,13 @@ impl<W: Write> PcapngWriter<W> {
         self.held.extend_from_slice(&[0; 3][..bytes.len().wrapping_neg() % 4]);
     }
 
-    /// Begins a block of this type. Its length is known when it ends.
+    /// Starts a block of this type. Its length is filled in at its end.
     fn begin(&mut self, kind: u32) {
         self.begun = self.held.len();
         self.held.extend_from_slice([kind, 0].map(u32::to_le_bytes).as_flattened());
     }
 
-    /// Ends the block. It is handed on with others, once they are many bytes.
+    /// Ends the block. Blocks are passed on when enough bytes are collected.
     fn end(&mut self) -> io::Result<()> {
         let length =
             u32::try_from(self.held.len() - self.begun + 4).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -306,7 +312,8 @@ impl<W: Write> PcapngWriter<W> {
         if self.held.len() >= HOLD { self.hand_on() } else { Ok(()) }
     }
 
-    /// What could not be handed on whole is not tried a second time: it would stand in the capture twice.
+    /// Passes the collected blocks to `out`. After an error they are not retried, because parts of
+    /// them may have been written already.
     fn hand_on(&mut self) -> io::Result<()> {
         let length = self.held.len() as u64;
         let written = self.out.write_all(&self.held);

@@ -1,8 +1,9 @@
-//! Pieces of what a thread reads for somebody else.
+//! Reads pieces of input on a thread.
 
 use std::io::{self, ErrorKind, Read};
 
-/// Fills a piece with at most `most` bytes: what one read gives, nothing at the end. Returns whether it is the last one: the end, or an error.
+/// Fills a piece with the result of one read, at most `most` bytes; it is empty at the end. Also
+/// returns true for the last piece: the end, or an error.
 pub(crate) fn fill(reader: &mut impl Read, mut piece: Vec<u8>, most: usize) -> (io::Result<Vec<u8>>, bool) {
     piece.resize(most, 0);
     let read = loop {

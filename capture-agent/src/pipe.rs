@@ -1,4 +1,4 @@
-//! A pipe that somebody else may end.
+//! A pipe that can be interrupted.
 
 use crate::piece;
 use std::io::{self, Read};
@@ -7,50 +7,52 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Bytes that are read at once: what a pipe of Linux holds.
+/// Size of a read in bytes: the capacity of a Linux pipe.
 const PIECE: usize = 64 << 10;
-/// Pieces that may wait to be taken.
+/// Maximum number of pieces to read ahead.
 const AHEAD: usize = 4;
-/// When a pipe is ended, its writer may be ending too. What it gives is read until it keeps silent for so long.
+/// After an interrupt the writer may be ending too. Its output is read until it is silent for this
+/// long.
 const SILENCE: Duration = Duration::from_millis(500);
-/// And no longer than this.
+/// Maximum time to read after an interrupt.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// Ends the pipes that are read: standard input, FIFOs and devices. A clone ends the same.
+/// Ends the reading of pipes: standard input, FIFOs and devices. Clones are connected to the same
+/// pipes.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<Mutex<Vec<Sender<Message>>>>);
 
-/// What a pipe hears.
+/// A message to the reader of a pipe.
 #[derive(Debug)]
 enum Message {
-    /// Bytes; none at the end.
+    /// Bytes read; empty at the end.
     Read(io::Result<Vec<u8>>),
     End,
 }
 
 impl Interrupt {
-    /// Ends each pipe that is still read as if its writer had closed it: shortly after, so that what a writer has in hand is read.
-    /// Returns whether there was one that was not ended before.
+    /// Ends each pipe that is still being read as if its writer had closed it, after a short time
+    /// in which output of the writer is still read. Returns true if a pipe was not ended before.
     pub fn end_inputs(&self) -> bool {
         let mut pipes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Where nobody listens, nobody reads.
+        // Sending fails if the pipe is not read any more.
         pipes.drain(..).filter(|pipe| pipe.send(Message::End).is_ok()).count() > 0
     }
 }
 
-/// Reads on a thread of its own, which nobody has to wait for.
+/// Reads on a separate thread, so that the caller can stop waiting.
 pub(crate) struct Pipe {
     messages: Option<Receiver<Message>>,
-    /// Pieces that were taken, to be filled again.
+    /// Pieces to recycle.
     taken: Sender<Vec<u8>>,
     piece: Vec<u8>,
     at: usize,
-    /// When it ends, whatever comes.
+    /// Deadline for the end, after an interrupt.
     end: Option<Instant>,
 }
 
 impl Pipe {
-    /// Starts the thread. It ends when `reader` does, or with the first piece that nobody is there to take.
+    /// Starts the thread. It ends with its input, or when the receiver is dropped.
     pub(crate) fn new(mut reader: impl Read + Send + 'static, interrupt: &Interrupt) -> io::Result<Pipe> {
         let (give, messages) = channel();
         let (taken, empty) = channel::<Vec<u8>>();
@@ -69,7 +71,7 @@ impl Pipe {
         Ok(Pipe { messages: Some(messages), taken, piece: Vec::new(), at: 0, end: None })
     }
 
-    /// The next piece; empty at the end.
+    /// Returns the next piece, which is empty at the end.
     fn next(&mut self) -> io::Result<Vec<u8>> {
         while let Some(messages) = &self.messages {
             let message = match self.end.map(|end| end.checked_duration_since(Instant::now())) {
@@ -95,7 +97,7 @@ impl Read for Pipe {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if self.at == self.piece.len() {
             let next = self.next()?;
-            // The thread may have ended, with nothing left to fill.
+            // The thread may have ended and need no piece to fill.
             let _ = self.taken.send(std::mem::replace(&mut self.piece, next));
             self.at = 0;
         }
@@ -120,7 +122,8 @@ mod tests {
         assert!(all == bytes);
     }
 
-    /// Whether its writer keeps silent or never ends, what was written before is read, and then it ends.
+    /// Bytes written before the interrupt are read. Then the pipe ends, whether its writer is
+    /// silent or never stops.
     #[test]
     fn is_ended_by_somebody_else() {
         let interrupt = Interrupt::default();

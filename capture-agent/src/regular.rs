@@ -1,38 +1,39 @@
-//! A regular file, read as long as it keeps what it had.
+//! Reads a regular file safely while it may shrink.
 //!
-//! A capture may be a file of a ring, which its writer empties and fills again. Memory mapped from it would fault behind its
-//! new end, and end the process. So it is read, and its size is looked at after each read.
+//! A capture may be a file of a ring, which its writer truncates and refills. Accessing a mapping
+//! beyond the new end would kill the process. So the file is read, and its size is checked after
+//! each read.
 
 use core::ops::Range;
 use std::fs::File;
 use std::io::{self, Read};
 
-/// Reads a file to the end that it had when it was opened.
+/// Reads a file up to its size at the time of opening.
 pub(crate) struct Regular {
     file: File,
     size: u64,
     at: u64,
 }
 
-/// A file lost bytes while it was read.
+/// The file lost bytes while it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("shrank while it was read: it had {had} bytes, now {has}")]
 pub(crate) struct Shrank {
-    /// Its size when it was opened, in bytes.
+    /// Size at the time of opening, in bytes.
     pub(crate) had: u64,
-    /// Its size now.
+    /// Current size in bytes.
     pub(crate) has: u64,
 }
 
 impl Regular {
-    /// Reads these bytes of `file`, to its end.
+    /// Reads this range of `file`. The range ends at the end of the file.
     pub(crate) fn new(file: File, bytes: Range<u64>) -> Regular {
         Regular { file, size: bytes.end, at: bytes.start }
     }
 }
 
 impl Read for Regular {
-    /// What was read in a file that shrank meanwhile may be of what was written since. It is dropped.
+    /// Bytes read from a file that shrank meanwhile may be new contents, so they are discarded.
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let left = usize::try_from(self.size.saturating_sub(self.at)).unwrap_or(usize::MAX);
         let wanted = out.len().min(left);
@@ -49,13 +50,13 @@ impl Read for Regular {
     }
 }
 
-/// Reads where others that share the file's position do not move it.
+/// Reads at an offset, independent of the position that the descriptor shares with others.
 #[cfg(unix)]
 fn read_at(file: &File, out: &mut [u8], at: u64) -> io::Result<usize> {
     std::os::unix::fs::FileExt::read_at(file, out, at)
 }
 
-/// Reads at the file's position.
+/// Reads at the current position.
 #[cfg(not(unix))]
 fn read_at(mut file: &File, out: &mut [u8], _: u64) -> io::Result<usize> {
     file.read(out)

@@ -1,4 +1,4 @@
-//! What every source of records has in common, whether it is a file, a pipe or an interface.
+//! The common trait of all sources of records: files, pipes and interfaces.
 
 use crate::capture::Error;
 use crate::note::Note;
@@ -7,58 +7,60 @@ use rdmascope_dissector::frame;
 use rdmascope_dissector::record::{Record, Time};
 use rdmascope_dissector::transport::Dissected;
 
-/// Records after which progress is told of.
+/// Number of records between progress reports.
 pub(crate) const STRIDE: u64 = 1024;
 
-/// Where records come from.
+/// A source of records.
 pub trait Source {
-    /// What comes next. A source that has to wait says so first, with [`Next::Idle`], and waits when it is asked again.
+    /// Returns the next item. A source that has to wait returns [`Next::Idle`] first and waits in
+    /// the next call.
     ///
-    /// An error means that nothing can be read at all, and then no record was given. What cannot be read on after its
-    /// first record ends there; how it ended is told apart from this, by [`Files::endings`](crate::Files::endings) for
-    /// one.
+    /// An error means that nothing could be read, and no record was returned before. A source that
+    /// fails after its first record ends there. How it ended is reported separately, for example by
+    /// [`Files::endings`](crate::Files::endings).
     fn next(&mut self) -> Result<Next<'_>, Error>;
 
-    /// How far was read, in the bytes that [`Source::size`] counts.
+    /// Returns the read position, in the unit of [`Source::size`].
     fn position(&self) -> u64;
 
-    /// Packets that are known by now to have been dropped before they reached this source, over all interfaces.
+    /// Returns the number of packets known to have been dropped before they reached this source,
+    /// over all interfaces.
     fn dropped(&self) -> u64;
 
-    /// Bytes that there are to read; `None` where nobody knows.
+    /// Returns the total size in bytes; `None` if unknown.
     fn size(&self) -> Option<u64>;
 }
 
-/// What a source answers.
+/// The next item of a source.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Next<'a> {
     /// A record.
     Record(Record<'a>),
-    /// There is none now, and the next answer may be long in coming. A time means that no later record is older than this:
-    /// the clock of the source has come so far. A pipe does not know, and says `None`.
+    /// No record is available at present, and the next call may block. A time means that the
+    /// source's clock has reached it: no later record is older. Pipes return `None`.
     Idle(Option<Time>),
-    /// What the capture says beside packets, where it stands among them.
+    /// A note, at its position among the records.
     Note(Note),
-    /// There is no further record.
+    /// The source has ended.
     End,
 }
 
-/// Who takes what a source gives, and may break off.
+/// Receives the items of a source and may stop it.
 pub trait Sink {
-    /// The next record, taken apart.
+    /// Takes the next record with its dissection.
     fn record(&mut self, record: &Record<'_>, dissected: &Dissected<'_>) -> ControlFlow<()>;
 
-    /// What the capture says beside packets; it is of the records that come next.
+    /// Takes a note. It applies to the records that follow.
     fn note(&mut self, _: &Note) {}
 
-    /// What comes next may be long in coming; see [`Next::Idle`].
+    /// Called before a wait; see [`Next::Idle`].
     fn idle(&mut self, until: Option<Time>) -> ControlFlow<()>;
 }
 
-/// Who shows how far a reading has come. `()` shows nothing.
+/// Displays the progress of reading. `()` displays nothing.
 pub trait Progress {
-    /// So many more bytes were read. Called every few hundred records.
+    /// Called every few hundred records with the number of bytes read since the last call.
     fn advanced(&mut self, bytes: u64);
 }
 
@@ -66,7 +68,8 @@ impl Progress for () {
     fn advanced(&mut self, _: u64) {}
 }
 
-/// Hands on every record, taken apart, in order, until the end or until `sink` breaks off. Errors: as [`Source::next`].
+/// Calls `sink` for each dissected record, in order, until the end or until `sink` stops. Errors
+/// are those of [`Source::next`].
 pub fn for_each(
     source: &mut (impl Source + ?Sized),
     config: &frame::Config,

@@ -1,12 +1,12 @@
-//! A reader, buffered: the bytes that were read and not yet consumed.
+//! A buffered reader that exposes the bytes read and not yet consumed.
 
 use core::ops::Range;
 use std::io::{self, Cursor, ErrorKind, Read};
 
-/// What a buffer has at first.
+/// Initial size of the buffer in bytes.
 const FIRST_CAPACITY: usize = 256 << 10;
 
-/// Bytes read and not yet consumed, and where more come from.
+/// A reader and the bytes read from it and not yet consumed.
 pub(crate) struct Stream {
     reader: Box<dyn Read + Send>,
     buffer: Vec<u8>,
@@ -18,9 +18,9 @@ pub(crate) struct Stream {
 /// How a reader ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Over {
-    /// As it should.
+    /// At its regular end.
     Whole,
-    /// A decoder found its input cut short.
+    /// A decoder found that its input was cut short.
     Cut,
 }
 
@@ -34,21 +34,22 @@ impl Stream {
         &self.buffer[self.start..self.end]
     }
 
-    /// Drops the first `length` of [`Stream::bytes`]. They stay where they are until the next [`Stream::fill`].
+    /// Drops the first `length` of [`Stream::bytes`]. They remain in the buffer until the next
+    /// [`Stream::fill`].
     #[inline]
     pub(crate) fn consume(&mut self, length: usize) {
         self.start += length;
         debug_assert!(self.start <= self.end);
     }
 
-    /// The last `length` bytes that were consumed.
+    /// Returns the last `length` consumed bytes.
     #[inline]
     pub(crate) fn consumed(&self, length: usize) -> &[u8] {
         &self.buffer[self.start - length..self.start]
     }
 
-    /// Reads until there are `needed` bytes, and no further than the reader gives at once. The buffer grows with what
-    /// arrives, not with what is asked for.
+    /// Reads until `needed` bytes are available, and no more than the last read returns. The buffer
+    /// grows with the bytes that arrive, not with `needed`.
     pub(crate) fn fill(&mut self, needed: usize) -> io::Result<Result<(), Over>> {
         while self.end - self.start < needed {
             if let Some(over) = self.over {
@@ -79,13 +80,13 @@ impl Stream {
         }
     }
 
-    /// The buffer with all that was read, and where in it [`Stream::bytes`] stand. `spare` takes its place.
+    /// Takes the buffer, with the range of [`Stream::bytes`] in it. `spare` replaces it.
     pub(crate) fn take(&mut self, spare: Vec<u8>) -> (Vec<u8>, Range<usize>) {
         let range = core::mem::take(&mut self.start)..core::mem::take(&mut self.end);
         (core::mem::replace(&mut self.buffer, spare), range)
     }
 
-    /// Gives back the end of what was [taken](Stream::take), where it was not consumed.
+    /// Returns the unconsumed end of a buffer that was [taken](Stream::take).
     pub(crate) fn put_back(&mut self, rest: &[u8]) {
         if self.buffer.len() < rest.len() {
             self.buffer.resize(rest.len().next_power_of_two().max(FIRST_CAPACITY), 0);
@@ -94,7 +95,7 @@ impl Stream {
         (self.start, self.end) = (0, rest.len());
     }
 
-    /// The reader, as if nothing had been read from it.
+    /// Returns a reader that begins with the unconsumed bytes.
     pub(crate) fn into_reader(mut self) -> Box<dyn Read + Send> {
         self.buffer.truncate(self.end);
         self.buffer.drain(..self.start);
@@ -106,7 +107,7 @@ impl Stream {
 mod tests {
     use super::*;
 
-    /// Gives its bytes a few at a time and is interrupted before each.
+    /// Returns a few bytes per read, and is interrupted before each.
     struct Dripping(Vec<u8>, bool);
 
     impl Read for Dripping {

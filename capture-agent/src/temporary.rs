@@ -1,23 +1,23 @@
 //! Temporary files without a name.
 //!
-//! A confined process (`confine`) cannot make any. It makes those that it may need before, and
-//! takes them here.
+//! A confined process (`confine`) cannot create any. It creates those that it may need in advance
+//! and takes them here.
 
 use std::fs::File;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-/// Files that were made and not taken yet. A failure is reported when the file is taken.
+/// Files created in advance. An error is reported when the file is taken.
 static PREPARED: Mutex<Vec<io::Result<File>>> = Mutex::new(Vec::new());
 
-/// Makes `count` files, which the next calls of [`file()`] return.
+/// Creates `count` files, which the next calls of [`file()`] return.
 pub fn prepare(count: usize) {
     let files = (0..count).map(|_| tempfile::tempfile());
     PREPARED.lock().unwrap_or_else(PoisonError::into_inner).extend(files);
 }
 
-/// A new file for reading and writing, in the folder that `TMPDIR` names. It is gone when it is
-/// closed.
+/// Returns a new file for reading and writing, in the folder that `TMPDIR` names. It disappears
+/// when it is closed.
 pub fn file() -> io::Result<File> {
     let prepared = PREPARED.lock().unwrap_or_else(PoisonError::into_inner).pop();
     prepared.unwrap_or_else(tempfile::tempfile)

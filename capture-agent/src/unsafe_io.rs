@@ -1,13 +1,14 @@
-//! What takes `unsafe` to read files. `live/ring.rs` has the rest of it in this crate.
+//! Memory mapping of temporary files, which is `unsafe`.
 
 use memmap2::Mmap;
 use std::fs::File;
 use std::io;
 
-/// The whole of a temporary file that has no name, as memory.
+/// Maps a whole temporary file that has no name.
 pub(crate) fn map(file: &File) -> io::Result<Mmap> {
-    // SAFETY: the mapping is private and read-only, and what is read from it is taken as untrusted bytes, copied or
-    // bounds-checked before use, never as anything with an invariant. The file has no name and this process alone has it
-    // open, so nobody makes it shorter: reads behind its end would fault (SIGBUS).
+    // SAFETY: the mapping is private and read-only. Its bytes are untrusted: they are copied or
+    // bounds-checked before use and never assumed to satisfy an invariant. The file has no name and
+    // only this process has it open, so it cannot be truncated, which would make reads beyond its
+    // end fault (SIGBUS).
     unsafe { Mmap::map(file) }
 }

@@ -1,6 +1,8 @@
-//! What a confined process cannot do any more, tried from inside. This program starts itself once for each case, because there is no way back.
+//! Tests the limits of a confined process from inside. This program starts itself once for each
+//! case, because confinement is permanent.
 //!
-//! Root is refused as anybody else is: run as root, these tests show that it is not the missing right of a user that refuses.
+//! When these tests run as root, they show that confinement refuses an operation, not the missing
+//! rights of a user.
 
 #[cfg(not(target_os = "linux"))]
 fn main() {}
@@ -26,16 +28,16 @@ mod linux {
         let arguments: Vec<String> = std::env::args().collect();
         match arguments.get(1).map(String::as_str) {
             Some("--inside") => inside(&arguments[2], Path::new(&arguments[3])),
-            // `cargo test NAME` and `cargo test -- --list` ask every test program.
+            // `cargo test NAME` and `cargo test -- --list` run every test program.
             Some(other) if !other.starts_with("--test-threads") => println!("{other}: no such test here"),
             _ => ["nothing", "below", "paths", "threads", "user"].into_iter().for_each(case),
         }
     }
 
-    /// Runs a case in a process of its own, with a folder of its own.
+    /// Runs a case in a separate process with a separate folder.
     fn case(name: &str) {
         let folder = tempfile::tempdir().expect("a folder");
-        // Whoever it becomes.
+        // The process may change its user.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).expect("the folder is ours");
         let program = std::env::current_exe().expect("this program");
         let status =
@@ -60,7 +62,7 @@ mod linux {
         assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{what}: {error}");
     }
 
-    /// What is refused, whatever can be opened.
+    /// Operations that are refused in every case.
     fn all_else_is_refused() {
         refused("a file to read", File::open("/dev/null"));
         refused("memory", File::open("/proc/self/mem"));
@@ -71,7 +73,7 @@ mod linux {
         refused("a program", Command::new("/bin/true").status());
     }
 
-    /// A line of /proc/self/status, from a file that was opened before.
+    /// Returns a line of /proc/self/status, from a file that was opened before.
     fn line(status: &mut File, name: &str) -> String {
         let mut text = String::new();
         status.rewind().expect("it is open");
@@ -98,7 +100,7 @@ mod linux {
         refused("a new file", File::create(folder.join("after")));
         refused("a file to remove", fs::remove_file(folder.join("before")));
         refused("another name", fs::rename(folder.join("before"), folder.join("after")));
-        // What is open goes on, and threads start, as confined as this one.
+        // Open files still work, and new threads are confined as well.
         file.write_all(b"still open").expect("it is open");
         listener.accept().expect("a listener that was there before");
         thread::spawn(all_else_is_refused).join().expect("a thread starts");
@@ -117,7 +119,7 @@ mod linux {
             return;
         }
         all_else_is_refused();
-        // Made, made anew, and removed.
+        // Created, created again, and removed.
         for _ in 0..2 {
             let mut file = File::create(inner.join("one")).expect("it may be made");
             file.write_all(b"one").expect("it is open");
@@ -131,7 +133,8 @@ mod linux {
         fs::remove_file(inner.join("one")).expect("it may be removed");
     }
 
-    /// A command that reads captures reaches its inputs, its output, and the folder of its output.
+    /// A command that reads captures can access its inputs, its output, and the folder of its
+    /// output.
     fn paths(folder: &Path) {
         let path = |name: &str| folder.join(name);
         for name in ["captures", "out", "private"] {
@@ -174,7 +177,7 @@ mod linux {
         refused("a file beside the output's folder", File::create(path("new")));
         refused("a file that goes outside", fs::rename(path("out/page.html"), path("page.html")));
 
-        // A file replaces another one, and a folder is filled and removed.
+        // A file can replace another one, and a folder can be filled and removed.
         fs::write(path("out/.new"), "page").expect("it may be made");
         fs::rename(path("out/.new"), path("out/page.html")).expect("it may replace the output");
         fs::create_dir_all(path("out/tables/a")).expect("it may be made");
@@ -186,7 +189,7 @@ mod linux {
         fs::remove_dir_all(path("out/tables")).expect("it may be removed");
     }
 
-    /// A second thread would stay as it is.
+    /// A second thread would not be confined.
     fn threads() {
         let (end, wait) = std::sync::mpsc::channel::<()>();
         let other = thread::spawn(move || wait.recv());
@@ -203,7 +206,7 @@ mod linux {
         let is_root = line(&mut status, "Uid").starts_with("0\t");
         match become_user("nobody") {
             Ok(()) if is_root => {}
-            // To become who it is, takes nothing.
+            // A process that already runs as the user needs no rights.
             Ok(()) if line(&mut status, "Uid").starts_with("65534\t") => return,
             Err(ConfineError::NotRoot(_)) if !is_root => return,
             other => panic!("root or not: {is_root}, {other:?}"),
@@ -219,7 +222,7 @@ mod linux {
         let _held = is_there(confine(Reach::Nothing).expect("one thread"));
     }
 
-    /// Whether the kernel refuses what is tried next. Where it cannot, the test says so.
+    /// Returns true if the kernel supports both; otherwise prints that the test is skipped.
     fn is_there(held: Confined) -> bool {
         let both = held.landlock && held.seccomp;
         if !both {

@@ -1,8 +1,10 @@
-//! What each packet of a connection is to which step of which transaction, in the one pass.
+//! Finds the role of each packet of a connection: the transaction and the step that it belongs to,
+//! in a single pass.
 //!
-//! A Send or an RDMA operation becomes a step of a transaction when the transport has handed it up and RPC-over-RDMA has found the
-//! transaction. That may be later than its packets: the first packets of a Send come before its last, and what follows a gap waits. So packets
-//! wait here too, in the order of the capture, until what is before their positions was handed up.
+//! A Send or an RDMA operation becomes a step of a transaction when the transport has delivered it
+//! and RPC-over-RDMA has found the transaction. Its packets may come earlier: the first packets of
+//! a Send precede its last, and packets after a gap wait. So packets wait here too, in capture
+//! order, until the transport has delivered everything before their positions.
 
 use crate::interval::Intervals;
 use crate::rc::{self, Extension, Packet, Response};
@@ -15,19 +17,19 @@ use alloc::vec::Vec;
 use rdmascope_wire::bth::Operation;
 use rdmascope_wire::psn::Psn;
 
-/// The steps of a connection that ended lately or have not ended, and the packets that wait until theirs are known.
+/// The steps of a connection that are open or ended recently, and the packets that wait for theirs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Attribution {
-    /// By the end that sent them: its requests, and its responses, which carry PSNs of the other end's numbering.
+    /// By sender: its requests, and its responses, which carry PSNs of the other end.
     lanes: [[Lane; 2]; 2],
     waiting: VecDeque<Waiting>,
-    /// What the last packet acknowledged.
+    /// The steps that the last packet acknowledged.
     acknowledged: Vec<StepOf>,
-    /// Bytes of memory that it takes up, as last counted.
+    /// Bytes of memory in use, as of the last count.
     pub(crate) counted: usize,
 }
 
-/// A packet that was not told of yet.
+/// A packet whose role is not yet reported.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     from: End,
@@ -39,12 +41,14 @@ struct Waiting {
 enum What {
     /// A packet of a reliable connection.
     Packet { operation: Operation, psn: Psn, extension: Extension },
-    /// A TCP segment: where its payload begins, how many bytes it has, and the last byte of the other end that it acknowledges.
+    /// A TCP segment: the position of its payload, the length of its payload, and the last byte of
+    /// the other end that it acknowledges.
     Segment { position: Position, length: u32, acknowledged: Option<Position> },
 }
 
 impl Waiting {
-    /// Whose numbers it has to wait for, and up to which: all that was sent there, and with it, has to be handed up.
+    /// The positions that must be delivered before the role of this packet is known, each with the
+    /// end that numbers them.
     fn awaited(&self) -> [Option<(End, Position)>; 2] {
         match self.what {
             What::Packet { operation, psn, .. } => {
@@ -59,30 +63,31 @@ impl Waiting {
     }
 }
 
-/// How much is remembered of one connection.
+/// The memory limits of one connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
-    /// Steps that one end sent.
+    /// Steps of one end.
     pub(crate) steps: usize,
-    /// Packets that wait.
+    /// Waiting packets.
     pub(crate) packets: usize,
 }
 
 impl Room {
-    /// As long as all connections together remember little.
+    /// Limits while all connections together use little memory.
     pub(crate) const AMPLE: Room = Room { steps: 4096, packets: 1024 };
-    /// Where they remember much.
+    /// Limits while they use much memory.
     pub(crate) const SCARCE: Room = Room { steps: 32, packets: 32 };
 }
 
 impl Attribution {
-    /// Takes a packet of end `from`, which waits.
+    /// Adds a packet of end `from` to the waiting packets.
     pub(crate) fn take(&mut self, from: End, packet: &Packet<'_>) {
         let Packet { seen, operation, psn, extension, .. } = *packet;
         self.waiting.push_back(Waiting { from, seen, what: What::Packet { operation, psn, extension } });
     }
 
-    /// Takes a TCP segment of end `from`, which waits: where its payload begins, its length, and the last byte that it acknowledges.
+    /// Adds a TCP segment of end `from` to the waiting packets: the position and length of its
+    /// payload, and the last byte that it acknowledges.
     pub(crate) fn take_segment(
         &mut self,
         from: End,
@@ -97,13 +102,14 @@ impl Attribution {
         });
     }
 
-    /// Takes a step that has become known, or that grew.
+    /// Adds a step that has become known, or updates one that grew.
     pub(crate) fn note(&mut self, step: &NotedStep, room: Room) {
         self.lanes[step.from][usize::from(step.is_response)].note(step, room.steps);
     }
 
-    /// Tells of the packets of which it is clear by now what they are, in the order of the capture. `is_settled` says whether all that came up
-    /// to a packet and was sent before a PSN, and with it, was handed up; `frame` is the record that is being handled.
+    /// Reports, in capture order, the packets whose role is final. `is_settled` returns whether
+    /// everything captured up to a packet and sent up to a position was delivered. `frame` is the
+    /// current record.
     pub(crate) fn tell(
         &mut self,
         frame: u64,
@@ -161,7 +167,7 @@ impl Attribution {
         for lane in &mut self.lanes[from] {
             lane.take_all(position, length, seen.frame, &mut |position, role| {
                 tell(&Attributed { position, role: Some(role), ..attributed });
-                // The first of several has told what it acknowledges.
+                // Only the first of several reports lists the acknowledged steps.
                 attributed.acknowledged = &[];
                 attributed.role = Some(role);
             });
@@ -192,7 +198,7 @@ impl Attribution {
                 Response::Acknowledged => {
                     (requests.at_or_before(position, seen.frame).map(Role::Acknowledgement), psn)
                 }
-                // What it names did not arrive; what was before it did.
+                // The packet that a NAK names did not arrive; the packets before it did.
                 _ => (requests.covering(position, seen.frame).map(Role::Refusal), psn.minus(1)),
             };
             role = role.or(answer);
@@ -212,7 +218,7 @@ impl Attribution {
         }
     }
 
-    /// Takes over what end `from` of another connection sent as what `end` does.
+    /// Takes over the state of end `from` of another connection as the state of `end`.
     pub(crate) fn join(&mut self, end: End, mut other: Attribution, from: End) {
         self.lanes[end] = core::mem::take(&mut other.lanes[from]);
         let same_end =
@@ -223,28 +229,28 @@ impl Attribution {
         self.waiting.make_contiguous().sort_by_key(|packet| packet.seen.frame);
     }
 
-    /// Bytes of memory that a clone takes up beside itself.
+    /// Bytes of memory on the heap that a clone uses.
     pub(crate) fn footprint(&self) -> usize {
         self.lanes.iter().flatten().map(|lane| lane.bytes).sum::<usize>()
             + self.waiting.len() * size_of::<Waiting>()
     }
 }
 
-/// What one end sent last: its requests, or its responses. Steps in the order of their positions.
+/// The latest requests or responses of one end, as steps in the order of their positions.
 #[derive(Clone, Debug, Default)]
 struct Lane {
     entries: VecDeque<Entry>,
-    /// The step noted last: where it stands, and its position.
+    /// The step noted last: its unwrapped position and its position.
     last: Option<(i64, Position)>,
-    /// All entries before this one were acknowledged.
+    /// All entries before this index were acknowledged.
     acknowledged: usize,
-    /// Bytes of memory that the entries take up.
+    /// Bytes of memory that the entries use.
     bytes: usize,
 }
 
 #[derive(Clone, Debug)]
 struct Entry {
-    /// Its first position, counted on where positions wrap.
+    /// Its first position, unwrapped.
     at: i64,
     extent: u32,
     /// Its first packet in the capture.
@@ -252,7 +258,7 @@ struct Entry {
     asks: bool,
     is_acknowledged: bool,
     of: StepOf,
-    /// Which of its packets have come by, counted from the first.
+    /// The packets seen, by index from the first.
     seen: Intervals,
 }
 
@@ -263,7 +269,7 @@ impl Entry {
 }
 
 impl Lane {
-    /// Steps looked at that cover the same position: there is one, unless a capture is made to confuse.
+    /// Maximum number of steps examined for one position. Normally only one step covers a position.
     const MOST: usize = 8;
 
     fn note(&mut self, step: &NotedStep, most: usize) {
@@ -276,7 +282,7 @@ impl Lane {
         }
         let ahead = self.last.map(|(at, position)| (at, position.distance(step.position)));
         let at = match ahead {
-            // What is further off begins another life of the queue pair, or may as well.
+            // A larger distance may mean that the queue pair was reused.
             Some((at, ahead)) if ahead.abs() <= step.position.window() => at + i64::from(ahead),
             _ => {
                 *self = Lane::default();
@@ -306,13 +312,14 @@ impl Lane {
         }
     }
 
-    /// Where a position stands.
+    /// The unwrapped value of a position.
     fn place(&self, position: Position) -> Option<i64> {
         let (at, last) = self.last?;
         Some(at + i64::from(last.distance(position)))
     }
 
-    /// The step that covers a position; where several do, the one that began last before this frame.
+    /// Finds the step that covers a position. If several do, finds the one that began last before
+    /// this frame.
     fn find(&self, position: i64, frame: u64) -> Option<usize> {
         let end = self.entries.partition_point(|entry| entry.at <= position);
         let range = end.saturating_sub(Lane::MOST)..end;
@@ -329,17 +336,18 @@ impl Lane {
         let entry = &mut self.entries[index];
         let offset = (position - entry.at) as u64;
         let memory = entry.seen.memory();
-        // An RDMA READ request takes up the positions of its responses, and is one packet.
+        // An RDMA Read request is one packet, but its extent also covers the PSNs of its responses.
         let new = entry.seen.insert(offset, offset + 1) > 0 && (!entry.asks || offset == 0);
         self.bytes += entry.seen.memory() - memory;
         Some(if new { Role::Part(entry.of) } else { Role::Repetition(entry.of) })
     }
 
-    /// Takes so many positions, and says what they are to each step that they are of: from which on.
+    /// Enters `count` positions and reports the role of the range in each step that it overlaps,
+    /// with the first position of the overlap.
     fn take_all(&mut self, first: Position, count: u32, frame: u64, found: &mut dyn FnMut(Position, Role)) {
         let Some(place) = self.place(first) else { return };
         let end = place + i64::from(count);
-        // Steps do not overlap but where bytes were sent anew.
+        // Steps overlap only where bytes were retransmitted.
         let from = self.entries.partition_point(|entry| entry.end() <= place);
         let memory = &mut self.bytes;
         for entry in self.entries.iter_mut().skip(from).take_while(|entry| entry.at < end) {
@@ -371,12 +379,13 @@ impl Lane {
         Some(self.entries[index].of)
     }
 
-    /// Notes that all up to a position was received, and lists the steps of which that was not known before.
+    /// Marks everything up to a position as received, and lists the steps that this completes.
     fn acknowledge(&mut self, last: Position, frame: u64, steps: &mut Vec<StepOf>) {
         let Some(position) = self.place(last) else { return };
         while let Some(entry) = self.entries.get_mut(self.acknowledged) {
             if !entry.is_acknowledged {
-                // What is not sent yet is not acknowledged, and who acknowledges the front of a step does not do so for its end.
+                // A packet cannot acknowledge a step that is sent later, nor a whole step by
+                // acknowledging its front.
                 if entry.end() > position + 1 || entry.frame > frame {
                     return;
                 }

@@ -1,21 +1,22 @@
-//! Which packets a capture may leave out the payload of.
+//! Decides which packets may be stored without their payload.
 //!
-//! Most bytes of a session are data that RDMA Writes and RDMA Read responses move between memories. Of those only their number
-//! matters to transactions, findings and latencies. But Long Calls, Long Replies and what comes with RDMA_DONE move the same way, and their
-//! bytes are read. No packet tells which of both it is: Read responses name no memory, and of an RDMA Write only the first packet does. The chunk
-//! lists of calls say it, and what was seen of the connection says which packet goes where. That is what an [`Engine`] follows, so an
-//! engine decides here: a payload may be left out where handling its record needed nothing of it.
+//! Most bytes of a session move by RDMA Writes and RDMA Read responses, and transactions, findings
+//! and latencies need only their number. But Long Calls, Long Replies and the replies that
+//! RDMA_DONE concludes move in the same way, and their bytes are parsed. A packet alone does not
+//! show the difference: Read responses name no memory, and only the first packet of an RDMA Write
+//! does. The chunk lists of calls and the state of the connection show it, and an [`Engine`] tracks
+//! both. So an engine decides: a payload may be omitted if the engine did not need it.
 //!
-//! An engine that is handed the shortened records then goes through the same states as one that is handed the whole ones, and reports the same.
-//! Of iWARP, a segment is shortened to what stands in front of the data that it ends with: `segments` says which.
+//! An engine that reads the shortened records has the same states and reports the same events. An
+//! iWARP segment is cut before the data at its end: see `segments`.
 //!
-//! What may not be certain yet stays whole: what waits behind a gap, what was sent again, what goes to memory that nobody was seen to
-//! advertise, and packets with a bad ICRC, because a shortened one has none that could be verified.
+//! Packets whose use is uncertain stay complete: those after a gap, retransmissions, accesses to
+//! memory that no call advertised, and packets with a bad ICRC, because a shortened packet has no
+//! ICRC to verify.
 //!
-//! A shortened packet loses its ICRC, which distinguishes it from another packet with the same
-//! headers. So a packet stays whole if one with the same headers was shortened and is still in the
-//! table of copies. The table then recognizes the same copies in the whole and in the shortened
-//! capture.
+//! Without its ICRC, a packet looks like another with the same headers. So a packet stays complete
+//! if one with the same headers was shortened and is still in the table of copies. The table then
+//! finds the same copies in the complete and in the shortened capture.
 
 mod segments;
 
@@ -28,26 +29,27 @@ use alloc::boxed::Box;
 use alloc::vec;
 use segments::Segments;
 
-/// Records in, how many bytes of each to keep out. It takes the memory of an engine: bounded, and small for few connections.
+/// Computes the number of bytes to keep of each record. It uses as much memory as an engine:
+/// bounded, and small for few connections.
 #[derive(Clone, Debug)]
 pub struct BulkCut {
     config: frame::Config,
     engine: Engine,
-    /// The packets as they were kept, as an engine that is handed them notes them.
+    /// The kept packets, in the state that an engine would note from them.
     copies: Copies,
-    /// A bit for each of the last records, by its number: whether it was shortened.
+    /// One bit for each recent record, by its number: whether it was shortened.
     shortened: Box<[u64]>,
-    /// A packet with a good ICRC was kept whole.
+    /// Whether a packet with a good ICRC was kept complete.
     is_sound: bool,
     segments: Segments,
 }
 
-/// Records of which it is remembered whether they were shortened. A copy of a packet comes within a few hundred.
+/// The number of records with such a bit. Copies of a packet follow within a few hundred records.
 const REMEMBERED: u64 = 1 << 16;
 
 impl BulkCut {
-    /// Of a capture of which nothing was seen yet. The packets of RoCEv2 are told apart as `config` says; where it does not ask for
-    /// ICRCs, packets with a bad one are shortened too.
+    /// Starts at the beginning of a capture. `config` selects the RoCEv2 packets. If it disables
+    /// ICRC checks, packets with a bad ICRC are shortened too.
     pub fn new(config: frame::Config) -> BulkCut {
         BulkCut {
             config,
@@ -59,15 +61,17 @@ impl BulkCut {
         }
     }
 
-    /// What is kept from now on goes to another file, which may be read by itself.
+    /// Starts a new output file, which may be read alone.
     ///
-    /// An engine takes a bad ICRC for a damaged packet only behind a good one. So each file needs one of these that is whole.
+    /// An engine treats a bad ICRC as damage only after it has seen a good one. So each file needs
+    /// a complete packet with a good ICRC.
     pub fn begin_file(&mut self) {
         self.is_sound = false;
         self.segments.begin_file();
     }
 
-    /// How many bytes of the next record to keep: all, or those in front of the payload. Numbers of records grow.
+    /// The number of bytes to keep of the next record: all, or those before the payload. Record
+    /// numbers must increase.
     pub fn kept(&mut self, record: &Record<'_>) -> usize {
         let dissected = Dissected::new(record, &self.config);
         if let Err(Other::Tcp(segment)) = &dissected.frame
@@ -78,7 +82,7 @@ impl BulkCut {
         let need = self.engine.handle_dissected(record, &dissected, &mut |_| {});
         let seen = Seen { frame: record.number, time: record.time };
         let (Ok(frame), Some(Ok(transport))) = (&dissected.frame, &dissected.transport) else {
-            // The first segment of an iWARP connection.
+            // This may be the first segment of an iWARP connection.
             if let Err(Other::Tcp(segment)) = &dissected.frame
                 && self.engine.follows(segment)
             {
@@ -96,7 +100,7 @@ impl BulkCut {
             Need::Nothing if self.may_lack_icrc(frame) => {
                 in_short().filter(|sighting| !self.copies.holds(*sighting))
             }
-            // Both are recognized as the same packet only if they are alike.
+            // A copy is recognized only if both packets are shortened or both complete.
             Need::OfCopy(first) if self.was_shortened(first, record.number) => in_short(),
             _ => None,
         };
@@ -106,7 +110,7 @@ impl BulkCut {
         if shortened.is_some() { length } else { record.data.len() }
     }
 
-    /// The same of a segment of an iWARP connection that was known before.
+    /// The same for a segment of a known iWARP connection.
     fn kept_of_segment(
         &mut self,
         record: &Record<'_>,
@@ -139,7 +143,7 @@ impl BulkCut {
         kept.map_or(record.data.len(), length)
     }
 
-    /// The engine that decides, with what it knows of the capture by now.
+    /// The engine that decides, in its current state.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
@@ -164,7 +168,7 @@ impl BulkCut {
     }
 }
 
-/// Bytes of a record in front of the payload.
+/// Bytes of a record before the payload.
 fn headers_length(record: &Record<'_>, transport: &Transport<'_>) -> usize {
     let before = transport.payload.as_ptr().addr().wrapping_sub(record.data.as_ptr().addr());
     debug_assert!(before <= record.data.len(), "the payload is a part of the record");

@@ -8,27 +8,30 @@ use rdmascope_wire::mpa::{ReadDepths, StartFrame};
 use rdmascope_wire::psn::Psn;
 use rdmascope_wire::{Qpn, private_data};
 
-/// Number of a connection, from 1.
+/// The number of a connection, from 1.
 ///
-/// A connection gets it when something may first be told of it beside its [packets](crate::event::Event::Packet): a CM message, what a half-flow
-/// did that does not wait for what it answers, or that its half-flows were joined. A half-flow gets one with its 1025th packet at the latest, and
-/// with its 65th where no half-flow in the other direction waits to be joined. So two half-flows that become one connection mostly have one
-/// number between them. Where each had one, that of the first stays, and the other one is the number of no connection.
-/// What the engine is asked to report changes no number.
+/// A connection receives its number with the first event about it other than
+/// [packets](crate::event::Event::Packet): a CM message, an operation of a half-flow (unless it
+/// waits for the message that it answers), or the pairing of its half-flows. A half-flow receives a
+/// number with its 1025th packet at the latest, or with its 65th if no half-flow of the other
+/// direction waits to be paired. So two half-flows of one connection usually share one number. If
+/// both had a number, the connection keeps the first, and the other number is retired. The engine's
+/// reporting options do not change the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(pub u32);
 
-/// From which host to which. Of transactions: by the IP addresses that the REQ gives them, where it was captured.
+/// The two hosts of a packet or transaction, in order. In transactions they are the IP addresses
+/// from the REQ, if it was captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Route {
-    /// Who sends.
+    /// The sender.
     pub source: Address,
-    /// Who receives.
+    /// The receiver.
     pub destination: Address,
 }
 
 impl Route {
-    /// The same between IP addresses, where they are known.
+    /// Replaces the addresses with the IP addresses that are known.
     pub(crate) fn with_ips(self, source: Option<IpAddr>, destination: Option<IpAddr>) -> Route {
         Route {
             source: source.map_or(self.source, Address::from),
@@ -37,40 +40,43 @@ impl Route {
     }
 }
 
-/// The key of a half-flow. A BTH names only the destination queue pair, so source and destination address are part of the key.
+/// The key of a half-flow. A BTH names only the destination queue pair, so both addresses are part
+/// of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlowKey {
-    /// Who sends.
+    /// The sender.
     pub source: Address,
-    /// Who receives.
+    /// The receiver.
     pub destination: Address,
-    /// The receiver's queue pair; for iWARP its TCP port.
+    /// The receiver's queue pair; its TCP port for iWARP.
     pub destination_qp: Qpn,
 }
 
-/// How it is known that two half-flows are one connection.
+/// The reason to treat two half-flows as one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
-    /// The exchange by which it was established was captured: of CM, or for iWARP of MPA start frames.
+    /// The capture has the setup of the connection: CM messages, or MPA start frames for iWARP.
     Cm,
-    /// The CM exchange was not captured. The kernel of one of the hosts told of the connection: see [`KnownConnection`].
+    /// The CM exchange was not captured, but the kernel of one host reported the connection: see
+    /// [`KnownConnection`].
     Kernel,
-    /// The CM exchange was not captured. The addresses match, and the traffic shows the rest: see [`Evidence`].
+    /// The CM exchange was not captured. The addresses match, and the traffic gives further
+    /// [`Evidence`].
     Inferred(Evidence),
 }
 
-/// A connection that is known before any of its packets, because the kernel of one of the two hosts tells of it.
+/// A connection reported by the kernel of one of its hosts, possibly before any of its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownConnection {
-    /// The end that the kernel has.
+    /// The end on the host that reported the connection.
     pub local: KnownEnd,
-    /// The other one.
+    /// The other end.
     pub remote: KnownEnd,
-    /// Whether the local end opened the connection, where that is known.
+    /// Whether the local end opened the connection, if known.
     pub local_is_requester: Option<bool>,
-    /// The port of the service that was connected to, where it is known.
+    /// The port of the service, if known.
     pub port: Option<u16>,
-    /// It carries RPC-over-RDMA, by the name of its owner.
+    /// Whether it carries RPC-over-RDMA, according to the name of its owner.
     pub speaks_rpc: bool,
 }
 
@@ -81,34 +87,35 @@ pub struct KnownEnd {
     pub address: Address,
     /// Its queue pair.
     pub qpn: Qpn,
-    /// The PSN of the request that it sends next.
+    /// The PSN of its next request.
     pub next_psn: Option<Psn>,
 }
 
-/// What shows that two half-flows are one connection where no CM exchange was captured.
+/// The evidence that two half-flows are one connection although no CM exchange was captured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Evidence {
-    /// A response of one carried the PSN of a request of the other.
+    /// One acknowledged a PSN that a request of the other used.
     pub acknowledged_psn: bool,
-    /// A reply of one carried the XID of a call of the other.
+    /// One replied with the XID of a call of the other.
     pub xid: bool,
-    /// An RDMA operation of one named memory that the other had advertised.
+    /// One accessed memory that the other had advertised.
     pub rkey: bool,
 }
 
 /// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// A REQ was seen, or an MPA request, and no answer.
+    /// A REQ or an MPA request was seen, but no answer.
     Requested,
     /// A REP, an MPA reply or traffic was seen.
     Open,
-    /// A REJ with this reason (IBTA volume 1, section 12.6.7.2) answered the REQ.
+    /// A REJ with this reason answered the REQ (IBTA volume 1, section 12.6.7.2).
     Rejected(u16),
-    /// An MPA reply with R answered the request (RFC 5044, section 7.1.1), which gives no reason.
+    /// An MPA reply with the R bit rejected the request (RFC 5044, section 7.1.1). It gives no
+    /// reason.
     Refused,
-    /// A DREQ was seen, or the queue pair was used for a new connection; for iWARP both ends ended their streams, or one reset the
-    /// connection.
+    /// A DREQ was seen, or a new connection uses the queue pair. For iWARP: both ends closed their
+    /// streams, or one sent a reset.
     Closed,
 }
 
@@ -117,26 +124,28 @@ pub enum State {
 pub struct Endpoint {
     /// Its address.
     pub address: Address,
-    /// The IP address that the REQ gives it, where that is another one: packets carry a LID or a GID (IBTA volume 1, annex A11).
+    /// The IP address that the REQ gives, if it differs from `address`: packets carry a LID or a
+    /// GID (IBTA volume 1, annex A11).
     pub ip: Option<IpAddr>,
-    /// Its queue pair; `None` where only packets *from* it were captured, and for iWARP.
+    /// Its queue pair. `None` for iWARP, and if only packets *from* this end were captured.
     pub qpn: Option<Qpn>,
-    /// For iWARP its TCP port.
+    /// Its TCP port, for iWARP.
     pub tcp_port: Option<u16>,
-    /// For iWARP the start frame that it sent.
+    /// The start frame that it sent, for iWARP.
     pub start: Option<Start>,
-    /// The RFC 8797 private data that it sent.
+    /// The private data that it sent (RFC 8797).
     pub private_data: Option<PrivateData>,
-    /// What it sent.
+    /// Counts of its packets and operations.
     pub sent: Counts,
-    /// Where some of it was seen first.
+    /// The first packets of several kinds.
     pub first_frames: FirstFrames,
-    /// How long its Sends waited for their ACKs; `None` where no Send was seen with an ACK of its own.
+    /// Times from its Sends to their ACKs. `None` if no Send had an ACK of its own.
     pub round_trips: Option<RoundTrips>,
 }
 
 impl Endpoint {
-    /// Whether the capture shows nothing that it sent to `other`: no packet and no CM message; or no packet though `other` answered some.
+    /// Whether the capture has no packet from this end. CM messages count as packets, unless
+    /// `other` acknowledged packets of this end.
     pub fn is_absent(&self, other: &Endpoint) -> bool {
         self.sent.packets + self.sent.bad_icrc == 0
             && (self.first_frames.cm_message.is_none() || other.sent.has_answered())
@@ -146,27 +155,28 @@ impl Endpoint {
 /// The MPA start frame of an end (RFC 5044, section 7.1.1; RFC 6581).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Start {
-    /// The packet that has its first byte, by its number in the capture.
+    /// The number of the packet with its first byte.
     pub frame_number: u64,
-    /// What it says.
+    /// The frame.
     pub frame: StartFrame,
-    /// IRD and ORD, where it has them.
+    /// IRD and ORD, if present.
     pub depths: Option<ReadDepths>,
 }
 
-/// Times from the last packet of a Send to the ACK that names it, seen from where the capture was made: to the receiver, its queue pair, and
-/// back. Without Sends while packets were sent again: it is not known which transmission their ACKs answer.
+/// Times from the last packet of a Send to its own ACK, measured at the capture point: the way to
+/// the receiver, its queue pair, and the way back. Sends during retransmissions are excluded,
+/// because their ACK may answer either transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundTrips {
-    /// How many there are.
+    /// The number of Sends measured.
     pub count: u64,
-    /// The shortest, in nanoseconds.
+    /// The minimum, in nanoseconds.
     pub minimum: u64,
-    /// Their median in nanoseconds, to within 1 part in 16.
+    /// The median in nanoseconds, with an error of at most 1/16.
     pub median: u64,
 }
 
-/// Where on the way between its ends a connection was captured.
+/// The capture point of a connection, relative to its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CapturePoint {
     /// At the requester, or near it.
@@ -177,10 +187,10 @@ pub enum CapturePoint {
     Responder,
 }
 
-/// RPC-over-RDMA private data (RFC 8797, section 4) as it stood in a CM message.
+/// The RPC-over-RDMA private data of a CM message (RFC 8797, section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrivateData {
-    /// Bytes in front of the format identifier.
+    /// Bytes before the format identifier.
     pub offset: u8,
     /// Version of the format, 1.
     pub version: u8,
@@ -195,13 +205,13 @@ pub struct PrivateData {
 }
 
 impl PrivateData {
-    /// The private data among what a CM message carries for its consumer, where there is any that is whole.
+    /// Finds complete RPC-over-RDMA private data in the private data of a CM message.
     pub fn find(bytes: &[u8]) -> Option<PrivateData> {
         let found = private_data::find(bytes)?;
         Some(PrivateData::new(found.offset, &found.fields.ok()?))
     }
 
-    /// What stood behind `offset` bytes of something else.
+    /// Creates it from decoded fields that were found `offset` bytes into the private data.
     pub fn new(offset: usize, data: &private_data::PrivateData) -> PrivateData {
         PrivateData {
             offset: u8::try_from(offset).unwrap_or(u8::MAX),
@@ -214,84 +224,89 @@ impl PrivateData {
     }
 }
 
-/// A connection: two half-flows, or one where the capture holds no more.
+/// A connection: two half-flows, or one if the capture has only one direction.
 #[derive(Clone, Debug)]
 pub struct Connection {
     /// Its number.
     pub id: ConnectionId,
-    /// How it is known.
+    /// How its half-flows were paired.
     pub origin: Origin,
-    /// How far its life is known.
+    /// Its state when it was last seen.
     pub state: State,
-    /// Whether it is known which end opened it. If not, the end that was first seen to call counts as the requester.
+    /// Whether the end that opened it is known. Otherwise the end that called first counts as the
+    /// requester.
     pub roles_known: bool,
     /// The end that opened it: the Requester of the forward direction.
     pub requester: Endpoint,
     /// The end that accepted it.
     pub responder: Endpoint,
-    /// What it carries, where that is known to be another protocol than RPC-over-RDMA.
+    /// The protocol that it carries, if that is known not to be RPC-over-RDMA.
     pub protocol: Option<Protocol>,
-    /// Whether it carries something else than RPC-over-RDMA, as far as the capture shows: that protocol, or Sends of which none is an RPC-over-RDMA
-    /// message.
+    /// Whether it carries something other than RPC-over-RDMA, as far as the capture shows: a known
+    /// protocol, or only Sends that are not RPC-over-RDMA messages.
     pub is_foreign: bool,
-    /// Whether it is iWARP: RDMA over TCP.
+    /// Whether it is an iWARP connection (RDMA over TCP).
     pub is_iwarp: bool,
-    /// For iWARP whether FPDUs have CRCs, where that is known.
+    /// Whether FPDUs have CRCs, for iWARP, if known.
     pub has_crc: Option<bool>,
-    /// The TCP port space port that the REQ names, for NFS/RDMA 20049; for iWARP the TCP port of the end that accepted.
+    /// The port in the TCP port space that the REQ names, 20049 for NFS/RDMA. For iWARP: the TCP
+    /// port of the end that accepted.
     pub port: Option<u16>,
-    /// Path MTU in bytes: from CM, else the largest payload seen in a packet that others follow.
+    /// The path MTU in bytes, from CM, or else the largest payload of a packet that is not the last
+    /// of its message.
     pub path_mtu: Option<u16>,
-    /// Bytes that a Send towards the responder may have: as negotiated (RFC 8797), or 1024 by default (RFC 8166, section 3.3.3);
-    /// `None` where the CM exchange was not captured, or the capture cut off its private data.
+    /// The largest Send to the responder in bytes: negotiated (RFC 8797), or 1024 by default (RFC
+    /// 8166, section 3.3.3). `None` if the CM exchange was not captured or the capture cut its
+    /// private data.
     pub call_inline_threshold: Option<u32>,
-    /// The same towards the requester.
+    /// The largest Send to the requester, likewise.
     pub reply_inline_threshold: Option<u32>,
-    /// Whether both ends set R; `None` where the CM exchange was not captured.
+    /// Whether both ends set the R flag. `None` if the CM exchange was not captured.
     pub remote_invalidation: Option<bool>,
-    /// When the first packet was seen.
+    /// The time of the first packet.
     pub first: Time,
-    /// When the last packet was seen.
+    /// The time of the last packet.
     pub last: Time,
-    /// Transactions reported, in each direction: forward, backward.
+    /// Transactions reported, by direction: forward, backward.
     pub transactions: [u64; 2],
-    /// Which files of the capture show it.
+    /// The files of the capture that have packets of it.
     pub files: Files,
 }
 
-/// Some of the files of a capture.
+/// A set of files of a capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Files(u64);
 
 impl Files {
-    /// Files that are told apart: the last of these stands for all behind it.
+    /// The number of files that a set distinguishes. The last of them also represents every later
+    /// file.
     pub const MOST: u32 = u64::BITS;
 
-    /// Adds the file with this number, from 0.
+    /// Adds a file by its number, from 0.
     #[inline]
     pub fn add(&mut self, file: u32) {
         self.0 |= 1 << file.min(Files::MOST - 1);
     }
 
-    /// Adds all of `others`.
+    /// Adds all files of another set.
     pub fn add_all(&mut self, others: Files) {
         self.0 |= others.0;
     }
 
-    /// Whether the file with this number is among them.
+    /// Whether the set contains the file with this number.
     pub fn has(self, file: u32) -> bool {
         self.0 & 1 << file.min(Files::MOST - 1) != 0
     }
 
-    /// Whether some file is among both.
+    /// Whether the sets have a file in common.
     pub fn meet(self, others: Files) -> bool {
         self.0 & others.0 != 0
     }
 }
 
 impl Connection {
-    /// The only end whose packets the capture holds, if it acknowledged packets of the other end:
-    /// `true` for the requester. Calls have no replies on such a connection, or replies no calls.
+    /// The only end whose packets the capture has, if it acknowledged packets of the other end:
+    /// `true` for the requester. Calls on such a connection have no replies, or replies no calls.
     pub fn one_direction(&self) -> Option<bool> {
         let Connection { requester, responder, .. } = self;
         let is_alone = |end: &Endpoint, other: &Endpoint| end.sent.has_answered() && other.is_absent(end);
@@ -302,12 +317,13 @@ impl Connection {
         }
     }
 
-    /// Where it was captured, as an estimate: the ACKs of the end that is near come back at once. `None` where that is not known: Sends with
-    /// an ACK of their own are few, packets were sent again, or the times do not tell.
+    /// Estimates the capture point: the nearer end's ACKs arrive sooner. `None` if too few Sends
+    /// have an ACK of their own, if packets were retransmitted, or if the times are inconclusive.
     pub fn capture_point(&self) -> Option<CapturePoint> {
-        /// Sends of each end with an ACK of their own.
+        /// Minimum number of Sends of each end with an ACK of their own.
         const FEWEST: u64 = 32;
-        /// One packet in so many may have been sent again: queues that overflow delay both packets and ACKs.
+        /// At most one packet in this many may be a retransmission: overflowing queues delay
+        /// packets and ACKs.
         const REPEATED: u64 = 100;
         let ends = [&self.requester, &self.responder];
         let repeated: u64 = ends.iter().map(|end| end.sent.repeated_packets).sum();
@@ -316,19 +332,22 @@ impl Connection {
         if to_responder.count.min(to_requester.count) < FEWEST || repeated > packets / REPEATED {
             return None;
         }
-        // The shortest times are those of the way. The others hold what an end was busy with, so they have to agree less clearly.
+        // The minimum shows the path delay. The median also includes the load of the ends, so a
+        // smaller ratio is enough for it.
         let by_minimum = nearer(to_requester.minimum, to_responder.minimum, 4);
         let by_median = nearer(to_requester.median, to_responder.median, 2);
         by_minimum.filter(|point| by_median == Some(*point))
     }
 }
 
-/// Where the capture was made by the times that it takes to each end and back, in nanoseconds: at the end that is `ratio` times as near.
+/// Estimates the capture point from the times to each end and back, in nanoseconds: at the end
+/// whose time is shorter by at least the factor `ratio`.
 fn nearer(to_requester: u64, to_responder: u64, ratio: u64) -> Option<CapturePoint> {
-    /// Smaller differences say nothing: time stamps may be in microseconds.
+    /// Smaller differences are inconclusive: time stamps may have a resolution of microseconds.
     const LEAST: u64 = 2_000;
-    /// Both ends count as equally far where the way to the farther one takes this long, and half as long again as to the other at most. What
-    /// a queue pair itself takes to acknowledge is less on adapters, so that it cannot be all of it.
+    /// The ends count as equally far if the longer time is at least this, and at most 1.5 times the
+    /// shorter. A queue pair of an adapter takes less time than this to acknowledge, so the time is
+    /// not all spent there.
     const FAR: u64 = 10_000;
     let (near, far) = (to_requester.min(to_responder), to_requester.max(to_responder));
     if far / ratio >= near && far - near >= LEAST {
@@ -339,86 +358,88 @@ fn nearer(to_requester: u64, to_responder: u64, ratio: u64) -> Option<CapturePoi
     }
 }
 
-/// Packets that an end sent, by their numbers in the capture: the first of each kind.
+/// The packet numbers of the first packets of each kind that an end sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FirstFrames {
-    /// A CM message.
+    /// CM message.
     pub cm_message: Option<u64>,
-    /// The REJ.
+    /// REJ.
     pub reject: Option<u64>,
-    /// A NAK for a PSN sequence error.
+    /// NAK for a PSN sequence error.
     pub sequence_nak: Option<u64>,
-    /// A NAK that ends a connection.
+    /// NAK that ends the connection.
     pub fatal_nak: Option<u64>,
-    /// An RNR NAK.
+    /// RNR NAK.
     pub rnr_nak: Option<u64>,
     /// See [`Counts::repeated_packets`].
     pub repeated_packet: Option<u64>,
     /// See [`Counts::reordered_packets`].
     pub reordered_packet: Option<u64>,
-    /// A packet with a bad ICRC.
+    /// Packet with a bad ICRC.
     pub bad_icrc: Option<u64>,
-    /// A packet other than a CM message whose ICRC is not bad.
+    /// Packet that is no CM message and has no bad ICRC.
     pub sound: Option<u64>,
 }
 
-/// What one end of a connection sent.
+/// Counts of the packets and operations that one end sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Packets.
     pub packets: u64,
-    /// Payload bytes behind the transport headers, on the wire.
+    /// Payload bytes on the wire, without transport headers.
     pub bytes: u64,
-    /// Sends completed.
+    /// Complete Sends.
     pub sends: u64,
-    /// Those of them that invalidate memory of the other end: SEND with Invalidate.
+    /// Sends with Invalidate, which `sends` includes.
     pub invalidations: u64,
-    /// RDMA READ requests, without repetitions.
+    /// RDMA Read requests, without repetitions.
     pub read_requests: u64,
-    /// RDMA Writes, however many packets each takes.
+    /// RDMA Writes, each counted once however many packets it takes.
     pub writes: u64,
-    /// Bytes of RDMA WRITE payload, without repetitions of PSNs.
+    /// Payload bytes of RDMA Writes, without repeated PSNs.
     pub written_bytes: u64,
-    /// Bytes of RDMA READ responses, without those that came again.
+    /// Bytes of RDMA Read responses, without repetitions.
     pub read_response_bytes: u64,
     /// Acknowledgements.
     pub acknowledgements: u64,
-    /// NAKs by cause: PSN sequence error, and every other.
+    /// NAKs for PSN sequence errors.
     pub sequence_naks: u64,
-    /// NAKs that end a connection.
+    /// NAKs that end the connection.
     pub fatal_naks: u64,
     /// RNR NAKs.
     pub rnr_naks: u64,
-    /// Request packets whose PSN was seen before, and RDMA READ responses that came again.
+    /// Repeated packets: request packets with a PSN that was seen before, and repeated RDMA Read
+    /// responses.
     pub repeated_packets: u64,
-    /// Request packets that filled a gap before packets seen earlier: the capture shows them out of order, or they were lost before it and
-    /// sent again.
+    /// Request packets that filled a gap after later packets: reordered in the capture, or lost
+    /// before the capture point and retransmitted.
     pub reordered_packets: u64,
-    /// Request packets that the capture lacks.
+    /// Request packets missing from the capture.
     pub missing_packets: u64,
-    /// Response packets that belong to no RDMA READ seen.
+    /// Response packets that match no RDMA Read request in the capture.
     pub unmatched_responses: u64,
     /// RDMA Writes and Reads of memory that no open transaction advertised.
     pub unmatched_placements: u64,
-    /// Sends that are no RPC-over-RDMA message.
+    /// Sends that are not RPC-over-RDMA messages.
     pub other_sends: u64,
-    /// Packets with a bad ICRC, and of iWARP segments with a wrong TCP checksum: left out of everything else.
+    /// Packets with a bad ICRC, or TCP segments of iWARP with a bad checksum. No other count
+    /// includes them.
     pub bad_icrc: u64,
-    /// Packets with the FECN or BECN bit, or ECN "congestion experienced".
+    /// Packets with FECN, BECN or the ECN mark "congestion experienced".
     pub congestion_marks: u64,
 }
 
 impl Counts {
-    /// Whether both ends of a connection together sent fewer than eight packets. Such a connection is
-    /// given up before others.
+    /// Whether both ends together sent fewer than eight packets. Such connections are evicted
+    /// before others.
     pub fn are_few(ends: [&Counts; 2]) -> bool {
         ends.iter().map(|counts| counts.packets).sum::<u64>() < 8
     }
 }
 
 impl Counts {
-    /// Whether there is an answer to a request packet among them: an acknowledgement, a NAK, an RDMA READ response. It shows that the other
-    /// end sent something (IBTA volume 1, section 9.7.5).
+    /// Whether the counts include an answer to a request: an acknowledgement, a NAK or an RDMA Read
+    /// response. It proves that the other end sent something (IBTA volume 1, section 9.7.5).
     pub fn has_answered(&self) -> bool {
         let naks = self.sequence_naks + self.fatal_naks + self.rnr_naks;
         self.acknowledgements + naks + self.read_response_bytes > 0
@@ -429,7 +450,7 @@ impl Counts {
 mod tests {
     use super::*;
 
-    /// 64 files are told apart, and the last of these stands for all behind it.
+    /// A set distinguishes 64 files, and the last also represents every later file.
     #[test]
     fn files_of_a_capture() {
         let of = |numbers: &[u32]| {
@@ -474,8 +495,8 @@ mod tests {
         assert!(!sends.has_answered());
     }
 
-    /// The end is near that is so many times as near, and 2 us at least; both are equally far at 10 us and more, where one takes half as long
-    /// again at most.
+    /// The nearer end is nearer by the ratio and by at least 2 us. The ends are equally far from 10
+    /// us on, if the longer time is at most 1.5 times the shorter.
     #[test]
     fn which_end_is_nearer() {
         use CapturePoint::{Between, Requester, Responder};

@@ -1,4 +1,4 @@
-//! What the engine reports, in the order in which it happens.
+//! The events that the engine reports, in order.
 
 use crate::connection::{Connection, ConnectionId, FlowKey};
 use crate::frame::{Address, Frame, Other, Segment};
@@ -11,42 +11,42 @@ use alloc::vec::Vec;
 use rdmascope_wire::bth::{Bth, Extensions};
 use rdmascope_wire::{Stop, Xid, cm, rpcrdma};
 
-/// One thing that the engine found. What it borrows is gone after the call that reports it.
+/// One event of the engine. Borrowed data is valid only during the call that reports it.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// A record was looked at. Reported only where [`crate::engine::Config::report_packets`] asks for it.
+    /// A record. Reported only if [`crate::engine::Config::report_packets`] is set.
     Packet(&'a Packet<'a>),
-    /// A transaction ended, or the capture did.
+    /// A transaction that ended, or was open at the end of the capture.
     Transaction(&'a Transaction),
-    /// A connection ended, was forgotten, or the capture ended.
+    /// A connection that ended, was evicted, or was open at the end of the capture.
     Connection(&'a Connection),
-    /// A table was full, and what it held longest was given up.
+    /// An entry that was evicted from a full table.
     Eviction(Eviction),
-    /// Something was seen on the way. Reported only where [`crate::engine::Config::observe`] asks for it.
+    /// An observation. Reported only if [`crate::engine::Config::observe`] requests it.
     Observation(&'a Observation<'a>),
-    /// It is clear what a packet is to which transaction. Reported only where [`crate::engine::Config::attribute`] asks for it, in the order
-    /// of the capture within a connection, and not of packets that are nothing to any transaction.
+    /// The role of a packet in a transaction. Reported only if [`crate::engine::Config::attribute`]
+    /// is set, in capture order within a connection. Packets without a role are omitted.
     Attributed(&'a Attributed<'a>),
-    /// A piece of what an end of an iWARP connection sends. Reported only where [`crate::engine::Config::report_framed`] asks for it, for
-    /// each end in the order of its stream.
+    /// A piece of the stream of an iWARP end. Reported only if
+    /// [`crate::engine::Config::report_framed`] is set, in stream order for each end.
     Framed(&'a InStream<'a>),
 }
 
-/// Takes the events of an [`Engine`](crate::engine::Engine). It is one type for all callers, so that the engine is
-/// compiled once.
+/// A callback that receives the events of an [`Engine`](crate::engine::Engine). All callers use
+/// this one type, so the engine is compiled once.
 pub type Report<'a> = dyn FnMut(Event<'_>) + 'a;
 
-/// A piece of what an end of an iWARP connection sends.
+/// A piece of the stream that an end of an iWARP connection sends.
 #[derive(Clone, Copy, Debug)]
 pub struct InStream<'a> {
     /// The connection.
     pub connection: ConnectionId,
-    /// Who sends it.
+    /// The sender.
     pub source: Address,
-    /// Who receives it.
+    /// The receiver.
     pub destination: Address,
-    /// The TCP ports of both.
+    /// The TCP ports of the sender and the receiver.
     pub ports: [u16; 2],
     /// Whether the connection is known to carry RPC-over-RDMA.
     pub speaks_rpc: bool,
@@ -54,45 +54,46 @@ pub struct InStream<'a> {
     pub framed: &'a Framed,
 }
 
-/// A record, as far as it could be understood.
+/// A record, as far as it was parsed.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     /// The record.
     pub record: Record<'a>,
-    /// The transport packet in it, or why there is none.
+    /// The transport packet in the record, or the reason why it has none.
     pub frame: Result<Frame<'a>, Other<'a>>,
-    /// Its headers; where they could not be read, why.
+    /// Its transport headers, or the reason why they could not be parsed.
     pub headers: Option<Result<Headers<'a>, Stop>>,
-    /// Whether it is of a connection.
+    /// Whether it belongs to a connection.
     pub of_connection: bool,
-    /// The number of that, if it has one by now: see [`ConnectionId`].
+    /// The number of its connection, if assigned: see [`ConnectionId`].
     pub connection: Option<ConnectionId>,
-    /// The record that showed the same packet before: then this one says nothing new, and is counted for no connection.
+    /// The earlier record of the same packet, if this one is a copy. A copy does not count for its
+    /// connection.
     pub copy_of: Option<Seen>,
     /// Whether its connection is known to carry RPC-over-RDMA.
     pub speaks_rpc: bool,
-    /// What the payload holds, of a TCP segment of an iWARP connection.
+    /// The contents of the payload, for a TCP segment of an iWARP connection.
     pub contents: Option<&'a Contents>,
 }
 
 impl<'a> Packet<'a> {
-    /// The headers, where they could be read.
+    /// The headers, if they were parsed.
     pub fn readable_headers(&self) -> Option<&Headers<'a>> {
         self.headers.as_ref()?.as_ref().ok()
     }
 
-    /// The TCP segment that it is.
+    /// The TCP segment in the record, if it has one.
     pub fn segment(&self) -> Option<&Segment<'a>> {
         if let Err(Other::Tcp(segment)) = &self.frame { Some(segment) } else { None }
     }
 
-    /// What the payload of a TCP segment of an iWARP connection holds.
+    /// The parts of the payload, for a TCP segment of an iWARP connection.
     pub fn parts(&self) -> Vec<SegmentPart> {
         let of = self.contents.zip(self.segment());
         of.map_or_else(Vec::new, |(contents, segment)| contents.parts(segment))
     }
 
-    /// Where the packet could not be read on.
+    /// The place where parsing stopped.
     pub fn stop(&self) -> Option<Stop> {
         match (&self.frame, &self.headers) {
             (Err(Other::Stop(stop)), _) | (_, Some(Err(stop))) => Some(*stop),
@@ -100,7 +101,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// What tells the half-flow that it is of from others.
+    /// The key of its half-flow.
     pub fn flow(&self) -> Option<FlowKey> {
         let (Ok(frame), Some(Ok(headers))) = (&self.frame, &self.headers) else { return None };
         let destination_qp = headers.bth.destination_qp;
@@ -108,57 +109,58 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// The transport headers of a packet and what they carry.
+/// The transport headers of a packet, and its payload.
 #[derive(Clone, Copy, Debug)]
 pub struct Headers<'a> {
     /// The base transport header.
     pub bth: Bth,
     /// Its extension headers.
     pub extensions: Extensions,
-    /// The captured bytes behind the headers, without padding.
+    /// The captured bytes after the headers, without padding.
     pub payload: &'a [u8],
-    /// Bytes behind the headers on the wire, without padding.
+    /// Bytes after the headers on the wire, without padding.
     pub payload_length: u32,
-    /// What the payload is.
+    /// The kind of payload.
     pub content: Content<'a>,
 }
 
-/// What a packet carries, where that can be said of the packet alone.
+/// The payload of a packet, as far as the packet alone shows it.
 #[derive(Clone, Copy, Debug)]
 pub enum Content<'a> {
     /// A CM message.
     Cm(cm::Message<'a>),
-    /// The front of an RPC-over-RDMA message: SEND First or Only on a queue pair that speaks it.
+    /// The start of an RPC-over-RDMA message: SEND First or Only on a queue pair that carries
+    /// RPC-over-RDMA.
     RpcRdma(rpcrdma::Header<'a>),
     /// Part of a message, or of memory.
     Other,
 }
 
-/// A bounded table that gave something up.
+/// An eviction from a bounded table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Eviction {
-    /// A connection that was silent longest.
+    /// A connection with few packets, or else one without recent packets.
     Connection(ConnectionId),
-    /// The transaction that was outstanding longest.
+    /// The transaction that was outstanding the longest.
     Transaction {
-        /// Of this connection.
+        /// Its connection.
         connection: ConnectionId,
         /// Its direction.
         direction: Direction,
         /// Its XID.
         xid: Xid,
     },
-    /// Packets ahead of a gap, given up before the gap was filled.
+    /// Packets held after a gap, released before the gap was filled.
     HeldPackets {
-        /// Of this connection.
+        /// Their connection.
         connection: ConnectionId,
     },
-    /// Bytes of a Long Call or Long Reply beyond what is gathered.
+    /// Bytes of a Long Call or Long Reply beyond the limit that is gathered.
     Gathered {
-        /// Of this transaction.
+        /// The XID of the transaction.
         xid: Xid,
-        /// In this part.
+        /// The part of the message.
         part: Part,
     },
 }

@@ -6,7 +6,7 @@ use crate::rdma::Position;
 use crate::transaction::{Part, Seen};
 use alloc::vec::Vec;
 
-/// What the engine is to keep of each transaction. Nothing, unless asked.
+/// The details to keep of each transaction; none by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keep {
     /// [`Exchange::steps`].
@@ -15,88 +15,90 @@ pub struct Keep {
     pub contents: bool,
 }
 
-/// What was kept of a transaction. All of it is bounded; what did not fit is counted or left out of
-/// [`Content::captured`].
+/// The details kept of a transaction. All are bounded: excess steps are counted, and excess bytes
+/// are absent from [`Content::captured`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exchange {
-    /// The Sends and RDMA operations that the transaction consists of, in the order in which their first packets were delivered.
+    /// The Sends and RDMA operations of the transaction, in the order in which their first packets
+    /// were delivered.
     pub steps: Vec<Step>,
     /// Steps beyond [`Exchange::MOST_STEPS`].
     pub steps_left_out: u64,
-    /// The bytes of the Sends and chunks, those of the call before those of the reply, in the order of [`Part`]. What the
-    /// capture holds nothing of is not listed.
+    /// The bytes of the Sends and chunks, those of the call before those of the reply, in the order
+    /// of [`Part`]. Parts without captured bytes are omitted.
     pub contents: Vec<Content>,
-    /// What tells the packets of the caller from others, and those of the other end; `None` of an end whose packets are not in
-    /// the capture.
+    /// The half-flows of the caller and of the other end. `None` for an end without packets in the
+    /// capture.
     pub flows: [Option<FlowKey>; 2],
 }
 
 /// A Send or an RDMA operation: packets of one sender with consecutive positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What it is.
+    /// The kind of step.
     pub kind: StepKind,
-    /// Whether the caller of the transaction sent it; else the other end did.
+    /// Whether the caller of the transaction sent it; otherwise the other end did.
     pub from_caller: bool,
     /// Its first packet in the capture.
     pub first: Seen,
     /// Its last packet in the capture.
     pub last: Seen,
-    /// Where its first packet stands. READ responses have positions among those of the end that asked (IBTA volume 1, section 9.7.5.1.9).
+    /// The position of its first packet. READ responses use positions of the end that sent the
+    /// request (IBTA volume 1, section 9.7.5.1.9).
     pub position: Position,
-    /// How many positions it takes up, with those of packets that the capture lacks.
+    /// The number of positions that it covers, including packets missing from the capture.
     pub extent: u32,
-    /// Whether `part` is one of the reply's message; else of the call's.
+    /// Whether `part` belongs to the reply; otherwise to the call.
     pub of_reply: bool,
-    /// What it moved a piece of.
+    /// The part of the message that it moved a piece of.
     pub part: Part,
     /// The first byte of that piece in the part.
     pub offset: u64,
-    /// Bytes of the piece; of a READ request, bytes asked for.
+    /// The length of the piece in bytes; for a READ request, the number of bytes requested.
     pub length: u64,
 }
 
-/// What a [`Step`] is.
+/// The kind of a [`Step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StepKind {
     /// The Send of the call.
     Call,
-    /// An RDMA READ request; its responses are a step of their own.
+    /// An RDMA READ request. Its responses are a separate step.
     ReadRequest,
     /// The responses to one RDMA READ request.
     ReadResponse,
     /// An RDMA WRITE.
     Write,
-    /// The Send of the reply, or of the RDMA_ERROR in its place.
+    /// The Send of the reply, or of the RDMA_ERROR that replaces it.
     Reply,
-    /// RDMA_DONE, which stands with the reply that it concludes.
+    /// RDMA_DONE. It belongs to the reply that it concludes.
     Done,
 }
 
 /// The bytes of a Send or of a chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {
-    /// Whether it is of the reply's message; else of the call's. A chunk that the call offers and the reply returns is the
-    /// reply's.
+    /// Whether it belongs to the reply; otherwise to the call. A chunk that the call offers and the
+    /// reply returns belongs to the reply.
     pub of_reply: bool,
-    /// Which part: [`Part::Send`] begins with the RPC-over-RDMA header.
+    /// The part. [`Part::Send`] begins with the RPC-over-RDMA header.
     pub part: Part,
-    /// Its bytes up to the last that the capture holds, segments of a chunk one behind the other as far as each was used; 0 where
-    /// the capture lacks them.
+    /// Its bytes up to the last captured one. The used bytes of the segments of a chunk are
+    /// concatenated. Missing bytes are 0.
     pub bytes: Vec<u8>,
-    /// Which of the bytes the capture holds.
+    /// The ranges that the capture has.
     pub captured: Intervals,
 }
 
 impl Step {
-    /// Whether it takes up this position.
+    /// Whether it covers this position.
     pub fn covers(&self, position: Position) -> bool {
         u32::try_from(self.position.distance(position)).is_ok_and(|index| index < self.extent)
     }
 }
 
 impl Content {
-    /// Bytes of which none is missing.
+    /// Creates a part without missing bytes.
     pub fn whole(of_reply: bool, part: Part, bytes: Vec<u8>) -> Content {
         let mut captured = Intervals::default();
         captured.insert(0, bytes.len() as u64);
@@ -105,14 +107,14 @@ impl Content {
 }
 
 impl Exchange {
-    /// Steps kept of one transaction.
+    /// Maximum number of steps kept of one transaction.
     pub const MOST_STEPS: usize = 4096;
-    /// Bytes kept of one part of a message.
+    /// Maximum number of bytes kept of one part of a message.
     pub const LONGEST_CONTENT: u64 = 64 << 20;
-    /// Bytes kept of all open transactions together.
+    /// Maximum number of bytes kept of all open transactions together.
     pub const MOST_CONTENTS: usize = 256 << 20;
 
-    /// The bytes of one part of the call's or the reply's message.
+    /// The contents of one part of the call or of the reply.
     pub fn content(&self, of_reply: bool, part: Part) -> Option<&Content> {
         let key = |content: &Content| (content.of_reply, content.part);
         let index = self.contents.binary_search_by_key(&(of_reply, part), key).ok()?;

@@ -5,21 +5,22 @@ use alloc::vec::Vec;
 
 /// A set of bytes of a region of at most 4 GiB, as disjoint ranges in order.
 ///
-/// Nearly all data moves in the order of its addresses. It costs no memory: only ranges that do not touch the front are kept in the
-/// list. At most [`Intervals::MOST`] of them are kept. Then the set has less than was inserted, never more.
+/// Nearly all data moves in address order, which takes no heap memory: only ranges apart from the
+/// front are in the list. The list has at most [`Intervals::MOST`] ranges. When it is full, the set
+/// may contain fewer bytes than were inserted, but never more.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Intervals {
-    /// Bytes from 0 up to here are in the set.
+    /// The end of the range that begins at 0.
     front: u64,
-    /// Ranges `start..end` behind the front, in order, none touching another.
+    /// Ranges `start..end` after the front, in order, not touching each other.
     rest: Roomy<Vec<(u64, u64)>>,
 }
 
 impl Intervals {
-    /// How many ranges apart from the one at the front are kept.
+    /// Maximum number of ranges apart from the front.
     pub const MOST: usize = 4096;
 
-    /// Inserts `start..end`; returns how many of its bytes are new.
+    /// Inserts `start..end` and returns the number of bytes that are new.
     #[inline]
     pub fn insert(&mut self, start: u64, end: u64) -> u64 {
         if start <= self.front && self.rest.is_empty() {
@@ -35,7 +36,7 @@ impl Intervals {
         if start >= end {
             return 0;
         }
-        // The ranges that the new one meets or touches: they become one.
+        // The ranges that the new one overlaps or touches are merged with it.
         let from = self.rest.partition_point(|range| range.1 < start);
         let to = self.rest.partition_point(|range| range.0 <= end);
         if from == to && self.rest.len() >= Intervals::MOST {
@@ -56,25 +57,25 @@ impl Intervals {
         end - start - old
     }
 
-    /// Bytes of memory that the list takes up.
+    /// Bytes of memory that the list uses.
     #[inline]
     pub fn memory(&self) -> usize {
         self.rest.capacity() * size_of::<(u64, u64)>()
     }
 
-    /// Whether there may be bytes that were inserted and are not in the set.
+    /// Whether the set may lack bytes that were inserted.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.rest.len() >= Intervals::MOST
     }
 
-    /// Bytes from 0 on that are in the set without a hole.
+    /// The number of contiguous bytes from 0 on.
     #[inline]
     pub fn front(&self) -> u64 {
         self.front
     }
 
-    /// The byte behind the last one in the set.
+    /// The byte after the last one in the set.
     #[inline]
     pub fn end(&self) -> u64 {
         self.rest.last().map_or(self.front, |range| range.1)
@@ -85,12 +86,12 @@ impl Intervals {
         self.front + self.rest.iter().map(|range| range.1 - range.0).sum::<u64>()
     }
 
-    /// The ranges `start..end` in the set, in order, none touching another.
+    /// The ranges `start..end` in the set, in order, not touching each other.
     pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.within(0, u64::MAX)
     }
 
-    /// The parts of those ranges that lie within `start..end`.
+    /// The ranges of the set, clipped to `start..end`.
     pub fn within(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         let from = self.rest.partition_point(|range| range.1 <= start);
         let rest = self.rest.get(from..).unwrap_or(&[]).iter().copied();
@@ -141,7 +142,7 @@ mod tests {
             set.insert(start, end);
         }
         assert_eq!((set.length(), set.end()), (30, 50));
-        // Two ranges apart from the front, of two numbers each.
+        // Two ranges apart from the front, with two numbers each.
         assert!((32..=256).contains(&set.memory()), "{}", set.memory());
         let within = |start, end| set.within(start, end).collect::<Vec<_>>();
         assert_eq!(within(0, u64::MAX), [(0, 10), (20, 30), (40, 50)]);
@@ -159,15 +160,15 @@ mod tests {
         assert_eq!(set.holes(30).collect::<Vec<_>>(), [(10, 20)]);
     }
 
-    /// Beyond its bound it takes what touches a range, and nothing else.
+    /// When the list is full, only ranges that touch another can be inserted.
     #[test]
     fn its_ranges_are_bounded() {
         let mut set = Intervals::default();
         (1..=4096).for_each(|index| assert_eq!(set.insert(4 * index, 4 * index + 1), 1));
         assert_eq!(set.insert(4 * 4097, 4 * 4097 + 1), 0);
         assert_eq!((set.length(), set.insert(4 * 4096 + 1, 4 * 4096 + 3), set.length()), (4096, 2, 4098));
-        assert_eq!((set.insert(0, 4), set.front()), (4, 5), "what touches the front");
-        assert_eq!(set.insert(4 * 4097, 4 * 4097 + 1), 1, "there is room again");
+        assert_eq!((set.insert(0, 4), set.front()), (4, 5), "a range that touches the front");
+        assert_eq!(set.insert(4 * 4097, 4 * 4097 + 1), 1, "the merge made room");
     }
 
     proptest! {

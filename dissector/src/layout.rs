@@ -1,4 +1,4 @@
-//! Where the bytes of an RPC message are: inline in the Send, or in chunks.
+//! The layout of an RPC message: the ranges in the Send and in chunks.
 
 use crate::exchange::Exchange;
 use crate::interval::Intervals;
@@ -14,38 +14,40 @@ use rdmascope_wire::xdr::padded;
 pub struct Extent {
     /// Its first byte, counted from the XID of the RPC message.
     pub start: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u64,
-    /// Where they are.
+    /// The place of the bytes.
     pub source: Source,
 }
 
-/// Where the bytes of an [`Extent`] are.
+/// The place of the bytes of an [`Extent`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// In a part of the message, from this byte of it on.
+    /// In a part of the message, from this byte on.
     Part(Part, u64),
-    /// Nowhere: roundup padding that was not sent; it is zeros (RFC 8166, section 3.4.4.4).
+    /// Roundup padding that was not sent. It is zeros (RFC 8166, section 3.4.4.4).
     Padding,
 }
 
-/// Bytes of an RPC message before reduction, as far as they were captured.
+/// The captured bytes of an RPC message before reduction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Piece {
     /// The number of bytes.
     pub length: u64,
-    /// The bytes, up to the last one that was captured. Bytes before it that were not captured are 0.
+    /// The bytes up to the last captured one. Missing bytes before it are 0.
     pub bytes: Vec<u8>,
     /// The ranges that were captured.
     pub captured: Intervals,
 }
 
 impl Transaction {
-    /// The extents of the call (`of_reply` false) or of the reply, in order and without gaps, as far as the headers tell. Empty
-    /// if there is no such message, if it is no RPC message, or if its header could not be read to its end.
+    /// The extents of the call (`of_reply` false) or of the reply, in order and without gaps, as
+    /// far as the headers show. Empty if the message is absent, is not an RPC message, or has a
+    /// header that could not be parsed completely.
     ///
-    /// In a call the Position of each Read chunk says where it belongs (RFC 8166, section 4.3.1). In a reply the upper layer does
-    /// (RFC 8267): a Write chunk whose item was not recognized is left out.
+    /// In a call, the Position of each Read chunk gives its place (RFC 8166, section 4.3.1). In a
+    /// reply, the upper layer does (RFC 8267), and a Write chunk without a recognized item is
+    /// omitted.
     pub fn layout(&self, of_reply: bool) -> Vec<Extent> {
         let message = if of_reply { &self.reply } else { &self.call };
         let Some(message) = message else { return Vec::new() };
@@ -55,21 +57,23 @@ impl Transaction {
         lay_out(stream, &reduced)
     }
 
-    /// The call or the reply before reduction. `None` if none of it was kept, or if its layout is not known.
+    /// The call or the reply before reduction. `None` if none of it was kept, or if its layout is
+    /// unknown.
     ///
-    /// Bytes beyond [`Exchange::MOST_CONTENTS`] are left out.
+    /// Bytes beyond [`Exchange::MOST_CONTENTS`] are omitted.
     pub fn message(&self, of_reply: bool) -> Option<Piece> {
         self.piece(of_reply, 0..u64::MAX)
     }
 
-    /// A DDP-eligible item of the call or the reply, without its padding, whether it is inline or in a chunk.
+    /// A DDP-eligible item of the call or the reply, without its padding, whether it is inline or
+    /// in a chunk.
     pub fn item(&self, of_reply: bool, item: &Item) -> Option<Piece> {
         let start = u64::from(item.position);
         let end = start + u64::from(item.length);
         self.piece(of_reply, start..end).map(|piece| Piece { length: item.length.into(), ..piece })
     }
 
-    /// A Send or a chunk of the call or the reply, in the length that the headers give.
+    /// A Send or a chunk of the call or the reply, with the length that the headers give.
     pub fn part(&self, of_reply: bool, part: Part) -> Option<Piece> {
         let message = if of_reply { &self.reply } else { &self.call };
         let message = message.as_ref()?;
@@ -109,7 +113,7 @@ impl Transaction {
         Some(piece)
     }
 
-    /// In a reply the upper layer says where the items of Write chunks belong.
+    /// The items of Write chunks in a reply, with the positions that the upper layer gives.
     fn reduced_in_reply(&self, message: &Message) -> Vec<Reduced> {
         let items = self.details.operations.iter().filter_map(|operation| operation.result_item);
         let reduced = items.filter_map(|item| {
@@ -119,7 +123,8 @@ impl Transaction {
             Some(Reduced {
                 position: item.position.into(),
                 part: Part::WriteChunk(index),
-                // A Write chunk should not hold roundup padding, but some do (RFC 8166, section 3.4.6.2).
+                // A Write chunk should not contain roundup padding, but some do (RFC 8166, section
+                // 3.4.6.2).
                 length: returned.clamp(length, with_padding),
                 with_padding,
             })
@@ -129,7 +134,7 @@ impl Transaction {
 }
 
 impl Extent {
-    /// The position behind its last byte.
+    /// The position after its last byte.
     pub fn end(&self) -> u64 {
         self.start.saturating_add(self.length)
     }
@@ -147,7 +152,7 @@ impl Piece {
         for (start, end) in content.captured.within(range.start, range.end) {
             let Some(bytes) = content.bytes.get(start as usize..end as usize) else { return };
             let to = at + (start - range.start);
-            // Missing bytes in front of captured ones take up memory too.
+            // Missing bytes before captured ones use memory too.
             if to + bytes.len() as u64 > Exchange::MOST_CONTENTS as u64 {
                 return;
             }
@@ -169,25 +174,25 @@ impl Piece {
     }
 }
 
-/// A range of a Payload stream: the part, its first byte in that, and its length.
+/// A range of a Payload stream: the part, its first byte in that part, and its length.
 struct Stream {
     part: Part,
     start: u64,
     length: u64,
 }
 
-/// An item that is in a chunk.
+/// A reduced item: one that is in a chunk.
 struct Reduced {
     /// Its first byte in the message before reduction.
     position: u64,
     part: Part,
-    /// Its bytes in the chunk, from the first byte of the chunk on.
+    /// Its length in the chunk, in bytes, from the first byte of the chunk on.
     length: u64,
     /// Its length in the message before reduction, in bytes.
     with_padding: u64,
 }
 
-/// Where the Payload stream of a message is, after reduction.
+/// Finds the Payload stream of a message after reduction.
 fn stream(message: &Message, of_reply: bool) -> Option<Stream> {
     if message.version != VERSION || message.stop.is_some() {
         return None;
@@ -199,7 +204,8 @@ fn stream(message: &Message, of_reply: bool) -> Option<Stream> {
             let length = u64::from(message.send_length).checked_sub(start)?;
             Some(Stream { part: Part::Send, start, length })
         }
-        // A Long Call, or a reply that the responder provides (reliable-reply draft, section 4.1).
+        // A Long Call, or a reply from a responder-provided Read chunk (reliable-reply draft,
+        // section 4.1).
         (Procedure::Nomsg, Some(index), _) => {
             let length = Segment::total(&message.read_chunks[index].segments);
             Some(Stream { part: Part::ReadChunk(u16::try_from(index).ok()?), start: 0, length })
@@ -211,7 +217,8 @@ fn stream(message: &Message, of_reply: bool) -> Option<Stream> {
     }
 }
 
-/// In a call the Positions say where the items of Read chunks belong. A chunk may or may not hold the padding of its item.
+/// The items of Read chunks in a call, with their Positions. A chunk may contain the padding of its
+/// item or omit it.
 fn reduced_in_call(message: &Message) -> Vec<Reduced> {
     let chunks = message.read_chunks.iter().enumerate().filter(|(_, chunk)| chunk.position != 0);
     let reduced = chunks.filter_map(|(index, chunk)| {

@@ -1,7 +1,8 @@
-//! Captured packets in, connections and RPC transactions out.
+//! Dissects captured packets into connections and RPC transactions.
 //!
-//! Sans-I/O: the caller reads the file or the interface and passes [`record::Record`]s with their time stamps. The same records always
-//! give the same events: no stage reads a clock, a file, a random source or a global.
+//! The crate does no I/O: the caller reads the file or the interface and passes [`record::Record`]s
+//! with their time stamps. The same records always give the same events: no stage reads a clock, a
+//! file, a random source or a global.
 //!
 //! ```
 //! use rdmascope_dissector::engine::{Config, Engine};
@@ -9,7 +10,7 @@
 //! use rdmascope_dissector::record::{LinkType, Record, Time};
 //! use rdmascope_dissector::ulb;
 //!
-//! // An Ethernet frame with an NFS call. The crate rdmascope-capture-agent reads such records from capture files.
+//! // An Ethernet frame with an NFS call. rdmascope-capture-agent reads such records from files.
 //! let data = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/send-only.bin"));
 //! let record = Record {
 //!     number: 1,
@@ -30,12 +31,12 @@
 //! };
 //! let mut engine = Engine::new(Config::default());
 //! engine.handle(&record, &mut report);
-//! // Reports what is still open when the capture ends.
+//! // Reports the transactions and connections that are still open at the end of the capture.
 //! engine.finish(&mut report);
 //! assert_eq!(lines, ["0x0c396a62 NULL CutOff"]);
 //! ```
 //!
-//! The crate needs `core` and `alloc` only. Its feature `std`, on by default, is that of `rdmascope-wire`.
+//! The crate needs only `core` and `alloc`. The default feature `std` enables `rdmascope-wire/std`.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), no_std)]
 

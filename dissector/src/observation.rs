@@ -1,7 +1,8 @@
-//! What the engine reports to a judge besides transactions and connections.
+//! Events for conformance checks, beside transactions and connections.
 //!
-//! Reported only where [`crate::engine::Config::observe`] asks for it. An end of a connection is named by its index, 0 or 1, which it keeps
-//! for as long as the connection keeps its number; [`Observation::requester`] says which of them opened the connection.
+//! They are reported only if [`crate::engine::Config::observe`] requests them. An end of a
+//! connection has the index 0 or 1 for as long as the connection keeps its number.
+//! [`Observation::requester`] is the index of the end that opened the connection.
 
 use crate::connection::{Connection, ConnectionId, Route};
 use crate::rdma::{End, Fault, MemoryRange, Operation, Piece, Position, Refusal, Send};
@@ -10,76 +11,81 @@ use crate::ulb::Procedure;
 use rdmascope_wire::rpcrdma::Header;
 use rdmascope_wire::{Rkey, Xid, cm};
 
-/// The observations that are reported. Each level includes those before it.
+/// The level of observations to report. Each level includes those before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Observe {
-    /// Nothing.
+    /// No observations.
     #[default]
     Nothing,
-    /// All but that on which only rules rest: what a connection was established with, faults of packets, memory touched out of place,
-    /// advertised twice or invalidated by another transaction, calls outstanding when the connection is closed, and [`Sent::earlier`].
+    /// All except those that only rules use: a connection's parameters, packet faults, stray
+    /// operations, memory advertised twice or invalidated by another transaction, calls outstanding
+    /// when the connection closes, and [`Sent::earlier`].
     Events,
-    /// All, for a judge.
+    /// All observations.
     All,
 }
 
-/// Something seen on a connection.
+/// Something observed on a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Observation<'a> {
     /// The connection.
     pub connection: ConnectionId,
-    /// Where the engine keeps it: a small number that no other has before this one has ended.
+    /// The connection's index in the engine: a small number that is reused only after the
+    /// connection ends.
     pub place: u32,
-    /// The end that opened it; if that is not known, the end that was first seen to call.
+    /// The end that opened it, or, if that is unknown, the end that called first.
     pub requester: End,
-    /// Whether it is known which end opened it: from a CM message, or from the program that was called.
+    /// Whether the end that opened it is known, from a CM message or from the program of a call.
     pub roles_known: bool,
-    /// How far the capture shows what each end sends.
+    /// The completeness of each half-flow in the capture.
     pub half_flows: &'a [HalfFlow; 2],
-    /// What was seen.
+    /// The observation.
     pub what: Observed<'a>,
 }
 
-/// What was seen.
+/// The kind of an observation.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Observed<'a> {
-    /// A CM message, or an MPA start frame, added to what is known of the connection.
+    /// A CM message or an MPA start frame that updated the connection.
     Established(&'a Connection),
-    /// The program of a call shows which end opened the connection.
+    /// The program of a call revealed which end opened the connection.
     RolesKnown,
-    /// Two half-flows were joined to this connection. Until now it was also known by this other number, if something was told of both.
+    /// Two half-flows were paired into this connection. The number is that of the other half-flow,
+    /// if it had one.
     Joined(Option<ConnectionId>),
-    /// A Send, in the order of its sender's PSNs. It is reported before the transaction that it ends.
+    /// A Send, in PSN order of its sender. It is reported before the transaction that it ends.
     Sent(&'a Sent<'a>),
-    /// Packets of an end that the capture lacks, or may lack: it says itself that it lost some, and not which.
+    /// Packets of an end that the capture lacks. It may lack them if it reports drops without
+    /// naming the packets.
     Missing(Missing),
     /// An RDMA operation on memory that no open transaction advertised for it.
     Stray(Stray),
-    /// A CM message, before what it adds is reported as [`Observed::Established`].
+    /// A CM message. If it changes the connection's parameters, [`Observed::Established`] follows.
     Managed(&'a Managed<'a>),
-    /// An end asks for the connection, accepts it or rejects it, before the same is reported as [`Observed::Managed`] and
-    /// [`Observed::Established`].
+    /// A request for the connection, or its acceptance or rejection. It is reported before the
+    /// [`Observed::Managed`] and [`Observed::Established`] of the same message.
     Announced(&'a Announced<'a>),
-    /// An end closes the connection.
+    /// A message by which an end closes the connection.
     Closes(Closes),
-    /// A request packet that was seen before.
+    /// A repeated request packet.
     Repeated(Repeated),
     /// A NAK.
     Refused(Refused),
-    /// A packet with a bad ICRC, which a receiver drops.
+    /// A packet with a bad ICRC, which its receiver drops.
     Spoiled(Spoiled),
     /// A packet that breaks a rule of the reliable connection.
     Faulty(Faulty),
-    /// A call that has no reply when a CM message closes the connection.
+    /// A call without a reply when a CM message closes the connection.
     Outstanding(Outstanding),
-    /// A Send with Invalidate invalidated memory of another transaction that is still open.
+    /// A Send with Invalidate that invalidated memory of another open transaction.
     Revoked(Revoked),
-    /// A call advertised memory that another open one has advertised too.
+    /// A call that advertised memory which another open call has advertised too.
     Shared(Shared),
-    /// A call that offers its connection for callbacks, once it was read.
+    /// A call that offers its connection for callbacks. It is reported once the call has been
+    /// parsed.
     Offered(Offered),
-    /// The end of the connection, or of the capture; the connection itself is reported next.
+    /// The end of the connection or of the capture. The connection follows as the next event.
     Ending(Ending),
 }
 
@@ -88,32 +94,34 @@ pub enum Observed<'a> {
 pub struct Sent<'a> {
     /// The end that sent it.
     pub from: End,
-    /// What it is.
+    /// The kind of message.
     pub kind: Kind,
-    /// Whether the message itself shows its kind. If not, `kind` was inferred: it is a reply if a call with its XID is outstanding.
+    /// Whether the message itself shows its kind. Otherwise the kind was inferred: a reply if a
+    /// call with its XID is outstanding.
     pub told: bool,
     /// The Send.
     pub send: &'a Send<'a>,
-    /// Its RPC-over-RDMA header; `None` where it is too short to have one.
+    /// Its RPC-over-RDMA header. `None` if the Send is too short.
     pub header: Option<&'a Header<'a>>,
-    /// Of a call: one with its XID is outstanding. Of a reply or an error: its call is. Of RDMA_DONE: its reply waits to be pulled.
+    /// For a call: another call with its XID is outstanding. For a reply or error: its call is
+    /// outstanding. For RDMA_DONE: its reply waits to be pulled.
     pub outstanding: bool,
-    /// Of an error or RDMA_DONE: a call of its own sender with its XID is outstanding.
+    /// For an error or RDMA_DONE: its sender has an outstanding call with this XID.
     pub of_own_call: bool,
-    /// How many packets of both ends the capture was known to lack when the call was sent that this answers,
-    /// or that is outstanding under the XID of this call.
+    /// The number of packets of both ends known to be missing when the call was sent: the call that
+    /// this message answers, or the outstanding call with the XID of this call.
     pub missing_at_call: Option<u64>,
-    /// The same now.
+    /// The number of packets of both ends known to be missing now.
     pub missing_packets: u64,
-    /// If [`Sent::outstanding`]: the transaction, as it was before this Send.
+    /// The transaction before this Send, if [`Sent::outstanding`] is set.
     pub transaction: Option<&'a Transaction>,
-    /// Of a call whose XID is that of an outstanding call: what the outstanding call calls.
+    /// The identity of the outstanding call, if this is a call with the same XID.
     pub earlier: Option<CallIdentity>,
-    /// Both half-flows are known.
+    /// Whether both half-flows are known.
     pub paired: bool,
 }
 
-/// What a Send turned out to be.
+/// The kind of message in a Send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// An RPC call.
@@ -124,41 +132,41 @@ pub enum Kind {
     Error,
     /// RDMA_DONE.
     Done,
-    /// No RPC-over-RDMA message.
+    /// Not an RPC-over-RDMA message.
     Other,
 }
 
-/// What tells one call from another, as far as the Send shows it.
+/// The identity of a call, to distinguish it from others, as far as the Send shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallIdentity {
-    /// What is called.
+    /// The procedure.
     pub procedure: Option<Procedure>,
-    /// A hash of the arguments in the Send, where RPCSEC_GSS does not protect them.
+    /// A hash of the arguments in the Send, unless RPCSEC_GSS protects them.
     pub(crate) arguments: Option<u64>,
-    /// A hash of the Positions of its Read chunks; `None` where all arguments are in the Send.
+    /// A hash of the Positions of its Read chunks. `None` if all arguments are in the Send.
     pub(crate) reduced: Option<u64>,
-    /// A hash of the whole Send, where arguments are in chunks, or where RPCSEC_GSS protects them.
+    /// A hash of the whole Send, if arguments are in chunks or RPCSEC_GSS protects them.
     pub(crate) send: Option<u64>,
 }
 
-/// How far the capture shows what an end sends.
+/// The completeness of one end's packets in the capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HalfFlow {
-    /// Requests of it wait behind a gap, or for what they answer.
+    /// Whether requests of it wait for a gap to be filled, or for the message that they answer.
     pub waits: bool,
-    /// How often it was not known which position comes next: behind an RDMA READ, as long as the path MTU is not known, and where the PSNs go on
-    /// elsewhere. What is missing there is not reported.
+    /// How often the next position was unknown: after an RDMA Read while the path MTU is unknown,
+    /// and where the PSNs jump. Packets missing at these places are not reported.
     pub unsure: u32,
-    /// The last position of it that was acknowledged, with the packet that did so first.
+    /// Its last acknowledged position, and the packet that acknowledged it first.
     pub acknowledged: Option<(Position, Seen)>,
 }
 
-/// Packets of an end that the capture lacks, or may lack.
+/// Packets of an end that the capture lacks or may lack.
 #[derive(Clone, Copy, Debug)]
 pub struct Missing {
     /// The end.
     pub from: End,
-    /// How many; 1 where nobody knows, because the PSNs go on elsewhere.
+    /// The number of packets; 1 if unknown because the PSNs jump.
     pub packets: u32,
 }
 
@@ -169,32 +177,33 @@ pub struct Stray {
     pub from: End,
     /// Its first packet.
     pub seen: Seen,
-    /// The PSN of that.
+    /// The PSN of the first packet.
     pub position: Position,
-    /// RDMA READ; else RDMA WRITE.
+    /// Whether it is an RDMA Read; otherwise an RDMA Write.
     pub reading: bool,
-    /// What the operation names.
+    /// The memory that the operation accesses.
     pub memory: MemoryRange,
-    /// The first byte outside of the advertised memory.
+    /// The first byte outside the advertised memory.
     pub address: u64,
-    /// What is wrong with this byte.
+    /// The reason why access to this byte is invalid.
     pub astray: Astray,
 }
 
-/// What is wrong with an RDMA operation.
+/// The reason why an RDMA operation is stray.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Astray {
-    /// No open transaction advertised the memory that it begins at.
+    /// No open transaction advertised the memory at its start.
     Unadvertised,
-    /// The transaction advertised the memory for RDMA Read and the operation is an RDMA Write, or the reverse.
+    /// The transaction advertised the memory for RDMA Read but the operation is an RDMA Write, or
+    /// the reverse.
     OtherWay(Advertiser),
-    /// It begins in a segment, and goes on where nothing is advertised.
+    /// It begins in a segment and continues past the advertised memory.
     PastEnd(Advertiser),
-    /// The transaction had it invalidated by a Send that was not its reply.
+    /// A Send other than the transaction's reply invalidated the memory.
     Invalidated(Revoked),
 }
 
-/// A transaction that advertised memory, and is open.
+/// An open transaction that advertised memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Advertiser {
     /// The end that called.
@@ -203,7 +212,7 @@ pub struct Advertiser {
     pub xid: Xid,
 }
 
-/// A Send with Invalidate that invalidated memory of another transaction that is still open.
+/// A Send with Invalidate that invalidated memory of another open transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Revoked {
     /// The end that sent it.
@@ -212,20 +221,20 @@ pub struct Revoked {
     pub seen: Seen,
     /// rdma_xid of the Send.
     pub xid: Xid,
-    /// The handle that it invalidates.
+    /// The invalidated handle.
     pub rkey: Rkey,
     /// The transaction that advertised it.
     pub advertiser: Advertiser,
-    /// When that transaction advertised it.
+    /// The packet by which the transaction advertised it.
     pub since: Seen,
 }
 
-/// Two open transactions of an end advertise memory that overlaps.
+/// Two open transactions of one end that advertise overlapping memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Shared {
     /// The end whose memory it is.
     pub owner: End,
-    /// rdma_xid of the one that advertised it first, and of the other one.
+    /// rdma_xid of the transaction that advertised it first, and of the other.
     pub xids: [Xid; 2],
 }
 
@@ -240,34 +249,35 @@ pub struct Managed<'a> {
     pub message: &'a cm::Message<'a>,
 }
 
-/// A message that asks for a connection, accepts it or rejects it: a REQ, REP or REJ, or an MPA Request or Reply. It may be one that is
-/// sent again.
+/// A message that requests, accepts or rejects a connection: a REQ, REP or REJ, or an MPA Request
+/// or Reply. It may be a retransmission.
 #[derive(Clone, Copy, Debug)]
 pub struct Announced<'a> {
     /// The end that sent it.
     pub from: End,
     /// The packet.
     pub seen: Seen,
-    /// The message's name.
+    /// The name of the message.
     pub name: &'static str,
-    /// What it says.
+    /// The meaning of the message.
     pub says: Says,
-    /// The captured bytes that its sender's consumer gave it.
+    /// The captured private data.
     pub private_data: &'a [u8],
-    /// Whether bytes that were sent are not in it.
+    /// Whether the captured private data is incomplete.
     pub is_cut: bool,
-    /// Over TCP the sequence number that its sender expects next.
+    /// Over TCP: the sequence number that its sender expects next.
     pub expects: Option<Position>,
 }
 
-/// What a message says to a connection.
+/// The meaning of a connection message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Says {
-    /// It asks for it.
+    /// Requests the connection.
     Asks,
-    /// It accepts it.
+    /// Accepts the connection.
     Accepts,
-    /// It rejects it, for this reason of a REJ (IBTA volume 1, section 12.6.7.2); an MPA Reply has none.
+    /// Rejects the connection, with the reason of a REJ (IBTA volume 1, section 12.6.7.2). An MPA
+    /// Reply has no reason.
     Rejects(Option<u16>),
 }
 
@@ -278,15 +288,16 @@ pub struct Closes {
     pub from: End,
     /// The packet.
     pub seen: Seen,
-    /// What it is.
+    /// The kind of message.
     pub how: Closing,
-    /// Over TCP the sequence number behind its payload, and the one that its sender expects next.
+    /// Over TCP: the sequence number after its payload, and the one that its sender expects next.
     pub numbers: Option<(Position, Option<Position>)>,
 }
 
 impl Closes {
-    /// Whether it shows that what end `from` asked for over TCP was not answered: the other end has sent nothing from the number on that
-    /// `from` expected then, but for a FIN.
+    /// Over TCP: whether the message proves that the request of end `from` was not answered.
+    /// `expected` is the number that `from` expected at that time; the other end has sent nothing
+    /// from it on, except a FIN.
     pub fn shows_silence(&self, from: End, expected: Option<Position>) -> bool {
         let (Some((sent, received)), Some(expected)) = (self.numbers, expected) else { return false };
         if self.from == from {
@@ -297,7 +308,7 @@ impl Closes {
     }
 }
 
-/// What closes a connection.
+/// The kind of message that closes a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closing {
     /// A DREQ.
@@ -309,7 +320,7 @@ pub enum Closing {
 }
 
 impl Closing {
-    /// Its name in the headers.
+    /// The name in the headers.
     pub const fn name(self) -> &'static str {
         match self {
             Closing::DisconnectRequest => "DREQ",
@@ -319,22 +330,23 @@ impl Closing {
     }
 }
 
-/// A request packet whose PSN was seen before: it was sent again, or the capture shows it twice.
+/// A request packet with a PSN that was seen before: a retransmission, or a duplicate in the
+/// capture.
 #[derive(Clone, Copy, Debug)]
 pub struct Repeated {
     /// The end that sent it.
     pub from: End,
     /// The packet.
     pub seen: Seen,
-    /// The one seen first; `None` where it is too long ago.
+    /// The packet seen first. `None` if it is too old.
     pub first: Option<Seen>,
-    /// What it is.
+    /// The part of an operation that it carries.
     pub piece: Piece,
     /// Its PSN.
     pub position: Position,
-    /// Bytes of its payload on the wire: none of an RDMA READ request.
+    /// Payload bytes on the wire; 0 for an RDMA Read request.
     pub bytes: u32,
-    /// Bytes that an RDMA READ request asks for.
+    /// Bytes that an RDMA Read request asks for.
     pub asked: u32,
 }
 
@@ -345,11 +357,11 @@ pub struct Refused {
     pub from: End,
     /// The packet.
     pub seen: Seen,
-    /// The PSN of the request that it is about: the one refused, or, for a PSN sequence error, the one waited for.
+    /// The PSN of the refused request, or, for a PSN sequence error, the expected PSN.
     pub position: Position,
-    /// Why.
+    /// The cause.
     pub refusal: Refusal,
-    /// The first packet seen of the request; `None` where it is too long ago, or not in the capture.
+    /// The first packet of the request. `None` if it is too old or not in the capture.
     pub request: Option<Seen>,
 }
 
@@ -362,24 +374,25 @@ pub struct Spoiled {
     pub seen: Seen,
 }
 
-/// A packet that breaks a rule of the reliable connection, or that ends a message which does.
+/// A packet that breaks a rule of the reliable connection, or the last packet of a message that
+/// does.
 #[derive(Clone, Copy, Debug)]
 pub struct Faulty {
     /// The end that sent it.
     pub from: End,
     /// The packet.
     pub seen: Seen,
-    /// What it is.
+    /// The part of an operation that it carries.
     pub piece: Piece,
     /// Its PSN.
     pub position: Position,
-    /// What is wrong.
+    /// The fault.
     pub fault: Fault,
 }
 
 impl Faulty {
-    /// Over TCP: whether it is not known what message the segment is of, or how long that is (RFC 5041, section 4). What the message says counts
-    /// no more than if the capture lacked it.
+    /// Over TCP: whether the segment's message, or the length of that message, is unknown (RFC
+    /// 5041, section 4). Such a message is treated as missing from the capture.
     pub fn hides_a_message(&self) -> bool {
         let is_untagged = !matches!(self.piece.operation, Operation::Write | Operation::ReadResponse);
         self.position.counts_bytes()
@@ -391,24 +404,25 @@ impl Faulty {
     }
 }
 
-/// A call that has no reply when a CM message closes the connection.
+/// A call without a reply when a CM message closes the connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Outstanding {
     /// The end that called.
     pub caller: End,
-    /// From whose host to whose the call went.
+    /// The hosts of the caller and of the called end.
     pub route: Route,
     /// rdma_xid.
     pub xid: Xid,
-    /// What it calls.
+    /// The identity of the call.
     pub identity: CallIdentity,
     /// The packet that completed its Send.
     pub seen: Seen,
-    /// The capture may lack the reply.
+    /// Whether the capture may lack the reply.
     pub lacks: bool,
 }
 
-/// A call that offers its connection for callbacks: CREATE_SESSION or BIND_CONN_TO_SESSION (RFC 8881, sections 18.36 and 18.34).
+/// A call that offers its connection for callbacks: CREATE_SESSION or BIND_CONN_TO_SESSION (RFC
+/// 8881, sections 18.36 and 18.34).
 #[derive(Clone, Copy, Debug)]
 pub struct Offered {
     /// The end that sent it.
@@ -417,12 +431,14 @@ pub struct Offered {
     pub seen: Seen,
 }
 
-/// What is known at the end of a connection.
+/// The state of the half-flows at the end of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Ending {
-    /// By end: the frame up to which the capture holds all that the end sent. The other end acknowledged there exactly what was seen.
+    /// By end: the last frame up to which the capture has everything that the end sent. There, the
+    /// other end acknowledged exactly the packets seen.
     pub complete: [Option<u64>; 2],
-    /// By end: the capture holds a packet that its host sent to the other end's, on whatever connection; and, where the other end answered
-    /// packets on this one, some of this one.
+    /// By end: whether the capture has a packet from its host to the other host, on any connection.
+    /// If the other end acknowledged packets on this connection, only packets of this connection
+    /// count.
     pub heard: [bool; 2],
 }

@@ -1,8 +1,9 @@
-//! Other protocols than NFS over RDMA: by which ports, service IDs and first bytes they are known.
+//! Protocols other than NFS over RDMA, and the ports, service IDs and first bytes that identify
+//! them.
 
 use rdmascope_wire::cm::ServiceId;
 
-/// A protocol on a connection that is not RPC-over-RDMA.
+/// A protocol other than RPC-over-RDMA on an RDMA connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// SMB Direct (MS-SMBD).
@@ -19,7 +20,7 @@ pub enum Protocol {
     Perftest,
 }
 
-/// How a protocol is known.
+/// The identification of a protocol.
 struct Row {
     protocol: Protocol,
     name: &'static str,
@@ -27,13 +28,15 @@ struct Row {
     ports: &'static [u16],
     /// The first byte of other service IDs.
     service: Option<u8>,
-    /// Whether a Send that begins a connection is one of this protocol: its first bytes, and its length.
+    /// Whether a Send can be the first of a connection with this protocol, from its first bytes and
+    /// its length.
     begins: Option<fn(&[u8], u32) -> bool>,
 }
 
 /// In the order of [`Protocol`].
 static ROWS: [Row; 6] = [
-    // Negotiate request (MS-SMBD, section 2.2.1): minimum and maximum version 1.0, both little-endian, reserved, 20 bytes.
+    // Negotiate request (MS-SMBD, section 2.2.1): minimum and maximum version 1.0, both
+    // little-endian, reserved; 20 bytes.
     Row {
         protocol: Protocol::SmbDirect,
         name: "SMB Direct",
@@ -41,7 +44,7 @@ static ROWS: [Row; 6] = [
         service: None,
         begins: Some(|bytes, length| length == 20 && bytes.starts_with(&[0, 1, 0, 1, 0, 0])),
     },
-    // A capsule that begins with a Connect: opcode 0x7f, and type 1 at byte 4.
+    // A capsule with a Connect command: opcode 0x7f, and type 1 at byte 4.
     Row {
         protocol: Protocol::NvmeOf,
         name: "NVMe-oF",
@@ -51,7 +54,7 @@ static ROWS: [Row; 6] = [
             length >= 64 && bytes.first() == Some(&0x7f) && bytes.get(4) == Some(&1)
         }),
     },
-    // An iSER header of 28 bytes that carries an iSCSI control PDU, and the login request, which is immediate.
+    // An iSER header of 28 bytes for an iSCSI control PDU, then an immediate login request.
     Row {
         protocol: Protocol::Iser,
         name: "iSER",
@@ -69,7 +72,8 @@ static ROWS: [Row; 6] = [
         service: None,
         begins: Some(|bytes, length| length == 44 && bytes.starts_with(&[1, 44])),
     },
-    // Service IDs of the IETF, as RFC 4755, section 3.5, assigns them and Linux uses them: 0x10, zeros, the queue pair.
+    // Service IDs of the IETF, as RFC 4755, section 3.5, assigns them and Linux uses them: 0x10,
+    // zeros, the queue pair number.
     Row {
         protocol: Protocol::IpoibCm,
         name: "IPoIB-CM",
@@ -81,7 +85,7 @@ static ROWS: [Row; 6] = [
 ];
 
 impl Protocol {
-    /// The protocol that a REQ asks for, where its service ID is that of one.
+    /// The protocol with the service ID of a REQ.
     pub fn of_service(service: ServiceId) -> Option<Protocol> {
         let port = service.rdma_cm_port().map(|(_, port)| port);
         let [first, rest @ .., _, _, _] = service.0.to_be_bytes();
@@ -92,7 +96,8 @@ impl Protocol {
         ROWS.iter().find(is_of).map(|row| row.protocol)
     }
 
-    /// The protocol whose connections begin with such a Send: its bytes, and the length that it had on the wire.
+    /// The protocol that begins connections with such a Send: its captured bytes, and its length on
+    /// the wire.
     pub fn of_first_send(bytes: &[u8], length: u32) -> Option<Protocol> {
         let begins = |row: &&Row| row.begins.is_some_and(|begins| begins(bytes, length));
         ROWS.iter().find(begins).map(|row| row.protocol)
@@ -104,7 +109,8 @@ impl Protocol {
     }
 }
 
-/// Whether a Send is an encapsulation header of IPoIB (RFC 4391, section 6) and a whole IPv4, IPv6 or ARP packet of InfiniBand.
+/// Whether a Send is an encapsulation header of IPoIB (RFC 4391, section 6) and a whole IPv4, IPv6
+/// or ARP packet of InfiniBand.
 fn is_encapsulated(bytes: &[u8], length: u32) -> bool {
     let Some((header, packet)) = bytes.split_first_chunk::<4>() else { return false };
     let Some(first) = packet.first_chunk::<8>() else { return false };
@@ -118,7 +124,7 @@ fn is_encapsulated(bytes: &[u8], length: u32) -> bool {
     }
 }
 
-/// Traffic beside RDMA that tells something of a session: it is counted by name, and not looked into.
+/// Non-RDMA traffic that is relevant to a session. It is counted by name but not parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Traffic {
     /// NFS over TCP, or over UDP.
@@ -132,23 +138,25 @@ pub enum Traffic {
 }
 
 impl Traffic {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Traffic; 4] = [Traffic::Nfs, Traffic::Mount, Traffic::Portmap, Traffic::Iwarp];
 
-    /// With what the two ends of a TCP connection that becomes iWARP begin it (RFC 5044, section 7.1.1).
+    /// The keys of the MPA start frames, with which each end of a TCP connection starts iWARP (RFC
+    /// 5044, section 7.1.1).
     const MPA: [&'static [u8]; 2] = [b"MPA ID Req Frame", b"MPA ID Rep Frame"];
 
-    /// What a TCP or UDP packet is, by its ports and, of TCP, the first bytes of its payload.
+    /// The traffic that a TCP or UDP packet belongs to, from its ports and the first bytes of its
+    /// payload.
     pub fn of(ports: [u16; 2], payload: &[u8]) -> Option<Traffic> {
         if Traffic::MPA.iter().any(|key| payload.starts_with(key)) {
             return Some(Traffic::Iwarp);
         }
-        // Ports that IANA assigns.
+        // Ports assigned by IANA.
         let of_port = |port: &u16| match port {
             111 => Some(Traffic::Portmap),
             2049 => Some(Traffic::Nfs),
             20_048 => Some(Traffic::Mount),
-            // Without RDMA, NFS may be served there too.
+            // A server may also offer NFS over plain TCP on this port.
             20_049 if is_rpc_record(payload) => Some(Traffic::Nfs),
             20_049 => Some(Traffic::Iwarp),
             _ => None,
@@ -172,8 +180,9 @@ impl Traffic {
     }
 }
 
-/// Whether a TCP segment begins with a record mark and an RPC call or reply (RFC 5531, sections 9 and 11): no FPDU of MPA (RFC 5044, section 3)
-/// is as long as its first bytes would say then.
+/// Whether a TCP segment begins with a record mark and an RPC call or reply (RFC 5531, sections 9
+/// and 11). It cannot be an FPDU of MPA (RFC 5044, section 3): its first bytes would be an
+/// impossible ULPDU length.
 fn is_rpc_record(payload: &[u8]) -> bool {
     let Some((mark, [_, kind, next])) = payload.first_chunk::<16>().map(|bytes| {
         let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
@@ -181,7 +190,8 @@ fn is_rpc_record(payload: &[u8]) -> bool {
     }) else {
         return false;
     };
-    // The last fragment of its record; a call and the version of RPC, or a reply, accepted or denied.
+    // The mark has the last-fragment bit. A call has RPC version 2 next; a reply is accepted or
+    // denied.
     mark >> 31 == 1 && matches!((kind, next), (0, 2) | (1, 0 | 1))
 }
 
@@ -211,7 +221,7 @@ mod tests {
         assert_eq!(of(0x0106_4853), Some(Protocol::Perftest));
         assert_eq!(of(0x1000_0000_0000_004a), Some(Protocol::IpoibCm));
         assert_eq!(of(0x1000_0000_0100_004a), None);
-        // NFS over RDMA, and what nobody knows.
+        // NFS over RDMA, and an unknown service ID.
         assert_eq!(Protocol::of_service(ServiceId::rdma_cm(PortSpace::Tcp, 20_049)), None);
         assert_eq!(of(0x4853), None);
     }
@@ -239,7 +249,8 @@ mod tests {
             let length = bytes.len() as u32;
             assert_eq!(Protocol::of_first_send(bytes, length), Some(protocol));
             assert_eq!(Protocol::of_first_send(bytes, length - 1), None);
-            // Cut by a snap length: the first bytes decide, as long as they are there.
+            // Cut by a snap length: the remaining first bytes are enough, or the protocol is
+            // unknown.
             for there in 0..bytes.len() {
                 let found = Protocol::of_first_send(&bytes[..there], length);
                 assert!(found.is_none() || found == Some(protocol), "{there}");
@@ -257,7 +268,7 @@ mod tests {
         assert_eq!(Traffic::of([50_000, 20_049], call), Some(Traffic::Nfs));
         let reply = b"\x80\0\0\x18\x12\x34\x56\x78\0\0\0\x01\0\0\0\0";
         assert_eq!(Traffic::of([20_049, 50_000], reply), Some(Traffic::Nfs));
-        // An FPDU: ULPDU length, DDP and RDMAP control, then what a Send begins with.
+        // An FPDU: ULPDU length, DDP and RDMAP control, then the start of a Send.
         let send = b"\0\x56\x41\x43\0\0\0\0\0\0\0\0\0\0\0\x01";
         assert_eq!(Traffic::of([50_000, 20_049], send), Some(Traffic::Iwarp));
         assert_eq!(Traffic::of([50_000, 50_001], b"MPA ID Req Frame\x40\x01"), Some(Traffic::Iwarp));

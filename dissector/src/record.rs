@@ -9,28 +9,33 @@ pub struct Record<'a> {
     pub time: Time,
     /// The type of the header that `data` begins with.
     pub link: LinkType,
-    /// The length of the packet on the wire, in bytes. `data` is shorter if a snap length cut it.
+    /// The length of the packet on the wire, in bytes. `data` is shorter if a snap length cut the
+    /// packet.
     pub original_length: u32,
-    /// Packets that the capture says it lost before this one: since the record before it, or since it last spoke of losses. 0 where it says
-    /// nothing.
+    /// The number of packets that the capture reports as dropped since the record before, or since
+    /// its last report of drops. 0 without a report.
     pub dropped: u32,
-    /// Where it was captured.
+    /// The capture point.
     pub tap: Tap,
     /// The captured bytes.
     pub data: &'a [u8],
 }
 
-/// Where a packet was captured, as far as the capture says: two records of different taps may show the same packet on its way.
+/// The capture point of a packet, as far as the capture names it. Records of different taps may
+/// show the same packet on its way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Tap {
-    /// The file that holds the packet, from 0 in the order in which the files of a capture were given.
+    /// The number of the file with the packet, from 0 in the order in which the files of a capture
+    /// were given.
     pub file: u32,
-    /// The interface in that file: the interface ID of pcapng, the capture interface of ERF. 0 where the format names none.
+    /// The interface in that file: the interface ID of pcapng, or the capture interface of ERF. 0
+    /// if the format has none.
     pub interface: u32,
 }
 
 impl Record<'_> {
-    /// Where it was captured, with the interface index that a header of [`LinkType::LINUX_SLL2`] names (bytes 4 to 7).
+    /// The capture point, with the interface index of a [`LinkType::LINUX_SLL2`] header (bytes 4 to
+    /// 7).
     #[inline]
     pub(crate) fn tap(&self) -> Tap {
         let index = match self.link {
@@ -41,18 +46,19 @@ impl Record<'_> {
     }
 }
 
-/// Nanoseconds since 1970-01-01T00:00:00Z; negative before.
+/// Nanoseconds since 1970-01-01T00:00:00Z; negative before that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(pub i64);
 
 impl Time {
-    /// Nanoseconds from `earlier` to this time; 0 if `earlier` is the later one (time stamps in captures do step back).
+    /// Nanoseconds from `earlier` to this time; 0 if `earlier` is later (time stamps in captures do
+    /// step back).
     #[inline]
     pub fn since(self, earlier: Time) -> u64 {
         u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0)
     }
 
-    /// The time so many nanoseconds later; the last one that can be told where there is none.
+    /// Adds nanoseconds, saturating at the last representable time.
     #[inline]
     #[must_use]
     pub fn plus(self, nanoseconds: u64) -> Time {
@@ -60,7 +66,7 @@ impl Time {
     }
 }
 
-/// How long a packet may yet turn up in a capture behind what came after it, in nanoseconds and in packets.
+/// The maximum reordering of a packet in a capture, in nanoseconds and in packets.
 pub const REORDERING: (u64, u32) = (2_000_000, 64);
 
 /// A packet in the capture.
@@ -72,7 +78,7 @@ pub struct Seen {
     pub time: Time,
 }
 
-/// A link type in the numbers of pcap and pcapng (the tcpdump.org registry, LINKTYPE_…).
+/// A link type with the number of pcap and pcapng (the tcpdump.org registry, LINKTYPE_…).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LinkType(pub u16);
 

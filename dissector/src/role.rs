@@ -1,4 +1,4 @@
-//! What a packet is to the transactions.
+//! The role of a packet in a transaction.
 
 use crate::rdma::Position;
 use crate::record::Seen;
@@ -7,23 +7,25 @@ use rdmascope_wire::bth::{Aeth, Reth};
 /// A step of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StepOf {
-    /// [`Transaction::begun`](crate::transaction::Transaction::begun), which names the transaction while it is open, too.
+    /// [`Transaction::begun`](crate::transaction::Transaction::begun), which identifies the
+    /// transaction even while it is open.
     pub begun: u64,
     /// Index in [`Exchange::steps`](crate::exchange::Exchange::steps).
     pub step: u32,
 }
 
-/// What a packet is to a step.
+/// The role of a packet in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Role {
-    /// A packet of the step, for the first time.
+    /// The first occurrence of a packet of the step.
     Part(StepOf),
-    /// The same once more: sent again, or captured twice. So is an RDMA READ request for what is left of an earlier one.
+    /// A repetition: retransmitted, or captured twice. An RDMA READ request for the rest of an
+    /// earlier one is a repetition too.
     Repetition(StepOf),
-    /// An acknowledgement whose PSN lies in the step, or behind it and in none.
+    /// An acknowledgement whose PSN is in the step, or after it and in no other step.
     Acknowledgement(StepOf),
-    /// A NAK, or RNR NAK, of the step that its PSN lies in.
+    /// A NAK or RNR NAK whose PSN is in the step.
     Refusal(StepOf),
 }
 
@@ -36,25 +38,27 @@ impl Role {
     }
 }
 
-/// A packet that is something to a transaction. A TCP segment that is something to several steps is told of once for each.
+/// A packet with a role in a transaction. A TCP segment with roles in several steps is reported
+/// once for each.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Attributed<'a> {
     /// The packet.
     pub seen: Seen,
-    /// Whether this is told after the record of the packet was [handled](crate::engine::Engine::handle): not before was it clear.
+    /// Whether the role became known only after the record of the packet was
+    /// [handled](crate::engine::Engine::handle).
     pub late: bool,
-    /// It acknowledges, or refuses, and does nothing else.
+    /// Whether it is only an acknowledgement or a NAK.
     pub only_acknowledges: bool,
-    /// Where it stands: of a TCP segment the first byte that is of the step. Responses of InfiniBand have positions among those of the end
-    /// that asked.
+    /// Its position; for a TCP segment, that of its first byte in the step. InfiniBand responses
+    /// use positions of the end that sent the request.
     pub position: Position,
-    /// Its RETH, where it is a request with one.
+    /// Its RETH, if it is a request with one.
     pub reth: Option<Reth>,
-    /// Its AETH, where it is a response with one.
+    /// Its AETH, if it is a response with one.
     pub aeth: Option<Aeth>,
-    /// What it is; `None` where it only acknowledges, and its own position lies in no step.
+    /// Its role. `None` if it only acknowledges steps and its own position is in none.
     pub role: Option<Role>,
-    /// The steps that it is the first packet to acknowledge to their ends, in the order of their positions. Responses to RDMA READs
-    /// acknowledge too, and a refusal does what was before it.
+    /// The steps that it is the first to acknowledge completely, in the order of their positions.
+    /// Responses to RDMA READs acknowledge too. A NAK acknowledges the packets before it.
     pub acknowledged: &'a [StepOf],
 }

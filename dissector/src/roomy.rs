@@ -4,8 +4,8 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 
-/// A list whose clone has the same capacity. Bounds on memory count capacities. So a clone of the engine reaches the bounds where the engine
-/// does, and reports the same.
+/// A list whose clone has the same capacity. Memory bounds count capacities, so a clone of the
+/// engine reaches them at the same point and reports the same events.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Roomy<L>(L);
 
@@ -45,7 +45,7 @@ impl<L> DerefMut for Roomy<L> {
     }
 }
 
-/// What a list of so many entries has room for, where it grew entry by entry.
+/// The capacity of a list that has grown to `entries` by pushes.
 pub(crate) fn room(entries: usize) -> usize {
     if entries == 0 { 0 } else { entries.next_power_of_two().max(4) }
 }

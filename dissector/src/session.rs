@@ -1,4 +1,4 @@
-//! Connections in the making: two half-flows, what each has going on, and how they were found to belong together.
+//! The state of a connection: two half-flows, their pairing, and their open operations.
 
 mod acknowledged;
 mod early;
@@ -35,44 +35,45 @@ use replayed::Replayed;
 pub(crate) use told::Told;
 pub(crate) use transport::TransportState;
 
-/// A connection: two ends, one of which may be unknown still.
+/// A connection with two ends, one of which may be unknown.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
-    /// The RPC-over-RDMA layer of both.
+    /// The RPC-over-RDMA layer of both ends.
     pub peers: Peers,
-    /// Which one it is in the order in which they were first seen.
+    /// Its index in the order in which connections were first seen.
     order: u32,
-    /// The transport of both.
+    /// The transport of both ends.
     transport: TransportState,
-    /// What packets are to transactions, where somebody asks.
+    /// The roles of packets in transactions, if requested.
     attribution: Option<Box<Attribution>>,
-    /// The ends. Which one opened the connection is for [`Peers::requester`] to say.
+    /// The ends. [`Peers::requester`] is the one that opened the connection.
     pub ends: [SessionEnd; 2],
-    /// How it is known that the two belong together.
+    /// How its half-flows were paired.
     pub origin: Origin,
-    /// How far its life is known.
+    /// Its state when it was last seen.
     pub state: State,
-    /// The port of the service that was connected to.
+    /// The port of the service.
     pub port: Option<u16>,
-    /// The path MTU that the CM exchange agreed on.
+    /// The path MTU from the CM exchange.
     pub path_mtu: Option<u16>,
     /// The partition key that the REQ names.
     pub partition_key: Option<u16>,
-    /// First and last packet.
+    /// The times of the first and last packet.
     pub span: (Time, Time),
-    /// Which files of the capture show it.
+    /// The files of the capture that have packets of it.
     pub files: Files,
-    /// Seen since the table last looked for something to give up.
+    /// Whether it was seen since the table last looked for a connection to evict.
     pub recent: bool,
-    /// Bytes held back, as last counted.
+    /// Bytes held back, as of the last count.
     pub buffered: usize,
-    /// Packets that the capture says it lost, as far as this connection was told.
+    /// The capture's drop count that this connection has taken into account.
     dropped: u64,
-    /// For iWARP the TCP port of each end.
+    /// The TCP port of each end, for iWARP.
     pub tcp_ports: Option<[u16; 2]>,
-    /// For iWARP that the streams ended, or the ports were used again.
+    /// For iWARP: whether the streams ended or the ports were reused.
     over: bool,
-    /// What the kernel told of it, of the half-flow that was seen first, until a packet of the second one has come.
+    /// The kernel's report of it, for the half-flow that was seen first, until the second has a
+    /// packet.
     pub told: Option<Told>,
 }
 
@@ -83,22 +84,23 @@ pub(crate) struct SessionEnd {
     pub address: Address,
     /// The IP address that the REQ gives it.
     pub ip: Option<IpAddr>,
-    /// Its queue pair, once known.
+    /// Its queue pair, if known.
     pub qpn: Option<Qpn>,
-    /// The RFC 8797 private data that it sent.
+    /// The private data that it sent (RFC 8797).
     pub private_data: Option<(usize, private_data::PrivateData)>,
-    /// The capture cut off what could have been private data.
+    /// Whether the capture cut bytes that may be private data.
     private_data_cut: bool,
-    /// The ID by which it names itself in CM messages, and the address that these came from.
+    /// Its ID in CM messages, and the source address of these messages.
     pub communication_id: Option<(Address, CommunicationId)>,
     early: Early,
-    /// What was acknowledged of its Sends, and when.
+    /// The acknowledgements of its Sends, with their times.
     acknowledgements: Acknowledgements,
-    /// More waited than there is room for, and the other half-flow was not seen: the capture may hold one direction only.
+    /// Whether the queue of early deliveries overflowed while the other half-flow was unseen: the
+    /// capture may have one direction only.
     alone: bool,
     counts: Counts,
     replayed: Replayed,
-    /// What of it was seen first, but for what the transport counts.
+    /// First packets of several kinds, except those that the transport notes.
     pub first_frames: FirstFrames,
 }
 
@@ -120,7 +122,8 @@ impl SessionEnd {
         }
     }
 
-    /// Notes what a CM message of this end carries for its consumer; `is_cut`: the capture may have cut some of it off.
+    /// Notes the private data of a CM message from this end. `is_cut`: the capture may lack some of
+    /// it.
     pub(crate) fn note_private_data(&mut self, bytes: &[u8], is_cut: bool) {
         let found = private_data::find(bytes).and_then(|found| Some((found.offset, found.fields.ok()?)));
         self.private_data = found;
@@ -129,7 +132,7 @@ impl SessionEnd {
 }
 
 impl Session {
-    /// A connection between two addresses of which nothing is known yet; `dropped`: packets that the capture says it lost before.
+    /// Creates a connection between two addresses. `dropped` is the capture's drop count so far.
     pub(crate) fn new(order: u32, index: u32, addresses: [Address; 2], now: Time, dropped: u64) -> Session {
         Session {
             peers: Peers::new(index),
@@ -153,12 +156,13 @@ impl Session {
         }
     }
 
-    /// Where it stands among others: by its number, and behind those that have one in the order in which they were first seen.
+    /// A sort key: by number; connections without one come last, in the order in which they were
+    /// first seen.
     pub(crate) fn rank(&self) -> (bool, Option<ConnectionId>, u32) {
         (self.peers.number().is_none(), self.peers.number(), self.order)
     }
 
-    /// Its place in the order in which connections were first seen.
+    /// Its index in the order in which connections were first seen.
     pub(crate) fn order(&self) -> u32 {
         self.order
     }
@@ -176,7 +180,7 @@ impl Session {
         self.buffered
     }
 
-    /// Bytes of memory that a clone takes up, itself included.
+    /// Bytes of memory that a clone uses, itself included.
     pub(crate) fn footprint(&self) -> usize {
         let of = |end: &SessionEnd| end.early.footprint() + end.acknowledgements.footprint();
         let attribution =
@@ -188,7 +192,7 @@ impl Session {
             + self.ends.iter().map(of).sum::<usize>()
     }
 
-    /// Gives up what is held back, because all connections together hold back too much.
+    /// Gives up the gaps before held packets, because all connections together hold too much.
     pub(crate) fn give_up_buffered(&mut self, transactions: &mut Transactions, report: &mut Report<'_>) {
         transactions.number(&mut self.peers);
         report(Event::Eviction(Eviction::HeldPackets { connection: self.peers.connection() }));
@@ -200,33 +204,34 @@ impl Session {
         self.attribute(0, transactions, report);
     }
 
-    /// The end whose packets are known, of a connection that has only one such.
+    /// The end whose packets are known, if only one is.
     pub(crate) fn known_side(&self) -> End {
         if self.peers.flows[0].is_none() { End::Second } else { End::First }
     }
 
-    /// Sets the PSN that the requests of end `side` begin at, as the CM exchange says.
+    /// Sets the first PSN of the requests of end `side`, from the CM exchange.
     pub(crate) fn begin(&mut self, side: End, first: Psn) {
         self.transport.begin(side, first, self.path_mtu.map(u32::from));
     }
 
-    /// Sets how many RDMA READs end `side` may have outstanding.
+    /// Sets the number of RDMA READs that end `side` may have outstanding.
     pub(crate) fn limit_reads(&mut self, side: End, resources: u8) {
         self.transport.limit_reads(side, resources);
     }
 
-    /// Sets the path MTU that a REQ names.
+    /// Sets the path MTU from a REQ.
     pub(crate) fn agree_on_path_mtu(&mut self, path_mtu: Option<u16>) {
         self.path_mtu = path_mtu;
         self.transport.agree_on_path_mtu(path_mtu.map(u32::from));
     }
 
-    /// Reports with repetitions and refusals of both ends the packet seen first.
+    /// From now on, reports of repetitions and NAKs name the packet that was seen first.
     pub(crate) fn watch(&mut self) {
         self.transport.watch();
     }
 
-    /// Takes in that the capture says it lost packets since the last one of this connection: any of them may have been of either end.
+    /// Notes that the capture dropped packets since the last packet of this connection. Each of
+    /// them may have come from either end.
     #[inline]
     pub(crate) fn note_dropped(&mut self, transactions: &mut Transactions, report: &mut Report<'_>) {
         if self.dropped < transactions.dropped {
@@ -247,7 +252,7 @@ impl Session {
         }
     }
 
-    /// Counts a packet that a receiver would drop, and that is left out of everything else.
+    /// Counts a packet that its receiver would drop. It is ignored otherwise.
     pub(crate) fn count_bad_icrc(
         &mut self,
         side: End,
@@ -263,7 +268,7 @@ impl Session {
         }
     }
 
-    /// Looks for what is wrong with a packet of end `side` by itself.
+    /// Checks a packet of end `side` by itself for faults.
     #[inline]
     pub(crate) fn inspect(
         &mut self,
@@ -282,17 +287,17 @@ impl Session {
         }
     }
 
-    /// Packets of an end.
+    /// The number of packets of an end.
     pub(crate) fn packets(&self, side: End) -> u64 {
         self.ends[side].counts.packets
     }
 
-    /// Counts a packet that met congestion.
+    /// Counts a packet with a congestion mark.
     pub(crate) fn count_congestion(&mut self, side: End) {
         self.ends[side].counts.congestion_marks += 1;
     }
 
-    /// Takes a packet of end `side`.
+    /// Handles a packet of end `side`.
     #[inline]
     pub(crate) fn handle(
         &mut self,
@@ -303,7 +308,7 @@ impl Session {
     ) {
         self.span.1 = self.span.1.max(packet.seen.time);
         self.recent = true;
-        // A response brings nothing else to light than what it says itself, unless requests wait.
+        // A response delivers only its own contents, unless requests wait.
         let delivers = !packet.operation.is_response() || End::BOTH.into_iter().any(|end| self.waits(end));
         if transactions.observes() && delivers {
             self.note_half_flows();
@@ -315,7 +320,8 @@ impl Session {
             self.attribution.get_or_insert_default().take(side, packet);
         }
         let Session { peers, transport, ends, .. } = self;
-        // A fault numbers the connection, and numbers do not depend on whether anyone judges.
+        // A fault gives the connection a number, and numbers must not depend on whether a judge is
+        // present.
         let judged = transactions.is_judged() || peers.number().is_none();
         transport.handle(side, packet, judged, &mut |from, delivery| {
             hand_up(from, &delivery, ends, peers, transactions, report);
@@ -330,10 +336,10 @@ impl Session {
         }
     }
 
-    /// Tells what packets are to transactions, as far as that is clear by now; `frame`: the record that is being handled, or 0.
+    /// Reports the roles of packets that are final by now. `frame` is the current record, or 0.
     #[cold]
     pub(crate) fn attribute(&mut self, frame: u64, transactions: &mut Transactions, report: &mut Report<'_>) {
-        /// Bytes of memory in which connections remember as much as they like.
+        /// Bytes of memory up to which connections have the larger limits.
         const AMPLE: usize = 16 << 20;
         let Session { attribution: Some(attribution), peers, transport, ends, .. } = self else { return };
         let room = if transactions.attributed > AMPLE { Room::SCARCE } else { Room::AMPLE };
@@ -350,7 +356,7 @@ impl Session {
         transactions.attributed = transactions.attributed + now - before;
     }
 
-    /// Tells what the packets are that wait still, because the connection ends.
+    /// Reports the roles of all packets that still wait, because the connection ends.
     fn attribute_all(&mut self, transactions: &mut Transactions, report: &mut Report<'_>) {
         let Some(attribution) = &mut self.attribution else { return };
         transactions.take_noted().for_each(|step| attribution.note(&step, Room::AMPLE));
@@ -359,7 +365,8 @@ impl Session {
         transactions.attributed -= attribution.counted;
     }
 
-    /// Ends the waiting that time alone ends by `now`: for packets that a gap lacks, and for what early deliveries answer.
+    /// Ends the waits that expire by `now`: for packets missing in a gap, and for the messages that
+    /// early deliveries answer.
     pub(crate) fn handle_time(
         &mut self,
         now: Time,
@@ -375,30 +382,30 @@ impl Session {
             transport.handle_time(now, &mut |from, delivery| {
                 hand_up(from, &delivery, ends, peers, transactions, report);
             });
-            // No frame has come by, so that nothing is too far behind one.
+            // Frame 0 excludes waits that are bounded in frames.
             self.settle_early(Some(Seen { frame: 0, time: now }), transactions, report);
             self.attribute(0, transactions, report);
         }
     }
 
-    /// When [`Session::handle_time`] has something to do.
+    /// The next time at which [`Session::handle_time`] has an effect.
     pub(crate) fn deadline(&self) -> Option<Time> {
         let early = self.ends.iter().filter(|_| self.peers.paired).filter_map(|end| end.early.deadline());
         early.chain(self.transport.deadline()).min()
     }
 
-    /// Notes for those who observe how far the capture shows both half-flows.
+    /// Notes the completeness of both half-flows for observers.
     fn note_half_flows(&mut self) {
         self.peers.half_flows = End::BOTH.map(|side| self.half_flow(side));
     }
 
-    /// Whether requests of an end wait: behind a gap, or for what they answer.
+    /// Whether requests of an end wait for a gap to be filled, or for the message that they answer.
     #[inline]
     fn waits(&self, side: End) -> bool {
         self.transport.waits(side) || self.ends[side].early.has_requests()
     }
 
-    /// How far the capture shows what an end sends.
+    /// The completeness of an end's packets in the capture.
     fn half_flow(&self, side: End) -> HalfFlow {
         HalfFlow {
             waits: self.waits(side),
@@ -407,7 +414,8 @@ impl Session {
         }
     }
 
-    /// Hands up what waits and is early no longer, and what has waited long enough by `now` (`None`: nothing comes any more).
+    /// Delivers waiting entries that are no longer early, or that have waited long enough by `now`
+    /// (`None`: all of them).
     fn settle_early(&mut self, now: Option<Seen>, transactions: &mut Transactions, report: &mut Report<'_>) {
         loop {
             if transactions.observes() {
@@ -436,8 +444,8 @@ impl Session {
         }
     }
 
-    /// Hands up what has waited longest. What it answers may be behind a gap: that is not waited for any longer, if it was acknowledged, or is
-    /// answered.
+    /// Delivers the oldest entry. If a gap of the other end holds back the message that the entry
+    /// answers, or if the missing packets were acknowledged, gives up the gap instead.
     fn release_first(&mut self, transactions: &mut Transactions, report: &mut Report<'_>) {
         let oldest = |side: End| self.ends[side].early.first().map_or(u64::MAX, |seen| seen.frame);
         let side = if oldest(End::Second) < oldest(End::First) { End::Second } else { End::First };
@@ -465,7 +473,7 @@ impl Session {
         let end = &self.ends[side];
         let private_data = end.private_data.map(|(offset, data)| PrivateData::new(offset, &data));
         let mut sent = self.transport.count(side, end.counts);
-        // Only RPC-over-RDMA tells in a way that is understood which memory may be touched.
+        // Only RPC-over-RDMA shows which memory may be accessed.
         if self.peers.speaks_rpc != Some(true) {
             sent.unmatched_placements = 0;
         }
@@ -491,18 +499,18 @@ impl Session {
         }
     }
 
-    /// What is known of the connection now.
+    /// The current state of the connection.
     pub(crate) fn summary(&self) -> Connection {
         let caller = self.peers.forward_caller();
         let (requester, responder) = (&self.ends[caller], &self.ends[caller.other()]);
-        // REQ and REP each name the ID of their sender. Who rejects agrees on nothing.
+        // REQ and REP each name their sender's ID. A rejection negotiates nothing.
         let has_said = |side: End| match self.transport.iwarp() {
             Some(iwarp) => iwarp.started(side).is_some_and(|started| !started.frame.rejected),
             None => self.ends[side].communication_id.is_some(),
         };
         let exchanged = End::BOTH.into_iter().all(|side| has_said(side) && !self.ends[side].private_data_cut);
         let speaks_rpc = self.peers.speaks_rpc == Some(true);
-        // What RFC 8166 says of inline thresholds holds for no other protocol.
+        // The inline thresholds of RFC 8166 do not apply to other protocols.
         let says_nothing = self.ends.iter().all(|end| end.counts.packets == 0);
         let may_speak_rpc = speaks_rpc || self.peers.protocol.is_none() && says_nothing;
         let agreed = (self.origin == Origin::Cm && exchanged && may_speak_rpc).then(|| {
@@ -541,13 +549,13 @@ fn observe_fault(
     peers: &Peers,
     report: &mut Report<'_>,
 ) {
-    // Other protocols use more operations than RPC-over-RDMA does.
+    // Other protocols use operations that RPC-over-RDMA does not.
     if fault != Fault::Foreign || peers.speaks_rpc == Some(true) {
         peers.observe(Observed::Faulty(Faulty { from, seen, piece, position, fault }), report);
     }
 }
 
-/// Hands what end `from` did to the layer above, unless it has to wait.
+/// Delivers an operation of end `from` to RPC-over-RDMA, unless it has to wait.
 #[inline]
 fn hand_up(
     from: End,
@@ -568,7 +576,7 @@ fn hand_up(
     }
 }
 
-/// Whether what end `from` did answers what the other end was not seen to do.
+/// Whether an operation of end `from` answers a message that was not seen yet.
 #[inline]
 fn is_early(
     from: End,
@@ -577,14 +585,15 @@ fn is_early(
     peers: &Peers,
     transactions: &Transactions,
 ) -> bool {
-    /// Packets of a half-flow within which it shows what it speaks.
+    /// Maximum number of packets of a half-flow within which its protocol becomes known.
     const FIRST: u64 = 64;
     match delivery {
         _ if !peers.paired && ends[from].alone => false,
         Delivery::ReadResponse(placement) => {
             placement.request.is_some_and(|request| ends[from.other()].early.has_read_request(request))
         }
-        // The capture begins with an RDMA operation: whose memory that is, the other half-flow will say.
+        // If the capture begins with an RDMA operation, only the other half-flow shows whose memory
+        // it accesses.
         Delivery::Write(_) | Delivery::ReadRequest(_) if peers.speaks_rpc.is_none() && !peers.paired => {
             ends[from].counts.packets <= FIRST
         }
@@ -592,8 +601,8 @@ fn is_early(
     }
 }
 
-/// Whether something may be told of a delivery at once. Operations on memory that nobody advertised are only counted unless RPC-over-RDMA is
-/// spoken.
+/// Whether a delivery may lead to an event at once. Operations on memory that was not advertised
+/// are only counted, unless the connection carries RPC-over-RDMA.
 #[cold]
 fn tells(delivery: &Delivery<'_>, peers: &Peers) -> bool {
     match delivery {
@@ -605,7 +614,7 @@ fn tells(delivery: &Delivery<'_>, peers: &Peers) -> bool {
     }
 }
 
-/// Notes that nothing depends on what another protocol than RPC-over-RDMA moves.
+/// Notes payload of a protocol other than RPC-over-RDMA as bulk: no result depends on it.
 #[cold]
 fn note_foreign(placement: &Placement<'_>, peers: &Peers, transactions: &mut Transactions) {
     if peers.protocol.is_some() && peers.speaks_rpc != Some(true) {
@@ -613,7 +622,7 @@ fn note_foreign(placement: &Placement<'_>, peers: &Peers, transactions: &mut Tra
     }
 }
 
-/// Hands what end `from` did to the layer above.
+/// Delivers an operation of end `from` to RPC-over-RDMA.
 #[inline]
 fn deliver(
     from: End,
@@ -633,7 +642,7 @@ fn deliver(
             counts.invalidations += u64::from(send.invalidated.is_some());
             let (kind, call) = transactions.handle_send(&send, from, peers, report);
             counts.other_sends += u64::from(kind == Kind::Other);
-            // They were counted before the reply told whose memory that is.
+            // These were counted before the reply showed whose memory it is.
             counts.unmatched_placements -= transactions.take_claimed().min(counts.unmatched_placements);
             ends[from].acknowledgements.note(&send, call, transactions);
         }
@@ -674,7 +683,7 @@ fn deliver(
                 peers.observe(Observed::Missing(Missing { from, packets }), report);
             }
         }
-        // Nobody observes.
+        // No observers.
         Delivery::Repeated(_) | Delivery::Refused { .. } | Delivery::Restarted
             if !transactions.observes() => {}
         Delivery::Faulty { .. } if !transactions.is_judged() => {}

@@ -11,25 +11,25 @@ use alloc::vec::Vec;
 use rdmascope_wire::rpcrdma::{self, Segment};
 use rdmascope_wire::{Rkey, Stop, Xid, rpc};
 
-/// Which way a transaction runs on its connection (RFC 8167, section 2.2).
+/// The direction of a transaction on its connection (RFC 8167, section 2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// The side that opened the connection calls.
+    /// From the end that opened the connection.
     Forward,
-    /// The side that accepted the connection calls.
+    /// From the end that accepted the connection.
     Backward,
 }
 
-/// How a transaction ended, as far as the capture shows.
+/// The outcome of a transaction, as far as the capture shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// Call and reply are both there.
+    /// The capture has the call and the reply.
     Completed,
-    /// The connection ended, or the XID was used again, and no reply was seen.
+    /// The connection ended or the XID was reused, and no reply was seen.
     NoReply,
     /// A reply to a call that was not captured.
     NoCall,
-    /// The responder answered with RDMA_ERROR.
+    /// The responder answered RDMA_ERROR.
     TransportError,
     /// The capture ended while the call was outstanding.
     CutOff,
@@ -38,38 +38,40 @@ pub enum Outcome {
 /// An RPC call and its reply.
 #[derive(Clone, Debug)]
 pub struct Transaction {
-    /// Number in the order in which transactions are reported, from 1.
+    /// Its number in the order of reports, from 1.
     pub number: u64,
-    /// Number in the order in which transactions began, from 1: what names it while it is open, too.
+    /// Its number in the order in which transactions began, from 1. It also identifies an open
+    /// transaction.
     pub begun: u64,
     /// The connection.
     pub connection: ConnectionId,
-    /// From the end that calls to the one that answers; `None` while it is open.
+    /// The caller's host and the called host. `None` while it is open.
     pub route: Option<Route>,
-    /// Which way it runs.
+    /// Its direction.
     pub direction: Direction,
     /// rdma_xid.
     pub xid: Xid,
-    /// What is called; `None` where no call was captured, or not enough of it.
+    /// The procedure. `None` if the capture has too little of the call.
     pub procedure: Option<Procedure>,
-    /// How the call was authenticated.
+    /// The authentication of the call.
     pub security: Option<Security>,
-    /// For whom an AUTH_SYS credential speaks; `None` of another flavor, and of a credential that could not be read.
+    /// The user of an AUTH_SYS credential. `None` for other flavors and unreadable credentials.
     pub user: Option<User>,
-    /// Which RPCSEC_GSS context the call is of, and its sequence number there; `None` of another flavor.
+    /// The RPCSEC_GSS context and sequence number of the call. `None` for other flavors.
     pub gss: Option<GssCall>,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// Whether packets are missing from the capture that could have held what this transaction lacks.
+    /// Whether packets are missing from the capture that may contain the parts that this
+    /// transaction lacks.
     pub capture_gap: bool,
-    /// Whether the capture lacks any packet of the connection between the call and the end of this transaction. Set only if
-    /// [`crate::engine::Config::observe`] is.
+    /// Whether any packet of the connection is missing between the call and the end of the
+    /// transaction. Set only if [`crate::engine::Config::observe`] is.
     pub lossy: bool,
     /// The call.
     pub call: Option<Message>,
-    /// The reply, or the RDMA_ERROR in its place.
+    /// The reply, or the RDMA_ERROR that replaced it.
     pub reply: Option<Message>,
-    /// What the reply says at the RPC level.
+    /// The RPC status of the reply.
     pub rpc_status: Option<rpc::Status>,
     /// The error of an RDMA_ERROR.
     pub error: Option<rpcrdma::Error>,
@@ -77,83 +79,85 @@ pub struct Transaction {
     pub status: Option<u32>,
     /// The operations.
     pub details: Details,
-    /// Where the arguments or the results could not be read further.
+    /// The place where parsing of the arguments or results stopped.
     pub stop: Option<Stop>,
-    /// When its parts were on the wire.
+    /// The times of its parts.
     pub timing: Timing,
-    /// RDMA_DONE: the requester has pulled a responder-provided Read chunk (reliable-reply draft, section 4.1.3).
+    /// The RDMA_DONE by which the requester reported that it had pulled a responder-provided Read
+    /// chunk (reliable-reply draft, section 4.1.3).
     pub done: Option<Seen>,
-    /// Its steps and contents, if [`crate::engine::Config::keep`] asks for them.
+    /// Its steps and contents, if [`crate::engine::Config::keep`] requests them.
     pub exchange: Option<Box<Exchange>>,
 }
 
 impl Transaction {
-    /// Nanoseconds from the packet that completed the call's Send to the one that completed the reply's.
+    /// Nanoseconds from the packet that completed the call's Send to the one that completed the
+    /// reply's.
     pub fn latency(&self) -> Option<u64> {
         Some(self.reply.as_ref()?.seen.time.since(self.call.as_ref()?.seen.time))
     }
 }
 
-/// A transaction that has begun and not ended, as far as the records up to now show it.
+/// An open transaction, as far as the records so far show it.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenTransaction<'a> {
-    /// [`Transaction::begun`], which it keeps when it ends.
+    /// [`Transaction::begun`], unchanged when the transaction ends.
     pub begun: u64,
     /// The connection.
     pub connection: ConnectionId,
-    /// Which way it runs, as far as is known by now.
+    /// Its direction, as known so far.
     pub direction: Direction,
     /// rdma_xid.
     pub xid: Xid,
-    /// The packet that completed the Send with which it began.
+    /// The packet that completed its first Send.
     pub since: Seen,
-    /// What is called; `None` where that stands in a chunk that has not been read to its end.
+    /// The procedure. `None` while it is in a chunk that is not complete.
     pub procedure: Option<Procedure>,
     /// The call.
     pub call: Option<&'a Message>,
-    /// The reply, where the requester has yet to pull a Read chunk of it.
+    /// The reply, if the requester has yet to pull a Read chunk of it.
     pub reply: Option<&'a Message>,
-    /// The operations, as far as call and reply were read.
+    /// The operations parsed so far.
     pub details: &'a Details,
-    /// When its RDMA operations were on the wire so far, and how many bytes they moved.
+    /// The times and byte counts of its RDMA operations so far.
     pub timing: Timing,
     pub(crate) segments: &'a [Placed],
 }
 
-/// A segment, and what of it has moved.
+/// A segment, and the parts of it that have moved.
 #[derive(Clone, Debug)]
 pub(crate) struct Placed {
     pub(crate) part: Part,
     /// Advertised by the reply, not the call.
     pub(crate) of_reply: bool,
     pub(crate) segment: Segment,
-    /// Bytes of its chunk in front of it.
+    /// Bytes of the chunk before this segment.
     pub(crate) base: u64,
-    /// It holds a Payload stream, which has to be parsed.
+    /// Whether it holds a Payload stream, which must be parsed.
     pub(crate) is_stream: bool,
-    /// What RDMA Read requests asked for.
+    /// Ranges that RDMA Read requests asked for.
     pub(crate) asked: Intervals,
-    /// What moved.
+    /// Ranges that moved.
     pub(crate) moved: Intervals,
-    /// What of that the capture holds; kept for streams only.
+    /// The moved ranges that the capture has; kept for streams only.
     pub(crate) captured: Intervals,
 }
 
-/// How much of a chunk has moved.
+/// The progress of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Which chunk.
+    /// The chunk.
     pub part: Part,
-    /// Whether the reply advertised it; else the call did.
+    /// Whether the reply advertised it; otherwise the call did.
     pub of_reply: bool,
-    /// Bytes of memory that were advertised.
+    /// Bytes of memory advertised.
     pub advertised: u64,
-    /// Bytes that moved, without what was moved twice.
+    /// Bytes moved, without repetitions.
     pub moved: u64,
 }
 
 impl OpenTransaction<'_> {
-    /// The chunks that were advertised, those of the call first, in the order of [`Part`].
+    /// The advertised chunks, those of the call first, in the order of [`Part`].
     pub fn progress(&self) -> impl Iterator<Item = Progress> {
         let key = |placed: &Placed| (placed.of_reply, placed.part);
         self.segments.chunk_by(move |one, other| key(one) == key(other)).map(|segments| Progress {
@@ -165,7 +169,7 @@ impl OpenTransaction<'_> {
     }
 }
 
-/// How a call was authenticated.
+/// The authentication of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Security {
     /// AUTH_NONE.
@@ -178,16 +182,16 @@ pub enum Security {
     GssIntegrity,
     /// RPCSEC_GSS with privacy (krb5p): arguments and results are encrypted.
     GssPrivacy,
-    /// RPCSEC_GSS establishing or destroying a context.
+    /// RPCSEC_GSS, establishing or destroying a context.
     GssControl,
     /// Another flavor.
     Other(u32),
 }
 
-/// What an AUTH_SYS credential claims (RFC 5531, appendix A). Nothing proves it.
+/// The contents of an AUTH_SYS credential (RFC 5531, appendix A). They are unverified claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct User {
-    /// machinename: what the host calls itself. [`Details::bytes`] has its bytes.
+    /// machinename: the name that the host gives itself. [`Details::bytes`] has its bytes.
     pub machine: Text,
     /// uid.
     pub uid: u32,
@@ -195,19 +199,19 @@ pub struct User {
     pub gid: u32,
 }
 
-/// The sequence number of a call that RPCSEC_GSS authenticates (RFC 2203, section 5.3.1), or the window that a reply grants a new context
-/// (section 5.2.3.1).
+/// The context and sequence number of an RPCSEC_GSS call (RFC 2203, section 5.3.1), or the window
+/// that a reply grants for a new context (section 5.2.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GssCall {
-    /// A hash of the context handle: that of the call, or of a context that the reply established.
+    /// A hash of the context handle, from the call or from a reply that established the context.
     pub context: u64,
-    /// seq_num; `None` of a call that establishes a context.
+    /// seq_num. `None` for a call that establishes a context.
     pub sequence: Option<u32>,
-    /// seq_window that the reply grants.
+    /// seq_window, from the reply.
     pub window: Option<u32>,
 }
 
-/// One RPC-over-RDMA message: a Send with what its chunks moved.
+/// One RPC-over-RDMA message: a Send with the contents of its chunks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// The packet that completed the Send.
@@ -222,37 +226,39 @@ pub struct Message {
     pub credits: u32,
     /// Bytes of the RPC-over-RDMA header.
     pub header_length: u32,
-    /// Bytes of the whole Send, header included.
+    /// Bytes of the whole Send, with its header.
     pub send_length: u32,
-    /// Bytes of the RPC message before reduction, with the padding of reduced items; `None` where the capture does not tell.
+    /// Bytes of the RPC message before reduction, with the padding of reduced items. `None` if the
+    /// capture does not show it.
     pub message_length: Option<u64>,
-    /// The XID of the RPC message itself, which should equal rdma_xid (RFC 8166, section 4.2.1); `None` where it could not be read.
+    /// The XID of the RPC message, which should equal rdma_xid (RFC 8166, section 4.2.1). `None` if
+    /// it could not be read.
     pub rpc_xid: Option<Xid>,
     /// The R_Key that the Send invalidated.
     pub invalidated: Option<Rkey>,
-    /// Read chunks in the order of the Read list, segments of one Position together.
+    /// Read chunks in the order of the Read list. Segments with the same Position form one chunk.
     pub read_chunks: Vec<ReadChunk>,
-    /// Segments of one Position do not stand together in the Read list.
+    /// Whether segments with the same Position are not adjacent in the Read list.
     pub interleaved: bool,
     /// Write chunks in the order of the Write list.
     pub write_chunks: Vec<Chunk>,
     /// The Reply chunk.
     pub reply_chunk: Option<Chunk>,
-    /// What of the message the capture does not hold.
+    /// The parts of the message that the capture lacks.
     pub missing: Vec<Missing>,
-    /// Where the RPC-over-RDMA or RPC header could not be read on.
+    /// The place where parsing of the RPC-over-RDMA or RPC header stopped.
     pub stop: Option<Stop>,
-    /// Where the RPC message that it conveys could not be read on.
+    /// The place where parsing of the RPC message stopped.
     pub unread: Option<Stop>,
-    /// Bytes of the RPC message behind arguments or results that were read to their end, or behind a status without results; 0 where these are
-    /// protected by RPCSEC_GSS, or of a procedure that is not known.
+    /// Bytes of the RPC message after complete arguments or results, or after a status without
+    /// results. 0 if RPCSEC_GSS protects the message, or if the procedure is unknown.
     pub unused: u32,
 }
 
-/// A Read chunk: the read segments that share a Position.
+/// A Read chunk: the read segments with one Position.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadChunk {
-    /// Byte offset in the unreduced Payload stream; 0: a Position Zero Read chunk.
+    /// Byte offset in the unreduced Payload stream; 0 for a Position Zero Read chunk.
     pub position: u32,
     /// Its segments.
     pub segments: Vec<Segment>,
@@ -265,44 +271,45 @@ pub struct Chunk {
     pub segments: Vec<Segment>,
 }
 
-/// Which part of a message a byte range is of.
+/// The part of a message that a byte range belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
     /// The Send itself, from the first byte of the RPC-over-RDMA header.
     Send,
-    /// The Read chunk of this index in [`Message::read_chunks`].
+    /// The Read chunk with this index in [`Message::read_chunks`].
     ReadChunk(u16),
-    /// The Write chunk of this index in [`Message::write_chunks`].
+    /// The Write chunk with this index in [`Message::write_chunks`].
     WriteChunk(u16),
     /// The Reply chunk.
     ReplyChunk,
 }
 
-/// A byte range that should have moved, and whose packets the capture lacks.
+/// A byte range that is missing from the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// Of which part.
+    /// The part of the message.
     pub part: Part,
-    /// Its first byte.
+    /// The first byte.
     pub start: u64,
-    /// The byte after its last; `None` where it is not known how long the part was.
+    /// The byte after the last. `None` if the length of the part is unknown.
     pub end: Option<u64>,
 }
 
-/// When the parts of a transaction were on the wire. Spans are of packets captured, first to last.
+/// The times of the parts of a transaction. Spans run from the first captured packet to the last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timing {
-    /// The first packet seen that acknowledges the Send of the call: an ACK, or a response to what was sent after it. One may acknowledge
-    /// several Sends, so the call had arrived at the latest when this was sent. `None` where none was seen before the transaction ended.
+    /// The first packet that acknowledges the Send of the call: an ACK, or a response to a later
+    /// request. One ACK may acknowledge several Sends, so the call arrived no later than this
+    /// packet was sent. `None` if none was seen before the transaction ended.
     pub acknowledged: Option<Seen>,
     /// First RDMA Read request and last RDMA Read response.
     pub reads: Option<(Time, Time)>,
     /// First and last packet of the RDMA Writes.
     pub writes: Option<(Time, Time)>,
-    /// Bytes of Read chunks that RDMA Read requests asked for, without what was asked for twice.
+    /// Bytes of Read chunks that RDMA Read requests asked for, without repetitions.
     pub asked_bytes: u64,
-    /// Bytes moved by RDMA Read, without what was moved twice.
+    /// Bytes moved by RDMA Read, without repetitions.
     pub read_bytes: u64,
-    /// Bytes moved by RDMA Write, without what was moved twice.
+    /// Bytes moved by RDMA Write, without repetitions.
     pub written_bytes: u64,
 }

@@ -1,6 +1,6 @@
-//! From a captured record to its transport headers: what a record shows without other records.
+//! Transport headers of a captured record, as far as the record alone shows them.
 //!
-//! This depends only on the record, so it may run ahead on a thread of its own.
+//! This depends only on the record, so a caller may run it ahead on another thread.
 
 use crate::event::{Content, Headers};
 use crate::frame::{self, Frame, Other};
@@ -9,17 +9,18 @@ use rdmascope_wire::bth::{Bth, Extensions, Opcode, Operation, PacketPosition};
 use rdmascope_wire::mad::ManagementClass;
 use rdmascope_wire::{Layer, Qpn, Stop, cm, rpcrdma};
 
-/// A record and its headers, as far as they are known without other records.
+/// A record and its headers, as far as the record alone shows them.
 #[derive(Clone, Copy, Debug)]
 pub struct Dissected<'a> {
-    /// The transport packet, or the reason why there is none.
+    /// The transport packet, or the reason why the record has none.
     pub frame: Result<Frame<'a>, Other<'a>>,
-    /// Its headers, or where they stop; `None` if there is no such packet.
+    /// Its headers, or the place where parsing stopped. `None` if the record has no transport
+    /// packet.
     pub transport: Option<Result<Transport<'a>, Stop>>,
 }
 
 impl<'a> Dissected<'a> {
-    /// Reads the headers of a record.
+    /// Parses the headers of a record.
     #[inline]
     pub fn new(record: &Record<'a>, config: &frame::Config) -> Dissected<'a> {
         let frame = frame::dissect(record, config);
@@ -33,7 +34,7 @@ impl<'a> Dissected<'a> {
 pub struct Transport<'a> {
     /// The base transport header.
     pub bth: Bth,
-    /// The bytes of the extension headers: all that the opcode requires.
+    /// The bytes of the extension headers: exactly those that the opcode requires.
     pub extensions: &'a [u8],
     /// The captured bytes of the payload, without padding.
     pub payload: &'a [u8],
@@ -45,8 +46,8 @@ impl<'a> Transport<'a> {
     /// The queue pair of the general services interface, to which CM messages are sent.
     const GENERAL_SERVICES_QP: Qpn = Qpn(1);
 
-    /// Reads the transport headers of a frame.
-    #[inline(always)] // Else what it returns goes through memory, once a packet.
+    /// Parses the transport headers of a frame.
+    #[inline(always)] // Otherwise the result goes through memory for each packet.
     fn parse(frame: &Frame<'a>, record: &Record<'_>) -> Result<Transport<'a>, Stop> {
         let located = |stop: Stop| {
             let cut = record.data.len() < record.original_length as usize;
@@ -67,14 +68,15 @@ impl<'a> Transport<'a> {
         Ok(Transport { bth, extensions, payload, payload_length })
     }
 
-    /// Whether it is an RDMA Write or an RDMA Read response whose headers were captured, and nothing of its payload.
+    /// Whether it is an RDMA Write or an RDMA Read response that was captured without its payload.
     #[cold]
     pub(crate) fn lacks_payload(&self) -> bool {
         let moves = |operation: Operation| operation.is_write() || operation.is_read_response();
         self.payload.is_empty() && self.payload_length > 0 && self.bth.opcode.operation().is_some_and(moves)
     }
 
-    /// The CM message that the packet carries. MADs of other classes come to the same queue pair: those of subnet administration.
+    /// The CM message in the packet. Other MADs, such as those of subnet administration, use the
+    /// same queue pair.
     #[inline]
     pub fn cm_message(&self) -> Option<cm::Message<'a>> {
         let is_mad = self.bth.destination_qp == Transport::GENERAL_SERVICES_QP
@@ -86,7 +88,7 @@ impl<'a> Transport<'a> {
         (header.management_class == ManagementClass::COMMUNICATION_MANAGEMENT).then_some(message)
     }
 
-    /// What is reported of the packet.
+    /// The headers that an event reports.
     pub(crate) fn headers(self, speaks_rpc: bool) -> Result<Headers<'a>, Stop> {
         let Transport { bth, payload, payload_length, .. } = self;
         let (extensions, _) = Extensions::parse(bth.opcode, self.extensions)?;

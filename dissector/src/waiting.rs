@@ -1,23 +1,24 @@
-//! What the capture shows before what it answers.
+//! A queue for answers that the capture shows before their requests.
 //!
-//! A host answers nothing that it has not received. But a capture may show the two half-flows of a connection shifted against each
-//! other, and it may lack part of a request, so that the request is not put together yet when its answer comes by. Such an answer
-//! waits, for as long as captures reorder.
+//! A host answers only requests that it received. But in the capture the two half-flows of a
+//! connection may be shifted against each other, or part of a request may be missing, so that the
+//! request is incomplete when its answer arrives. Such an answer waits for as long as captures
+//! reorder packets.
 
 use crate::record::{REORDERING, Seen, Time};
 use crate::roomy::Roomy;
 use alloc::collections::VecDeque;
 
-/// Something that can wait.
+/// An entry that can wait.
 pub(crate) trait Held {
-    /// Where the capture shows it; `None` where it is nothing that was captured.
+    /// Its packet; `None` if it does not come from a captured packet.
     fn seen(&self) -> Option<Seen>;
 
-    /// Bytes of memory that it takes up beside itself.
+    /// Bytes of memory that it uses on the heap.
     fn bytes(&self) -> usize;
 }
 
-/// What waits of one end, in the order in which it came. Bounded: beyond the bounds, what came first is due.
+/// The waiting entries of one end, in order of arrival. When there are too many, the oldest is due.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiting<T> {
     entries: Roomy<VecDeque<T>>,
@@ -31,9 +32,9 @@ impl<T> Default for Waiting<T> {
 }
 
 impl<T: Held> Waiting<T> {
-    /// Entries that wait at once.
+    /// Maximum number of waiting entries.
     const MOST: usize = 64;
-    /// Their bytes.
+    /// Maximum number of their bytes.
     const MOST_BYTES: usize = 2 << 20;
 
     #[inline]
@@ -41,34 +42,34 @@ impl<T: Held> Waiting<T> {
         self.entries.is_empty()
     }
 
-    /// Bytes of memory that it takes up beside itself; a clone takes up as many.
+    /// Bytes of memory on the heap; a clone uses the same amount.
     #[inline]
     pub(crate) fn footprint(&self) -> usize {
         self.entries.capacity() * size_of::<T>() + self.bytes
     }
 
-    /// Adds an entry behind the others.
+    /// Appends an entry.
     pub(crate) fn keep(&mut self, entry: T) {
         self.bytes += entry.bytes();
         self.entries.push_back(entry);
     }
 
-    /// All that wait.
+    /// All waiting entries.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.entries.iter()
     }
 
-    /// Where the capture shows what has waited longest.
+    /// The packet of the oldest entry.
     pub(crate) fn first(&self) -> Option<Seen> {
         self.entries.front()?.seen()
     }
 
-    /// Whether more waits than there is room for.
+    /// Whether the queue exceeds its bounds.
     pub(crate) fn is_full(&self) -> bool {
         self.entries.len() > Waiting::<T>::MOST || self.bytes > Waiting::<T>::MOST_BYTES
     }
 
-    /// Whether what came first has waited for longer than captures reorder.
+    /// Whether the oldest entry has waited for longer than captures reorder packets.
     pub(crate) fn is_overdue(&self, now: Seen) -> bool {
         let (nanoseconds, packets) = REORDERING;
         self.first().is_some_and(|first| {
@@ -77,17 +78,17 @@ impl<T: Held> Waiting<T> {
         })
     }
 
-    /// When what came first has waited long enough.
+    /// The time at which the oldest entry becomes overdue.
     pub(crate) fn deadline(&self) -> Option<Time> {
         Some(self.first()?.time.plus(REORDERING.0 + 1))
     }
 
-    /// Takes what has waited longest.
+    /// Removes the oldest entry.
     pub(crate) fn take_first(&mut self) -> Option<T> {
         self.take(0)
     }
 
-    /// Takes the entry at `index`. The memory of the list goes with the last one.
+    /// Removes the entry at `index`. The last removal frees the memory of the list.
     pub(crate) fn take(&mut self, index: usize) -> Option<T> {
         let entry = self.entries.remove(index)?;
         self.bytes -= entry.bytes();
@@ -102,7 +103,7 @@ impl<T: Held> Waiting<T> {
 mod tests {
     use super::*;
 
-    /// Bytes, and where it was seen.
+    /// Its bytes and its packet.
     struct Entry(usize, Option<Seen>);
 
     impl Held for Entry {
@@ -122,7 +123,7 @@ mod tests {
         waiting
     }
 
-    /// 64 entries, and 2 MiB.
+    /// The bounds are 64 entries and 2 MiB.
     #[test]
     fn its_bounds() {
         for (bytes, is_full) in [
@@ -143,7 +144,7 @@ mod tests {
         }
     }
 
-    /// Longer than 2 ms, or more than 64 packets.
+    /// An entry is overdue after 2 ms or after 64 packets.
     #[test]
     fn when_it_is_overdue() {
         let waiting = waiting(&[1]);

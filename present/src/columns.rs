@@ -1,4 +1,5 @@
-//! The columns of each kind of line, and of the objects in them: what docs/json.md and docs/parquet.md print.
+//! The columns of each kind of line and of the objects in them, as listed in docs/json.md and
+//! docs/parquet.md.
 
 mod capture;
 mod captured;
@@ -113,7 +114,7 @@ pub static LISTS: &[&dyn List] = &[
     &CAPTURED,
 ];
 
-/// The tables of Parquet: what their folders are called, and what their rows are made of.
+/// The Parquet tables: the folder name of each, and the list that defines its rows.
 pub static TABLES: [(&str, &dyn List); 8] = [
     ("transactions", &TRANSACTION),
     ("operations", &OPERATION),

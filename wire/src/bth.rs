@@ -9,15 +9,29 @@ use crate::psn::Psn;
 use crate::table::{header, wrappers};
 
 /// The base transport header. Fields are in host order.
+///
+/// ```
+/// use rdmascope_wire::bth::{Bth, Extensions};
+///
+/// // RC SEND Only with Invalidate to queue pair 0x16.
+/// let packet = [0x17, 0, 0xff, 0xff, 0, 0, 0, 0x16, 0x80, 0, 0, 0x2a, 0xca, 0xfe, 0, 1];
+/// let bth = Bth::parse(&packet)?;
+/// let (extensions, length) = Extensions::parse(bth.opcode, &packet[Bth::LENGTH..])?;
+/// assert_eq!(bth.opcode.to_string(), "RC SEND Only with Invalidate");
+/// assert_eq!((bth.destination_qp.0, bth.psn.value()), (0x16, 42));
+/// assert_eq!(extensions.ieth.map(|rkey| rkey.0), Some(0xcafe_0001));
+/// assert_eq!(Bth::LENGTH + length, packet.len());
+/// # Ok::<(), rdmascope_wire::Stop>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bth {
-    /// What the packet is and which extension headers follow.
+    /// The packet type, which determines the extension headers.
     pub opcode: Opcode,
-    /// SE: the responder is to raise an event.
+    /// SE: the responder has to raise an event.
     pub solicited_event: bool,
     /// M: migration state.
     pub migration_request: bool,
-    /// Bytes, 0 to 3, that fill the payload up to a multiple of four.
+    /// Number of bytes, 0 to 3, that pad the payload to a multiple of four.
     pub pad_count: u8,
     /// TVer: version of the transport header, 0.
     pub transport_version: u8,
@@ -27,9 +41,9 @@ pub struct Bth {
     pub fecn: bool,
     /// BECN: the destination caused congestion.
     pub becn: bool,
-    /// The queue pair that the packet is for. The header does not say which one sent it.
+    /// The destination queue pair. The header does not name the source queue pair.
     pub destination_qp: Qpn,
-    /// A: the responder is to acknowledge this packet.
+    /// A: the responder has to acknowledge this packet.
     pub acknowledge_request: bool,
     /// The packet sequence number.
     pub psn: Psn,
@@ -56,12 +70,12 @@ impl Opcode {
     pub const RC_READ_REQUEST: Opcode = Opcode(0x0c);
     /// Reliable Connection, Acknowledge.
     pub const RC_ACKNOWLEDGE: Opcode = Opcode(0x11);
-    /// Unreliable Datagram, SEND Only: what carries a MAD.
+    /// Unreliable Datagram, SEND Only: the opcode of packets that carry a MAD.
     pub const UD_SEND_ONLY: Opcode = Opcode(0x64);
     /// Congestion notification packet of RoCEv2 (Annex A17.9).
     pub const CNP: Opcode = Opcode(0x81);
 
-    /// The transport service that the upper three bits name.
+    /// Returns the transport service in the upper three bits.
     #[inline]
     pub const fn transport(self) -> Transport {
         match self.0 >> 5 {
@@ -75,7 +89,7 @@ impl Opcode {
         }
     }
 
-    /// The operation, or `None` where the transport service does not have it.
+    /// Returns the operation, or `None` if the transport service does not define it.
     #[inline]
     pub const fn operation(self) -> Option<Operation> {
         use Operation::*;
@@ -151,7 +165,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// The specification's abbreviation: RC, UC, RD, UD, XRC.
+    /// Returns the specification's abbreviation: RC, UC, RD, UD, XRC.
     pub const fn abbreviation(self) -> Option<&'static str> {
         match self {
             Transport::ReliableConnection => Some("RC"),
@@ -195,7 +209,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// The name as the specification writes it.
+    /// Returns the name that the specification uses.
     pub const fn name(self) -> &'static str {
         use Operation::*;
         match self {
@@ -226,7 +240,7 @@ impl Operation {
         }
     }
 
-    /// Where the packet stands in its message.
+    /// Returns the position of the packet in its message.
     #[inline]
     pub const fn position(self) -> PacketPosition {
         use Operation::*;
@@ -243,7 +257,7 @@ impl Operation {
         }
     }
 
-    /// Whether the packet answers a request, so that its PSN is one of the other half-flow's.
+    /// Returns true for responses, whose PSNs belong to the requests of the other half-flow.
     #[inline]
     pub const fn is_response(self) -> bool {
         use Operation::*;
@@ -258,7 +272,7 @@ impl Operation {
         )
     }
 
-    /// Whether the packet is part of a SEND.
+    /// Returns true for a packet of a SEND.
     #[inline]
     pub const fn is_send(self) -> bool {
         use Operation::*;
@@ -275,7 +289,7 @@ impl Operation {
         )
     }
 
-    /// Whether the packet is part of an RDMA WRITE.
+    /// Returns true for a packet of an RDMA WRITE.
     #[inline]
     pub const fn is_write(self) -> bool {
         use Operation::*;
@@ -290,7 +304,7 @@ impl Operation {
         )
     }
 
-    /// Whether the packet brings Immediate data.
+    /// Returns true for a packet with Immediate data.
     #[inline]
     pub const fn has_immediate(self) -> bool {
         use Operation::*;
@@ -300,13 +314,13 @@ impl Operation {
         )
     }
 
-    /// Whether the packet is an atomic operation.
+    /// Returns true for an atomic request.
     #[inline]
     pub const fn is_atomic(self) -> bool {
         matches!(self, Operation::CompareSwap | Operation::FetchAdd)
     }
 
-    /// Whether the packet is part of the answer to an RDMA READ.
+    /// Returns true for a packet of an RDMA READ response.
     #[inline]
     pub const fn is_read_response(self) -> bool {
         use Operation::*;
@@ -314,7 +328,7 @@ impl Operation {
     }
 }
 
-/// Where a packet stands in its message.
+/// The position of a packet in its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum PacketPosition {

@@ -1,21 +1,22 @@
-//! The messages of communication management (IBTA volume 1, section 12.6), each the data of a [MAD](crate::mad).
+//! Messages of communication management (IBTA volume 1, section 12.6), each the data of a
+//! [MAD](crate::mad).
 //!
 //! ```text
 //! active side          passive side
-//!   REQ  ------------------>          ConnectRequest: here is my queue pair
-//!        <------------------  REP     ConnectReply: here is mine (REJ: no, and why; MRA: wait)
+//!   REQ  ------------------>          ConnectRequest: the queue pair of the active side
+//!        <------------------  REP     ConnectReply: that of the passive side (or REJ, or MRA)
 //!   RTU  ------------------>          ReadyToUse
 //!   ...                               either side:
 //!   DREQ <----------------->  DREP    DisconnectRequest, DisconnectReply
 //!   LAP  ------------------>  APR     LoadAlternatePath, AlternatePathResponse
-//!   SIDR_REQ -------------->  SIDR_REP    ServiceIDResReq, ServiceIDResReqResp: which queue pair, without a connection
+//!   SIDR_REQ -------------->  SIDR_REP    ServiceIDResReq, ServiceIDResReqResp (datagrams)
 //! ```
 //!
-//! "Local" and "remote" in the names of fields are as the message's sender sees them. Offsets in layouts and in the
-//! [`Stop`]s of [`Layer::Cm`] count from the first byte behind the MAD header.
+//! Field names use "local" for the sender of the message and "remote" for its receiver. Offsets in
+//! layouts and in the [`Stop`]s of [`Layer::Cm`] count from the first byte after the MAD header.
 //!
-//! A capture may cut a message off. Fields in front of the cut are still read; the private data, and other opaque fields,
-//! have then fewer bytes than the specification gives them, and [`Message::is_cut`] says so.
+//! A capture may cut a message. The fields before the cut are still read; the private data and
+//! other opaque fields are then shorter than specified, and [`Message::is_cut`] returns true.
 
 mod alternate_path;
 mod connect;
@@ -40,7 +41,8 @@ use crate::mad::{self, ManagementClass};
 use crate::{Layer, Stop};
 
 crate::newtype! {
-    /// A communication ID: what one side calls a connection in all its messages (section 12.7).
+    /// A communication ID: the number by which one side refers to a connection in all its messages
+    /// (section 12.7).
     CommunicationId, u32, 8
 }
 crate::table::wrappers! { CommunicationId, ServiceId, Gid }
@@ -70,11 +72,11 @@ pub enum Message<'a> {
     LoadAlternatePath(LoadAlternatePath<'a>),
     /// APR, 0x001a.
     AlternatePathResponse(AlternatePathResponse<'a>),
-    /// A MAD of another class than communication management, or an attribute that is none of the above.
+    /// A MAD of another class, or an attribute that is none of the above.
     Unknown {
-        /// The class that the MAD header names.
+        /// The management class in the MAD header.
         management_class: ManagementClass,
-        /// The attribute that it names.
+        /// The attribute ID in the MAD header.
         attribute: u16,
         /// The data, at most [`mad::DATA_LENGTH`] bytes.
         data: &'a [u8],
@@ -82,10 +84,11 @@ pub enum Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Reads a MAD from its first byte. Bytes behind [`mad::LENGTH`] are not looked at.
+    /// Parses a MAD from its first byte. Bytes after [`mad::LENGTH`] are ignored.
     ///
-    /// An error means that the MAD header ([`Layer::Mad`]) or the fields in front of the opaque ones ([`Layer::Cm`]) are
-    /// not all there. Class version and method are not judged: they are in the header that is returned.
+    /// Returns an error if the MAD header ([`Layer::Mad`]) or the fields before the opaque ones
+    /// ([`Layer::Cm`]) are incomplete. Class version and method are not checked; the caller finds
+    /// them in the returned header.
     pub fn parse(mad: &'a [u8]) -> Result<(mad::Header, Message<'a>), Stop> {
         let header = mad::Header::parse(mad)?;
         let data = &mad[mad::Header::LENGTH..mad.len().min(mad::LENGTH)];
@@ -126,13 +129,15 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// Appends a whole MAD of [`mad::LENGTH`] bytes: `header` as it is, right or wrong, and the message with zeros behind its
-    /// private data. [`Message::header`] makes the right header. Reserved bits are zero; bits that do not fit a field are
-    /// dropped.
+    /// Appends a whole MAD of [`mad::LENGTH`] bytes: `header` unchanged, the message, and zeros
+    /// after its private data.
+    ///
+    /// [`Message::header`] creates the matching header. Reserved bits are zero; bits that do not
+    /// fit a field are dropped.
     ///
     /// # Panics
-    /// Where the private data or another opaque field is longer than the specification allows; each message has its
-    /// `PRIVATE_DATA_LENGTH`.
+    /// Panics if the private data or another opaque field is longer than specified
+    /// (`PRIVATE_DATA_LENGTH` of each message).
     pub fn build(&self, header: &mad::Header, out: &mut Vec<u8>) {
         let start = out.len();
         header.build(out);
@@ -153,7 +158,7 @@ impl<'a> Message<'a> {
         debug_assert_eq!(out.len() - start, mad::LENGTH);
     }
 
-    /// The MAD header that belongs to this message.
+    /// Creates the MAD header for this message.
     pub const fn header(&self, transaction_id: u64) -> mad::Header {
         let header = mad::Header::communication_management(self.attribute(), transaction_id);
         match self {
@@ -164,7 +169,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// The attribute ID.
+    /// Returns the attribute ID.
     pub const fn attribute(&self) -> u16 {
         match self {
             Message::Request(_) => Request::ATTRIBUTE,
@@ -182,7 +187,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// The specification's name of the message: `ConnectRequest`, `ConnectReply` …
+    /// Returns the specification's name of the message: `ConnectRequest`, `ConnectReply` …
     pub const fn name(&self) -> &'static str {
         match self {
             Message::Request(_) => "ConnectRequest",
@@ -200,7 +205,7 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// What the sender calls the connection, in the messages that say so.
+    /// Returns the sender's communication ID, if the message has one.
     pub const fn local_communication_id(&self) -> Option<CommunicationId> {
         Some(match self {
             Message::Request(message) => message.local_communication_id,
@@ -216,7 +221,8 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// What the receiver calls the connection, in the messages that say so: all of a connection but its ConnectRequest.
+    /// Returns the receiver's communication ID, if the message has one. Of the messages of a
+    /// connection, only ConnectRequest has none.
     pub const fn remote_communication_id(&self) -> Option<CommunicationId> {
         Some(match self {
             Message::MessageReceiptAcknowledgement(message) => message.remote_communication_id,
@@ -231,21 +237,23 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// The private data, with the zeros behind it, as far as it is there. That of a [`Request`] may begin with the RDMA
-    /// connection manager's header: [`Request::consumer_private_data`] goes past it.
+    /// Returns the private data including its padding, as far as it was captured.
+    ///
+    /// The private data of a [`Request`] may begin with the header of the RDMA connection manager:
+    /// [`Request::consumer_private_data`] skips it.
     pub const fn private_data(&self) -> &'a [u8] {
         self.opaque().0
     }
 
-    /// Whether bytes of the message are missing at its end.
+    /// Returns true if bytes are missing at the end of the message.
     ///
-    /// True also of a message that is yet to be built, where its private data leaves room for padding.
+    /// Also true for a message that was not parsed, if its private data is shorter than specified.
     pub const fn is_cut(&self) -> bool {
         let (bytes, length) = self.opaque();
         bytes.len() < length
     }
 
-    /// The last field, and the length that it has by the specification.
+    /// The last field and its specified length.
     const fn opaque(&self) -> (&'a [u8], usize) {
         match self {
             Message::Request(message) => (message.private_data, Request::PRIVATE_DATA_LENGTH),
@@ -276,8 +284,8 @@ impl<'a> Message<'a> {
     }
 }
 
-/// The fields of the message with this attribute ID, behind the MAD header, and where they stand; `None` where the attribute is
-/// none of communication management's.
+/// Returns the fields after the MAD header of the message with this attribute ID. `None` if it is
+/// no CM attribute.
 pub const fn layout(attribute: u16) -> Option<Layout> {
     Some(match attribute {
         Request::ATTRIBUTE => Request::LAYOUT,
@@ -295,12 +303,13 @@ pub const fn layout(attribute: u16) -> Option<Layout> {
     })
 }
 
-/// A global identifier of a port: 128 bits. RoCEv2 writes IP addresses there, IPv4 ones mapped into IPv6 (annex A17).
+/// A global identifier of a port, 128 bits. On RoCEv2 it is an IP address; IPv4 addresses are
+/// mapped into IPv6 (annex A17).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Gid(pub [u8; 16]);
 
 impl Gid {
-    /// The identifier as the IP address that it stands for on a RoCEv2 network.
+    /// Returns the IP address that the identifier represents on RoCEv2.
     #[inline]
     pub fn ip(self) -> IpAddr {
         Ipv6Addr::from(self.0).to_canonical()
@@ -329,13 +338,13 @@ impl core::fmt::Debug for Gid {
     }
 }
 
-/// The time that the five bits of a CM response timeout, a service timeout, a Target ACK Delay or a local ACK timeout stand
-/// for: 4.096 microseconds times two to their power. A local ACK timeout of 0 means none at all (section 12.7).
+/// Decodes a CM response timeout, a service timeout, a Target ACK Delay or a local ACK timeout:
+/// 4.096 microseconds times two to the power of `encoded`, 5 bits. A local ACK timeout of 0 means
+/// no timeout (section 12.7).
 pub const fn timeout(encoded: u8) -> Duration {
     Duration::from_nanos(4096 << (encoded & 0x1f))
 }
 
-/// A cursor over the fields of a message.
 pub(crate) struct Fields<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -353,7 +362,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// An opaque field: its bytes as far as they are there.
+    /// Reads the bytes of an opaque field that are present.
     fn opaque(&mut self, length: usize) -> &'a [u8] {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let there = &rest[..length.min(rest.len())];
@@ -362,7 +371,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A message from its table and the opaque fields behind it: `LAYOUT`, `parse`, `build`.
+/// Implements a message from its table and the opaque fields after it: `LAYOUT`, `parse`, `build`.
 macro_rules! message {
     ($name:ident { $($rows:tt)+ } $($label:literal $field:ident: $length:ident;)+) => {
         $crate::table::rows! {
@@ -387,10 +396,10 @@ macro_rules! message {
 }
 use message;
 
-/// Appends an opaque field of `length` bytes: `data`, then zeros.
+/// Appends `data` as an opaque field of `length` bytes, padded with zeros.
 ///
 /// # Panics
-/// Where `data` is longer.
+/// Panics if `data` is longer than `length`.
 fn put_padded(out: &mut Vec<u8>, data: &[u8], length: usize) {
     assert!(data.len() <= length, "{} bytes for a field of {length}", data.len());
     out.extend_from_slice(data);

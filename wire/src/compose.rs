@@ -1,12 +1,13 @@
-//! Whole frames from their fields: Ethernet, IP or GRH, UDP, BTH, extension headers, payload, ICRC.
+//! Composes whole frames: Ethernet, IP or GRH, UDP, BTH, extension headers, payload, ICRC.
 //!
-//! A [`Frame`] says what a sender chooses. The composer adds what follows from it: lengths, next headers, padding, the
-//! checksum of the IPv4 header and the ICRC. It writes into the caller's buffer and allocates nothing;
-//! [`Frame::to_vec`] and [`Frame::append`] are for those who have none.
+//! A [`Frame`] has the fields that a sender chooses. The composer computes the rest: lengths, next
+//! headers, padding, the IPv4 header checksum and the ICRC. [`Frame::compose`] writes into the
+//! caller's buffer and allocates nothing. [`Frame::to_vec`] and [`Frame::append`] allocate.
 //!
-//! No input makes it panic: what does not fit the length fields of a header, or the buffer, is an [`Error`]. The path MTU, and
-//! whether the extension headers are those of the opcode, are not its business. So a frame with a bad ICRC or a length that
-//! lies is made by changing a byte of one that is right.
+//! No input makes it panic. A frame that does not fit the buffer or the length fields of its
+//! headers is an [`Error`]. The composer checks neither the path MTU nor whether the extension
+//! headers belong to the opcode. To get a frame with a bad ICRC or a false length, compose a
+//! correct one and change a byte.
 
 use crate::bth::{Bth, Extensions};
 use crate::grh::Grh;
@@ -18,15 +19,42 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 pub const ROCE_V2_PORT: u16 = 4791;
 
 /// A frame with one InfiniBand transport packet. All fields are in host order.
+///
+/// ```
+/// use core::net::Ipv4Addr;
+/// use rdmascope_wire::bth::{Bth, Extensions, Opcode};
+/// use rdmascope_wire::compose::{Carrier, Ethernet, Frame, Ipv4, Udp};
+/// use rdmascope_wire::{Qpn, psn::Psn};
+///
+/// let ip = Ipv4::new(Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2));
+/// let frame = Frame {
+///     ethernet: Some(Ethernet::default()),
+///     carrier: Carrier::Ipv4(ip, Udp::from_port(50_000)),
+///     bth: Bth {
+///         opcode: Opcode::RC_SEND_ONLY,
+///         partition_key: 0xffff,
+///         destination_qp: Qpn(0x16),
+///         psn: Psn::new(42),
+///         ..Bth::default()
+///     },
+///     extensions: Extensions::default(),
+///     payload: b"five.",
+/// };
+/// let mut buffer = [0; 128];
+/// let length = frame.compose(&mut buffer)?;
+/// // Ethernet, IPv4, UDP, BTH, payload with three bytes of padding, ICRC.
+/// assert_eq!(length, 14 + 20 + 8 + 12 + 8 + 4);
+/// # Ok::<(), rdmascope_wire::compose::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
     /// The Ethernet header; `None` for a frame that begins with its IP header or GRH.
     pub ethernet: Option<Ethernet>,
-    /// What carries the transport packet.
+    /// The headers below the transport packet.
     pub carrier: Carrier,
-    /// The base transport header. Its pad count is not used: it follows from the length of the payload.
+    /// The base transport header. Its pad count is ignored and computed from the payload length.
     pub bth: Bth,
-    /// The extension headers that are to follow it, whether or not the opcode calls for them.
+    /// The extension headers. They are written whether or not the opcode has them.
     pub extensions: Extensions,
     /// The payload, without padding.
     pub payload: &'a [u8],
@@ -35,22 +63,23 @@ pub struct Frame<'a> {
 /// An Ethernet header. The EtherType follows from the carrier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ethernet {
-    /// For which station the frame is.
+    /// Destination MAC address.
     pub destination: [u8; 6],
-    /// The station that sends it.
+    /// Source MAC address.
     pub source: [u8; 6],
-    /// The tag control information of a VLAN tag (IEEE 802.1Q): priority, 3 bits; drop eligible, 1; VLAN, 12. `None`: no tag.
+    /// The tag control information of a VLAN tag (IEEE 802.1Q): priority, 3 bits; drop eligible, 1;
+    /// VLAN, 12. `None`: untagged.
     pub vlan: Option<u16>,
 }
 
 impl Ethernet {
-    /// Bytes of the header, with its tag.
+    /// Length in bytes, including the VLAN tag.
     const fn length(&self) -> usize {
         if self.vlan.is_some() { 18 } else { 14 }
     }
 }
 
-/// What carries the transport packet.
+/// The headers that carry the transport packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Carrier {
@@ -63,7 +92,7 @@ pub enum Carrier {
 }
 
 impl Carrier {
-    /// Bytes of the headers in front of the BTH.
+    /// Length in bytes of the headers before the BTH.
     const fn length(&self) -> usize {
         match self {
             Carrier::Ipv4(..) => Ipv4::LENGTH + Udp::LENGTH,
@@ -72,7 +101,8 @@ impl Carrier {
         }
     }
 
-    /// How many of them the length field of the IP header or of the GRH counts. That of IPv4 counts its own header.
+    /// The part of [`Carrier::length`] that the length field of the IP header or GRH counts. The
+    /// length field of IPv4 includes its own header.
     const fn counted(&self) -> usize {
         match self {
             Carrier::Ipv4(..) => Ipv4::LENGTH + Udp::LENGTH,
@@ -81,8 +111,10 @@ impl Carrier {
         }
     }
 
-    /// Appends these headers, the bytes of a transport packet as they are, from the BTH on, and the ICRC. The transport packet needs not
-    /// be one: an ICRC of zeros is behind what is shorter than a BTH. Where there is an error nothing is appended.
+    /// Appends the carrier's headers, `transport` unchanged, and the ICRC.
+    ///
+    /// `transport` begins at the BTH but need not be a valid packet: if it is shorter than a BTH,
+    /// the ICRC is zero. On error, nothing is appended.
     pub fn enclose(&self, transport: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         let counted = self.counted() + icrc::LENGTH;
         let maximum = usize::from(u16::MAX) - counted;
@@ -134,17 +166,17 @@ pub struct Ipv4 {
     pub dont_fragment: bool,
     /// Time to live.
     pub time_to_live: u8,
-    /// Who sends the packet.
+    /// Source address.
     pub source: Ipv4Addr,
-    /// For whom it is.
+    /// Destination address.
     pub destination: Ipv4Addr,
 }
 
 impl Ipv4 {
-    /// Length in bytes.
     const LENGTH: usize = 20;
 
-    /// Type of service and identification 0, DF set, time to live 64: what Linux begins with.
+    /// Creates a header with the values that Linux starts with: type of service and identification
+    /// 0, DF set, time to live 64.
     pub const fn new(source: Ipv4Addr, destination: Ipv4Addr) -> Ipv4 {
         Ipv4 {
             type_of_service: 0,
@@ -156,7 +188,7 @@ impl Ipv4 {
         }
     }
 
-    /// The header of a packet of `total_length` bytes.
+    /// Builds the header of a packet of `total_length` bytes.
     fn to_bytes(self, total_length: u16) -> [u8; Ipv4::LENGTH] {
         let mut header = [0; Ipv4::LENGTH];
         header[0] = 0x45;
@@ -168,7 +200,7 @@ impl Ipv4 {
         header[9] = Udp::PROTOCOL;
         header[12..16].copy_from_slice(&self.source.octets());
         header[16..].copy_from_slice(&self.destination.octets());
-        // The ones' complement of the ones' complement sum of all words.
+        // The checksum is the ones' complement of the ones' complement sum of all words.
         let words = header.chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
         let sum: u32 = words.sum();
         let sum = (sum & 0xffff) + (sum >> 16);
@@ -187,19 +219,19 @@ pub struct Ipv6 {
     pub flow_label: u32,
     /// Hop limit.
     pub hop_limit: u8,
-    /// Who sends the packet.
+    /// Source address.
     pub source: Ipv6Addr,
-    /// For whom it is.
+    /// Destination address.
     pub destination: Ipv6Addr,
 }
 
 impl Ipv6 {
-    /// Traffic class and flow label 0, hop limit 64.
+    /// Creates a header with traffic class and flow label 0 and hop limit 64.
     pub const fn new(source: Ipv6Addr, destination: Ipv6Addr) -> Ipv6 {
         Ipv6 { traffic_class: 0, flow_label: 0, hop_limit: 64, source, destination }
     }
 
-    /// The header of a packet in which `length` bytes follow it.
+    /// Builds the header of a packet in which `length` bytes follow it.
     fn to_bytes(self, next_header: u8, length: u16) -> [u8; Grh::LENGTH] {
         Grh {
             ip_version: 6,
@@ -218,26 +250,26 @@ impl Ipv6 {
 /// A UDP header (RFC 768).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Udp {
-    /// What spreads the flows over a network: the same for all packets of a queue pair (Annex A17).
+    /// Source port. It is the same for all packets of a queue pair and spreads flows over network
+    /// paths (Annex A17).
     pub source_port: u16,
-    /// [`ROCE_V2_PORT`].
+    /// Destination port, usually [`ROCE_V2_PORT`].
     pub destination_port: u16,
-    /// The checksum as it is to be sent; 0: none, as is usual for RoCEv2.
+    /// The checksum to send. 0 means no checksum, as is usual for RoCEv2.
     pub checksum: u16,
 }
 
 impl Udp {
-    /// Length in bytes.
     const LENGTH: usize = 8;
-    /// UDP's number as an IP protocol and next header.
+    /// The protocol number of UDP.
     const PROTOCOL: u8 = 17;
 
-    /// To port 4791, without a checksum.
+    /// Creates a header with destination port 4791 and no checksum.
     pub const fn from_port(source_port: u16) -> Udp {
         Udp { source_port, destination_port: ROCE_V2_PORT, checksum: 0 }
     }
 
-    /// The header of a datagram of `length` bytes.
+    /// Builds the header of a datagram of `length` bytes.
     fn to_bytes(self, length: u16) -> [u8; Udp::LENGTH] {
         let mut header = [0; Udp::LENGTH];
         let words = [self.source_port, self.destination_port, length, self.checksum];
@@ -248,44 +280,44 @@ impl Udp {
     }
 }
 
-/// Port 49152, the first of those that RoCEv2 senders choose from, to port 4791, without a checksum.
+/// Source port 49152, the lowest that RoCEv2 senders choose, destination port 4791, no checksum.
 impl Default for Udp {
     fn default() -> Udp {
         Udp::from_port(0xc000)
     }
 }
 
-/// Why a frame cannot be composed.
+/// The reason why a frame cannot be composed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The packet is longer than its headers can say.
-    #[error("a payload of {length} bytes: at most {maximum} fit behind these headers")]
+    /// The packet exceeds the length fields of its headers.
+    #[error("a payload of {length} bytes is too long: at most {maximum} fit these headers")]
     PayloadTooLong {
-        /// Bytes of payload.
+        /// Length of the payload in bytes.
         length: usize,
-        /// The most that this carrier takes with these extension headers.
+        /// Maximum payload for this carrier and these extension headers.
         maximum: usize,
     },
     /// The buffer is too short.
-    #[error("a frame of {needed} bytes does not fit a buffer of {available}")]
+    #[error("a frame of {needed} bytes does not fit a buffer of {available} bytes")]
     BufferTooShort {
-        /// Bytes of the frame.
+        /// Length of the frame in bytes.
         needed: usize,
-        /// Bytes of the buffer.
+        /// Length of the buffer in bytes.
         available: usize,
     },
 }
 
 impl Frame<'_> {
-    /// Bytes of the frame, from its first header up to and with the ICRC.
+    /// Returns the length in bytes, from the first header through the ICRC.
     pub fn length(&self) -> usize {
         self.ethernet.map_or(0, |ethernet| ethernet.length())
             + self.carrier.length()
             + self.transport_length()
     }
 
-    /// Writes the frame to the front of `buffer`. Returns its length.
+    /// Writes the frame to the start of `buffer`. Returns its length.
     pub fn compose(&self, buffer: &mut [u8]) -> Result<usize, Error> {
         let length = self.length_field()?;
         let (needed, available) = (self.length(), buffer.len());
@@ -315,12 +347,12 @@ impl Frame<'_> {
                 icrc::grh(&grh, writer.transport(self))
             }
         };
-        // There is one: all headers are whole.
+        // The ICRC exists, because all headers are complete.
         writer.put(&icrc.unwrap_or_default().to_le_bytes());
         Ok(needed)
     }
 
-    /// Appends the frame. Where there is an error nothing is appended.
+    /// Appends the frame. On error, nothing is appended.
     pub fn append(&self, out: &mut Vec<u8>) -> Result<(), Error> {
         self.length_field()?;
         let start = out.len();
@@ -328,24 +360,24 @@ impl Frame<'_> {
         self.compose(&mut out[start..]).map(|_| ())
     }
 
-    /// The frame's bytes.
+    /// Returns the frame in a new vector.
     pub fn to_vec(&self) -> Result<Vec<u8>, Error> {
         let mut out = Vec::new();
         self.append(&mut out)?;
         Ok(out)
     }
 
-    /// Bytes from the BTH up to and with the ICRC.
+    /// Length in bytes from the BTH through the ICRC.
     fn transport_length(&self) -> usize {
         Bth::LENGTH + self.extensions.present() + self.payload.len() + self.padding() + icrc::LENGTH
     }
 
-    /// Bytes that fill the payload up to a multiple of four.
+    /// Number of bytes that pad the payload to a multiple of four.
     fn padding(&self) -> usize {
         self.payload.len().wrapping_neg() & 3
     }
 
-    /// What the length field of the IP header or of the GRH says.
+    /// Returns the value of the length field of the IP header or GRH.
     fn length_field(&self) -> Result<u16, Error> {
         let headers = self.carrier.counted() + self.transport_length() - self.payload.len() - self.padding();
         let maximum = usize::from(u16::MAX) - headers;
@@ -358,7 +390,7 @@ impl Frame<'_> {
     }
 }
 
-/// A cursor over a buffer that is long enough.
+/// A cursor over a buffer that the caller has made long enough.
 struct Writer<'b> {
     bytes: &'b mut [u8],
     at: usize,

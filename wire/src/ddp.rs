@@ -1,28 +1,31 @@
-//! Direct data placement (RFC 5041) as RDMAP uses it (RFC 5040): the headers in front of the data of a segment.
+//! Segment headers of direct data placement (RFC 5041) as used by RDMAP (RFC 5040).
 //!
-//! A segment is what an FPDU of [`mpa`](crate::mpa) carries. A tagged one names the memory that its data belong in, an untagged one a queue
-//! and a message of that. RDMAP's control field is the first byte that DDP leaves to it, so both stand in one header here.
+//! A segment is the content of an FPDU of [`mpa`](crate::mpa). A tagged segment names the memory
+//! for its data; an untagged segment names a queue and a message in it. RDMAP's control field is
+//! the first byte that DDP leaves to its user, so the control bytes of both protocols form one
+//! header here.
 
 use crate::rdmap::Opcode;
 use crate::table::header;
 use crate::{Rkey, Stop};
 
-/// The two bytes that every segment begins with (RFC 5041, section 4.1; RFC 5040, section 4.1).
+/// The two control bytes at the start of each segment (RFC 5041, section 4.1; RFC 5040, section
+/// 4.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Control {
     /// T: the segment is tagged.
     pub tagged: bool,
-    /// L: it is the last one of its message.
+    /// L: the segment is the last of its message.
     pub last: bool,
-    /// The four bits that DDP reserves, zero.
+    /// The four reserved bits of DDP, zero.
     pub reserved: u8,
-    /// DV: the version of DDP, 1.
+    /// DV: the DDP version, 1.
     pub ddp_version: u8,
-    /// RV: the version of RDMAP: 1, or 0 of the RDMA Consortium.
+    /// RV: the RDMAP version: 1, or 0 for the version of the RDMA Consortium.
     pub rdmap_version: u8,
-    /// The two bits that RDMAP reserves, zero.
+    /// The two reserved bits of RDMAP, zero.
     pub rdmap_reserved: u8,
-    /// What the message is.
+    /// The type of the message.
     pub opcode: Opcode,
 }
 
@@ -34,12 +37,12 @@ header! {
 }
 
 impl Control {
-    /// The version of DDP that RFC 5041 defines.
+    /// The DDP version that RFC 5041 defines.
     pub const DDP_VERSION: u8 = 1;
-    /// The version of RDMAP that RFC 5040 defines.
+    /// The RDMAP version that RFC 5040 defines.
     pub const RDMAP_VERSION: u8 = 1;
 
-    /// Bytes of the whole header.
+    /// Returns the length of the whole segment header in bytes.
     #[inline]
     pub const fn header_length(&self) -> usize {
         if self.tagged { Tagged::LENGTH } else { Untagged::LENGTH }
@@ -49,11 +52,11 @@ impl Control {
 /// The header of a tagged segment (RFC 5041, section 4.2): RDMA Write and RDMA Read Response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tagged {
-    /// The two bytes in front.
+    /// The control bytes.
     pub control: Control,
-    /// STag: the memory of the receiver.
+    /// STag of the destination memory, which belongs to the receiver.
     pub stag: Rkey,
-    /// TO: where in it the first byte of the segment belongs.
+    /// TO: offset in that memory of the first byte of the segment.
     pub offset: u64,
 }
 
@@ -65,18 +68,19 @@ header! {
     }
 }
 
-/// The header of an untagged segment (RFC 5041, section 4.3): Sends, RDMA Read Request and Terminate.
+/// The header of an untagged segment (RFC 5041, section 4.3): Sends, RDMA Read Request and
+/// Terminate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Untagged {
-    /// The two bytes in front.
+    /// The control bytes.
     pub control: Control,
-    /// The STag that a Send with Invalidate invalidates; else zero.
+    /// The STag that a Send with Invalidate invalidates; otherwise zero.
     pub invalidate_stag: Rkey,
     /// QN: 0 for Sends, 1 for RDMA Read Requests, 2 for Terminate.
     pub queue: u32,
-    /// MSN: the number of its message in its queue, from 1.
+    /// MSN: number of the message in its queue, counted from 1.
     pub message_number: u32,
-    /// MO: where in its message the first byte of the segment stands.
+    /// MO: offset in the message of the first byte of the segment.
     pub message_offset: u32,
 }
 
@@ -102,17 +106,17 @@ impl crate::table::Value for Control {
     }
 }
 
-/// The header of a segment.
+/// A segment header of either kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Header {
-    /// Of a tagged one.
+    /// The header of a tagged segment.
     Tagged(Tagged),
-    /// Of an untagged one.
+    /// The header of an untagged segment.
     Untagged(Untagged),
 }
 
 impl Header {
-    /// Reads the header that `bytes` begin with.
+    /// Parses the header at the start of `bytes`.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Result<Header, Stop> {
         if Control::parse(bytes)?.tagged {
@@ -122,7 +126,7 @@ impl Header {
         }
     }
 
-    /// The two bytes in front.
+    /// Returns the control bytes.
     #[inline]
     pub const fn control(&self) -> Control {
         match self {
@@ -131,13 +135,14 @@ impl Header {
         }
     }
 
-    /// Its bytes.
+    /// Returns the length of the header in bytes.
     #[inline]
     pub const fn length(&self) -> usize {
         self.control().header_length()
     }
 
-    /// Whether it is one that RFC 5040 and RFC 5041 allow: versions, reserved bits, and what figure 4 of RFC 5040 says of each opcode.
+    /// Returns true if the header follows RFC 5040 and RFC 5041: versions, reserved bits, and the
+    /// fields that figure 4 of RFC 5040 requires for the opcode.
     pub fn is_regular(&self) -> bool {
         let control = self.control();
         let fields = match self {
@@ -160,7 +165,7 @@ mod tests {
     use crate::Layer;
     use proptest::prelude::*;
 
-    /// What stands behind the length in figure 5 of RFC 5044.
+    /// The bytes after the length in figure 5 of RFC 5044.
     #[test]
     fn a_send_by_hand() {
         let bytes = [0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0xee];
@@ -187,7 +192,7 @@ mod tests {
         assert!(Header::Tagged(header).is_regular());
     }
 
-    /// One thing wrong with each.
+    /// Each case has one fault.
     #[test]
     fn irregular_headers() {
         let send = [0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0];
@@ -200,10 +205,10 @@ mod tests {
             bytes[at] = value;
             assert!(!regular(&bytes), "byte {at}: {value:#x}");
         }
-        // A Send is not tagged, a Write is.
+        // The tagged bit contradicts the opcode.
         assert!(!regular(&[&[0xc1, 0x43][..], &write[2..]].concat()));
         assert!(!regular(&[&[0x41, 0x40][..], &send[2..]].concat()));
-        // A Send with Invalidate names an STag.
+        // A Send with Invalidate may name an STag.
         assert!(regular(&[&[0x41, 0x44, 1, 2, 3, 4][..], &send[6..]].concat()));
     }
 

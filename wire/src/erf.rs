@@ -1,39 +1,40 @@
-//! The header of an Endace Extensible Record Format record (ERF): what Endace's cards and ibdump put in front of a packet.
+//! The header of an Endace Extensible Record Format (ERF) record, written by Endace cards and by
+//! ibdump.
 
 use crate::layout::Layout;
 use crate::{Layer, Stop};
 use alloc::vec::Vec;
 
-/// The header of a record. Fields are in host order.
+/// The header of an ERF record. Fields are in host order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Erf {
-    /// When the packet came.
+    /// Arrival time of the packet.
     pub timestamp: Timestamp,
-    /// Whether extension headers follow: see [`Erf::headers_length`].
+    /// True if extension headers follow: see [`Erf::headers_length`].
     pub is_extended: bool,
-    /// What the record holds, 7 bits.
+    /// The type of the record, 7 bits.
     pub record_type: RecordType,
-    /// Flags: the interface, whether records vary in length, errors.
+    /// Flags: interface number, variable-length records, errors.
     pub flags: u8,
-    /// Bytes of the record, from this header's first one up to and with its padding.
+    /// Length of the record in bytes, including this header and the padding.
     pub record_length: u16,
-    /// The number of packets lost before this one, or a color, by the record type.
+    /// Number of packets lost before this one, or a color, depending on the record type.
     pub loss_or_color: u16,
-    /// Bytes of the packet on the wire.
+    /// Length of the packet on the wire in bytes.
     pub wire_length: u16,
 }
 
-/// Seconds since 1970 in units of 2^-32 seconds. It is the only field that stands in little-endian order.
+/// A time since 1970 in units of 2^-32 seconds. The only little-endian field of the header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
-    /// Whole seconds.
+    /// Returns the whole seconds.
     pub const fn seconds(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
-    /// Nanoseconds since 1970, to the nearest.
+    /// Returns nanoseconds since 1970, rounded to the nearest.
     pub const fn nanoseconds(self) -> u64 {
         const SECOND: u64 = 1_000_000_000;
         let fraction = (self.0 & 0xffff_ffff) * SECOND;
@@ -41,20 +42,20 @@ impl Timestamp {
     }
 }
 
-/// What a record holds.
+/// The type of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RecordType(pub u8);
 
 impl RecordType {
     /// Ethernet.
     pub const ETH: RecordType = RecordType(2);
-    /// Ethernet, with a color in place of the loss.
+    /// Ethernet, with a color in place of the loss counter.
     pub const COLOR_ETH: RecordType = RecordType(11);
     /// Ethernet, with a color and a stream number.
     pub const DSM_COLOR_ETH: RecordType = RecordType(16);
     /// Ethernet, with a color and a hash.
     pub const COLOR_HASH_ETH: RecordType = RecordType(20);
-    /// InfiniBand, from the LRH on.
+    /// InfiniBand, starting with the LRH.
     pub const INFINIBAND: RecordType = RecordType(21);
     /// IPv4.
     pub const IPV4: RecordType = RecordType(22);
@@ -62,12 +63,13 @@ impl RecordType {
     pub const IPV6: RecordType = RecordType(23);
     /// InfiniBand link packets: flow control.
     pub const INFINIBAND_LINK: RecordType = RecordType(25);
-    /// What the card says of itself.
+    /// Metadata of the capture card.
     pub const META: RecordType = RecordType(27);
     /// Padding between records.
     pub const PAD: RecordType = RecordType(48);
 
-    /// Whether the record holds Ethernet, with a byte of offset and one of padding in front of it.
+    /// Returns true for Ethernet records, which have one byte of offset and one of padding before
+    /// the frame.
     pub const fn is_ethernet(self) -> bool {
         matches!(
             self,
@@ -75,7 +77,7 @@ impl RecordType {
         )
     }
 
-    /// The name of a type that is of interest here.
+    /// Returns a name for the record types listed above.
     pub const fn name(self) -> Option<&'static str> {
         Some(match self {
             RecordType::ETH => "Ethernet",
@@ -94,14 +96,14 @@ impl RecordType {
 }
 
 impl Erf {
-    /// Bytes of the header without extension headers.
+    /// Length of the header in bytes, without extension headers.
     pub const LENGTH: usize = 16;
-    /// Bytes of each extension header.
+    /// Length of each extension header in bytes.
     pub const EXTENSION_LENGTH: usize = 8;
-    /// Bytes between the headers and an Ethernet frame.
+    /// Number of bytes between the headers and an Ethernet frame.
     pub const ETHERNET_OFFSET: usize = 2;
 
-    /// The fields in their order.
+    /// The fields of the header, in order.
     pub const LAYOUT: Layout = Layout(&[
         ("Timestamp", 64),
         ("Extension headers follow", 1),
@@ -112,10 +114,10 @@ impl Erf {
         ("Wire length", 16),
     ]);
 
-    /// An extension header.
+    /// The fields of an extension header.
     pub const EXTENSION: Layout = Layout(&[("Another follows", 1), ("Type", 7), ("Content", 56)]);
 
-    /// Reads the header.
+    /// Parses the header.
     pub fn parse(bytes: &[u8]) -> Result<Erf, Stop> {
         let Some(&[t0, t1, t2, t3, t4, t5, t6, t7, kind, flags, r0, r1, c0, c1, w0, w1]) =
             bytes.first_chunk()
@@ -143,8 +145,9 @@ impl Erf {
         out.extend(self.wire_length.to_be_bytes());
     }
 
-    /// Bytes of the header that begins `bytes`, with its extension headers, of which each says whether another follows, and with what
-    /// stands in front of Ethernet.
+    /// Returns the length in bytes of the header at the start of `bytes`, with its extension
+    /// headers and the bytes before an Ethernet frame. Each extension header has a bit that marks
+    /// another one.
     pub fn headers_length(&self, bytes: &[u8]) -> Result<usize, Stop> {
         let needs = |at: usize, needed: usize| {
             let available = bytes.len().saturating_sub(at);
@@ -170,7 +173,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    // 1 700 000 000.75 s | extended, type 21 | interface 1, varying length | 88 bytes | loss 0 | 62 bytes on the wire
+    // 1 700 000 000.75 s | extended, type 21 | interface 1, variable length | 88 bytes | loss 0 |
+    // 62 bytes on the wire
     const BYTES: [u8; 16] =
         [0x00, 0x00, 0x00, 0xc0, 0x00, 0xf1, 0x53, 0x65, 0x95, 0x05, 0x00, 0x58, 0x00, 0x00, 0x00, 0x3e];
 
@@ -198,7 +202,7 @@ mod tests {
         assert_eq!(Erf::EXTENSION.length(), Erf::EXTENSION_LENGTH);
     }
 
-    /// As Wireshark rounds: half a nanosecond up, and past a whole second.
+    /// Rounds as Wireshark does: half a nanosecond up, carrying into the seconds.
     #[test]
     fn nanoseconds_are_rounded() {
         assert_eq!(Timestamp(2).nanoseconds(), 0);

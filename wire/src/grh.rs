@@ -1,5 +1,6 @@
-//! The global route header (IBTA volume 1, section 8.3): an IPv6 header in all but its next header, and what begins a
-//! RoCEv1 packet (Annex A16).
+//! The global route header (IBTA volume 1, section 8.3).
+//!
+//! It has the layout of an IPv6 header. A RoCEv1 packet begins with it (Annex A16).
 
 use crate::table::header;
 
@@ -12,9 +13,9 @@ pub struct Grh {
     pub traffic_class: u8,
     /// FlowLabel, 20 bits.
     pub flow_label: u32,
-    /// PayLen: bytes behind this header up to and with the ICRC.
+    /// PayLen: length in bytes after this header, including the ICRC.
     pub payload_length: u16,
-    /// NxtHdr: [`Grh::NEXT_HEADER_BTH`] where a BTH follows.
+    /// NxtHdr: [`Grh::NEXT_HEADER_BTH`] if a BTH follows.
     pub next_header: u8,
     /// HopLmt.
     pub hop_limit: u8,
@@ -34,7 +35,7 @@ header! {
 }
 
 impl Grh {
-    /// The next header that says that an IBA transport header follows.
+    /// The next header value of an IBA transport header.
     pub const NEXT_HEADER_BTH: u8 = 0x1b;
 }
 

@@ -1,23 +1,25 @@
 //! The invariant CRC (IBTA volume 1, section 7.8.1; Annex A17.3.3 for RoCEv2).
 //!
-//! A CRC-32 over the packet with the fields that may change on the way set to ones, stored little-endian behind the
-//! payload and its padding. Which fields these are depends on what carries the BTH: [`roce_v2`] has an IP header in front,
-//! [`grh`] a GRH (RoCEv1, and native InfiniBand between subnets), [`lrh`] an LRH alone (native InfiniBand within a subnet).
+//! The ICRC is a CRC-32 over the packet, with all fields that may change in transit set to ones. It
+//! is stored little-endian after the payload and its padding. The masked fields depend on the
+//! header before the BTH: an IP header ([`roce_v2`]), a GRH ([`grh`]: RoCEv1, and native InfiniBand
+//! between subnets), or only an LRH ([`lrh`]: native InfiniBand within a subnet).
 
 /// Length of the ICRC in bytes.
 pub const LENGTH: usize = 4;
 
-/// The longest IP header that [`roce_v2`] masks: an IPv6 header, or an IPv4 header with all its options.
+/// The longest IP header that [`roce_v2`] accepts: an IPv4 header with all its options.
 const LONGEST_IP_HEADER: usize = 60;
 
-/// The ICRC of a RoCEv2 packet.
+/// Computes the ICRC of a RoCEv2 packet.
 ///
-/// `ip` is the IPv4 header with its options or the IPv6 header (without extension headers), `udp` the UDP header,
-/// `transport` everything from the BTH on up to, not including, the ICRC. `None` where one of them is shorter than its
-/// fixed part, or `ip` is neither version 4 nor 6.
+/// `ip` is the IPv4 header with its options, or the IPv6 header without extension headers. `udp` is
+/// the UDP header. `transport` is everything from the BTH up to but not including the ICRC. Returns
+/// `None` if `ip` is not exactly an IPv4 or IPv6 header, or if `transport` is shorter than a BTH.
 ///
-/// Masked are: for IPv4 type of service, time to live and checksum; for IPv6 traffic class, flow label and hop limit;
-/// the UDP checksum; the byte before the destination QP. Eight bytes of ones stand for the missing LRH.
+/// The masked fields are: for IPv4, type of service, time to live and checksum; for IPv6, traffic
+/// class, flow label and hop limit; the UDP checksum; the byte before the destination QP. Eight
+/// bytes of ones take the place of the LRH.
 #[inline]
 pub fn roce_v2(ip: &[u8], udp: &[u8; 8], transport: &[u8]) -> Option<u32> {
     let mut masked = [0xffu8; 8 + LONGEST_IP_HEADER + 8 + 12];
@@ -55,13 +57,14 @@ pub fn roce_v2(ip: &[u8], udp: &[u8; 8], transport: &[u8]) -> Option<u32> {
     Some(checksum(&masked[..at], rest))
 }
 
-/// The ICRC of a packet with a GRH: RoCEv1, or native InfiniBand with or without its LRH at hand.
+/// Computes the ICRC of a packet with a GRH: RoCEv1, or native InfiniBand with or without its LRH.
 ///
-/// `transport` is everything from the BTH on up to, not including, the ICRC; `None` where it is shorter than a BTH.
+/// `transport` is everything from the BTH up to but not including the ICRC. Returns `None` if it is
+/// shorter than a BTH.
 ///
-/// Masked are traffic class, flow label and hop limit of the GRH and the byte before the destination QP. Where there is a
-/// GRH a router may rewrite the LRH, so none of the LRH is covered: eight bytes of ones stand for it, whether the packet
-/// has one or not.
+/// The masked fields are traffic class, flow label and hop limit of the GRH, and the byte before
+/// the destination QP. A router may rewrite the LRH of a packet with a GRH, so the ICRC covers
+/// eight bytes of ones in place of the LRH, whether or not the packet has one.
 #[inline]
 pub fn grh(grh: &[u8; 40], transport: &[u8]) -> Option<u32> {
     let mut masked = [0xffu8; 8 + 40 + 12];
@@ -75,11 +78,12 @@ pub fn grh(grh: &[u8; 40], transport: &[u8]) -> Option<u32> {
     Some(checksum(&masked, rest))
 }
 
-/// The ICRC of a native InfiniBand packet that has no GRH.
+/// Computes the ICRC of a native InfiniBand packet that has no GRH.
 ///
-/// `transport` is everything from the BTH on up to, not including, the ICRC; `None` where it is shorter than a BTH.
+/// `transport` is everything from the BTH up to but not including the ICRC. Returns `None` if it is
+/// shorter than a BTH.
 ///
-/// Masked are the virtual lane of the LRH and the byte before the destination QP.
+/// The masked fields are the virtual lane of the LRH and the byte before the destination QP.
 #[inline]
 pub fn lrh(lrh: &[u8; 8], transport: &[u8]) -> Option<u32> {
     let mut masked = [0xffu8; 8 + 12];
@@ -103,7 +107,7 @@ fn checksum(masked: &[u8], rest: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
-    /// A RoCEv2 acknowledgement taken off the wire between two Linux 6.1 hosts: IPv4, UDP, BTH, AETH, ICRC.
+    /// A RoCEv2 acknowledgement captured between two Linux 6.1 hosts: IPv4, UDP, BTH, AETH, ICRC.
     const ACKNOWLEDGE: [u8; 48] = *include_bytes!("../testdata/acknowledge.bin");
 
     #[test]
@@ -118,7 +122,8 @@ mod tests {
     fn what_routers_change_is_not_covered_and_all_else_is() {
         let (packet, icrc) = ACKNOWLEDGE.split_at(44);
         let expected = u32::from_le_bytes(icrc.try_into().unwrap());
-        // IPv4: TOS 1, TTL 8, checksum 10 and 11; UDP checksum 26 and 27; BTH byte 4 (FECN, BECN, reserved).
+        // IPv4: TOS 1, TTL 8, checksum 10 and 11; UDP checksum 26 and 27; BTH byte 4 (FECN, BECN,
+        // reserved).
         let free = [1, 8, 10, 11, 26, 27, 32];
         for at in 1..packet.len() {
             let mut changed = packet.to_vec();
@@ -136,11 +141,12 @@ mod tests {
         assert_eq!(roce_v2(&[0x45; 20], &[0; 8], &[0; 11]), None);
         assert_eq!(roce_v2(&[], &[0; 8], &[0; 16]), None);
         assert_eq!(roce_v2(&[0x45; 61], &[0; 8], &[0; 16]), None);
-        // All options that there can be.
+        // An IPv4 header with the maximum of options.
         assert!(roce_v2(&[0x4f; 60], &[0; 8], &[0; 16]).is_some());
     }
 
-    /// The sample packet of IBTA volume 1, section 7.8: LRH, BTH, RETH, 14 bytes and their padding.
+    /// The sample packet of IBTA volume 1, section 7.8: LRH, BTH, RETH, 14 bytes of payload,
+    /// padding.
     #[rustfmt::skip]
     const SAMPLE: [u8; 52] = [
         0x70, 0x12, 0x37, 0x5c, 0x00, 0x0e, 0x17, 0xd2,
@@ -177,7 +183,7 @@ mod tests {
         for bit in 0..packet.len() * 8 {
             let mut changed = packet;
             changed[bit / 8] ^= 0x80 >> (bit % 8);
-            // Traffic class and flow label, hop limit, the BTH's fifth byte.
+            // Traffic class and flow label, hop limit, fifth byte of the BTH.
             let free = (4..32).contains(&bit) || bit / 8 == 7 || bit / 8 == 44;
             assert_eq!(icrc(&changed) == icrc(&packet), free, "bit {bit}");
         }
@@ -185,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_grh_is_covered_as_an_ipv6_header_is() {
-        // The same bytes as an IPv6 header with nothing but a UDP header between it and the BTH give the same prefix.
+        // An IPv6 header with these bytes gives the same masked prefix, apart from the UDP header.
         let header = [0x61; 40];
         let mut masked = [0x61; 40];
         masked[..4].copy_from_slice(&[0x6f, 0xff, 0xff, 0xff]);

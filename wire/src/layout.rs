@@ -1,25 +1,27 @@
-//! Where the fields of a header stand: for whoever shows a person which bytes are which field.
+//! Positions of header fields, for displays that map bytes to fields.
 //!
-//! Headers of fixed layout have a `LAYOUT`: their fields as the specification's diagrams draw them, one behind the other. Layout,
-//! parser and builder come from one table.
+//! Headers of fixed layout have a `LAYOUT`: their fields in the order of the specification's
+//! diagrams. Layout, parser and builder come from one table.
 
 use core::ops::Range;
 
-/// The fields of a header, in order and without gaps: names, as the specification has them, and bits.
+/// The fields of a header, in order and without gaps: the specification's name and the width in
+/// bits.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout(pub &'static [(&'static str, usize)]);
 
-/// A field in its header.
+/// A field and its position in the header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// The specification's name; `reserved` where it has none.
+    /// The specification's name; `reserved` for reserved bits.
     pub name: &'static str,
-    /// Its bits, counted from the most significant bit of the header's first byte, as the diagrams do.
+    /// The bits of the field, counted from the most significant bit of the header's first byte, as
+    /// in the specification's diagrams.
     pub bits: Range<usize>,
 }
 
 impl Layout {
-    /// The fields.
+    /// Returns the fields in order.
     pub fn fields(self) -> impl Iterator<Item = Field> {
         let mut at = 0;
         self.0.iter().map(move |(name, length)| {
@@ -29,12 +31,12 @@ impl Layout {
         })
     }
 
-    /// The first field of this name.
+    /// Finds the first field with this name.
     pub fn field(self, name: &str) -> Option<Field> {
         self.fields().find(|field| field.name == name)
     }
 
-    /// Length of the header in bytes.
+    /// Returns the length of the header in bytes.
     pub const fn length(self) -> usize {
         let (mut bits, mut field) = (0, 0);
         while field < self.0.len() {
@@ -45,7 +47,7 @@ impl Layout {
     }
 }
 
-/// The layout of headers that stand one behind the other, `N` fields in all.
+/// Concatenates the layouts of consecutive headers, `N` fields in all.
 pub(crate) const fn join<const N: usize>(layouts: &[Layout]) -> [(&'static str, usize); N] {
     let mut fields = [("", 0); N];
     let (mut layout, mut at) = (0, 0);
@@ -62,12 +64,14 @@ pub(crate) const fn join<const N: usize>(layouts: &[Layout]) -> [(&'static str, 
 }
 
 impl Field {
-    /// The bytes of the header that hold the field; where it does not fill them, [`Field::mask`] says which bits.
+    /// Returns the bytes of the header that hold the field. [`Field::mask`] selects its bits in
+    /// them.
     pub fn bytes(&self) -> Range<usize> {
         self.bits.start / 8..self.bits.end.div_ceil(8)
     }
 
-    /// Which bits of [`Field::bytes`], taken as one big-endian number, are the field's; `None` where all are.
+    /// Returns the mask of the field's bits in [`Field::bytes`], read as one big-endian number.
+    /// `None` if the field fills the bytes or has 64 bits or more.
     pub fn mask(&self) -> Option<u64> {
         let (bits, bytes) = (self.bits.len(), self.bytes());
         if bits == 8 * bytes.len() || bits >= 64 {
@@ -76,8 +80,8 @@ impl Field {
         Some(((1 << bits) - 1) << self.shift())
     }
 
-    /// The value in a header that begins with `header`. `None` where the bytes are not all there, and of a field of more than
-    /// 64 bits.
+    /// Reads the value from a header that begins with `header`. Returns `None` if bytes are missing
+    /// or the field is longer than 64 bits.
     pub fn value(&self, header: &[u8]) -> Option<u64> {
         let bytes = header.get(self.bytes())?;
         if bytes.len() > 8 {

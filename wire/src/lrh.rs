@@ -1,4 +1,5 @@
-//! The local route header (IBTA volume 1, section 7.7): what begins a native InfiniBand packet.
+//! The local route header, the first header of a native InfiniBand packet (IBTA volume 1, section
+//! 7.7).
 
 use crate::table::{enumerations, header};
 
@@ -11,17 +12,18 @@ pub struct Lrh {
     pub link_version: u8,
     /// SL: the service level, 4 bits.
     pub service_level: u8,
-    /// LNH: what follows.
+    /// LNH: the type of the next header.
     pub next_header: NextHeader,
-    /// DLID: the port that the packet is for.
+    /// DLID: the destination port.
     pub destination: u16,
-    /// Packet length in words of four bytes, 11 bits: from the first byte of this header up to and with the ICRC.
+    /// PktLen: packet length in four-byte words, 11 bits, from the first byte of this header
+    /// through the ICRC.
     pub packet_length: u16,
-    /// SLID: the port that sent it.
+    /// SLID: the source port.
     pub source: u16,
 }
 
-/// What follows the LRH (section 7.7.5, table 15), in the order of the numbers.
+/// The header that follows the LRH (section 7.7.5, table 15), in the order of the numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum NextHeader {
     /// 0: a raw packet with an Ethertype.
@@ -29,7 +31,7 @@ pub enum NextHeader {
     RawEthertype,
     /// 1: a raw IPv6 packet.
     RawIpv6,
-    /// 2: a BTH; the packet stays in its subnet.
+    /// 2: a BTH. The packet stays in its subnet.
     Bth,
     /// 3: a GRH, then a BTH.
     Grh,
@@ -45,7 +47,7 @@ impl NextHeader {
         }
     }
 
-    /// The number on the wire.
+    /// Returns the number on the wire.
     pub const fn bits(self) -> u8 {
         self as u8
     }

@@ -3,10 +3,10 @@
 use crate::table::{header, wrappers};
 use crate::{Layer, Stop};
 
-/// Bytes of a MAD, header and data (section 13.4).
+/// Length of a MAD in bytes, header and data (section 13.4).
 pub const LENGTH: usize = 256;
 
-/// Bytes of a MAD behind the common header.
+/// Length of the data after the common header in bytes.
 pub const DATA_LENGTH: usize = LENGTH - Header::LENGTH;
 
 /// The common MAD header. Fields are in host order.
@@ -14,21 +14,21 @@ pub const DATA_LENGTH: usize = LENGTH - Header::LENGTH;
 pub struct Header {
     /// Version of the MAD format: 1.
     pub base_version: u8,
-    /// What the datagram manages.
+    /// The management class.
     pub management_class: ManagementClass,
-    /// Version of the class's own format.
+    /// Version of the format of the class.
     pub class_version: u8,
-    /// What is asked for; its upper bit, R, marks a response.
+    /// The method. Its upper bit, R, marks a response.
     pub method: Method,
-    /// How the request went; 0 in a request.
+    /// The result of the request; 0 in a request.
     pub status: u16,
-    /// Sixteen bits that the class defines.
+    /// 16 bits defined by the class.
     pub class_specific: u16,
-    /// What joins a request and its response.
+    /// Transaction ID, the same in a request and its response.
     pub transaction_id: u64,
-    /// What the data is; its meaning belongs to the class.
+    /// The attribute ID, defined by the class. It determines the format of the data.
     pub attribute: u16,
-    /// What the attribute is applied to.
+    /// Attribute modifier: the object that the attribute applies to.
     pub attribute_modifier: u32,
 }
 
@@ -45,7 +45,7 @@ header! {
 wrappers! { ManagementClass }
 
 impl Header {
-    /// The header of a message of communication management (section 12.6): class version 2, method Send.
+    /// Creates the header of a CM message (section 12.6): class version 2, method Send.
     pub const fn communication_management(attribute: u16, transaction_id: u64) -> Header {
         Header {
             base_version: 1,
@@ -61,9 +61,10 @@ impl Header {
     }
 }
 
-/// The stop of a MAD that has fewer than its [`LENGTH`] bytes, or `None` where all are there.
+/// Returns the stop of a MAD shorter than [`LENGTH`], or `None` for a complete one.
 ///
-/// What the parsers of the data give of such a MAD is true but not everything: an empty private data may have had bytes.
+/// The data parsers accept a MAD that is cut, but fields may be incomplete: private data that is
+/// empty may have had bytes.
 #[inline]
 pub fn cut(bytes: &[u8]) -> Option<Stop> {
     (bytes.len() < LENGTH).then(|| Stop::short(Layer::Mad, bytes.len(), LENGTH - bytes.len(), bytes.len()))
@@ -76,7 +77,7 @@ pub struct ManagementClass(pub u8);
 impl ManagementClass {
     /// Subnet administration.
     pub const SUBNET_ADMINISTRATION: ManagementClass = ManagementClass(0x03);
-    /// Communication management: the messages that [`cm`](crate::cm) reads.
+    /// Communication management, the class of the messages in [`cm`](crate::cm).
     pub const COMMUNICATION_MANAGEMENT: ManagementClass = ManagementClass(0x07);
 }
 
@@ -85,16 +86,17 @@ impl ManagementClass {
 pub struct Method(pub u8);
 
 impl Method {
-    /// Get: asks for an attribute.
+    /// Get: requests an attribute.
     pub const GET: Method = Method(0x01);
     /// Set: changes an attribute.
     pub const SET: Method = Method(0x02);
-    /// Send: a datagram that the class answers in its own way, or not at all. All CM messages are sent with it.
+    /// Send: a datagram that the class answers in its own way, or not at all. All CM messages use
+    /// it.
     pub const SEND: Method = Method(0x03);
     /// GetResp: answers Get and Set.
     pub const GET_RESPONSE: Method = Method(0x81);
 
-    /// R: whether this is a response.
+    /// R: returns true for a response.
     #[inline]
     pub const fn is_response(self) -> bool {
         self.0 & 0x80 != 0
@@ -106,7 +108,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Every field another value, written by hand from section 13.4.
+    /// Each field has a distinct value. Written by hand from section 13.4.
     const BYTES: [u8; 24] = [
         0x01, 0x07, 0x02, 0x81, // base version, class, class version, method
         0x12, 0x34, 0x56, 0x78, // status, class specific

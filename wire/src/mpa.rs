@@ -1,30 +1,31 @@
 //! Marker PDU Aligned framing for TCP (RFC 5044), with the enhanced connection setup of RFC 6581.
 //!
-//! An iWARP connection begins with one start frame of each end. Behind them the stream of each end is a row of FPDUs: the length of
-//! a ULPDU, the ULPDU (a DDP segment, [`ddp`](crate::ddp)), padding up to a multiple of four, and a CRC32C. Where the receiver asked
-//! for markers, four bytes stand in the stream at every 512th byte, from the first FPDU on.
+//! An iWARP connection begins with one start frame from each end. After it, the stream of each end
+//! is a sequence of FPDUs: the length of a ULPDU, the ULPDU (a DDP segment, [`ddp`](crate::ddp)),
+//! padding to a multiple of four, and a CRC32C. If the receiver asked for markers, the stream has a
+//! four-byte marker every 512 bytes, beginning with the first FPDU.
 
 use crate::table::header;
 use crate::{Layer, Stop};
 
-/// The frame by which each end begins (RFC 5044, section 7.1.1; RFC 6581, section 6). The private data follow it.
+/// The first frame of each end (RFC 5044, section 7.1.1; RFC 6581, section 6). Private data follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StartFrame {
     /// Key: [`StartFrame::REQUEST`] or [`StartFrame::REPLY`].
     pub key: [u8; 16],
-    /// M: whoever sends this wants markers in the FPDUs that are sent to it.
+    /// M: the sender wants to receive markers.
     pub markers: bool,
-    /// C: whoever sends this wants CRCs. If either end does, both generate and check them.
+    /// C: the sender wants CRCs. If either end does, both generate and check them.
     pub crc: bool,
-    /// R: in a reply, the connection is rejected.
+    /// R: the connection is rejected (replies only).
     pub rejected: bool,
     /// S: the private data begin with [`ReadDepths`] (RFC 6581, section 6). Reserved in revision 1.
     pub enhanced: bool,
     /// Res, 4 bits, zero.
     pub reserved: u8,
-    /// Rev: 1, or 2 with RFC 6581.
+    /// Rev: 1, or 2 for RFC 6581.
     pub revision: u8,
-    /// PD_Length: bytes of private data.
+    /// PD_Length: length of the private data in bytes.
     pub private_data_length: u16,
 }
 
@@ -37,20 +38,21 @@ header! {
 }
 
 impl StartFrame {
-    /// The key of the frame that the initiator sends.
+    /// The key of the initiator's frame.
     pub const REQUEST: [u8; 16] = *b"MPA ID Req Frame";
-    /// The key of the frame that answers it.
+    /// The key of the responder's frame.
     pub const REPLY: [u8; 16] = *b"MPA ID Rep Frame";
-    /// The most private data that a frame may have, in bytes (RFC 5044, section 7.1.1).
+    /// Maximum length of the private data in bytes (RFC 5044, section 7.1.1).
     pub const MOST_PRIVATE_DATA: u16 = 512;
 
-    /// Whether bytes begin with one of the keys.
+    /// Returns true if `bytes` begin with one of the keys.
     #[inline]
     pub fn is_begun_by(bytes: &[u8]) -> bool {
         bytes.first_chunk().is_some_and(|key| *key == StartFrame::REQUEST || *key == StartFrame::REPLY)
     }
 
-    /// Reads the first [`StartFrame::LENGTH`] of `bytes`. Malformed where they have neither key.
+    /// Parses the first [`StartFrame::LENGTH`] of `bytes`. A frame without one of the keys is
+    /// malformed.
     pub fn parse(bytes: &[u8]) -> Result<StartFrame, Stop> {
         let Some(header) = bytes.first_chunk() else {
             return Err(Stop::short(Layer::Mpa, 0, StartFrame::LENGTH, bytes.len()));
@@ -59,13 +61,15 @@ impl StartFrame {
         if StartFrame::is_begun_by(header) { Ok(frame) } else { Err(Stop::malformed(Layer::Mpa, 0)) }
     }
 
-    /// Whether it is the initiator's.
+    /// Returns true for the initiator's frame.
     pub fn is_request(&self) -> bool {
         self.key == StartFrame::REQUEST
     }
 
-    /// Its private data, as far as `behind` has them: the bytes that follow it. The first is what RFC 6581 puts in front of those of
-    /// the consumer, where S is set in a frame of revision 2 or later.
+    /// Splits the private data in `behind`, the bytes after the frame, as far as they are present.
+    ///
+    /// The first part is the RFC 6581 header, which is present if S is set in a frame of revision 2
+    /// or later. The second part is the consumer's private data.
     pub fn private_data<'a>(&self, behind: &'a [u8]) -> (Option<ReadDepths>, &'a [u8]) {
         let data = &behind[..behind.len().min(self.private_data_length.into())];
         if !self.enhanced || self.revision < 2 {
@@ -78,20 +82,22 @@ impl StartFrame {
     }
 }
 
-/// How many RDMA Reads each end wants to serve and to ask for, and how the initiator shows that it is ready (RFC 6581, section 9).
+/// The RDMA Read limits of one end, and the ready-to-receive indications that it accepts (RFC 6581,
+/// section 9).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadDepths {
-    /// A: the ends are peers, so that the initiator sends a ready-to-receive indication.
+    /// A: peer-to-peer mode; the initiator sends a ready-to-receive indication.
     pub peer_to_peer: bool,
-    /// B: an FPDU without data, a Send, may be that indication.
+    /// B: a Send without data may be the indication.
     pub by_send: bool,
-    /// IRD: RDMA Read requests that its sender can serve at once; 14 bits.
+    /// IRD: number of RDMA Read requests that the sender of this frame can serve at once; 14 bits.
     pub inbound: u16,
-    /// C: an RDMA Write of no bytes may be the indication.
+    /// C: an RDMA Write of zero bytes may be the indication.
     pub by_write: bool,
-    /// D: an RDMA Read of no bytes may be the indication.
+    /// D: an RDMA Read of zero bytes may be the indication.
     pub by_read: bool,
-    /// ORD: RDMA Read requests that its sender may have outstanding; 14 bits.
+    /// ORD: number of RDMA Read requests that the sender of this frame may have outstanding; 14
+    /// bits.
     pub outbound: u16,
 }
 
@@ -102,38 +108,41 @@ header! {
 }
 
 impl ReadDepths {
-    /// IRD or ORD of which the ends agree elsewhere (RFC 6581, section 9.1).
+    /// The IRD or ORD value for limits that are negotiated elsewhere (RFC 6581, section 9.1).
     pub const NOT_NEGOTIATED: u16 = 0x3fff;
 }
 
-/// Bytes of the field in front of a ULPDU that tells its length.
+/// Length of the ULPDU length field in bytes.
 pub const LENGTH_FIELD: usize = 2;
-/// Bytes of the CRC behind its padding.
+/// Length of the CRC in bytes.
 pub const CRC_LENGTH: usize = 4;
-/// Bytes from one marker to the next, in the sequence numbers of TCP (RFC 5044, section 4.3).
+/// Distance between markers in TCP sequence numbers (RFC 5044, section 4.3).
 pub const MARKER_INTERVAL: u32 = 512;
-/// Bytes of a marker: 16 reserved bits, and how many bytes the FPDU began before it.
+/// Length of a marker in bytes: 16 reserved bits, and the distance back to the start of the FPDU.
 pub const MARKER_LENGTH: usize = 4;
 
-/// Bytes of padding behind a ULPDU of so many bytes: the FPDU without its CRC is a multiple of four (RFC 5044, section 4.1).
+/// Returns the number of padding bytes after a ULPDU of `ulpdu_length` bytes. They make the FPDU
+/// without its CRC a multiple of four (RFC 5044, section 4.1).
 #[inline]
 pub const fn padding(ulpdu_length: u16) -> usize {
     (LENGTH_FIELD + ulpdu_length as usize).wrapping_neg() % 4
 }
 
-/// Bytes of an FPDU, from its length field to its CRC, without markers.
+/// Returns the length of an FPDU in bytes, from its length field through its CRC, without markers.
 #[inline]
 pub const fn fpdu_length(ulpdu_length: u16) -> usize {
     LENGTH_FIELD + ulpdu_length as usize + padding(ulpdu_length) + CRC_LENGTH
 }
 
-/// The CRC32C of an FPDU, taken piece by piece: from the marker in front of it, or else its length field, to its padding, with the markers in
-/// it (RFC 5044, section 4.4). It stands in the FPDU as [`Crc::finish`] gives it.
+/// Computes the CRC32C of an FPDU incrementally (RFC 5044, section 4.4).
+///
+/// It covers the FPDU from its length field, or from the marker before that, through its padding,
+/// including the markers within.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Crc(u32);
 
 impl Crc {
-    /// Takes the next bytes.
+    /// Adds the next bytes.
     #[inline]
     pub fn update(&mut self, bytes: &[u8]) {
         #[cfg(feature = "std")]
@@ -143,19 +152,21 @@ impl Crc {
         self.0 = next;
     }
 
-    /// The bytes of the CRC.
+    /// Returns the CRC as the bytes on the wire.
     #[inline]
     pub const fn finish(&self) -> [u8; CRC_LENGTH] {
-        // Least significant byte first, as in iSCSI, from which MPA takes polynomial and order.
+        // Least significant byte first, as in iSCSI. MPA uses the polynomial and byte order of
+        // iSCSI.
         self.0.to_le_bytes()
     }
 }
 
-/// The CRC of what `so_far` is the CRC of, and of `bytes`. The crate that computes it by instructions of the processor needs `std`.
+/// Continues the CRC `so_far` over `bytes`. Used without `std`, which the crate with the hardware
+/// implementation requires.
 #[cfg(any(test, not(feature = "std")))]
 fn by_table(so_far: u32, bytes: &[u8]) -> u32 {
     static TABLE: crc::Crc<u32, crc::Table<16>> = crc::Crc::<u32, crc::Table<16>>::new(&crc::CRC_32_ISCSI);
-    // What it begins with is not reflected, and what it gives is.
+    // The initial value is not bit-reflected, but the result is.
     let mut digest = TABLE.digest_with_initial((!so_far).reverse_bits());
     digest.update(bytes);
     digest.finalize()
@@ -172,7 +183,8 @@ mod tests {
         crc.finish()
     }
 
-    /// RFC 5044, section 4.4, figure 5: a marker, the length, a DDP segment whose data are 24 zeros, the CRC.
+    /// RFC 5044, section 4.4, figure 5: a marker, the length, a DDP segment with 24 zero bytes of
+    /// data, the CRC.
     #[test]
     fn the_first_fpdu_of_the_specification() {
         let mut fpdu = [0; 0x30];
@@ -181,13 +193,13 @@ mod tests {
         assert_eq!((padding(0x2a), fpdu_length(0x2a)), (0, 0x30 - MARKER_LENGTH + CRC_LENGTH));
     }
 
-    /// RFC 5044, section 4.4, figure 6: the second FPDU, with a marker in it.
+    /// RFC 5044, section 4.4, figure 6: the second FPDU, with a marker inside.
     #[test]
     fn the_second_fpdu_of_the_specification() {
         let mut fpdu = [0; 0x30];
         (fpdu[1], fpdu[2], fpdu[3], fpdu[0xf], fpdu[0x17]) = (0x2a, 0x41, 0x43, 2, 0x14);
         assert_eq!(crc(&fpdu), [0x84, 0x92, 0x58, 0x98]);
-        // Piece by piece it is the same.
+        // Computed in pieces, the CRC is the same.
         let mut pieces = Crc::default();
         fpdu.chunks(7).for_each(|piece| pieces.update(piece));
         assert_eq!(pieces.finish(), [0x84, 0x92, 0x58, 0x98]);
@@ -201,7 +213,8 @@ mod tests {
         assert_eq!((fpdu_length(0), fpdu_length(u16::MAX)), (8, 65_535 + 2 + 3 + 4));
     }
 
-    /// A request of revision 2 as Linux sends it: CRCs, S, IRD 128, ORD 0; private data of RFC 8797 behind.
+    /// A request of revision 2 as sent by Linux: CRCs, S, IRD 128, ORD 0, then RFC 8797 private
+    /// data.
     #[test]
     fn a_request_by_hand() {
         let mut bytes = b"MPA ID Req Frame".to_vec();
@@ -213,7 +226,7 @@ mod tests {
         let (depths, data) = frame.private_data(&bytes[StartFrame::LENGTH..]);
         assert_eq!(depths, Some(ReadDepths { inbound: 128, ..ReadDepths::default() }));
         assert_eq!(data, [0xf6, 0xab, 0x0e, 0x18, 1, 1, 3, 3]);
-        // In revision 1 the bit is reserved, and all private data are the consumer's.
+        // In revision 1 the bit is reserved, and all private data belong to the consumer.
         let first = StartFrame { revision: 1, ..frame };
         assert_eq!(first.private_data(&bytes[20..]), (None, &bytes[20..32]));
         assert_eq!(frame.private_data(&[1, 2]), (None, &[][..]));

@@ -1,6 +1,6 @@
-//! Enumerations of NFS that code names: statuses, operations and claims.
+//! Numbers of NFS statuses, operations and claims that code refers to by name.
 //!
-//! A test of `dissector/` compares them with the descriptions in `rdmascope-xdr`.
+//! A test in `dissector/` compares them with the descriptions in `rdmascope-xdr`.
 //!
 //! ```
 //! use rdmascope_wire::nfs::nfsstat4;
@@ -9,7 +9,7 @@
 //! assert_eq!(nfsstat4::name(nfsstat4::DELAY), Some("NFS4ERR_DELAY"));
 //! ```
 
-/// Declares a module for each enumeration, with a constant for each number and the way to its name.
+/// Declares a module for each enumeration, with a constant for each number and a name lookup.
 macro_rules! enumerations {
     ($($(#[$about:meta])* $enumeration:ident { $($prefix:literal: $($number:literal $name:ident),*;)* })*) => {$(
         $(#[$about])*
@@ -17,7 +17,7 @@ macro_rules! enumerations {
         pub mod $enumeration {
             $($(pub const $name: u32 = $number;)*)*
 
-            /// The name of this number in the specification.
+            /// Returns the specification's name of `number`.
             pub const fn name(number: u32) -> Option<&'static str> {
                 match number {
                     $($($number => Some(concat!($prefix, stringify!($name))),)*)*
@@ -73,16 +73,16 @@ enumerations! {
             10093 BADLABEL, 10094 OFFLOAD_NO_REQS, 10095 NOXATTR, 10096 XATTR2BIG;
     }
 
-    /// Operations of version 4 that code names one by one (RFC 7863).
+    /// NFSv4 operations that code refers to by name (RFC 7863).
     nfs_opnum4 {
         "OP_":
             8 DELEGRETURN, 9 GETATTR, 15 LOOKUP, 18 OPEN, 22 PUTFH, 24 PUTROOTFH, 28 REMOVE, 42 EXCHANGE_ID,
             43 CREATE_SESSION, 53 SEQUENCE, 58 RECLAIM_COMPLETE;
     }
 
-    /// The same of callbacks.
+    /// NFSv4 callback operations that code refers to by name (RFC 7863).
     nfs_cb_opnum4 {
-        "OP_": 3 CB_GETATTR, 4 CB_RECALL, 11 CB_SEQUENCE;
+        "OP_": 3 CB_GETATTR, 4 CB_RECALL, 5 CB_LAYOUTRECALL, 7 CB_PUSH_DELEG, 11 CB_SEQUENCE;
     }
 
     /// Claims of OPEN and WANT_DELEGATION (RFC 7863).

@@ -1,29 +1,30 @@
-//! The private data by which RPC-over-RDMA version 1 peers tell each other their sizes (RFC 8797, section 4).
+//! The private data in which RPC-over-RDMA version 1 peers exchange their buffer sizes (RFC 8797,
+//! section 4).
 
 use crate::table::header;
 use crate::{Layer, Stop};
 
-/// What says that RPC-over-RDMA version 1 private data begins (section 4).
+/// The Format Identifier at the start of RPC-over-RDMA version 1 private data (section 4).
 pub const FORMAT_IDENTIFIER: u32 = 0xf6ab_0e18;
 
 /// The version that section 4 defines.
 pub const VERSION: u8 = 1;
 
-/// The inline threshold of a peer that says nothing, in bytes (RFC 8166, section 3.3.3).
+/// The inline threshold in bytes of a peer that sends no private data (RFC 8166, section 3.3.3).
 pub const DEFAULT_INLINE_THRESHOLD: u32 = 1024;
 
-/// The fields behind the Format Identifier.
+/// The fields after the Format Identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PrivateData {
-    /// Version: [`VERSION`], or one that this layout may not be right for.
+    /// Version: [`VERSION`], or another version, whose layout may differ.
     pub version: u8,
-    /// The seven Reserved bits; a sender must clear them, a receiver must ignore them.
+    /// The seven Reserved bits. A sender must clear them; a receiver must ignore them.
     pub reserved: u8,
     /// R: the sender supports remote invalidation.
     pub remote_invalidation: bool,
-    /// Send Size as encoded; [`send_bytes`](PrivateData::send_bytes) decodes it.
+    /// Encoded Send Size; [`send_bytes`](PrivateData::send_bytes) decodes it.
     pub send_size: u8,
-    /// Receive Size as encoded; [`receive_bytes`](PrivateData::receive_bytes) decodes it.
+    /// Encoded Receive Size; [`receive_bytes`](PrivateData::receive_bytes) decodes it.
     pub receive_size: u8,
 }
 
@@ -36,7 +37,8 @@ header! {
 }
 
 impl PrivateData {
-    /// What a peer says by saying nothing (section 5.1): R clear, both sizes 1024 bytes.
+    /// The values that apply to a peer without private data (section 5.1): R clear, both sizes 1024
+    /// bytes.
     pub const DEFAULT: PrivateData = PrivateData {
         version: VERSION,
         reserved: 0,
@@ -45,40 +47,40 @@ impl PrivateData {
         receive_size: 0,
     };
 
-    /// Bytes that the sender of this is prepared to transmit in one RDMA Send: 1024 to 262144 (section 4.2).
+    /// Returns the maximum size in bytes of the sender's RDMA Sends: 1024 to 262144 (section 4.2).
     #[inline]
     pub const fn send_bytes(&self) -> u32 {
         decode_size(self.send_size)
     }
 
-    /// Bytes that the sender of this is prepared to take in one RDMA Receive: 1024 to 262144 (section 4.2).
+    /// Returns the size in bytes of the sender's RDMA Receives: 1024 to 262144 (section 4.2).
     #[inline]
     pub const fn receive_bytes(&self) -> u32 {
         decode_size(self.receive_size)
     }
 
-    /// Whether the fields mean what section 4 says: the version is known. That nothing was cut off is settled before
-    /// there is a `PrivateData`; [`Found::is_valid`] asks for both.
+    /// Returns true if the version is known, so that the fields have the meaning of section 4.
+    /// [`Found::is_valid`] also requires that no field is cut off.
     #[inline]
     pub const fn is_valid(&self) -> bool {
         self.version == VERSION
     }
 }
 
-/// [`PrivateData::DEFAULT`].
 impl Default for PrivateData {
     fn default() -> PrivateData {
         PrivateData::DEFAULT
     }
 }
 
-/// A size in bytes from its encoding (section 4.2).
+/// Decodes a size to bytes (section 4.2).
 #[inline]
 pub const fn decode_size(encoded: u8) -> u32 {
     1024 * (encoded as u32 + 1)
 }
 
-/// The encoding of a size of `bytes`, rounded down to what can be said; `None` below 1024 and above 262144 bytes.
+/// Encodes a size in bytes, rounded down to a multiple of 1024. `None` below 1024 and above 262144
+/// bytes.
 #[inline]
 pub const fn encode_size(bytes: u32) -> Option<u8> {
     match bytes / 1024 {
@@ -87,44 +89,46 @@ pub const fn encode_size(bytes: u32) -> Option<u8> {
     }
 }
 
-/// A Format Identifier, and what is behind it.
+/// A Format Identifier, and the fields after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Where the Format Identifier is, in bytes from the first that was searched; at any alignment (section 5.2).
+    /// Offset of the Format Identifier from the first byte searched. Any alignment is possible
+    /// (section 5.2).
     pub offset: usize,
-    /// The fields, or a stop at the first one that would overrun the buffer. Its offset counts from the first byte that was
-    /// searched, too.
+    /// The fields, or a stop if they overrun the buffer. The offset of the stop counts from the
+    /// first byte searched.
     pub fields: Result<PrivateData, Stop>,
 }
 
 impl Found {
-    /// The fields, where they can be relied on: the version is known and nothing overruns the buffer (section 5.2).
+    /// Returns the fields if they are usable: the version is known and nothing overruns the buffer
+    /// (section 5.2).
     #[inline]
     pub fn valid(&self) -> Option<PrivateData> {
         self.fields.ok().filter(PrivateData::is_valid)
     }
 
-    /// Whether there are such.
+    /// Returns true if the fields are usable.
     #[inline]
     pub fn is_valid(&self) -> bool {
         self.valid().is_some()
     }
 }
 
-/// The first Format Identifier in `bytes`, which is the one that a receiver goes by (section 5.2).
+/// Finds the first Format Identifier in `bytes`, the one that a receiver uses (section 5.2).
 #[inline]
 pub fn find(bytes: &[u8]) -> Option<Found> {
     find_all(bytes).next()
 }
 
-/// Every Format Identifier in `bytes`, in order. More than one is not foreseen: a sender may be at fault, or another layer's
-/// data look like it (section 7).
+/// Finds all Format Identifiers in `bytes`, in order. More than one is unusual: the sender may be
+/// at fault, or another layer's data may look like it (section 7).
 #[inline]
 pub fn find_all(bytes: &[u8]) -> FindAll<'_> {
     FindAll { bytes, at: 0 }
 }
 
-/// See [`find_all`].
+/// The iterator that [`find_all`] returns.
 #[derive(Clone, Debug)]
 pub struct FindAll<'a> {
     bytes: &'a [u8],
@@ -139,7 +143,8 @@ impl Iterator for FindAll<'_> {
         let identifier = FORMAT_IDENTIFIER.to_be_bytes();
         let ahead = self.bytes.get(self.at..)?;
         let offset = self.at + ahead.windows(LENGTH).position(|window| window == identifier)?;
-        // Behind the identifier, which does not overlap itself, and not behind its fields: they may be another's.
+        // Continue after the identifier, which cannot overlap itself, and not after its fields,
+        // which may contain another identifier.
         self.at = offset + LENGTH;
         let fields = match self.bytes[offset..].first_chunk() {
             Some(found) => Ok(PrivateData::from_bytes(found)),
@@ -149,20 +154,21 @@ impl Iterator for FindAll<'_> {
     }
 }
 
-/// What holds for the life of a connection once both peers have spoken.
+/// The parameters of a connection after both peers have sent, or omitted, their private data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Negotiated {
-    /// The client-to-server inline threshold, in bytes: RPC calls on the forward channel.
+    /// Client-to-server inline threshold in bytes: limits RPC calls on the forward channel.
     pub call_inline_threshold: u32,
-    /// The server-to-client inline threshold, in bytes: RPC replies on the forward channel.
+    /// Server-to-client inline threshold in bytes: limits RPC replies on the forward channel.
     pub reply_inline_threshold: u32,
-    /// Whether the responder may use RDMA Send with Invalidate: both peers set R (section 4.1).
+    /// True if the responder may use RDMA Send with Invalidate, because both peers set R (section
+    /// 4.1).
     pub remote_invalidation: bool,
 }
 
 impl Negotiated {
-    /// The result of what the client (the active side) and the server said (section 4.2). A peer that said nothing, or nothing
-    /// valid, counts as [`PrivateData::DEFAULT`] (section 5.1).
+    /// Combines the private data of the client (the active side) and the server (section 4.2).
+    /// [`PrivateData::DEFAULT`] replaces missing or invalid private data (section 5.1).
     pub fn new(client: Option<PrivateData>, server: Option<PrivateData>) -> Negotiated {
         let said =
             |data: Option<PrivateData>| data.filter(PrivateData::is_valid).unwrap_or(PrivateData::DEFAULT);
@@ -180,7 +186,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What Linux 6.1 sends as client: version 1, R, 4096 and 4096 bytes.
+    /// The private data of a Linux 6.1 client: version 1, R, 4096 and 4096 bytes.
     const CLIENT: [u8; 8] = [0xf6, 0xab, 0x0e, 0x18, 0x01, 0x01, 0x03, 0x03];
 
     fn data(send_size: u8, receive_size: u8, remote_invalidation: bool) -> PrivateData {
@@ -239,7 +245,7 @@ mod tests {
         let mut bytes = CLIENT.to_vec();
         bytes.push(0);
         bytes.extend_from_slice(&[0xf6, 0xab, 0x0e, 0x18, 0x01, 0x00, 0x00, 0x07]);
-        // One where the fields of another should be, and the last without any.
+        // One identifier in place of another's fields, and the last one without fields.
         bytes.extend_from_slice(&CLIENT[..4]);
         bytes.extend_from_slice(&CLIENT[..4]);
         let all: Vec<_> = find_all(&bytes).collect();

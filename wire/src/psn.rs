@@ -2,41 +2,41 @@
 
 /// A packet sequence number.
 ///
-/// It wraps after 2^24 - 1, so it has no order of its own: ask for the [`distance`](Psn::distance) to another one.
+/// It wraps after 2^24 - 1, so it has no order. Use [`distance`](Psn::distance) to compare two.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Psn(u32);
 
 impl Psn {
-    /// How many PSNs there are.
+    /// The number of PSNs.
     pub const MODULUS: u32 = 1 << 24;
 
-    /// The low 24 bits of `value`.
+    /// Creates a PSN from the low 24 bits of `value`.
     #[inline]
     pub const fn new(value: u32) -> Psn {
         Psn(value & (Psn::MODULUS - 1))
     }
 
-    /// The number itself, 0 to 2^24 - 1.
+    /// Returns the number, 0 to 2^24 - 1.
     #[inline]
     pub const fn value(self) -> u32 {
         self.0
     }
 
-    /// The PSN `count` packets later (modulo 2^24).
+    /// Returns the PSN `count` packets later (modulo 2^24).
     #[inline]
     #[must_use]
     pub const fn plus(self, count: u32) -> Psn {
         Psn::new(self.0.wrapping_add(count))
     }
 
-    /// The PSN `count` packets earlier (modulo 2^24).
+    /// Returns the PSN `count` packets earlier (modulo 2^24).
     #[inline]
     #[must_use]
     pub const fn minus(self, count: u32) -> Psn {
         Psn::new(self.0.wrapping_sub(count))
     }
 
-    /// How far `other` lies ahead of this one: -2^23 to 2^23 - 1, negative where `other` is the earlier.
+    /// Returns the distance to `other`: -2^23 to 2^23 - 1, negative if `other` is earlier.
     #[inline]
     pub const fn distance(self, other: Psn) -> i32 {
         ((other.0.wrapping_sub(self.0) << 8) as i32) >> 8

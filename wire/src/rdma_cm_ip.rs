@@ -1,5 +1,7 @@
-//! The header with which the RDMA connection manager begins the private data of a ConnectRequest, and the service IDs that
-//! say that it does (IBTA volume 1, annex A11, RDMA IP CM Service).
+//! The IP addressing of the RDMA connection manager (IBTA volume 1, annex A11, RDMA IP CM Service).
+//!
+//! Its service IDs contain a port, and the private data of its ConnectRequests begin with a
+//! [`Header`].
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,8 +9,8 @@ use crate::cm::ServiceId;
 use crate::table::header;
 use crate::{Layer, Stop};
 
-/// The header. Addresses are kept as the wire has them; [`source`](Header::source) and
-/// [`destination`](Header::destination) read them by the IP version.
+/// The header at the start of the private data. Addresses are kept in wire form;
+/// [`source`](Header::source) and [`destination`](Header::destination) decode them by IP version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// MajV, 4 bits: 0.
@@ -17,9 +19,9 @@ pub struct Header {
     pub minor_version: u8,
     /// IPV, 4 bits: 4 or 6.
     pub ip_version: u8,
-    /// The port of the active side. The passive side's is in the service ID.
+    /// The port of the active side. The port of the passive side is in the service ID.
     pub source_port: u16,
-    /// The address of the active side; an IPv4 address is in the last four bytes, with zeros before it.
+    /// The address of the active side. An IPv4 address occupies the last four bytes, after zeros.
     pub source_address: [u8; 16],
     /// The address of the passive side, in the same form.
     pub destination_address: [u8; 16],
@@ -34,7 +36,7 @@ header! {
 }
 
 impl Header {
-    /// The header of a connection between IPv4 addresses.
+    /// Creates the header of a connection between IPv4 addresses.
     pub fn ipv4(source: Ipv4Addr, source_port: u16, destination: Ipv4Addr) -> Header {
         let padded = |address: Ipv4Addr| {
             let [a, b, c, d] = address.octets();
@@ -50,7 +52,7 @@ impl Header {
         }
     }
 
-    /// The header of a connection between IPv6 addresses.
+    /// Creates the header of a connection between IPv6 addresses.
     pub fn ipv6(source: Ipv6Addr, source_port: u16, destination: Ipv6Addr) -> Header {
         Header {
             major_version: 0,
@@ -62,8 +64,8 @@ impl Header {
         }
     }
 
-    /// Reads the header at the front of `private_data`; also returns the consumer's private data behind it. Stops count
-    /// from the first byte of the private data.
+    /// Parses the header at the start of `private_data`. Also returns the consumer's private data
+    /// after it. Offsets in a [`Stop`] count from the first byte of the private data.
     #[inline]
     pub fn parse(private_data: &[u8]) -> Result<(Header, &[u8]), Stop> {
         let Some((b, consumer)) = private_data.split_first_chunk::<{ Header::LENGTH }>() else {
@@ -72,13 +74,13 @@ impl Header {
         Ok((Header::from_bytes(b), consumer))
     }
 
-    /// The address of the active side, or `None` where the IP version is neither 4 nor 6.
+    /// Returns the address of the active side, or `None` if the IP version is neither 4 nor 6.
     #[inline]
     pub fn source(&self) -> Option<IpAddr> {
         self.address(self.source_address)
     }
 
-    /// The address of the passive side, or `None` where the IP version is neither 4 nor 6.
+    /// Returns the address of the passive side, or `None` if the IP version is neither 4 nor 6.
     #[inline]
     pub fn destination(&self) -> Option<IpAddr> {
         self.address(self.destination_address)
@@ -93,19 +95,19 @@ impl Header {
     }
 }
 
-/// What a port in a service ID is a port of: an IP protocol number.
+/// The protocol of the port in a service ID, as an IP protocol number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PortSpace {
-    /// 0x06: connections.
+    /// 0x06: TCP, used for connections.
     Tcp,
-    /// 0x11: datagrams.
+    /// 0x11: UDP, used for datagrams.
     Udp,
     /// Another number.
     Other(u8),
 }
 
 impl PortSpace {
-    /// The number on the wire.
+    /// Returns the number on the wire.
     pub const fn number(self) -> u8 {
         match self {
             PortSpace::Tcp => 0x06,
@@ -136,17 +138,17 @@ impl core::fmt::Display for PortSpace {
     }
 }
 
-/// The five bytes in front of the port space.
+/// The upper five bytes of a service ID, before the port space.
 const PREFIX: u64 = 0x00_0000_0001;
 
 impl ServiceId {
-    /// The service ID of a port of the RDMA connection manager: 0x0000000001, port space, port.
+    /// Creates the service ID of an RDMA connection manager port: 0x0000000001, port space, port.
     pub const fn rdma_cm(port_space: PortSpace, port: u16) -> ServiceId {
         ServiceId(PREFIX << 24 | (port_space.number() as u64) << 16 | port as u64)
     }
 
-    /// The port space and port, where this is a service ID of the RDMA connection manager: a ConnectRequest for it begins its
-    /// private data with a [`Header`].
+    /// Returns port space and port if this is a service ID of the RDMA connection manager. The
+    /// private data of a ConnectRequest for it then begin with a [`Header`].
     #[inline]
     pub fn rdma_cm_port(self) -> Option<(PortSpace, u16)> {
         let [.., port_space, high, low] = self.0.to_be_bytes();
@@ -230,7 +232,7 @@ mod tests {
             let mut built = Vec::new();
             header.build(&mut built);
             prop_assert_eq!(Header::parse(&built).unwrap().0, header);
-            // All bits but the four reserved ones have a place.
+            // All bits except the four reserved ones belong to a field.
             built[1] |= bytes[1] & 0x0f;
             prop_assert_eq!(built, bytes);
         }

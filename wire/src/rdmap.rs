@@ -1,10 +1,10 @@
-//! The Remote Direct Memory Access Protocol (RFC 5040): its messages, and the headers that two of them have behind that of
-//! [`ddp`](crate::ddp).
+//! The Remote Direct Memory Access Protocol (RFC 5040): message types, and the headers of RDMA Read
+//! Request and Terminate, which follow the header of [`ddp`](crate::ddp).
 
 use crate::Rkey;
 use crate::table::{enumerations, header, wrappers};
 
-/// What an RDMAP message is (RFC 5040, section 4.1, figure 4; RFC 7306, section 4).
+/// The type of an RDMAP message (RFC 5040, section 4.1, figure 4; RFC 7306, section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum Opcode {
@@ -25,7 +25,7 @@ pub enum Opcode {
 }
 
 impl Opcode {
-    /// The four bits.
+    /// Returns the four bits on the wire.
     #[inline]
     pub const fn bits(self) -> u8 {
         match self {
@@ -45,7 +45,7 @@ impl Opcode {
         }
     }
 
-    /// What the four low bits say.
+    /// Decodes the low four bits of `bits`.
     #[inline]
     pub const fn from_bits(bits: u8) -> Opcode {
         match bits & 15 {
@@ -65,7 +65,7 @@ impl Opcode {
         }
     }
 
-    /// Its name in the specification.
+    /// Returns the name in the specification.
     pub const fn name(self) -> &'static str {
         match self {
             Opcode::Write => "RDMA Write",
@@ -84,7 +84,7 @@ impl Opcode {
         }
     }
 
-    /// Whether it is a Send of any kind.
+    /// Returns true for a Send of any kind.
     #[inline]
     pub const fn is_send(self) -> bool {
         matches!(
@@ -96,19 +96,20 @@ impl Opcode {
         )
     }
 
-    /// Whether it invalidates an STag.
+    /// Returns true if the message invalidates an STag.
     #[inline]
     pub const fn invalidates(self) -> bool {
         matches!(self, Opcode::SendWithInvalidate | Opcode::SendWithSolicitedEventAndInvalidate)
     }
 
-    /// Whether its segments are tagged.
+    /// Returns true if its segments are tagged.
     #[inline]
     pub const fn is_tagged(self) -> bool {
         matches!(self, Opcode::Write | Opcode::ReadResponse)
     }
 
-    /// The queue that its untagged segments name (RFC 5040, figure 4; RFC 7306, figures 3 and 13); `None` of tagged and of reserved ones.
+    /// Returns the queue number of its untagged segments (RFC 5040, figure 4; RFC 7306, figures 3
+    /// and 13). `None` for tagged messages and reserved opcodes.
     #[inline]
     pub const fn queue(self) -> Option<u32> {
         match self {
@@ -129,18 +130,18 @@ impl Default for Opcode {
     }
 }
 
-/// What an RDMA Read Request asks for (RFC 5040, section 4.4). The response names the sink.
+/// The header of an RDMA Read Request (RFC 5040, section 4.4). The response names only the sink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadRequest {
-    /// SinkSTag: the memory of the asker in which the response is placed.
+    /// SinkSTag: memory of the requesting end, where the response is placed.
     pub sink_stag: Rkey,
-    /// SinkTO: where in it.
+    /// SinkTO: offset in the sink.
     pub sink_offset: u64,
-    /// RDMARDSZ: bytes.
+    /// RDMARDSZ: number of bytes to read.
     pub size: u32,
-    /// SrcSTag: the memory of the other end that is read.
+    /// SrcSTag: memory of the other end, which is read.
     pub source_stag: Rkey,
-    /// SrcTO: where in it.
+    /// SrcTO: offset in the source.
     pub source_offset: u64,
 }
 
@@ -154,20 +155,20 @@ header! {
     }
 }
 
-/// Why an end ends the connection (RFC 5040, section 4.8).
+/// The header of a Terminate: the reason why an end closes the connection (RFC 5040, section 4.8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Terminate {
-    /// Layer: 0 RDMAP, 1 DDP, 2 what is below (MPA).
+    /// Layer: 0 RDMAP, 1 DDP, 2 the lower layer (MPA).
     pub layer: u8,
     /// EType, 4 bits.
     pub error_type: u8,
     /// Error Code.
     pub code: ErrorCode,
-    /// M: the length of the segment at fault follows.
+    /// M: the length of the terminated segment follows.
     pub has_length: bool,
-    /// D: its DDP header follows that.
+    /// D: the DDP header of the terminated segment follows.
     pub has_ddp_header: bool,
-    /// R: its RDMAP header follows too.
+    /// R: the RDMAP header of the terminated segment follows.
     pub has_rdmap_header: bool,
 }
 
@@ -178,27 +179,30 @@ header! {
     }
 }
 
-/// The error code of a Terminate: what it means depends on layer and type.
+/// The error code of a Terminate. Its meaning depends on layer and error type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ErrorCode(pub u8);
 wrappers! { ErrorCode }
 
 impl Terminate {
-    /// The length of the segment at fault, and the bytes of its DDP header, as far as they follow.
+    /// Returns the length of the terminated segment and the bytes of its headers from `behind`, the
+    /// bytes after this header, as far as they are present.
     pub fn terminated<'a>(&self, behind: &'a [u8]) -> (Option<u16>, &'a [u8]) {
         let Some((length, rest)) = behind.split_first_chunk() else { return (None, &[]) };
         let length = (self.has_length || self.has_ddp_header).then_some(u16::from_be_bytes(*length));
         (length, if self.has_ddp_header { rest } else { &[] })
     }
 
-    /// The same with layer and type exchanged. The soft-iWARP of Linux writes them so: the bit field of its header has the layer in the low
-    /// half of the byte on machines that are little-endian.
+    /// Returns the same header with layer and error type exchanged.
+    ///
+    /// Linux soft-iWARP sends them exchanged on little-endian machines, where the bit field of its
+    /// header puts the layer into the low half of the byte.
     #[must_use]
     pub const fn exchanged(&self) -> Terminate {
         Terminate { layer: self.error_type, error_type: self.layer, ..*self }
     }
 
-    /// The reason in the words of its specification; `None` where it has none for these numbers.
+    /// Describes the reason in the words of its specification. `None` for unassigned numbers.
     pub const fn reason(&self) -> Option<&'static str> {
         Some(match (self.layer, self.error_type, self.code.0) {
             // RFC 5040, section 4.8, figure 9.
@@ -254,7 +258,7 @@ mod tests {
         assert_eq!(Opcode::from_bits(0x43), Opcode::Send);
     }
 
-    /// Figure 4 of RFC 5040.
+    /// RFC 5040, figure 4.
     #[test]
     fn queues_and_tags() {
         let rows = [0, 1, 2, 3, 4, 5, 6, 7].map(|bits| {
@@ -294,7 +298,7 @@ mod tests {
         assert_eq!(terminate.reason(), Some("DDP: tagged buffer error, invalid STag"));
         assert_eq!(terminate.terminated(&bytes[4..]), (Some(0x2e), &bytes[6..]));
         assert_eq!(terminate.to_bytes(), bytes[..4]);
-        // The length alone.
+        // Length only.
         let length = Terminate { has_ddp_header: false, ..terminate };
         assert_eq!(length.terminated(&bytes[4..]), (Some(0x2e), &[][..]));
         let crc = Terminate::parse(&[0x20, 0x02, 0, 0]).unwrap();

@@ -1,10 +1,11 @@
-//! The RPC message header (RFC 5531, section 9) and the RPCSEC_GSS credential (RFC 2203, section 5).
+//! The RPC message header (RFC 5531, section 9) and the RPCSEC_GSS credential (RFC 2203, section
+//! 5).
 
 use crate::xdr::{Reader, put_opaque, put_u32};
 use crate::{Layer, Stop, Xid};
 use alloc::vec::Vec;
 
-/// The version of the RPC protocol that this header is of.
+/// The RPC version of this header.
 pub const VERSION: u32 = 2;
 
 /// Authentication flavors (RFC 5531, section 8.2; RFC 2203, section 5).
@@ -21,7 +22,7 @@ pub mod flavor {
     pub const TLS: u32 = 7;
 }
 
-/// Program numbers that have to do with NFS.
+/// Program numbers of NFS and its companion protocols.
 pub mod program {
     use core::ops::RangeInclusive;
 
@@ -37,20 +38,22 @@ pub mod program {
     pub const NSM: u32 = 100_024;
     /// NFSACL (RFC 8267, section 5).
     pub const NFSACL: u32 = 100_227;
-    /// The transient program numbers (RFC 5531, section 13). A client chooses one of them for its NFSv4 callbacks
-    /// (RFC 7530, section 16.33).
+    /// The transient program numbers (RFC 5531, section 13). A client chooses one for its NFSv4
+    /// callbacks (RFC 7530, section 16.33).
     pub const TRANSIENT: RangeInclusive<u32> = 0x4000_0000..=0x5fff_ffff;
-    /// The transient number that stands in the XDR of the callback program (RFC 7531), and that Linux clients choose.
+    /// The program number in the XDR of the callback program (RFC 7531), also chosen by Linux
+    /// clients.
     pub const CALLBACK: u32 = 0x4000_0000;
 
-    /// Whether a program number is of the range from which clients choose for their NFSv4 callbacks.
+    /// Returns true for a transient number, from which clients choose their NFSv4 callback
+    /// programs.
     #[inline]
     pub fn is_callback(program: u32) -> bool {
         TRANSIENT.contains(&program)
     }
 }
 
-/// What `msg_type` says.
+/// The message type, `msg_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// 0.
@@ -62,9 +65,9 @@ pub enum Kind {
 /// An `opaque_auth`: a credential or a verifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Auth<'a> {
-    /// Which [`flavor`].
+    /// One of [`flavor`].
     pub flavor: u32,
-    /// What that flavor makes of it, at most 400 bytes.
+    /// The content, defined by the flavor, at most 400 bytes.
     pub body: &'a [u8],
 }
 
@@ -98,13 +101,13 @@ pub struct Call<'a> {
 pub struct Reply<'a> {
     /// The transaction ID.
     pub xid: Xid,
-    /// Accepted or denied, and how.
+    /// Acceptance and result.
     pub status: Status,
-    /// verf, of an accepted reply.
+    /// verf, present in accepted replies.
     pub verifier: Option<Auth<'a>>,
 }
 
-/// `reply_stat` with the status below it.
+/// `reply_stat` and the status that it selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// MSG_ACCEPTED, SUCCESS: results follow.
@@ -113,9 +116,9 @@ pub enum Status {
     ProgramUnavailable,
     /// MSG_ACCEPTED, PROG_MISMATCH.
     ProgramMismatch {
-        /// The lowest version of the program.
+        /// Lowest supported version of the program.
         low: u32,
-        /// The highest version of the program.
+        /// Highest supported version of the program.
         high: u32,
     },
     /// MSG_ACCEPTED, PROC_UNAVAIL.
@@ -124,23 +127,24 @@ pub enum Status {
     GarbageArguments,
     /// MSG_ACCEPTED, SYSTEM_ERR.
     SystemError,
-    /// MSG_ACCEPTED with a number that the specification does not know.
+    /// MSG_ACCEPTED with an unassigned number.
     UnknownAccepted(u32),
     /// MSG_DENIED, RPC_MISMATCH.
     RpcMismatch {
-        /// The lowest RPC version.
+        /// Lowest supported RPC version.
         low: u32,
-        /// The highest RPC version.
+        /// Highest supported RPC version.
         high: u32,
     },
     /// MSG_DENIED, AUTH_ERROR with its auth_stat.
     AuthError(u32),
-    /// MSG_DENIED with a number that the specification does not know.
+    /// MSG_DENIED with an unassigned number.
     UnknownDenied(u32),
 }
 
 impl Status {
-    /// Whether a reply ends with this status and what belongs to it (RFC 5531, section 9). False of statuses that the specification does not know.
+    /// Returns true if no results follow this status (RFC 5531, section 9). False for unassigned
+    /// statuses.
     pub fn has_no_results(&self) -> bool {
         !matches!(self, Status::Success | Status::UnknownAccepted(_) | Status::UnknownDenied(_))
     }
@@ -163,7 +167,7 @@ impl core::fmt::Display for Status {
     }
 }
 
-/// XID and `msg_type` of the message at the front of `bytes`.
+/// Reads XID and `msg_type` of the message at the start of `bytes`.
 #[inline]
 pub fn peek(bytes: &[u8]) -> Result<(Xid, Kind), Stop> {
     let mut reader = Reader::new(bytes, Layer::Rpc);
@@ -175,8 +179,8 @@ pub fn peek(bytes: &[u8]) -> Result<(Xid, Kind), Stop> {
     }
 }
 
-/// Program, version and procedure of the call at the front of `bytes`: they stand at fixed places, in front of the
-/// credential that a snap length may have cut off.
+/// Reads program, version and procedure of the call at the start of `bytes`. They have fixed
+/// offsets before the credential, so this works when a snap length cuts off the credential.
 #[inline]
 pub fn called(bytes: &[u8]) -> Result<(u32, u32, u32), Stop> {
     let mut reader = Reader::new(bytes, Layer::Rpc);
@@ -187,7 +191,8 @@ pub fn called(bytes: &[u8]) -> Result<(u32, u32, u32), Stop> {
 }
 
 impl Call<'static> {
-    /// A call of procedure 0, which does nothing and has neither arguments nor results in every program of NFS, with AUTH_NONE.
+    /// Creates a call of procedure 0 with AUTH_NONE. In every program of NFS, procedure 0 does
+    /// nothing and has neither arguments nor results.
     pub const fn null(xid: Xid, program: u32, version: u32) -> Call<'static> {
         let none = Auth { flavor: flavor::NONE, body: &[] };
         Call { xid, rpc_version: VERSION, program, version, procedure: 0, credential: none, verifier: none }
@@ -195,7 +200,7 @@ impl Call<'static> {
 }
 
 impl<'a> Call<'a> {
-    /// Reads the call that the cursor stands at and leaves it at the arguments.
+    /// Parses the call at the cursor and leaves the cursor at the arguments.
     #[inline]
     pub fn parse(reader: &mut Reader<'a>) -> Result<Call<'a>, Stop> {
         let xid = Xid(reader.u32()?);
@@ -214,7 +219,7 @@ impl<'a> Call<'a> {
     /// Appends the header.
     ///
     /// # Panics
-    /// Where a credential or verifier is 4 GiB or longer.
+    /// Panics if a credential or verifier is 4 GiB or longer.
     pub fn build(&self, out: &mut Vec<u8>) {
         for word in [self.xid.0, 0, self.rpc_version, self.program, self.version, self.procedure] {
             put_u32(out, word);
@@ -227,7 +232,7 @@ impl<'a> Call<'a> {
 }
 
 impl<'a> Reply<'a> {
-    /// Reads the reply that the cursor stands at and leaves it at the results.
+    /// Parses the reply at the cursor and leaves the cursor at the results.
     #[inline]
     pub fn parse(reader: &mut Reader<'a>) -> Result<Reply<'a>, Stop> {
         let xid = Xid(reader.u32()?);
@@ -262,7 +267,7 @@ impl<'a> Reply<'a> {
     /// Appends the header. An accepted reply without a verifier gets AUTH_NONE.
     ///
     /// # Panics
-    /// Where the verifier is 4 GiB or longer.
+    /// Panics if the verifier is 4 GiB or longer.
     pub fn build(&self, out: &mut Vec<u8>) {
         put_u32(out, self.xid.0);
         put_u32(out, 1);
@@ -297,7 +302,7 @@ fn expect(reader: &mut Reader<'_>, kind: u32) -> Result<(), Stop> {
     if reader.u32()? == kind { Ok(()) } else { Err(Stop::malformed(Layer::Rpc, at)) }
 }
 
-/// The beginning of an AUTH_SYS credential (RFC 5531, appendix A): behind its stamp, up to the groups.
+/// The fields of an AUTH_SYS credential (RFC 5531, appendix A) between its stamp and its groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SysCredential<'a> {
     /// machinename, at most 255 bytes by the specification.
@@ -309,7 +314,7 @@ pub struct SysCredential<'a> {
 }
 
 impl<'a> SysCredential<'a> {
-    /// Reads the body of a credential of flavor [`flavor::SYS`].
+    /// Parses the body of a credential of flavor [`flavor::SYS`].
     pub fn parse(body: &'a [u8]) -> Result<SysCredential<'a>, Stop> {
         let mut reader = Reader::new(body, Layer::Rpc);
         reader.u32()?;
@@ -333,7 +338,7 @@ pub struct GssCredential<'a> {
 }
 
 impl<'a> GssCredential<'a> {
-    /// Reads the body of a credential of flavor [`flavor::RPCSEC_GSS`].
+    /// Parses the body of a credential of flavor [`flavor::RPCSEC_GSS`].
     pub fn parse(body: &'a [u8]) -> Result<GssCredential<'a>, Stop> {
         let mut reader = Reader::new(body, Layer::RpcsecGss);
         Ok(GssCredential {
@@ -368,16 +373,16 @@ pub enum GssProcedure {
     Unknown(u32),
 }
 
-/// The service of an RPCSEC_GSS credential: krb5, krb5i and krb5p where the mechanism is Kerberos.
+/// The service of an RPCSEC_GSS credential. With Kerberos: krb5, krb5i and krb5p.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GssService {
     /// rpc_gss_svc_none: only the header is protected.
     None,
-    /// rpc_gss_svc_integrity: arguments and results follow in the clear, with a checksum.
+    /// rpc_gss_svc_integrity: arguments and results are in the clear, with a checksum.
     Integrity,
     /// rpc_gss_svc_privacy: arguments and results are encrypted.
     Privacy,
-    /// A number that the specification does not know.
+    /// An unassigned number.
     Unknown(u32),
 }
 
@@ -388,7 +393,8 @@ mod tests {
 
     #[test]
     fn a_call_written_by_hand() {
-        // RFC 5531, section 9: xid, CALL, rpcvers 2, NFS (100003) version 3, procedure 0, AUTH_NONE twice.
+        // RFC 5531, section 9: xid, CALL, rpcvers 2, NFS (100003) version 3, procedure 0, AUTH_NONE
+        // twice.
         let words: [u32; 10] = [0x1122_3344, 0, 2, 100_003, 3, 0, 0, 0, 0, 0];
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
         let mut reader = Reader::new(&bytes, Layer::Rpc);
@@ -407,7 +413,8 @@ mod tests {
 
     #[test]
     fn a_sys_credential_written_by_hand() {
-        // RFC 5531, appendix A: stamp, machinename "node1" with its padding, uid 1000, gid 100, one group.
+        // RFC 5531, appendix A: stamp, machinename "node1" with its padding, uid 1000, gid 100, one
+        // group.
         let mut body = vec![0, 0, 0, 9, 0, 0, 0, 5, b'n', b'o', b'd', b'e', b'1', 0, 0, 0];
         body.extend([0, 0, 3, 0xe8, 0, 0, 0, 100, 0, 0, 0, 1, 0, 0, 0, 4]);
         let credential = SysCredential::parse(&body).unwrap();
@@ -421,7 +428,8 @@ mod tests {
 
     #[test]
     fn a_gss_credential_written_by_hand() {
-        // RFC 2203, section 5.3.1: version 1, RPCSEC_GSS_DATA, sequence 9, integrity, a handle of two bytes.
+        // RFC 2203, section 5.3.1: version 1, RPCSEC_GSS_DATA, sequence 9, integrity, a handle of
+        // two bytes.
         let body = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 2, 0, 0, 0, 2, 0xab, 0xcd, 0, 0];
         let credential = GssCredential::parse(&body).unwrap();
         assert_eq!(credential.procedure, GssProcedure::Data);

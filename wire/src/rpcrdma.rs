@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! rdma_xid, rdma_vers, rdma_credit, rdma_proc         four fixed words (section 4.2)
-//! RDMA_MSG, RDMA_NOMSG: Read list, Write list, Reply chunk (section 4.3), in the letters of section 4.7:
+//! RDMA_MSG, RDMA_NOMSG: Read list, Write list, Reply chunk (section 4.3), in the notation of
+//! section 4.7:
 //!     1 PHLOO 1 PHLOO 0        Read list of two read segments
 //!     1 2 HLOO HLOO 0          Write list of one chunk of two segments
 //!     1 1 HLOO                 Reply chunk of one segment
@@ -15,31 +16,32 @@ use crate::xdr::{Reader, put_u32, put_u64};
 use crate::{Layer, Rkey, Stop, Xid};
 use alloc::vec::Vec;
 
-/// The version that this header is of (section 4.2.2).
+/// The version of this header (section 4.2.2).
 pub const VERSION: u32 = 1;
 
-/// A header below this length cannot be trusted for anything, not even its XID (section 4.5).
+/// Nothing in a shorter header can be trusted, not even its XID (section 4.5).
 pub const MINIMUM_LENGTH: usize = 28;
 
-/// What `rdma_proc` says (section 4.2.4).
+/// The message type, `rdma_proc` (section 4.2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Procedure {
     /// 0: chunk lists and the Payload stream follow.
     Msg,
-    /// 1: chunk lists follow, the Payload stream is in one of the chunks.
+    /// 1: chunk lists follow; the Payload stream is in one of the chunks.
     Nomsg,
     /// 2: obsolete (section 4.6.1).
     Msgp,
-    /// 3: obsolete (section 4.6.2), used by the reliable-reply draft as pull completion notification.
+    /// 3: obsolete (section 4.6.2), used by the reliable-reply draft as pull completion
+    /// notification.
     Done,
     /// 4: an error in place of a reply.
     Error,
-    /// A number that the specification does not know.
+    /// An unassigned number.
     Unknown(u32),
 }
 
 impl Procedure {
-    /// The number on the wire.
+    /// Returns the number on the wire.
     pub const fn number(self) -> u32 {
         match self {
             Procedure::Msg => 0,
@@ -82,19 +84,20 @@ impl core::fmt::Display for Procedure {
 /// A plain segment: a contiguous region of registered memory (section 3.4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Segment {
-    /// The registered memory: what the RDMA operations name as R_Key.
+    /// The R_Key of the registered memory.
     pub handle: Rkey,
-    /// Its length in bytes; 0: an empty segment.
+    /// Length in bytes; 0: an empty segment.
     pub length: u32,
-    /// Its virtual address or offset.
+    /// Virtual address or offset of the first byte.
     pub offset: u64,
 }
 
 impl Segment {
-    /// Length in bytes of the segment in a header: HLOO.
+    /// Length of an encoded segment in bytes: HLOO.
     pub const LENGTH: usize = 16;
 
-    /// The length in bytes of a chunk of these segments: the sum of theirs (RFC 8166, section 3.4.4).
+    /// Returns the length in bytes of a chunk of these segments, the sum of their lengths (RFC
+    /// 8166, section 3.4.4).
     #[inline]
     pub fn total(segments: &[Segment]) -> u64 {
         segments.iter().map(|segment| u64::from(segment.length)).sum()
@@ -115,28 +118,29 @@ impl Segment {
     }
 }
 
-/// A read segment: a plain segment and the Position of the Read chunk that it belongs to (section 3.4.5).
+/// A read segment: a plain segment and the Position of its Read chunk (section 3.4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadSegment {
-    /// Byte offset in the unreduced Payload stream; 0: the Payload stream itself.
+    /// Byte offset in the unreduced Payload stream; 0: the chunk contains the Payload stream
+    /// itself.
     pub position: u32,
-    /// The memory.
+    /// The memory to read from.
     pub target: Segment,
 }
 
-/// What an RDMA_ERROR reports (section 4.5).
+/// The error of an RDMA_ERROR (section 4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// ERR_VERS, 1: the version is not supported; the supported ones are `low` to `high`, inclusive.
+    /// ERR_VERS, 1: the version is not supported. Versions `low` to `high`, inclusive, are.
     Version {
-        /// The lowest version supported.
+        /// Lowest supported version.
         low: u32,
-        /// The highest version supported.
+        /// Highest supported version.
         high: u32,
     },
     /// ERR_CHUNK, 2: the header could not be parsed, or the chunks could not be used.
     Chunk,
-    /// A number that the specification does not know.
+    /// An unassigned number.
     Unknown(u32),
 }
 
@@ -150,14 +154,14 @@ impl core::fmt::Display for Error {
     }
 }
 
-/// A header as far as its bytes go. Lists are views of the message; nothing is copied.
+/// A header, as far as it could be parsed. Lists are views of the message; nothing is copied.
 #[derive(Clone, Copy, Debug)]
 pub struct Header<'a> {
     /// rdma_xid.
     pub xid: Xid,
     /// rdma_vers.
     pub version: u32,
-    /// rdma_credit: requested in a call, granted in a reply.
+    /// rdma_credit: credits requested in a call, granted in a reply.
     pub credits: u32,
     /// rdma_proc.
     pub procedure: Procedure,
@@ -171,21 +175,23 @@ pub struct Header<'a> {
     pub reply: Option<Chunk<'a>>,
     /// The error of an RDMA_ERROR.
     pub error: Option<Error>,
-    /// Bytes of the header that were understood; with no [`stop`](Header::stop), its whole length: the Payload stream
-    /// of an RDMA_MSG begins there.
+    /// Number of header bytes that were parsed. Without a [`stop`](Header::stop) this is the length
+    /// of the header, and the offset of an RDMA_MSG's Payload stream.
     pub length: usize,
-    /// Why the header could not be read to its end.
+    /// The reason why the header could not be parsed to its end.
     pub stop: Option<Stop>,
 }
 
 impl<'a> Header<'a> {
-    /// Bytes of the four fixed fields.
+    /// Length of the four fixed fields in bytes.
     pub const FIXED_LENGTH: usize = 16;
 
-    /// Reads the header at the front of `message`. An error means that not even the four fixed fields are there.
+    /// Parses the header at the start of `message`. Returns an error if the four fixed fields are
+    /// incomplete.
     ///
-    /// A header of another version than [`VERSION`] is read no further than its fixed fields and, where it is an
-    /// RDMA_ERROR, its error: no other field's place is promised for all versions (section 7).
+    /// In a header of another version than [`VERSION`], only the fixed fields and the error of an
+    /// RDMA_ERROR are parsed: the positions of other fields may change between versions (section
+    /// 7).
     #[inline]
     pub fn parse(message: &'a [u8]) -> Result<Header<'a>, Stop> {
         let mut reader = Reader::new(message, Layer::RpcRdma);
@@ -226,7 +232,7 @@ impl<'a> Header<'a> {
             Procedure::Unknown(_) => return Err(Stop::malformed(Layer::RpcRdma, 12)),
         }
 
-        // Most messages have no chunks: three lists that end where they begin.
+        // Fast path for messages without chunks: three empty lists.
         if reader.rest().starts_with(&[0; 12]) {
             return reader.skip(12);
         }
@@ -274,7 +280,7 @@ impl<'a> Header<'a> {
 pub struct ReadList<'a>(&'a [u8]);
 
 impl ReadList<'_> {
-    /// Whether there is none.
+    /// Returns true if the list is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -301,7 +307,7 @@ impl Iterator for ReadList<'_> {
 pub struct WriteList<'a>(&'a [u8]);
 
 impl WriteList<'_> {
-    /// Whether there is none.
+    /// Returns true if the list is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -313,7 +319,7 @@ impl<'a> Iterator for WriteList<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Chunk<'a>> {
-        // Each entry is the word 1, the count of segments, the segments: only whole entries are in the view.
+        // The view contains whole entries only: the word 1, the count of segments, the segments.
         let (_, chunk) = self.0.split_first_chunk::<4>()?;
         let mut reader = Reader::new(chunk, Layer::RpcRdma);
         let chunk = Chunk::parse(&mut reader).ok()?;
@@ -331,7 +337,7 @@ impl<'a> Chunk<'a> {
     fn parse(reader: &mut Reader<'a>) -> Result<Chunk<'a>, Stop> {
         let mut ahead = *reader;
         let count = ahead.u32()?;
-        // A count that the bytes cannot hold stops at the first segment; nothing is sized by it.
+        // A count that exceeds the available bytes is an error; nothing is allocated by it.
         let length = u64::from(count) * Segment::LENGTH as u64;
         let length = u32::try_from(length).unwrap_or(u32::MAX);
         let segments = ahead.fixed(length)?;
@@ -339,26 +345,26 @@ impl<'a> Chunk<'a> {
         Ok(Chunk(segments))
     }
 
-    /// How many segments there are.
+    /// Returns the number of segments.
     #[inline]
     pub fn segment_count(&self) -> usize {
         self.0.len() / Segment::LENGTH
     }
 
-    /// The segments, in order.
+    /// Returns the segments, in order.
     #[inline]
     pub fn segments(&self) -> impl ExactSizeIterator<Item = Segment> + use<'a> {
         self.0.as_chunks::<{ Segment::LENGTH }>().0.iter().map(Segment::from_words)
     }
 
-    /// The sum of the segments' lengths: the length of the chunk (section 3.4.4).
+    /// Returns the length of the chunk in bytes, the sum of its segments' lengths (section 3.4.4).
     #[inline]
     pub fn length(&self) -> u64 {
         self.segments().map(|segment| u64::from(segment.length)).sum()
     }
 }
 
-/// A header to be built, with whatever it is to hold, right or wrong.
+/// A header to build. Any content is possible, valid or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Builder {
     /// rdma_xid.
@@ -382,7 +388,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// A version 1 header without chunks.
+    /// Creates a version 1 header without chunks.
     pub fn new(xid: Xid, credits: u32, procedure: Procedure) -> Builder {
         Builder {
             xid,
@@ -397,10 +403,11 @@ impl Builder {
         }
     }
 
-    /// Appends the header. Chunk lists are written for the procedures that have them, and for unknown ones.
+    /// Appends the header. Chunk lists are written for procedures that have them and for unknown
+    /// ones.
     ///
     /// # Panics
-    /// Where a chunk has more segments than a 32-bit count can say.
+    /// Panics if the number of segments of a chunk does not fit 32 bits.
     pub fn build(&self, out: &mut Vec<u8>) {
         put_u32(out, self.xid.0);
         put_u32(out, self.version);

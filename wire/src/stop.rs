@@ -1,23 +1,24 @@
-//! Where parsing came to its end before the header did.
+//! Located parse errors.
 
-/// A located stop: what was understood up to here is kept by whoever returns this.
+/// The place and the reason where a parser stopped. The caller keeps the fields that were read
+/// before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{layer} stops at byte {offset}: {cause}, {needed} bytes needed, {available} there")]
 pub struct Stop {
-    /// The header that could not be read whole.
+    /// The header that is incomplete or malformed.
     pub layer: Layer,
-    /// Where, in bytes from the first byte of that layer.
+    /// Offset in bytes from the first byte of that layer.
     pub offset: usize,
-    /// Bytes that the field at `offset` needs; 0 where its value, not its length, is at fault.
+    /// Bytes that the field at `offset` needs; 0 if the cause is its value and not its length.
     pub needed: usize,
-    /// Bytes that are there from `offset` on.
+    /// Bytes available from `offset` on.
     pub available: usize,
-    /// Why.
+    /// The reason.
     pub cause: Cause,
 }
 
 impl Stop {
-    /// A field that runs past the end of `bytes.len() == length`.
+    /// A field that runs past the end of the input, which has `length` bytes.
     #[inline]
     pub fn short(layer: Layer, offset: usize, needed: usize, length: usize) -> Stop {
         Stop {
@@ -29,13 +30,14 @@ impl Stop {
         }
     }
 
-    /// A field whose value cannot stand.
+    /// A field with an invalid value.
     #[inline]
     pub fn malformed(layer: Layer, offset: usize) -> Stop {
         Stop { layer, offset, needed: 0, available: 0, cause: Cause::Malformed }
     }
 
-    /// The same stop, where it is known that the capture, not the sender, cut the bytes off.
+    /// Changes a truncated packet to a truncated capture. Used when the capture, not the sender,
+    /// cut the packet.
     #[must_use]
     pub fn in_cut_capture(self) -> Stop {
         match self.cause {
@@ -45,14 +47,14 @@ impl Stop {
     }
 }
 
-/// Why a parser stopped.
+/// The reason why a parser stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// The capture kept fewer bytes than were on the wire.
     TruncatedCapture,
-    /// The packet or message itself ends too early.
+    /// The packet or message itself ends early.
     TruncatedPacket,
-    /// A value that its specification does not allow and that leaves no way to go on.
+    /// The specification does not allow the value, and the parser cannot continue.
     Malformed,
 }
 
@@ -66,7 +68,7 @@ impl core::fmt::Display for Cause {
     }
 }
 
-/// The layers that a [`Stop`] can be in.
+/// The layer of a [`Stop`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 #[non_exhaustive]

@@ -1,49 +1,44 @@
-//! A header's fields, stated once: the table from which its layout, its parser and its builder come.
+//! Header tables: one description of a header's fields gives its layout, parser and builder.
 //!
-//! The specifications draw a header as rows of fields, each so many bits wide. [`header!`] takes these rows as they are
-//! drawn: the width in bits, the specification's name, and the field of the struct that holds the value.
+//! The specifications draw a header as rows of fields. [`header!`] takes the same rows: for each
+//! field the width in bits, the specification's name, and the struct field that holds the value.
 //!
-//! ```text
-//! header! {
-//!     Aeth in Layer::Bth {
-//!         8 "Syndrome" syndrome, 24 "MSN" message_sequence_number;
-//!     }
-//! }
-//! ```
+//! `Aeth in Layer::Bth { 8 "Syndrome" syndrome, 24 "MSN" message_sequence_number; }`
 //!
-//! | cell | what it is |
+//! | cell | meaning |
 //! |---|---|
 //! | `24 "MSN" message_sequence_number` | a field |
-//! | `8 "Vendor ID 23-16" vendor_id << 16` | a part of a field that is a number: its bits from bit 16 on |
-//! | `32 "Format Identifier" = FORMAT_IDENTIFIER` | a constant: written, not read |
-//! | `7 reserved` | bits that are written as zeros, and not read |
+//! | `8 "Vendor ID 23-16" vendor_id << 16` | part of a numeric field: its bits from bit 16 |
+//! | `32 "Format Identifier" = FORMAT_IDENTIFIER` | a constant: written, ignored when read |
+//! | `7 reserved` | written as zeros, ignored when read |
 //!
-//! What is coded in XDR ([`rpcrdma`](crate::rpcrdma), [`rpc`](crate::rpc)) has no tables: there is a field because of the
-//! value of the one before it, and a list ends where its items say so.
+//! XDR headers ([`rpcrdma`](crate::rpcrdma), [`rpc`](crate::rpc)) have no tables: which fields and
+//! list items exist depends on earlier values.
 //!
-//! A struct with a table has a default, in which fields that are read in parts are 0. The offsets are constants to the
-//! compiler, so what is left of a table is loads, shifts and stores.
+//! The struct of a table needs a default in which fields that are read in parts are 0. Offsets are
+//! compile-time constants, so a table compiles to loads, shifts and stores.
 
 use crate::psn::Psn;
 use core::ops::{BitOr, Shl};
 
-/// A type that a field can have.
+/// The type of a field.
 pub(crate) trait Value {
-    /// The value in `bits` bits of `header` from bit `at` on, counted from the most significant one.
+    /// Reads `bits` bits of `header` from bit `at`, counted from the most significant bit.
     fn read(header: &[u8], at: usize, bits: usize) -> Self;
 
-    /// The other way round. The bits of `header` are zero before. Bits of the value that do not fit are dropped.
+    /// Writes the value to the same bits, which must be zero before. Bits that do not fit are
+    /// dropped.
     fn write(&self, header: &mut [u8], at: usize, bits: usize);
 }
 
-/// The number in `bits` bits, at most 64, from bit `at` on.
+/// Reads a number of `bits` bits, at most 64, from bit `at`.
 #[inline(always)]
 pub(crate) const fn number(header: &[u8], at: usize, bits: usize) -> u64 {
     let end = (at + bits).div_ceil(8);
     let mut value = 0;
     let mut byte = at / 8;
     if end - byte == 3 && byte > 0 {
-        // With the byte before them, three bytes are one load of 32 bits.
+        // Together with the byte before them, three bytes are a single 32-bit load.
         byte -= 1;
     }
     while byte < end {
@@ -53,7 +48,8 @@ pub(crate) const fn number(header: &[u8], at: usize, bits: usize) -> u64 {
     value >> (end * 8 - at - bits) & (u64::MAX >> (64 - bits))
 }
 
-/// The other way round; the bits of `header` are zero before, and those of `value` that do not fit are dropped.
+/// Writes a number of `bits` bits at bit `at`. The bits of `header` must be zero before; bits of
+/// `value` that do not fit are dropped.
 #[inline(always)]
 pub(crate) const fn put(header: &mut [u8], at: usize, bits: usize, value: u64) {
     let mut byte = (at + bits).div_ceil(8);
@@ -65,7 +61,7 @@ pub(crate) const fn put(header: &mut [u8], at: usize, bits: usize, value: u64) {
     }
 }
 
-/// `so_far`, and in its bits from bit `shift` on the value in `bits` bits from bit `at` on.
+/// Reads a part of a field and inserts it into `so_far` at bit `shift`.
 #[inline(always)]
 pub(crate) fn part<T>(so_far: T, header: &[u8], at: usize, bits: usize, shift: u32) -> T
 where
@@ -103,7 +99,6 @@ impl Value for bool {
     }
 }
 
-/// Whole bytes.
 impl<const N: usize> Value for [u8; N] {
     #[inline(always)]
     fn read(header: &[u8], at: usize, _: usize) -> [u8; N] {
@@ -130,7 +125,7 @@ impl Value for Psn {
     }
 }
 
-/// The value of a type that wraps another one is that one's.
+/// Implements [`Value`] for newtypes.
 macro_rules! wrappers {
     ($($name:path),* $(,)?) => {$(
         impl $crate::table::Value for $name {
@@ -149,7 +144,7 @@ macro_rules! wrappers {
 pub(crate) use wrappers;
 wrappers! { crate::Qpn, crate::Rkey }
 
-/// The value of an enum of `bits()` and `from_bits()` is these bits.
+/// Implements [`Value`] for enums with `bits()` and `from_bits()`.
 macro_rules! enumerations {
     ($($name:path),* $(,)?) => {$(
         impl $crate::table::Value for $name {
@@ -167,7 +162,7 @@ macro_rules! enumerations {
 }
 pub(crate) use enumerations;
 
-/// Reads a cell's field, or a part of one.
+/// Reads a cell into its field or a part of it.
 macro_rules! read {
     ($field:expr, $header:expr, $at:expr, $bits:literal) => {
         $field = $crate::table::Value::read($header, $at, $bits)
@@ -178,7 +173,7 @@ macro_rules! read {
 }
 pub(crate) use read;
 
-/// Writes a cell's field, or a part of one.
+/// Writes a field or a part of it to its cell.
 macro_rules! write {
     ($field:expr, $header:expr, $at:expr, $bits:literal) => {
         $crate::table::Value::write(&$field, $header, $at, $bits)
@@ -189,7 +184,7 @@ macro_rules! write {
 }
 pub(crate) use write;
 
-/// The name of a cell: the specification's, or `reserved`.
+/// The specification's name of a cell, or `reserved`.
 macro_rules! name {
     () => {
         "reserved"
@@ -200,8 +195,8 @@ macro_rules! name {
 }
 pub(crate) use name;
 
-/// A header of fixed length from the rows of its table: `LENGTH`, `LAYOUT`, `from_bytes`, `to_bytes`, `build`; with a layer,
-/// `parse` too.
+/// Implements a header of fixed length from the rows of its table: `LENGTH`, `LAYOUT`,
+/// `from_bytes`, `to_bytes`, `build`, and `parse` if a layer is given.
 macro_rules! header {
     ($name:ident in Layer::$layer:ident { $($rows:tt)+ }) => {
         $crate::table::header! { $name { $($rows)+ } }
@@ -223,13 +218,13 @@ macro_rules! header {
         impl $name {
             /// Length in bytes.
             pub const LENGTH: usize = (0 $($(+ $bits)+)+) / 8;
-            /// Its fields and where they stand.
+            /// The fields of the header, in order.
             ///
             $($(#[doc = concat!("* ", $bits, " bits: ", $crate::table::name!($($label)?))])+)+
             pub const LAYOUT: $crate::layout::Layout =
                 $crate::layout::Layout(&[$($(($crate::table::name!($($label)?), $bits)),+),+]);
 
-            /// Reads the header. Reserved bits are not looked at.
+            /// Parses the header. Reserved bits are ignored.
             #[inline]
             pub fn from_bytes(bytes: &[u8; $name::LENGTH]) -> $name {
                 let mut header = $name::default();
@@ -244,7 +239,8 @@ macro_rules! header {
                 header
             }
 
-            /// The header's bytes. Reserved bits are zero; bits that do not fit a field are dropped.
+            /// Returns the header's bytes. Reserved bits are zero; bits that do not fit a field are
+            /// dropped.
             #[inline]
             pub fn to_bytes(&self) -> [u8; $name::LENGTH] {
                 let mut bytes = [0; $name::LENGTH];
@@ -260,7 +256,8 @@ macro_rules! header {
                 bytes
             }
 
-            /// Appends the header. Reserved bits are zero; bits that do not fit a field are dropped.
+            /// Appends the header. Reserved bits are zero; bits that do not fit a field are
+            /// dropped.
             pub fn build(&self, out: &mut ::alloc::vec::Vec<u8>) {
                 out.extend_from_slice(&self.to_bytes());
             }
@@ -269,14 +266,16 @@ macro_rules! header {
 }
 pub(crate) use header;
 
-/// The rows of a message of communication management: its layout, with the opaque fields that stand behind them, and `read`
-/// and `write` for what is in the rows. A row is read whole or not at all, so that is where a message that is cut stops.
+/// Implements the fixed rows of a CM message: its layout, which includes the opaque fields after
+/// the rows, and `read` and `write` for the rows.
+///
+/// A row is read as a whole, so a truncated message stops at the start of a row.
 macro_rules! rows {
     ($visibility:vis const $layout:ident for $name:ty { $($(
         $bits:literal $(reserved)? $($label:literal $($field:ident $(.$part:tt)? $(<< $shift:literal)?)?)?
     ),+;)+ } $($opaque:literal: $length:expr;)*) => {
         impl $name {
-            /// Its fields and where they stand.
+            /// The fields of the message, in order.
             ///
             $($(#[doc = concat!("* ", $bits, " bits: ", $crate::table::name!($($label)?))])+)+
             $(#[doc = concat!("* [`", stringify!($length), "`] bytes: ", $opaque)])*
@@ -285,7 +284,7 @@ macro_rules! rows {
                 $(($opaque, 8 * $length),)*
             ]);
 
-            /// Reads what is in the rows.
+            /// Reads the fields of the rows.
             fn read(&mut self, fields: &mut $crate::cm::Fields<'_>) -> Result<(), $crate::Stop> {
                 $(
                     let row = fields.take::<{ (0 $(+ $bits)+) / 8 }>()?;
@@ -301,7 +300,7 @@ macro_rules! rows {
                 Ok(())
             }
 
-            /// Appends it. Reserved bits are zero; bits that do not fit a field are dropped.
+            /// Appends the rows. Reserved bits are zero; bits that do not fit a field are dropped.
             fn write(&self, out: &mut ::alloc::vec::Vec<u8>) {
                 $(
                     let row = &mut [0; (0 $(+ $bits)+) / 8];
@@ -344,7 +343,7 @@ mod tests {
         }
     }
 
-    /// Bits counted by hand.
+    /// The bits were counted by hand.
     #[test]
     fn cells_of_every_kind() {
         let bytes = [0b1011_0110, 0xab, 0xcf, 0x5a, 1, 2, 3, 0xf1, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef];
@@ -359,7 +358,7 @@ mod tests {
         assert_eq!(appended[1..], built);
         assert_eq!(Sample::LAYOUT.length(), Sample::LENGTH);
         assert_eq!(Sample::LAYOUT.field("long").map(|field| field.bits), Some(60..116));
-        // What does not fit is dropped.
+        // Bits that do not fit are dropped.
         let wide = Sample { low: 0xff, split: 0xffff, long: u64::MAX, ..expected };
         assert_eq!(wide.to_bytes()[..8], [0xff, 0xab, 0xc0, 0xff, 1, 2, 3, 0x0f]);
     }

@@ -3,53 +3,54 @@
 use crate::{Layer, Stop};
 use alloc::vec::Vec;
 
-/// The length of an item of `length` bytes with its roundup padding (RFC 4506, section 3).
+/// Returns the length of an item of `length` bytes with its roundup padding (RFC 4506, section 3).
 #[inline]
 pub const fn padded(length: u32) -> u64 {
     (length as u64 + 3) & !3
 }
 
-/// The same of a sum of lengths. One that is no XDR length, because it takes more than 32 bits, stays as it is.
+/// Rounds a sum of lengths up to a multiple of four. A sum of more than 32 bits is no XDR length
+/// and is returned unchanged.
 #[inline]
 pub fn round_up(length: u64) -> u64 {
     u32::try_from(length).map_or(length, padded)
 }
 
-/// A cursor over an XDR stream. Every read either moves it past the item or leaves it where it was and says why.
+/// A cursor over an XDR stream. A read that fails leaves the cursor where it was.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],
-    /// Bytes of the whole stream.
+    /// Length of the whole stream in bytes.
     length: usize,
     layer: Layer,
 }
 
 impl<'a> Reader<'a> {
-    /// A cursor at the first of `bytes`; stops name `layer`.
+    /// Creates a cursor at the start of `bytes`. A [`Stop`] names `layer`.
     #[inline]
     pub fn new(bytes: &'a [u8], layer: Layer) -> Reader<'a> {
         Reader { rest: bytes, length: bytes.len(), layer }
     }
 
-    /// Bytes from the start of the stream to the cursor.
+    /// Returns the number of bytes before the cursor.
     #[inline]
     pub fn position(&self) -> usize {
         self.length - self.rest.len()
     }
 
-    /// The bytes from the cursor on.
+    /// Returns the bytes after the cursor.
     #[inline]
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// The layer that stops name.
+    /// Returns the layer that a [`Stop`] names.
     #[inline]
     pub fn layer(&self) -> Layer {
         self.layer
     }
 
-    /// An unsigned integer of 32 bits (section 4.2).
+    /// Reads an unsigned 32-bit integer (section 4.2).
     #[inline]
     pub fn u32(&mut self) -> Result<u32, Stop> {
         let (word, rest) = self.rest.split_first_chunk().ok_or_else(|| self.short(4))?;
@@ -57,7 +58,7 @@ impl<'a> Reader<'a> {
         Ok(u32::from_be_bytes(*word))
     }
 
-    /// An unsigned hyper integer of 64 bits (section 4.5).
+    /// Reads an unsigned 64-bit hyper integer (section 4.5).
     #[inline]
     pub fn u64(&mut self) -> Result<u64, Stop> {
         let (word, rest) = self.rest.split_first_chunk().ok_or_else(|| self.short(8))?;
@@ -65,7 +66,7 @@ impl<'a> Reader<'a> {
         Ok(u64::from_be_bytes(*word))
     }
 
-    /// A boolean (section 4.4). Anything but 0 and 1 is malformed.
+    /// Reads a boolean (section 4.4). Values other than 0 and 1 are malformed.
     #[inline]
     pub fn bool(&mut self) -> Result<bool, Stop> {
         let before = *self;
@@ -79,7 +80,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Opaque data of a fixed length (section 4.9) with its padding.
+    /// Reads fixed-length opaque data (section 4.9) and its padding.
     #[inline]
     pub fn fixed(&mut self, length: u32) -> Result<&'a [u8], Stop> {
         let padded = usize::try_from(padded(length)).unwrap_or(usize::MAX);
@@ -88,7 +89,8 @@ impl<'a> Reader<'a> {
         Ok(&data[..length as usize])
     }
 
-    /// Opaque data or a string of variable length (sections 4.10 and 4.11): the count, the bytes, the padding.
+    /// Reads variable-length opaque data or a string (sections 4.10 and 4.11): count, bytes,
+    /// padding.
     #[inline]
     pub fn opaque(&mut self) -> Result<&'a [u8], Stop> {
         let before = *self;
@@ -118,10 +120,10 @@ pub fn put_u64(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(&value.to_be_bytes());
 }
 
-/// Appends opaque data of variable length: the count, the bytes, the padding.
+/// Appends variable-length opaque data: count, bytes, padding.
 ///
 /// # Panics
-/// Where `data` is longer than a 32-bit count can say.
+/// Panics if the length of `data` does not fit 32 bits.
 pub fn put_opaque(out: &mut Vec<u8>, data: &[u8]) {
     put_u32(out, u32::try_from(data.len()).expect("an XDR item is shorter than 4 GiB"));
     out.extend_from_slice(data);

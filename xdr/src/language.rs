@@ -1,6 +1,7 @@
-//! The XDR language (RFC 4506, section 6), with the programs of RPC (RFC 5531, section 12.2).
+//! The XDR language (RFC 4506, section 6), with RPC programs (RFC 5531, section 12.2).
 //!
-//! A parser for text that the program brings with it: what is wrong there is found by tests, and panics. Names are those of the text.
+//! The parser reads only descriptions that are compiled into the program. It panics on errors,
+//! which tests find. Names are those of the description.
 
 use crate::naming::{Names, Row};
 use alloc::boxed::Box;
@@ -9,13 +10,13 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// What a text defines.
+/// A parsed description.
 #[derive(Debug, Default)]
 pub struct Language {
     constants: BTreeMap<&'static str, i64>,
-    /// The same in the order of the text.
+    /// The constants in the order of the description.
     in_order: Vec<Constant>,
-    /// [`Type::Named`], by their names.
+    /// [`Type::Named`] by name.
     names: BTreeMap<&'static str, Type>,
     types: Vec<Defined>,
     procedures: BTreeMap<(u32, u32, u32), Procedure>,
@@ -32,32 +33,32 @@ pub(crate) struct Constant {
 /// An attribute of NFS version 4 (RFC 8881, section 5).
 #[derive(Clone, Debug)]
 pub struct Attribute {
-    /// Its name in lower case.
+    /// Name in lower case.
     pub name: String,
-    /// The type of its value.
+    /// Type of the value.
     pub of: Type,
 }
 
 /// A type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Type {
-    /// Nothing.
+    /// No data.
     Void,
-    /// An integer of 32 bits.
+    /// A 32-bit integer.
     Int,
-    /// An unsigned integer of 32 bits.
+    /// An unsigned 32-bit integer.
     Unsigned,
-    /// An integer of 64 bits.
+    /// A 64-bit integer.
     Hyper,
-    /// An unsigned integer of 64 bits.
+    /// An unsigned 64-bit integer.
     UnsignedHyper,
-    /// A word that is 0 or 1.
+    /// A boolean, a word that is 0 or 1.
     Bool,
-    /// One that has a name: an index for [`Language::defined`].
+    /// A type with a name: an index for [`Language::defined`].
     Named(usize),
     /// Opaque data.
     Opaque(Length),
-    /// Text, with its length in front.
+    /// Text, preceded by its length.
     String,
     /// An array.
     Array(Box<Type>, Length),
@@ -65,75 +66,76 @@ pub enum Type {
     Optional(Box<Type>),
 }
 
-/// How long opaque data, or an array, is.
+/// The length of opaque data in bytes, or of an array in elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// So long: bytes of opaque data, elements of an array.
+    /// A fixed length.
     Fixed(u32),
-    /// A length stands in front of it, which is at most so much.
+    /// A variable length, encoded before the data, with this maximum.
     Most(u32),
 }
 
 /// A type with its name.
 #[derive(Debug)]
 pub struct Defined {
-    /// Its name in the text.
+    /// Name in the description.
     pub name: &'static str,
-    /// What it is.
+    /// The definition.
     pub form: Form,
-    /// What its bits or numbers are called, of an alias.
+    /// Names of the bits or numbers of an alias.
     pub names: Option<Box<Names>>,
 }
 
-/// What is behind a name.
+/// The definition of a named type.
 #[derive(Debug)]
 pub enum Form {
     /// Another name for a type.
     Alias(Type),
-    /// Values with their names, in the order of the values.
+    /// Values and their names, ordered by value.
     Enumeration(Vec<(u32, &'static str)>),
-    /// One value behind the other.
+    /// Consecutive members.
     Structure(Vec<Member>),
-    /// A value that says what follows it.
+    /// A discriminated union.
     Union {
-        /// That value.
+        /// The discriminant.
         switch: Member,
-        /// For which values, and what follows then.
+        /// The values of each arm, and its content.
         arms: Vec<(Vec<u32>, Member)>,
-        /// What follows for other values; none may stand there where it is `None`.
+        /// The default arm. `None` if other values are invalid.
         default: Option<Member>,
     },
-    /// It is named, and stands further on in the text.
+    /// A type that was referenced but not yet defined. Exists only during parsing.
     Awaited,
 }
 
-/// A name and its type.
+/// A member of a structure or union, or a declaration.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// Its name; empty of nothing.
+    /// Name; empty for `void`.
     pub name: &'static str,
-    /// Its type.
+    /// Type.
     pub of: Type,
-    /// What its bits or numbers are called, where its type does not tell.
+    /// Names of its bits or numbers, if its type does not have names.
     pub names: Option<Box<Names>>,
 }
 
-/// What a procedure takes and gives.
+/// The arguments and results of a procedure.
 #[derive(Debug)]
 pub struct Procedure {
-    /// Its name in the text.
+    /// Name in the description.
     pub name: &'static str,
-    /// The type of its arguments.
+    /// Type of the arguments.
     pub arguments: Type,
-    /// The type of its results.
+    /// Type of the results.
     pub results: Type,
 }
 
 impl Language {
-    /// What a text defines that the program brings with it; `rows` say what bits and numbers are called.
+    /// Parses a description of the program. `rows` name bits and numbers.
     ///
     /// # Panics
-    /// Where it is not in the language, or a row names nothing of the text.
+    /// Panics if the text is not valid XDR language or a row refers to something that it does not
+    /// define.
     pub(crate) fn known(text: &'static str, rows: &[Row]) -> Language {
         let mut parser = Parser { words: words(text), at: 0, language: Language::default() };
         while parser.at < parser.words.len() {
@@ -148,7 +150,7 @@ impl Language {
         parser.language
     }
 
-    /// Gives the types and members of a row their names.
+    /// Attaches the names of a row to its types and members.
     fn name(&mut self, row: &Row) {
         let names = Box::new(row.names(&self.in_order));
         for place in row.places {
@@ -169,25 +171,25 @@ impl Language {
         self.types.get_mut(*index)
     }
 
-    /// The procedure of a program, in a version of it.
+    /// Finds a procedure by program, version and number.
     pub fn procedure(&self, program: u32, version: u32, number: u32) -> Option<&Procedure> {
         self.procedures.get(&(program, version, number))
     }
 
-    /// What [`Type::Named`] has the index of.
+    /// Returns the type with the index of a [`Type::Named`].
     ///
     /// # Panics
-    /// Where the index is of another text.
+    /// Panics if the index is out of range, which is possible for an index of another description.
     pub fn defined(&self, index: usize) -> &Defined {
         &self.types[index]
     }
 
-    /// The type of this name.
+    /// Finds a type by name.
     pub fn named(&self, name: &str) -> Option<&Type> {
         self.names.get(name)
     }
 
-    /// The enumerators of the enumeration of this name, in the order of their values.
+    /// Returns the enumerators of an enumeration, ordered by value.
     pub fn enumerators(&self, name: &str) -> Option<&[(u32, &'static str)]> {
         let Type::Named(index) = self.named(name)? else { return None };
         match &self.defined(*index).form {
@@ -196,14 +198,14 @@ impl Language {
         }
     }
 
-    /// The attribute of NFS version 4 that has this number.
+    /// Finds an NFSv4 attribute by number.
     pub fn attribute(&self, number: u32) -> Option<&Attribute> {
         self.attributes.get(&number)
     }
 }
 
 impl Defined {
-    /// The member of a structure that has this name.
+    /// Finds a member of a structure by name.
     pub fn member(&self, name: &str) -> Option<&Member> {
         let Form::Structure(members) = &self.form else { return None };
         members.iter().find(|member| member.name == name)
@@ -219,7 +221,7 @@ impl Defined {
     }
 }
 
-/// The words and signs of a text, without comments.
+/// Splits a description into words and punctuation, without comments.
 fn words(text: &'static str) -> Vec<&'static str> {
     let mut words = Vec::new();
     let mut rest = text;
@@ -249,7 +251,7 @@ struct Parser {
 }
 
 impl Parser {
-    /// The texts of NFS have a constant `FATTR4_X` and a type `fattr4_x` for each.
+    /// Collects the NFSv4 attributes. For each constant `FATTR4_X` a type `fattr4_x` must exist.
     fn attributes(&self) -> BTreeMap<u32, Attribute> {
         let attribute = |(constant, number): (&&str, &i64)| {
             let name = constant.strip_prefix("FATTR4_")?.to_lowercase();
@@ -277,7 +279,7 @@ impl Parser {
 
     fn expect(&mut self, word: &str) {
         let found = self.next();
-        assert_eq!(found, word, "behind {:?}", &self.words[self.at.saturating_sub(12)..self.at]);
+        assert_eq!(found, word, "after {:?}", &self.words[self.at.saturating_sub(12)..self.at]);
     }
 
     fn definition(&mut self) {
@@ -314,7 +316,7 @@ impl Parser {
                 self.define(name, form);
             }
             "program" => self.program(),
-            word => panic!("{word} begins no definition"),
+            word => panic!("{word} does not begin a definition"),
         }
         self.expect(";");
     }
@@ -351,14 +353,14 @@ impl Parser {
             Some(digits) => u64::from_str_radix(digits, 16).map(|number| number as i64).ok(),
             None => word.parse().ok(),
         };
-        number.unwrap_or_else(|| panic!("{word} is no number"))
+        number.unwrap_or_else(|| panic!("{word} is not a number"))
     }
 
     fn unsigned(&mut self) -> u32 {
         self.value() as u32
     }
 
-    /// A name and its type; nothing, of `void`.
+    /// Parses a type and a name. Returns `None` for `void`.
     fn declaration(&mut self) -> Option<Member> {
         let of = match self.next() {
             "void" => return None,

@@ -1,8 +1,9 @@
-//! The XDR language, and the descriptions of NFS in it.
+//! The XDR language, and descriptions of NFS in it.
 //!
-//! `nfs3.x` and `nfs4.x` describe NFS with the names, numbers and structure of the RFCs. They are the
-//! only description of the types of arguments and results. Each is parsed on first use ([`language`]).
-//! The texts are part of the program, so a mistake in one panics, and the tests find it.
+//! The `.x` files describe NFS and its companion protocols with the names, numbers and structure of
+//! the RFCs. They are the only description of the types of arguments and results. Each is parsed on
+//! first use ([`language`]). The files are part of the program, so an error in one is a panic,
+//! which the tests find.
 //!
 //! ```
 //! use rdmascope_xdr::NFS3;
@@ -27,8 +28,8 @@ use core::ops::Deref;
 use language::Language;
 use once_cell::race::OnceBox;
 
-/// A text in the XDR language that is parsed on first use, by each thread that comes before the
-/// first one has parsed it.
+/// A description in the XDR language, parsed on first use. Threads that arrive before the first
+/// parse is complete parse it too.
 #[derive(Debug)]
 pub struct Description {
     text: &'static str,
@@ -56,7 +57,8 @@ pub static NFS2: Description = Description::new(include_str!("nfs2.x"), naming::
 /// NFS version 3 (RFC 1813), and NFSACL version 3.
 pub static NFS3: Description = Description::new(include_str!("nfs3.x"), naming::NFS3);
 
-/// NFS version 4, minor versions 0 to 2 (RFC 7863, RFC 8275, RFC 8276, RFC 9754), and its callbacks.
+/// NFS version 4, minor versions 0 to 2 (RFC 7863, RFC 8275, RFC 8276, RFC 9754), and its
+/// callbacks.
 pub static NFS4: Description = Description::new(include_str!("nfs4.x"), naming::NFS4);
 
 /// MOUNT, versions 1 and 3 (RFC 1094, appendix A; RFC 1813, appendix I).
@@ -65,5 +67,5 @@ pub static MOUNT: Description = Description::new(include_str!("mount.x"), naming
 /// The port mapper, and rpcbind versions 3 and 4 (RFC 1833).
 pub static PORT_MAPPER: Description = Description::new(include_str!("portmapper.x"), naming::PORT_MAPPER);
 
-/// The program number of callbacks in RFC 7863: clients choose others.
+/// The program number of callbacks in RFC 7863. Clients choose others.
 pub const CALLBACK: u32 = 0x4000_0000;

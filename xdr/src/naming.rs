@@ -1,6 +1,7 @@
-//! What flags and numbers are called whose type in the XDR is no more than a number.
+//! Names of flags and numbers that the XDR declares as plain integers.
 //!
-//! The names and their values are constants of the texts. A row says which of them belong to which type or member.
+//! The names and values are constants of the descriptions. A row assigns a group of constants to
+//! types and members.
 
 use crate::language::Constant;
 use alloc::borrow::ToOwned;
@@ -8,30 +9,34 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Constants, and where they are used.
+/// A group of constants and the types and members that use it.
 #[derive(Debug)]
 pub(crate) struct Row {
-    /// Types that are an alias of a number or a bitmap4, and members: `TYPE` or `TYPE.MEMBER`. Of a member that is an array, the bitmaps in it.
+    /// `TYPE` for an alias of a number or a bitmap4, `TYPE.MEMBER` for a member. For a member that
+    /// is an array, the names apply to the bitmaps in it.
     pub(crate) places: &'static [&'static str],
     kind: Kind,
-    /// The constants begin so; what is shown is the rest.
+    /// The common prefix of the constants, which is not displayed.
     prefix: &'static str,
-    /// The first and the last of them in the text, where others begin so too.
+    /// The first and last constant in the order of the description, if other constants have the
+    /// same prefix.
     between: Option<(&'static str, &'static str)>,
 }
 
-/// How a number has names.
+/// The relation of constants to numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Each bit has one. Constants of several bits have none, but for these masks: what a number has of their bits is one value.
+    /// Constants are bits. Constants of several bits are ignored, except for these masks: the bits
+    /// of a mask together form one value.
     Bits(&'static [&'static str]),
-    /// The whole number has one.
+    /// Constants are values of the whole number.
     Number,
-    /// Each bit of a bitmap4 has one: the constants are the numbers of bits.
+    /// Constants are bit numbers of a bitmap4.
     BitNumbers,
-    /// The bits are those of a mode, and shown as `ls` does.
+    /// A file mode, displayed as by `ls`.
     Mode,
-    /// Of a mode that has the type of the file in it, as in NFS version 2; all ones: it is not to be set (RFC 1094, sections 2.3.5 and 2.3.6).
+    /// A file mode with the file type, as in NFS version 2. All ones means that the mode is not to
+    /// be set (RFC 1094, sections 2.3.5 and 2.3.6).
     ModeAndType,
 }
 
@@ -174,10 +179,10 @@ impl Row {
         Row { places, kind, prefix, between: Some((first, last)) }
     }
 
-    /// What the constants of a text, in its order, make of the row.
+    /// Resolves the row with the constants of a description, in their order.
     ///
     /// # Panics
-    /// Where the text has no such constants.
+    /// Panics if the description lacks the constants.
     pub(crate) fn names(&self, constants: &[Constant]) -> Names {
         let at = |name: &str| {
             let found = constants.iter().position(|constant| constant.name == name);
@@ -202,7 +207,7 @@ impl Row {
     }
 }
 
-/// What the bits of a number, or the numbers, are called.
+/// Names of the bits or values of a number.
 #[derive(Clone, Debug)]
 pub struct Names {
     kind: Kind,
@@ -211,12 +216,12 @@ pub struct Names {
 }
 
 impl Names {
-    /// Whether the number is a mode, which is written in octal.
+    /// Returns true for a mode, which is written in octal.
     pub fn is_mode(&self) -> bool {
         matches!(self.kind, Kind::Mode | Kind::ModeAndType)
     }
 
-    /// What a number means; nothing where it is zero and zero has no name.
+    /// Describes a number. Empty if the number is zero and zero has no name.
     pub fn of(&self, number: u32) -> String {
         match self.kind {
             Kind::Mode => mode(number),
@@ -231,7 +236,7 @@ impl Names {
         }
     }
 
-    /// What the bits of a bitmap4 mean that have these numbers.
+    /// Describes the bits of a bitmap4, given by number.
     pub fn of_bits(&self, numbers: &[u32]) -> String {
         let known: Vec<String> = numbers.iter().filter_map(|number| self.exact(*number)).collect();
         let unknown = numbers.len() - known.len();
@@ -270,7 +275,7 @@ impl Names {
         }
     }
 
-    /// The name of this value. Some bits have one for files and one for directories.
+    /// The name of this value. Some bits have one name for files and another for directories.
     fn exact(&self, value: u32) -> Option<String> {
         let names: Vec<&str> =
             self.values.iter().filter(|(of, _)| *of == value).map(|(_, name)| *name).collect();
@@ -278,10 +283,11 @@ impl Names {
     }
 }
 
-/// A mode as `ls` shows it, without the type of the file.
+/// Formats a mode as `ls` does, without the file type.
 fn mode(mode: u32) -> String {
     let mut text = String::new();
-    // Owner, group, others; and what stands in the place of the `x` where set-user-ID, set-group-ID or the sticky bit is set.
+    // Owner, group, others, each with the letters that replace `x` if set-user-ID, set-group-ID or
+    // the sticky bit is set.
     for (shift, special, lower, upper) in
         [(6, 0o4000, 's', 'S'), (3, 0o2000, 's', 'S'), (0, 0o1000, 't', 'T')]
     {
@@ -301,7 +307,7 @@ fn mode(mode: u32) -> String {
     }
 }
 
-/// A mode as `ls` shows it, with the type of the file, if there is one.
+/// Formats a mode as `ls` does, with the file type if the mode has one.
 fn mode_and_type(number: u32) -> String {
     let kind = match number & 0o170_000 {
         0o020_000 => "c",

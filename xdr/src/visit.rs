@@ -1,27 +1,27 @@
-//! A walk through bytes by their description, which calls a [`Visitor`] for each value.
+//! Walks through a message according to its description and calls a [`Visitor`] for each value.
 //!
-//! A count on the wire allocates nothing: elements are read until the bytes end. Types nest to
-//! a bound, and a linked list does not nest.
+//! Counts from the wire cause no allocation: elements are read until the bytes end. The nesting of
+//! types is bounded; linked lists do not nest.
 
 use crate::language::{Form, Language, Length, Member, Type};
 use crate::naming::Names;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Types within one another. Those of NFS are some twenty deep, aliases included.
+/// Maximum nesting of types. NFS types nest to a depth of about 20, including aliases.
 const DEEPEST: usize = 40;
 
-/// The walk cannot go on.
+/// The walk has ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stopped;
 
-/// Whether the walk goes on.
+/// The result of a step: whether the walk continues.
 pub type Walked = Result<(), Stopped>;
 
-/// The part that a value has in the value around it.
+/// The role of a value in the enclosing value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// All of the arguments or the results.
+    /// All arguments or all results.
     Whole,
     /// A member of a structure, or the discriminant of a union.
     Member,
@@ -31,131 +31,132 @@ pub enum Role {
     Element,
     /// An entry of a linked list.
     Entry,
-    /// The value of the attribute of this number.
+    /// The value of the attribute with this number.
     Attribute(u32),
 }
 
-/// Where a value is in the description.
+/// The position of a value in the description.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    /// The structure or union that it is a member of; empty of none. That of an element is that of
-    /// its array, and that of an attribute is `fattr4`.
+    /// The enclosing structure or union, or an empty string. For an element it is that of the
+    /// array; for an attribute it is `fattr4`.
     pub of: &'static str,
-    /// Its name there: of an element that of the array, and of an attribute that.
+    /// The member name. For an element it is that of the array; for an attribute, the attribute
+    /// name.
     pub name: &'static str,
-    /// Its part.
+    /// The role.
     pub role: Role,
-    /// The names of its bits or numbers.
+    /// Names of the bits or numbers of the value.
     pub names: Option<&'static Names>,
 }
 
-/// A value that a walk comes to.
+/// A value that the walk visits.
 #[derive(Clone, Copy, Debug)]
 pub struct Value<'w> {
-    /// Where it is.
+    /// Its position in the description.
     pub place: Place,
-    /// The names of its type, the outermost alias first. Those of the array around it precede them.
+    /// The names of its type, the outermost alias first, preceded by those of the enclosing array.
     pub types: &'w [&'static str],
-    /// Its type without aliases.
+    /// The type without aliases.
     pub is: &'static Type,
 }
 
 impl Value<'_> {
-    /// The innermost name of its type.
+    /// Returns the innermost name of its type.
     pub fn type_name(&self) -> &'static str {
         self.types.last().copied().unwrap_or_default()
     }
 }
 
-/// The form of a leaf.
+/// The content of a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaf {
     /// A number, boolean or enumerator.
     Number(u64),
     /// Opaque data or text.
     Bytes,
-    /// The count in front of opaque data, an array or the values of attributes.
+    /// The count before opaque data, an array or attribute values.
     Length(u32),
-    /// Whether a further entry of a list follows.
+    /// The word before an entry of a list: nonzero if another entry follows.
     Flag(u32),
 }
 
-/// Where a leaf is in the message.
+/// The byte range of a leaf in the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// With the count in front of opaque data, and its padding.
+    /// The whole item, including the count before opaque data and the padding.
     pub all: Range<usize>,
-    /// The bytes of the value.
+    /// The value only.
     pub value: Range<usize>,
 }
 
-/// Why a walk stops.
+/// The reason why a walk stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The message, or the values of attributes, end too early.
+    /// The message, or the attribute values, end early.
     Short {
-        /// The first of the bytes that are needed.
+        /// Offset of the bytes that are needed.
         at: usize,
-        /// How many are needed.
+        /// Number of bytes needed.
         needed: usize,
-        /// The end of the message, or of the values.
+        /// End of the message or of the attribute values.
         end: usize,
     },
-    /// The bytes belong to the message, and not all of them are held.
+    /// The bytes are part of the message, but not all of them are available.
     Lacking {
-        /// The first of the bytes that are needed.
+        /// Offset of the bytes that are needed.
         at: usize,
-        /// How many are needed.
+        /// Number of bytes needed.
         needed: usize,
     },
-    /// The type has no such value.
+    /// The type does not allow this value.
     Malformed {
-        /// Its first byte.
+        /// Offset of the value.
         at: usize,
     },
 }
 
-/// Values of attributes that the walk passes.
+/// The reason why the walk skips attribute values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
-    /// From the attribute of this number on, which is not described.
+    /// The attribute with this number is not described, so the values from there on cannot be read.
     Unknown(u32),
-    /// From where the walk stopped in one.
+    /// The walk stopped within a value.
     Broken,
-    /// After the last one.
+    /// Bytes follow the last value.
     Surplus,
 }
 
-/// The receiver of the values of a walk. Where a method returns [`Stopped`], the walk ends, and
-/// every value that was entered is left.
+/// Receives the values of a walk. If a method returns [`Stopped`], the walk ends, and
+/// [`Visitor::leave`] is called for each value that was entered.
 pub trait Visitor {
-    /// Whether these bytes of the message are held.
+    /// Returns true if these bytes of the message are available.
     fn holds(&self, _range: Range<usize>) -> bool {
         true
     }
 
-    /// Whether opaque data of this length are not in the message.
+    /// Returns true if opaque data of this length are not part of the message.
     fn is_apart(&mut self, _value: &Value<'_>, _length: u32) -> bool {
         false
     }
 
-    /// A value begins that has others in it.
+    /// Called at the start of a value that contains others.
     fn enter(&mut self, _value: &Value<'_>, _at: usize) -> Walked {
         Ok(())
     }
 
-    /// A value without others in it, or a word that says how the message goes on.
+    /// Called for a value that contains no others, and for counts and flags.
     fn leaf(&mut self, value: &Value<'_>, leaf: Leaf, extent: &Extent) -> Walked;
 
-    /// The value that was entered last ends here, or the walk does.
+    /// Called at the end of the value entered last, also if the walk ends early.
     fn leave(&mut self, _at: usize, walked: Walked) -> Walked {
         walked
     }
 
-    /// The walk stops. The values that were entered are left after this.
+    /// Called when the walk stops, before [`Visitor::leave`] for the values that were entered.
     fn stop(&mut self, _stop: Stop) {}
 
-    /// Whether the walk passes these bytes of the values of attributes.
+    /// Decides whether the walk skips the rest of the attribute values, in this range.
     fn rest(&mut self, rest: Rest, _range: Range<usize>) -> Walked {
         if rest == Rest::Broken { Err(Stopped) } else { Ok(()) }
     }
@@ -164,39 +165,39 @@ pub trait Visitor {
 /// A walk through a message.
 #[derive(Clone, Debug)]
 pub struct Walk<'m, V> {
-    /// The receiver of the values.
+    /// Receives the values.
     pub visitor: V,
-    /// The end of the bytes that can be read.
+    /// End of the bytes that can be read.
     pub end: usize,
-    /// The next byte.
+    /// Offset of the next byte.
     pub at: usize,
     language: &'static Language,
     bytes: &'m [u8],
     depth: usize,
     types: Vec<&'static str>,
-    /// The first of `types` that is of the value at hand.
+    /// Index in `types` of the first name of the current value.
     first: usize,
 }
 
 impl<'m, V: Visitor> Walk<'m, V> {
-    /// Begins at byte `at` of a message of `length` bytes. `bytes` are those that were captured.
+    /// Starts a walk at byte `at` of a message of `length` bytes. `bytes` are the captured bytes.
     pub fn new(language: &'static Language, bytes: &'m [u8], length: usize, at: usize, visitor: V) -> Self {
         Walk { visitor, end: length, at, language, bytes, depth: 0, types: Vec::new(), first: 0 }
     }
 
-    /// Goes through arguments or results.
+    /// Walks through arguments or results.
     pub fn whole(&mut self, of: &'static Type) -> Walked {
         self.value(Place { of: "", name: "", role: Role::Whole, names: None }, of)
     }
 
-    /// Goes through a value.
+    /// Walks through a value.
     pub fn value(&mut self, mut place: Place, mut of: &'static Type) -> Walked {
         let outer = self.types.len();
         while let Type::Named(index) = of {
             let defined = self.language.defined(*index);
             self.types.push(defined.name);
             let Form::Alias(behind) = &defined.form else { break };
-            // The outermost names are those of the bits.
+            // The outermost alias that has names determines them.
             place.names = place.names.or(defined.names.as_deref());
             of = behind;
         }
@@ -220,7 +221,8 @@ impl<'m, V: Visitor> Walk<'m, V> {
                 (0..walk.length(place, of, *length)?).try_for_each(|_| {
                     let start = walk.at;
                     walk.value(place, element)?;
-                    // No array of nothing takes time.
+                    // Elements without bytes are malformed: an array of them could loop for its
+                    // whole count.
                     if walk.at > start { Ok(()) } else { walk.malformed(start) }
                 })
             }),
@@ -273,8 +275,8 @@ impl<'m, V: Visitor> Walk<'m, V> {
         self.value(place(of, member), &member.of)
     }
 
-    /// A linked list: each entry is preceded by whether there is one, and its last member is the
-    /// rest of the list.
+    /// Walks through a linked list iteratively. A flag before each entry marks its presence, and
+    /// the last member of an entry is the rest of the list.
     fn list(&mut self, place: Place, is: &'static Type, entry: &'static Type) -> Walked {
         let Type::Named(index) = entry else { return self.malformed(self.at) };
         let defined = self.language.defined(*index);
@@ -291,7 +293,7 @@ impl<'m, V: Visitor> Walk<'m, V> {
         }
     }
 
-    /// A fattr4 (RFC 8881, section 3.3.7): which attributes, and their values one after the other.
+    /// Walks through a fattr4 (RFC 8881, section 3.3.7): a bitmap of attributes, then their values.
     fn attributes(&mut self, mask: &'static Member, values: &'static Member) -> Walked {
         let start = self.at + 4;
         self.member("fattr4", mask)?;
@@ -313,7 +315,7 @@ impl<'m, V: Visitor> Walk<'m, V> {
         let words = mask.step_by(4).map(|at| word_at(self.bytes, at));
         for number in set_bits(words) {
             let Some(attribute) = self.language.attribute(number) else {
-                // Its length is not known, so nothing after it can be read.
+                // The length of the value is unknown, so nothing after it can be read.
                 return self.visitor.rest(Rest::Unknown(number), self.at..self.end);
             };
             let role = Role::Attribute(number);
@@ -333,12 +335,12 @@ impl<'m, V: Visitor> Walk<'m, V> {
             return Ok(());
         }
         let range = self.at..self.room(length as usize)?;
-        // The last padding of a message may have been left out (RFC 8166, section 3.4.5.2).
+        // The final padding of a message may be omitted (RFC 8166, section 3.4.5.2).
         self.at = range.end.saturating_add(range.len().wrapping_neg() % 4).min(self.end);
         self.tell(place, is, Leaf::Bytes, Extent { all: start..self.at, value: range })
     }
 
-    /// The number of bytes or elements.
+    /// Returns the number of bytes or elements.
     fn length(&mut self, place: Place, is: &'static Type, length: Length) -> Result<u32, Stopped> {
         let start = self.at;
         match length {
@@ -357,7 +359,7 @@ impl<'m, V: Visitor> Walk<'m, V> {
         self.number(place, is, 4, Leaf::Number).map(|word| word as u32)
     }
 
-    /// The boolean that was read last.
+    /// Converts the word that was read last.
     fn boolean(&mut self, word: u32) -> Result<bool, Stopped> {
         if word > 1 {
             self.malformed(self.at - 4)?
@@ -389,10 +391,10 @@ impl<'m, V: Visitor> Walk<'m, V> {
         self.visitor.leaf(&value, leaf, &extent)
     }
 
-    /// The end of the next `needed` bytes.
+    /// Returns the end of the next `needed` bytes.
     ///
     /// # Errors
-    /// Where the message ends before; the visitor gets a [`Stop`].
+    /// Fails if the message ends before that. The visitor receives a [`Stop`].
     pub fn room(&mut self, needed: usize) -> Result<usize, Stopped> {
         let (at, end) = (self.at, self.end);
         at.checked_add(needed).filter(|behind| *behind <= end).ok_or_else(|| {
@@ -416,7 +418,7 @@ fn word_at(bytes: &[u8], at: usize) -> u32 {
     word.map_or(0, u32::from_be_bytes)
 }
 
-/// The numbers of the bits that are set in the words of a bitmap4, ascending.
+/// Returns the numbers of the bits that are set in a bitmap4, in ascending order.
 pub fn set_bits(words: impl Iterator<Item = u32>) -> impl Iterator<Item = u32> {
     let words = (0..=u32::MAX).step_by(32).zip(words);
     words

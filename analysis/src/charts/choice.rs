@@ -1,4 +1,4 @@
-//! Which transactions are drawn: the slowest, and those with which something went wrong.
+//! The transactions to draw: the slowest, and those with problems.
 
 use crate::names::Failure;
 use crate::report::Key;
@@ -9,23 +9,23 @@ use rdmascope_wire::Cause;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
-/// Why a transaction is drawn as a broken one, the worst first.
+/// The reason why a transaction counts as broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// No reply came before the connection ended or the XID was used again.
     NoReply,
     /// Its reply reports an error.
     Failed(Failure),
-    /// Its header, arguments or results are not what the specification says.
+    /// Its header, arguments or results violate the specification.
     Malformed,
-    /// Packets of it were sent again.
+    /// Its packets were sent again.
     Retransmitted,
-    /// Bytes of it did not move, or the capture lacks them.
+    /// Bytes were not moved, or are missing from the capture.
     MissingBytes,
 }
 
 impl Reason {
-    /// What is worst of a transaction, if anything is.
+    /// The most severe reason for `transaction`; `None` if it is not broken.
     pub fn of(transaction: &Transaction, retransmitted: bool) -> Option<Reason> {
         let messages = || [&transaction.call, &transaction.reply].into_iter().flatten();
         let stops = messages().filter_map(|message| message.stop).chain(transaction.stop);
@@ -56,7 +56,7 @@ impl Reason {
         }
     }
 
-    /// A number that tells failures of one severity apart.
+    /// A number that distinguishes failures of one severity.
     fn code(self) -> u32 {
         match self {
             Reason::Failed(Failure::Status(status)) => status,
@@ -65,24 +65,24 @@ impl Reason {
     }
 }
 
-/// The transactions that are drawn.
+/// The transactions to draw.
 #[derive(Debug)]
 pub struct Choice {
     most: usize,
-    /// By latency, the longest first, and number.
+    /// By latency, longest first, and number.
     slowest: BTreeMap<(Reverse<u64>, u64), Transaction>,
-    /// By how many of its kind came before, how bad it is, and number.
+    /// By the number of earlier ones of the same kind, severity and number.
     broken: BTreeMap<(u64, u8, u64), (Transaction, Reason)>,
-    /// How many transactions were broken in the same way before the last one.
+    /// The number of earlier broken transactions of each kind, except the last one.
     kinds: HashMap<(Key, u8, u32), u64, FixedState>,
     broken_count: u64,
 }
 
 impl Choice {
-    /// What is broken in more ways than this is not told apart.
+    /// The most kinds of broken transactions. Further kinds are not distinguished.
     const MOST_KINDS: usize = 1024;
 
-    /// Of each kind so many.
+    /// Creates a choice of up to `most` slow and `most` broken transactions.
     pub fn new(most: usize) -> Choice {
         Choice {
             most,
@@ -93,7 +93,7 @@ impl Choice {
         }
     }
 
-    /// Takes in a transaction, and whether packets of it were sent again.
+    /// Takes a transaction, and whether its packets were sent again.
     pub fn transaction(&mut self, transaction: &Transaction, retransmitted: bool) {
         if let Some(latency) = transaction.latency() {
             let key = (Reverse(latency), transaction.number);
@@ -115,19 +115,19 @@ impl Choice {
         keep(&mut self.broken, self.most, key, || (transaction.clone(), reason));
     }
 
-    /// The slowest, the slowest first.
+    /// The slowest transactions, slowest first.
     pub fn slowest(&self) -> Vec<&Transaction> {
         self.slowest.values().collect()
     }
 
-    /// The broken ones, the worst first. Of each kind there is one before there are two of any.
+    /// The broken transactions, most severe first. Every kind has one before any kind has two.
     pub fn broken(&self) -> Vec<(&Transaction, Reason)> {
         let mut all: Vec<_> = self.broken.iter().collect();
         all.sort_by_key(|((_, severity, number), _)| (*severity, *number));
         all.into_iter().map(|(_, (transaction, reason))| (transaction, *reason)).collect()
     }
 
-    /// How many transactions are broken.
+    /// The number of broken transactions.
     pub fn broken_count(&self) -> u64 {
         self.broken_count
     }

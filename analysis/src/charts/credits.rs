@@ -1,4 +1,4 @@
-//! Credits over time: how many were granted, and how many calls were outstanding.
+//! Credits over time: grants and outstanding calls.
 
 use super::intervals::{Interval, Intervals};
 use core::cmp::Reverse;
@@ -11,14 +11,14 @@ use std::collections::{BTreeMap, BinaryHeap};
 #[derive(Debug, Default)]
 pub struct AllCredits(BTreeMap<(ConnectionId, bool), Credits>);
 
-/// A connection, whether backward, and the credits of that direction.
+/// A connection, whether the direction is backward, and the credits of that direction.
 pub type CreditsOf<'a> = (ConnectionId, bool, &'a Credits);
 
 impl AllCredits {
-    /// Directions of connections that are looked at.
+    /// The most directions of connections that are kept.
     const MOST: usize = 64;
 
-    /// Takes in a transaction of a capture that begins at `start`.
+    /// Adds a transaction of a capture that begins at `start`.
     pub fn transaction(&mut self, transaction: &Transaction, start: Time) {
         let key = (transaction.connection, transaction.direction == Direction::Backward);
         if self.0.len() < AllCredits::MOST || self.0.contains_key(&key) {
@@ -26,12 +26,12 @@ impl AllCredits {
         }
     }
 
-    /// Sweeps what is left, up to this many nanoseconds from the start.
+    /// Processes all remaining changes, up to this many nanoseconds from the start.
     pub fn finish(&mut self, end: u64) {
         self.0.values_mut().for_each(|credits| credits.finish(end));
     }
 
-    /// Those with the most transactions, as many as are shown, the busiest first.
+    /// The credits of at most `most` directions, by number of transactions, most first.
     pub fn busiest(&self, most: usize) -> Vec<CreditsOf<'_>> {
         let credits =
             self.0.iter().map(|((connection, backward), credits)| (*connection, *backward, credits));
@@ -41,7 +41,7 @@ impl AllCredits {
         all
     }
 
-    /// How many directions of connections there are with grants.
+    /// The number of directions of connections with grants.
     pub fn count(&self) -> usize {
         self.0.values().filter(|credits| credits.granted).count()
     }
@@ -49,13 +49,14 @@ impl AllCredits {
 
 /// The credits of one direction of a connection.
 ///
-/// Transactions are reported in the order in which they end, and their calls were sent in another order; so what is known of
-/// calls and replies waits in a heap, and the earlier half of it is swept when it is full. A call older than that counts
-/// from the next interval on: a peak may have been higher than shown then, never lower.
+/// Transactions are reported in the order in which they end, which differs from the order of their
+/// calls. So changes wait in a heap, and when it is full the earlier half is processed. A call
+/// older than that counts from the next interval on. A peak may then be higher than shown, never
+/// lower.
 #[derive(Debug, Default)]
 pub struct Credits {
     timeline: Intervals<CreditInterval>,
-    /// Changes of the number of calls outstanding: when, and by how many. What ends at the moment when another begins ends first.
+    /// Changes of the number of outstanding calls, by time. At the same time, decreases come first.
     ahead: BinaryHeap<Reverse<(u64, i8)>>,
     swept: u64,
     outstanding: i64,
@@ -63,12 +64,12 @@ pub struct Credits {
     granted: bool,
 }
 
-/// What is known of an interval.
+/// The credits of an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CreditInterval {
-    /// The lowest and the highest grant of replies.
+    /// The lowest and the highest grant in replies.
     pub granted: Option<(u32, u32)>,
-    /// Calls outstanding at once, at most.
+    /// The most calls outstanding at once.
     pub peak: u64,
 }
 
@@ -89,7 +90,7 @@ impl CreditInterval {
 }
 
 impl Credits {
-    /// Changes that wait for what was reported late.
+    /// The most changes that wait for changes reported later.
     const MOST_AHEAD: usize = 8192;
 
     fn transaction(&mut self, transaction: &Transaction, start: Time) {
@@ -104,7 +105,7 @@ impl Credits {
         match (reply, transaction.outcome) {
             (Some((ended, _)), _) => self.outstanding_between(began, Some(ended)),
             (None, Outcome::CutOff) => self.outstanding_between(began, None),
-            // Until when the requester waited is not known.
+            // The time at which the requester stopped waiting is unknown.
             (None, _) => {}
         }
         if self.ahead.len() > Credits::MOST_AHEAD {
@@ -140,7 +141,7 @@ impl Credits {
         interval.peak = interval.peak.max(outstanding);
     }
 
-    /// Nothing changes up to this many nanoseconds from the start.
+    /// Moves on to this many nanoseconds from the start, without a change until then.
     fn sweep_to(&mut self, at: u64) {
         let outstanding = u64::try_from(self.outstanding).unwrap_or(0);
         for interval in self.timeline.behind(self.swept, at) {
@@ -156,7 +157,7 @@ impl Credits {
         self.sweep_to(end.max(self.swept));
     }
 
-    /// What is known of each interval.
+    /// The credits by interval.
     pub fn timeline(&self) -> &Intervals<CreditInterval> {
         &self.timeline
     }
@@ -167,7 +168,7 @@ mod tests {
     use super::*;
     use rdmascope_tests::values::{self as samples, START, after};
 
-    /// Calls and replies at these microseconds.
+    /// Credits of calls and replies at these microseconds.
     fn credits(spans: &[(i64, i64)]) -> Credits {
         let mut credits = Credits::default();
         for (began, ended) in spans {
@@ -190,7 +191,7 @@ mod tests {
 
     #[test]
     fn calls_outstanding_at_once() {
-        // In the order in which they end; the first to begin ends last.
+        // The transactions are in the order of their ends; the first to begin ends last.
         let credits = credits(&[(2, 3), (3, 4), (6, 8), (6, 9), (1, 9)]);
         assert_eq!(peaks(&credits), [0, 1, 2, 2, 2, 1, 3, 3, 3, 2, 0]);
         assert_eq!(credits.timeline().intervals()[9].granted, Some((32, 33)));
@@ -200,7 +201,7 @@ mod tests {
     fn what_was_swept_already_counts_from_the_next_interval_on() {
         let mut swept: Vec<(i64, i64)> = (0..20_000).map(|index| (index % 3, index % 3)).collect();
         swept.push((1, 5));
-        // What neither begins nor ends at another time than its reply was never outstanding.
+        // Transactions that begin and end at the same time were never outstanding.
         assert_eq!(peaks(&credits(&swept))[3..6], [1, 1, 1]);
     }
 

@@ -1,8 +1,8 @@
-//! What happened when, in a bounded number of intervals however long the capture is.
+//! Values over time in a bounded number of intervals, for captures of any length.
 
-/// What is gathered of an interval.
+/// The value of an interval.
 pub trait Interval: Default {
-    /// Takes in what was gathered of the interval behind this one: the two become one.
+    /// Merges the value of the next interval into this one.
     fn join(&mut self, next: Self);
 }
 
@@ -21,8 +21,9 @@ where
     }
 }
 
-/// Equal intervals from the start of a capture on. Where time runs beyond the last one, neighbours become one, so that there
-/// are at most [`Intervals::MOST`], each a microsecond times a power of two long.
+/// Equal intervals from the start of a capture. When time exceeds the last interval, neighbours are
+/// merged, so there are at most [`Intervals::MOST`]. The width is a microsecond times a power of
+/// two.
 #[derive(Debug)]
 pub struct Intervals<T> {
     width: u64,
@@ -36,7 +37,7 @@ impl<T> Default for Intervals<T> {
 }
 
 impl<T: Interval> Intervals<T> {
-    /// Intervals at most. Of a capture that is long enough there are at least half as many.
+    /// The most intervals. A capture that is long enough has at least half as many.
     pub const MOST: usize = 192;
 
     /// The interval at this many nanoseconds from the start.
@@ -45,19 +46,20 @@ impl<T: Interval> Intervals<T> {
         &mut self.intervals[index]
     }
 
-    /// The intervals from that at the first offset to that at the second.
+    /// The intervals from the one at offset `first` to the one at offset `last`.
     pub fn between(&mut self, first: u64, last: u64) -> &mut [T] {
         let last = self.index(last);
         let first = self.index(first).min(last);
         &mut self.intervals[first..=last]
     }
 
-    /// The intervals behind that at the first offset, up to that at the second.
+    /// The intervals after the one at offset `first`, up to the one at offset `last`.
     pub fn behind(&mut self, first: u64, last: u64) -> &mut [T] {
         self.between(first, last).get_mut(1..).unwrap_or_default()
     }
 
-    /// The index of the interval at this many nanoseconds from the start, which is made where it is not there.
+    /// The index of the interval at this many nanoseconds from the start. Missing intervals are
+    /// created.
     fn index(&mut self, offset: u64) -> usize {
         while offset / self.width >= Self::MOST as u64 {
             self.coarsen();
@@ -80,24 +82,25 @@ impl<T: Interval> Intervals<T> {
         }
     }
 
-    /// Nanoseconds that an interval is long.
+    /// The length of an interval, in nanoseconds.
     pub fn width(&self) -> u64 {
         self.width
     }
 
-    /// The intervals, from the start on.
+    /// The intervals, from the start.
     pub fn intervals(&self) -> &[T] {
         &self.intervals
     }
 }
 
-/// Latencies in classes that grow by the same factor, for logarithmic axes.
+/// Classes of latencies for logarithmic axes. Each class is wider than the one before by the same
+/// factor.
 pub struct Classes;
 
 impl Classes {
-    /// Classes to a decade.
+    /// Classes per decade.
     pub const PER_DECADE: u32 = 8;
-    /// How many there are: from a nanosecond to a thousand seconds.
+    /// The number of classes: from a nanosecond to a thousand seconds.
     pub const COUNT: usize = 12 * Classes::PER_DECADE as usize;
 
     /// The class of a latency in nanoseconds.
@@ -106,13 +109,13 @@ impl Classes {
         (class as usize).min(Classes::COUNT - 1)
     }
 
-    /// Where a class begins, in nanoseconds.
+    /// The start of a class, in nanoseconds.
     pub fn start(class: usize) -> f64 {
         10f64.powf(class as f64 / f64::from(Classes::PER_DECADE))
     }
 }
 
-/// How many transactions there were of each class of latency.
+/// The number of transactions in each class of latency.
 #[derive(Clone, Debug)]
 pub struct Latencies(pub [u32; Classes::COUNT]);
 
@@ -123,13 +126,13 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Counts `count` transactions that took so many nanoseconds.
+    /// Adds `count` transactions with this latency in nanoseconds.
     pub fn add(&mut self, latency: u64, count: u64) {
         let sum = &mut self.0[Classes::of(latency)];
         *sum = sum.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
     }
 
-    /// The first class that counts any, and the one behind the last.
+    /// The first class with transactions, and the end of the last one; `None` if there are none.
     pub fn range(&self) -> Option<(usize, usize)> {
         let first = self.0.iter().position(|count| *count > 0)?;
         let last = self.0.iter().rposition(|count| *count > 0)?;

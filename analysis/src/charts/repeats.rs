@@ -1,4 +1,4 @@
-//! Which packets were sent again: those whose PSN was seen before, and segments of TCP of which all was.
+//! Packets that were sent again: those with a PSN seen before, and repeated TCP segments.
 
 use core::fmt;
 use foldhash::fast::FixedState;
@@ -14,15 +14,16 @@ use rdmascope_wire::bth::Operation;
 use rdmascope_wire::psn::Psn;
 use std::collections::{HashMap, VecDeque};
 
-/// What was sent again lately.
+/// The latest packets that were sent again.
 #[derive(Debug, Default)]
 pub struct Repeats {
     streams: HashMap<Key, Stream, FixedState>,
-    /// Segments of iWARP connections, by connection and whether the end that opened it sent them.
+    /// Segments of iWARP connections, by connection and by whether the end that opened it sent
+    /// them.
     segments: HashMap<(ConnectionId, bool), VecDeque<Again>, FixedState>,
 }
 
-/// A segment that was sent again.
+/// A TCP segment that was sent again.
 #[derive(Clone, Copy, Debug)]
 struct Again {
     frame: u64,
@@ -30,21 +31,22 @@ struct Again {
     bytes: u32,
 }
 
-/// Requests of a half-flow, or its RDMA READ responses, which have the PSNs of who asked. Another connection may use the same queue
-/// pairs later.
+/// A half-flow of a connection, with its requests (`false`) or its RDMA READ responses (`true`),
+/// which have PSNs of the other end. The connection is part of the key because another one may use
+/// the same queue pairs later.
 type Key = (ConnectionId, FlowKey, bool);
 
 impl Repeats {
-    /// Streams that are looked at.
+    /// The most streams that are kept.
     const MOST_STREAMS: usize = 1024;
 
-    /// The reports that it needs of an engine.
+    /// The engine configuration that is required.
     pub fn needs(&self) -> Config {
         let keep = Keep { steps: true, contents: false };
         Config { report_packets: true, observe: Observe::Events, keep, ..Config::default() }
     }
 
-    /// Takes in a packet.
+    /// Takes a packet.
     pub fn packet(&mut self, packet: &Packet<'_>, operation: Operation, psn: Psn) {
         let (Some(connection), Some(flow)) = (packet.connection, packet.flow()) else { return };
         let response = operation.is_read_response();
@@ -57,13 +59,14 @@ impl Repeats {
             return;
         }
         let stream = self.streams.entry(key).or_insert_with(|| Stream::before(psn));
-        // Whether an RDMA READ request asks again for the rest of an earlier one is seen from the step.
+        // An RDMA READ request may ask again for the rest of an earlier one; the step shows whether
+        // it does.
         if stream.saw(psn) || asks {
             stream.note(packet.record.number, psn);
         }
     }
 
-    /// Takes in that a segment of TCP was sent again.
+    /// Takes an observation, and notes a TCP segment that was sent again.
     pub fn observe(&mut self, observation: &Observation<'_>) {
         let Observed::Repeated(Repeated { from, seen, position, bytes, .. }) = observation.what else {
             return;
@@ -79,13 +82,13 @@ impl Repeats {
         }
     }
 
-    /// A connection ended, and all its transactions with it.
+    /// Forgets a connection that ended with all its transactions.
     pub fn forget(&mut self, ended: ConnectionId) {
         self.streams.retain(|(connection, ..), _| *connection != ended);
         self.segments.retain(|(connection, _), _| *connection != ended);
     }
 
-    /// Whether some of it is of `transaction`.
+    /// Whether packets of `transaction` were sent again.
     pub fn any_of(&self, transaction: &Transaction) -> bool {
         let Some(kept) = &transaction.exchange else { return false };
         kept.steps.iter().any(|step| {
@@ -109,22 +112,22 @@ impl Repeats {
     }
 }
 
-/// Which of the latest PSNs of a stream were seen.
+/// The latest PSNs seen in a stream.
 struct Stream {
-    /// The one furthest ahead.
+    /// The PSN furthest ahead.
     furthest: Psn,
-    /// A bit for each PSN up to it, at the place that its lower bits name.
+    /// A bit for each PSN up to `furthest`, indexed by the PSN's lower bits.
     seen: Box<[u64; Stream::WORDS]>,
-    /// Frame and PSN of the latest packets that may be ones sent again.
+    /// Frame and PSN of the latest packets that may have been sent again.
     latest: VecDeque<(u64, Psn)>,
 }
 
 impl Stream {
     const WORDS: usize = 512;
-    /// PSNs that are told apart.
+    /// The number of PSNs that are distinguished.
     const WINDOW: i32 = 64 * Stream::WORDS as i32;
 
-    /// Packets that are remembered: enough to know that there were some.
+    /// The most packets in `latest`.
     const MOST_LATEST: usize = 64;
 
     /// A stream that begins with this PSN.
@@ -132,7 +135,7 @@ impl Stream {
         Stream { furthest: psn.minus(1), seen: Box::new([0; Stream::WORDS]), latest: VecDeque::new() }
     }
 
-    /// Takes in a PSN, and says whether it was seen before.
+    /// Adds a PSN, and returns whether it was seen before.
     fn saw(&mut self, psn: Psn) -> bool {
         let ahead = self.furthest.distance(psn);
         if ahead <= -Stream::WINDOW {
@@ -183,7 +186,7 @@ mod tests {
         let mut stream = Stream::before(Psn::new(0xff_fffe));
         let order = [0xff_fffe, 0xff_ffff, 1, 0, 1, 2, 0xff_fffe, 40_000, 2, 39_999, 40_000, 39_999];
         let again: Vec<_> = order.into_iter().filter(|psn| stream.saw(Psn::new(*psn))).collect();
-        // 2 lies too far behind 40,000 to be told.
+        // At PSN 40,000, PSN 2 is outside the window.
         assert_eq!(again, [1, 0xff_fffe, 40_000, 39_999]);
     }
 

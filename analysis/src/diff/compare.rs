@@ -11,12 +11,12 @@ use crate::report::{Group, Latency, Problem, Stats};
 use rdmascope_conformance::Level;
 use std::collections::BTreeSet;
 
-/// What comparing two captures came to.
+/// The result of comparing two captures.
 #[derive(Debug)]
 pub struct Comparison {
-    /// All that was compared, the weightiest first.
+    /// Everything that was compared, by descending weight.
     pub differences: Vec<Difference>,
-    /// Whether both hold about the same amount of work, so that counts can be compared as they are.
+    /// Whether both captures contain about the same amount of work, so that counts are comparable.
     pub same_work: bool,
 }
 
@@ -44,22 +44,23 @@ impl Comparison {
         Comparison { differences, same_work }
     }
 
-    /// How many things differ.
+    /// The number of differences.
     pub fn count(&self) -> usize {
         self.differences.iter().filter(|difference| difference.verdict == Verdict::Differs).count()
     }
 }
 
 impl Thresholds {
-    /// Whether two counts, or averages, are so close that they are no difference.
+    /// Whether two counts or averages are so close that they do not count as a difference.
     fn are_close(&self, a: f64, b: f64) -> bool {
         a == b || a.min(b) > 0.0 && a.max(b) / a.min(b) < self.count_ratio
     }
 
-    /// Compares `a` and `b`, each so many of so many.
+    /// Compares two counts, each with its total.
     ///
-    /// What only one side has is a difference. Else, out of about as many the counts themselves are compared, and out of different
-    /// numbers the shares, which have to be further apart than chance makes them.
+    /// Something that only one side has is a difference. If the totals are close, the counts are
+    /// compared. Otherwise the shares are compared, and they differ only if chance does not explain
+    /// the distance.
     fn compare_counts(&self, a: (u64, u64), b: (u64, u64)) -> (Verdict, Option<f64>) {
         let (of_a, of_b) = (a.1 as f64, b.1 as f64);
         if a.0 == b.0 && (a.1 == b.1 || a.0 == 0) {
@@ -75,23 +76,23 @@ impl Thresholds {
         }
     }
 
-    /// Whether two shares are further apart than chance makes them.
+    /// Whether chance explains the distance between two shares.
     fn judge_shares(&self, a: (u64, u64), b: (u64, u64)) -> (Verdict, Option<f64>) {
         let chance = statistics::shares(a.0, a.1, b.0, b.1);
         (if chance < self.significance { Verdict::Differs } else { Verdict::Chance }, Some(chance))
     }
 }
 
-/// A comparison under way.
+/// A comparison in progress.
 struct Comparing<'a> {
     thresholds: &'a Thresholds,
-    /// Transactions on either side.
+    /// The number of transactions on either side.
     transactions: [u64; 2],
     differences: Vec<Difference>,
 }
 
 impl Comparing<'_> {
-    /// Compares counts, unless neither side has any.
+    /// Compares counts, unless both are zero.
     fn counts(&mut self, subject: Subject, a: (u64, u64), b: (u64, u64)) {
         if a.0 == 0 && b.0 == 0 {
             return;
@@ -125,7 +126,7 @@ impl Comparing<'_> {
         self.differences.push(Difference { area, name, what, operation, sides, verdict, magnitude, chance });
     }
 
-    /// What went wrong, as `analyze` counts it.
+    /// Compares the problems, as `analyze` counts them.
     fn problems(&mut self, sides: [&Side; 2]) {
         let lists = sides.map(|side| side.problems.list(&side.ending));
         let [a, b] = &lists;
@@ -144,11 +145,12 @@ impl Comparing<'_> {
                     Group::Transactions => self.transactions[index],
                     Group::Transport | Group::Capture => side.ending.totals.records,
                 };
-                // What is counted once for each message can be more.
+                // A problem that is counted once for each message can exceed the number of
+                // transactions.
                 (count, all.max(count))
             };
             let (a, b) = (of(0), of(1));
-            // Losses are chance even where the amount of work is the same.
+            // Losses are subject to chance even if the amount of work is the same.
             let (verdict, chance) = match self.thresholds.compare_counts(a, b) {
                 (Verdict::Differs, None) if a.0.min(b.0) > 0 => self.thresholds.judge_shares(a, b),
                 decided => decided,
@@ -160,12 +162,14 @@ impl Comparing<'_> {
         }
     }
 
-    /// What stands, by rule. What one side has, and the other may have, cannot be compared.
+    /// Compares the conclusive findings by rule. If one side has conclusive findings and the other
+    /// only inconclusive ones, the result is unknown.
     fn findings(&mut self, sides: [&Side; 2]) {
         for rule in rdmascope_conformance::rules() {
             let of = |index: usize| {
                 let count = sides[index].findings.count(rule, rdmascope_conformance::Verdict::Stands);
-                // Some are of a message, or of the connection.
+                // Findings can concern a message or the connection, so they can exceed the number
+                // of transactions.
                 (count, self.transactions[index].max(count))
             };
             let (a, b) = (of(0), of(1));
@@ -177,7 +181,7 @@ impl Comparing<'_> {
             };
             let (verdict, chance) = match self.thresholds.compare_counts(a, b) {
                 _ if a.0 == 0 && may_have(0) || b.0 == 0 && may_have(1) => (Verdict::Unknown, None),
-                // How often is chance even where the amount of work is the same.
+                // The count is subject to chance even if the amount of work is the same.
                 (Verdict::Differs, None) if a.0.min(b.0) > 0 => self.thresholds.judge_shares(a, b),
                 decided => decided,
             };
@@ -192,12 +196,12 @@ impl Comparing<'_> {
         }
     }
 
-    /// What was negotiated, granted and spoken.
+    /// Compares negotiated parameters, security flavors, protocols and credits.
     fn connections(&mut self, sides: [&Side; 2]) {
         let subject = Subject::new(Area::Connections, "connections", "connections");
         self.averages(subject, sides.map(|side| side.connections.count as f64), Measure::Number);
         for (index, (name, what)) in PARAMETERS.into_iter().enumerate() {
-            // The table stands in the order in which a person should look.
+            // The parameters are in order of importance.
             let importance = 0.9 - index as f64 / 20.0;
             let subject = Subject { importance, ..Subject::new(Area::Connections, name, what) };
             self.values(subject, sides.map(|side| texts(&side.connections.parameters[index], String::clone)));
@@ -229,7 +233,7 @@ impl Comparing<'_> {
         close(a.least, b.least) && close(a.greatest, b.greatest)
     }
 
-    /// Compares which values there are, however often.
+    /// Compares the sets of values, regardless of how often each occurs.
     fn values(&mut self, subject: Subject, values: [Vec<(String, u64)>; 2]) {
         let [a, b] =
             values.each_ref().map(|values| values.iter().map(|(value, _)| value).collect::<BTreeSet<_>>());
@@ -242,12 +246,12 @@ impl Comparing<'_> {
         self.add(subject, values.map(Measure::Values), verdict, 1.0, None);
     }
 
-    /// How long operations took that both sides have.
+    /// Compares the latencies of operations on both sides.
     fn latencies(&mut self, operations: &[(Pair, [Option<&Counted>; 2])]) {
         struct Tested {
             pair: Pair,
             sides: [Latencies; 2],
-            /// How much longer as many as both captures have took in one of them, going by the medians.
+            /// The difference of the medians, times the number of transactions of the smaller side.
             difference: f64,
             is_testable: bool,
         }
@@ -284,7 +288,7 @@ impl Comparing<'_> {
         }
     }
 
-    /// What latencies come to, given the chances that the middle and that the tail would look so different.
+    /// Judges two latencies by the chances of their difference in the middle and in the tail.
     fn judge_latency(
         &self,
         [a, b]: [Latency; 2],
@@ -310,7 +314,7 @@ impl Comparing<'_> {
         }
     }
 
-    /// Replies that report the same error for the same operation.
+    /// Compares replies that report the same error for the same operation.
     fn errors(&mut self, sides: [&Side; 2], pairing: &Pairing) {
         let mut errors: Vec<(Pair, Failure, [u64; 2])> = Vec::new();
         for (index, side) in sides.into_iter().enumerate() {
@@ -341,7 +345,7 @@ impl Comparing<'_> {
         }
     }
 
-    /// How often one operation was called and what was moved; where both sides have it, also how.
+    /// Compares the count and bytes of one operation; if both sides have it, also its conveyance.
     fn operation(&mut self, pair: Pair, sides: [Option<&Counted>; 2]) {
         let [of_a, of_b] = self.transactions;
         let [a, b] = sides.map(|side| side.map_or(0, |counted| counted.stats.count));
@@ -385,13 +389,13 @@ impl Comparing<'_> {
     }
 }
 
-/// What is compared.
+/// The subject of a comparison.
 struct Subject {
     area: Area,
     name: &'static str,
     what: String,
     operation: Option<Pair>,
-    /// How much it matters within its area if it differs altogether, from 0 to 1.
+    /// The importance within its area if it differs completely, from 0 to 1.
     importance: f64,
 }
 
@@ -401,24 +405,25 @@ impl Subject {
     }
 }
 
-/// So many of so many.
+/// The share of a count in its total.
 fn share((count, of): (u64, u64)) -> f64 {
     count as f64 / of.max(1) as f64
 }
 
-/// How far two numbers are apart, from 0 to 1.
+/// The relative distance of two numbers, from 0 to 1.
 fn distance([a, b]: [f64; 2]) -> f64 {
     if a == b { 0.0 } else { (a - b).abs() / a.max(b) }
 }
 
-/// Values as people read them, the most frequent first.
+/// Values as text, most frequent first.
 fn texts<T: PartialEq>(values: &Values<T>, text: impl Fn(&T) -> String) -> Vec<(String, u64)> {
     let mut texts: Vec<_> = values.0.iter().map(|(value, count)| (text(value), *count)).collect();
     texts.sort_by(|(a, a_count), (b, b_count)| b_count.cmp(a_count).then(a.cmp(b)));
     texts
 }
 
-/// The protocols that one side speaks; the backchannel's are the forechannel's.
+/// The protocols of one side. Backward ones are left out, because they follow from the forward
+/// ones.
 fn protocols(side: &Side) -> Vec<(String, u64)> {
     let mut counts: Vec<(Protocol, u64)> = Vec::new();
     for (key, counted) in
@@ -434,7 +439,7 @@ fn protocols(side: &Side) -> Vec<(String, u64)> {
     counts.into_iter().map(|(protocol, count)| (protocol.to_string(), count)).collect()
 }
 
-/// The name of an error; where the two sides have different names for it, what they have in common.
+/// The name of an error. If its names on the two sides differ, this is their common part.
 fn failure_name(failure: Failure, protocols: [Option<Protocol>; 2]) -> String {
     let name = |protocol: Option<Protocol>| FailureName(failure, protocol).to_string();
     let [a, b] = protocols.map(name);
@@ -450,8 +455,10 @@ fn failure_name(failure: Failure, protocols: [Option<Protocol>; 2]) -> String {
     }
 }
 
-/// What both sides have of an operation: size by size, where its transactions differ in that. READs of 4 KiB and of 1 MiB are not compared,
-/// unless the sides have no size in common: then all are, and the bytes that stand with the latencies tell why they may differ.
+/// The statistics of an operation on both sides, by size class if its transactions differ in size.
+/// READs of 4 KiB and of 1 MiB are compared only if the sides have no size class in common. Then
+/// all transactions are compared, and the mean bytes beside the latencies show why these may
+/// differ.
 fn by_size<'a>((pair, sides): &(Pair, [Option<&'a Counted>; 2])) -> Vec<(Pair, [&'a Stats; 2])> {
     let [Some(a), Some(b)] = *sides else { return Vec::new() };
     let stats = |size: SizeClass| [a, b].map(|counted| counted.of_size(size));

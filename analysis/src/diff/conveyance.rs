@@ -1,9 +1,10 @@
-//! How messages were conveyed (RFC 8166, section 3.5): inline, reduced by chunks, or as a whole in a chunk.
+//! The conveyance of messages (RFC 8166, section 3.5): inline, reduced by chunks, or as a whole in
+//! a chunk.
 
 use rdmascope_dissector::transaction::{Chunk, Message, Transaction};
 use rdmascope_wire::rpcrdma::Procedure;
 
-/// A way in which a call or a reply was conveyed, or something that goes with it.
+/// A way of conveying a call or a reply, or a related fact about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// The call is in its Send.
@@ -12,7 +13,7 @@ pub(super) enum Way {
     ReadChunk,
     /// The call is in a Position Zero Read chunk.
     LongCall,
-    /// The call is in a Position Zero Read chunk, without what other Read chunks carry.
+    /// The call is in a Position Zero Read chunk, except for items in other Read chunks.
     ReducedLongCall,
     /// The reply is in its Send.
     InlineReply,
@@ -20,11 +21,12 @@ pub(super) enum Way {
     WriteChunk,
     /// The reply is in the Reply chunk.
     LongReply,
-    /// The reply is in the Reply chunk, without what Write chunks carry.
+    /// The reply is in the Reply chunk, except for items in Write chunks.
     ReducedLongReply,
-    /// The reply is in a Read chunk of the responder, which the requester pulls (reliable-reply draft, section 4.1).
+    /// The reply is in a Read chunk of the responder, which the requester pulls (reliable-reply
+    /// draft, section 4.1).
     ResponderProvided,
-    /// RDMA_ERROR stands in place of the reply.
+    /// An RDMA_ERROR replaces the reply.
     Error,
     /// The call offered Write chunks, and the reply used none.
     UnusedWriteChunk,
@@ -51,7 +53,7 @@ impl Way {
         Way::RemoteInvalidation,
     ];
 
-    /// Its name for programs.
+    /// Its name in machine-readable output.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Way::InlineCall => "inline-call",
@@ -117,7 +119,7 @@ fn is_used(chunk: &Chunk) -> bool {
     chunk.segments.iter().any(|segment| segment.length > 0)
 }
 
-/// How the messages of one operation were conveyed.
+/// The conveyance of the messages of one operation.
 #[derive(Debug, Default)]
 pub(super) struct Conveyance {
     /// Calls captured.
@@ -125,11 +127,11 @@ pub(super) struct Conveyance {
     /// Replies captured.
     pub(super) replies: u64,
     ways: [u64; Way::ALL.len()],
-    /// Chunks and their segments, by [`ChunkKind`].
+    /// The numbers of chunks and of their segments, by [`ChunkKind`].
     chunks: [[u64; 2]; ChunkKind::ALL.len()],
 }
 
-/// What chunks a call offers.
+/// The kinds of chunks that a call offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ChunkKind {
     Read,
@@ -140,7 +142,7 @@ pub(super) enum ChunkKind {
 impl ChunkKind {
     pub(super) const ALL: [ChunkKind; 3] = [ChunkKind::Read, ChunkKind::Write, ChunkKind::Reply];
 
-    /// What is said of its segments: for programs, and for people.
+    /// The names of the figure for its segments, in machine-readable output and for people.
     pub(super) const fn segments(self) -> (&'static str, &'static str) {
         match self {
             ChunkKind::Read => ("read-chunk-segments", "segments per Read chunk"),
@@ -151,7 +153,7 @@ impl ChunkKind {
 }
 
 impl Conveyance {
-    /// Takes in a transaction.
+    /// Adds a transaction.
     pub(super) fn count(&mut self, transaction: &Transaction) {
         let (call, reply) = (transaction.call.as_ref(), transaction.reply.as_ref());
         if let Some(call) = call {
@@ -192,7 +194,7 @@ impl Conveyance {
         *sum += segments as u64;
     }
 
-    /// How many messages went this way, and how many could have.
+    /// The number of messages that were conveyed this way, and of those that could have been.
     pub(super) fn way(&self, way: Way) -> (u64, u64) {
         let of = match way {
             Way::InlineCall | Way::ReadChunk | Way::LongCall | Way::ReducedLongCall => self.calls,
@@ -201,7 +203,7 @@ impl Conveyance {
         (self.ways[way as usize], of)
     }
 
-    /// How many segments a chunk has on average, where there is any.
+    /// The mean number of segments in a chunk; `None` if there are no chunks.
     pub(super) fn segments(&self, kind: ChunkKind) -> Option<f64> {
         let [chunks, segments] = self.chunks[kind as usize];
         (chunks > 0).then(|| segments as f64 / chunks as f64)

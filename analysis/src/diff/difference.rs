@@ -1,4 +1,4 @@
-//! What a comparison comes to, as data: text and JSON are both written from it.
+//! The results of a comparison as data for text and JSON.
 
 use crate::names::{Label, Protocol};
 use crate::phases::Phases;
@@ -8,52 +8,52 @@ use core::cmp::Ordering;
 use core::fmt;
 use rdmascope_dissector::ulb;
 
-/// One thing that was compared.
+/// One compared value.
 #[derive(Clone, Debug)]
 pub struct Difference {
-    /// Where it belongs.
+    /// Its area.
     pub area: Area,
-    /// What was compared, for programs.
+    /// Its name in machine-readable output.
     pub name: &'static str,
-    /// The same for people, without the operation.
+    /// Its description for people, without the operation.
     pub what: String,
-    /// The operation that it is about.
+    /// The operation that it concerns.
     pub operation: Option<Pair>,
-    /// What one side has and what the other has.
+    /// The values of both sides.
     pub sides: [Measure; 2],
-    /// What the comparison came to.
+    /// The verdict of the comparison.
     pub verdict: Verdict,
-    /// How much it matters within its area, from 0 to 1.
+    /// Its importance within its area, from 0 to 1.
     pub magnitude: f64,
-    /// The chance that what is no difference looks so different, where there was a test.
+    /// The probability of such a difference by chance, if there was a test.
     pub chance: Option<f64>,
 }
 
-/// What differences are sorted by: what explains the others, or is broken, comes first.
+/// The areas of differences. Areas that explain others, or that contain faults, come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Area {
-    /// Transactions that did not end well.
+    /// Transactions that failed or are incomplete.
     Transactions,
-    /// What was negotiated, and which protocols were spoken.
+    /// Negotiated parameters and protocols.
     Connections,
-    /// Retransmissions, NAKs and the like.
+    /// Retransmissions, NAKs and similar.
     Transport,
     /// Rules that were broken.
     Conformance,
-    /// How long operations took.
+    /// Latencies of operations.
     Latency,
     /// Replies that report an error.
     Errors,
-    /// How messages were conveyed.
+    /// The conveyance of messages.
     Conveyance,
-    /// What was called and how often, and what it moved.
+    /// Operations, their counts and bytes.
     Operations,
-    /// What the captures themselves lack.
+    /// Gaps and limits of the captures themselves.
     Capture,
 }
 
 impl Area {
-    /// All of them, in the order in which they are shown.
+    /// All areas, in the order of the output.
     pub const ALL: [Area; 9] = [
         Area::Transactions,
         Area::Connections,
@@ -66,7 +66,7 @@ impl Area {
         Area::Capture,
     ];
 
-    /// Its word for programs.
+    /// Its name in machine-readable output.
     pub const fn name(self) -> &'static str {
         match self {
             Area::Transactions => "transactions",
@@ -82,23 +82,23 @@ impl Area {
     }
 }
 
-/// What the comparison of two things came to.
+/// The verdict of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// They differ.
+    /// The values differ.
     Differs,
-    /// They look different, and there are too few values to tell it from chance.
+    /// The values look different, but there are too few of them for a test.
     TooFew,
-    /// They look different, and no more than chance makes them.
+    /// The values look different, but chance explains the difference.
     Chance,
-    /// They are equal, or nearly so.
+    /// The values are equal, or nearly so.
     Equal,
-    /// One of the captures does not tell.
+    /// The value is unknown for one of the captures.
     Unknown,
 }
 
 impl Verdict {
-    /// Its word for programs.
+    /// Its name in machine-readable output.
     pub const fn name(self) -> &'static str {
         match self {
             Verdict::Differs => "differs",
@@ -110,43 +110,44 @@ impl Verdict {
     }
 }
 
-/// What one side has.
+/// The value of one side.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Measure {
-    /// So many, of so many that could be.
+    /// A count, and its total.
     Count(u64, u64),
     /// A number.
     Number(f64),
-    /// How many bytes on average.
+    /// The mean number of bytes.
     Bytes(f64),
-    /// Different values with how often each was there.
+    /// The distinct values, each with its number of occurrences.
     Values(Vec<(String, u64)>),
-    /// The least, the greatest, the last; nothing where there was none.
+    /// The least, the greatest and the last value; `None` if there was none.
     Extremes(Option<[u32; 3]>),
-    /// How long so many took.
+    /// Latencies.
     Latencies(Latencies),
 }
 
-/// How long the transactions of one operation took.
+/// The latencies of one operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Latencies {
-    /// How many there are that both call and reply are captured of.
+    /// The number of transactions with both call and reply in the capture.
     pub count: u64,
-    /// How they are distributed.
+    /// Their distribution.
     pub latency: Latency,
-    /// How long each phase was on average.
+    /// The mean length of each phase.
     pub phases: Phases,
-    /// Payload bytes of a transaction on average.
+    /// The mean payload bytes of a transaction.
     pub bytes: u64,
 }
 
 impl Difference {
-    /// Whether it is shown where only differences are asked for.
+    /// Whether it is shown if only differences are requested.
     pub fn is_shown(&self) -> bool {
         matches!(self.verdict, Verdict::Differs | Verdict::TooFew)
     }
 
-    /// What there is more of in the second capture, as a factor; `None` where one has none, or nothing that can be divided.
+    /// The factor from the first capture to the second; `None` if either value is zero or is not a
+    /// number.
     pub fn ratio(&self) -> Option<f64> {
         let number = |measure: &Measure| match measure {
             Measure::Count(count, _) => Some(*count as f64),
@@ -160,7 +161,7 @@ impl Difference {
         (ratio.is_finite() && ratio > 0.0).then_some(ratio)
     }
 
-    /// The latencies of both sides, where these are what was compared.
+    /// The latencies of both sides, if they were compared.
     pub fn latencies(&self) -> Option<[Latencies; 2]> {
         match self.sides {
             [Measure::Latencies(a), Measure::Latencies(b)] => Some([a, b]),
@@ -168,10 +169,10 @@ impl Difference {
         }
     }
 
-    /// How soon a person should look at it, from 0 to 100.
+    /// The order of importance to a reader, from 0 to 100.
     pub fn weight(&self) -> f64 {
         let area = (Area::ALL.len() - self.area as usize) as f64;
-        // Within an area, what is certain comes first.
+        // Within an area, certain differences come first.
         let (least, span) = match self.verdict {
             Verdict::Differs => (6.0, 4.0),
             Verdict::TooFew => (4.0, 2.0),
@@ -181,7 +182,7 @@ impl Difference {
         10.0 * area + least + span * self.magnitude.clamp(0.0, 1.0)
     }
 
-    /// The weightiest first, in an order that depends on nothing else than what is compared.
+    /// Orders by descending weight, then by the compared values only.
     pub fn by_weight(a: &Difference, b: &Difference) -> Ordering {
         let place = |difference: &Difference| difference.operation.map(|pair| pair.order());
         b.weight()
@@ -191,22 +192,22 @@ impl Difference {
             .then_with(|| a.what.cmp(&b.what))
     }
 
-    /// The name of a difference in the middle of the latencies.
+    /// The name of a difference in the median latency.
     pub const LATENCY: &'static str = "latency";
-    /// The name of a difference in their longest tenth alone.
+    /// The name of a difference only in the slowest tenth of the latencies.
     pub const TAIL: &'static str = "latency-tail";
 }
 
 /// An operation of one side and its counterpart on the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pair {
-    /// As which protocol on either side. The comparison pairs `NFSv4.1` with `NFSv4.2`.
+    /// The protocol on each side. `NFSv4.1` can be paired with `NFSv4.2`.
     pub protocols: [Option<Protocol>; 2],
     /// Whether it runs backward.
     pub backward: bool,
     /// The principal operation.
     pub label: Label,
-    /// How much its transactions moved; `None` where all sizes are meant.
+    /// The size class of its transactions; `None` for all sizes.
     pub size: Option<SizeClass>,
 }
 
@@ -216,43 +217,44 @@ impl Pair {
     }
 }
 
-/// About how many payload bytes a transaction moved. How long it takes depends on that.
+/// A class of payload sizes. The latency of a transaction depends on its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SizeClass(u8);
 
 impl SizeClass {
-    /// The most bytes of each class but the last: a page, and sizes that clients and servers limit READ and WRITE to.
+    /// The greatest size of each class but the last: a page, and usual limits of clients and
+    /// servers for READ and WRITE.
     const MOST: [u64; 4] = [4 << 10, 64 << 10, 256 << 10, 1 << 20];
-    /// How many there are.
+    /// The number of classes.
     pub const COUNT: usize = SizeClass::MOST.len() + 1;
 
-    /// The class of so many bytes; the first holds also what moved none.
+    /// The class of this number of bytes. The first class includes 0.
     pub fn of(bytes: u64) -> SizeClass {
         SizeClass(SizeClass::MOST.partition_point(|most| *most < bytes) as u8)
     }
 
-    /// All of them, from the smallest.
+    /// All classes, smallest first.
     pub fn all() -> impl Iterator<Item = SizeClass> {
         (0..SizeClass::COUNT as u8).map(SizeClass)
     }
 
-    /// Its place among all.
+    /// Its index in the list of all classes.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 
-    /// What is in it has more bytes than this; `None` where it may have none.
+    /// The exclusive lower bound of its sizes, in bytes; `None` for the first class.
     pub fn above(self) -> Option<u64> {
         self.index().checked_sub(1).map(|index| SizeClass::MOST[index])
     }
 
-    /// What is in it has no more bytes than this; `None` where there is no limit.
+    /// The inclusive upper bound of its sizes, in bytes; `None` for the last class.
     pub fn most(self) -> Option<u64> {
         SizeClass::MOST.get(self.index()).copied()
     }
 }
 
-/// `<=64 KiB`: more than the class before it, and no more than that.
+/// The text `<=64 KiB`: sizes up to this one that are above the class before it.
 impl fmt::Display for SizeClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.above(), self.most()) {

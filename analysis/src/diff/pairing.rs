@@ -1,4 +1,4 @@
-//! Which operations of the two captures are compared with each other.
+//! Pairs the operations of the two captures.
 
 use super::difference::Pair;
 use super::side::{Counted, Side};
@@ -7,16 +7,16 @@ use crate::report::Key;
 use rdmascope_dissector::ulb;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Operations of one protocol that run one way.
+/// Operations of one protocol and direction (`true` for backward).
 type Group = (Option<Protocol>, bool);
 
-/// The groups of two captures that belong together.
+/// The pairs of groups of two captures.
 #[derive(Debug)]
 pub(super) struct Pairing(Vec<[Option<Group>; 2]>);
 
 impl Pairing {
-    /// What both sides speak is compared with itself. Of what only one side speaks, that which each side speaks most is paired
-    /// within a program: `NFSv3` with `NFSv4.2`.
+    /// Pairs each group of both sides with itself. Groups of only one side are paired within a
+    /// program by their number of transactions, most first: `NFSv3` with `NFSv4.2`.
     pub(super) fn of(sides: [&Side; 2]) -> Pairing {
         let [a, b] = sides.map(groups);
         let both = a.keys().filter(|group| b.contains_key(group));
@@ -34,7 +34,7 @@ impl Pairing {
         Pairing(pairs)
     }
 
-    /// All operations, each with what was counted on either side.
+    /// All operations, each with its counters on either side.
     pub(super) fn operations<'a>(&self, sides: [&'a Side; 2]) -> Vec<(Pair, [Option<&'a Counted>; 2])> {
         let mut all = Vec::new();
         for groups in &self.0 {
@@ -59,7 +59,7 @@ impl Pairing {
         all
     }
 
-    /// The protocol of the other side that stands for this one of side `index`.
+    /// The pair of protocols that contains this protocol of side `index`.
     pub(super) fn protocols(&self, index: usize, protocol: Option<Protocol>) -> [Option<Protocol>; 2] {
         let found = self.0.iter().find(|pair| pair[index].is_some_and(|(own, _)| own == protocol));
         match found {
@@ -69,7 +69,7 @@ impl Pairing {
     }
 }
 
-/// How many transactions each group has.
+/// The number of transactions in each group.
 fn groups(side: &Side) -> BTreeMap<Group, u64> {
     let mut groups = BTreeMap::new();
     for (key, counted) in side.operations.iter() {
@@ -78,7 +78,8 @@ fn groups(side: &Side) -> BTreeMap<Group, u64> {
     groups
 }
 
-/// What groups are paired within. Callback programs have numbers that clients choose, and one name.
+/// The key within which groups are paired. Clients choose the numbers of callback programs, but
+/// their name is the same.
 fn program((protocol, backward): &Group) -> (Option<u32>, Option<&'static str>, bool) {
     let number = protocol.map(|protocol| protocol.program);
     match number.and_then(ulb::program_name) {

@@ -1,4 +1,4 @@
-//! What is gathered of one of the two captures. Memory does not grow with its length.
+//! The facts gathered about one of the two captures. Memory does not grow with its length.
 
 use super::conveyance::Conveyance;
 use super::difference::{Pair, SizeClass};
@@ -15,23 +15,23 @@ use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::transaction::{Direction, Security, Transaction};
 
-/// What one capture holds.
+/// The facts about one capture.
 #[derive(Debug, Default)]
 pub struct Side {
     pub(super) operations: Operations<Counted>,
     pub(super) problems: Problems,
-    /// What the judge finds, counted.
+    /// The counts of findings.
     pub(super) findings: Findings,
     pub(super) connections: Connections,
-    /// How calls were authenticated.
+    /// The security flavors of calls.
     pub(super) security: Values<Security>,
-    /// rdma_credit, by [`CREDITS`].
+    /// The values of rdma_credit, by [`CREDITS`].
     pub(super) credits: [Extremes; CREDITS.len()],
-    /// What the reader and the engine said at the end.
+    /// The ending of the capture, from the reader and the engine.
     pub ending: Ending,
 }
 
-/// What is said of credits: for programs, and for people.
+/// The names of credit figures, in machine-readable output and for people.
 pub(super) const CREDITS: [(&str, &str); 4] = [
     ("credits-requested-forward", "credits requested"),
     ("credits-granted-forward", "credits granted"),
@@ -40,12 +40,12 @@ pub(super) const CREDITS: [(&str, &str); 4] = [
 ];
 
 impl Side {
-    /// Connections.
+    /// The number of connections.
     pub fn connections(&self) -> u64 {
         self.connections.count
     }
 
-    /// Transactions.
+    /// The number of transactions.
     pub fn transactions(&self) -> u64 {
         self.operations.iter().map(|(_, counted)| counted.stats.count).sum()
     }
@@ -55,7 +55,7 @@ impl Side {
         self.ending.totals.span.map_or(0, |(first, last)| last.since(first))
     }
 
-    /// The latencies of one of the two operations of a pair: `index` 0 or 1.
+    /// The latencies of the operation of side `index` (0 or 1) of a pair.
     pub fn latencies(&self, index: usize, pair: Pair) -> Option<&Histogram<u64>> {
         let key = Key { protocol: pair.protocols[index], backward: pair.backward, label: pair.label };
         let counted = self.operations.find(&key)?;
@@ -66,12 +66,13 @@ impl Side {
         stats.latencies()
     }
 
-    /// Judges the next event, and counts what is found then and wanted. A judge wants to see all.
+    /// Judges the next event, and counts the wanted ones of its findings. The judge needs every
+    /// event.
     pub fn judge(&mut self, event: &Event<'_>, is_wanted: impl Fn(&Finding) -> bool) {
         self.findings.handle_some(event, is_wanted);
     }
 
-    /// Counts what is compared.
+    /// Counts an event for the comparison.
     pub fn count(&mut self, event: &Event<'_>) {
         match event {
             Event::Transaction(transaction) => self.transaction(transaction),
@@ -111,18 +112,18 @@ impl Observer for Side {
     }
 }
 
-/// What is counted of the transactions of one operation.
+/// The counters of one operation.
 #[derive(Debug, Default)]
 pub(super) struct Counted {
     pub(super) stats: Stats,
     pub(super) conveyance: Conveyance,
     pub(super) compounds: Compounds,
-    /// The same as `stats`, by how much was moved.
+    /// The statistics by size class.
     sizes: [Option<Box<Stats>>; SizeClass::COUNT],
 }
 
 impl Counted {
-    /// What is counted of transactions that moved so much; `None` where there were none.
+    /// The statistics of transactions of this size class; `None` if there are none.
     pub(super) fn of_size(&self, size: SizeClass) -> Option<&Stats> {
         self.sizes[size.index()].as_deref()
     }
@@ -138,14 +139,15 @@ impl Count for Counted {
     }
 }
 
-/// The operations that COMPOUNDs consist of, as they were called.
+/// The sequences of operation names in COMPOUNDs, with their counts.
 #[derive(Debug, Default)]
 pub(super) struct Compounds(pub(super) Vec<(Vec<&'static str>, u64)>);
 
 impl Compounds {
-    /// Different COMPOUNDs that are kept apart for one principal operation. They come from the wire, so there is a bound.
+    /// The most sequences kept for one principal operation. They come from the wire, so the list
+    /// needs a bound.
     const MOST: usize = 32;
-    /// Operations of a COMPOUND that are looked at.
+    /// The most operations of a COMPOUND that are kept.
     const LONGEST: usize = 24;
 
     fn count(&mut self, transaction: &Transaction) {
@@ -161,7 +163,7 @@ impl Compounds {
         }
     }
 
-    /// How many there were of one kind; `None` where there were too many kinds to tell.
+    /// The count of one sequence; `None` if the list is full and may lack it.
     pub(super) fn find(&self, names: &[&'static str]) -> Option<u64> {
         match self.0.iter().find(|(known, _)| known == names) {
             Some((_, count)) => Some(*count),
@@ -171,7 +173,7 @@ impl Compounds {
     }
 }
 
-/// Different values of one kind, and how often each was there.
+/// Distinct values, with their number of occurrences.
 #[derive(Debug)]
 pub(super) struct Values<T>(pub Vec<(T, u64)>);
 
@@ -182,10 +184,10 @@ impl<T> Default for Values<T> {
 }
 
 impl<T: PartialEq> Values<T> {
-    /// Values come from the wire, so there is a bound to how many are kept apart.
+    /// The most distinct values. They come from the wire, so the list needs a bound.
     const MOST: usize = 16;
 
-    /// Takes in a value, where it is known.
+    /// Adds a value, if it is known.
     fn add(&mut self, value: Option<T>) {
         let Some(value) = value else { return };
         if let Some((_, count)) = self.0.iter_mut().find(|(known, _)| *known == value) {
@@ -214,15 +216,15 @@ impl Extremes {
     }
 }
 
-/// What the connections have in common, or not.
+/// The parameters of all connections.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
     pub(super) count: u64,
-    /// By [`PARAMETERS`].
+    /// The values by [`PARAMETERS`].
     pub(super) parameters: [Values<String>; PARAMETERS.len()],
 }
 
-/// What is compared of connections: its name for programs, and for people.
+/// The names of connection parameters, in machine-readable output and for people.
 pub(super) const PARAMETERS: [(&str, &str); 10] = [
     ("path-mtu", "path MTU"),
     ("call-inline-threshold", "inline threshold of calls"),
@@ -233,7 +235,7 @@ pub(super) const PARAMETERS: [(&str, &str); 10] = [
     ("port", "port"),
     ("backchannel", "calls by the responder (backchannel)"),
     ("state", "state of the connection at the end"),
-    ("origin", "how the connection is known"),
+    ("origin", "origin of the connection"),
 ];
 
 impl Connections {
@@ -242,7 +244,8 @@ impl Connections {
         let number = |number: Option<u32>| number.map(|number| number.to_string());
         let switch = |on: bool, words: [&str; 2]| words[usize::from(on)].to_owned();
         let cm = connection.origin == Origin::Cm;
-        // The thresholds are known where all private data are, or are known not to be there.
+        // The inline thresholds are known only if the private data of both ends is known, or known
+        // to be absent.
         let known = connection.call_inline_threshold.is_some();
         let values = [
             number(connection.path_mtu.map(u32::from)),
@@ -266,7 +269,7 @@ impl Connections {
     }
 }
 
-/// What an end said of itself; `None` where it is not known what, or whether at all.
+/// The private data of an end as text; `None` if it is unknown whether the end sent any.
 fn private_data(end: &Endpoint, known: bool) -> Option<String> {
     let Some(data) = end.private_data else { return known.then(|| "none".to_owned()) };
     let flag = if data.remote_invalidation { "set" } else { "clear" };

@@ -1,18 +1,20 @@
-//! Whether two samples differ by more than chance. Nothing is assumed of how values are distributed, but that
-//! they do not depend on each other.
+//! Tests of whether two samples differ by more than chance. They assume independent values, but no
+//! distribution.
 
 use core::cmp::Ordering;
 use core::f64::consts::SQRT_2;
 use hdrhistogram::Histogram;
 
-/// The chance that two samples from one distribution would be ranked as unlike as these: the two-sided test of Mann and
-/// Whitney (Wilcoxon's rank sum), by the normal approximation with corrections for ties and for continuity.
+/// The probability that two samples of one distribution are ranked at least as differently as
+/// these. This is the two-sided test of Mann and Whitney (Wilcoxon's rank sum), by the normal
+/// approximation with corrections for ties and continuity.
 ///
-/// Values that share a bucket of the histograms count as equal. Where samples are small and the chance is below one in a hundred, the
-/// approximation is larger than the exact chance: it errs to the side of no difference.
+/// Values in the same bucket of the histograms count as equal. For small samples with a probability
+/// below 0.01, the approximation exceeds the exact value, so it errs towards no difference.
 pub(super) fn mann_whitney(a: &Histogram<u64>, b: &Histogram<u64>) -> f64 {
     let (count_a, count_b) = (a.len() as f64, b.len() as f64);
-    // How many pairs of one value from each sample have the greater one in `b`; equal ones count half.
+    // The number of pairs of one value from each sample whose greater value is in `b`. Equal values
+    // count half.
     let (mut pairs, mut below_a, mut ties) = (0.0, 0.0, 0.0);
     for (_, in_a, in_b) in merged(a, b) {
         let (in_a, in_b) = (in_a as f64, in_b as f64);
@@ -24,7 +26,8 @@ pub(super) fn mann_whitney(a: &Histogram<u64>, b: &Histogram<u64>) -> f64 {
     of_ranks(pairs, count_a, count_b, ties)
 }
 
-/// The least that [`mann_whitney`] can come to with samples of these sizes: when all of one are below all of the other.
+/// The least result of [`mann_whitney`] for samples of these sizes: all values of one are below all
+/// values of the other.
 pub(super) fn least_mann_whitney(count_a: u64, count_b: u64) -> f64 {
     of_ranks(0.0, count_a as f64, count_b as f64, 0.0)
 }
@@ -33,15 +36,15 @@ fn of_ranks(pairs: f64, count_a: f64, count_b: f64, ties: f64) -> f64 {
     let all = count_a + count_b;
     let expected = count_a * count_b / 2.0;
     let variance = count_a * count_b / 12.0 * (all + 1.0 - ties / (all * (all - 1.0)));
-    // Also where a sample is empty, or all values are equal.
+    // This includes empty samples and samples with all values equal.
     if variance.is_nan() || variance <= 0.0 {
         return 1.0;
     }
     two_sided(((pairs - expected).abs() - 0.5).max(0.0) / variance.sqrt())
 }
 
-/// The chance that as much of one sample would lie beyond the value that nine in ten of both together do not pass: whether one has
-/// the longer tail.
+/// The probability of tails that differ as much as these. The tail of a sample is its part beyond
+/// the 90th percentile of both samples together.
 pub(super) fn tail(a: &Histogram<u64>, b: &Histogram<u64>) -> f64 {
     let (count_a, count_b) = (a.len(), b.len());
     let (mut upto_a, mut upto_b) = (0, 0);
@@ -55,8 +58,9 @@ pub(super) fn tail(a: &Histogram<u64>, b: &Histogram<u64>) -> f64 {
     shares(count_a - upto_a, count_a, count_b - upto_b, count_b)
 }
 
-/// The chance that shares of one size would come out as unlike as `of_a` in `all_a` and `of_b` in `all_b`: the two-sided exact test of
-/// Fisher; where each of the four numbers is expected to be five or more, the chi-squared test with the correction of Yates.
+/// The probability that equal shares differ as much as `of_a` in `all_a` and `of_b` in `all_b`:
+/// Fisher's two-sided exact test. If each of the four expected numbers is at least five, it is the
+/// chi-squared test with Yates's correction.
 pub(super) fn shares(of_a: u64, all_a: u64, of_b: u64, all_b: u64) -> f64 {
     let (of_a, all_a, of_b, all_b) =
         (of_a.min(all_a) as f64, all_a as f64, of_b.min(all_b) as f64, all_b as f64);
@@ -73,10 +77,11 @@ pub(super) fn shares(of_a: u64, all_a: u64, of_b: u64, all_b: u64) -> f64 {
     two_sided(((of_a - expected).abs() - 0.5).max(0.0) / variance.sqrt())
 }
 
-/// The sum of the chances of all tables with these margins that are no likelier than the one with `of_a`.
+/// The sum of the probabilities of all tables with these margins that are no likelier than the one
+/// with `of_a`.
 ///
-/// One of the four numbers is expected to be below five, so that few tables are likely: from the most likely one outwards it is not far to
-/// where the rest adds nothing.
+/// One of the four expected numbers is below five, so few tables are likely. The sums start at the
+/// most likely table and soon reach terms that are negligible.
 fn fisher(of_a: f64, all_a: f64, of_both: f64, all: f64) -> f64 {
     let ln_choose =
         |n: f64, k: f64| libm::lgamma(n + 1.0) - libm::lgamma(k + 1.0) - libm::lgamma(n - k + 1.0);
@@ -85,7 +90,7 @@ fn fisher(of_a: f64, all_a: f64, of_both: f64, all: f64) -> f64 {
     };
     let (least, most) = ((of_both - (all - all_a)).max(0.0), of_both.min(all_a));
     let mode = ((all_a + 1.0) * (of_both + 1.0) / (all + 2.0)).floor().clamp(least, most);
-    // Chances that are equal on paper are told apart by rounding.
+    // Probabilities that are equal in theory can differ by rounding.
     let limit = chance(of_a) * (1.0 + 1e-7);
     let steps = |step: f64| core::iter::successors(Some(mode), move |of_a| Some(of_a + step));
     let up = steps(1.0).take_while(|of_a| *of_a <= most);
@@ -97,13 +102,13 @@ fn fisher(of_a: f64, all_a: f64, of_both: f64, all: f64) -> f64 {
     (up + down).min(1.0)
 }
 
-/// The chance that a standard normal variable is at least so far from zero.
+/// The probability that a standard normal variable is at least this far from zero.
 fn two_sided(deviation: f64) -> f64 {
     libm::erfc(deviation / SQRT_2)
 }
 
-/// Corrects the chances of several tests for there being several (Holm): the chance that *any* of these tests is wrong where it
-/// finds a difference at some level stays below that level.
+/// Corrects the probabilities of several tests by Holm's method. The probability that *any* of the
+/// tests is wrong in finding a difference at some level stays below that level.
 pub(super) fn correct(chances: &mut [f64]) {
     let mut order: Vec<usize> = (0..chances.len()).collect();
     order.sort_by(|x, y| chances[*x].total_cmp(&chances[*y]));
@@ -115,12 +120,13 @@ pub(super) fn correct(chances: &mut [f64]) {
     }
 }
 
-/// The values of a histogram in ascending order, each with how often it is there. One value stands for its bucket.
+/// The values of a histogram in ascending order, each with its count. One value represents its
+/// bucket.
 pub fn counts(histogram: &Histogram<u64>) -> impl Iterator<Item = (u64, u64)> {
     histogram.iter_recorded().map(|bucket| (bucket.value_iterated_to(), bucket.count_at_value()))
 }
 
-/// The values of two histograms in ascending order, with how often each is in the one and in the other.
+/// The values of two histograms in ascending order, with their counts in `a` and in `b`.
 fn merged(a: &Histogram<u64>, b: &Histogram<u64>) -> impl Iterator<Item = (u64, u64, u64)> {
     let (mut a, mut b) = (counts(a).peekable(), counts(b).peekable());
     core::iter::from_fn(move || {

@@ -22,7 +22,7 @@ fn compare(a: &Side, b: &Side) -> Vec<Difference> {
     Comparison::of([a, b], &THRESHOLDS).differences
 }
 
-/// The only comparison of this name.
+/// The only comparison with this name.
 fn only<'a>(differences: &'a [Difference], name: &str) -> &'a Difference {
     let found: Vec<_> = differences.iter().filter(|difference| difference.name == name).collect();
     let [difference] = found.as_slice() else { panic!("{name}: {found:?} of {differences:#?}") };

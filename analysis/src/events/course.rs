@@ -1,4 +1,4 @@
-//! What is kept of one connection. Lists are bounded.
+//! The facts kept about one connection. Lists are bounded.
 
 use super::SILENCE;
 use super::failing::{self, Failing};
@@ -11,7 +11,7 @@ use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
 use rdmascope_dissector::ulb::{Nfs4, OperationKind};
 use rdmascope_wire::{Xid, cm};
 
-/// Packets from the first to the last.
+/// A run of packets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
     pub(super) first: Seen,
@@ -40,18 +40,18 @@ impl Run {
     }
 }
 
-/// A silence between two replies, while the connection stood.
+/// A silence between two replies of an established connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gap {
     pub(super) start: Seen,
     pub(super) end: Seen,
-    /// Since when a call had waited that was under way at its end.
+    /// The start of the longest wait among calls that were under way at the end of the silence.
     pub(super) waiting: Option<Time>,
     pub(super) calls: u64,
 }
 
 impl Gap {
-    /// From when on somebody waited, and for how long.
+    /// The start and the length of the wait for service; `None` if it is shorter than [`SILENCE`].
     pub(super) fn lost(&self) -> Option<(Time, u64)> {
         let from = self.waiting?.max(self.start.time);
         let length = self.end.time.since(from);
@@ -64,21 +64,21 @@ impl Gap {
 pub(super) struct Call {
     pub(super) xid: Xid,
     pub(super) seen: Seen,
-    /// The capture holds all of the connection from the call on.
+    /// Whether the capture is complete from the call on.
     pub(super) is_whole: bool,
 }
 
-/// A request that is sent again and was not acknowledged yet.
+/// A request that was sent again and is not acknowledged yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Retry {
     position: Position,
     pub(super) piece: Piece,
-    /// Bytes that an RDMA Read request asks for.
+    /// The length that an RDMA Read request asks for, in bytes.
     pub(super) asked: u32,
     pub(super) run: Run,
 }
 
-/// What an end did not take.
+/// NAKs of one end in quick succession.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Burst {
     pub(super) from: End,
@@ -86,17 +86,17 @@ pub(super) struct Burst {
     pub(super) run: Run,
 }
 
-/// Calls under way against what was granted.
+/// Calls under way, and granted credits.
 #[derive(Clone, Debug, Default)]
 struct Credits {
     under_way: u64,
     granted: Option<u32>,
-    /// Packets are missing: nobody knows what is under way.
+    /// Whether packets are missing, which makes the number of calls under way unknown.
     is_blind: bool,
     since: Option<Seen>,
 }
 
-/// Times at which the grant was used up.
+/// Times at which all granted credits were in use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Exhaustion {
     pub(super) granted: u32,
@@ -104,7 +104,7 @@ pub(super) struct Exhaustion {
     pub(super) length: u64,
 }
 
-/// What is known of a connection when it has ended.
+/// The facts of an ended connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Summary {
     pub(super) requester: Address,
@@ -113,7 +113,7 @@ pub(super) struct Summary {
     pub(super) state: State,
     pub(super) first: Time,
     pub(super) last: Time,
-    /// By end, requester first: the capture holds something that it sent.
+    /// Whether the capture contains packets from each end, requester first.
     pub(super) heard: [bool; 2],
     pub(super) is_iwarp: bool,
 }
@@ -135,7 +135,7 @@ impl Summary {
     }
 }
 
-/// The calls that make a client ID, a session and its state anew.
+/// The calls that set up a client ID, a session and its state again.
 pub(super) const RECOVERY: [(Nfs4, &str); 6] = [
     (Nfs4::ExchangeId, "EXCHANGE_ID"),
     (Nfs4::CreateSession, "CREATE_SESSION"),
@@ -151,29 +151,29 @@ pub(super) struct Closed {
     pub(super) seen: Seen,
     pub(super) by_requester: bool,
     pub(super) how: Closing,
-    /// It shows that the connection was asked for over TCP, and that nothing answered.
+    /// Whether it shows that a request for the connection over TCP was never answered.
     pub(super) shows_silence: bool,
 }
 
-/// What is kept of a connection.
+/// The facts kept about a connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Course {
-    /// What asked for it.
+    /// The packets that requested it.
     pub(super) requests: Option<Run>,
-    /// Over TCP the sequence number that the client expected next then.
+    /// For iWARP: the TCP sequence number that the client expected next when it sent the request.
     expects: Option<Position>,
-    /// What accepted it.
+    /// The packet that accepted it.
     pub(super) reply: Option<Seen>,
     pub(super) ready: Option<Seen>,
-    /// What rejected it, whether the requester sent that, and the reason.
+    /// The packet that rejected it, whether the requester sent that packet, and the reason.
     pub(super) rejected: Option<(Seen, bool, Option<u16>)>,
-    /// The first DREQ, FIN or RST, and whether the requester sent it; or a DREP, which the other end sent.
+    /// The first DREQ, FIN or RST and its sender. A DREP counts as a DREQ of the other end.
     pub(super) disconnected: Option<Closed>,
     pub(super) first_reply: Option<Seen>,
     pub(super) last_reply: Option<Seen>,
     pub(super) first_call: Option<Seen>,
     pub(super) gaps: Vec<Gap>,
-    /// Calls that came first, for those who look whether they are known from before.
+    /// The first calls, to find those that an earlier connection left without a reply.
     pub(super) calls: Vec<Call>,
     /// Calls that have no reply yet.
     pub(super) unanswered: Vec<Call>,
@@ -184,11 +184,11 @@ pub(super) struct Course {
     credits: Credits,
     pub(super) exhausted: Vec<Exhaustion>,
     pub(super) failing: Vec<Failing>,
-    /// By end, whether its host was seen to send something to the other.
+    /// Whether each host was seen to send anything to the other, by end.
     pub(super) heard: [bool; 2],
-    /// By end, when the capture was last found to lack packets of it: [`Course::latest`] of then.
+    /// The value of [`Course::latest`] when packets of each end were last found missing.
     lacking: [Option<Time>; 2],
-    /// By end, whether that was so before the first reply.
+    /// Whether packets of each end were found missing before the first reply.
     lacked: [bool; 2],
     /// The end that opened the connection.
     pub(super) requester: End,
@@ -196,14 +196,14 @@ pub(super) struct Course {
     pub(super) summary: Option<Summary>,
 }
 
-/// Entries that a list may have.
+/// The most entries of a list.
 const MOST: usize = 128;
 
-/// A REQ or another packet that comes so shortly behind itself was captured twice: nanoseconds.
+/// A REQ or other packet within this time after itself was captured twice, in nanoseconds.
 const TWICE: u64 = 1_000_000;
 
 impl Course {
-    /// Takes in what makes the connection.
+    /// Takes a packet that requests, accepts or rejects the connection.
     pub(super) fn announced(&mut self, announced: &Announced<'_>) {
         let Announced { from, seen, says, .. } = *announced;
         self.latest = seen.time;
@@ -222,12 +222,12 @@ impl Course {
         }
     }
 
-    /// Takes in a CM message.
+    /// Takes a CM message.
     pub(super) fn message(&mut self, from: End, seen: Seen, message: &cm::Message<'_>) {
         self.latest = seen.time;
         match message {
             cm::Message::ReadyToUse(_) => _ = self.ready.get_or_insert(seen),
-            // The DREQ that it answers is the other end's.
+            // A DREP answers a DREQ of the other end.
             cm::Message::DisconnectReply(_) => {
                 let how = Closing::DisconnectRequest;
                 self.closed(&Closes { from: from.other(), seen, how, numbers: None });
@@ -236,7 +236,7 @@ impl Course {
         }
     }
 
-    /// An end closes the connection.
+    /// Takes a packet by which an end closes the connection.
     pub(super) fn closed(&mut self, closes: &Closes) {
         let Closes { from, seen, how, .. } = *closes;
         self.latest = seen.time;
@@ -245,7 +245,7 @@ impl Course {
         self.disconnected.get_or_insert(Closed { seen, by_requester, how, shows_silence });
     }
 
-    /// Takes in a Send.
+    /// Takes a Send.
     pub(super) fn sent(&mut self, sent: &Sent<'_>) {
         self.latest = sent.send.seen.time;
         let by_requester = sent.from == self.requester;
@@ -269,7 +269,7 @@ impl Course {
         }
     }
 
-    /// The grant was used up from `since` to `end`.
+    /// Adds a time from `since` to `end` in which all credits were in use.
     fn used_up(&mut self, since: Seen, end: Seen, granted: u32) {
         let length = end.time.since(since.time);
         let goes_on = self.exhausted_goes_on(since);
@@ -286,7 +286,8 @@ impl Course {
         }
     }
 
-    /// Takes in a request that was sent again, where `acknowledged` is what its sender knows to have arrived.
+    /// Takes a request that was sent again. `acknowledged` is the last position that its sender
+    /// knows to have arrived.
     pub(super) fn repeated(&mut self, repeated: &Repeated, acknowledged: Option<Position>) {
         let Repeated { from, seen, first, piece, position, asked, .. } = *repeated;
         self.latest = seen.time;
@@ -302,7 +303,7 @@ impl Course {
                     retry.asked = asked;
                 }
             }
-            // What stands behind the one that is waited for is sent again with it.
+            // Packets after an unacknowledged one are sent again with it.
             Some(retry) if retry.position.distance(position) > 0 => {}
             _ => {
                 let first = first.unwrap_or(seen);
@@ -314,7 +315,7 @@ impl Course {
         }
     }
 
-    /// Takes in a NAK.
+    /// Takes a NAK.
     pub(super) fn refused(&mut self, refused: &Refused) {
         let Refused { from, seen, refusal, .. } = *refused;
         self.latest = seen.time;
@@ -330,14 +331,14 @@ impl Course {
         }
     }
 
-    /// The capture lacks packets of an end.
+    /// Notes that packets of an end are missing from the capture.
     pub(super) fn missing(&mut self, from: End) {
         self.lacking[from] = Some(self.latest);
         self.lacked[from] |= self.first_reply.is_none();
         self.credits = Credits { is_blind: true, ..Credits::default() };
     }
 
-    /// Takes in a transaction that ended.
+    /// Takes a transaction that ended.
     pub(super) fn transaction(&mut self, transaction: &Transaction) {
         if transaction.direction == Direction::Backward {
             return;
@@ -351,7 +352,7 @@ impl Course {
             self.replied(reply);
         }
         let Some(call) = call else { return };
-        // A call that comes again waits no longer for the reply to the first.
+        // A call that was sent again no longer waits for the reply to its first transmission.
         self.unanswered.retain(|other| other.xid != call.xid);
         if self.first_call.is_none_or(|first| call.seen.time < first.time) {
             self.first_call = Some(call.seen);
@@ -377,7 +378,7 @@ impl Course {
         }
     }
 
-    /// A reply came.
+    /// Takes a reply.
     fn replied(&mut self, reply: Seen) {
         self.first_reply.get_or_insert(reply);
         let last = self.last_reply.replace(reply).unwrap_or(reply);
@@ -399,7 +400,8 @@ impl Course {
         self.gaps.push(Gap { start: last, end: reply, waiting: None, calls: 0 });
     }
 
-    /// A call waited until its reply came, or as long as the connection stood.
+    /// Counts a call in each silence during which it waited. A call without a reply waits until the
+    /// connection ends.
     fn waited(&mut self, call: Seen, reply: Option<Seen>) {
         for gap in self.gaps.iter_mut().rev() {
             if call.time >= gap.end.time {
@@ -412,7 +414,7 @@ impl Course {
         }
     }
 
-    /// What is known of what arrived, when the connection ends.
+    /// Takes the acknowledged positions when the connection ends.
     pub(super) fn ending(&mut self, heard: [bool; 2], acknowledged: [Option<Position>; 2]) {
         self.heard = heard;
         for (retry, acknowledged) in self.retries.iter_mut().zip(acknowledged) {
@@ -422,12 +424,12 @@ impl Course {
         }
     }
 
-    /// Takes in the connection when it has ended.
+    /// Takes the connection when it has ended.
     pub(super) fn ended(&mut self, connection: &Connection) {
         self.summary = Some(Summary::of(connection));
     }
 
-    /// Takes in what was kept of the same connection under another number.
+    /// Takes the facts of the same connection under another number.
     pub(super) fn join(&mut self, other: Course) {
         self.calls.extend(other.calls);
         self.calls.truncate(MOST);
@@ -438,7 +440,7 @@ impl Course {
         self.credits.is_blind = true;
     }
 
-    /// Gives up what was over before this time.
+    /// Forgets everything that ended before this time.
     pub(super) fn forget(&mut self, before: Time) {
         self.gaps.retain(|gap| gap.end.time >= before);
         self.bursts.retain(|burst| burst.run.last.time >= before);
@@ -447,19 +449,20 @@ impl Course {
         self.unanswered.retain(|call| call.seen.time >= before);
     }
 
-    /// Whether the capture may lack what `end` sent at `since` or later.
+    /// Whether packets that `end` sent at `since` or later may be missing from the capture.
     pub(super) fn lacks(&self, end: End, since: Time) -> bool {
         self.lacking[end].is_some_and(|at| at >= since)
     }
 
-    /// Whether the capture may lack what `end` sent before the first reply that it holds.
+    /// Whether packets that `end` sent before the first captured reply may be missing from the
+    /// capture.
     pub(super) fn lacked(&self, end: End) -> bool {
         self.lacked[end]
     }
 }
 
 impl Course {
-    /// Whether the grant was used up shortly before, or no more spans can be kept.
+    /// Whether the last span of [`Course::exhausted`] ended shortly before, or the list is full.
     fn exhausted_goes_on(&self, since: Seen) -> bool {
         self.exhausted.len() >= MOST
             || self.exhausted.last().is_some_and(|known| since.time.since(known.run.last.time) < SILENCE)
@@ -472,7 +475,7 @@ impl Retry {
     }
 }
 
-/// Whether two NAKs are of one kind, whatever time they ask to wait.
+/// Whether two NAKs are of the same kind, whatever delay they ask for.
 fn is_like(one: Refusal, other: Refusal) -> bool {
     match (one, other) {
         (Refusal::ReceiverNotReady(_), Refusal::ReceiverNotReady(_)) => true,

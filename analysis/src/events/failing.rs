@@ -1,5 +1,6 @@
-//! Calls that fail in the same way on one connection after the other. Linux does that with calls that a server cannot take, such as the
-//! SETACL of a long ACL: it is answered with GARBAGE_ARGS or ERR_CHUNK, the client disconnects, and the operation comes again.
+//! Calls that fail in the same way on successive connections. Linux does this with calls that a
+//! server cannot process, such as the SETACL of a long ACL: the server answers GARBAGE_ARGS or
+//! ERR_CHUNK, the client disconnects, and sends the operation again.
 
 use crate::names::{Failure, FailureName, Label, Protocol};
 use crate::units::Duration;
@@ -10,7 +11,7 @@ use rdmascope_dissector::transaction::Transaction;
 use rdmascope_wire::{Xid, rpc};
 use std::collections::HashMap;
 
-/// What failed, and how.
+/// The operation that failed, and its failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct What {
     protocol: Option<Protocol>,
@@ -25,25 +26,26 @@ pub(super) struct Failing {
     calls: u64,
     first_call: Seen,
     last_reply: Seen,
-    /// The first of them.
+    /// The XIDs of the first calls.
     xids: Vec<Xid>,
 }
 
 impl Failing {
-    /// The last reply that said so.
+    /// The last reply with this failure.
     pub(super) fn last_reply(&self) -> Seen {
         self.last_reply
     }
 }
 
-/// Kinds of failures that are kept of a connection.
+/// The most kinds of failures kept for a connection.
 const MOST_KINDS: usize = 8;
-/// XIDs that are kept of each.
+/// The most XIDs kept for each kind.
 const MOST_XIDS: usize = 8;
-/// Connections that are named.
+/// The most connections listed in the text.
 const MOST_NAMED: usize = 8;
 
-/// Takes in a transaction: whether the other end could not take the call, as far as that is no matter of the operation.
+/// Adds a transaction if the other end could not process the call. Failures of the operation itself
+/// do not count.
 pub(super) fn add(failing: &mut Vec<Failing>, transaction: &Transaction) {
     let Some(failure) = Failure::of(transaction) else { return };
     if !matches!(failure, Failure::Transport(_) | Failure::Rpc(rpc::Status::GarbageArguments)) {
@@ -71,7 +73,7 @@ pub(super) fn add(failing: &mut Vec<Failing>, transaction: &Transaction) {
     }
 }
 
-/// What failed in the same way on several connections that follow one another.
+/// A call that failed in the same way on several successive connections.
 #[derive(Clone, Debug)]
 pub(super) struct Story {
     what: What,
@@ -80,7 +82,7 @@ pub(super) struct Story {
     pub(super) last_reply: Seen,
     pub(super) connections: Vec<ConnectionId>,
     xids: Vec<Xid>,
-    /// All XIDs are known.
+    /// Whether `xids` holds the XID of every call.
     has_all: bool,
 }
 
@@ -90,7 +92,7 @@ impl Story {
         self.last_reply.time.since(self.first_call.time)
     }
 
-    /// The story in words.
+    /// The description for people.
     pub(super) fn text(&self) -> String {
         let What { protocol, label, failure } = self.what;
         let protocol = protocol.map_or(String::new(), |protocol| format!("{protocol} "));
@@ -118,11 +120,13 @@ impl Story {
     }
 }
 
-/// The stories of connections in the order of time: of each its number, the first of those that it follows, and what failed on it.
+/// The stories of connections in order of time. The iterator yields each connection's number, the
+/// first connection of its chain, and its failed calls.
 pub(super) fn stories<'a>(
     connections: impl Iterator<Item = (ConnectionId, ConnectionId, &'a [Failing])>,
 ) -> Vec<Story> {
-    // By the connection that all others follow, and the operation: the places of its stories, few as there are few kinds of failures.
+    // Indexes into `stories`, by the first connection of the chain and the operation. Each list is
+    // as short as the number of kinds of failures.
     type Places = HashMap<(ConnectionId, Option<Protocol>, Label), Vec<usize>, FixedState>;
     let mut places = Places::default();
     let mut stories: Vec<Story> = Vec::new();

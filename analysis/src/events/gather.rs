@@ -1,4 +1,4 @@
-//! What is gathered while the engine reports.
+//! The facts gathered while the engine reports.
 
 use super::SessionEvent;
 use super::course::{Course, Summary};
@@ -14,37 +14,60 @@ use rdmascope_dissector::observation::{Observation, Observed};
 use rdmascope_dissector::record::Time;
 use std::collections::HashMap;
 
-/// The events of a capture, whose engine [observes](rdmascope_dissector::engine::Config::observe).
+/// The events of a capture whose engine [observes](rdmascope_dissector::engine::Config::observe).
+///
+/// ```
+/// use rdmascope_analysis::events::{Events, Kind};
+/// use rdmascope_analysis::observer::Observer as _;
+/// use rdmascope_capture_agent::Capture;
+/// use rdmascope_dissector::engine::{Config, Engine};
+/// use rdmascope_dissector::observation::Observe;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut capture = Capture::open("../samples/nfs3-basic.pcap".as_ref())?;
+/// let mut engine = Engine::new(Config { observe: Observe::Events, ..Config::default() });
+/// let mut events = Events::default();
+/// while let Some(record) = capture.next()? {
+///     engine.handle(&record, &mut |event| events.handle(&event));
+/// }
+/// engine.finish(&mut |event| events.handle(&event));
+///
+/// let last = engine.totals().span.map(|(_, last)| last);
+/// assert_eq!(events.list(last)[0].kind, Kind::Connected);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Events {
     courses: HashMap<ConnectionId, Course, FixedState>,
     /// Connections beyond [`Events::MOST_CONNECTIONS`].
     further_connections: u64,
-    /// The latest time of all connections that ended.
+    /// The latest time of all ended connections.
     latest: Time,
     state: StateEvents,
-    /// The connection that the engine is giving up.
+    /// The connection that the engine is evicting.
     given_up: Option<ConnectionId>,
 }
 
 impl Events {
-    /// Connections whose events are kept.
+    /// The most connections whose events are kept.
     pub const MOST_CONNECTIONS: usize = 4096;
 
-    /// Connections of which nothing is kept.
+    /// Connections whose events are not kept.
     pub fn further_connections(&self) -> u64 {
         self.further_connections
     }
 
-    /// The events, in the order of time. `end`: of the capture, where that is known.
+    /// The events, in order of time. `end` is the end of the capture, if it is known.
     pub fn list(&self, end: Option<Time>) -> Vec<SessionEvent> {
         let ended = self.courses().filter_map(|(id, course)| Some((id, course, course.summary?)));
         let reached = Reached { time: end.unwrap_or(self.latest), goes_on: false };
         self.with_state(tell::events(ended, reached), reached)
     }
 
-    /// The same while the capture goes on and has come to `now`, of connections that are `open` too, in the order of their numbers. What rests on an end's silence is told of connections
-    /// that ended only.
+    /// The events up to `now` while the capture goes on. They include those of connections that are
+    /// still `open`, which the caller gives in the order of their numbers. An event that depends on
+    /// an end's silence is reported only for ended connections.
     pub fn list_now(&self, open: &[Connection], now: Time) -> Vec<SessionEvent> {
         let known = self.courses().filter_map(|(id, course)| {
             let place = || open.binary_search_by_key(&id, |connection| connection.id).ok();
@@ -55,7 +78,7 @@ impl Events {
         self.with_state(tell::events(known, reached), reached)
     }
 
-    /// Adds the events about state.
+    /// Adds the events about NFSv4 state.
     fn with_state(&self, mut events: Vec<SessionEvent>, reached: Reached) -> Vec<SessionEvent> {
         let before = events.len();
         self.state.tell(reached, &mut events);
@@ -65,7 +88,8 @@ impl Events {
         events
     }
 
-    /// Gives up what was over before this time, so that memory and the cost of a list do not grow as long as a capture goes on.
+    /// Forgets everything that ended before this time. This bounds memory and the cost of a list in
+    /// an endless capture.
     pub fn forget(&mut self, before: Time) {
         self.courses.retain(|_, course| course.summary.is_none_or(|summary| summary.last >= before));
         self.courses.values_mut().for_each(|course| course.forget(before));
@@ -88,7 +112,7 @@ impl Events {
 
     fn observation(&mut self, observation: &Observation<'_>) {
         let Observation { connection, requester, half_flows, what, .. } = observation;
-        // Of the many, those that say nothing of events.
+        // Most observations concern no event.
         if !matches!(
             what,
             Observed::Announced(_)

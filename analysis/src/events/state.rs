@@ -1,4 +1,5 @@
-//! Events about state of NFSv4: flags that servers raised, and what was lost, not returned or not reported.
+//! Events about NFSv4 state: flags that servers raised, and state that was lost, not returned or
+//! not reported.
 
 use super::tell::{Reached, event};
 use super::{Kind, SILENCE, SessionEvent};
@@ -11,16 +12,16 @@ use rdmascope_dissector::transaction::{Direction, Transaction};
 use rdmascope_dissector::ulb::{Details, Nfs4, OperationKind, Procedure, Said, StateFact};
 use std::collections::{BTreeMap, VecDeque};
 
-/// State, and what of it deserves an event.
+/// NFSv4 state, and the lifetimes that cause events.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StateEvents {
     states: States,
-    /// What was handed out, and did not end in order: the latest.
+    /// The latest lifetimes that did not end in order.
     broken: VecDeque<Lifetime>,
 }
 
 impl StateEvents {
-    /// What is kept of what did not end in order.
+    /// The most lifetimes kept in `broken`.
     const MOST: usize = 1024;
 
     #[inline]
@@ -42,19 +43,19 @@ impl StateEvents {
         });
     }
 
-    /// Gives up what was over before this time.
+    /// Forgets everything that ended before this time.
     pub(super) fn forget(&mut self, before: Time) {
         self.states.forget(before);
         self.broken.retain(|lifetime| lifetime.last.time >= before);
     }
 
-    /// Adds the events, of a capture that has come to `reached`.
+    /// Adds the events, in a capture that has come to `reached`.
     pub(super) fn tell(&self, reached: Reached, events: &mut Vec<SessionEvent>) {
         self.flags(reached, events);
         let broken =
             || self.broken.iter().chain(self.states.ended()).filter(|lifetime| lifetime.end.is_broken());
         lost(broken(), events);
-        // What goes on may yet end in order.
+        // An open lifetime may still end in order if the capture goes on.
         let open = self.states.open().filter(|_| !reached.goes_on);
         let mut owed: BTreeMap<(Kind, ConnectionId), Owed> = BTreeMap::new();
         for lifetime in broken().chain(open) {
@@ -89,7 +90,7 @@ impl StateEvents {
             let text = format!("{what} {}, {}{until}", Counts(&counts), Duration(length));
             events.push(SessionEvent {
                 connection,
-                // Who should have done it: the client returns, the server reports.
+                // The end that failed to act: the client returns, the server reports.
                 by_requester: Some(kind == Kind::RecallUnanswered),
                 duration: Some(length),
                 count: owed.counts.iter().sum(),
@@ -105,9 +106,9 @@ impl StateEvents {
             let end = raised.gone.map_or(reached.time, |at| at.time);
             let length = end.since(raised.first.time);
             let then = match raised.gone {
-                Some(_) => format!("gone after {}", Duration(length)),
-                None if reached.goes_on => "set still".to_owned(),
-                None => "set until the capture ends".to_owned(),
+                Some(_) => format!("cleared after {}", Duration(length)),
+                None if reached.goes_on => "still set".to_owned(),
+                None => "still set when the capture ends".to_owned(),
             };
             let replies = Counted(raised.replies, "reply");
             let text = format!("server raised {} in {replies}, {then}", names.join(", "));
@@ -123,7 +124,8 @@ impl StateEvents {
     }
 }
 
-/// Whether it may begin or end something, or raise a flag. Most transactions only use what is there, of which events tell nothing.
+/// Whether a transaction may begin or end a lifetime, or raise a flag. Most transactions only use
+/// existing state, which causes no event.
 fn changes(transaction: &Transaction) -> bool {
     if !transaction.procedure.is_some_and(Procedure::is_compound) {
         return transaction.procedure.is_none();
@@ -140,7 +142,7 @@ fn changes(transaction: &Transaction) -> bool {
     !details.states.iter().all(only_names)
 }
 
-/// Whether the operation of a stateid ends what that names.
+/// Whether the operation that names a stateid ends its lifetime.
 fn ends(details: &Details, fact: &StateFact) -> bool {
     let operation = details.operations.get(usize::from(fact.operation));
     let kind = operation.map(|operation| operation.kind);
@@ -149,7 +151,8 @@ fn ends(details: &Details, fact: &StateFact) -> bool {
     ending.iter().any(|ending| kind == Some(OperationKind::Nfs4(*ending)))
 }
 
-/// What nobody gave back on one connection.
+/// State that was recalled and not returned, or copies whose end was not reported, on one
+/// connection.
 #[derive(Clone, Copy, Debug)]
 struct Owed {
     from: Time,
@@ -159,7 +162,7 @@ struct Owed {
     frames: [u64; 2],
 }
 
-/// What was lost: what one message ended in one way is one event.
+/// Reports lost state. Lifetimes that one message ended in the same way become one event.
 fn lost<'a>(broken: impl Iterator<Item = &'a Lifetime>, events: &mut Vec<SessionEvent>) {
     let mut groups: BTreeMap<(u64, End), Vec<&Lifetime>> = BTreeMap::new();
     for lifetime in broken.filter(|lifetime| lifetime.end != End::Failed) {
@@ -173,8 +176,8 @@ fn lost<'a>(broken: impl Iterator<Item = &'a Lifetime>, events: &mut Vec<Session
         group.iter().for_each(|lifetime| counts[lifetime.kind as usize].1 += 1);
         let why = match end {
             End::Revoked => "revoked by the server",
-            End::Abandoned => "not given back before the client ID was destroyed",
-            _ => "not known to the server any more",
+            End::Abandoned => "not returned before the client ID was destroyed",
+            _ => "no longer known to the server",
         };
         events.push(SessionEvent {
             connection: group[0].last_connection,
@@ -196,7 +199,7 @@ mod tests {
     use rdmascope_dissector::record::Time;
     use rdmascope_tests::values;
 
-    /// So many seconds after the start.
+    /// The time `number` seconds after the start.
     fn second(number: i64) -> Time {
         values::after(number * 1_000_000)
     }
@@ -221,7 +224,7 @@ mod tests {
     /// Transactions are 100 ms apart, and each takes 1 ms.
     #[test]
     fn flags_are_told_from_when_they_are_raised_to_when_they_are_gone() {
-        // BACKCHANNEL_FAULT; then CB_PATH_DOWN beside it.
+        // BACKCHANNEL_FAULT; then CB_PATH_DOWN as well.
         let flagged = |flags: u32| SEQUENCED.replace("15 15 0", &format!("15 15 {flags}"));
         let mut story = mounted();
         story.call(SEQUENCE, &flagged(1024)).call(SEQUENCE, &flagged(1025)).call(SEQUENCE, &flagged(1));
@@ -230,15 +233,19 @@ mod tests {
         assert_eq!(
             told,
             [
-                (Kind::StatusFlags, 2, "server raised BACKCHANNEL_FAULT in 2 replies, gone after 200ms"),
-                (Kind::StatusFlags, 2, "server raised CB_PATH_DOWN in 2 replies, set until the capture ends"),
+                (Kind::StatusFlags, 2, "server raised BACKCHANNEL_FAULT in 2 replies, cleared after 200ms"),
+                (
+                    Kind::StatusFlags,
+                    2,
+                    "server raised CB_PATH_DOWN in 2 replies, still set when the capture ends"
+                ),
             ]
         );
         assert_eq!((found[0].frames, found[0].duration), ([Some(32), Some(42)], Some(200_000_000)));
         assert_eq!(found[0].by_requester, Some(false));
-        // With its session, a flag goes too.
+        // DESTROY_SESSION clears the flags of its session.
         story.call("44 9 9 9 9", "44 0");
-        assert_eq!(events(&story)[1].text, "server raised CB_PATH_DOWN in 2 replies, gone after 200ms");
+        assert_eq!(events(&story)[1].text, "server raised CB_PATH_DOWN in 2 replies, cleared after 200ms");
     }
 
     #[test]
@@ -252,11 +259,11 @@ mod tests {
         let found = events(&story);
         let [lost] = &found[..] else { panic!("{found:?}") };
         assert_eq!((lost.kind, lost.count, lost.frames[0]), (Kind::StateLost, 4, Some(52)));
-        let text = "1 client ID, 1 session, 1 open, 1 delegation: not known to the server any more";
+        let text = "1 client ID, 1 session, 1 open, 1 delegation: no longer known to the server";
         assert_eq!(lost.text, text);
         let mut story = mounted();
         story.on(OPEN, OPENED).call("57 h7", "57 0");
-        let text = "1 session, 1 open, 1 delegation: not given back before the client ID was destroyed";
+        let text = "1 session, 1 open, 1 delegation: not returned before the client ID was destroyed";
         assert_eq!(events(&story)[0].text, text);
     }
 
@@ -271,7 +278,7 @@ mod tests {
             (Kind::RecallUnanswered, Some(true), Some(40))
         );
         assert_eq!(owed.text, "recalled and not returned: 1 delegation, 99.6s, until the capture ends");
-        // It may be returned yet, where the capture goes on or ends shortly behind.
+        // It may still be returned if the capture goes on or ends shortly after.
         assert_eq!(gathered(&story).list_now(&[], second(100)), []);
         assert_eq!(gathered(&story).list(Some(second(1))), []);
         let mut revoked = mounted();

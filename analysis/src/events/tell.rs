@@ -1,4 +1,4 @@
-//! Events out of what was gathered.
+//! Makes events of the gathered facts.
 
 use super::course::{Burst, Closed, Course, RECOVERY, Summary};
 use super::{Kind, SILENCE, SessionEvent, failing};
@@ -11,35 +11,36 @@ use rdmascope_dissector::rdma::{End, Failure, Operation, Refusal};
 use rdmascope_dissector::record::Time;
 use std::collections::HashMap;
 
-/// A connection with what was kept of it.
+/// A connection with its gathered facts.
 struct Known<'a> {
     id: ConnectionId,
     course: &'a Course,
     summary: Summary,
-    /// The one that it follows.
+    /// The index of the connection before it.
     before: Option<usize>,
-    /// The one that follows it.
+    /// The index of the connection after it.
     after: Option<usize>,
 }
 
-/// Who opened the connection to whom.
+/// The address that opened the connection, and the address that accepted it.
 type Ends = (Address, Address);
 
-/// A client that lost its connection waits no longer than this until it sends a REQ, where it has work: nanoseconds.
+/// The longest time that a client with work waits before it sends a REQ after it lost its
+/// connection, in nanoseconds.
 const RECONNECT: u64 = 30_000_000_000;
 
-/// So often a request is sent before its sender gives up, at least.
+/// The least number of transmissions after which the sender of a request may have given up.
 const RETRIES: u64 = 3;
 
-/// How far the capture has come.
+/// The time that the capture has reached.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reached {
     pub(super) time: Time,
-    /// It goes on.
+    /// Whether the capture goes on.
     pub(super) goes_on: bool,
 }
 
-/// The events of these connections, of a capture that has come to `reached`.
+/// The events of these connections, in a capture that has come to `reached`.
 pub(super) fn events<'a>(
     courses: impl Iterator<Item = (ConnectionId, &'a Course, Summary)>,
     reached: Reached,
@@ -81,11 +82,8 @@ pub(super) fn events<'a>(
         }
         for spell in &course.exhausted {
             let times = Counted(spell.run.count, "time");
-            let text = format!(
-                "all {} credits in use, {times}, for {} together",
-                spell.granted,
-                Duration(spell.length)
-            );
+            let text =
+                format!("all {} credits in use {times}, {} in total", spell.granted, Duration(spell.length));
             tell(SessionEvent {
                 by_requester: Some(true),
                 duration: Some(spell.length),
@@ -101,14 +99,14 @@ pub(super) fn events<'a>(
     found
 }
 
-/// By what events are in order.
+/// The sort key of events.
 pub(super) fn order(event: &SessionEvent) -> (Time, ConnectionId, Kind) {
     (event.time, event.connection, event.kind)
 }
 
-/// Calls that failed in the same way on one connection and on those that follow it.
+/// Reports calls that failed in the same way on a connection and on later ones of its chain.
 fn failed_again(known: &[Known<'_>], tell: &mut dyn FnMut(SessionEvent)) {
-    // A connection follows an earlier one.
+    // A connection always follows an earlier one, so its root is known already.
     let mut roots: Vec<usize> = Vec::with_capacity(known.len());
     for (index, one) in known.iter().enumerate() {
         roots.push(one.before.map_or(index, |before| roots[before]));
@@ -130,7 +128,7 @@ fn failed_again(known: &[Known<'_>], tell: &mut dyn FnMut(SessionEvent)) {
     }
 }
 
-/// An event of which nothing else is known.
+/// An event with default values for the other fields.
 pub(super) fn event(time: Time, kind: Kind, text: String) -> SessionEvent {
     SessionEvent {
         time,
@@ -151,12 +149,12 @@ impl Known<'_> {
         (self.summary.requester, self.summary.responder)
     }
 
-    /// Whether it was more than asked for.
+    /// Whether it was established, not only requested.
     fn stood(&self) -> bool {
         matches!(self.summary.state, State::Open | State::Closed)
     }
 
-    /// When it was over, where it is.
+    /// The time at which it ended, if it did.
     fn over(&self) -> Option<Time> {
         match self.course.disconnected {
             Some(closed) => Some(closed.seen.time),
@@ -170,7 +168,8 @@ impl Known<'_> {
     }
 }
 
-/// Finds which connection follows which: the same two ends, the same port where both are known. Returns when a REQ came, by ends.
+/// Links each connection to the one it follows: the same two addresses, and the same port if both
+/// ports are known. Returns the times of the REQs by addresses.
 fn link(known: &mut [Known<'_>]) -> HashMap<Ends, Vec<Time>, FixedState> {
     let mut requests: HashMap<Ends, Vec<Time>, FixedState> = HashMap::default();
     let mut over: HashMap<Ends, Vec<usize>, FixedState> = HashMap::default();
@@ -208,7 +207,7 @@ const fn end_name(requester: bool) -> &'static str {
     if requester { "client" } else { "server" }
 }
 
-/// How the connection was made, or why it was not, and how it ended.
+/// Reports how the connection was made or why it was not, and how it ended.
 fn established(
     one: &Known<'_>,
     before: Option<ConnectionId>,
@@ -233,7 +232,7 @@ fn established(
         let frames = [Some(run.first.frame), Some(run.last.frame)];
         let again = asked.iter().any(|time| *time > run.last.time);
         let is_alone = summary.state == State::Requested && course.reply.is_none();
-        // Over TCP the numbers tell whether there was an answer that the capture lacks.
+        // TCP sequence numbers show whether there was an answer that is missing from the capture.
         let is_in_vain = match summary.is_iwarp {
             true => course.disconnected.is_some_and(|closed| closed.shows_silence),
             false => course.heard[one.responder()] && (run.count > 1 || again),
@@ -274,14 +273,14 @@ fn established(
             ..event(first.time, Kind::Connected, format!("connected{again}{how_long}"))
         });
     }
-    // In a capture of one direction, replies are missing from the capture.
+    // A capture of one direction lacks the replies.
     let is_heard = one.summary.heard == [true; 2];
     let left = match course.unanswered.len() as u64 {
         waiting @ 1.. if is_heard => format!("; {} had no reply", Counted(waiting, "call")),
         _ => String::new(),
     };
     match course.disconnected {
-        // Who rejects a connection over TCP closes it.
+        // The end that rejects a connection over TCP also closes it.
         Some(_) if course.rejected.is_some() => {}
         Some(Closed { seen, by_requester, how, .. }) => tell(SessionEvent {
             by_requester: Some(by_requester),
@@ -294,8 +293,8 @@ fn established(
         }),
         None if summary.state == State::Closed => {
             let how = match summary.is_iwarp {
-                true => "its TCP ports were used for another connection; no FIN is in the capture",
-                false => "its queue pair was used for another connection; no DREQ is in the capture",
+                true => "its TCP ports were reused by another connection; the capture has no FIN",
+                false => "its queue pair was reused by another connection; the capture has no DREQ",
             };
             tell(event(summary.last, Kind::Disconnected, format!("{how}{left}")));
         }
@@ -303,7 +302,7 @@ fn established(
     }
 }
 
-/// NAKs and RNR NAKs.
+/// Reports NAKs and RNR NAKs.
 fn refused(course: &Course, tell: &mut dyn FnMut(SessionEvent)) {
     for Burst { from, refusal, run } in &course.bursts {
         let by_requester = *from == course.requester;
@@ -313,13 +312,13 @@ fn refused(course: &Course, tell: &mut dyn FnMut(SessionEvent)) {
                 (Kind::RnrNak, format!("{}: {who} had no Receive posted", Counted(run.count, "RNR NAK")))
             }
             Refusal::OutOfSequence => {
-                (Kind::Nak, format!("{} of the {who} for a PSN out of sequence", Counted(run.count, "NAK")))
+                (Kind::Nak, format!("{} from the {who}: PSN sequence error", Counted(run.count, "NAK")))
             }
             Refusal::Failed(failure @ Failure::Terminated { .. }) => {
-                (Kind::Nak, format!("{} of the {who}: {failure}", Counted(run.count, "Terminate")))
+                (Kind::Nak, format!("{} from the {who}: {failure}", Counted(run.count, "Terminate")))
             }
             Refusal::Failed(failure) => {
-                (Kind::Nak, format!("{} of the {who}: {failure}", Counted(run.count, "NAK")))
+                (Kind::Nak, format!("{} from the {who}: {failure}", Counted(run.count, "NAK")))
             }
         };
         let how_long = if run.count > 1 { format!(", in {}", Duration(run.length())) } else { String::new() };
@@ -333,7 +332,7 @@ fn refused(course: &Course, tell: &mut dyn FnMut(SessionEvent)) {
     }
 }
 
-/// Requests that were sent until their sender gave up.
+/// Reports requests that were sent until their sender gave up.
 fn retried(one: &Known<'_>, end: Time, tell: &mut dyn FnMut(SessionEvent)) {
     let Known { course, .. } = one;
     for from in End::BOTH {
@@ -371,7 +370,8 @@ fn retried(one: &Known<'_>, end: Time, tell: &mut dyn FnMut(SessionEvent)) {
     }
 }
 
-/// Since when somebody waited when a connection was over: for calls without a reply, or for a connection asked for.
+/// The start of the wait for service after a connection: of its calls without a reply, or of the
+/// next connection request.
 fn waiting(one: &Known<'_>, asked: &[Time], until: Time) -> Option<Time> {
     let Known { course, summary, .. } = one;
     let last = course.last_reply.map_or(summary.first, |seen| seen.time);
@@ -379,7 +379,7 @@ fn waiting(one: &Known<'_>, asked: &[Time], until: Time) -> Option<Time> {
     let over = one.over()?;
     let request = asked.iter().copied().find(|time| *time >= over && *time <= until);
     let closed = match (course.disconnected, request) {
-        // The server closed it, and the client had work.
+        // The server closed it although the client had work.
         (Some(Closed { seen, by_requester: false, .. }), Some(request))
             if request.since(seen.time) <= RECONNECT =>
         {
@@ -391,10 +391,10 @@ fn waiting(one: &Known<'_>, asked: &[Time], until: Time) -> Option<Time> {
     Some(earliest.max(last))
 }
 
-/// Service lost from the last reply of a connection to the first of the one that follows it.
+/// Reports service lost between the last reply of a connection and the first reply of the next one.
 fn between(one: &Known<'_>, after: &Known<'_>, asked: &[Time], tell: &mut dyn FnMut(SessionEvent)) {
     let Some(reply) = after.course.first_reply else { return };
-    // There may have been replies before it.
+    // The capture may lack replies before it.
     if after.course.lacked(after.responder()) {
         return;
     }
@@ -411,7 +411,7 @@ fn between(one: &Known<'_>, after: &Known<'_>, asked: &[Time], tell: &mut dyn Fn
         None => "lost".to_owned(),
     };
     let text = format!(
-        "no reply for {}: connection {} was {closed}, connection {} brought the next one",
+        "no reply for {}: connection {} was {closed}, the next reply came on connection {}",
         Duration(length),
         one.id.0,
         after.id.0
@@ -425,7 +425,7 @@ fn between(one: &Known<'_>, after: &Known<'_>, asked: &[Time], tell: &mut dyn Fn
     });
 }
 
-/// Service lost that did not come back.
+/// Reports lost service that did not come back.
 fn at_the_end(one: &Known<'_>, asked: &[Time], reached: Reached, tell: &mut dyn FnMut(SessionEvent)) {
     let end = reached.time;
     let until = if reached.goes_on { "until now" } else { "until the capture ends" };
@@ -441,8 +441,8 @@ fn at_the_end(one: &Known<'_>, asked: &[Time], reached: Reached, tell: &mut dyn 
     }
     let waiting = course.unanswered.len() as u64;
     let why = match waiting {
-        0 => "the connection was closed and not made again".to_owned(),
-        calls => format!("{} had none", Counted(calls, "call")),
+        0 => "the connection was closed and not reopened".to_owned(),
+        calls => format!("{} unanswered", Counted(calls, "call")),
     };
     tell(SessionEvent {
         duration: Some(length),
@@ -452,7 +452,7 @@ fn at_the_end(one: &Known<'_>, asked: &[Time], reached: Reached, tell: &mut dyn 
     });
 }
 
-/// Calls that came again.
+/// Reports calls that were sent again on the next connection.
 fn replayed(before: &Known<'_>, one: &Known<'_>, tell: &mut dyn FnMut(SessionEvent)) {
     let left = &before.course.unanswered;
     let mut calls: Vec<_> = one
@@ -477,7 +477,7 @@ fn replayed(before: &Known<'_>, one: &Known<'_>, tell: &mut dyn FnMut(SessionEve
     });
 }
 
-/// Calls that make everything anew.
+/// Reports calls that set up client ID, session and state again.
 fn recovered(course: &Course, tell: &mut dyn FnMut(SessionEvent)) {
     let Some(run) = course.recovering else { return };
     let named = RECOVERY.iter().zip(course.recovery).filter(|(_, count)| *count > 0);

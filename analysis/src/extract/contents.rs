@@ -1,16 +1,17 @@
-//! The contents of one file, put together from pieces that were written and read.
+//! The contents of one file, assembled from written and read pieces.
 
 use rdmascope_dissector::interval::Intervals;
 use rdmascope_dissector::layout::Piece;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
-/// What a [`Log`] is kept in: a temporary file, or memory.
+/// The storage of a [`Log`]: a temporary file, or memory.
 pub trait Storage: Read + Write + Seek {}
 
 impl<F: Read + Write + Seek> Storage for F {}
 
-/// Bytes of pieces in the order in which they came: the names of files are often known only later.
+/// The bytes of pieces in order of arrival. A log is needed because file names are often known only
+/// later.
 #[derive(Debug)]
 pub struct Log<F> {
     file: F,
@@ -18,7 +19,7 @@ pub struct Log<F> {
 }
 
 impl<F: Storage> Log<F> {
-    /// An empty log in `file`, which is empty.
+    /// Creates an empty log in `file`, which must be empty.
     pub fn new(file: F) -> Log<F> {
         Log { file, length: 0 }
     }
@@ -31,7 +32,7 @@ impl<F: Storage> Log<F> {
         Ok(at)
     }
 
-    /// Reads `length` bytes from `at` on, in portions.
+    /// Reads `length` bytes from offset `at`, in portions.
     fn read(
         &mut self,
         at: u64,
@@ -54,11 +55,12 @@ impl<F: Storage> Log<F> {
 /// The contents of a file.
 #[derive(Debug, Default)]
 pub struct Contents {
-    /// By their first bytes; none overlaps another.
+    /// Disjoint stretches by their first byte.
     stretches: BTreeMap<u64, Stretch>,
-    /// The size that the file was last given, where it was: what is behind is zeros, until something moves there.
+    /// The size that the file was last given, if any. Bytes beyond it are zeros until data moves
+    /// there.
     given: Option<u64>,
-    /// What was there and was cut off.
+    /// Ranges with data that was cut off.
     cut_off: Intervals,
 }
 
@@ -69,19 +71,19 @@ struct Stretch {
     bytes: Source,
 }
 
-/// Where bytes are.
+/// The source of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
-    /// In the log, from here on.
+    /// In the log, from this offset on.
     Logged(u64),
-    /// They moved, and the capture lacks them.
+    /// Moved, but missing from the capture.
     Missing,
-    /// They are zeros: a hole was punched, or a file that had been cut became longer.
+    /// Zeros from a punched hole, or from a truncated file that became longer.
     Zeros,
 }
 
 impl Source {
-    /// The same bytes without the first ones.
+    /// The source without the first `bytes` bytes.
     fn skip(self, bytes: u64) -> Source {
         match self {
             Source::Logged(at) => Source::Logged(at + bytes),
@@ -90,69 +92,71 @@ impl Source {
     }
 }
 
-/// Bytes that are there, one behind the other.
+/// A run of available bytes.
 #[derive(Clone, Copy, Debug)]
 pub enum Run<'a> {
-    /// These.
+    /// Bytes from the capture.
     Bytes(&'a [u8]),
-    /// So many zeros, where a hole was punched.
+    /// This many zeros, from a punched hole or a file that became longer.
     Zeros(u64),
 }
 
-/// Bytes that are not there.
+/// Ranges of a file that have no bytes from the capture.
 #[derive(Debug, Default)]
 pub struct Lacking {
-    /// What neither READ nor WRITE moved.
+    /// Ranges that no READ or WRITE moved.
     pub holes: Vec<(u64, u64)>,
-    /// What moved, and the capture does not hold.
+    /// Ranges that moved, but are missing from the capture.
     pub missing: Vec<(u64, u64)>,
-    /// What reads as zeros, because a hole was punched (DEALLOCATE) or a file of known size became longer, and nothing came later.
+    /// Ranges that read as zeros because a hole was punched (DEALLOCATE) or a file of known size
+    /// became longer, without data since.
     pub punched: Vec<(u64, u64)>,
-    /// What moved before the file was cut, and is not in it any more.
+    /// Ranges with data that the file lost when it was truncated.
     pub cut: Vec<(u64, u64)>,
 }
 
 impl Lacking {
-    /// How many bytes are in holes.
+    /// Bytes in holes.
     pub fn hole_bytes(&self) -> u64 {
         self.holes.iter().map(|(start, end)| end - start).sum()
     }
 
-    /// How many bytes are zeros of a punched hole.
+    /// Bytes that read as zeros.
     pub fn punched_bytes(&self) -> u64 {
         self.punched.iter().map(|(start, end)| end - start).sum()
     }
 
-    /// How many bytes were cut off.
+    /// Bytes that were cut off.
     pub fn cut_bytes(&self) -> u64 {
         self.cut.iter().map(|(start, end)| end - start).sum()
     }
 
-    /// How many bytes are missing.
+    /// Bytes that are missing.
     pub fn missing_bytes(&self) -> u64 {
         self.missing.iter().map(|(start, end)| end - start).sum()
     }
 }
 
 impl Contents {
-    /// How many stretches there are, with those that were cut off.
+    /// The number of stretches, including those that were cut off.
     pub(super) fn stretches(&self) -> usize {
         self.stretches.len() + self.cut_off.memory() / size_of::<(u64, u64)>()
     }
 
-    /// The byte behind the last one, and the size that the file was given where that is larger.
+    /// The size: the end of the last stretch, or the size that the file was given if that is
+    /// larger.
     pub fn size(&self) -> u64 {
         let last = self.stretches.last_key_value().map_or(0, |(_, stretch)| stretch.end);
         last.max(self.given.unwrap_or(0))
     }
 
-    /// Gives the file a size: what is behind it is cut off. Where the size before is known too, because the file was given one, what is between
-    /// reads as zeros.
+    /// Sets the size and cuts off everything beyond it. If an earlier size is known and the file
+    /// becomes longer, the bytes between read as zeros.
     pub(super) fn resize(&mut self, size: u64) {
         self.lengthen(size);
         let met = self.stretches.range(..size).next_back().map_or(size, |(first, _)| *first);
         for (from, stretch) in self.stretches.range(met..).filter(|(_, stretch)| stretch.end > size) {
-            // These zeros are none of the bytes that moved.
+            // Zeros are not data that moved.
             if matches!(stretch.bytes, Source::Zeros) {
                 continue;
             }
@@ -162,7 +166,7 @@ impl Contents {
         self.given = Some(size);
     }
 
-    /// Puts zeros from the end of the file, where that is known, up to `to`.
+    /// Puts zeros from the end of the file up to `to`, if the size is known.
     fn lengthen(&mut self, to: u64) {
         let end = self.size();
         if self.given.is_some() && end < to {
@@ -175,7 +179,7 @@ impl Contents {
         self.given
     }
 
-    /// Puts in the first `length` bytes of what was written at `offset`, in place of what was there.
+    /// Writes the first `length` bytes of `piece` at `offset`, in place of earlier bytes.
     pub(super) fn write(
         &mut self,
         offset: u64,
@@ -197,7 +201,8 @@ impl Contents {
         Ok(())
     }
 
-    /// Punches a hole at `offset`: what is there reads as zeros. It says nothing of what is behind the known end of the file.
+    /// Punches a hole at `offset`, which reads as zeros. It changes nothing beyond the known end of
+    /// the file.
     pub(super) fn punch(&mut self, offset: u64, length: u64) {
         let end = offset.saturating_add(length).min(self.size());
         if offset < end {
@@ -206,8 +211,9 @@ impl Contents {
         }
     }
 
-    /// Fills what is not there with the first `length` bytes of what was read at `offset`; where something else is there, they take its place if
-    /// they are the `later` evidence. Returns whether what is there is the same.
+    /// Fills gaps with the first `length` bytes of `piece`, which was read at `offset`. Bytes that
+    /// differ from known ones replace them if they are `later`. Returns whether all known bytes are
+    /// the same.
     pub(super) fn read(
         &mut self,
         offset: u64,
@@ -217,7 +223,7 @@ impl Contents {
         log: &mut Log<impl Storage>,
     ) -> io::Result<bool> {
         if length > 0 && offset + length > self.size() {
-            // Somebody made the file longer: what lies behind is not known.
+            // The file was made longer by others, so the contents beyond its end are unknown.
             self.given = None;
         }
         let mut same = true;
@@ -262,7 +268,7 @@ impl Contents {
         Ok(same)
     }
 
-    /// What is not there.
+    /// The ranges without bytes from the capture.
     pub fn lacking(&self) -> Lacking {
         let mut lacking = Lacking::default();
         for (from, to, there) in self.portions(0, self.size()) {
@@ -292,7 +298,7 @@ impl Contents {
         lacking
     }
 
-    /// Hands on the bytes that are there, in order, each run with its place in the file.
+    /// Passes the available bytes to `take` in order, each run with its offset in the file.
     pub fn each(
         &self,
         log: &mut Log<impl Storage>,
@@ -313,7 +319,7 @@ impl Contents {
         Ok(())
     }
 
-    /// What there is of `start..end`, portion by portion and without gaps: from, to, and what.
+    /// The portions of `start..end` in order and without gaps: start, end, contents.
     fn portions(&self, start: u64, end: u64) -> Vec<(u64, u64, There)> {
         let mut portions = Vec::new();
         let mut at = start;
@@ -335,7 +341,7 @@ impl Contents {
         portions
     }
 
-    /// Takes out `start..end`.
+    /// Removes `start..end`.
     fn cut(&mut self, start: u64, end: u64) {
         let first = self.stretches.range(..=start).next_back().map_or(start, |(first, _)| *first);
         let met: Vec<(u64, Stretch)> =
@@ -354,7 +360,8 @@ impl Contents {
         }
     }
 
-    /// Puts in a stretch where there is none. One that goes on where the one before it ends, in the log too, becomes part of that.
+    /// Inserts a stretch where there is none. If it continues the previous stretch in the file and
+    /// in the log, the two are merged.
     fn put(&mut self, start: u64, stretch: Stretch) {
         if let Some((from, before)) = self.stretches.range_mut(..start).next_back()
             && before.end == start
@@ -367,17 +374,17 @@ impl Contents {
     }
 }
 
-/// Whether what was there before the file was cut is not there again.
+/// Whether a portion that was cut off has no new data.
 fn is_lost(there: There) -> bool {
     matches!(there, There::Hole | There::Is(Source::Zeros))
 }
 
-/// What there is of a portion of a file.
+/// The contents of a portion of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum There {
-    /// Bytes.
+    /// Known bytes, or bytes known to be missing.
     Is(Source),
-    /// Nothing.
+    /// No data.
     Hole,
 }
 
@@ -388,8 +395,8 @@ mod tests {
     use rdmascope_dissector::interval::Intervals;
     use std::io::Cursor;
 
-    /// What one byte of a file is: hole, missing, zero although none moved, or a value that moved. A zero that was `read` later may count as moved:
-    /// that depends on the bytes beside it.
+    /// The state of one byte of a file: hole, missing, zero without data, or a value that moved. A
+    /// zero that was `read` later may count as moved, depending on its neighbours.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     enum Byte {
         Hole,
@@ -410,7 +417,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against an array in which every byte is looked at by itself.
+        /// Compares with an array in which every byte is handled separately.
         #[test]
         fn it_agrees_with_a_plain_file(
             operations in proptest::collection::vec(
@@ -419,7 +426,8 @@ mod tests {
             let mut log = Log::new(Cursor::new(Vec::new()));
             let mut contents = Contents::default();
             let mut plain = [Byte::Hole; 64];
-            // The size that the file was given, and which bytes were cut off, and may count as that.
+            // The size that the file was given, the bytes that were cut off, and those that may
+            // count as cut off.
             let (mut given, mut cut, mut maybe_cut) = (None, [false; 64], [false; 64]);
             let size = |plain: &[Byte], given: Option<usize>| {
                 let last = plain.iter().rposition(|byte| *byte != Byte::Hole).map_or(0, |last| last + 1);

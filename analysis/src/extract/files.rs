@@ -1,4 +1,4 @@
-//! The files that NFS READ and WRITE moved, followed through a capture.
+//! Assembles the files that NFS READs and WRITEs moved.
 
 use super::contents::{Contents, Log, Storage};
 use crate::report::is_sealed;
@@ -10,38 +10,38 @@ use rdmascope_wire::rpc;
 use std::collections::HashMap;
 use std::io;
 
-/// How much is extracted.
+/// Limits of an extraction.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes from the start of one file to its end, holes included.
+    /// The most bytes of one file, holes included.
     pub file_size: u64,
-    /// Files.
+    /// The most files.
     pub files: usize,
 }
 
-/// What was left out.
+/// Counts of everything that was left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Bytes behind the largest size of a file.
+    /// Bytes beyond the size limit of a file.
     pub bytes_beyond_size: u64,
-    /// READs and WRITEs of files beyond the most that there may be.
+    /// READs and WRITEs of files beyond the limit.
     pub of_further_files: u64,
-    /// READs and WRITEs that the capture shows no file handle or no count of.
+    /// READs and WRITEs without a file handle, offset or count in the capture.
     pub unclear: u64,
-    /// READs and WRITEs beyond the stretches that are kept track of.
+    /// READs and WRITEs beyond the limit on stretches.
     pub scattered: u64,
-    /// Calls of NFS whose arguments and results are encrypted: they may be READs and WRITEs.
+    /// NFS calls with encrypted arguments and results, which may be READs and WRITEs.
     pub sealed: u64,
 }
 
-/// Stretches of all files together: what moves front to back is one.
+/// The most stretches of all files together. Sequential data is one stretch.
 const MOST_STRETCHES: usize = 1 << 20;
-/// Names that are remembered.
+/// The most names kept.
 const MOST_NAMES: usize = 1 << 16;
-/// Bytes of a file handle (RFC 8881, section 3.2).
+/// The most bytes of a file handle (RFC 8881, section 3.2).
 const LONGEST_HANDLE: usize = 128;
 
-/// A file handle, which means something to one server only.
+/// A file handle with its server. Handles of different servers are unrelated.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
     /// The address of the server.
@@ -50,22 +50,22 @@ pub struct Key {
     pub handle: Vec<u8>,
 }
 
-/// A file that bytes moved from or to.
+/// A file that was read or written.
 #[derive(Debug)]
 pub struct Found {
-    /// Which file it is.
+    /// The file handle and its server.
     pub key: Key,
     /// Its bytes.
     pub contents: Contents,
     /// READs and WRITEs.
     pub transactions: u64,
-    /// Bytes that replies to WRITEs say were moved, repetitions included.
+    /// Bytes moved according to the replies to WRITEs, repetitions included.
     pub bytes_written: u64,
-    /// The same of READs.
+    /// Bytes moved according to the replies to READs, repetitions included.
     pub bytes_read: u64,
-    /// READs that returned something else than what was written or read before.
+    /// READs whose data differs from the data written or read before.
     pub conflicts: u64,
-    /// The frame in which the last WRITE, DEALLOCATE or change of size was answered.
+    /// The frame with the reply to the last WRITE, DEALLOCATE or change of size.
     changed: u64,
     /// Bytes that were left out.
     pub left_out: u64,
@@ -75,20 +75,20 @@ pub struct Found {
 #[derive(Debug)]
 pub struct Files<F> {
     limits: Limits,
-    /// Where the bytes of all files are.
+    /// The bytes of all files.
     pub log: Log<F>,
-    /// In the order in which they were first read or written.
+    /// The files in the order in which they were first read or written.
     pub found: Vec<Found>,
     by_key: HashMap<Key, usize>,
-    /// The name that each was last shown under.
+    /// The latest name of each file.
     pub names: HashMap<Key, Vec<u8>>,
     stretches: usize,
-    /// What was left out.
+    /// Counts of everything that was left out.
     pub left_out: LeftOut,
 }
 
 impl<F: Storage> Files<F> {
-    /// No files yet. Their bytes are kept in `file`, which is empty.
+    /// Creates an empty collection. Its bytes go to `file`, which must be empty.
     pub fn new(limits: Limits, file: F) -> Files<F> {
         Files {
             limits,
@@ -101,10 +101,11 @@ impl<F: Storage> Files<F> {
         }
     }
 
-    /// Takes in what a READ or a WRITE moved, and the names that a transaction shows. It needs the contents of transactions: `Keep::contents`.
+    /// Takes the data of a READ or a WRITE, and the names in a transaction. The engine must keep
+    /// the contents of transactions (`Keep::contents`).
     ///
     /// # Errors
-    /// Those of the file of the log.
+    /// Errors of the log's file.
     pub fn take(&mut self, transaction: &Transaction) -> io::Result<()> {
         let completed =
             transaction.outcome == Outcome::Completed && transaction.rpc_status == Some(rpc::Status::Success);
@@ -125,19 +126,20 @@ impl<F: Storage> Files<F> {
         }
     }
 
-    /// NFS versions 2 and 3: one operation, which names its file.
+    /// Takes a call of NFS version 2 or 3, which has one operation with its own file handle.
     fn take_procedure(&mut self, transaction: &Transaction, server: Address) -> io::Result<()> {
         let Some(operation) = transaction.details.operations.first() else { return Ok(()) };
         if operation.status != Some(0) {
             return Ok(());
         }
-        // LOOKUP, CREATE and their like: the only ones with a name whose results have a handle.
+        // Only operations such as LOOKUP and CREATE have both a name and a file handle in their
+        // results.
         if let (Some(name), Some(handle)) = (operation.file_name, operation.result_file_handle) {
             self.bind(transaction, server, name, handle);
         }
         let sized = match operation.kind {
             OperationKind::Nfs3(Nfs3::Setattr) => operation.file_handle,
-            // An UNCHECKED one may find the file there.
+            // An UNCHECKED CREATE may find an existing file.
             OperationKind::Nfs3(Nfs3::Create) => operation.result_file_handle,
             _ => None,
         };
@@ -147,11 +149,13 @@ impl<F: Storage> Files<F> {
         self.take_operation(transaction, server, operation, operation.file_handle)
     }
 
-    /// NFS version 4: operations on the current file handle (RFC 8881, section 16.2.3.1.1).
+    /// Takes a COMPOUND of NFS version 4, whose operations use the current file handle (RFC 8881,
+    /// section 16.2.3.1.1).
     fn take_compound(&mut self, transaction: &Transaction, server: Address) -> io::Result<()> {
-        // The file handle, where it is known, and the name that led to it.
+        // The file handle, if known, and the name that led to it.
         let (mut current, mut saved) = ((None, None), (None, None));
-        // The current file was cut by the OPEN that made it so. GETFH tells its handle.
+        // Whether the OPEN that set the current file also truncated it. Its handle follows in
+        // GETFH.
         let mut cuts = false;
         for operation in &transaction.details.operations {
             if operation.status != Some(0) {
@@ -163,10 +167,11 @@ impl<F: Storage> Files<F> {
                 Nfs4::Putfh => current = (operation.file_handle, None),
                 Nfs4::Putrootfh | Nfs4::Putpubfh | Nfs4::Lookupp | Nfs4::Openattr => current = (None, None),
                 Nfs4::Lookup | Nfs4::Create => current = (None, operation.file_name),
-                // An OPEN by file handle leaves it as it is.
+                // An OPEN by file handle leaves the current file handle unchanged.
                 Nfs4::Open if operation.file_name.is_some() => {
                     current = (None, operation.file_name);
-                    // Where the file is there, no other size counts (RFC 8881, section 18.16.3).
+                    // For an existing file, OPEN ignores any other size (RFC 8881, section
+                    // 18.16.3).
                     cuts = operation.size == Some(0);
                     continue;
                 }
@@ -190,13 +195,13 @@ impl<F: Storage> Files<F> {
                 Nfs4::Deallocate => self.take_hole(transaction, server, operation, current.0),
                 _ => self.take_operation(transaction, server, operation, current.0)?,
             }
-            // Another file is the current one.
+            // The current file changed.
             cuts &= current == before;
         }
         Ok(())
     }
 
-    /// Remembers the name that a file handle was shown under.
+    /// Stores the name of a file handle.
     fn bind(&mut self, transaction: &Transaction, server: Address, name: Text, handle: Text) {
         let [name, handle] = [name, handle].map(|text| transaction.details.bytes(text).to_vec());
         let key = Key { server, handle };
@@ -205,7 +210,7 @@ impl<F: Storage> Files<F> {
         }
     }
 
-    /// Takes what a READ or a WRITE that succeeded moved.
+    /// Takes the data of a successful READ or WRITE.
     fn take_operation(
         &mut self,
         transaction: &Transaction,
@@ -218,7 +223,7 @@ impl<F: Storage> Files<F> {
             kind if kind.is_write() => (false, operation.argument_item),
             _ => return Ok(()),
         };
-        // In NFS version 2 a WRITE that succeeds has written all.
+        // In NFS version 2, a successful WRITE has written all its data.
         let is_version_2 = transaction.procedure.is_some_and(|procedure| procedure.version == 2);
         let all = item.filter(|_| is_version_2).map(|item| u64::from(item.length));
         let handle = handle.map(|handle| transaction.details.bytes(handle));
@@ -248,12 +253,12 @@ impl<F: Storage> Files<F> {
         found.left_out += count - length;
         self.left_out.bytes_beyond_size += count - length;
         if length == 0 {
-            // Nothing of it is within bounds, or there was nothing.
+            // All bytes are beyond the size limit, or none were moved.
         } else if of_reply {
-            // What was under way together with a change may show the file before or behind it.
+            // A READ that overlaps a change may return the file's contents from before or after it.
             let called = transaction.call.as_ref().map_or(0, |call| call.first.frame);
             let later = called > found.changed;
-            // Behind the size that the file was given meanwhile, it shows what was before.
+            // Beyond a size that the file was given meanwhile, the READ returns older contents.
             let known = found.contents.given().filter(|_| !later).map(|_| found.contents.size());
             let length = known.map_or(length, |size| length.min(size.saturating_sub(offset)));
             if length > 0 {
@@ -269,7 +274,8 @@ impl<F: Storage> Files<F> {
         Ok(())
     }
 
-    /// Takes the hole that a DEALLOCATE punched in a file of which something moved before: it reads as zeros (RFC 7862, section 15.4.3).
+    /// Takes the hole that a DEALLOCATE punched in a known file. It reads as zeros (RFC 7862,
+    /// section 15.4.3).
     fn take_hole(
         &mut self,
         transaction: &Transaction,
@@ -291,13 +297,13 @@ impl<F: Storage> Files<F> {
         self.stretches = self.stretches - before + found.contents.stretches();
     }
 
-    /// Takes the size that a file is given of which something moved before. What is behind it is cut off.
+    /// Takes the new size of a known file. Bytes beyond it are cut off.
     fn take_size(&mut self, transaction: &Transaction, server: Address, handle: Text, size: u64) {
         let key = Key { server, handle: transaction.details.bytes(handle).to_vec() };
         let Some(index) = self.by_key.get(&key).copied() else { return };
         let found = &mut self.found[index];
         let before = found.contents.stretches();
-        // A file may be made larger than is extracted: nothing of that is cut.
+        // A file may grow beyond the size limit; that cuts nothing.
         if size <= self.limits.file_size {
             found.contents.resize(size);
         }
@@ -305,7 +311,7 @@ impl<F: Storage> Files<F> {
         self.stretches = self.stretches - before + found.contents.stretches();
     }
 
-    /// The file with this handle, a new one if there are fewer than `most`.
+    /// The index of the file with this handle; a new file is added if there are fewer than `most`.
     fn find(&mut self, key: Key, most: usize) -> Option<usize> {
         if let Some(index) = self.by_key.get(&key) {
             return Some(*index);
@@ -334,7 +340,7 @@ fn answered_in(transaction: &Transaction) -> u64 {
     transaction.reply.as_ref().map_or(0, |reply| reply.seen.frame)
 }
 
-/// Who was called.
+/// The address of the server.
 fn server(transaction: &Transaction) -> Option<Address> {
     let [caller, other] = transaction.exchange.as_deref()?.flows;
     caller.map(|flow| flow.destination).or(other.map(|flow| flow.source))

@@ -1,23 +1,23 @@
-//! Which clients, servers and users are wanted.
+//! Filters for clients, servers and users.
 
 use super::parse_number;
 use crate::time::ParseError;
 use glob::Pattern;
 use rdmascope_dissector::frame::Address;
 
-/// An address, or a pattern with `*`, `?` and `[…]` of its text.
+/// An address, or a pattern with `*`, `?` and `[…]` for its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressPattern(Pattern);
 
 impl AddressPattern {
-    /// Reads an address or a pattern.
+    /// Parses an address or a pattern.
     pub fn parse(text: &str) -> Result<AddressPattern, ParseError> {
-        const WANTED: ParseError = ParseError("an address is expected, as 10.0.0.7, fd00::7 or 10.0.0.*");
+        const WANTED: ParseError = ParseError("expected an address such as 10.0.0.7, fd00::7 or 10.0.0.*");
         let is_address = |character: char| {
             character.is_ascii_hexdigit()
                 || matches!(character, '.' | ':' | '*' | '?' | '[' | ']' | '-' | '!')
         };
-        // The address of a host of native InfiniBand is a LID.
+        // A host on native InfiniBand has a LID as its address.
         let is_lid = text.strip_prefix("LID ").is_some_and(|number| number.parse::<u16>().is_ok());
         if text.is_empty() || !is_lid && !text.chars().all(is_address) {
             return Err(WANTED);
@@ -25,13 +25,13 @@ impl AddressPattern {
         Pattern::new(text).map(AddressPattern).map_err(|_| WANTED)
     }
 
-    /// Whether this address is meant.
+    /// Whether the pattern matches this address.
     pub fn matches(&self, address: Address) -> bool {
         self.0.matches(&address.to_string())
     }
 }
 
-/// A user of AUTH_SYS: a uid, the name of a machine or a pattern of it, or both.
+/// A user of AUTH_SYS: a uid, a machine name or a pattern for it, or both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserPattern {
     uid: Option<u32>,
@@ -39,10 +39,9 @@ pub struct UserPattern {
 }
 
 impl UserPattern {
-    /// Reads `UID`, `MACHINE` or `UID@MACHINE`.
+    /// Parses `UID`, `MACHINE` or `UID@MACHINE`.
     pub fn parse(text: &str) -> Result<UserPattern, ParseError> {
-        const WANTED: ParseError =
-            ParseError("a uid, the name of a machine, or both as 1000@node7 are expected");
+        const WANTED: ParseError = ParseError("expected a uid, a machine name, or both, such as 1000@node7");
         let machine = |text: &str| match text {
             "" => Err(WANTED),
             text => Pattern::new(text).map(Some).map_err(|_| WANTED),
@@ -56,7 +55,7 @@ impl UserPattern {
         }
     }
 
-    /// Whether this user of this machine is meant.
+    /// Whether the pattern matches this user on this machine.
     pub fn matches(&self, uid: u32, machine: &[u8]) -> bool {
         self.uid.is_none_or(|wanted| wanted == uid)
             && self.machine.as_ref().is_none_or(|pattern| pattern.matches(&String::from_utf8_lossy(machine)))

@@ -1,4 +1,5 @@
-//! The names that operations and statuses have, so that one that there is not can be told from one that did not occur.
+//! The names of operations and statuses. With them, a misspelled name can be distinguished from one
+//! that does not occur in a capture.
 
 use crate::names::{procedure_name, short_status, status_name};
 use rdmascope_dissector::ulb::{Callback, Nfs4, OperationKind, Procedure};
@@ -23,7 +24,7 @@ const PROGRAMS: &[(u32, u32)] = &[
     (100_024, 1),
 ];
 
-/// Procedures, and operations of a COMPOUND, of all programs that are known; sorted.
+/// The names of the procedures and COMPOUND operations of all known programs, sorted.
 pub fn operation_names() -> Vec<&'static str> {
     let procedures = PROGRAMS.iter().flat_map(|&(program, version)| {
         (0..64).filter_map(move |number| procedure_name(Procedure { program, version, number }))
@@ -33,7 +34,8 @@ pub fn operation_names() -> Vec<&'static str> {
     sorted(procedures.chain(operations).chain(callbacks).collect())
 }
 
-/// Statuses of all procedures, with their prefixes and without, those of RPC, and RDMA_ERROR with its codes; sorted.
+/// The names of the statuses of all procedures, with and without their prefixes, of RPC, and of
+/// RDMA_ERROR and its codes, sorted.
 pub fn status_names() -> Vec<&'static str> {
     let numbers = || (0..256).chain(10_000..10_256);
     let statuses = PROGRAMS.iter().flat_map(|&(program, version)| {

@@ -1,4 +1,4 @@
-//! The events of a trace put together to calls.
+//! Assembles the events of a trace into calls.
 
 use super::point::{Point, Role, Times};
 use foldhash::fast::FixedState;
@@ -10,34 +10,35 @@ use std::io::BufRead;
 
 type Map<K, V> = HashMap<K, V, FixedState>;
 
-/// A call as the traced host tells it.
+/// A call according to the traced host.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Which end of it the host is.
+    /// The host's end of the call.
     pub role: Role,
-    /// It is known to be a callback.
+    /// Whether it is known to be a callback.
     pub backward: bool,
     /// Its XID.
     pub xid: u32,
-    /// The RPC client, or the completion queue, that it is of.
+    /// Its RPC client or completion queue.
     pub(super) group: Option<i64>,
-    /// The first line that tells of it, from 1.
+    /// The first line of the trace about it, from 1.
     pub line: u64,
     /// Bytes of its RPC-over-RDMA header.
     pub header_length: Option<u32>,
     /// Bytes of the RPC message before reduction.
     pub message_length: Option<u64>,
-    /// Bytes of the Send that the host received: of the call, or of the reply where it called.
+    /// Bytes of the Send that the host received: the reply if the host is the caller, else the
+    /// call.
     pub received: Option<u32>,
-    /// rdma_credit of what it received.
+    /// The rdma_credit of the message that the host received.
     pub credits: Option<u32>,
-    /// Its chunks; `None` where the trace tells no segment.
+    /// Its chunks; `None` if the trace has no segments.
     pub chunks: Option<Box<Chunks>>,
-    /// Not all segments were kept.
+    /// Whether some segments were not kept.
     pub(super) is_partial: bool,
-    /// RDMA_ERROR came in place of a reply.
+    /// Whether the reply is an RDMA_ERROR.
     pub has_error: bool,
-    /// What it is called, as a place in [`KernelTrace::names`].
+    /// Its name, as an index into [`KernelTrace::names`].
     pub(super) name: Option<u16>,
     pub(super) times: Times,
 }
@@ -47,11 +48,11 @@ pub struct Call {
 pub struct Chunks {
     /// Read segments with their Positions.
     pub reads: Vec<(u32, Segment)>,
-    /// Segments of Write chunks; where the host answers, those of the Reply chunk behind them.
+    /// Segments of Write chunks; if the host is the answerer, followed by those of the Reply chunk.
     pub writes: Vec<Segment>,
-    /// Segments of the Reply chunk, where the host calls.
+    /// Segments of the Reply chunk, if the host is the caller.
     pub reply: Vec<Segment>,
-    /// Segments that the reply returns, where the host answers.
+    /// Segments that the reply returns, if the host is the answerer.
     pub returned: Vec<Segment>,
 }
 
@@ -83,13 +84,14 @@ impl Call {
         }
     }
 
-    /// When a point was, in nanoseconds of the trace's clock.
+    /// The time of a point, in nanoseconds of the trace's clock.
     pub fn time(&self, point: Point) -> Option<i64> {
         self.times.get(point)
     }
 
-    /// Nanoseconds from when the host began with it to when it was done: from marshalling the call to matching the reply, or from the receipt
-    /// of the call, else from decoding it, to handing the reply to the device.
+    /// The host's time for the call, in nanoseconds. A caller's runs from marshalling the call to
+    /// matching the reply. An answerer's runs from receiving the call, or else from decoding it, to
+    /// handing the reply to the device.
     pub fn latency(&self) -> Option<u64> {
         let (start, end) = match self.role {
             Role::Caller => (self.time(Point::Marshalled), self.time(Point::ReplyMatched)),
@@ -101,7 +103,7 @@ impl Call {
     }
 }
 
-/// A trace that was read.
+/// A trace.
 #[derive(Debug, Default)]
 pub struct KernelTrace {
     /// Its name.
@@ -110,32 +112,34 @@ pub struct KernelTrace {
     pub lines: u64,
     /// Events.
     pub events: u64,
-    /// Events that are not known here.
+    /// Events of unknown kinds.
     pub unknown: u64,
-    /// What it says it lacks.
+    /// Losses that the trace reports.
     pub lost: Lost,
-    /// Lines that could not be read.
+    /// Lines that could not be parsed.
     pub unread: Unread,
     /// Calls, in the order in which they begin.
     pub calls: Vec<Call>,
-    /// Events of calls beyond [`KernelTrace::MOST_CALLS`], and segments beyond [`KernelTrace::MOST_SEGMENTS`].
+    /// Events of calls beyond [`KernelTrace::MOST_CALLS`], and segments beyond
+    /// [`KernelTrace::MOST_SEGMENTS`].
     pub beyond: u64,
-    /// Nanoseconds of the last digit of its times.
+    /// The resolution of its times, in nanoseconds.
     pub resolution: i64,
     /// The first and the last time.
     pub span: Option<(i64, i64)>,
-    /// What calls are called.
+    /// The names of calls.
     pub(super) names: Vec<String>,
-    /// Marks whose time of day is known: the time of the trace, and the earliest and the latest time of day that it may be.
+    /// Marks with a known time of day: the time by the trace's clock, and the earliest and the
+    /// latest possible time of day.
     pub(super) marks: Vec<(i64, i64, i64)>,
 }
 
 impl KernelTrace {
-    /// Calls that are kept.
+    /// The most calls that are kept.
     pub const MOST_CALLS: usize = 1 << 19;
-    /// Segments that are kept.
+    /// The most segments that are kept.
     pub const MOST_SEGMENTS: usize = 1 << 20;
-    /// Names of procedures that are told apart.
+    /// The most names of procedures that are distinguished.
     const MOST_NAMES: usize = 256;
 
     /// Reads a trace to its end.
@@ -150,16 +154,17 @@ impl KernelTrace {
         Ok(read)
     }
 
-    /// What a call is called: `nfsv3 READ`.
+    /// The name of a call: `nfsv3 READ`.
     pub fn name_of(&self, call: &Call) -> Option<&str> {
         Some(self.names.get(usize::from(call.name?))?)
     }
 }
 
-/// Bound of each table of what is under way.
+/// The most entries of each table in [`Assembly`].
 const MOST_OPEN: usize = 1 << 16;
 
-/// What is under way while a trace is read. Whatever outgrows its bound is forgotten: what was under way there is told without it.
+/// The state while a trace is read. A full table is emptied, so calls in progress may lack later
+/// events.
 #[derive(Default)]
 struct Assembly {
     trace: KernelTrace,
@@ -167,26 +172,26 @@ struct Assembly {
     numbers: Map<(String, String), u16>,
     /// Segments of the call that a task is marshalling.
     marshalling: Map<Task, Chunks>,
-    /// The XID that a task was given, when, and in which line.
+    /// The XID that a task was given, with time and line.
     reserved: Map<Task, (u32, i64, u64)>,
-    /// The call that a task waits for.
+    /// The call for whose reply a task waits.
     waiting: Map<Task, u32>,
-    /// The latest call with an XID.
+    /// The latest call of the host with each XID.
     callers: Map<u32, u32>,
     answerers: Map<u32, u32>,
-    /// What came into a receive of the server.
+    /// Receives of the server.
     receipts: Map<Completion, Receipt>,
-    /// The call that a thread of the server works on.
+    /// The call that each server thread is processing.
     working: Map<u32, u32>,
     /// Calls by the memory that they advertise to the server.
     advertised: Map<(u64, u32), u32>,
-    /// The latest mark: its number, and when it was.
+    /// The number and the time of the latest mark.
     mark: Option<(u64, i64)>,
-    /// The receipt that a CPU tells of right before it tells what was received.
+    /// The latest receive event of each CPU. It precedes the event of the received message.
     received: Map<u32, (u32, i64, Option<u32>)>,
 }
 
-/// What came into a receive of the server.
+/// A receive of the server.
 #[derive(Default)]
 struct Receipt {
     time: Option<i64>,
@@ -196,7 +201,7 @@ struct Receipt {
     call: Option<u32>,
 }
 
-/// A table that is full is emptied.
+/// Inserts an entry; a full table is emptied first.
 fn enter<K: Eq + core::hash::Hash, V>(map: &mut Map<K, V>, key: K, value: V) {
     if map.len() >= MOST_OPEN {
         map.clear();
@@ -308,7 +313,7 @@ impl Assembly {
         Some(self.trace.calls.len() as u32 - 1)
     }
 
-    /// Counts a segment; whether there is room for it.
+    /// Counts a segment, and returns whether there is room for it.
     fn has_room(&mut self) -> bool {
         let has = self.segments < KernelTrace::MOST_SEGMENTS;
         if has {
@@ -364,7 +369,7 @@ impl Assembly {
         }
     }
 
-    /// The call that was answered. Where the trace does not have it, it begins with its answer.
+    /// The call that was answered. If the trace does not contain it, it begins with its answer.
     fn answered(
         &mut self,
         number: u64,
@@ -421,7 +426,7 @@ impl Assembly {
         }
         let receipt = self.receipts.entry(completion).or_default();
         if receipt.call.is_some() {
-            // The number is used again, and the trace does not tell of the receipt.
+            // The completion number was reused, and the trace lacks its receive event.
             *receipt = Receipt { line: number, ..Receipt::default() };
         }
         match position {
@@ -455,7 +460,7 @@ impl Assembly {
             call.times.set(Point::CallReceived, time);
         }
         let memory: Vec<_> = chunks.writes.iter().map(|segment| (segment.offset, segment.handle)).collect();
-        // The thread that decodes a call with Read chunks may leave it to another one.
+        // The thread that decodes a call with Read chunks may leave it to another thread.
         let is_left = !chunks.reads.is_empty();
         let any = is_left || !memory.is_empty();
         call.chunks = any.then(|| Box::new(chunks));
@@ -499,8 +504,9 @@ impl Assembly {
     }
 }
 
-/// Appends a segment. Where memory regions run out, the kernel gives up a call that is half marshalled and begins anew later, with the same
-/// memory: what stood there is dropped then.
+/// Appends a segment. When memory regions run out, the kernel abandons a call while marshalling it,
+/// and starts again later with the same memory. The segments of the abandoned attempt are dropped
+/// then.
 fn anew<T>(list: &mut Vec<T>, item: T, segment: impl Fn(&T) -> Segment) {
     if list.first().is_some_and(|first| segment(first).offset == segment(&item).offset) {
         list.clear();

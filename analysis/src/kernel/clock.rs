@@ -1,7 +1,8 @@
-//! The clock of a trace, tied to that of a capture by what both show.
+//! Ties the clock of a trace to that of a capture.
 //!
-//! Nothing says which clock a trace has (tracefs: `trace_clock`), and it mostly starts with the host. But a call is marshalled before its
-//! first packet passes, and its reply is matched after the last packet of that did. So each transaction bounds the offset from both sides:
+//! The clock of a trace is unknown (tracefs: `trace_clock`) and usually starts with the host. But a
+//! call is marshalled before its first packet passes, and its reply is matched after its last
+//! packet passed. So each transaction bounds the offset from both sides:
 //!
 //! ```text
 //! trace      marshal ----------------------------------> reply matched
@@ -10,49 +11,52 @@
 //!                      offset >= last packet - reply matched -->|
 //! ```
 //!
-//! The offset lies where the intervals of all transactions meet. How wide that is, is how uncertain the offset is. Clocks drift and are
-//! stepped: where no offset suits all, the time is divided until one suits each part.
+//! The offset lies in the intersection of the intervals of all transactions, and its width gives
+//! the uncertainty. Clocks drift and are stepped. If no offset fits all transactions, the time is
+//! halved until one fits each part.
 
-/// What one transaction says of the offset, the capture's time minus the trace's.
+/// The bounds of one transaction on the offset, which is the capture's time minus the trace's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bound {
-    /// When it was, by the trace's clock.
+    /// The time of the transaction, by the trace's clock.
     pub(super) at: i64,
-    /// It is at least this; `i64::MIN` where nothing says so.
+    /// The lower bound; `i64::MIN` if there is none.
     pub(super) least: i64,
-    /// It is at most this; `i64::MAX` where nothing says so.
+    /// The upper bound; `i64::MAX` if there is none.
     pub(super) most: i64,
 }
 
 /// The offset for a part of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// The first transaction that it rests on, by the trace's clock, in nanoseconds.
+    /// The time of its first transaction by the trace's clock, in nanoseconds.
     pub from: i64,
-    /// The last.
+    /// The time of its last transaction by the trace's clock, in nanoseconds.
     pub until: i64,
     /// Nanoseconds to add to a time of the trace.
     pub offset: i64,
-    /// It may be wrong by so many nanoseconds in either direction. `None`: it is bounded from one side only, and what it is bounded by counts as it.
+    /// The greatest error of the offset in either direction, in nanoseconds. `None` if the offset
+    /// is bounded from one side only; it is then equal to that bound.
     pub uncertainty: Option<u64>,
     /// Transactions that agree with it.
     pub agreeing: u32,
-    /// Transactions that do not.
+    /// Transactions that disagree with it.
     pub disagreeing: u32,
 }
 
-/// How the clock of a trace is tied to that of a capture.
+/// The offsets between the clock of a trace and that of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Clock {
-    /// In the order of time; none where nothing ties the two.
+    /// The windows in order of time; none if nothing ties the clocks.
     pub windows: Vec<Window>,
-    /// Transactions in parts for which no offset suits.
+    /// Transactions in parts that have no consistent offset.
     pub untied: u32,
 }
 
-/// One transaction in so many may disagree with the offset: joined wrongly, or seen by the capture only when it was sent again.
+/// One in this many transactions may disagree with the offset, because it was joined wrongly or
+/// because the capture shows only a retransmission.
 const TOLERATED: usize = 16;
-/// Parts with fewer transactions are not divided further.
+/// A part with fewer than twice this many transactions is not halved further.
 const FEWEST: usize = 4;
 
 impl Clock {
@@ -93,7 +97,7 @@ impl Clock {
         self.tie_part(back);
     }
 
-    /// The window that is nearest to a time of the trace.
+    /// The window nearest to a time of the trace.
     pub(super) fn window(&self, at: i64) -> Option<&Window> {
         let next = self.windows.partition_point(|window| window.until < at);
         let behind = self.windows.get(next);
@@ -107,16 +111,17 @@ impl Clock {
         }
     }
 
-    /// How wrong an offset may be at most; `None` where one is bounded from one side only, or there is none.
+    /// The greatest error of the offsets; `None` if an offset is bounded from one side only, or
+    /// there is none.
     pub fn uncertainty(&self) -> Option<u64> {
         let widest = self.windows.iter().map(|window| window.uncertainty.unwrap_or(u64::MAX)).max();
         widest.filter(|width| *width != u64::MAX)
     }
 }
 
-/// Where most intervals meet: the bounds of that place, and how many do.
+/// The intersection of the most intervals: its bounds, and the number of intervals.
 fn meeting(bounds: &[Bound]) -> (i64, i64, usize) {
-    // An interval that ends where another begins meets it: beginnings come first.
+    // Intervals include their ends, so starts sort before ends at the same value.
     let mut edges: Vec<(i64, bool)> = Vec::with_capacity(2 * bounds.len());
     for bound in bounds.iter().filter(|bound| bound.least <= bound.most) {
         edges.push((bound.least, false));
@@ -132,7 +137,7 @@ fn meeting(bounds: &[Bound]) -> (i64, i64, usize) {
         }
         open += 1;
         if open > best.2 {
-            // More may begin before the next one ends.
+            // More intervals may start before the next one ends.
             if let Some((until, true)) = edges.peek() {
                 best = (at, *until, open);
             }
@@ -186,7 +191,7 @@ mod tests {
         assert_eq!(clock.uncertainty(), None);
     }
 
-    /// The times of a trace are a text that anybody may have written.
+    /// A trace is text from an untrusted source, so its times can have any value.
     #[test]
     fn bounds_may_lie_as_far_apart_as_numbers_go() {
         let clock = Clock::tie(vec![bound(1, i64::MIN + 1, i64::MAX - 1)]);

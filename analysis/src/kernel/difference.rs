@@ -1,4 +1,4 @@
-//! Where the kernel and the wire disagree about a transaction.
+//! Differences between the kernel's account of a transaction and the packets.
 
 use super::calls::{Call, Chunks};
 use super::point::Role;
@@ -6,7 +6,7 @@ use super::wire::Wire;
 use core::fmt::{self, Write as _};
 use rdmascope_capture_agent::trace::Segment;
 
-/// What they disagree about.
+/// The subject of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum About {
     /// The trace has a call that the capture lacks.
@@ -17,13 +17,13 @@ pub enum About {
     HeaderLength,
     /// The length of the RPC call before reduction.
     CallLength,
-    /// The length of the Send that carries the call, or the reply.
+    /// The length of the Send with the call or the reply.
     SendLength,
-    /// rdma_credit.
+    /// The value of rdma_credit.
     Credits,
     /// The Read list.
     ReadList,
-    /// The Write list and the Reply chunk.
+    /// The Write list; if the host is the answerer, with the Reply chunk.
     WriteList,
     /// The Reply chunk.
     ReplyChunk,
@@ -34,7 +34,7 @@ pub enum About {
 }
 
 impl About {
-    /// In JSON and text.
+    /// Its name in JSON and text.
     pub const fn word(self) -> &'static str {
         match self {
             About::OnlyInTrace => "only-in-trace",
@@ -52,23 +52,23 @@ impl About {
     }
 }
 
-/// A disagreement about one value.
+/// A difference in one value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// What it is about.
+    /// Its subject.
     pub about: About,
-    /// What the kernel says.
+    /// The value according to the kernel.
     pub kernel: String,
-    /// What the packets say.
+    /// The value according to the packets.
     pub wire: String,
-    /// It is about the reply, else about the call.
+    /// Whether it concerns the reply rather than the call.
     pub of_reply: bool,
 }
 
-/// Compares what both tell. What one of them does not tell is no difference.
+/// Compares the values that both the trace and the capture contain.
 pub(super) fn compare(call: &Call, wire: &Wire) -> Vec<Difference> {
     let mut differences = Vec::new();
-    /// Notes a difference where there is one.
+    /// Adds a difference if the values differ.
     fn differ<T: PartialEq + fmt::Display>(
         to: &mut Vec<Difference>,
         about: About,
@@ -80,7 +80,7 @@ pub(super) fn compare(call: &Call, wire: &Wire) -> Vec<Difference> {
         }
     }
     let to = &mut differences;
-    // The answer to a callback comes to the server's receive queue: to it, that is the message.
+    // The server receives the answer to a callback as a message.
     let is_callback_answer = wire.backward && !call.backward;
     let [sent, reply] = [&wire.call, &wire.reply].map(|message| message.as_ref().filter(|one| one.is_whole));
     let of_reply = call.role == Role::Caller || is_callback_answer;
@@ -102,7 +102,8 @@ pub(super) fn compare(call: &Call, wire: &Wire) -> Vec<Difference> {
     if call.has_error && wire.reply.is_some() && !wire.has_error {
         differ(to, About::Error, true, ["RDMA_ERROR", "none"]);
     }
-    // A server whose segments are not traced tells none: that is a statement only where the header has no room for one.
+    // The segments of a server may not be traced. Without any, the comparison is possible only if
+    // the header is too short for segments.
     let tells = call.chunks.is_some() || call.role == Role::Caller || call.header_length == Some(EMPTY);
     if call.is_partial || !tells || is_callback_answer || call.backward {
         return differences;
@@ -136,11 +137,11 @@ const EMPTY: u32 = 28;
 #[derive(PartialEq)]
 struct List<'a>(&'a [Segment]);
 
-/// The same with their Positions.
+/// Read segments as the kernel writes them, with their Positions.
 #[derive(PartialEq)]
 struct Reads<'a>(&'a [(u32, Segment)]);
 
-/// Segments that are written out.
+/// The most segments that are listed.
 const MOST_WRITTEN: usize = 16;
 
 impl fmt::Display for List<'_> {

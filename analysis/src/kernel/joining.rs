@@ -1,5 +1,5 @@
-//! A trace and a capture joined: by XID and direction; where an XID is there more than once, by what else of the same RPC client, or completion
-//! queue, was joined, and by order.
+//! Joins a trace with a capture by XID and direction. If an XID occurs more than once, it uses the
+//! RPC client or completion queue of calls already joined, and the order in time.
 
 use super::calls::{Call, KernelTrace};
 use super::clock::{Bound, Clock};
@@ -16,71 +16,73 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 type Map<K, V> = HashMap<K, V, FixedState>;
 
-/// The transactions of a capture, while it is read, for traces to be joined to.
+/// The transactions of a capture, to which traces can be joined.
 #[derive(Debug, Default)]
 pub struct Joining {
     wires: Wires,
 }
 
-/// How many calls and transactions found each other.
+/// The numbers of joined calls and transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Joined {
-    /// Calls of the trace that are joined to a transaction of the capture.
+    /// Calls of the trace that were joined to a transaction of the capture.
     pub joined: u64,
-    /// Calls with an XID that the capture has too, for which nothing tells which transaction it is.
+    /// Calls that may be any of several transactions with their XID.
     pub ambiguous: u64,
-    /// Calls that the capture lacks while it was made, on what else of it was joined.
+    /// Calls that the capture lacks although they were made during the capture, on an RPC client or
+    /// completion queue with joined calls.
     pub only_in_trace: u64,
-    /// Calls before the capture began, after it ended, or of connections that it does not show.
+    /// Calls before the capture began, after it ended, or of connections that it does not contain.
     pub outside: u64,
-    /// Transactions that the trace lacks while it was made, on connections that it tells of.
+    /// Transactions that the trace lacks although they took place during the trace, on connections
+    /// with joined calls.
     pub only_in_capture: u64,
 }
 
-/// Where kernel and wire disagree.
+/// A difference between kernel and wire, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Disagreement {
     /// The XID.
     pub xid: u32,
-    /// The connection, where the capture shows the transaction.
+    /// The connection, if the capture contains the transaction.
     pub connection: Option<u32>,
-    /// The packet that it is about.
+    /// The packet that it concerns.
     pub frame: Option<u64>,
     /// The line of the trace.
     pub line: Option<u64>,
-    /// Which end of the transaction the host is, where the trace tells of it.
+    /// The host's end of the transaction, if the trace contains it.
     pub role: Option<Role>,
-    /// About what, and what each says.
+    /// Its subject, and both values.
     pub difference: Difference,
 }
 
-/// What a trace says, beside a capture or alone.
+/// The results from a trace, with a capture or alone.
 #[derive(Debug)]
 pub struct Witness {
     /// The trace.
     pub trace: KernelTrace,
-    /// Whether there was a capture beside it.
+    /// Whether it was joined with a capture.
     pub has_capture: bool,
-    /// How its clock is tied to that of the capture.
+    /// The offsets between its clock and that of the capture.
     pub clock: Clock,
-    /// What was joined.
+    /// The numbers of joined calls and transactions.
     pub joined: Joined,
-    /// Where the time went.
+    /// The host's time by steps.
     pub steps: Vec<Step>,
-    /// Steps that would end before they begin.
+    /// Steps with an end before their start.
     pub backward_steps: u64,
-    /// Where kernel and wire disagree, at most [`Witness::MOST_DISAGREEMENTS`].
+    /// Differences between kernel and wire, at most [`Witness::MOST_DISAGREEMENTS`].
     pub disagreements: Vec<Disagreement>,
-    /// How often they disagree about each.
+    /// The number of differences by subject.
     pub counts: BTreeMap<About, u64>,
-    /// Transactions of the capture that were not looked at, because there are too many.
+    /// Transactions of the capture that were not joined, because there are too many.
     pub beyond: u64,
     operations: Vec<String>,
 }
 
 impl Joining {
-    /// Joins a trace; `span` is that of the capture. `is_of_capture`: whoever made the capture traced as well, so that both have the time of day of
-    /// one host.
+    /// Joins a trace. `span` is the span of the capture. `is_of_capture` means that the trace and
+    /// the capture come from one host, so both have its time of day.
     pub fn join(&self, trace: KernelTrace, span: Option<(Time, Time)>, is_of_capture: bool) -> Witness {
         let wires = &self.wires;
         let Pairs { pairs, ambiguous, joined_groups } = pair(&trace.calls, &wires.all);
@@ -142,17 +144,17 @@ impl Observer for Joining {
     }
 }
 
-/// Between what both the trace and the capture tell.
+/// The span of the capture, and the groups with joined calls.
 struct Scope<'a> {
     span: Option<(Time, Time)>,
     joined_groups: &'a Groups,
 }
 
-/// Which RPC client, or completion queue, goes with which connection: role, group, connection.
+/// The connections of RPC clients or completion queues: role, group, connection.
 type Groups = HashSet<(Role, i64, u32), FixedState>;
 
 struct Pairs {
-    /// Places of calls and of transactions that are the same.
+    /// Indexes of calls and of their transactions.
     pairs: Vec<(usize, usize)>,
     ambiguous: HashSet<usize, FixedState>,
     joined_groups: Groups,
@@ -165,7 +167,7 @@ fn pair(calls: &[Call], wires: &[Wire]) -> Pairs {
     for (index, wire) in wires.iter().enumerate() {
         by_xid.entry((wire.xid, wire.backward)).or_default().push(index);
     }
-    /// Which calls, and which transactions, in their order.
+    /// Calls, and the transactions that they may be, in their order.
     type Same = (Vec<usize>, Vec<usize>);
     // By XID, direction and role.
     let mut same: BTreeMap<(u32, bool, Role), Same> = BTreeMap::new();
@@ -186,7 +188,8 @@ fn pair(calls: &[Call], wires: &[Wire]) -> Pairs {
             continue;
         }
         let (call, wire) = (known[0], transactions.remove(0));
-        // What came as a call cannot be the answer to a callback as well: the forward transaction comes first.
+        // A received call cannot also be the answer to a callback. The forward transaction takes
+        // precedence.
         if taken.insert(call) {
             if let Some(group) = calls[call].group {
                 groups.insert((role, group, wires[wire].connection));
@@ -221,8 +224,8 @@ fn pair(calls: &[Call], wires: &[Wire]) -> Pairs {
     Pairs { pairs, ambiguous, joined_groups: groups }
 }
 
-/// The times of a call and of its transaction together, and which end of it the host is: to the server, the answer to a callback comes in as calls
-/// do.
+/// The times of a call and of its transaction, and the host's role. A server receives the answer to
+/// a callback in the same way as a call.
 fn times(call: &Call, wire: &Wire) -> (Role, Times) {
     let mut times = call.times;
     let mut role = call.role;
@@ -253,10 +256,11 @@ fn times(call: &Call, wire: &Wire) -> (Role, Times) {
     (role, times)
 }
 
-/// What a transaction says of the offset. Times are cut to their last digit: what is at least a difference may be that much less, what is at most
-/// one may be that much more.
+/// The bounds of a transaction on the offset. Times are truncated to the resolution, so a lower
+/// bound is reduced by the trace's resolution, and an upper bound is increased by the capture's.
 fn bound(role: Role, times: &Times, (trace, capture): (i64, i64)) -> Option<Bound> {
-    // The last point of the trace before a packet is sent, the first one behind a packet that came.
+    // The last point of the trace before a packet was sent, and the first one after a packet
+    // arrived.
     let (before_sent, sent, arrived, after_arrived): (&[Point], _, _, &[Point]) = match role {
         Role::Caller => (
             &[Point::CallPosted, Point::Marshalled],
@@ -282,7 +286,7 @@ fn bound(role: Role, times: &Times, (trace, capture): (i64, i64)) -> Option<Boun
     Some(Bound { at: before.or(after)?, least: least.unwrap_or(i64::MIN), most: most.unwrap_or(i64::MAX) })
 }
 
-/// Nanoseconds of the last digit of the capture's times: 1000 where all are whole microseconds.
+/// The resolution of the capture's times in nanoseconds: 1000 if all times are whole microseconds.
 fn capture_resolution(wires: &[Wire]) -> i64 {
     let messages = wires.iter().flat_map(|wire| [&wire.call, &wire.reply]).flatten();
     let is_coarse = messages
@@ -291,16 +295,16 @@ fn capture_resolution(wires: &[Wire]) -> i64 {
     if is_coarse { 1000 } else { 1 }
 }
 
-/// When the host began with a call, as far as the trace tells.
+/// The time of a call's first point in the trace.
 fn began(call: &Call) -> Option<i64> {
     call.role.points().iter().filter(|point| !point.is_packet()).find_map(|point| call.time(*point))
 }
 
 impl Witness {
-    /// Disagreements that are kept.
+    /// The most differences that are kept.
     pub const MOST_DISAGREEMENTS: usize = 256;
 
-    /// The steps of one operation after the other: of each role, the operation first that took most time.
+    /// The steps by operation. Within each role, operations are in descending order of total time.
     pub fn by_operation(&self) -> Vec<&[Step]> {
         let mut of_operation: Vec<&[Step]> = self
             .steps
@@ -310,7 +314,7 @@ impl Witness {
         of_operation
     }
 
-    /// What a trace tells by itself.
+    /// Analyzes a trace without a capture.
     pub fn alone(trace: KernelTrace) -> Witness {
         let mut steps = Steps::default();
         let unknown = trace.names.len() as u32;
@@ -334,12 +338,12 @@ impl Witness {
         }
     }
 
-    /// What the operation of a step is called.
+    /// The name of a step's operation.
     pub fn operation(&self, step: &Step) -> &str {
         self.operations.get(step.operation as usize).map_or("RPC", String::as_str)
     }
 
-    /// Which share of the time of its operation a step takes.
+    /// The share of a step in the time of its operation.
     pub fn share(&self, step: &Step) -> f64 {
         let same =
             self.steps.iter().filter(|other| (other.role, other.operation) == (step.role, step.operation));
@@ -369,13 +373,13 @@ impl Witness {
         }
     }
 
-    /// A time of the trace by the capture's clock, and how wrong that may be.
+    /// Converts a time of the trace to the capture's clock, with its uncertainty.
     fn on_wire(&self, at: i64) -> Option<(i64, u64)> {
         let window = self.clock.window(at)?;
         Some((at.checked_add(window.offset)?, window.uncertainty.unwrap_or(0)))
     }
 
-    /// Calls that the capture lacks.
+    /// Adds the calls that the capture lacks.
     fn only_in_trace(
         &mut self,
         pairs: &[(usize, usize)],
@@ -420,7 +424,7 @@ impl Witness {
         }
     }
 
-    /// Transactions that the trace lacks, on connections that it tells of.
+    /// Adds the transactions that the trace lacks, on connections with joined calls.
     fn only_in_capture(
         &mut self,
         pairs: &[(usize, usize)],
@@ -478,7 +482,8 @@ mod tests {
     use crate::kernel::wire::Wire;
     use rdmascope_capture_agent::trace::Trace;
 
-    /// What a server decodes is a call, or the answer to a callback. Where it may be one of several calls, it does not count as an answer as well.
+    /// A message that a server decodes is a call, or the answer to a callback. A call that may be
+    /// any of several forward transactions is not also joined as an answer.
     #[test]
     fn what_may_be_several_calls_is_no_answer_to_a_callback() {
         let line = |cid| {
@@ -501,7 +506,7 @@ mod tests {
         };
         let joined = pair(&calls, &[false, false, false, true, true].map(wire));
         assert_eq!((joined.pairs, joined.ambiguous.len()), (Vec::new(), 2));
-        // The control: no call has the XID.
+        // Control: no forward transaction has the XID.
         let joined = pair(&calls, &[true, true].map(wire));
         assert_eq!((joined.pairs, joined.ambiguous.len()), (vec![(0, 0), (1, 1)], 0));
     }

@@ -1,8 +1,8 @@
-//! The kernel as a witness: what the tracepoints of a host tell, beside what the packets show, or alone.
+//! The kernel trace of a host, joined with a capture or alone.
 //!
-//! [`KernelTrace::read`] puts the events of a trace together to calls. [`Joining`] takes the transactions of a capture beside them, and says in a
-//! [`Witness`] where the time of the host went, and where kernel and wire disagree. Without a capture, [`Witness::alone`] tells what the trace
-//! tells by itself.
+//! [`KernelTrace::read`] assembles the events of a trace into calls. [`Joining`] takes the
+//! transactions of a capture. It returns a [`Witness`] with the host's time by steps and the
+//! differences between kernel and wire. [`Witness::alone`] does this for a trace without a capture.
 
 mod calls;
 mod clock;

@@ -1,24 +1,24 @@
-//! The moments in the life of a transaction that tracepoints and packets tell, in the order in which they come.
+//! The points in the life of a transaction that tracepoints and packets show, in their order.
 
-/// Which end of a transaction the traced host is.
+/// The traced host's end of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
-    /// It sends the call.
+    /// The host sends the call.
     Caller,
-    /// It answers.
+    /// The host answers.
     Answerer,
 }
 
 impl Role {
-    /// The calls of which the host is this end, in words for people.
+    /// The heading for calls with this role.
     pub const fn title(self) -> &'static str {
         match self {
-            Role::Caller => "calls of this host",
+            Role::Caller => "calls by this host",
             Role::Answerer => "calls to this host",
         }
     }
 
-    /// In JSON and text.
+    /// Its name in JSON and text.
     pub const fn word(self) -> &'static str {
         match self {
             Role::Caller => "caller",
@@ -26,7 +26,7 @@ impl Role {
         }
     }
 
-    /// The points of such a host in their order, those of packets among them.
+    /// The points of a host with this role in their order, including those of packets.
     pub const fn points(self) -> &'static [Point] {
         match self {
             Role::Caller => &[
@@ -52,46 +52,46 @@ impl Role {
     }
 }
 
-/// A moment.
+/// A point in the life of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Point {
-    /// `xprt_reserve`.
+    /// The event `xprt_reserve`.
     Reserved,
-    /// `xprtrdma_marshal`.
+    /// The event `xprtrdma_marshal`.
     Marshalled,
-    /// `xprtrdma_post_send`.
+    /// The event `xprtrdma_post_send`.
     CallPosted,
     /// The call's first packet.
     CallSent,
     /// The reply's last packet.
     ReplyArrived,
-    /// `xprtrdma_wc_receive`.
+    /// The event `xprtrdma_wc_receive`.
     ReplyReceived,
-    /// `xprtrdma_reply`.
+    /// The event `xprtrdma_reply`.
     ReplyMatched,
     /// The call's last packet.
     CallArrived,
-    /// `svcrdma_wc_recv`.
+    /// The event `svcrdma_wc_recv`.
     CallReceived,
-    /// `svcrdma_decode_rqst`, of a callback `xprtrdma_cb_call`.
+    /// The event `svcrdma_decode_rqst`, or `xprtrdma_cb_call` for a callback.
     Decoded,
-    /// `svcrdma_read_finished`.
+    /// The event `svcrdma_read_finished`.
     ReadsDone,
-    /// `svc_process`.
+    /// The event `svc_process`.
     Processed,
-    /// `svcrdma_encode_wseg`.
+    /// The event `svcrdma_encode_wseg`.
     Encoded,
-    /// `svcrdma_post_send`, of a callback `xprtrdma_cb_reply`.
+    /// The event `svcrdma_post_send`, or `xprtrdma_cb_reply` for a callback.
     ReplyPosted,
     /// The reply's first packet.
     ReplySent,
 }
 
 impl Point {
-    /// How many there are.
+    /// The number of points.
     pub(super) const COUNT: usize = 15;
 
-    /// In JSON.
+    /// Its name in JSON.
     pub const fn word(self) -> &'static str {
         match self {
             Point::Reserved => "reserved",
@@ -112,12 +112,12 @@ impl Point {
         }
     }
 
-    /// Whether the time is that of a packet, by the clock of the capture.
+    /// Whether the time comes from a packet, and thus from the clock of the capture.
     pub const fn is_packet(self) -> bool {
         matches!(self, Point::CallSent | Point::ReplyArrived | Point::CallArrived | Point::ReplySent)
     }
 
-    /// What happens between this one and the next of its role; empty of the last one.
+    /// The activity between this point and the next of its role; empty for the last point.
     pub const fn until_next(self) -> &'static str {
         match self {
             Point::Reserved => "queue",
@@ -135,19 +135,19 @@ impl Point {
         }
     }
 
-    /// All of them, in the order of their numbers.
+    /// All points, in the order of their numbers.
     #[cfg(test)]
     pub(super) fn all() -> impl Iterator<Item = Point> {
         [Role::Caller, Role::Answerer].into_iter().flat_map(|role| role.points().iter().copied())
     }
 }
 
-/// When each point was, in the clock that its kind has.
+/// The time of each point, in the clock of its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Times([i64; Point::COUNT]);
 
 impl Times {
-    /// No trace or capture has this time.
+    /// A time that no trace or capture has.
     const NEVER: i64 = i64::MIN;
 
     pub(super) fn get(&self, point: Point) -> Option<i64> {
@@ -158,7 +158,7 @@ impl Times {
         self.0[point as usize] = time;
     }
 
-    /// Sets the first time that is told of this point.
+    /// Sets the time of a point, unless it is set already.
     pub(super) fn set_first(&mut self, point: Point, time: i64) {
         if self.get(point).is_none() {
             self.set(point, time);

@@ -1,4 +1,4 @@
-//! Where the time of a host went: the steps between the points that are known, by operation.
+//! The time of a host by operation and by steps between the known points.
 
 use super::clock::Window;
 use super::point::{Point, Role, Times};
@@ -8,58 +8,59 @@ use std::collections::HashMap;
 /// The steps of one operation between the same two points.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The operation, as a number of whoever counts.
+    /// The operation, as an index into the caller's list.
     pub(super) operation: u32,
-    /// Which end the host is.
+    /// The host's end of the calls.
     pub role: Role,
-    /// From this point.
+    /// The point at the start.
     pub from: Point,
-    /// To this one, the next one that is known.
+    /// The point at the end, which is the next known point.
     pub to: Point,
-    /// Some of the calls have Read chunks.
+    /// Whether some of the calls have Read chunks.
     has_reads: bool,
-    /// Nanoseconds of each, the shortest first.
+    /// The lengths in nanoseconds, in ascending order.
     times: Vec<u64>,
 }
 
 impl Step {
-    /// The time of several steps together, in nanoseconds.
+    /// The total time of several steps, in nanoseconds.
     pub fn total_of(steps: &[Step]) -> u64 {
         steps.iter().fold(0, |sum, step| sum.saturating_add(step.total()))
     }
 
-    /// How many there are.
+    /// The number of steps.
     pub fn count(&self) -> u64 {
         self.times.len() as u64
     }
 
-    /// The time that so many of a hundred were not longer than, in nanoseconds.
+    /// A percentile of the lengths, in nanoseconds.
     pub fn percentile(&self, percent: usize) -> u64 {
         let rank = (self.times.len() * percent).div_ceil(100).max(1);
         self.times.get(rank - 1).copied().unwrap_or(0)
     }
 
-    /// The shortest, in nanoseconds.
+    /// The shortest length, in nanoseconds.
     pub fn minimum(&self) -> u64 {
         self.times.first().copied().unwrap_or(0)
     }
 
-    /// The longest, in nanoseconds.
+    /// The longest length, in nanoseconds.
     pub fn maximum(&self) -> u64 {
         self.times.last().copied().unwrap_or(0)
     }
 
-    /// All of them together, in nanoseconds.
+    /// The total time, in nanoseconds.
     pub fn total(&self) -> u64 {
         self.times.iter().fold(0, |sum, time| sum.saturating_add(*time))
     }
 
-    /// Whether one of its points is told by a packet and the other by the trace, so that the offset of the clocks is in it.
+    /// Whether one of its points comes from a packet and the other from the trace, so that its
+    /// length depends on the offset of the clocks.
     pub fn crosses_clocks(&self) -> bool {
         self.from.is_packet() != self.to.is_packet()
     }
 
-    /// What happens in it: `dispatch, handler, marshal`.
+    /// The activities in it: `dispatch, handler, marshal`.
     pub fn holds(&self) -> String {
         let points = self.role.points().iter();
         let inside = points.filter(|point| (self.from..self.to).contains(point));
@@ -69,22 +70,23 @@ impl Step {
     }
 }
 
-/// The operation, the role of the host, and the points from and to which.
+/// The operation, the role of the host, and the two points.
 type Key = (u32, Role, Point, Point);
 
-/// Whether there were RDMA Reads, and how long each took.
+/// Whether there were RDMA Reads, and the lengths of the steps.
 type Counted = (bool, Vec<u64>);
 
-/// Steps that are being counted.
+/// Steps being counted.
 #[derive(Debug, Default)]
 pub struct Steps {
     by_key: HashMap<Key, Counted, FixedState>,
-    /// Steps that would end before they begin by more than the offset may be wrong: left out.
+    /// Steps with an end before their start by more than the uncertainty of the offset. They are
+    /// left out.
     pub(super) backward_steps: u64,
 }
 
 impl Steps {
-    /// Counts the steps of a call. Without an offset those between a packet and the trace are not known.
+    /// Counts the steps of a call. Without an offset, the times of packets are not used.
     pub(super) fn count(
         &mut self,
         operation: u32,
@@ -123,7 +125,7 @@ impl Steps {
         }
     }
 
-    /// All of them: by role, operation, and the order of the points.
+    /// All steps, by role, operation, and the order of the points.
     pub(super) fn into_list(self) -> Vec<Step> {
         let mut list: Vec<Step> = self
             .by_key

@@ -1,4 +1,4 @@
-//! What the capture shows of the transactions, as far as a trace may tell of them too.
+//! The facts of the captured transactions that a trace may contain too.
 
 use crate::names::Protocol;
 use crate::report::Key;
@@ -15,29 +15,29 @@ pub(super) struct Wire {
     pub(super) connection: u32,
     pub(super) backward: bool,
     pub(super) xid: u32,
-    /// Its place among the operations.
+    /// The index of its operation in [`Wires::names`].
     pub(super) operation: u32,
-    /// The reply is an RDMA_ERROR.
+    /// Whether the reply is an RDMA_ERROR.
     pub(super) has_error: bool,
     pub(super) call: Option<Shown>,
     pub(super) reply: Option<Shown>,
 }
 
 impl Wire {
-    /// When its call was sent, else its reply.
+    /// The time of its call, or else of its reply.
     pub(super) fn began(&self) -> Option<Time> {
         self.call.as_ref().or(self.reply.as_ref()).map(|message| message.span.0)
     }
 }
 
-/// A message as packets show it.
+/// A message according to its packets.
 #[derive(Debug)]
 pub(super) struct Shown {
     /// The packet that completes its Send.
     pub(super) frame: u64,
-    /// The first and the last packet of that.
+    /// The times of the first and the last packet of its Send.
     pub(super) span: (Time, Time),
-    /// The capture holds all of it, and it could be read.
+    /// Whether the capture contains the whole message, and it was decoded.
     pub(super) is_whole: bool,
     pub(super) header_length: u32,
     pub(super) send_length: u32,
@@ -84,12 +84,12 @@ pub(super) struct Wires {
 }
 
 impl Wires {
-    /// Transactions that are kept.
+    /// The most transactions that are kept.
     const MOST: usize = 1 << 19;
-    /// Operations that are told apart: the last one stands for all behind it.
+    /// The most operations that are distinguished. All further ones count as the last one.
     const MOST_OPERATIONS: usize = 256;
 
-    /// Takes in a transaction.
+    /// Adds a transaction.
     pub(super) fn add(&mut self, transaction: &Transaction) {
         if self.all.len() >= Wires::MOST {
             self.beyond += 1;
@@ -121,7 +121,7 @@ impl Wires {
         number
     }
 
-    /// What the operations are called: `NFSv3 READ`.
+    /// The names of the operations: `NFSv3 READ`.
     pub(super) fn names(&self) -> Vec<String> {
         let name = |key: &Key| {
             let protocol = key.protocol.map(|protocol: Protocol| format!("{protocol} ")).unwrap_or_default();

@@ -1,26 +1,26 @@
-//! That a capture was written around something.
+//! The report of a capture file that a trigger wrote.
 
 use core::fmt;
 use rdmascope_dissector::record::Time;
 
-/// A capture that was written around what a person wanted to be captured.
+/// A capture file that was written around a trigger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Captured {
-    /// When the first of what it was written for came.
+    /// The time of the first trigger.
     pub time: Time,
-    /// What it was written for, in words for people: the first, and how many there were besides.
+    /// The first trigger, as text.
     pub reason: String,
-    /// See [`Captured::reason`].
+    /// The number of further triggers.
     pub further: u64,
     /// The file.
     pub file: String,
     /// Packets in it.
     pub packets: u64,
-    /// It begins later than wanted: so much memory was not granted.
+    /// Whether it starts later than requested, because memory was short.
     pub is_cut: bool,
-    /// Why it could not be written.
+    /// The error, if it could not be written.
     pub trouble: Option<String>,
-    /// No further one is written.
+    /// Whether no further file will be written.
     pub is_last: bool,
 }
 
@@ -28,17 +28,17 @@ impl fmt::Display for Captured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Captured { reason, further, file, packets, is_cut, trouble, is_last, .. } = self;
         match trouble {
-            Some(trouble) => write!(f, "{file}: cannot be written: {trouble}; it was for: {reason}")?,
-            None => write!(f, "{file}: {packets} packets captured, for: {reason}")?,
+            Some(trouble) => write!(f, "{file}: cannot be written: {trouble}; trigger: {reason}")?,
+            None => write!(f, "{file}: {packets} packets captured; trigger: {reason}")?,
         }
         if *further > 0 {
             write!(f, ", and {further} more")?;
         }
         if *is_cut {
-            f.write_str("; it begins later than wanted: --trigger-memory keeps more")?;
+            f.write_str("; it starts later than requested: increase --trigger-memory")?;
         }
         if *is_last {
-            f.write_str("; it is the last one: --trigger-files allows more")?;
+            f.write_str("; this is the last file: increase --trigger-files")?;
         }
         Ok(())
     }

@@ -9,35 +9,36 @@ use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::Time;
 use std::collections::HashMap;
 
-/// An event that is told.
+/// A reported event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Happening {
     /// The event.
     pub event: SessionEvent,
-    /// It was told before, and went on.
+    /// Whether it was reported before, and has continued since.
     pub is_again: bool,
 }
 
-/// Tells each event when it is known, and once more when it is over if it went on after that.
+/// Reports each event when it is known. An event that continues after that is reported again when
+/// it is over.
 #[derive(Clone, Debug, Default)]
 pub struct Happenings {
     events: Events,
     told: HashMap<Key, Told, FixedState>,
 }
 
-/// What tells events apart, whatever became of them.
+/// The identity of an event, whatever its extent.
 type Key = (ConnectionId, Kind, Time, Option<bool>);
 
-/// What was told of an event, and what is known of it now.
+/// The extent of an event when it was last reported, and its extent now.
 #[derive(Clone, Copy, Debug)]
 struct Told {
     told: Extent,
     known: Extent,
-    /// It was listed the last time.
+    /// Whether the latest list contains it.
     is_listed: bool,
 }
 
-/// What grows while an event goes on.
+/// The values that grow while an event continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Extent {
     duration: Option<u64>,
@@ -46,10 +47,12 @@ struct Extent {
 }
 
 impl Happenings {
-    /// What was over for so long is forgotten: nanoseconds. A connection that takes longer to come back is a new one.
+    /// The time after which an ended event is forgotten, in nanoseconds. A connection that comes
+    /// back later is a new one.
     pub const KEPT: i64 = 600_000_000_000;
 
-    /// The events that are to be told at `now`, in the order of time. `open` are the connections that have not ended, in the order of their numbers.
+    /// The events to report at `now`, in order of time. `open` are the connections that have not
+    /// ended, in the order of their numbers.
     pub fn take(&mut self, open: &[Connection], now: Time) -> Vec<Happening> {
         self.told.values_mut().for_each(|told| told.is_listed = false);
         let mut happenings = Vec::new();
@@ -62,7 +65,7 @@ impl Happenings {
                     self.told.insert(key, new);
                     happenings.push(Happening { event, is_again: false });
                 }
-                // It grows still.
+                // It is still growing.
                 Some(known) if known.known != extent => *known = Told { told: known.told, ..new },
                 Some(known) if known.told != extent => {
                     *known = new;

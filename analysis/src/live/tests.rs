@@ -9,12 +9,12 @@ use rdmascope_tests::{floods, mutate, samples, session, values};
 
 const SECOND: i64 = 1_000_000_000;
 
-/// The packets that the client or the server of a sample sent.
+/// The packets of the client or of the server of a sample.
 fn one_direction(capture: &Capture, of_client: bool) -> Capture {
     mutate::keep(capture, |packet| mutate::is_of_client(packet) == of_client)
 }
 
-/// A capture watched, each interval `length` nanoseconds long.
+/// The results of watching a capture.
 struct Watched {
     intervals: Vec<Interval>,
     happenings: Vec<Happening>,
@@ -77,7 +77,8 @@ fn intervals_add_up_to_the_whole() {
     }
 }
 
-/// What is told on the way is what is told at the end, each once, or once more when it went on.
+/// The events reported on the way are those at the end. Each is reported once, or once more if it
+/// continued.
 #[test]
 fn events_are_told_on_the_way() {
     for sample in samples::ALL {
@@ -109,7 +110,8 @@ fn events_are_told_on_the_way() {
     }
 }
 
-/// The WRITE of nfs3-lossy waits for 106 ms; a capture that ends before its reply shows it waiting, as long as nothing else may explain that.
+/// The WRITE of nfs3-lossy waits for 106 ms. A capture that ends before its reply shows a waiting
+/// call, as long as no missing packet may explain it.
 #[test]
 fn calls_wait_unless_packets_are_missing() {
     let mut capture = samples::capture("nfs3-lossy");
@@ -118,7 +120,8 @@ fn calls_wait_unless_packets_are_missing() {
     let (call, reply) = (slow.call.as_ref().unwrap().seen, slow.reply.as_ref().unwrap().seen);
     assert!(reply.time.since(call.time) > 100_000_000);
     capture.packets.retain(|packet| packet.number < reply.frame);
-    // What waits in the end, where a packet tells that another was dropped before it, or none does.
+    // The waiting calls at the end, if the record with this number reports that a packet was
+    // dropped before it (0: none does).
     let waiting = |dropped_before: u64| {
         let mut engine = Engine::new(Config { observe: Observe::All, ..Config::default() });
         let judge = Judge::new(|_: &Rule| true);
@@ -134,8 +137,8 @@ fn calls_wait_unless_packets_are_missing() {
     assert_eq!(waiting(call.frame + 1), Waiting::default(), "its reply may have been dropped");
 }
 
-/// Packets of one end give no figures that need both ends, with and without the CM messages of
-/// both.
+/// Packets of one end give no figures that need both ends, with and without the CM messages of both
+/// ends.
 #[test]
 fn one_direction_has_no_figures_of_calls() {
     for sample in samples::MOUNTS.into_iter().chain(samples::IWARP_MOUNTS).chain(samples::IWARP_MIDSTREAM) {
@@ -176,8 +179,8 @@ fn has_answered(one: &OfConnection) -> bool {
     [&one.connection.requester, &one.connection.responder].into_iter().any(|end| end.sent.has_answered())
 }
 
-/// Both directions are there of every sample: never is one said to be missing, however short
-/// intervals are.
+/// Every sample contains both directions, so no interval reports a missing one, however short it
+/// is.
 #[test]
 fn both_directions_are_both() {
     for sample in samples::ALL.into_iter().chain(samples::IWARP) {
@@ -191,8 +194,8 @@ fn both_directions_are_both() {
     }
 }
 
-/// The last call of nfs3-basic gets no reply before the CM messages that close the connection: it
-/// waits until they do.
+/// The last call of nfs3-basic gets no reply before the CM messages that close the connection. It
+/// waits until the connection is closed.
 #[test]
 fn a_connection_that_is_closed_has_no_waiting_calls() {
     let mut capture = samples::capture("nfs3-basic");
@@ -219,8 +222,8 @@ fn a_connection_that_is_closed_has_no_waiting_calls() {
     assert_eq!(waiting(Time(closing.time + SECOND)), (0, false));
 }
 
-/// Where the capture holds one direction of iWARP, the FIN of the end that is seen closes the
-/// connection, and time ends it.
+/// In an iWARP capture of one direction, the FIN of the captured end closes the connection, and
+/// time ends it.
 #[test]
 fn one_fin_closes_a_connection_of_one_direction() {
     for of_client in [true, false] {
@@ -243,7 +246,8 @@ fn what_nobody_counts_is_not_0() {
     assert_eq!(dropped(Meter::new(Time(0)).without_drops()), [None; 2]);
 }
 
-/// A burst that goes on is told when it begins and once more when it is over; one NAK alone is told once.
+/// A burst that continues is reported when it begins and again when it is over. A single NAK is
+/// reported once.
 #[test]
 fn what_goes_on_is_told_again_when_it_is_over() {
     let mut capture = samples::capture("nfs3-lossy");
@@ -254,7 +258,7 @@ fn what_goes_on_is_told_again_when_it_is_over() {
         naks.map(|one| (one.is_again, one.event.count, one.event.duration)).collect()
     };
     assert_eq!(naks(&capture), [(false, 1, Some(0))]);
-    // The NAK comes again 300 ms later: that is one burst with the first.
+    // The NAK is repeated 300 ms later and joins the burst of the first one.
     const LATER: i64 = 300_000_000;
     let is_nak =
         |packet: &&Packet| packet.opcode() == 0x11 && packet.data[packet.payload().start - 4] >> 5 == 3;
@@ -266,7 +270,7 @@ fn what_goes_on_is_told_again_when_it_is_over() {
     assert_eq!(naks(&capture), [(false, 1, Some(0)), (true, 2, Some(LATER as u64))]);
 }
 
-/// 6,000 connections within one interval: the latencies of single connections stay within their
+/// 6,000 connections within one interval. The latencies of single connections stay within their
 /// bound, and every transaction is counted.
 #[test]
 fn latencies_of_many_connections_are_bounded() {
@@ -285,8 +289,8 @@ fn latencies_of_many_connections_are_bounded() {
     assert_eq!(interval.figures.stats.latencies().map(|latencies| latencies.len()), Some(6_000));
 }
 
-/// A session among 80,000 spoofed calls: the interval counts the connections that were given up,
-/// and the session keeps all its events.
+/// A session among 80,000 spoofed calls. The interval counts the evicted connections, and the
+/// session keeps all its events.
 #[test]
 fn a_flood_is_counted_and_forgotten() {
     const FLOWS: u32 = 80_000;
@@ -301,7 +305,7 @@ fn a_flood_is_counted_and_forgotten() {
     capture.renumber();
     let watched = watch(&capture, SECOND);
     let sum = |read: fn(&Interval) -> u64| watched.intervals.iter().map(read).sum::<u64>();
-    // A flow whose 32-bit name equals that of a held one goes to the table instead.
+    // A flow whose 32-bit name equals that of a held one goes directly to the table.
     let most = u64::from(FLOWS) - 511 - 65_536;
     assert!((most - 8..=most).contains(&sum(|one| one.given_up)), "{}", sum(|one| one.given_up));
     let transactions: u64 = alone.intervals.iter().map(|one| one.figures.stats.count).sum();

@@ -1,10 +1,11 @@
-//! Patterns of paths.
+//! Patterns for paths.
 
 use crate::time::ParseError;
 use glob::{MatchOptions, Pattern};
 
-/// A pattern of paths: `*`, `?` and `[…]` stand for characters of one name, `**` for any directories. One that begins with `/` is held against the whole
-/// path, any other against its end, from the beginning of a name on.
+/// A pattern for paths. `*`, `?` and `[…]` match characters within one name, `**` matches any
+/// directories. A pattern that begins with `/` must match the whole path. Any other pattern must
+/// match the end of the path, starting at a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilePattern(Pattern);
 
@@ -15,16 +16,18 @@ const OPTIONS: MatchOptions = MatchOptions {
 };
 
 impl FilePattern {
-    /// Reads a pattern.
+    /// Parses a pattern.
     pub fn parse(text: &str) -> Result<FilePattern, ParseError> {
         if text.is_empty() {
-            return Err(ParseError("a path or a pattern such as 'a/*.dat' is expected"));
+            return Err(ParseError("expected a path or a pattern such as 'a/*.dat'"));
         }
         let pattern = Pattern::new(text);
-        pattern.map(FilePattern).map_err(|_| ParseError("a pattern of a path has *, **, ? and [...]"))
+        pattern
+            .map(FilePattern)
+            .map_err(|_| ParseError("invalid path pattern: it may contain *, **, ? and [...]"))
     }
 
-    /// Whether a path is meant. Bytes that are not UTF-8 count as U+FFFD.
+    /// Whether the pattern matches a path. Bytes that are not UTF-8 count as U+FFFD.
     pub fn matches(&self, path: &[u8]) -> bool {
         let path = String::from_utf8_lossy(path);
         if self.0.matches_with(&path, OPTIONS) {

@@ -1,26 +1,26 @@
-//! Files and names: which name in which directory has which file.
+//! The files and names of a capture.
 
 use core::hash::{BuildHasher as _, Hash};
 use foldhash::quality::FixedState;
 use hashbrown::{HashMap, HashTable};
 use rdmascope_dissector::frame::Address;
 
-/// Files that are known at once, and names.
+/// The most files, and the most names.
 const MOST: usize = 1 << 18;
-/// Bytes of their handles and names.
+/// The most bytes of handles and names.
 const MOST_BYTES: usize = 32 << 20;
-/// Directories above a file. More than that is a circle, or nothing that a person reads.
+/// The most directories above a file. A deeper path is circular or useless to a reader.
 pub(super) const DEEPEST: usize = 64;
 
-/// Which file it is, with or without a known handle.
+/// A file, with or without a known handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct File(u32);
 
-/// Which server a handle means something to.
+/// A server with its own file handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Server(u16);
 
-/// Which name in which directory.
+/// A name in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry(u32);
 
@@ -31,9 +31,9 @@ pub(super) struct Table {
     entries: Vec<Name>,
     by_name: HashTable<Entry>,
     servers: HashMap<Address, Server, FixedState>,
-    /// Handles and names.
+    /// The bytes of handles and names.
     bytes: Vec<u8>,
-    /// How often a file got its first name, or was shown to be a root.
+    /// The number of times that a file got its first name, or turned out to be a root.
     pub(super) shown: u64,
     pub(super) left_out: u64,
 }
@@ -42,12 +42,13 @@ pub(super) struct Table {
 #[derive(Clone, Copy, Debug)]
 struct Known {
     server: Server,
-    /// Empty where it was not shown: of the root, and of directories on the way of a COMPOUND.
+    /// Empty if it was not shown, as for the root, and for directories that a COMPOUND passes
+    /// through.
     handle: Span,
     is_root: bool,
-    /// The name under which it was shown first.
+    /// The first captured name.
     first: Option<Entry>,
-    /// The name that it has now, since the last rewind.
+    /// The current name, since the last rewind.
     now: Option<Entry>,
 }
 
@@ -56,23 +57,23 @@ struct Known {
 struct Name {
     directory: File,
     name: Span,
-    /// The file that had it first.
+    /// The first file with this name.
     first: Option<File>,
     now: Now,
 }
 
-/// Which file has a name.
+/// The file that currently has a name.
 #[derive(Clone, Copy, Debug)]
 enum Now {
-    /// Nothing was shown since the last rewind.
+    /// The first file, because nothing was shown since the last rewind.
     AsBefore,
-    /// This one.
+    /// This file.
     Has(File),
-    /// None.
+    /// No file.
     Gone,
 }
 
-/// A range of the bytes.
+/// A range in [`Table::bytes`].
 #[derive(Clone, Copy, Debug, Default)]
 struct Span {
     start: u32,
@@ -105,7 +106,7 @@ impl Table {
         Some(file)
     }
 
-    /// The file with this handle. An empty handle, which no file has, stands for the root.
+    /// The file with this handle. An empty handle, which no file has, represents the root.
     pub(super) fn of_handle(&mut self, server: Server, handle: &[u8]) -> Option<File> {
         let hash = hash((server, handle));
         if let Some(file) = self.by_handle.find(hash, |file| self.is(*file, server, handle)) {
@@ -116,13 +117,13 @@ impl Table {
         Some(file)
     }
 
-    /// The same, of what is known already.
+    /// The file with this handle, if it is known already.
     pub(super) fn known(&self, address: Address, handle: &[u8]) -> Option<File> {
         let server = *self.servers.get(&address)?;
         self.by_handle.find(hash((server, handle)), |file| self.is(*file, server, handle)).copied()
     }
 
-    /// The name in this directory.
+    /// The entry of a name in this directory.
     pub(super) fn entry(&mut self, directory: File, name: &[u8]) -> Option<Entry> {
         let hash = hash((directory.0, name));
         let Table { entries, by_name, bytes, .. } = self;
@@ -144,7 +145,7 @@ impl Table {
         Some(entry)
     }
 
-    /// The file that this name leads to, a new one without a handle if none is known.
+    /// The file with this name. If none is known, a new one without a handle is added.
     pub(super) fn child(&mut self, server: Server, directory: File, name: &[u8]) -> Option<File> {
         match name {
             b"." => return Some(directory),
@@ -161,18 +162,18 @@ impl Table {
         Some(file)
     }
 
-    /// The directory that a file is in.
+    /// The directory of a file.
     pub(super) fn directory(&self, file: File) -> Option<File> {
         self.name_of(file).map(|name| name.directory)
     }
 
-    /// Gives a file a name.
+    /// Makes this the current name of a file.
     pub(super) fn name(&mut self, file: File, entry: Entry) {
         self.files[file.0 as usize].now = Some(entry);
         self.link(file, entry);
     }
 
-    /// Lets a name lead to a file, which keeps the name that it has, if it has one.
+    /// Adds a name to a file. It becomes the file's first name if it has none.
     pub(super) fn link(&mut self, file: File, entry: Entry) {
         self.show(file, entry);
         let name = &mut self.entries[entry.0 as usize];
@@ -180,12 +181,12 @@ impl Table {
         name.now = Now::Has(file);
     }
 
-    /// Lets a name lead nowhere. What had it keeps it: there is no other one to show.
+    /// Removes the file of a name. The file keeps the name, because no other one is known.
     pub(super) fn unlink(&mut self, entry: Entry) {
         self.entries[entry.0 as usize].now = Now::Gone;
     }
 
-    /// Says that the file that a name led to has this handle.
+    /// Sets the handle of a file that was found by name.
     pub(super) fn bind(&mut self, file: File, server: Server, handle: &[u8]) {
         if handle.is_empty() || self.is(file, server, handle) {
             return;
@@ -195,14 +196,14 @@ impl Table {
         let Known { handle: own, is_root, first, now, .. } = self.files[file.0 as usize];
         let holder = match found {
             Some(found) => found,
-            // The root is found by its empty handle, too.
+            // The root is also found by its empty handle.
             None if own.length == 0 && !is_root => {
                 let Some(kept) = self.keep(handle, 0) else { return };
                 self.files[file.0 as usize].handle = kept;
                 self.index_handle(hash, file);
                 return;
             }
-            // Another file has the name now.
+            // The name belongs to another file now.
             None => {
                 let Some(file) = self.add(server, handle) else { return };
                 self.index_handle(hash, file);
@@ -213,7 +214,7 @@ impl Table {
             self.set_root(holder);
         }
         if own.length == 0 {
-            // What was made for a name alone is that file, and had the names that it had.
+            // A file that was added for its name is this file, so its names move to it.
             if let Some(first) = first {
                 self.show(holder, first);
             }
@@ -232,17 +233,18 @@ impl Table {
         self.write_by(|known| known.now.or(known.first), file, path)
     }
 
-    /// The same with the names that were shown first.
+    /// Writes the path of a file by the first captured names. Returns whether it has one.
     pub(super) fn write_first(&self, file: File, path: &mut Vec<u8>) -> bool {
         self.write_by(|known| known.first, file, path)
     }
 
-    /// Where the path of a file begins, if that is not the root: the uppermost directory, or the file, whose name is not known.
+    /// The start of a file's path, if it is not the root: the uppermost directory, or the file,
+    /// without a known name.
     pub(super) fn top(&self, file: File) -> Option<File> {
         self.top_by(|known| known.now.or(known.first), file)
     }
 
-    /// The same with the names that were shown first.
+    /// The start of a file's path by the first captured names, if it is not the root.
     pub(super) fn first_top(&self, file: File) -> Option<File> {
         self.top_by(|known| known.first, file)
     }
@@ -288,7 +290,7 @@ impl Table {
         is_root || depth > 0
     }
 
-    /// How many files there are.
+    /// The number of files.
     #[cfg(test)]
     pub(super) fn files(&self) -> usize {
         self.files.len()
@@ -299,7 +301,7 @@ impl Table {
         known.now.or(known.first).map(|entry| &self.entries[entry.0 as usize])
     }
 
-    /// Gives a file a name, if it has none.
+    /// Sets the first name of a file, if it has none.
     fn show(&mut self, file: File, entry: Entry) {
         let Table { files, shown, .. } = self;
         files[file.0 as usize].first.get_or_insert_with(|| {
@@ -334,7 +336,7 @@ impl Table {
         });
     }
 
-    /// Keeps bytes for one more than `count`, if there is room.
+    /// Stores bytes for one entry more than `count`, if there is room.
     fn keep(&mut self, bytes: &[u8], count: usize) -> Option<Span> {
         let length = u16::try_from(bytes.len()).ok();
         let has_room = count < MOST && self.bytes.len() + bytes.len() <= MOST_BYTES;
@@ -365,7 +367,7 @@ impl Span {
     }
 }
 
-/// Appends a name. A `/` in it would make two of it.
+/// Appends a name. A `/` in it is escaped, because it would split the name.
 pub(super) fn push_name(name: &[u8], path: &mut Vec<u8>) {
     for byte in name {
         match byte {

@@ -4,7 +4,8 @@ use rdmascope_dissector::connection::Route;
 use rdmascope_dissector::ulb::Procedure;
 use rdmascope_tests::values;
 
-/// A COMPOUND of these operations: `PUTFH=h`, `LOOKUP:name`, `GETFH>h`, `RENAME:old:new`, `READ`; `!` behind one that fails.
+/// A COMPOUND of these operations: `PUTFH=h`, `LOOKUP:name`, `GETFH>h`, `RENAME:old:new`, `READ`. A
+/// `!` marks an operation that fails.
 fn compound(line: &str) -> Transaction {
     let mut transaction = values::transaction(Procedure { program: 100_003, version: 4, number: 1 }, 1, 1);
     for word in line.split(' ') {
@@ -35,7 +36,8 @@ fn text(known: bool, path: &[u8]) -> String {
     if known { String::from_utf8_lossy(path).into_owned() } else { "?".to_owned() }
 }
 
-/// Takes the transaction, and returns the files of its last operation: the second behind a space, where there is one.
+/// Takes the transaction, and returns the files of its last operation, separated by a space if
+/// there are two.
 fn last(paths: &mut Paths, transaction: &Transaction) -> String {
     paths.take(transaction);
     let index = transaction.details.operations.len() - 1;
@@ -99,7 +101,7 @@ fn unnamed(paths: &Paths, transaction: &Transaction, second: bool) -> Option<Unn
     paths.unnamed(transaction.details.operations.len() - 1, second)
 }
 
-/// Whoever reads once is told what a path begins below, and later what that is called.
+/// A single reading gets the start of an incomplete path, and later its name.
 #[test]
 fn what_a_path_begins_below_is_learned_later() {
     let mut paths = Paths::new();
@@ -120,7 +122,7 @@ fn what_a_path_begins_below_is_learned_later() {
     assert_eq!(learned.join(None).as_deref(), Some(&b"a"[..]));
     assert_eq!(learned.join(Some(b"b/c")).as_deref(), Some(&b"a/b/c"[..]));
 
-    // A later name is none that it had before.
+    // A later name is not a name that it had before.
     follow(&mut paths, "PUTFH=d SAVEFH RENAME:a:b");
     follow(&mut paths, "PUTROOTFH LOOKUP:export GETFH>d");
     let learned = paths.learned(one).expect("it has a name");
@@ -128,14 +130,15 @@ fn what_a_path_begins_below_is_learned_later() {
     assert_eq!(last(&mut paths, &read), "/export/b");
     assert_eq!(unnamed(&paths, &read, false), None);
 
-    // What turns out to be the root.
+    // The start of a path turns out to be the root.
     follow(&mut paths, "PUTROOTFH GETFH>e");
     let learned = paths.learned(e).expect("it is the root");
     assert_eq!((&*learned.path, learned.above), (&b"/"[..], None));
     assert_eq!(learned.join(Some(b"y")).as_deref(), Some(&b"/y"[..]));
 }
 
-/// Directories that are named late one above the other, or in a circle, make no path without an end.
+/// Directories that get their names late, one above the other or in a circle, do not make an
+/// endless path.
 #[test]
 fn a_path_that_is_learned_late_is_bounded() {
     let mut paths = Paths::new();
@@ -160,7 +163,7 @@ fn a_path_that_is_learned_late_is_bounded() {
     assert_eq!(paths.learned(circle).expect("it has a name").above, None);
 }
 
-/// What is learned late counts from the beginning; a RENAME counts from when it was.
+/// Names learned late apply from the beginning; a RENAME applies from its time.
 #[test]
 fn a_second_reading_knows_names_from_the_beginning() {
     let session = [
@@ -177,7 +180,8 @@ fn a_second_reading_knows_names_from_the_beginning() {
     assert_eq!(first[0], "?");
     paths.rewind();
     let second: Vec<_> = session.iter().map(|line| follow(&mut paths, line)).collect();
-    // The handle was shown as log.1 first; that it had been log before is what RENAME of another handle says.
+    // The capture shows the handle `one` as log.1 only. The RENAME shows that this file was log
+    // before.
     assert_eq!(second[0], "/d/log");
     assert_eq!(&second[1..], &first[1..]);
     assert_eq!(second[5..], ["/d/log.1", "/d/log"]);
@@ -252,7 +256,7 @@ fn directories_list_their_files() {
     assert_eq!(read("up"), "?");
 }
 
-/// A directory below itself is no file system, but bytes can say so.
+/// A circle of directories is impossible in a file system, but not in a capture.
 #[test]
 fn a_circle_ends() {
     let mut paths = Paths::new();
@@ -274,7 +278,8 @@ fn patterns() {
 }
 
 proptest! {
-    /// Whatever names and handles there are: it ends, and what it keeps of a session is what a second reading keeps.
+    /// For any names and handles, a session is processed to its end. A second reading adds at most
+    /// as many files as the first one.
     #[test]
     fn any_session(lines in proptest::collection::vec((0u8..9, 0u8..4, 0u8..4, 0u8..4), 1..60)) {
         let mut paths = Paths::new();

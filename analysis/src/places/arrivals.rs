@@ -1,7 +1,8 @@
-//! Which transmission of a packet its receiver takes.
+//! Finds the transmission of a packet that its receiver takes.
 //!
-//! A receiver of a reliable connection takes packets in the order of their PSNs. What comes behind a lost packet it drops, and the sender sends it
-//! again (IBTA volume 1, sections 9.7.4.1.2 and 9.7.5.2). So the first transmission to come is not always the one that counts.
+//! The receiver of a reliable connection takes packets in the order of their PSNs. It drops packets
+//! after a lost one, and the sender sends them again (IBTA volume 1, sections 9.7.4.1.2 and
+//! 9.7.5.2). So the first transmission to arrive is not always the one that the receiver takes.
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -9,14 +10,14 @@ use rdmascope_dissector::connection::FlowKey;
 use rdmascope_wire::psn::Psn;
 use std::collections::VecDeque;
 
-/// What an end of a connection sends that has PSNs of one order: its requests, or its responses to RDMA Reads.
+/// One PSN sequence of an end: its requests, or its responses to RDMA Reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Lane {
     pub(super) flow: FlowKey,
     pub(super) is_response: bool,
 }
 
-/// What is under way to its receiver.
+/// Packets that their receivers have not taken yet.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals(HashMap<Lane, VecDeque<Transmitted>, FixedState>);
 
@@ -25,17 +26,18 @@ pub(super) struct Arrivals(HashMap<Lane, VecDeque<Transmitted>, FixedState>);
 struct Transmitted {
     psn: Psn,
     frame: u64,
-    /// A transmission of it came, and was dropped.
+    /// Whether a transmission of it arrived and was dropped.
     came: bool,
 }
 
 impl Arrivals {
-    /// Orders that are looked at.
+    /// The most sequences that are followed.
     const MOST_LANES: usize = 1 << 12;
-    /// Packets of each that are remembered. What makes them more was not lost: the capture at the receiver lacks it.
+    /// The most packets of a sequence. When there are more, the oldest is missing from the
+    /// receiver's capture rather than lost.
     const MOST: usize = 1 << 12;
 
-    /// A packet was sent that no record showed before. False: it repeats another one.
+    /// Adds a packet that no earlier record contains. Returns false if it is a retransmission.
     pub(super) fn sent(&mut self, lane: Lane, psn: Psn, frame: u64) -> bool {
         if self.0.len() >= Arrivals::MOST_LANES && !self.0.contains_key(&lane) {
             return false;
@@ -52,7 +54,8 @@ impl Arrivals {
         is_new
     }
 
-    /// A transmission of a packet came to its receiver. Returns the frame of the first transmission, if the receiver takes this one.
+    /// Takes the arrival of a transmission. Returns the frame of the packet's first transmission,
+    /// if the receiver takes this one.
     pub(super) fn came(&mut self, lane: Lane, psn: Psn) -> Option<u64> {
         let packets = self.0.get_mut(&lane)?;
         let first = packets.front()?.psn;
@@ -93,7 +96,7 @@ mod tests {
             assert!(arrivals.sent(LANE, psn(number), frame));
         }
         assert_eq!(arrivals.came(LANE, psn(0xff_fffe)), Some(1));
-        // That in between is lost.
+        // Packet 0xffffff is lost.
         assert_eq!((arrivals.came(LANE, psn(0)), arrivals.came(LANE, psn(1))), (None, None));
         for number in [0xff_ffff, 0, 1] {
             assert!(!arrivals.sent(LANE, psn(number), 9), "it is sent again");
@@ -102,7 +105,7 @@ mod tests {
         assert_eq!(came, [Some(2), Some(3), Some(4), None]);
     }
 
-    /// What the receiver's capture lacks is not waited for without end.
+    /// A packet that the receiver's capture lacks does not block the sequence forever.
     #[test]
     fn what_does_not_come_is_given_up() {
         let mut arrivals = Arrivals::default();

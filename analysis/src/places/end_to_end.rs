@@ -1,4 +1,5 @@
-//! What captures at several places tell of a session: the ways of its packets, and where the time of its operations passed.
+//! The results of captures at several places: transit times of packets, and operations' time by
+//! place.
 
 use super::split::Splits;
 use super::tally::Tally;
@@ -7,22 +8,22 @@ use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::exchange::Keep;
 
-/// Gathers it. Wants what a [`Tally`] wants.
+/// Gathers results from several places. It needs the same events as a [`Tally`].
 #[derive(Debug)]
 pub struct EndToEnd {
-    /// Where packets were seen.
+    /// The places of packets.
     pub tally: Tally,
-    /// Where the time of operations passed.
+    /// The time of operations by place.
     pub splits: Splits,
 }
 
 impl EndToEnd {
-    /// Nothing yet, of the places of a tally.
+    /// Creates it for the places of a tally.
     pub fn new(tally: Tally) -> EndToEnd {
         EndToEnd { tally, splits: Splits::default() }
     }
 
-    /// Nothing more comes.
+    /// Ends the capture.
     pub fn finish(&mut self) {
         self.tally.finish();
         self.take_splits();

@@ -1,9 +1,12 @@
-//! Captures of the same connections at several places, joined: at the client and at the server, say.
+//! Joins captures of the same connections at several places, for example at the client and at the
+//! server.
 //!
-//! A packet has the same bytes wherever it passes ([`Identity`](rdmascope_dissector::frame::Identity)). A [`Sample`] of each place finds packets that
-//! several show; from these the clocks are tied ([`Tie`]), and it is known which end of each connection a place is nearer to. What the places show is then one capture on
-//! one clock, in which each packet counts once. Where it was seen and when, a [`Tally`] takes down: how long packets took between the places, which of them never came, and
-//! what of the time of each transaction passed on the way ([`Split`]).
+//! A packet has the same bytes at every place ([`Identity`](rdmascope_dissector::frame::Identity)).
+//! A [`Sample`] of each place finds packets that several places captured. They tie the clocks
+//! ([`Tie`]), and show which end of each connection a place is nearer to. The captures then become
+//! one capture on one clock, in which each packet counts once. A [`Tally`] notes the places and
+//! times of each packet: the transit times between places, the lost packets, and the time that each
+//! transaction spent in the network ([`Split`]).
 
 mod arrivals;
 mod end_to_end;
@@ -28,52 +31,52 @@ use rdmascope_dissector::frame::Address;
 use sample::Pair;
 use tie::Bound;
 
-/// The most places that are joined.
+/// The most places that can be joined.
 pub const MOST_PLACES: usize = 4;
 
-/// Places whose clocks are tied to that of the first.
+/// Places with their clocks tied to that of the first place.
 #[derive(Clone, Debug)]
 pub struct Places {
-    /// In the order in which they were given.
+    /// The places in the order in which they were given.
     pub places: Vec<Place>,
-    /// In which order a packet passes the places on its way.
+    /// The order in which packets of a route pass the places.
     order: HashMap<Route, Vec<usize>, FixedState>,
-    /// The longest that a packet was seen to take from one place to another, in nanoseconds.
+    /// The longest observed transit time between two places, in nanoseconds.
     longest: u64,
 }
 
 /// A place where a capture was made.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// What it is called: the name of its first file.
+    /// Its name, which is that of its first file.
     pub name: String,
-    /// How its clock is told by that of the first place; `None` for that one.
+    /// The tie of its clock to that of the first place; `None` for the first place.
     pub tie: Option<Tie>,
-    /// Hosts that it is nearer to than any other place.
+    /// Hosts that are nearer to it than to any other place.
     pub near: Vec<Address>,
 }
 
-/// Why places cannot be joined.
+/// The reason why places cannot be joined.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unjoinable {
     /// There are more than [`MOST_PLACES`].
     #[error("{0} places: at most {MOST_PLACES} can be joined")]
     TooMany(usize),
-    /// Two places show no packet in common.
+    /// Two places have no packet in common.
     #[error(
-        "{0} and {1} show no packet in common: captures of one connection at the same time are joined, of whole packets or with the same snap length"
+        "{0} and {1} have no packet in common: capture the same connection at the same time, with whole packets or the same snap length"
     )]
     NothingInCommon(String, String),
 }
 
 impl Places {
-    /// Ties places, of each of which there is a name and a sample.
+    /// Ties places, each with a name and a sample.
     pub fn tie(samples: Vec<(String, Sample)>) -> Result<Places, Unjoinable> {
         if samples.len() > MOST_PLACES {
             return Err(Unjoinable::TooMany(samples.len()));
         }
         let mut places = Vec::with_capacity(samples.len());
-        // For each route, how far behind the first place each place stands on it.
+        // For each route, the delay of each place after the first place.
         let mut positions: HashMap<Route, Vec<(i64, usize)>, FixedState> = HashMap::default();
         let mut longest = 0;
         for (index, (name, sample)) in samples.iter().enumerate() {
@@ -104,18 +107,20 @@ impl Places {
         Ok(joined)
     }
 
-    /// How long after one place another may show a packet, in nanoseconds: somewhat longer than any was seen to take.
+    /// The longest time after one place at which another may show a packet, in nanoseconds. It
+    /// exceeds the observed transit times.
     pub fn apart(&self) -> u64 {
         const MOST: u64 = 10_000_000_000;
         (2 * self.longest).saturating_add(2_000_000).min(MOST)
     }
 
-    /// In which order a packet passes places on its way; nothing where no packet of that way was seen at two places.
+    /// The order in which packets of a route pass the places; empty if no packet of it was captured
+    /// at two places.
     pub fn order(&self, route: &Route) -> &[usize] {
         self.order.get(route).map_or(&[], Vec::as_slice)
     }
 
-    /// Which hosts each place is nearest to: what they send passes it first.
+    /// Finds the hosts nearest to each place: their packets pass it first.
     fn find_neighbours(&mut self) {
         for (route, order) in &self.order {
             if let Some(first) = order.first()
@@ -129,7 +134,7 @@ impl Places {
     }
 }
 
-/// Ties the clock of a place by packets that it and the reference show.
+/// Ties the clock of a place by packets that it and the reference captured.
 fn tie_pair(pairs: &[Pair]) -> Tie {
     let away = directions(pairs);
     let bound = |pair: &Pair| {
@@ -140,7 +145,7 @@ fn tie_pair(pairs: &[Pair]) -> Tie {
     if !bounds.is_empty() {
         return Tie::new(bounds);
     }
-    // Of one direction only. Which one it is, does not show; what is said of the tie leaves it open.
+    // All packets go in one direction. It is unknown which; the doubt of the tie covers both cases.
     let one_way = |pair: &Pair| Bound {
         at: pair.at[1].0,
         offset: pair.at[0].0.saturating_sub(pair.at[1].0),
@@ -149,8 +154,9 @@ fn tie_pair(pairs: &[Pair]) -> Tie {
     Tie::new(pairs.iter().map(one_way).collect())
 }
 
-/// Which routes lead away from the reference: what goes there is shown by the other place later than what comes from there, in
-/// most intervals of the time. Routes without packets in the other direction are left out.
+/// Finds the routes that lead away from the reference. The delay at the other place is longer for
+/// packets of these routes than for those of the opposite route, in most intervals. Routes without
+/// packets in the opposite direction are left out.
 fn directions(pairs: &[Pair]) -> HashMap<Route, bool, FixedState> {
     const INTERVALS: u64 = 32;
     let first = pairs.iter().map(|pair| pair.at[1]).min().unwrap_or_default();
@@ -172,7 +178,8 @@ fn directions(pairs: &[Pair]) -> HashMap<Route, bool, FixedState> {
     votes.into_iter().filter(|(_, votes)| *votes != 0).map(|(route, votes)| (route, votes > 0)).collect()
 }
 
-/// For each route, how many nanoseconds behind the reference the other place shows packets; and the most that one took, either way.
+/// For each route, the median delay of packets at the other place, in nanoseconds; and the longest
+/// transit time in either direction.
 fn distances(pairs: &[Pair], clock: &Clock) -> (HashMap<Route, i64, FixedState>, u64) {
     let mut all: HashMap<Route, Vec<i64>, FixedState> = HashMap::default();
     let mut longest = 0;

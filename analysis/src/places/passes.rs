@@ -1,4 +1,4 @@
-//! When the packets of one transaction passed which place.
+//! The times at which selected packets passed each place.
 
 use crate::observer::Observer;
 use foldhash::fast::FixedState;
@@ -10,28 +10,28 @@ use rdmascope_dissector::record::Time;
 /// A packet at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pass {
-    /// The place, as an index.
+    /// The index of the place.
     pub place: usize,
-    /// When it showed the packet.
+    /// The time of the packet at the place.
     pub at: Time,
 }
 
-/// When some packets passed which place. By default none are looked for.
+/// The times of selected packets at each place. The default selects no packets.
 #[derive(Clone, Debug, Default)]
 pub struct Passes {
     /// The place of each file.
     files: Vec<usize>,
-    /// By the number of the record that shows the packet first.
+    /// By the number of the first record with the packet.
     packets: HashMap<u64, Vec<Pass>, FixedState>,
 }
 
 impl Passes {
-    /// Looks for packets, by the numbers of the records that show them first. Each file has a place.
+    /// Selects packets by the numbers of their first records. `files` has the place of each file.
     pub fn new(files: Vec<usize>, frames: impl IntoIterator<Item = u64>) -> Passes {
         Passes { files, packets: frames.into_iter().map(|frame| (frame, Vec::new())).collect() }
     }
 
-    /// Where a packet passed, in the order of time.
+    /// The places that a packet passed, in order of time.
     pub fn of(&self, frame: u64) -> &[Pass] {
         self.packets.get(&frame).map_or(&[], Vec::as_slice)
     }

@@ -1,4 +1,4 @@
-//! Packets of a place, to be found again in what another place shows.
+//! A sample of a place's packets, to find them in the capture of another place.
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -7,48 +7,51 @@ use rdmascope_dissector::connection::Route;
 use rdmascope_dissector::frame::{Frame, Identity, Segment};
 use rdmascope_dissector::record::Time;
 
-/// Some of the packets of a place. Which, their bytes say, so that of another place the same ones are taken.
+/// A sample of a place's packets. A hash of each packet selects the sample, so all places select
+/// the same packets.
 #[derive(Debug, Default)]
 pub struct Sample {
     packets: HashMap<u64, Sighted, FixedState>,
-    /// Packets are taken whose identity has none of these bits.
+    /// A packet is in the sample if its identity's hash has none of these bits set.
     mask: u64,
     flows: HashMap<Route, u32, FixedState>,
 }
 
-/// A packet, as the place showed it.
+/// A packet at one place.
 #[derive(Clone, Copy, Debug)]
 struct Sighted {
     at: Time,
-    /// From where to where, as a number of the sample.
+    /// The number of its route in the sample.
     flow: u32,
-    /// It was seen once. A copy that comes at once, at another interface, does not count.
+    /// Whether it was captured once. A copy at another interface at about the same time does not
+    /// count.
     is_one: bool,
 }
 
-/// A packet that two places show.
+/// A packet that two places captured.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair {
-    /// From where to where.
+    /// Its route.
     pub(super) route: Route,
-    /// When each of them showed it.
+    /// Its time at each place.
     pub(super) at: [Time; 2],
 }
 
-/// Packets of a sample. Where there are more, every second one is let go.
+/// The most packets of a sample. When it has more, half of them are dropped.
 const MOST: usize = 1 << 17;
-/// Pairs of addresses of a sample. Packets between others are left out.
+/// The most routes of a sample. Packets of further routes are left out.
 const MOST_FLOWS: usize = 1 << 12;
-/// Nanoseconds within which a place shows a packet a second time without its having been sent again.
+/// The time within which a second capture of a packet is a copy rather than a retransmission, in
+/// nanoseconds.
 const AT_ONCE: u64 = 2_000_000;
 
 impl Sample {
-    /// Takes a transport packet.
+    /// Adds a transport packet.
     pub fn frame(&mut self, frame: &Frame<'_>, at: Time) {
         self.note(frame.identity, Route { source: frame.source, destination: frame.destination }, at);
     }
 
-    /// Takes a segment of TCP.
+    /// Adds a TCP segment.
     pub fn segment(&mut self, segment: &Segment<'_>, at: Time) {
         self.note(segment.identity(), Route { source: segment.source, destination: segment.destination }, at);
     }
@@ -80,7 +83,7 @@ impl Sample {
         }
     }
 
-    /// The packets that both places show, in no order.
+    /// The packets in both samples, in no order.
     pub(super) fn pairs(&self, other: &Sample) -> Vec<Pair> {
         let mask = self.mask | other.mask;
         let flows: HashMap<u32, Route, FixedState> =

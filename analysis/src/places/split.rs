@@ -8,40 +8,43 @@ use rdmascope_dissector::exchange::{Step, StepKind};
 use rdmascope_dissector::record::{Seen, Time};
 use rdmascope_dissector::transaction::Transaction;
 
-/// Where the time of a transaction passed, in nanoseconds: from the last packet of the call, as the place nearest to the caller shows it, to the
-/// last packet of the reply there. Where a packet was lost and sent again, all the time until its receiver took it is that of its way.
+/// The parts of a transaction's time, in nanoseconds. It begins with the last packet of the call
+/// and ends with the last packet of the reply, both at the caller's place. If a packet was lost,
+/// the time until its receiver took a retransmission counts as transit.
 ///
-/// While the server waits for an RDMA Read, the time is that of the Read: its request on the way back, the caller until its last response has
-/// left, and that response on the way there. All else between the arrival of the call and the departure of the reply is the server's, RDMA
-/// Writes included.
+/// While the server waits for an RDMA Read, the time is split by its packets: its request in
+/// transit, the caller until the last response left, and that response in transit. All other time
+/// between the arrival of the call and the departure of the reply is server time, including RDMA
+/// Writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Split {
-    /// At the caller's end: from an RDMA Read request to the last of its responses.
+    /// At the caller's end: from an RDMA Read request to its last response.
     pub client: u64,
-    /// From the caller to the responder: the call, and responses to RDMA Reads.
+    /// In transit from the caller to the responder: the call, and responses to RDMA Reads.
     pub there: u64,
     /// At the responder's end.
     pub server: u64,
-    /// From the responder to the caller: RDMA Read requests, and the reply.
+    /// In transit from the responder to the caller: RDMA Read requests, and the reply.
     pub back: u64,
 }
 
 impl Split {
-    /// What the parts are called.
+    /// The names of the parts.
     pub const NAMES: [&str; 4] = ["client", "way there", "server", "way back"];
 
-    /// The parts, in the order of [`Split::NAMES`].
+    /// The parts in the order of [`Split::NAMES`].
     pub fn parts(self) -> [u64; 4] {
         [self.client, self.there, self.server, self.back]
     }
 
-    /// All of it.
+    /// The sum of the parts.
     pub fn whole(self) -> u64 {
         self.parts().into_iter().fold(0, u64::saturating_add)
     }
 
-    /// Splits a transaction; `sent` tells when a packet passed the place at its sender's end, `came` when its receiver's end took it. `None`: it is not
-    /// known of call and reply at both.
+    /// Splits a transaction. `sent` returns the time of a packet at its sender's place, `came` the
+    /// time at which its receiver's end took it. Returns `None` unless both are known for the call
+    /// and the reply.
     pub(super) fn of(
         transaction: &Transaction,
         sent: impl Fn(Seen) -> Option<Time>,
@@ -58,7 +61,7 @@ impl Split {
             let is_answer = |step: &&Step| {
                 (step.of_reply, step.part, step.offset) == (request.of_reply, request.part, request.offset)
             };
-            // Responses come in the order of their requests, so that of one is mostly the next.
+            // Responses come in the order of their requests, so the next one usually matches.
             let Some(response) = responses.clone().find(is_answer) else { continue };
             if responses.clone().next().is_some_and(|next| is_answer(&next)) {
                 responses.next();
@@ -79,7 +82,7 @@ impl Split {
     }
 }
 
-/// Goes on to a time, if it is later, and counts what passed until then.
+/// Advances to a time if it is later, and adds the difference to a part.
 fn advance(now: &mut Time, until: Time, part: &mut u64) {
     *part += until.since(*now);
     *now = (*now).max(until);
@@ -94,7 +97,7 @@ impl AddAssign for Split {
     }
 }
 
-/// The splits of the transactions of a capture, by operation.
+/// The splits of a capture's transactions, by operation.
 #[derive(Debug, Default)]
 pub struct Splits(HashMap<Key, Sum, FixedState>);
 
@@ -103,19 +106,21 @@ pub struct Splits(HashMap<Key, Sum, FixedState>);
 pub struct Sum {
     /// Transactions that were split.
     pub count: u64,
-    /// Those that were not: the places do not both show their call and their reply.
+    /// Transactions that were not split, because their calls or replies were not captured at both
+    /// ends.
     pub unknown: u64,
-    /// The sum.
+    /// The sum of the splits.
     pub split: Split,
 }
 
 impl Sum {
-    /// How long a transaction that was split took on average, in nanoseconds; `None` without one.
+    /// The mean time of a split transaction, in nanoseconds; `None` if there is none.
     pub fn mean(&self) -> Option<u64> {
         self.split.whole().checked_div(self.count)
     }
 
-    /// The share of each part in the time, in percent with one digit behind the point, in the order of [`Split::NAMES`]; `-` where there is no time.
+    /// The share of each part in percent with one decimal, in the order of [`Split::NAMES`]; `-` if
+    /// the time is zero.
     pub fn shares(&self) -> [String; 4] {
         let whole = self.split.whole();
         self.split.parts().map(|part| match whole {
@@ -126,10 +131,11 @@ impl Sum {
 }
 
 impl Splits {
-    /// Program and procedure numbers come from the wire, so there is a bound to how many are kept apart.
+    /// The most operations that are kept. Program and procedure numbers come from the wire, so the
+    /// table needs a bound.
     const MOST: usize = 256;
 
-    /// Takes in a transaction.
+    /// Adds a transaction.
     pub fn count(&mut self, transaction: &Transaction, split: Option<Split>) {
         let mut key = Key::of(transaction);
         if self.0.len() >= Splits::MOST && !self.0.contains_key(&key) {
@@ -145,7 +151,7 @@ impl Splits {
         }
     }
 
-    /// The operations, what took most time first.
+    /// The operations by total time, longest first.
     pub fn by_time(&self) -> Vec<(Key, Sum)> {
         let mut all: Vec<(Key, Sum)> = self.0.iter().map(|(key, sum)| (*key, *sum)).collect();
         all.sort_unstable_by(|(a, one), (b, two)| two.split.whole().cmp(&one.split.whole()).then(a.cmp(b)));

@@ -1,4 +1,4 @@
-//! Where each packet was seen, and when.
+//! The places and times of each packet.
 
 use super::arrivals::{Arrivals, Lane};
 use super::split::Split;
@@ -17,8 +17,8 @@ use rdmascope_wire::Qpn;
 use rdmascope_wire::psn::Psn;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Takes down where packets were seen, for as long as one may be under way. Wants [`Event::Packet`], and of transactions their
-/// [steps](rdmascope_dissector::exchange::Keep::steps).
+/// Notes the places and times of packets for as long as they may be in transit. It needs
+/// [`Event::Packet`], and the [steps](rdmascope_dissector::exchange::Keep::steps) of transactions.
 #[derive(Debug)]
 pub struct Tally {
     places: Places,
@@ -27,19 +27,19 @@ pub struct Tally {
     apart: u64,
     /// The time of the latest record.
     now: Time,
-    /// When each place showed its first packet, and its latest.
+    /// The times of the first and the latest packet of each place.
     shown: [Option<(Time, Time)>; MOST_PLACES],
     /// The latest packets, by their numbers.
     sightings: VecDeque<Sighting>,
-    /// Those of them at the front of which it is decided where they passed.
+    /// The number of sightings, from the front, whose places are final.
     decided: usize,
     ways: BTreeMap<(Route, usize, usize), Way>,
-    /// The latest packet of each half-flow that came to a place.
+    /// The latest packet of each half-flow that arrived at each place.
     arrived: HashMap<(FlowKey, usize), u64, FixedState>,
     arrivals: Arrivals,
-    /// Transactions whose last packets may be under way.
+    /// Transactions whose last packets may still be in transit.
     waiting: VecDeque<(Time, Transaction)>,
-    /// Nothing more comes.
+    /// Whether the capture has ended.
     is_over: bool,
 }
 
@@ -48,68 +48,71 @@ pub struct Tally {
 struct Sighting {
     frame: u64,
     route: Route,
-    /// Its ICRC is wrong.
+    /// Whether its ICRC is wrong.
     is_damaged: bool,
-    /// When each place showed it; `UNSEEN`: it did not.
+    /// The time of its first capture at each place, or `UNSEEN`.
     at: [i64; MOST_PLACES],
-    /// When the place at its receiver's end showed the transmission of it that the receiver took; `UNSEEN`: not yet.
+    /// The time at which the receiver's place captured the transmission that the receiver took, or
+    /// `UNSEEN`.
     taken: i64,
-    /// Whether that is looked for.
+    /// Whether `taken` is expected.
     is_awaited: bool,
 }
 
 const UNSEEN: i64 = i64::MIN;
-/// Packets that are remembered.
+/// The most packets that are kept.
 const MOST_SIGHTINGS: usize = 1 << 18;
-/// For how long a packet may be sent again until it comes.
+/// The time within which a lost packet is expected to be sent again, in nanoseconds.
 const SENT_AGAIN: u64 = 5_000_000_000;
-/// Transactions that wait.
+/// The most waiting transactions.
 const MOST_WAITING: usize = 1 << 14;
-/// Ways that are told apart.
+/// The most ways that are distinguished.
 const MOST_WAYS: usize = 1 << 10;
-/// Half-flows of which the order of packets is looked at.
+/// The most half-flows whose packet order is checked.
 const MOST_FLOWS: usize = 1 << 12;
 
-/// The way of packets from one place to the next.
+/// The packets of a route between two successive places.
 #[derive(Debug)]
 pub struct Way {
-    /// The packets that go it: from where to where.
+    /// The route of the packets.
     pub route: Route,
-    /// The place that they pass first, as an index.
+    /// The index of the place that they pass first.
     pub from: usize,
-    /// The place that they pass next.
+    /// The index of the place that they pass next.
     pub to: usize,
-    /// Packets that both places show.
+    /// Packets captured at both places.
     pub packets: u64,
-    /// What these took, in nanoseconds.
+    /// The transit times of these packets, in nanoseconds.
     times: Histogram<u64>,
-    /// Packets that the first place shows and the next one does not.
+    /// Packets captured at the first place only.
     pub lost: Located,
-    /// Packets with a wrong ICRC that only the next place shows: they were damaged on the way, and what they were counts as lost.
+    /// Packets with a wrong ICRC that only the next place captured. They were damaged in transit;
+    /// the original packets count as lost.
     pub damaged: Located,
-    /// Packets that the next place shows twice.
+    /// Packets that the next place captured twice.
     pub doubled: Located,
-    /// Packets that came behind a later one of their half-flow.
+    /// Packets that arrived after a later one of their half-flow.
     pub reordered: Located,
-    /// Packets that the next place shows and the first does not: its capture lacks them.
+    /// Packets captured at the next place only: the first place's capture lacks them.
     pub unseen: Located,
-    /// Packets that one place shows before the other begins, or behind its end: whether they were lost cannot be told.
+    /// Packets captured at one place before the other capture began or after it ended, so that loss
+    /// cannot be determined.
     pub undecided: u64,
-    /// Lost and unseen packets behind the latest packet of the place that does not show them.
+    /// Lost and unseen packets after the latest packet of the place that lacks them.
     pending: [(Located, Time); 2],
 }
 
 /// Packets, by their frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Located {
-    /// How many.
+    /// The number of packets.
     pub count: u64,
-    /// The frames of the first ones.
+    /// The frames of the first packets.
     pub frames: Vec<u64>,
 }
 
 impl Located {
-    /// Frames that are named.
+    /// The most frames that are listed.
     pub const MOST: usize = 16;
 
     fn add(&mut self, frame: u64) {
@@ -145,7 +148,8 @@ impl Way {
         }
     }
 
-    /// The least that a packet took, the median, what 99 of 100 do not exceed, and the most, in nanoseconds; `None` without packets.
+    /// The least transit time, the median, the 99th percentile and the greatest, in nanoseconds;
+    /// `None` without packets.
     pub fn times(&self) -> Option<[u64; 4]> {
         let times = &self.times;
         (!times.is_empty()).then(|| {
@@ -154,7 +158,7 @@ impl Way {
         })
     }
 
-    /// Takes in a packet, that the two places showed at these times or not.
+    /// Adds a packet, captured or missing at the two places.
     fn count(&mut self, sighting: &Sighting, shown: &[Option<(Time, Time)>; MOST_PLACES]) {
         let [sent, came] = [sighting.at[self.from], sighting.at[self.to]];
         match (sent, came) {
@@ -164,13 +168,15 @@ impl Way {
             (at, UNSEEN) => self.lacks(0, Time(at), sighting.frame, shown[self.to]),
             (sent, came) => {
                 self.packets += 1;
-                // It resizes itself, so that it takes any number.
+                // The histogram resizes itself, so recording cannot fail.
                 let _ = self.times.record(Time(came).since(Time(sent)));
             }
         }
     }
 
-    /// One place showed a packet at this time that the other, which showed others in this span, did not: `0`: the next one, `1`: the first.
+    /// Adds a packet that one place captured at this time and the other did not. `which` is 0 if
+    /// the next place lacks it, 1 if the first place does. `span` is the captured span of the place
+    /// that lacks it.
     fn lacks(&mut self, which: usize, at: Time, frame: u64, span: Option<(Time, Time)>) {
         self.settle(which, span);
         match span {
@@ -183,7 +189,7 @@ impl Way {
         }
     }
 
-    /// What was open is decided once the place shows a later packet.
+    /// Settles pending packets once the place has captured a later packet.
     fn settle(&mut self, which: usize, span: Option<(Time, Time)>) {
         if span.is_some_and(|(_, last)| self.pending[which].1 < last) {
             let mut pending = core::mem::take(&mut self.pending[which].0);
@@ -204,7 +210,7 @@ impl Way {
 }
 
 impl Tally {
-    /// Of places, with the place of each file that is read.
+    /// Creates a tally for places, with the place of each file.
     pub fn new(places: Places, files: Vec<usize>) -> Tally {
         Tally {
             apart: places.apart(),
@@ -240,7 +246,7 @@ impl Tally {
         }
     }
 
-    /// A packet that no place showed before.
+    /// Adds a packet that no place captured before.
     fn add(&mut self, packet: &Packet<'_>, flow: &FlowKey, place: usize) {
         let mut at = [UNSEEN; MOST_PLACES];
         at[place] = packet.record.time.0;
@@ -248,7 +254,7 @@ impl Tally {
         let route = Route { source: flow.source, destination: flow.destination };
         let frame = packet.record.number;
         let receiver = self.places.order(&route).last().copied();
-        // What was sent before the receiver's place shows anything came unseen.
+        // A packet sent before the receiver's place captured anything arrived unseen.
         let lane =
             lane(packet, flow).filter(|_| !is_damaged && receiver.is_some_and(|it| self.shown[it].is_some()));
         let is_awaited = lane.is_some_and(|(lane, psn)| self.arrivals.sent(lane, psn, frame));
@@ -266,7 +272,7 @@ impl Tally {
         self.arrive(flow, place, frame);
     }
 
-    /// A packet has come to the place at its receiver's end.
+    /// Takes a packet at the receiver's place.
     fn take(&mut self, packet: &Packet<'_>, flow: &FlowKey) {
         let taken = lane(packet, flow).and_then(|(lane, psn)| self.arrivals.came(lane, psn));
         if let Some(index) = taken.and_then(|first| self.find(first)) {
@@ -274,7 +280,7 @@ impl Tally {
         }
     }
 
-    /// A packet that was shown first in another record.
+    /// Adds a copy of a packet from an earlier record.
     fn again(&mut self, first: Seen, packet: &Packet<'_>, flow: &FlowKey, place: usize) {
         let Some(index) = self.find(first.frame) else { return };
         if self.places.order(&self.sightings[index].route).last() == Some(&place) {
@@ -292,7 +298,7 @@ impl Tally {
         }
     }
 
-    /// A packet, by the number of the record that showed it first, has come to a place.
+    /// Notes that a packet arrived at a place. `frame` is the number of its first record.
     fn arrive(&mut self, flow: &FlowKey, place: usize, frame: u64) {
         let room = self.arrived.len() < MOST_FLOWS;
         let latest = match self.arrived.get_mut(&(*flow, place)) {
@@ -310,7 +316,7 @@ impl Tally {
         }
     }
 
-    /// The way on which packets come to a place.
+    /// The way on which packets arrive at a place.
     fn way_to(&mut self, route: Route, place: usize) -> Option<&mut Way> {
         let order = self.places.order(&route);
         let index = order.iter().position(|one| *one == place)?;
@@ -318,7 +324,7 @@ impl Tally {
         way(&mut self.ways, route, from, place)
     }
 
-    /// Decides where the next packet passed.
+    /// Settles the places of the next packet.
     fn decide(&mut self) {
         let Some(&sighting) = self.sightings.get(self.decided) else { return };
         self.decided += 1;
@@ -333,7 +339,8 @@ impl Tally {
         self.sightings.binary_search_by_key(&frame, |sighting| sighting.frame).ok()
     }
 
-    /// The next transaction whose packets are where they go, with what the places say of it, if they show enough.
+    /// The next transaction with all packets at their destinations, and its split if the captures
+    /// suffice for one.
     pub fn ready(&mut self) -> Option<(Transaction, Option<Split>)> {
         let (told, transaction) = self.waiting.front()?;
         let is_under_way = told.plus(self.apart) >= self.now || self.is_awaited(transaction, *told);
@@ -345,7 +352,8 @@ impl Tally {
         Some((transaction, split))
     }
 
-    /// Whether the reply may be sent again before its receiver takes it. No longer than the packets of the transaction are remembered.
+    /// Whether the reply may be sent again before its receiver takes it. This ends when the packets
+    /// of the transaction are no longer kept.
     fn is_awaited(&self, transaction: &Transaction, told: Time) -> bool {
         let reply = transaction.reply.as_ref().and_then(|reply| self.find(reply.seen.frame));
         reply.is_some_and(|index| {
@@ -355,19 +363,20 @@ impl Tally {
         })
     }
 
-    /// When the place at the sender's end showed a packet.
+    /// The time of a packet at the sender's place.
     fn sent(&self, seen: Seen) -> Option<Time> {
         let sighting = &self.sightings[self.find(seen.frame)?];
         time(sighting.at[*self.places.order(&sighting.route).first()?])
     }
 
-    /// When the place at the receiver's end showed the transmission of a packet that the receiver took; or, where that is not known, the first one.
+    /// The time at the receiver's place of the transmission that the receiver took; if that is
+    /// unknown, of the first one.
     fn came(&self, seen: Seen) -> Option<Time> {
         let sighting = &self.sightings[self.find(seen.frame)?];
         time(sighting.taken).or_else(|| time(sighting.at[*self.places.order(&sighting.route).last()?]))
     }
 
-    /// Nothing more comes.
+    /// Ends the capture.
     pub fn finish(&mut self) {
         while self.decided < self.sightings.len() {
             self.decide();
@@ -395,7 +404,7 @@ impl Observer for Tally {
     fn handle(&mut self, event: &Event<'_>) {
         match event {
             Event::Packet(packet) => self.packet(packet),
-            // It is told before the packet that completes it.
+            // The engine reports the transaction before the packet that completes it.
             Event::Transaction(transaction) => {
                 let reply = transaction.reply.as_ref().map_or(self.now, |reply| reply.seen.time);
                 self.waiting.push_back((self.now.max(reply), (*transaction).clone()));
@@ -406,7 +415,7 @@ impl Observer for Tally {
 }
 
 impl Sighting {
-    /// When a place showed it first.
+    /// The time of its first capture at any place.
     fn first(&self) -> Time {
         Time(self.at.into_iter().filter(|at| *at != UNSEEN).min().unwrap_or(UNSEEN))
     }
@@ -429,7 +438,8 @@ fn time(at: i64) -> Option<Time> {
     (at != UNSEEN).then_some(Time(at))
 }
 
-/// In which order a packet of a reliable connection is sent, and where it stands in it. Of acknowledgements nothing is awaited.
+/// The sequence of a packet of a reliable connection, and its PSN. Acknowledgements have no
+/// sequence.
 fn lane(packet: &Packet<'_>, flow: &FlowKey) -> Option<(Lane, Psn)> {
     let bth = packet.readable_headers()?.bth;
     let operation = bth.opcode.operation()?;
@@ -437,7 +447,7 @@ fn lane(packet: &Packet<'_>, flow: &FlowKey) -> Option<(Lane, Psn)> {
     (!is_response || operation.is_read_response()).then_some((Lane { flow: *flow, is_response }, bth.psn))
 }
 
-/// The half-flow of a packet; of a TCP segment the port stands for the queue pair.
+/// The half-flow of a packet. For a TCP segment, the destination port takes the place of the QPN.
 fn flow(packet: &Packet<'_>) -> Option<FlowKey> {
     let of_segment = || {
         let segment = packet.segment()?;

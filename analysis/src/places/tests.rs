@@ -8,8 +8,8 @@ fn route(source: u8, destination: u8) -> Route {
     Route { source: address(source), destination: address(destination) }
 }
 
-/// Packets between two hosts, a millisecond apart: 10 us from the first to the second place on the way from host 1 to host 2, 30 us on the way
-/// back. The clock of the second place is 1 s behind.
+/// Packets between two hosts, a millisecond apart. The transit time from the first to the second
+/// place is 10 us from host 1 to host 2, and 30 us back. The clock of the second place is 1 s late.
 fn pairs() -> Vec<Pair> {
     (0..400i64)
         .map(|index| {
@@ -27,7 +27,7 @@ fn which_end_a_place_is_near_shows_in_the_times() {
     let directions = directions(&pairs());
     assert!(directions[&route(1, 2)] && !directions[&route(2, 1)]);
     let tie = tie_pair(&pairs());
-    // The middle of what the ways allow: right if they were alike.
+    // The middle between the bounds, which is right for equal transit times in both directions.
     assert_eq!(tie.parts[0].line.offset, 1_000_000_000 + 10_000);
     let Some(Doubt::Within(doubt)) = tie.doubt() else { panic!("{tie:?}") };
     assert!((20_000..20_200).contains(&doubt), "{doubt}");

@@ -1,7 +1,7 @@
-//! The clock of one place told by that of another, from packets that both show.
+//! Ties the clock of one place to that of another, by packets that both captured.
 //!
-//! A packet takes some time from one place to the other, never less than none. So each that both show bounds from one side what has to be added to a time of the
-//! other place:
+//! No packet arrives before it was sent. So each packet that both places captured bounds the offset
+//! between their clocks from one side:
 //!
 //! ```text
 //! reference   sent at r ------.                    .----> received at r
@@ -9,65 +9,71 @@
 //!             offset >= r - t                       offset <= r - t
 //! ```
 //!
-//! Two clocks that each run at a constant rate differ by a straight line over time, which lies between all these bounds. The line that lies
-//! in the middle of the widest strip is taken: right where the fastest packet took as long in either direction. All lines that keep
-//! to the bounds say how wrong it may be, whatever the ways take. Where no line does, the clocks were set or
-//! slewed meanwhile: the time is divided until one suits each part.
+//! Two clocks with constant rates differ by a straight line over time, which lies between all
+//! bounds. The middle of the widest strip is taken; it is exact if the fastest packets of both
+//! directions took equal times. All lines within the bounds give the greatest error, for any
+//! transit times. If there is no such line, a clock was set or slewed, and the time is halved until
+//! a line fits each part.
 
 use rdmascope_capture_agent::{Clock, Line};
 use rdmascope_dissector::record::Time;
 
-/// What a packet says of the offset.
+/// The bound of one packet on the offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bound {
-    /// When the other place showed it, by that place's clock.
+    /// The time of the packet at the other place, by that place's clock.
     pub(super) at: i64,
-    /// Nanoseconds by which the reference's clock was ahead when it showed the packet.
+    /// The reference's time of the packet minus the other place's, in nanoseconds.
     pub(super) offset: i64,
-    /// The offset is at least this: the packet went from the reference to the other place. Else it is at most this.
+    /// Whether this is a lower bound, because the packet went from the reference to the other
+    /// place. Otherwise it is an upper bound.
     pub(super) is_least: bool,
 }
 
-/// How the clock of a place is told by that of the reference.
+/// The relation between the clock of a place and that of the reference.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tie {
-    /// In the order of time; one where the clocks run at constant rates, none where nothing ties them.
+    /// The parts in order of time: one if the clocks have constant rates, none if nothing ties
+    /// them.
     pub parts: Vec<Part>,
 }
 
-/// How it is told for a part of the time.
+/// The relation of the clocks for a part of the time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Part {
-    /// What is added to times of the place.
+    /// The line to add to times of the place.
     pub line: Line,
-    /// The last packet that it rests on, by the clock of the place.
+    /// The last packet of the part, by the clock of the place.
     pub until: Time,
-    /// Packets that it rests on: those that went away from the reference, and those that came.
+    /// Packets from the reference to the place, and packets in the opposite direction.
     pub packets: [u64; 2],
-    /// Nanoseconds by which it may be wrong.
+    /// The uncertainty of the line.
     pub doubt: Doubt,
 }
 
-/// How wrong a line may be.
+/// The uncertainty of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doubt {
-    /// At most so many nanoseconds.
+    /// The error is at most this, in nanoseconds.
     Within(u64),
-    /// Packets went one way only: it is wrong by what the fastest of them took, which nothing tells.
+    /// Packets went one way only. The error is the unknown transit time of the fastest packet.
     OneWay,
-    /// No line suits all packets: by this one, some took less than no time, at most so many nanoseconds less.
+    /// No line fits all packets. With this line some transit times are negative, by at most this
+    /// many nanoseconds.
     Contradicted(u64),
 }
 
-/// The clocks of two computers gain at most so much on each other: 500 millionths, the most by which NTP slews one.
+/// The greatest difference between the rates of two clocks: 500 ppm, the most by which NTP slews a
+/// clock.
 const FASTEST: f64 = 500e-6;
-/// Intervals of time, of each of which the tightest bounds count.
+/// The number of intervals of time. The tightest bounds of each are used.
 const INTERVALS: usize = 256;
-/// Bounds kept of an interval and side.
+/// The bounds that are kept for each interval and side.
 const KEPT: usize = 4;
-/// One interval in so many may hold a bound that does not fit: of a packet that was sent twice with the same bytes.
+/// One in this many intervals may contain a bound that does not fit, from a packet that was sent
+/// twice with the same bytes.
 const TOLERATED: usize = 16;
-/// Parts with fewer packets are not divided further.
+/// A part with fewer than twice this many packets is not halved further.
 const FEWEST: usize = 64;
 
 impl Tie {
@@ -93,12 +99,12 @@ impl Tie {
         }
     }
 
-    /// Tells times of the place.
+    /// The clock that converts times of the place.
     pub fn clock(&self) -> Clock {
         Clock::new(self.parts.iter().map(|part| part.line).collect())
     }
 
-    /// The worst of what may be wrong with it.
+    /// The greatest uncertainty of all parts.
     pub fn doubt(&self) -> Option<Doubt> {
         let rank = |doubt: &Doubt| match *doubt {
             Doubt::Within(width) => (0, width),
@@ -109,13 +115,13 @@ impl Tie {
     }
 }
 
-/// The bounds that a line has to keep to.
+/// The bounds that a line must satisfy.
 struct Strip {
-    /// The time that nanoseconds are counted from, and what is taken off offsets, so that both are small.
+    /// The origin of times and offsets, which keeps both small.
     origin: (i64, i64),
     until: i64,
     packets: [u64; 2],
-    /// For each interval the tightest lower bounds and upper bounds, the tightest last.
+    /// The tightest lower bounds and upper bounds of each interval, tightest last.
     intervals: Vec<[Vec<Point>; 2]>,
 }
 
@@ -126,14 +132,14 @@ struct Point {
 }
 
 impl Point {
-    /// Where a line with this slope through it is at the origin.
+    /// The value at the origin of a line through this point with this slope.
     fn intercept(self, rate: f64) -> f64 {
         self.offset - rate * self.at
     }
 }
 
 impl Strip {
-    /// Of some bounds, in the order of time.
+    /// Creates a strip from bounds in order of time.
     fn new(bounds: &[Bound]) -> Strip {
         let (first, last) = (bounds[0], bounds[bounds.len() - 1]);
         let origin = (first.at, first.offset);
@@ -165,12 +171,13 @@ impl Strip {
         strip
     }
 
-    /// The tightest bounds of each interval on one side.
+    /// The tightest bound of each interval on one side.
     fn points(&self, side: usize) -> impl Iterator<Item = Point> {
         self.intervals.iter().filter_map(move |sides| sides[side].last().copied())
     }
 
-    /// Where all lines of a slope that keep to the lower bounds begin at the origin, and where those end that keep to the upper ones.
+    /// The range of values at the origin for lines with this slope: the least by the lower bounds,
+    /// and the greatest by the upper bounds.
     fn room(&self, rate: f64) -> (f64, f64) {
         let intercepts = |side| self.points(side).map(move |point| point.intercept(rate));
         (intercepts(0).fold(f64::NEG_INFINITY, f64::max), intercepts(1).fold(f64::INFINITY, f64::min))
@@ -202,7 +209,7 @@ impl Strip {
         }
     }
 
-    /// Drops the bound without which there is most room.
+    /// Drops the bound whose removal widens the strip most.
     fn drop_one(&mut self, rate: f64) {
         let (least, most) = self.room(rate);
         let binding = [least, most].map(|at| move |point: &Point| point.intercept(rate) == at);
@@ -222,7 +229,7 @@ impl Strip {
         }
     }
 
-    /// The most by which a line differs from another that keeps to all bounds, at any time.
+    /// The greatest difference, at any time, between this line and others within the bounds.
     fn doubt(&self, middle: f64, rate: f64) -> u64 {
         let edge = |mut outside: f64| {
             let mut inside = rate;
@@ -235,7 +242,8 @@ impl Strip {
         let (slowest, fastest) = (edge(-FASTEST), edge(FASTEST));
         let mut widest = 0f64;
         let end = self.until.abs_diff(self.origin.0) as f64;
-        // How far off it may be grows with the distance to where bounds are tight, so the ends count, and each bound.
+        // The error grows with the distance from tight bounds, so the maximum is at an end or at a
+        // bound.
         let times = [0.0, end]
             .into_iter()
             .chain([0, 1].into_iter().flat_map(|side| self.points(side).map(|it| it.at)));
@@ -248,7 +256,8 @@ impl Strip {
         widest.ceil() as u64
     }
 
-    /// Where packets went one way only, the fastest is taken to have taken no time, and the clocks to run alike.
+    /// The line for packets of one direction only. It assumes a transit time of zero for the
+    /// fastest packet and equal rates.
     fn one_way(&self) -> Part {
         let (least, most) = self.room(0.0);
         self.part(if least.is_finite() { least } else { most }, 0.0, Doubt::OneWay)
@@ -261,7 +270,7 @@ impl Strip {
     }
 }
 
-/// Where a function that rises and then falls is highest.
+/// The position of the maximum of a function that rises and then falls.
 fn peak(mut from: f64, mut to: f64, value: impl Fn(f64) -> f64) -> f64 {
     for _ in 0..80 {
         let third = (to - from) / 3.0;
@@ -282,8 +291,9 @@ mod tests {
 
     const SECOND: i64 = 1_000_000_000;
 
-    /// Packets between two places that are at least `ways` nanoseconds apart, in either direction, over some seconds: what they say of a clock with this
-    /// offset and rate. Each takes up to a hundred times longer than the fastest.
+    /// The bounds from packets between two places over some seconds, for a clock with this offset
+    /// and rate. `ways` are the least transit times in both directions, in nanoseconds. A packet
+    /// takes up to a hundred times longer.
     fn bounds(offset: i64, rate: f64, ways: [i64; 2], seconds: i64, seed: u64) -> Vec<Bound> {
         let mut random = seed | 1;
         let mut next = move |below: i64| {
@@ -297,7 +307,7 @@ mod tests {
             let at = index * seconds * SECOND / 2_000 + next(100_000);
             let truth = offset + (rate * at as f64) as i64;
             let is_least = index % 2 == 0;
-            // One in sixteen is fast.
+            // One packet in sixteen is fast.
             let queued = if next(16) == 0 { 0 } else { next(100 * ways[0]) };
             let way = ways[usize::from(!is_least)] + queued;
             all.push(Bound { at, offset: if is_least { truth - way } else { truth + way }, is_least });
@@ -356,7 +366,7 @@ mod tests {
         assert_eq!(Tie::new(Vec::new()).doubt(), None);
     }
 
-    /// Times of captures are whatever somebody wrote.
+    /// The times in a capture can have any values.
     #[test]
     fn bounds_may_lie_as_far_apart_as_numbers_go() {
         let bound = |at, offset, is_least| Bound { at, offset, is_least };
@@ -368,7 +378,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
 
-        /// Whatever the ways take, in each direction: what is stated holds.
+        /// For any transit times in either direction, the error is within the stated bound.
         #[test]
         fn the_truth_lies_within_what_is_stated(
             offset in -86_400 * SECOND..86_400 * SECOND,

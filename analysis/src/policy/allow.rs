@@ -1,4 +1,4 @@
-//! Findings that a policy or a person allows.
+//! Findings that a policy or the user allows.
 
 use crate::filter::AddressPattern;
 use crate::names::Protocol;
@@ -14,30 +14,30 @@ use rdmascope_wire::rpc::program;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// An entry of a policy that allows findings.
+/// A policy entry that allows findings.
 #[derive(Clone, Debug)]
 pub struct Allow {
     /// Its line in the file, from 1.
     pub line: usize,
-    /// Ids of rules and names of subjects, as they were given.
+    /// Rule ids and subject names, as given.
     pub names: Vec<String>,
-    /// The ids of all of them.
+    /// The ids of all rules that it allows to be broken.
     pub rules: Vec<&'static str>,
-    /// Where it counts.
+    /// The connections to which it applies.
     pub scope: Scope,
-    /// Why it allows them.
+    /// The reason for allowing them.
     pub reason: Arc<str>,
-    /// Its last day, where that is over: it allows nothing any more.
+    /// Its last day, if that is over. An expired entry allows nothing.
     pub expired: Option<String>,
 }
 
 impl Allow {
-    /// The rules and where they are allowed, in words.
+    /// The rules and the scope as text.
     pub fn title(&self) -> String {
         format!("{}{}", self.names.join(", "), self.scope)
     }
 
-    /// Whether it allows this finding on a connection with such ends.
+    /// Whether it allows this finding on a connection with these ends.
     pub fn allows(&self, finding: &Finding, host: Option<&Host>) -> bool {
         let (client, server, versions) = match host {
             Some(host) => (host.client, host.server, &host.versions[..]),
@@ -51,33 +51,34 @@ impl Allow {
     }
 }
 
-/// Where an entry counts. An empty list says nothing; of another one, one value has to match.
+/// The scope of an entry. An empty list does not restrict it; of any other list, one value must
+/// match.
 #[derive(Clone, Debug, Default)]
 pub struct Scope {
     /// Addresses of NFS servers.
     pub servers: Vec<AddressPattern>,
     /// Addresses of NFS clients.
     pub clients: Vec<AddressPattern>,
-    /// Numbers of connections.
+    /// Connection numbers.
     pub connections: Vec<u32>,
-    /// Versions of NFS.
+    /// NFS versions.
     pub versions: Vec<Version>,
-    /// All of it in words for messages.
+    /// The whole scope as text, for messages.
     pub words: String,
 }
 
 impl Scope {
-    /// Whether it asks for more than the number of a connection.
+    /// Whether it restricts more than the connection number.
     pub fn is_of_hosts(&self) -> bool {
         !(self.servers.is_empty() && self.clients.is_empty() && self.versions.is_empty())
     }
 
-    /// Whether the entry counts on the connection with this number.
+    /// Whether the entry applies to the connection with this number.
     pub fn has_connection(&self, connection: Option<u32>) -> bool {
         self.connections.is_empty() || connection.is_some_and(|number| self.connections.contains(&number))
     }
 
-    /// Whether it counts between these hosts.
+    /// Whether the entry applies between these hosts.
     pub fn has_hosts(&self, client: Option<Address>, server: Option<Address>) -> bool {
         let fits = |patterns: &[AddressPattern], address: Option<Address>| {
             patterns.is_empty()
@@ -86,7 +87,7 @@ impl Scope {
         fits(&self.clients, client) && fits(&self.servers, server)
     }
 
-    /// Whether it counts where one of these versions is used.
+    /// Whether the entry applies where one of these versions is used.
     pub fn has_version(&self, versions: &[Version]) -> bool {
         self.versions.is_empty()
             || self.versions.iter().any(|wanted| versions.iter().any(|version| wanted.has(*version)))
@@ -99,7 +100,7 @@ impl fmt::Display for Scope {
     }
 }
 
-/// A version of NFS; of version 4 without a minor version, any.
+/// An NFS version. Version 4 without a minor version matches any minor version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
     major: u32,
@@ -107,18 +108,18 @@ pub struct Version {
 }
 
 impl Version {
-    /// That of a transaction, where it is one of NFS.
+    /// The version of an NFS transaction.
     pub fn of(transaction: &Transaction) -> Option<Version> {
         let Protocol { program, version, minor } = Protocol::of(transaction)?;
         match program {
             program::NFS => Some(Version { major: version, minor }),
-            // The callback program is version 1 whatever the version of NFS.
+            // The callback program has version 1 for every NFS version.
             program::CALLBACK => Some(Version { major: 4, minor }),
             _ => None,
         }
     }
 
-    /// `2`, `3`, `4`, `4.0`, `4.1` or `4.2`.
+    /// Parses `2`, `3`, `4`, `4.0`, `4.1` or `4.2`.
     pub fn parse(text: &str) -> Option<Version> {
         match text {
             "2" | "3" | "4" => Some(Version { major: text.parse().ok()?, minor: None }),
@@ -132,7 +133,7 @@ impl Version {
     }
 }
 
-/// The ends of a connection, and the versions of NFS that it carries.
+/// The ends of a connection, and the NFS versions that it carries.
 #[derive(Clone, Debug, Default)]
 pub struct Host {
     client: Option<Address>,
@@ -141,10 +142,10 @@ pub struct Host {
 }
 
 impl Host {
-    /// Versions of NFS that are known of a connection.
+    /// The most NFS versions kept for a connection.
     const MOST_VERSIONS: usize = 8;
 
-    /// Takes in the ends of the connection, as they are known now.
+    /// Takes the currently known ends of the connection.
     fn connection(&mut self, connection: &Connection) {
         self.client = Some(connection.requester.address);
         self.server = Some(connection.responder.address);
@@ -160,17 +161,18 @@ impl Host {
     }
 }
 
-/// The ends of connections, as far as they are known.
+/// The known ends of connections.
 #[derive(Clone, Debug, Default)]
 pub struct Hosts {
     by_connection: BTreeMap<ConnectionId, Host>,
-    /// The oldest connection makes room for a new one. Without it, a new one finds none.
+    /// Whether a full table drops its oldest connection for a new one. Otherwise it ignores the new
+    /// one.
     pub keeps_latest: bool,
 }
 
 impl Hosts {
-    /// Connections whose ends are known at most. On others, an entry that asks for them fits
-    /// nothing.
+    /// The most connections kept. An entry that is restricted to hosts matches nothing on other
+    /// connections.
     const MOST: usize = 1 << 16;
 
     /// The ends of a connection.
@@ -207,25 +209,25 @@ impl Observer for Hosts {
     }
 }
 
-/// Allowed findings of a live session. Each finding is decided when it comes.
+/// Allowed findings of a live session. Each finding is decided when it arrives.
 #[derive(Clone, Debug, Default)]
 pub struct Allowances {
-    /// Rules that may be broken, wherever that is.
+    /// Rules that may be broken everywhere.
     rules: Vec<&'static str>,
     /// The entries of a policy.
     entries: Vec<Allow>,
     hosts: Hosts,
 }
 
-/// Why a finding is allowed.
+/// The permission for a finding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Allowance {
-    /// The reason that the policy has; `None` where the person named the rule.
+    /// The policy's reason; `None` if the user named the rule.
     pub reason: Option<Arc<str>>,
 }
 
 impl Allowances {
-    /// Allows findings of these rules, and those that fit these entries.
+    /// Allows findings of these rules, and those that match these entries.
     pub fn new(rules: Vec<&'static str>, entries: Vec<Allow>) -> Allowances {
         Allowances { rules, entries, hosts: Hosts { keeps_latest: true, ..Hosts::default() } }
     }
@@ -234,7 +236,7 @@ impl Allowances {
         self.entries.iter().any(|entry| entry.scope.is_of_hosts())
     }
 
-    /// Takes in an event of the engine.
+    /// Takes an event of the engine.
     #[inline]
     pub fn take(&mut self, event: &Event<'_>) {
         if matches!(event, Event::Connection(_) | Event::Transaction(_)) && self.asks_for_hosts() {
@@ -242,8 +244,8 @@ impl Allowances {
         }
     }
 
-    /// Why `finding` is allowed, if it is. `open` finds a connection that has not ended. The first
-    /// entry that fits counts.
+    /// The permission for `finding`, if any. `open` finds a connection that has not ended. The
+    /// first matching entry counts.
     pub fn find(
         &mut self,
         finding: &Finding,

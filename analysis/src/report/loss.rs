@@ -1,19 +1,19 @@
-//! Events of one kind in which service was lost, as one story.
+//! Summaries of the events in which service was lost.
 
 use crate::events::SessionEvent;
 use crate::units::Number;
 use core::fmt;
 
-/// What happened once or several times.
+/// Events of one kind and end in which service was lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// What took longest.
+    /// The longest event.
     pub longest: SessionEvent,
-    /// How often it happened.
+    /// The number of events.
     pub count: u64,
-    /// How long that took together, in nanoseconds.
+    /// The total duration, in nanoseconds.
     pub length: u64,
-    /// The same happened each time, if not for as long or on the same connection.
+    /// Whether the texts of all events are the same except for numbers.
     pub is_same: bool,
 }
 
@@ -22,7 +22,7 @@ impl Loss {
         Loss { length: event.duration.unwrap_or(0), longest: event, count: 1, is_same: true }
     }
 
-    /// Takes in another event of the kind.
+    /// Adds an event of the same kind and end.
     pub(super) fn add(&mut self, event: SessionEvent) {
         self.count += 1;
         self.length = self.length.saturating_add(event.duration.unwrap_or(0));
@@ -33,12 +33,12 @@ impl Loss {
     }
 }
 
-/// What happened, without the numbers: how long, how often, on which connection.
+/// The words of a text without its numbers (durations, counts, connections).
 fn story(text: &str) -> impl Iterator<Item = &str> {
     text.split_whitespace().filter(|word| !word.starts_with(|first: char| first.is_ascii_digit()))
 }
 
-/// What happened, and how often: `..., three times`.
+/// The text of the longest event, with the number of events: `...; three times`.
 impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const WORDS: [&str; 11] =

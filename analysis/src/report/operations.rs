@@ -1,4 +1,4 @@
-//! Per operation: how many, what they moved, how long they took and where the time went.
+//! Counts, payload bytes, latencies and phases for each operation.
 
 use crate::names::{Failure, Label, Protocol};
 use crate::phases::Phases;
@@ -8,10 +8,10 @@ use hdrhistogram::Histogram;
 use rdmascope_dissector::transaction::{Direction, Transaction};
 use std::collections::HashMap;
 
-/// What is counted together.
+/// The key by which transactions are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
-    /// The protocol, where the call is known.
+    /// The protocol, if the call is known.
     pub protocol: Option<Protocol>,
     /// Whether it runs backward.
     pub backward: bool,
@@ -20,10 +20,10 @@ pub struct Key {
 }
 
 impl Key {
-    /// What is counted of transactions where no more are kept apart.
+    /// The key for transactions that find the table full.
     pub const FURTHER: Key = Key { protocol: None, backward: false, label: Label::Named("(others)") };
 
-    /// What a transaction is counted as.
+    /// The key of a transaction.
     pub fn of(transaction: &Transaction) -> Key {
         Key {
             protocol: Protocol::of(transaction),
@@ -42,9 +42,9 @@ impl fmt::Display for Key {
     }
 }
 
-/// What is counted of the transactions of one operation.
+/// Counters of the transactions of one operation.
 pub trait Count: Default {
-    /// Takes in a transaction.
+    /// Adds a transaction.
     fn count(&mut self, transaction: &Transaction);
 }
 
@@ -53,33 +53,33 @@ pub trait Count: Default {
 pub struct Operations<T = Stats>(HashMap<Key, T, FixedState>);
 
 impl<T: Count> Operations<T> {
-    /// Program and procedure numbers come from the wire, so there is a bound to how many are kept apart.
+    /// The most keys. Program and procedure numbers come from the wire, so the table needs a bound.
     const MOST: usize = 256;
 
-    /// Takes in a transaction.
+    /// Adds a transaction.
     pub fn count(&mut self, transaction: &Transaction) {
         self.of(Key::of(transaction)).count(transaction);
     }
 
-    /// The counts of an operation, or those of [`Key::FURTHER`] when the table is full.
+    /// The counters of an operation, or those of [`Key::FURTHER`] if the table is full.
     pub fn of(&mut self, key: Key) -> &mut T {
         let has_room = self.0.len() < Self::MOST || self.0.contains_key(&key);
         self.0.entry(if has_room { key } else { Key::FURTHER }).or_default()
     }
 
-    /// What was counted of one operation.
+    /// The counters of one operation.
     pub fn find(&self, key: &Key) -> Option<&T> {
         self.0.get(key)
     }
 
-    /// All of them, in no order.
+    /// All operations, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (&Key, &T)> {
         self.0.iter()
     }
 }
 
 impl<T> Operations<T> {
-    /// All of them, by their names.
+    /// All operations, sorted by key.
     pub fn in_order(&self) -> Vec<(&Key, &T)> {
         let mut all: Vec<_> = self.0.iter().collect();
         all.sort_unstable_by_key(|(key, _)| **key);
@@ -88,12 +88,12 @@ impl<T> Operations<T> {
 }
 
 impl Operations {
-    /// Whether there are none.
+    /// Whether no operation was counted.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// All of them, protocol by protocol; within one, what took most time comes first.
+    /// All operations by protocol; within a protocol, by total time, longest first.
     pub fn by_time(&self) -> Vec<(&Key, &Stats)> {
         let mut all: Vec<_> = self.0.iter().collect();
         let group = |key: &Key| (key.protocol.is_none(), key.protocol, key.backward);
@@ -105,14 +105,14 @@ impl Operations {
     }
 }
 
-/// The numbers of one operation.
+/// The figures of one operation.
 #[derive(Debug)]
 pub struct Stats {
     /// Transactions.
     pub count: u64,
-    /// Transactions that failed.
+    /// Failed transactions.
     pub errors: u64,
-    /// Payload bytes that they moved.
+    /// Payload bytes moved.
     pub bytes: u64,
     /// Sum of the latencies, in nanoseconds.
     pub total_latency: u64,
@@ -120,7 +120,7 @@ pub struct Stats {
     maximum: u64,
     /// Allocated with the first latency, because a histogram takes at least 16 KiB.
     latencies: Option<Box<Histogram<u64>>>,
-    /// Only the sum of latencies is kept.
+    /// Whether only the sum of latencies is kept.
     is_brief: bool,
     phases: Phases,
 }
@@ -141,28 +141,28 @@ impl Default for Stats {
     }
 }
 
-/// Latencies in nanoseconds.
+/// Latency figures, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latency {
-    /// The shortest.
+    /// The shortest latency.
     pub minimum: u64,
-    /// Half of them were no longer.
+    /// The median.
     pub median: u64,
-    /// 90 of a hundred were no longer.
+    /// The 90th percentile.
     pub p90: u64,
-    /// 99 of a hundred were no longer.
+    /// The 99th percentile.
     pub p99: u64,
-    /// The longest.
+    /// The longest latency.
     pub maximum: u64,
 }
 
 impl Stats {
-    /// Significant decimal digits of median and percentile.
+    /// Significant decimal digits of the percentiles.
     const DIGITS: u8 = 3;
-    /// Longer latencies than this day count as this long, which bounds the histogram.
+    /// The longest recorded latency, one day. It bounds the histogram.
     const LONGEST: u64 = 86_400 * crate::time::SECOND;
 
-    /// All latencies, in nanoseconds. `None` without any.
+    /// The histogram of latencies, in nanoseconds; `None` if there are none.
     pub fn latencies(&self) -> Option<&Histogram<u64>> {
         self.latencies.as_deref()
     }
@@ -172,12 +172,12 @@ impl Stats {
         self.latencies().map_or(0, |latencies| latencies.distinct_values() * size_of::<u64>())
     }
 
-    /// Keeps only the sum of latencies from now on.
+    /// Drops the histogram, and keeps only the sum of latencies from now on.
     pub(crate) fn become_brief(&mut self) {
         (self.latencies, self.is_brief) = (None, true);
     }
 
-    /// The latencies, the shortest first, to three significant digits: each with how many transactions took so long.
+    /// Latencies to three significant digits, shortest first, each with its number of transactions.
     pub fn latency_steps(&self) -> impl Iterator<Item = (u64, u64)> {
         let recorded = self.latencies().into_iter().flat_map(Histogram::iter_recorded);
         recorded.map(|step| {
@@ -185,14 +185,14 @@ impl Stats {
         })
     }
 
-    /// How long each phase was on average, in nanoseconds.
+    /// The mean length of each phase, in nanoseconds.
     pub fn mean_phases(&self) -> Option<Phases> {
-        // Call and reply make a latency, and the same make phases.
+        // Phases need both call and reply, as a latency does, so their counts are equal.
         let count = self.latencies().map_or(0, Histogram::len);
         (count > 0).then(|| Phases { times: self.phases.times.map(|time| time / count), ..self.phases })
     }
 
-    /// The latencies, where any transaction had one.
+    /// The latency figures; `None` if no transaction has a latency.
     pub fn latency(&self) -> Option<Latency> {
         let latencies = self.latencies()?;
         let quantile = |q| latencies.value_at_quantile(q).clamp(self.minimum, self.maximum);
@@ -205,7 +205,7 @@ impl Stats {
         })
     }
 
-    /// Which share of the time went where, in the order of [`Phases::NAMES`]; together 1.
+    /// The share of each phase in the total time, in the order of [`Phases::NAMES`]. The sum is 1.
     pub fn shares(&self) -> Option<[f64; Phases::COUNT]> {
         let whole: f64 = self.phases.times.iter().map(|time| *time as f64).sum();
         (whole > 0.0).then(|| self.phases.times.map(|time| time as f64 / whole))
@@ -238,7 +238,8 @@ impl Count for Stats {
     }
 }
 
-/// The DDP-eligible items of arguments and results; where there are none, what chunks moved.
+/// The bytes of DDP-eligible items in arguments and results; if there are none, the bytes that
+/// chunks moved.
 pub(crate) fn payload_bytes(transaction: &Transaction) -> u64 {
     let operations = transaction.details.operations.iter();
     let items = operations.flat_map(|operation| [operation.argument_item, operation.result_item]);

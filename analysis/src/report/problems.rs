@@ -1,4 +1,4 @@
-//! What went wrong, as data: text and JSON are both printed from it.
+//! The problems of a capture as data for text and JSON.
 
 use super::Ending;
 use crate::names::{Failure, Label, Protocol};
@@ -11,29 +11,32 @@ use rdmascope_dissector::transaction::{Outcome, Security, Transaction};
 use rdmascope_wire::{Cause, Stop};
 use std::collections::{HashMap, HashSet};
 
-/// All that went wrong in a capture.
+/// The problems of a capture.
 #[derive(Debug, Default)]
 pub struct Problems {
     /// Replies that report an error.
     pub errors: Errors,
-    /// Of connections that have ended, both ends of which the capture shows.
+    /// Incomplete transactions of ended connections for which the capture shows both ends.
     ended: Lacking,
-    /// Of each connection that has not ended.
+    /// Incomplete transactions of each open connection.
     open: HashMap<ConnectionId, Lacking, FixedState>,
-    /// Of connections of which the capture shows one end only, and that it answered the other.
+    /// Incomplete transactions of connections for which the capture shows only one end, which
+    /// answered the other.
     one_end: Lacking,
-    /// Of connections of which the capture shows one end only, and perhaps all that was sent: by the host that is not seen to send, and the one that it would send to.
+    /// Incomplete transactions of connections for which the capture shows only one end, and
+    /// possibly everything that was sent. The key is the host that is not seen to send, and its
+    /// peer.
     one_direction: HashMap<(Address, Address), Lacking, FixedState>,
-    /// Which hosts the capture shows to send to which.
+    /// Pairs of hosts (sender, receiver) with captured packets.
     heard: HashSet<(Address, Address), FixedState>,
     transport_error: Tally,
     /// Replies whose results are encrypted.
     sealed: Tally,
-    /// Packets with a bad ICRC, of ends that sent no other.
+    /// Packets with a bad ICRC, of ends that sent no other packets.
     spoiled: Tally,
-    /// All segments of an end of an iWARP connection that had a wrong TCP checksum.
+    /// Segments with a wrong TCP checksum, of iWARP ends that sent no other segments.
     damaged_end: Tally,
-    /// Segments of other ends of iWARP connections with a wrong TCP checksum.
+    /// Segments with a wrong TCP checksum, of other iWARP ends.
     damaged: Tally,
     unreadable_headers: Tally,
     unreadable_bodies: Tally,
@@ -43,14 +46,15 @@ pub struct Problems {
     unanswered: Tally,
     sent: Counts,
     first_frames: FirstFrames,
-    /// Of connections both ends of which the capture shows.
+    /// Placements without a transaction, on connections for which the capture shows both ends.
     unmatched_placements: u64,
-    /// Likewise.
+    /// RDMA Read responses without a request, on the same connections.
     unmatched_responses: u64,
     evictions: [u64; 4],
 }
 
-/// What transactions lack, where it may be because the capture shows only one end of their connection.
+/// Incomplete transactions. Their missing parts may be absent because the capture shows only one
+/// end of the connection.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lacking {
     no_reply: Tally,
@@ -68,7 +72,7 @@ impl Lacking {
     }
 }
 
-/// How many, and where the first is.
+/// A count, and the first packet counted.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     count: u64,
@@ -87,51 +91,51 @@ impl Tally {
     }
 }
 
-/// Where a problem lies.
+/// The area of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     /// RPC transactions.
     Transactions,
     /// Connections and their packets.
     Transport,
-    /// What the capture does not show: no fault of those who were captured.
+    /// Limits of the capture, not faults of the hosts.
     Capture,
 }
 
 impl Group {
-    /// All of them, in the order of the report.
+    /// All groups, in the order of the report.
     pub const ALL: [Group; 3] = [Group::Transactions, Group::Transport, Group::Capture];
 
-    /// What the group is called above its problems.
+    /// The heading above the group's problems.
     pub const fn heading(self) -> &'static str {
         match self {
             Group::Transactions => "Transactions",
             Group::Transport => "Transport",
-            Group::Capture => "The capture itself (no fault of those who were captured)",
+            Group::Capture => "The capture (not a fault of the hosts)",
         }
     }
 }
 
-/// One kind of problem that is there.
+/// A kind of problem that the capture has.
 #[derive(Clone, Copy, Debug)]
 pub struct Problem {
-    /// Where it lies.
+    /// The area of the problem.
     pub group: Group,
-    /// Its name for programs.
+    /// Its name in machine-readable output.
     pub name: &'static str,
-    /// How often.
+    /// The number of occurrences.
     pub count: u64,
-    /// What is counted, for people.
+    /// The counted things, described for people.
     pub what: &'static str,
-    /// A packet to look at first.
+    /// The first packet with the problem.
     pub first_frame: Option<u64>,
 }
 
 impl Problems {
-    /// Pairs of hosts that are kept apart.
+    /// The most pairs of hosts that are kept.
     const MOST_HOSTS: usize = 4096;
 
-    /// Takes in a transaction.
+    /// Adds a transaction.
     pub fn transaction(&mut self, transaction: &Transaction) {
         let call = transaction.call.as_ref().map(|message| message.seen.frame);
         let reply = transaction.reply.as_ref().map(|message| message.seen.frame);
@@ -163,12 +167,13 @@ impl Problems {
         }
     }
 
-    /// What the transactions of the same connection lack.
+    /// The incomplete transactions of the connection of `transaction`.
     fn of(&mut self, transaction: &Transaction) -> &mut Lacking {
         self.open.entry(transaction.connection).or_default()
     }
 
-    /// Takes in where a message could not be read on: the fault of `tally`, unless the capture cut it off.
+    /// Counts a message that could not be decoded completely: in `tally`, unless the capture cut it
+    /// off.
     fn stopped(&mut self, stop: Stop, frame: Option<u64>, tally: impl Fn(&mut Problems) -> &mut Tally) {
         match stop.cause {
             Cause::TruncatedCapture => self.cut_messages.add(frame),
@@ -176,7 +181,7 @@ impl Problems {
         }
     }
 
-    /// Takes in a connection.
+    /// Adds a connection that ended.
     pub fn connection(&mut self, connection: &Connection) {
         let ends = [&connection.requester, &connection.responder];
         let first = |frame: fn(&FirstFrames) -> Option<u64>| {
@@ -196,7 +201,7 @@ impl Problems {
                 (true, false) => self.damaged.absorb(damaged),
                 (true, true) => self.damaged_end.absorb(damaged),
             }
-            // Counted there.
+            // Bad checksums of iWARP are already counted in `damaged`.
             let bad_icrc = damaged.first_frame.filter(|_| !connection.is_iwarp);
             note_first(&mut self.first_frames, &FirstFrames { bad_icrc, ..end.first_frames });
         }
@@ -212,7 +217,7 @@ impl Problems {
             }
         }
         if ends.into_iter().any(is_spoiled) {
-            // What it sent is all that its connection lacks.
+            // The connection lacks only the packets that this end sent.
         } else if let Some((_, true)) = absent {
             self.one_end.absorb(&lacking);
         } else if let Some((hosts, _)) = absent.filter(|_| self.one_direction.len() < Problems::MOST_HOSTS) {
@@ -225,21 +230,21 @@ impl Problems {
         }
     }
 
-    /// Takes in an eviction.
+    /// Counts an eviction.
     pub fn eviction(&mut self, eviction: &Eviction) {
         let index = match eviction {
             Eviction::Connection(_) => 0,
             Eviction::Transaction { .. } => 1,
             Eviction::HeldPackets { .. } => 2,
             Eviction::Gathered { .. } => 3,
-            // Of another kind: counted in `Totals::evictions` only.
+            // Other kinds are counted in `Totals::evictions` only.
             _ => return,
         };
         self.evictions[index] += 1;
     }
 
-    /// The problems that there are, group by group.
-    #[rustfmt::skip] // One problem, one line.
+    /// The problems that occurred, by group.
+    #[rustfmt::skip] // One problem per line.
     pub fn list(&self, ending: &Ending) -> Vec<Problem> {
         use Group::{Capture, Transactions, Transport};
         let (sent, first, totals) = (&self.sent, &self.first_frames, &ending.totals);
@@ -249,7 +254,7 @@ impl Problems {
         self.open.values().for_each(|more| lacking.absorb(more));
         let mut one_end = self.one_end;
         for (hosts, more) in &self.one_direction {
-            // If it is seen to send on another connection, the capture does show that direction.
+            // A host that is seen to send on another connection is not hidden from the capture.
             let of = if self.heard.contains(hosts) { &mut lacking } else { &mut one_end };
             of.absorb(more);
         }
@@ -257,15 +262,15 @@ impl Problems {
         one_way_calls.absorb(one_end.cut_off);
         let one_way_replies = one_end.no_call;
         let bad_icrc = seen(totals.icrc[1] - self.spoiled.count.min(totals.icrc[1]), first.bad_icrc);
-        // The engine drops packets with a bad ICRC only once it has seen one with a good ICRC.
+        // The engine drops packets with a bad ICRC only after it has seen one with a good ICRC.
         let (bad_icrc_group, bad_icrc_words) = match totals.icrc[0] {
-            0 => (Capture, "packets with a bad ICRC, and none with a good one: taken as not computed"),
-            _ => (Transport, "packets with a bad ICRC, left out of everything else"),
+            0 => (Capture, "packets with a bad ICRC, and none with a good one: ICRCs assumed not computed"),
+            _ => (Transport, "packets with a bad ICRC, ignored"),
         };
-        // A message may also end too early because packets are missing.
+        // A message may also end early because packets are missing.
         let cut_words = match totals.cut_records {
-            0 => "messages whose end is not in the capture",
-            _ => "messages whose end is not in the capture: a snap length cut packets",
+            0 => "messages whose end is missing from the capture",
+            _ => "messages whose end is missing from the capture: the snap length cut packets",
         };
         let [connections, transactions, held, gathered] = self.evictions.map(tally);
         [
@@ -273,38 +278,38 @@ impl Problems {
             (Transactions, "transport-error", self.transport_error, "calls answered with RDMA_ERROR"),
             (Transactions, "no-call", lacking.no_call, "replies to calls that were not captured"),
             (Transactions, "cut-off", lacking.cut_off, "calls still outstanding when the capture ended"),
-            (Transactions, "missing-bytes", lacking.missing_bytes, "transactions with bytes that did not move, or that the capture lacks"),
-            (Transactions, "unreadable-header", self.unreadable_headers, "messages whose header could not be read to its end"),
-            (Transactions, "unreadable-body", self.unreadable_bodies, "transactions whose arguments or results could not be read to the end"),
+            (Transactions, "missing-bytes", lacking.missing_bytes, "transactions with bytes that were not moved, or are missing from the capture"),
+            (Transactions, "unreadable-header", self.unreadable_headers, "messages whose header could not be decoded completely"),
+            (Transactions, "unreadable-body", self.unreadable_bodies, "transactions whose arguments or results could not be decoded completely"),
             (Transport, "rejected-connection", self.rejected, "connections rejected"),
             (Transport, "unanswered-connection", self.unanswered, "connection requests without an answer"),
             (Transport, "fatal-nak", seen(sent.fatal_naks, first.fatal_nak), "NAKs or Terminates that end a connection"),
-            (Transport, "sequence-nak", seen(sent.sequence_naks, first.sequence_nak), "NAKs for a PSN out of sequence: packets were lost on the way"),
+            (Transport, "sequence-nak", seen(sent.sequence_naks, first.sequence_nak), "PSN sequence error NAKs: packets were lost in the network"),
             (Transport, "rnr-nak", seen(sent.rnr_naks, first.rnr_nak), "RNR NAKs: no Receive was posted for a Send"),
             (Transport, "retransmission", seen(sent.repeated_packets, first.repeated_packet), "packets sent again"),
-            (Transport, "reordered-packet", seen(sent.reordered_packets, first.reordered_packet), "packets that came behind later ones: reordered, or lost before the capture and sent again"),
+            (Transport, "reordered-packet", seen(sent.reordered_packets, first.reordered_packet), "packets received out of order: reordered, or lost before the capture point and sent again"),
             (bad_icrc_group, "bad-icrc", bad_icrc, bad_icrc_words),
-            (Transport, "bad-checksum", self.damaged, "TCP segments with a wrong checksum, left out of everything else"),
-            // A snap length may have cut off the chunks that advertise the memory.
+            (Transport, "bad-checksum", self.damaged, "TCP segments with a wrong checksum, ignored"),
+            // The snap length may have cut off the chunks that advertise the memory.
             (if totals.cut_records > 0 { Capture } else { Transport }, "unmatched-placement", tally(self.unmatched_placements), "RDMA Reads and Writes of memory that no open transaction advertised"),
-            (Transport, "unmatched-response", tally(self.unmatched_responses), "RDMA Read responses to no Read that was seen"),
-            (Transport, "congestion-mark", tally(sent.congestion_marks), "packets marked as having met congestion"),
+            (Transport, "unmatched-response", tally(self.unmatched_responses), "RDMA Read responses without a captured request"),
+            (Transport, "congestion-mark", tally(sent.congestion_marks), "packets with a congestion mark"),
             (Transport, "congestion-notification", tally(totals.congestion_notifications), "congestion notification packets"),
-            (Capture, "spoiled-end", self.spoiled, "packets with a bad ICRC, all that one end sent: computed after the capture? See --no-icrc"),
-            (Capture, "damaged-end", self.damaged_end, "TCP segments with a wrong checksum, all that one end sent: changed after the capture? See --no-icrc"),
-            (Capture, "one-direction", one_way_calls, "calls: the capture shows only what their sender sent; replies are not in it"),
-            (Capture, "one-direction-replies", one_way_replies, "replies: the capture shows only what their sender sent; calls are not in it"),
-            (Capture, "sealed-reply", self.sealed, "replies that are encrypted (krb5p): their status is not known"),
+            (Capture, "spoiled-end", self.spoiled, "packets with a bad ICRC, from an end that sent no others: ICRC computed after capture? See --no-icrc"),
+            (Capture, "damaged-end", self.damaged_end, "TCP segments with a wrong checksum, from an end that sent no others: changed after capture? See --no-icrc"),
+            (Capture, "one-direction", one_way_calls, "calls captured in one direction only; their replies are not in the capture"),
+            (Capture, "one-direction-replies", one_way_replies, "replies captured in one direction only; their calls are not in the capture"),
+            (Capture, "sealed-reply", self.sealed, "encrypted replies (krb5p): status unknown"),
             (Capture, "cut-message", self.cut_messages, cut_words),
-            (Capture, "missing-packet", tally(sent.missing_packets), "packets that were sent and are not in the capture"),
-            (Capture, "dropped-packet", tally(ending.dropped()), "packets that were dropped while capturing, as the capture says itself"),
-            (Capture, "fragment", tally(totals.fragments), "fragments of IP packets, not looked into"),
-            (Capture, "unreadable-packet", tally(totals.stops), "packets that end before their headers do"),
-            (Capture, "unknown-link", tally(totals.unknown_link), "packets of a link type that is not understood"),
-            (Capture, "evicted-connection", connections, "connections given up because too many were open at once"),
-            (Capture, "evicted-transaction", transactions, "transactions given up because too many were outstanding at once"),
-            (Capture, "evicted-packets", held, "times that packets behind a gap were given up"),
-            (Capture, "evicted-bytes", gathered, "long messages not gathered whole"),
+            (Capture, "missing-packet", tally(sent.missing_packets), "packets missing from the capture"),
+            (Capture, "dropped-packet", tally(ending.dropped()), "packets dropped while capturing, as recorded in the capture"),
+            (Capture, "fragment", tally(totals.fragments), "IP fragments, not decoded"),
+            (Capture, "unreadable-packet", tally(totals.stops), "packets shorter than their headers"),
+            (Capture, "unknown-link", tally(totals.unknown_link), "packets of an unsupported link type"),
+            (Capture, "evicted-connection", connections, "connections evicted because too many were open at once"),
+            (Capture, "evicted-transaction", transactions, "transactions evicted because too many were outstanding at once"),
+            (Capture, "evicted-packets", held, "times that packets after a gap were dropped for lack of room"),
+            (Capture, "evicted-bytes", gathered, "long messages not reassembled completely"),
         ]
         .into_iter()
         .filter(|(_, _, tally, _)| tally.count > 0)
@@ -313,7 +318,7 @@ impl Problems {
     }
 }
 
-/// Whether the reply of a transaction is there, and its results are encrypted: no status can be read.
+/// Whether a transaction has a reply with encrypted results, so that no status can be read.
 pub(crate) fn is_sealed(transaction: &Transaction) -> bool {
     transaction.security == Some(Security::GssPrivacy)
         && transaction.reply.is_some()
@@ -321,18 +326,19 @@ pub(crate) fn is_sealed(transaction: &Transaction) -> bool {
         && transaction.status.is_none()
 }
 
-/// Whether its reply is in a Read chunk of the responder that the requester did not read whole.
+/// Whether its reply is in a Read chunk of the responder that the requester did not read
+/// completely.
 fn is_unpulled(transaction: &Transaction) -> bool {
     let lacks = transaction.reply.as_ref().is_some_and(|reply| !reply.missing.is_empty());
     Mechanism::of(transaction) == Some(Mechanism::ReadChunk) && lacks && !transaction.capture_gap
 }
 
-/// Whether all that an end sent has a bad ICRC, so that it was left out.
+/// Whether all packets of an end have a bad ICRC, so that the engine ignored them.
 pub(crate) fn is_spoiled(end: &Endpoint) -> bool {
     end.sent.bad_icrc > 0 && end.first_frames.sound.is_none()
 }
 
-/// Adds what is reported of `more`.
+/// Adds the counts that the report uses.
 fn add(sum: &mut Counts, more: &Counts) {
     sum.sequence_naks += more.sequence_naks;
     sum.fatal_naks += more.fatal_naks;
@@ -343,7 +349,7 @@ fn add(sum: &mut Counts, more: &Counts) {
     sum.congestion_marks += more.congestion_marks;
 }
 
-/// Keeps the first of each kind of packet that is reported.
+/// Keeps the first packet of each kind that the report uses.
 fn note_first(first: &mut FirstFrames, more: &FirstFrames) {
     let note =
         |known: &mut Option<u64>, frame: Option<u64>| *known = known.iter().copied().chain(frame).min();
@@ -355,45 +361,45 @@ fn note_first(first: &mut FirstFrames, more: &FirstFrames) {
     note(&mut first.bad_icrc, more.bad_icrc);
 }
 
-/// What failed, and how.
+/// A failed operation and its failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorKey {
-    /// The protocol, where the call is known.
+    /// The protocol, if the call is known.
     pub protocol: Option<Protocol>,
     /// The operation that failed.
     pub label: Label,
-    /// How.
+    /// The failure.
     pub failure: Failure,
 }
 
-/// How often it failed so.
+/// The occurrences of an error.
 #[derive(Clone, Copy, Debug)]
 pub struct ErrorCount {
-    /// How often.
+    /// The number of occurrences.
     pub count: u64,
-    /// The reply to look at first.
+    /// The first reply with the error.
     pub first_frame: Option<u64>,
 }
 
-/// The few ways in which one operation failed.
+/// The failures of one operation, of which there are few.
 type Failures = Vec<(Failure, ErrorCount)>;
 
-/// Errors by what failed and how.
+/// Errors by operation and failure.
 #[derive(Debug, Default)]
 pub struct Errors {
     known: HashMap<(Option<Protocol>, Label), Failures, FixedState>,
     kinds: usize,
-    /// Errors of further kinds than are kept apart.
+    /// Errors of kinds beyond the bound.
     pub further: u64,
 }
 
 impl Errors {
-    /// Statuses come from the wire, so there is a bound to how many are kept apart.
+    /// The most kinds that are kept. Statuses come from the wire, so the table needs a bound.
     const MOST: usize = 512;
 
     fn count(&mut self, transaction: &Transaction) {
         let Some(failure) = Failure::of(transaction) else { return };
-        // A COMPOUND ends with the operation that fails, which need not be the one that it is about.
+        // A COMPOUND ends with the failed operation, which is not always the principal operation.
         let operations = &transaction.details.operations;
         let failed = operations.iter().rfind(|operation| operation.status.is_some_and(|status| status != 0));
         let label = match (failure, failed) {
@@ -415,7 +421,7 @@ impl Errors {
         }
     }
 
-    /// All of them, the most frequent first.
+    /// All kinds, most frequent first.
     pub fn by_count(&self) -> Vec<(ErrorKey, ErrorCount)> {
         let mut all: Vec<_> = self
             .known

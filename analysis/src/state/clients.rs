@@ -1,4 +1,4 @@
-//! Client IDs and sessions: to whom state belongs.
+//! Client IDs and sessions, to which other state belongs.
 
 use super::follow::{Context, Did, States};
 use super::table::{Key, Sink};
@@ -7,11 +7,11 @@ use rdmascope_dissector::transaction::{Direction, Transaction};
 use rdmascope_dissector::ulb::{Callback, Nfs4, Operation, OperationKind, Said, SessionId, StateFact};
 use rdmascope_wire::nfs::nfsstat4::{BADSESSION, DEADSESSION, EXPIRED, STALE_CLIENTID};
 
-/// SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED.
+/// The flag SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED.
 const ALL_REVOKED: u32 = 8;
 
 impl States {
-    /// EXCHANGE_ID and whatever else names a client ID.
+    /// Processes EXCHANGE_ID and other operations with a client ID.
     pub(super) fn client_operation(
         &mut self,
         kind: Nfs4,
@@ -66,7 +66,7 @@ impl States {
             (Nfs4::DestroyClientid, Did::Done) => {
                 let Some(client) = named else { return };
                 if !self.clients.contains_key(&client) {
-                    // It is from before the capture, and nothing else has named it.
+                    // It existed before the capture, and no other operation has named it.
                     let number = self.client(client, None, false, context, sink);
                     self.seen_client(number, client, context);
                 }
@@ -91,7 +91,7 @@ impl States {
         }
     }
 
-    /// DESTROY_SESSION and BIND_CONN_TO_SESSION.
+    /// Processes DESTROY_SESSION and BIND_CONN_TO_SESSION.
     pub(super) fn session_operation(
         &mut self,
         kind: Nfs4,
@@ -125,7 +125,7 @@ impl States {
         }
     }
 
-    /// SEQUENCE or CB_SEQUENCE: whose the session is.
+    /// Processes SEQUENCE or CB_SEQUENCE. Returns the scope of the session.
     pub(super) fn sequence(
         &mut self,
         session: SessionId,
@@ -189,7 +189,7 @@ impl States {
         Some(scope)
     }
 
-    /// A reply has other flags than the one before it, or the same.
+    /// Compares the flags of a reply with those of the reply before it.
     fn flagged(&mut self, session: Key, before: u32, now: u32, context: &Context<'_>) {
         let at = context.shown;
         for raised in
@@ -211,7 +211,7 @@ impl States {
         self.raised.push(Raised { session, connection, flags, first: at, last: at, replies: 1, gone: None });
     }
 
-    /// The server revoked all that the client had: what began before.
+    /// Ends all state of a client that began before the server revoked it.
     fn all_revoked(&mut self, scope: u64, context: &Context<'_>, sink: Sink<'_>) {
         let is_state = |kind: Kind| !matches!(kind, Kind::Client | Kind::Session);
         let revoked: Vec<Key> = self
@@ -225,7 +225,8 @@ impl States {
         }
     }
 
-    /// A session whose CREATE_SESSION was not captured. Its client ID is not known, so what belongs to it does so by itself.
+    /// Begins a session whose CREATE_SESSION was not captured. Its client ID is unknown, so the
+    /// session has a scope of its own.
     fn unseen_session(&mut self, session: SessionId, context: &Context<'_>, sink: Sink<'_>) -> u64 {
         let number = self.table.next_number();
         self.names(session, number);
@@ -234,7 +235,7 @@ impl States {
         number
     }
 
-    /// Remembers whose a session is.
+    /// Stores the scope of a session.
     fn names(&mut self, session: SessionId, scope: u64) {
         if self.sessions.len() >= States::MOST_NAMES {
             let table = &mut self.table;
@@ -244,7 +245,7 @@ impl States {
         self.sessions.insert(session, scope);
     }
 
-    /// The number of the lifetime of a client ID, which begins here if it is not known.
+    /// The number of a client ID's lifetime, which begins here if it is unknown.
     fn client(
         &mut self,
         client: u64,
@@ -258,7 +259,7 @@ impl States {
         let mut found = None;
         for number in alike.into_iter().rev() {
             let Some(lifetime) = self.table.live(&(number, Identity::Client(client))) else { continue };
-            // Another server may give out the same.
+            // Another server may use the same client ID.
             let is_other = owner.zip(lifetime.owner).is_some_and(|(one, other)| one.1 != other.1);
             if is_other {
                 continue;
@@ -299,7 +300,8 @@ impl States {
         }
     }
 
-    /// EXCHANGE_ID gave this client ID. One that the same client had there and never made a session with is replaced (RFC 8881, section 18.35.4).
+    /// Notes a client ID that EXCHANGE_ID returned. An earlier one of the same client at that
+    /// server is replaced if it never had a session (RFC 8881, section 18.35.4).
     fn unconfirmed(&mut self, owner: (u64, u64), number: u64, at: At, sink: Sink<'_>) {
         if self.owners.get(&owner) == Some(&number) {
             return;
@@ -315,7 +317,8 @@ impl States {
         }
     }
 
-    /// CREATE_SESSION confirms a client ID. What the same client had at the same server under another one is gone (RFC 8881, section 18.35.4).
+    /// Notes that CREATE_SESSION confirms a client ID. The state of the same client at that server
+    /// under another client ID is lost (RFC 8881, section 18.35.4).
     fn confirmed(&mut self, number: u64, client: u64, at: At, sink: Sink<'_>) {
         let Some(lifetime) = self.table.live(&(number, Identity::Client(client))) else { return };
         let Some(owner) = lifetime.owner else { return };
@@ -332,7 +335,7 @@ impl States {
         }
     }
 
-    /// Ends a client ID, and what belongs to it.
+    /// Ends a client ID and the state that belongs to it.
     fn end_client(&mut self, number: u64, client: u64, (end, rest): (End, End), at: At, sink: Sink<'_>) {
         if !self.end((number, Identity::Client(client)), end, at, sink) {
             return;

@@ -1,4 +1,4 @@
-//! State followed over transactions.
+//! Follows state over transactions.
 
 use super::table::{Key, Sink, Table};
 use super::{Access, At, End, Identity, Kind, Lifetime, Raised, Summary};
@@ -19,85 +19,87 @@ use rdmascope_wire::nfs::open_claim_type4;
 use rdmascope_wire::rpc;
 use std::collections::{HashMap, VecDeque};
 
-/// Follows state over the transactions of a capture, in the order in which they end. The engine should
-/// [observe](rdmascope_dissector::engine::Config::observe), so that packets that are missing are known.
+/// Follows state over the transactions of a capture, in the order in which they end. The engine
+/// should [observe](rdmascope_dissector::engine::Config::observe) to report missing packets.
 ///
-/// Client IDs, session IDs and stateids are told apart by their bytes: what two servers in one capture named alike is taken for one thing, except for
-/// client IDs of minor version 1 and later.
+/// Client IDs, session IDs and stateids are distinguished by their bytes. If two servers in one
+/// capture use the same bytes, they count as one, except for client IDs of minor version 1 and
+/// later.
 #[derive(Clone, Debug, Default)]
 pub struct States {
     pub(super) table: Table,
-    /// Whose the sessions are: the scope of each.
+    /// The scope of each session.
     pub(super) sessions: HashMap<SessionId, u64, FixedState>,
-    /// The lifetimes of a client ID, latest last.
+    /// The lifetimes of each client ID, latest last.
     pub(super) clients: HashMap<u64, Vec<u64>, FixedState>,
-    /// The lifetime of who a client is, and at which server.
+    /// The confirmed lifetime of each client owner at each server.
     pub(super) owners: HashMap<(u64, u64), u64, FixedState>,
-    /// The same of client IDs that have no session yet.
+    /// The lifetime of each client owner at each server without a session yet.
     pub(super) unconfirmed: HashMap<(u64, u64), u64, FixedState>,
     lines: HashMap<ConnectionId, Line, FixedState>,
     pub(super) raised: Vec<Raised>,
-    /// Callbacks about what no reply has shown yet.
+    /// Callbacks about state that no reply has shown yet.
     pub(super) early: VecDeque<(Key, Early)>,
-    /// How far the capture has come.
+    /// The time that the capture has reached.
     latest: Time,
     facts: Vec<StateFact>,
 }
 
-/// What a connection carries.
+/// The facts kept about a connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Line {
-    /// The scope that it was used for last.
+    /// The scope of its latest use.
     pub(super) scope: Option<u64>,
-    /// When something was last found missing.
+    /// The time at which something was last found missing.
     blind: Option<Time>,
-    /// Calls on it were encrypted.
+    /// Whether it carried encrypted calls.
     pub(super) is_sealed: bool,
 }
 
-/// A callback that came before the reply that it rests on (RFC 8881, section 2.10.6.3).
+/// A callback that was captured before the reply that created its state (RFC 8881, section
+/// 2.10.6.3).
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Early {
     Recalled(At),
     Ended(End, At),
 }
 
-/// What is known of an operation.
+/// The outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Did {
     /// It succeeded.
     Done,
-    /// It has this status.
+    /// It failed with this status.
     Failed(u32),
-    /// One before it failed.
+    /// An earlier operation failed.
     Nothing,
-    /// Its status is not there.
+    /// Its status is not in the capture.
     Unknown,
 }
 
-/// What all operations of a transaction share.
+/// The common facts of a transaction's operations.
 pub(super) struct Context<'a> {
     pub(super) transaction: &'a Transaction,
-    /// Whose stateids are named; `None` where that is not known.
+    /// The scope of the stateids; `None` if unknown.
     pub(super) scope: Option<u64>,
     pub(super) minor_version: u32,
     pub(super) call: At,
-    /// The reply; where there is none the call.
+    /// The reply; the call if there is no reply.
     pub(super) shown: At,
 }
 
-/// What the operations of a COMPOUND hand on (RFC 8881, section 16.2.3.1).
+/// The values that operations of a COMPOUND pass on (RFC 8881, section 16.2.3.1).
 #[derive(Clone, Copy, Debug, Default)]
 struct Current {
     handle: Option<Text>,
     stateid: Option<StateId>,
 }
 
-/// The extent of a LAYOUTRETURN or CB_LAYOUTRECALL that is about one file, and about all.
+/// The extents of LAYOUTRETURN and CB_LAYOUTRECALL for one file, and for all files.
 const FILE: u32 = 1;
 const ALL: u32 = 3;
 
-/// How a stateid ended that an operation may not use with this status.
+/// The end of a stateid that an operation was refused with this status.
 fn refusal(status: u32) -> Option<End> {
     match status {
         EXPIRED | ADMIN_REVOKED | DELEG_REVOKED => Some(End::Revoked),
@@ -107,21 +109,22 @@ fn refusal(status: u32) -> Option<End> {
 }
 
 impl States {
-    /// Callbacks that are kept until what they are about is seen.
+    /// The most callbacks kept until their state appears.
     pub(super) const MOST_EARLY: usize = 64;
-    /// Flags that are kept.
+    /// The most flags that are kept.
     pub const MOST_RAISED: usize = 1024;
-    /// Lifetimes of one client ID that are told apart.
+    /// The most lifetimes of one client ID that are distinguished.
     pub(super) const MOST_ALIKE: usize = 8;
-    /// Names of what has ended are given up when there are more names than this.
+    /// When there are more names than this, those of ended lifetimes are dropped.
     pub(super) const MOST_NAMES: usize = 2 * Table::MOST_LIVE;
 
-    /// The reports that it needs of an engine.
+    /// The engine configuration that is required.
     pub fn needs(&self) -> Config {
         Config { observe: Observe::Events, ..Config::default() }
     }
 
-    /// Takes in what the engine reports, and hands what ended to `sink`: a while later, so that what was captured late can be told too.
+    /// Takes an event of the engine. Ended lifetimes go to `sink` after a delay, because a message
+    /// that concerns them may be captured late.
     pub fn handle(&mut self, event: &Event<'_>, sink: &mut dyn FnMut(&Lifetime)) {
         match event {
             Event::Transaction(transaction) => self.transaction(transaction, sink),
@@ -135,23 +138,24 @@ impl States {
         }
     }
 
-    /// Flags that servers raised, at most [`States::MOST_RAISED`]: the latest.
+    /// The latest flags that servers raised, at most [`States::MOST_RAISED`].
     pub fn raised(&self) -> &[Raised] {
         &self.raised
     }
 
-    /// Whether no session has a flag raised.
+    /// Whether no session has a flag set.
     #[inline]
     pub fn is_calm(&self) -> bool {
         self.raised.iter().all(|raised| raised.gone.is_some())
     }
 
-    /// What ended and was not handed out yet.
+    /// Ended lifetimes that were not reported yet.
     pub fn ended(&self) -> impl Iterator<Item = &Lifetime> {
         self.table.ended()
     }
 
-    /// What lives, as far as is known: not what a call without a reply may have ended, or what is missing.
+    /// Lifetimes that are known to be live. Those that a call without a reply or a missing packet
+    /// may have ended are left out.
     pub fn open(&self) -> impl Iterator<Item = &Lifetime> {
         let blind = self.blind_scopes();
         self.table.open().filter(move |lifetime| {
@@ -160,12 +164,12 @@ impl States {
         })
     }
 
-    /// Gives up flags that were gone before this time.
+    /// Forgets flags that were cleared before this time.
     pub fn forget(&mut self, before: Time) {
         self.raised.retain(|raised| raised.gone.is_none_or(|at| at.time >= before));
     }
 
-    /// When something was last found missing, by scope.
+    /// By scope, the time at which something was last found missing.
     fn blind_scopes(&self) -> HashMap<u64, Time, FixedState> {
         let mut blind: HashMap<u64, Time, FixedState> = HashMap::default();
         for line in self.lines.values() {
@@ -176,7 +180,8 @@ impl States {
         blind
     }
 
-    /// At the end of the capture: hands out all that is left, in the order in which it ended; then what lives, in the order in which it began.
+    /// Ends the capture. Reports all remaining lifetimes: ended ones in the order of their ends,
+    /// then live ones in the order of their beginnings.
     pub fn finish(&mut self, sink: &mut dyn FnMut(&Lifetime)) {
         let blind = self.blind_scopes();
         let look = |lifetime: &mut Lifetime| {
@@ -189,7 +194,7 @@ impl States {
         self.table.finish(look, sink);
     }
 
-    /// What was handed out, counted.
+    /// The counts of the reported lifetimes.
     pub fn summary(&self) -> &Summary {
         &self.table.summary
     }
@@ -212,13 +217,13 @@ impl States {
 
     pub(super) fn line(&mut self, connection: ConnectionId) -> &mut Line {
         if self.lines.len() >= Table::MOST_LIVE {
-            // Those that carried nothing of this.
+            // Keeps only connections that have carried state.
             self.lines.retain(|_, line| line.scope.is_some());
         }
         self.lines.entry(connection).or_default()
     }
 
-    /// Something of this connection is not known.
+    /// Notes that something is missing on this connection.
     fn blind(&mut self, connection: ConnectionId) {
         let latest = self.latest;
         self.line(connection).blind = Some(latest);
@@ -230,7 +235,7 @@ impl States {
             self.latest = self.latest.max(time);
         }
         let (Some(procedure), Some(call)) = (transaction.procedure, &transaction.call) else {
-            // A reply without its call, or a call that is not there to be read.
+            // A reply without a call, or a call that cannot be decoded.
             if self.line(transaction.connection).scope.is_some() {
                 self.table.summary.unread += 1;
                 self.blind(transaction.connection);
@@ -279,7 +284,7 @@ impl States {
         self.compound(&context, is_heard, sink);
     }
 
-    /// Notes of the client of a connection that calls on that are encrypted.
+    /// Notes whether calls on a connection are encrypted, for the connection and its client.
     fn seal(&mut self, connection: ConnectionId, is_sealed: bool) {
         let line = self.line(connection);
         line.is_sealed |= is_sealed;
@@ -290,7 +295,7 @@ impl States {
         }
     }
 
-    /// Goes through the operations of a COMPOUND or a CB_COMPOUND.
+    /// Processes the operations of a COMPOUND or a CB_COMPOUND.
     fn compound(&mut self, context: &Context<'_>, is_heard: bool, sink: Sink<'_>) {
         let details = &context.transaction.details;
         if details.states.is_empty() {
@@ -302,7 +307,7 @@ impl States {
         facts.sort_by_key(|fact| fact.operation);
         let mut rest = &facts[..];
         let (mut current, mut saved) = (Current::default(), Current::default());
-        // What began at a file whose handle is not known yet.
+        // Lifetimes of files whose handles are not known yet.
         let mut nameless: Vec<(u64, u64)> = Vec::new();
         for (index, operation) in details.operations.iter().enumerate() {
             let count = rest.iter().take_while(|fact| usize::from(fact.operation) == index).count();
@@ -345,7 +350,8 @@ impl States {
                     current = Current::default();
                     nameless.clear();
                 }
-                // With a name, it goes from the folder to the file.
+                // An OPEN with a name changes the current file handle from the directory to the
+                // file.
                 OperationKind::Nfs4(Nfs4::Open) if operation.file_name.is_some() => current.handle = None,
                 _ => {}
             }
@@ -369,7 +375,7 @@ impl States {
         self.facts = facts;
     }
 
-    /// What an operation of a client did.
+    /// Processes an operation of a client.
     #[allow(clippy::too_many_arguments)]
     fn operation(
         &mut self,
@@ -396,7 +402,7 @@ impl States {
         let Some(scope) = context.scope else { return };
         let handle = current.handle;
         let begin = Begin { context, operation, handle, scope };
-        // What it names, and what it ends by that.
+        // The end that the operation causes for the stateid that it names.
         let ends = match kind {
             Nfs4::Close => Some(End::Closed),
             Nfs4::Delegreturn => Some(End::Returned),
@@ -443,7 +449,7 @@ impl States {
         }
     }
 
-    /// What an operation that succeeded did beside naming a stateid.
+    /// Processes the effects of a successful operation other than naming a stateid.
     fn effects(
         &mut self,
         kind: Nfs4,
@@ -483,14 +489,14 @@ impl States {
             && let Some(lock) = self.table.live(&key)
         {
             lock.ranges.remove(operation.offset.unwrap_or(0), operation.count.unwrap_or(0));
-            // What was locked before the capture is not known.
+            // Ranges locked before the capture are unknown.
             if lock.is_begun() && lock.ranges.is_empty() {
                 self.end(key, End::Unlocked, context.shown, sink);
             }
         }
     }
 
-    /// A stateid in the results of an operation that succeeded.
+    /// Processes a stateid in the results of a successful operation.
     #[allow(clippy::too_many_arguments)]
     fn given(
         &mut self,
@@ -540,7 +546,7 @@ impl States {
                 let open = if is_new { named.and_then(|key| self.table.live(&key)) } else { None };
                 let open = open.map(|open| open.number);
                 let Some(lock) = self.begin(&id, Kind::Lock, begin, sink) else { return };
-                // WRITE_LT and WRITEW_LT.
+                // The lock types WRITE_LT and WRITEW_LT.
                 let access = if matches!(type_, 2 | 4) { Access::of_share(2) } else { Access::READ };
                 lock.access = Some(lock.access.unwrap_or_default().with(access));
                 lock.ranges.add(operation.offset.unwrap_or(0), operation.count.unwrap_or(0));
@@ -557,7 +563,7 @@ impl States {
                     _ => None,
                 });
                 if let Some(lifetime) = self.begin(&id, Kind::Layout, begin, sink) {
-                    // LAYOUTIOMODE4_RW.
+                    // The value of LAYOUTIOMODE4_RW.
                     let access = Access::writing(mode == Some(2));
                     lifetime.access = Some(lifetime.access.unwrap_or_default().with(access));
                 }
@@ -566,7 +572,7 @@ impl States {
         }
     }
 
-    /// LAYOUTRETURN of a file system, or of all.
+    /// Processes a LAYOUTRETURN of a file system, or of all files.
     fn layouts_returned(&mut self, scope: u64, extent: u32, context: &Context<'_>, sink: Sink<'_>) {
         let layouts: Vec<Key> = self
             .table
@@ -577,13 +583,13 @@ impl States {
         for key in layouts {
             match extent {
                 ALL => _ = self.end(key, End::Returned, context.shown, sink),
-                // Which file system a file is of is not known.
+                // The file system of a file is unknown.
                 _ => self.doubt(&key, context.shown),
             }
         }
     }
 
-    /// What a callback did.
+    /// Processes a callback.
     fn callback(
         &mut self,
         kind: Callback,
@@ -608,7 +614,7 @@ impl States {
             }
             (Callback::Layoutrecall, None) => {
                 let is_all = said.iter().any(|fact| matches!(fact.said, Said::Layout { extent: ALL, .. }));
-                // Which file system a file is of is not known.
+                // The file system of a file is unknown.
                 for lifetime in
                     self.table.of_scope(scope).filter(|lifetime| is_all && lifetime.kind == Kind::Layout)
                 {
@@ -637,7 +643,7 @@ impl States {
     }
 }
 
-/// What is known where something begins.
+/// The facts at the beginning of a lifetime.
 pub(super) struct Begin<'a> {
     pub(super) context: &'a Context<'a>,
     pub(super) operation: &'a Operation,
@@ -646,7 +652,7 @@ pub(super) struct Begin<'a> {
     pub(super) scope: u64,
 }
 
-/// Whether a stateid stands for the current one (RFC 8881, section 16.2.3.1.2).
+/// Whether a stateid represents the current stateid (RFC 8881, section 16.2.3.1.2).
 fn is_current(id: &StateId) -> bool {
     id[..4] == [0, 0, 0, 1] && id[4..] == [0; 12]
 }
@@ -659,7 +665,7 @@ fn opens(said: &[StateFact]) -> Option<(u64, u32)> {
     })
 }
 
-/// What an operation names with a stateid.
+/// The kind of state that an operation names with a stateid.
 fn kind_named(kind: Nfs4, said: &[StateFact]) -> Kind {
     match kind {
         Nfs4::Close | Nfs4::OpenDowngrade | Nfs4::OpenConfirm => Kind::Open,
@@ -675,7 +681,7 @@ fn kind_named(kind: Nfs4, said: &[StateFact]) -> Kind {
     }
 }
 
-/// What TEST_STATEID says of its stateids, which have to be asked for in their order.
+/// The results of TEST_STATEID for each of its stateids, which must be requested in order.
 fn tested(said: &[StateFact]) -> impl FnMut(usize) -> Did {
     let tested = said.iter().filter_map(|fact| match fact.said {
         Said::Tested { index, status } => Some((index as usize, status)),

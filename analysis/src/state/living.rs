@@ -1,4 +1,4 @@
-//! How one thing of the state begins, is used, and ends.
+//! The beginnings, uses and ends of lifetimes.
 
 use super::follow::{Begin, Context, Early, States};
 use super::table::{Key, Sink};
@@ -8,7 +8,7 @@ use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::ulb::{Nfs4, StateId};
 
 impl States {
-    /// Something that was not there before, as the messages of `context` show it first.
+    /// A new lifetime that first appears in the messages of `context`.
     pub(super) fn lifetime(
         &mut self,
         kind: Kind,
@@ -57,7 +57,7 @@ impl States {
         }
     }
 
-    /// How something of this client began that is used and was not seen to begin.
+    /// The beginning of state that is used but was not seen to begin.
     fn beginning(&mut self, scope: u64, connection: ConnectionId) -> Beginning {
         let is_sealed = self.line(connection).is_sealed;
         let client = self.table.numbered(scope, scope);
@@ -69,7 +69,7 @@ impl States {
         }
     }
 
-    /// A stateid that a reply gives, or a callback: what it names begins, or has begun already.
+    /// Begins the lifetime of a stateid in a reply or a callback, unless it is live already.
     pub(super) fn begin(
         &mut self,
         id: &StateId,
@@ -111,7 +111,7 @@ impl States {
         self.table.live(&key)
     }
 
-    /// An operation named a stateid and was not refused.
+    /// Notes a use of a stateid by an operation that was not refused.
     pub(super) fn used(
         &mut self,
         key: Key,
@@ -124,7 +124,8 @@ impl States {
         let Begin { context, handle, .. } = *begin;
         let details = &context.transaction.details;
         if let Some(old) = self.table.settled(&key) {
-            // What ended in order may have been used meanwhile. What was refused was not gone, then.
+            // State that ended in order may have been used before its end. State that the server
+            // had refused still existed.
             if !matches!(old.end, End::Lost | End::Revoked) || context.call.time < old.last.time {
                 return;
             }
@@ -147,7 +148,7 @@ impl States {
         lifetime.writes += u64::from(by == Nfs4::Write);
     }
 
-    /// Ends what lives under this name, and the locks of an open with it.
+    /// Ends a live lifetime, and with an open its locks.
     pub(super) fn end(&mut self, key: Key, end: End, at: At, sink: Sink<'_>) -> bool {
         if matches!(key.1, Identity::Session(_)) {
             let raised = self.raised.iter_mut().filter(|raised| raised.session == key);
@@ -168,7 +169,7 @@ impl States {
         self.table.end(&key, end, at, sink)
     }
 
-    /// A call that would end it has no reply that could be read.
+    /// Notes a call that may have ended a lifetime, because its reply is not readable.
     pub(super) fn doubt(&mut self, key: &Key, at: At) {
         if let Some(lifetime) = self.table.live(key)
             && lifetime.last.time <= at.time
@@ -177,7 +178,7 @@ impl States {
         }
     }
 
-    /// A callback asked for it.
+    /// Notes that a callback recalled it.
     pub(super) fn recalled(&mut self, key: Key, at: At) {
         if let Some(lifetime) = self.table.live(&key) {
             lifetime.recalled.get_or_insert(at);
@@ -199,7 +200,7 @@ impl States {
 }
 
 impl Lifetime {
-    /// A transaction shows that it lives.
+    /// Notes a transaction that shows it to be live.
     pub(super) fn see(&mut self, context: &Context<'_>) {
         if context.shown.time >= self.last.time {
             (self.last, self.last_connection) = (context.shown, context.transaction.connection);
@@ -210,7 +211,8 @@ impl Lifetime {
     }
 }
 
-/// Whether the current file handle is not that of the stateids that it names: of the folder, or of one of two files.
+/// Whether the current file handle differs from that of the named stateids: it is the directory's,
+/// or that of one of two files.
 fn is_of_another_file(kind: Nfs4) -> bool {
     matches!(
         kind,

@@ -3,17 +3,19 @@
 /// Byte ranges, in order, that do not touch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ranges {
-    /// First byte, and last byte.
+    /// The first and the last byte of each range.
     ranges: Vec<(u64, u64)>,
-    /// There were more than [`Ranges::MOST`]: which are left is not known.
+    /// Whether there were more than [`Ranges::MOST`], so that the locked ranges are not fully
+    /// known.
     is_lost: bool,
 }
 
 impl Ranges {
-    /// Ranges that are kept.
+    /// The most ranges that are kept.
     pub const MOST: usize = 64;
 
-    /// First and last byte of an offset and a length, where the highest length stands for all that follows (RFC 8881, section 18.10.3).
+    /// The first and the last byte of a range. The greatest length means up to the end of the file
+    /// (RFC 8881, section 18.10.3).
     fn bounds(offset: u64, length: u64) -> Option<(u64, u64)> {
         match length {
             0 => None,
@@ -22,7 +24,7 @@ impl Ranges {
         }
     }
 
-    /// Adds one.
+    /// Adds a range.
     pub(crate) fn add(&mut self, offset: u64, length: u64) {
         let Some((mut first, mut last)) = Ranges::bounds(offset, length) else { return };
         self.ranges.retain(|range| {
@@ -40,7 +42,7 @@ impl Ranges {
         }
     }
 
-    /// Takes one away.
+    /// Removes a range.
     pub(crate) fn remove(&mut self, offset: u64, length: u64) {
         let Some((first, last)) = Ranges::bounds(offset, length) else { return };
         if (first, last) == (0, u64::MAX) {
@@ -61,12 +63,12 @@ impl Ranges {
         self.ranges = left;
     }
 
-    /// Whether it is known that nothing is locked.
+    /// Whether it is certain that nothing is locked.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty() && !self.is_lost
     }
 
-    /// First byte and last byte of each, in order.
+    /// The first and the last byte of each range, in order.
     pub fn list(&self) -> &[(u64, u64)] {
         &self.ranges
     }

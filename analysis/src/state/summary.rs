@@ -1,22 +1,23 @@
-//! What there was, counted.
+//! Counts of lifetimes.
 
 use super::{Beginning, End, Kind, Lifetime};
 use crate::units::Number;
 use core::fmt;
 
-/// Lifetimes, counted by what they are of and how they ended.
+/// Lifetimes, counted by kind and end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     counts: [[u64; End::ALL.len()]; Kind::ALL.len()],
-    /// Of each kind, by how far the capture shows how they began.
+    /// By kind, and by how much of the beginning was captured.
     beginnings: [[u64; Beginning::ALL.len()]; Kind::ALL.len()],
-    /// Of each kind: those that were recalled, and of these those that nobody gave back.
+    /// By kind: recalled lifetimes, and those of them that were not returned.
     recalled: [[u64; 2]; Kind::ALL.len()],
-    /// Of each kind, those open at the end of which the capture may lack the end.
+    /// By kind: lifetimes open at the end whose end may be missing from the capture.
     gaps: [u64; Kind::ALL.len()],
-    /// NFSv4 calls with krb5p: what they say of state is encrypted.
+    /// NFSv4 calls with krb5p, whose effects on state are encrypted.
     pub encrypted: u64,
-    /// NFSv4 calls that could not be read, were not captured, or have no reply that could be read.
+    /// NFSv4 calls that could not be decoded, were not captured, or have no reply that could be
+    /// decoded.
     pub unread: u64,
 }
 
@@ -32,32 +33,32 @@ impl Summary {
         }
     }
 
-    /// How many of a kind ended so.
+    /// The number of lifetimes of a kind with this end.
     pub fn ended(&self, kind: Kind, end: End) -> u64 {
         self.counts[kind as usize][end as usize]
     }
 
-    /// How many ended so, whatever they are.
+    /// The number of lifetimes with this end.
     pub fn all(&self, end: End) -> u64 {
         Kind::ALL.iter().map(|kind| self.ended(*kind, end)).sum()
     }
 
-    /// How many of a kind there were.
+    /// The number of lifetimes of a kind.
     pub fn of(&self, kind: Kind) -> u64 {
         self.counts[kind as usize].iter().sum()
     }
 
-    /// How many of a kind were recalled, and of these how many nobody gave back.
+    /// The number of recalled lifetimes of a kind, and of those that were not returned.
     pub fn recalled(&self, kind: Kind) -> [u64; 2] {
         self.recalled[kind as usize]
     }
 
-    /// Whether there was nothing.
+    /// Whether there are no lifetimes.
     pub fn is_empty(&self) -> bool {
         Kind::ALL.iter().all(|kind| self.of(*kind) == 0)
     }
 
-    /// Its lines: what each is about, and the kinds with their counts.
+    /// The lines of the summary: a label, and the kinds with their counts.
     pub fn lines(&self) -> Vec<(&'static str, String)> {
         let mut lines = Vec::new();
         let mut line = |about, count: &dyn Fn(Kind) -> u64| {
@@ -66,7 +67,7 @@ impl Summary {
                 lines.push((about, text));
             }
         };
-        line("there were", &|kind| self.of(kind));
+        line("total", &|kind| self.of(kind));
         let began = |kind: Kind, so: Beginning| self.beginnings[kind as usize][so as usize];
         line("begun before the capture", &|kind| began(kind, Beginning::Before));
         line("begun in an encrypted call", &|kind| began(kind, Beginning::Encrypted));
@@ -79,13 +80,13 @@ impl Summary {
         line("lost", &|kind| self.ended(kind, End::Lost));
         line("abandoned", &|kind| self.ended(kind, End::Abandoned));
         line("failed", &|kind| self.ended(kind, End::Failed));
-        line("end not known", &|kind| self.ended(kind, End::Unknown));
+        line("end unknown", &|kind| self.ended(kind, End::Unknown));
         line("not followed", &|kind| self.ended(kind, End::NotFollowed));
         lines
     }
 }
 
-/// Kinds, with how many there are of each.
+/// Kinds with their counts.
 pub(crate) struct Counts<'a>(pub(crate) &'a [(Kind, u64)]);
 
 impl fmt::Display for Counts<'_> {

@@ -1,18 +1,18 @@
-//! The table of lifetimes, bounded: what lives, and what ended lately.
+//! The bounded table of lifetimes: live ones, and recently ended ones.
 
 use super::{At, End, Identity, Lifetime, Summary};
 use foldhash::fast::FixedState;
 use std::collections::{BTreeMap, HashMap};
 
-/// Whose state it is, and what names it: the same bytes from two clients are two things.
+/// A scope and an identity. Two clients may use the same bytes.
 pub(super) type Key = (u64, Identity);
 
-/// Who takes what ended.
+/// The receiver of ended lifetimes.
 pub(super) type Sink<'a> = &'a mut dyn FnMut(&Lifetime);
 
 #[derive(Clone, Copy, Debug)]
 enum Place {
-    /// In [`Table::live`], below its scope and this number.
+    /// In [`Table::live`], with its scope and this number.
     Live(u64),
     /// In [`Table::settled`].
     Settled(u64),
@@ -21,9 +21,10 @@ enum Place {
 /// The lifetimes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Table {
-    /// What lives, by scope and number.
+    /// Live lifetimes by scope and number.
     live: BTreeMap<(u64, u64), Lifetime>,
-    /// What ended last, in that order: a message that was captured late may yet say something of it.
+    /// Recently ended lifetimes in the order of their ends. A message that was captured late may
+    /// still concern them.
     settled: BTreeMap<u64, Lifetime>,
     places: HashMap<Key, Place, FixedState>,
     numbers: u64,
@@ -32,12 +33,12 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// What lives at once.
+    /// The most live lifetimes.
     pub(super) const MOST_LIVE: usize = 1 << 16;
-    /// What is remembered of what ended.
+    /// The most ended lifetimes that are kept.
     pub(super) const MOST_SETTLED: usize = 1 << 12;
 
-    /// What lives under this name.
+    /// The live lifetime with this key.
     pub(super) fn live(&mut self, key: &Key) -> Option<&mut Lifetime> {
         match self.places.get(key)? {
             Place::Live(number) => self.live.get_mut(&(key.0, *number)),
@@ -45,7 +46,7 @@ impl Table {
         }
     }
 
-    /// What ended under this name lately.
+    /// The recently ended lifetime with this key.
     pub(super) fn settled(&mut self, key: &Key) -> Option<&mut Lifetime> {
         match self.places.get(key)? {
             Place::Settled(ending) => self.settled.get_mut(ending),
@@ -53,33 +54,33 @@ impl Table {
         }
     }
 
-    /// What lives under this number.
+    /// The live lifetime with this number.
     pub(super) fn numbered(&mut self, scope: u64, number: u64) -> Option<&mut Lifetime> {
         self.live.get_mut(&(scope, number))
     }
 
-    /// All that lives of a scope.
+    /// All live lifetimes of a scope.
     pub(super) fn of_scope(&mut self, scope: u64) -> impl Iterator<Item = &mut Lifetime> {
         self.live.range_mut((scope, 0)..=(scope, u64::MAX)).map(|(_, lifetime)| lifetime)
     }
 
-    /// What ended and was not handed out yet, in that order.
+    /// Ended lifetimes that were not reported yet, in the order of their ends.
     pub(super) fn ended(&self) -> impl Iterator<Item = &Lifetime> {
         self.settled.values()
     }
 
-    /// What lives.
+    /// All live lifetimes.
     pub(super) fn open(&self) -> impl Iterator<Item = &Lifetime> {
         self.live.values()
     }
 
-    /// The number that the next one gets.
+    /// The number of the next lifetime.
     pub(super) fn next_number(&self) -> u64 {
         self.numbers + 1
     }
 
-    /// Adds what begins, which has [`Table::next_number`], and returns it. Of a full table, what belongs to the oldest client ID is given up, oldest
-    /// first.
+    /// Adds a lifetime, which must have [`Table::next_number`], and returns it. If the table is
+    /// full, the first lifetime of the oldest client ID is dropped.
     pub(super) fn add(&mut self, lifetime: Lifetime, sink: Sink<'_>) -> &mut Lifetime {
         let number = lifetime.number;
         debug_assert_eq!(number, self.next_number());
@@ -95,7 +96,7 @@ impl Table {
         self.live.entry((key.0, number)).or_insert(lifetime)
     }
 
-    /// Ends what lives under this name, and returns whether there was something.
+    /// Ends the live lifetime with this key, and returns whether there was one.
     pub(super) fn end(&mut self, key: &Key, end: End, at: At, sink: Sink<'_>) -> bool {
         let Some(Place::Live(number)) = self.places.get(key).copied() else { return false };
         let Some(mut lifetime) = self.live.remove(&(key.0, number)) else { return false };
@@ -124,7 +125,7 @@ impl Table {
         true
     }
 
-    /// Takes back that it ended: it was used again.
+    /// Makes an ended lifetime live again, because it was used.
     pub(super) fn revive(&mut self, key: &Key) -> Option<&mut Lifetime> {
         let Some(Place::Settled(ending)) = self.places.get(key).copied() else { return None };
         let mut lifetime = self.settled.remove(&ending)?;
@@ -134,7 +135,8 @@ impl Table {
         Some(self.live.entry((key.0, number)).or_insert(lifetime))
     }
 
-    /// Hands out all that is left, at the end of the capture: what ended, then what lives, which `last` looks at first.
+    /// Reports all remaining lifetimes at the end of the capture: first the ended ones, then the
+    /// live ones, which `last` can change before.
     pub(super) fn finish(&mut self, mut last: impl FnMut(&mut Lifetime), sink: Sink<'_>) {
         for old in core::mem::take(&mut self.settled).into_values() {
             self.summary.count(&old);

@@ -9,7 +9,7 @@ use rdmascope_tests::values;
 const COMPOUND: Procedure = Procedure { program: 100_003, version: 4, number: 1 };
 const CB_COMPOUND: Procedure = Procedure { program: 0x4000_0000, version: 1, number: 1 };
 
-/// XDR as text: `7` is a word, `h7` a hyper, `'name'` opaque data of variable length.
+/// Encodes XDR from text: `7` is a word, `h7` a hyper, `'name'` opaque data of variable length.
 fn xdr(text: &str) -> Vec<u8> {
     let mut out = Vec::new();
     for token in text.split_whitespace() {
@@ -26,7 +26,7 @@ fn xdr(text: &str) -> Vec<u8> {
     out
 }
 
-/// A capture that is told transaction by transaction.
+/// A capture, built one transaction at a time.
 #[derive(Default)]
 pub(crate) struct Story {
     states: States,
@@ -63,7 +63,7 @@ impl Story {
             (transaction.reply, transaction.rpc_status) = (None, None);
             transaction.outcome = Outcome::NoReply;
         }
-        // That of a COMPOUND is that of its last operation.
+        // The status of a COMPOUND is that of its last operation.
         transaction.status = details.operations.iter().rev().find_map(|operation| operation.status);
         (transaction.details, transaction.direction) = (details, direction);
         (transaction.number, transaction.connection) = (self.number, ConnectionId(self.connection));
@@ -76,21 +76,21 @@ impl Story {
         states.handle(&Event::Transaction(transaction), &mut |lifetime| found.push(lifetime.clone()));
     }
 
-    /// A COMPOUND; its operations with `;` between them, and their results.
+    /// Adds a COMPOUND. Operations and results are separated by `;`.
     pub(crate) fn call(&mut self, call: &str, reply: &str) -> &mut Story {
         let transaction = self.transaction(Direction::Forward, call, Some(reply));
         self.tell(&transaction);
         self
     }
 
-    /// One without a reply.
+    /// Adds a COMPOUND without a reply.
     fn unanswered(&mut self, call: &str) -> &mut Story {
         let transaction = self.transaction(Direction::Forward, call, None);
         self.tell(&transaction);
         self
     }
 
-    /// The same on the session.
+    /// Adds a COMPOUND on the session.
     pub(crate) fn on(&mut self, call: &str, reply: &str) -> &mut Story {
         self.call(&format!("{SEQUENCE};{call}"), &format!("{SEQUENCED};{reply}"))
     }
@@ -102,7 +102,7 @@ impl Story {
         self
     }
 
-    /// EXCHANGE_ID and CREATE_SESSION, with which the session begins.
+    /// Adds EXCHANGE_ID and CREATE_SESSION, with which the session begins.
     pub(crate) fn mounted(&mut self) -> &mut Story {
         self.call(EXCHANGE, EXCHANGED).call(CREATE, CREATED)
     }
@@ -115,7 +115,7 @@ impl Story {
         (self.found, summary)
     }
 
-    /// Kind and end of each, in the order of their numbers.
+    /// Kind and end of each lifetime, in the order of their numbers.
     fn ends(self) -> Vec<(Kind, End)> {
         let (mut found, _) = self.end();
         found.sort_by_key(|lifetime| lifetime.number);
@@ -123,7 +123,7 @@ impl Story {
     }
 }
 
-// RFC 5662: sequence ID 1 on slot 3, highest slot 9 of 16 accepted.
+// RFC 5662: sequence ID 1 on slot 3, highest slot 15, target highest slot 15.
 pub(crate) const SEQUENCE: &str = "53 9 9 9 9 1 3 0 0";
 pub(crate) const SEQUENCED: &str = "53 0 9 9 9 9 1 3 15 15 0";
 const CB_SEQUENCE: &str = "11 9 9 9 9 1 0 0 0 0";
@@ -132,7 +132,7 @@ pub(crate) const EXCHANGE: &str = "42 h1 'owner' 257 0 0";
 pub(crate) const EXCHANGED: &str = "42 0 h7 1 131072 0 h0 'major' 'scope' 0";
 pub(crate) const CREATE: &str = "43 h7 1 3 0 1 2 3 4 5 0 0 1 2 3 4 5 0 1073741824 1 0";
 pub(crate) const CREATED: &str = "43 0 9 9 9 9 1 3 0 1 2 3 4 8 0 0 1 2 3 4 5 0";
-/// OPEN of a name for reading, with the delegation 6; the file handle.
+/// OPEN of a name for reading, with the delegation 6, and GETFH.
 pub(crate) const OPEN: &str = "22 'folder';18 1 1 2 h7 'owner' 0 0 'name';10";
 pub(crate) const OPENED: &str = "22 0;18 0 1 0 0 5 0 h0 h0 4 0 1 1 0 0 6 0 0 0 7 'who';10 0 'file'";
 const READ: &str = "22 'file';25 1 0 0 5 h0 5";
@@ -177,15 +177,15 @@ fn what_failed_changes_nothing_and_what_has_no_reply_is_not_known() {
     let mut story = Story::new(1);
     story.mounted().on(OPEN, OPENED).on(CLOSE, "22 0;4 10008");
     assert_eq!(story.ends()[2..], [(Kind::Open, End::Open), (Kind::Delegation, End::Open)]);
-    // An operation behind one that failed was not done.
+    // An operation after a failed one was not executed.
     let mut story = Story::new(1);
     story.mounted().on(OPEN, OPENED).on(CLOSE, "22 70");
     assert_eq!(story.ends()[2], (Kind::Open, End::Open));
-    // SEQUENCE refused it all.
+    // SEQUENCE failed.
     let mut story = Story::new(1);
     story.mounted().on(OPEN, OPENED).call(&format!("{SEQUENCE};{CLOSE}"), "53 10063");
     assert_eq!(story.ends()[2], (Kind::Open, End::Open));
-    // No reply; and a use that was sent later.
+    // Without a reply, and with a use that was sent later.
     let unanswered = || {
         let mut story = Story::new(1);
         story.mounted().on(OPEN, OPENED).unanswered(&format!("{SEQUENCE};{CLOSE}"));
@@ -208,7 +208,7 @@ fn what_failed_changes_nothing_and_what_has_no_reply_is_not_known() {
 #[test]
 fn what_was_there_before_is_known_by_its_use() {
     let mut story = Story::new(1);
-    // A stateid of which nothing shows what it is; a delegation; an open that is closed at once.
+    // A stateid of unknown kind; a delegation; an open that is closed at once.
     story
         .on(READ, READ_DONE)
         .on("22 'file';8 1 0 0 6", "22 0;8 0")
@@ -239,14 +239,14 @@ fn stateids_that_stand_for_none_or_for_the_current_one() {
     story.mounted().on("25 0 0 0 0 h0 5", "25 0 1 'bytes'");
     story.on("25 4294967295 4294967295 4294967295 4294967295 h0 5", "25 0 1 'bytes'");
     assert_eq!(story.ends().len(), 2);
-    // OPEN, and CLOSE of the current stateid; the CLOSE gives none.
+    // OPEN, and CLOSE of the current stateid. The result of the CLOSE is not a stateid.
     let mut story = Story::new(1);
     story.mounted().on(
         "22 'folder';18 1 1 0 h7 'owner' 0 0 'name';4 1 1 0 0 0",
         "22 0;18 0 1 0 0 5 0 h0 h0 4 0 0;4 0 4294967295 0 0 0",
     );
     assert_eq!(story.ends()[2..], [(Kind::Open, End::Closed)]);
-    // PUTFH takes it away.
+    // PUTFH clears the current stateid.
     let mut story = Story::new(1);
     story.mounted().on(
         "22 'folder';18 1 1 0 h7 'owner' 0 0 'name';22 'file';4 1 1 0 0 0",
@@ -276,9 +276,9 @@ fn a_client_id_that_is_replaced_takes_its_state_along() {
         (Kind::Client, End::Open),
         (Kind::Session, End::Open),
     ];
-    // The client was restarted; or the server, which forgot it.
+    // The client restarted, or the server restarted and lost its state.
     assert_eq!((again(2, "major"), again(1, "major")), (lost.to_vec(), lost.to_vec()));
-    // A client uses one name for all servers.
+    // A client uses one owner name for all servers.
     assert!(again(1, "other").iter().all(|(_, end)| *end == End::Open));
 }
 
@@ -289,7 +289,7 @@ fn a_client_id_without_a_session_is_replaced_by_the_next() {
     story.call(EXCHANGE, &next).mounted().call(EXCHANGE, EXCHANGED);
     let told = [(Kind::Client, End::Replaced), (Kind::Client, End::Open), (Kind::Session, End::Open)];
     assert_eq!(story.ends(), told);
-    // One with a session stays, as long as the next has none.
+    // A client ID with a session stays, as long as the next one has none.
     let mut story = Story::new(1);
     story.mounted().call(EXCHANGE, &next);
     assert!(story.ends().iter().all(|(_, end)| *end == End::Open));
@@ -304,7 +304,7 @@ fn what_the_server_refuses_is_gone() {
         story.mounted().on(OPEN, OPENED).on(READ, &format!("22 0;25 {status}"));
         assert_eq!(story.ends()[2], (Kind::Open, end), "{status}");
     }
-    // It was there after all.
+    // It still existed.
     let mut story = Story::new(1);
     story.mounted().on(OPEN, OPENED).on(READ, "22 0;25 10025").on(READ, READ_DONE).on(CLOSE, CLOSED);
     assert_eq!(story.ends()[2], (Kind::Open, End::Closed));
@@ -312,17 +312,17 @@ fn what_the_server_refuses_is_gone() {
     let mut story = Story::new(1);
     story.mounted().on(OPEN, OPENED).on("55 2 1 0 0 5 1 0 0 6", "55 0 2 0 10087");
     assert_eq!(story.ends()[2..], [(Kind::Open, End::Open), (Kind::Delegation, End::Revoked)]);
-    // The session; and DESTROY_CLIENTID with state left.
+    // The session is gone; then a DESTROY_CLIENTID while state is left.
     let mut story = Story::new(1);
     story.mounted().on(OPEN, OPENED).call(SEQUENCE, "53 10052").call("57 h7", "57 0");
     let ends = story.ends();
     assert_eq!(ends[..2], [(Kind::Client, End::Destroyed), (Kind::Session, End::Lost)]);
     assert_eq!(ends[2..], [(Kind::Open, End::Abandoned), (Kind::Delegation, End::Abandoned)]);
-    // DESTROY_CLIENTID of one that only it names: it was there before the capture.
+    // DESTROY_CLIENTID of a client ID that nothing else names: it existed before the capture.
     let mut story = Story::new(1);
     story.call("57 h7", "57 0").call("57 h8", "57 10022");
     assert_eq!(story.ends(), [(Kind::Client, End::Destroyed)]);
-    // SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED, once: what is opened behind it is not revoked.
+    // SEQ4_STATUS_EXPIRED_ALL_STATE_REVOKED, once: a later open is not revoked.
     let flagged = SEQUENCED.replace("15 15 0", "15 15 8");
     let mut story = Story::new(1);
     story.mounted().on(OPEN, OPENED).on("24", "24 0").call(SEQUENCE, &flagged);
@@ -340,14 +340,14 @@ fn what_the_server_refuses_is_gone() {
 
 #[test]
 fn callbacks_may_come_early_and_late() {
-    // CB_RECALL before the reply that gives the delegation.
+    // CB_RECALL before the reply with the delegation.
     let mut story = Story::new(1);
     story.mounted().back("4 1 0 0 6 0 'file'", "4 0").on(OPEN, OPENED);
     let (found, summary) = story.end();
     let delegation = found.iter().find(|one| one.kind == Kind::Delegation).unwrap();
     assert!(delegation.is_owed() && delegation.recalled.is_some());
     assert_eq!(summary.recalled(Kind::Delegation), [1, 1]);
-    // One without a reply is told when its connection ends, behind the DELEGRETURN.
+    // A callback without a reply is reported when its connection ends, after the DELEGRETURN.
     let mut story = Story::new(1);
     story.mounted().on(OPEN, OPENED);
     let recall = format!("{CB_SEQUENCE};4 1 0 0 6 0 'file'");
@@ -356,7 +356,7 @@ fn callbacks_may_come_early_and_late() {
     let (found, _) = story.end();
     let delegation = found.iter().find(|one| one.kind == Kind::Delegation).unwrap();
     assert_eq!((delegation.end, delegation.recalled.map(|at| at.frame)), (End::Returned, Some(40)));
-    // COPY, and CB_OFFLOAD on either side of its reply.
+    // COPY, with CB_OFFLOAD before and after its reply.
     let (copy, copied) = ("60 1 0 0 5 1 0 0 5 h0 h4 h9 0 0 0", "60 0 1 7 0 0 7 h0 0 h0 1 0");
     for (status, end) in [("0 0 h9 2 h0", End::Completed), ("28 h4", End::Failed)] {
         let offload = format!("15 'file' 1 0 0 7 {status}");
@@ -419,14 +419,14 @@ fn layouts_are_returned_file_by_file_or_all_at_once() {
         (part, "22 0;51 0 1 2 0 0 6", End::Open),
         (part, "22 0;51 0 0", End::Returned),
         ("22 'file';51 0 1 3 3", "22 0;51 0 0", End::Returned),
-        // Of a file system: nothing shows of which the file is.
+        // A file system is returned, but the file system of the file is unknown.
         ("22 'file';51 0 1 3 2", "22 0;51 0 0", End::Unknown),
     ] {
         let mut story = begun();
         story.on(call, reply);
         assert_eq!(end(story), expected, "{call}");
     }
-    // The client has none of the file.
+    // The client has no layout of the file.
     let mut story = begun();
     story.back("5 1 3 0 1 'file' h0 h9 1 0 0 6", "5 10060");
     assert_eq!(end(story), End::Returned);
@@ -445,7 +445,7 @@ fn version_0_has_no_sessions() {
         told,
         [
             (Kind::Open, End::Closed, Some(7)),
-            // Nothing shows whose the delegation is.
+            // The owner of the delegation is unknown.
             (Kind::Client, End::Lost, Some(7)),
             (Kind::Delegation, End::Open, None),
         ]
@@ -464,7 +464,7 @@ fn what_cannot_be_read_is_said() {
     assert_eq!(summary.encrypted, 1);
     let gaps: Vec<_> = found.iter().map(|one| one.capture_gap).collect();
     assert_eq!(gaps, [true; 4], "each may have ended unseen");
-    // A use behind it shows that the open was there still.
+    // A later use shows that the open still existed.
     let mut story = Story::new(1);
     story.mounted().on(OPEN, OPENED).tell(&encrypted);
     story.number += 10;
@@ -474,8 +474,8 @@ fn what_cannot_be_read_is_said() {
     assert!(!open.capture_gap);
 }
 
-/// The OPEN of a krb5p session is encrypted, and its CLOSE is not, with which the client's machine
-/// credential ends it.
+/// The OPEN of a krb5p session is encrypted. Its CLOSE is not; the client sends it with its machine
+/// credential.
 #[test]
 fn what_begins_in_an_encrypted_call_was_not_there_before() {
     let beginnings = |is_new: bool, is_encrypted: bool| {
@@ -518,7 +518,7 @@ fn the_table_is_bounded() {
         story.on(open, &format!("18 0 1 1 1 {number} 0 h0 h0 4 0 0"));
     }
     let (found, summary) = story.end();
-    // The two of the mount, the stateid of the READs, and the opens.
+    // The client ID and the session of the mount, the stateid of the READs, and the opens.
     assert_eq!(found.len(), Table::MOST_LIVE + 3);
     assert_eq!(summary.all(End::NotFollowed), 3);
     assert_eq!(summary.all(End::Open), Table::MOST_LIVE as u64);
@@ -552,7 +552,8 @@ fn ranges_are_joined_and_bounded() {
 }
 
 proptest! {
-    /// Whatever operations there are, in whatever order, with whatever statuses: the counts are right, and each number is there once.
+    /// For any operations in any order with any results, the counts are right and each number
+    /// occurs once.
     #[test]
     fn any_order(steps in proptest::collection::vec((0usize..18, 0u32..4, 0usize..4), 0..60)) {
         const STEPS: [(&str, &str); 18] = [

@@ -1,11 +1,11 @@
-//! Snapshots within a budget.
+//! Snapshots of states within a memory budget.
 
 use super::State;
 
-/// The first state, and others that stand equally far apart.
+/// The first state, and further states at equal distances.
 #[derive(Clone, Debug)]
 pub(super) struct Checkpoints {
-    /// In the order of their records, the first one at the start.
+    /// The checkpoints in the order of their records. The first is the start.
     kept: Vec<Checkpoint>,
     spacing: u64,
     budget: usize,
@@ -25,7 +25,7 @@ impl Checkpoints {
         Checkpoints { kept: vec![first], spacing: spacing.max(1), budget, bytes: 0 }
     }
 
-    /// Keeps a snapshot of the state, if one is to stand here.
+    /// Keeps a snapshot of the state, if the spacing asks for one at its record.
     #[inline]
     pub(super) fn offer(&mut self, state: &State) {
         if state.record.is_multiple_of(self.spacing) {
@@ -38,7 +38,8 @@ impl Checkpoints {
         let bytes = state.footprint();
         while self.bytes + bytes > self.budget {
             if self.kept.len() == 1 {
-                // Not even one fits. Later ones may, but only where fewer connections are open.
+                // Not even one snapshot fits. A later one fits only if fewer connections are open
+                // then.
                 self.spacing = self.spacing.saturating_mul(2);
                 return;
             }
@@ -50,7 +51,7 @@ impl Checkpoints {
         }
     }
 
-    /// Gives up every second one.
+    /// Drops every second checkpoint.
     fn thin_out(&mut self) {
         self.spacing = self.spacing.saturating_mul(2);
         let spacing = self.spacing;
@@ -58,12 +59,13 @@ impl Checkpoints {
         self.bytes = self.kept.iter().map(|checkpoint| checkpoint.bytes).sum();
     }
 
-    /// The last state that does not lie behind a record.
+    /// The last state at or before a record.
     pub(super) fn before(&self, record: u64) -> &State {
         self.last_with(|state| state.record <= record)
     }
 
-    /// The last state for which this holds. It holds for the first, and for none behind one for which it does not; else the first.
+    /// The last state for which `holds` is true, or else the first state. `holds` must be true up
+    /// to some state and false after it.
     pub(super) fn last_with(&self, holds: impl Fn(&State) -> bool) -> &State {
         let count = self.kept.partition_point(|checkpoint| holds(&checkpoint.state));
         &self.kept[count.max(1) - 1].state

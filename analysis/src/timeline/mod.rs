@@ -1,34 +1,14 @@
-//! A capture as something to go about in: what the session looked like at any record or time, backward as well as forward.
+//! The state of a session at any record or time, forward and backward.
 //!
-//! ```
-//! use rdmascope_capture_agent::Archive;
-//! use rdmascope_conformance::Judge;
-//! use rdmascope_analysis::timeline::{Config, Moment, Timeline};
+//! A [`Timeline`] takes the records once and keeps snapshots of the engine and the judge on the
+//! way, the checkpoints. To show another moment, it continues from the nearest earlier state with
+//! the records in between ([`Records`]). The same records give the same state, so the result does
+//! not depend on earlier seeks.
 //!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../samples/nfs3-basic.pcap");
-//! let records = Archive::open(&[path.into()], None)?;
-//! let mut timeline = Timeline::new(Config::default(), Judge::default());
-//! for record in records.walk(1) {
-//!     records.notes(record.number).for_each(|note| timeline.take_note(&note));
-//!     timeline.take(&record);
-//! }
-//! let now = timeline.seek(&records, Moment::Record(records.records() / 2))?;
-//! for open in now.open_transactions() {
-//!     println!("{} is open since record {}", open.xid, open.since.frame);
-//! }
-//! # assert!(now.ended() > 0 && now.connections().count() == 1);
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! A [`Timeline`] takes the records once, as they come, and keeps snapshots of the engine and the judge on the way: checkpoints. To show another
-//! moment, it goes on from the nearest state before it, with the records in between ([`Records`]). The same records give the same
-//! state, so that what is shown does not depend on the way there.
-//!
-//! Memory is bounded: when the checkpoints outgrow their [budget](Config::budget), every second one is given up, and from then on they stand
-//! twice as far apart. Their sizes are counted from what the tables of engine and judge hold ([`Engine::footprint`], [`Judge::footprint`]).
-//! Beside them there are two states more, the latest and the one that is shown, and the findings that are [listed](Config::findings).
+//! Memory is bounded. When the checkpoints exceed their [budget](Config::budget), every second one
+//! is dropped, and the spacing doubles. Their sizes are estimated from the tables of engine and
+//! judge ([`Engine::footprint`], [`Judge::footprint`]). A timeline also has the latest state, the
+//! shown state and the [listed](Config::findings) findings.
 
 mod checkpoints;
 #[cfg(test)]
@@ -47,16 +27,17 @@ use rdmascope_dissector::transport::Dissected;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// How a timeline works.
+/// The configuration of a timeline.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// How the engine works. It observes, whatever this says.
+    /// The configuration of the engine. The timeline enables observations in any case.
     pub engine: engine::Config,
-    /// Records between two checkpoints, as long as the budget is not used up; at least 1.
+    /// Records between two checkpoints while the budget is not used up, at least 1.
     pub spacing: u64,
-    /// Bytes of memory that checkpoints may take up.
+    /// The most bytes of memory for checkpoints.
     pub budget: usize,
-    /// Findings that are listed. Those beyond are counted, and [`Timeline::replay`] tells of them.
+    /// The most findings that are listed. Further ones are counted, and [`Timeline::replay`]
+    /// reports them.
     pub findings: usize,
 }
 
@@ -66,9 +47,10 @@ impl Default for Config {
     }
 }
 
-/// Where a timeline finds records again.
+/// The records of a timeline's capture, for random access.
 pub trait Records {
-    /// The records from this number on, in their order; numbers begin with 1. Nothing, where that one is not there, or not any more.
+    /// The records from this number on, in order; the first record has number 1. Empty if that
+    /// record is unavailable.
     fn walk(&self, number: u64) -> Box<dyn Iterator<Item = Record<'_>> + '_>;
 }
 
@@ -78,88 +60,113 @@ impl Records for Archive {
     }
 }
 
-/// What to show.
+/// A moment to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// After the record of this number, and what time alone ended before the next one; 0 is before the first one.
+    /// After the record with this number and everything that time alone ended before the next
+    /// record. 0 is the moment before the first record.
     Record(u64),
-    /// When all that was captured up to this time had come: before the first record that is later.
+    /// Before the first record that is later than this time.
     Time(Time),
 }
 
-/// Why a moment cannot be shown.
+/// The reason why a moment cannot be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The timeline has not come so far.
-    #[error("record {wanted} has not been taken yet: there are {taken}")]
+    /// The timeline has not reached the record.
+    #[error("record {wanted} is not available yet: {taken} records were taken")]
     Ahead {
-        /// The record asked for.
+        /// The requested record.
         wanted: u64,
         /// Records taken so far.
         taken: u64,
     },
-    /// A record on the way there is not to be had any more.
-    #[error("record {0} is not there any more")]
+    /// A record on the way is no longer available.
+    #[error("record {0} is no longer available")]
     Gone(u64),
 }
 
-/// A finding, and when it was found.
+/// A finding with its record.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// The record that brought it to light; at the end of the capture, the last one.
+    /// The record at which it was found; for findings at the end of the capture, the last record.
     pub record: u64,
-    /// What was found.
+    /// The finding.
     pub finding: Finding,
 }
 
-/// What a replay tells of.
+/// An item of a replay.
 #[derive(Clone, Copy, Debug)]
 pub enum Happening<'a> {
-    /// What the engine reports.
+    /// An event of the engine.
     Event(&'a Event<'a>),
-    /// What the judge makes of that.
+    /// A finding of the judge.
     Finding(&'a Finding),
 }
 
-/// A capture to go about in.
+/// A capture with random access to the state of its session.
+///
+/// ```
+/// use rdmascope_capture_agent::Archive;
+/// use rdmascope_conformance::Judge;
+/// use rdmascope_analysis::timeline::{Config, Moment, Timeline};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../samples/nfs3-basic.pcap");
+/// let records = Archive::open(&[path.into()], None)?;
+/// let mut timeline = Timeline::new(Config::default(), Judge::default());
+/// for record in records.walk(1) {
+///     records.notes(record.number).for_each(|note| timeline.take_note(&note));
+///     timeline.take(&record);
+/// }
+/// let now = timeline.seek(&records, Moment::Record(records.records() / 2))?;
+/// for open in now.open_transactions() {
+///     println!("{} is open since record {}", open.xid, open.since.frame);
+/// }
+/// # assert!(now.ended() > 0 && now.connections().count() == 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Timeline {
     config: Config,
     checkpoints: Checkpoints,
-    /// After the last record that was taken.
+    /// The state after the last record taken.
     latest: State,
-    /// What is shown.
+    /// The shown state.
     shown: State,
     findings: Vec<Found>,
-    /// Found when the capture ended.
+    /// Findings at the end of the capture.
     at_the_end: Vec<Found>,
     has_ended: bool,
-    /// The latest time of all records up to every [`STRIDE`]th.
+    /// The latest time of all records up to each multiple of [`STRIDE`].
     times: Vec<Time>,
     told: AllTold,
-    /// The lists of connections among them, each once.
+    /// The distinct lists of connections in `told`.
     known: Vec<Arc<[KnownConnection]>>,
-    /// The most memory of a state, in bytes. Beyond it, connections are given up.
+    /// The most memory of a state, in bytes. Beyond it, connections are evicted.
     memory: usize,
 }
 
-/// What the engine was told beside records, each behind the record of that number, in its order: a replay tells it again.
+/// Inputs of the engine other than records, in order, each after the record with this number. A
+/// replay repeats them.
 type AllTold = Vec<(u64, Told)>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Told {
-    /// A time that brought something to an end without a record.
+    /// A time that ended something without a record.
     Time(Time),
-    /// To give up some connections.
+    /// A request to evict some connections.
     GiveUp,
-    /// Connections that a kernel told of.
+    /// Connections that a kernel reported.
     Connections(Arc<[KnownConnection]>),
 }
 
-/// How many of them there may be. The engine is not told later ones: what a time would end waits for the next record.
+/// The most entries of [`AllTold`]. Later ones are not given to the engine, so an end by time waits
+/// for the next record.
 const MOST_TOLD: usize = 1 << 18;
 
-/// Connections that are kept of them at most. Files that rotate have the same list each, which is kept once.
+/// The most connections in `known`. Rotated files repeat the same list, which is kept once.
 const MOST_CONNECTIONS: usize = 1 << 18;
 
 /// Records between two checks of memory.
@@ -169,7 +176,7 @@ const LOOK: u64 = 1 << 15;
 const STRIDE: u64 = 1024;
 
 impl Timeline {
-    /// An empty one, whose findings are those of `judge`.
+    /// Creates an empty timeline whose findings come from `judge`.
     pub fn new(config: Config, judge: Judge) -> Timeline {
         let engine = engine::Config { report_packets: false, ..config.engine.and(Judge::needs()) };
         let start = State { engine: Engine::new(engine), judge, record: 0, time: None, findings: 0, told: 0 };
@@ -188,9 +195,8 @@ impl Timeline {
         }
     }
 
-    /// From now on, connections are given up while the latest state exceeds this number of bytes.
-    /// See
-    /// [`Engine::give_up_some`].
+    /// Sets a bound on the memory of the latest state. Beyond it, connections are evicted
+    /// ([`Engine::give_up_some`]).
     pub fn bound_memory(&mut self, bytes: usize) {
         self.memory = bytes;
     }
@@ -201,12 +207,13 @@ impl Timeline {
         self.take_dissected(record, &dissected);
     }
 
-    /// The same, where the record has been taken apart already, with the configuration of this timeline's engine.
+    /// Takes the next record, which was already dissected with the configuration of this timeline's
+    /// engine.
     pub fn take_dissected(&mut self, record: &Record<'_>, dissected: &Dissected<'_>) {
         self.take_telling(record, dissected, &mut |_| {});
     }
 
-    /// The same, and tells of what happens at this record.
+    /// Takes the next dissected record, and reports events and findings to `tell`.
     pub fn take_telling(
         &mut self,
         record: &Record<'_>,
@@ -232,13 +239,14 @@ impl Timeline {
         self.checkpoints.offer(&self.latest);
     }
 
-    /// Tells the time, where a live source says that all records up to it have come: what [time alone ends](Engine::handle_time) ends now, and
-    /// in every replay, behind the same record. [`Engine::next_deadline`] of the latest state says when that is due.
+    /// Takes the time up to which a live source has delivered all records. Everything that [ends by
+    /// time](Engine::handle_time) ends now; every replay repeats this after the same record.
+    /// [`Engine::next_deadline`] of the latest state is the next time at which something ends.
     pub fn handle_time(&mut self, now: Time) {
         self.handle_time_telling(now, &mut |_| {});
     }
 
-    /// The same, and tells of what ends.
+    /// Takes the time as [`Timeline::handle_time`] does, and reports events and findings to `tell`.
     pub fn handle_time_telling(&mut self, now: Time, tell: &mut dyn FnMut(Happening<'_>)) {
         let is_due = self.latest.engine.next_deadline().is_some_and(|deadline| deadline <= now);
         if is_due && self.told.len() < MOST_TOLD {
@@ -246,7 +254,7 @@ impl Timeline {
         }
     }
 
-    /// Gives up connections while the latest state exceeds its memory.
+    /// Evicts connections while the latest state exceeds its memory bound.
     fn look_at_memory(&mut self, tell: &mut dyn FnMut(Happening<'_>)) {
         while self.latest.footprint() > self.memory && self.told.len() < MOST_TOLD {
             let before = self.latest.engine.totals().evictions;
@@ -257,7 +265,7 @@ impl Timeline {
         }
     }
 
-    /// Hands the engine something beside records, now and in every replay.
+    /// Gives the engine an input other than a record, now and in every replay.
     fn hear(&mut self, telling: Told, tell: &mut dyn FnMut(Happening<'_>)) {
         let Timeline { config, latest, findings, told, .. } = self;
         let record = latest.record;
@@ -272,8 +280,8 @@ impl Timeline {
         told.push((record, telling));
     }
 
-    /// Takes what a capture says beside packets, before the record that it stands before: the connections in it are known from then on, and in every
-    /// replay.
+    /// Takes a note before the record that follows it in the capture. Its connections are known
+    /// from then on, also in every replay.
     pub fn take_note(&mut self, note: &Note) {
         let connections = note.connections();
         if connections.is_empty() || self.told.len() == MOST_TOLD {
@@ -297,12 +305,14 @@ impl Timeline {
         self.told.push((self.latest.record, telling));
     }
 
-    /// The capture has ended: finds what can only be said then. What was open stays so in what is shown.
+    /// Ends the capture, and lists the findings of its end. The shown states keep open transactions
+    /// and connections open.
     pub fn finish(&mut self) {
         self.finish_telling(&mut |_| {});
     }
 
-    /// The same, and tells of what ends with the capture. Returns what was counted, with that.
+    /// Ends the capture, and reports events and findings to `tell`. Returns the engine's counters
+    /// at the end.
     pub fn finish_telling(&mut self, tell: &mut dyn FnMut(Happening<'_>)) -> Totals {
         let Timeline { config, latest, at_the_end, findings, .. } = self;
         let (room, record) = (config.findings.saturating_sub(findings.len()), latest.record);
@@ -325,22 +335,22 @@ impl Timeline {
         self.latest.record
     }
 
-    /// What is known after the last record.
+    /// The state after the last record.
     pub fn latest(&self) -> Now<'_> {
         self.now(&self.latest)
     }
 
-    /// What is shown: the beginning, until something else is [sought](Timeline::seek).
+    /// The shown state: the start, until a [seek](Timeline::seek).
     pub fn shown(&self) -> Now<'_> {
         self.now(&self.shown)
     }
 
-    /// What the judge found only because the capture ended.
+    /// Findings that the judge made only because the capture ended.
     pub fn findings_at_the_end(&self) -> &[Found] {
         &self.at_the_end
     }
 
-    /// Shows another moment. After an error, what is shown is some moment on the way there.
+    /// Shows another moment. After an error, the shown moment is somewhere on the way.
     pub fn seek(&mut self, records: &dyn Records, moment: Moment) -> Result<Now<'_>, Error> {
         let target = self.number(records, moment)?;
         self.check(target)?;
@@ -357,7 +367,8 @@ impl Timeline {
         Ok(self.now(&self.shown))
     }
 
-    /// Tells of what happens at these records, as the engine reports it, packets included if `packets`. What is shown stays what it is.
+    /// Reports the events and findings of these records, with packets if `packets` is set. The
+    /// shown moment does not change.
     pub fn replay(
         &self,
         records: &dyn Records,
@@ -368,8 +379,9 @@ impl Timeline {
         self.replay_with(records, range, |engine| engine.report_packets(packets), false, tell)
     }
 
-    /// The same, with the steps and the contents of transactions that begin at these records, and with what each packet is to them. Where
-    /// the last record is among them, so is what the end of the capture tells.
+    /// Reports the events and findings of these records, with the steps and contents of
+    /// transactions that begin there and the role of each packet. If the last record is included,
+    /// the end of the capture is too.
     pub fn replay_closely(
         &self,
         records: &dyn Records,
@@ -402,7 +414,7 @@ impl Timeline {
         Ok(())
     }
 
-    /// A transaction that has ended, by its number; `None` where there is none of it yet.
+    /// An ended transaction by its number; `None` if no transaction with this number has ended.
     pub fn transaction(&self, records: &dyn Records, number: u64) -> Result<Option<Transaction>, Error> {
         let Some(before) = number.checked_sub(1) else { return Ok(None) };
         let mut found = None;
@@ -422,7 +434,7 @@ impl Timeline {
         Ok(found)
     }
 
-    /// The number of the last record that belongs to a moment.
+    /// The number of the last record of a moment.
     pub fn number(&self, records: &dyn Records, moment: Moment) -> Result<u64, Error> {
         let time = match moment {
             Moment::Record(number) => return Ok(number),
@@ -440,17 +452,17 @@ impl Timeline {
         Ok(number)
     }
 
-    /// Bytes of memory that checkpoints take up, as [`Config::budget`] counts them.
+    /// Bytes of memory of the checkpoints, as [`Config::budget`] counts them.
     pub fn checkpoint_bytes(&self) -> usize {
         self.checkpoints.bytes()
     }
 
-    /// How many checkpoints there are.
+    /// The number of checkpoints.
     pub fn checkpoints(&self) -> usize {
         self.checkpoints.len()
     }
 
-    /// Records between two checkpoints now.
+    /// Records between two checkpoints at present.
     pub fn spacing(&self) -> u64 {
         self.checkpoints.spacing()
     }
@@ -460,7 +472,8 @@ impl Timeline {
         if wanted > taken { Err(Error::Ahead { wanted, taken }) } else { Ok(()) }
     }
 
-    /// A copy of the latest state of which `measure` is `most` or less; it grows from record to record.
+    /// A copy of the latest state whose `measure` is at most `most`. The measure must not decrease
+    /// from record to record.
     fn state_before(&self, most: u64, measure: impl Fn(&State) -> u64) -> State {
         let fitting = [&self.latest, &self.shown, self.checkpoints.last_with(|state| measure(state) <= most)]
             .into_iter()
@@ -474,7 +487,7 @@ impl Timeline {
     }
 }
 
-/// What is known at a moment.
+/// The state of the session at a moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Now<'a> {
     state: &'a State,
@@ -482,7 +495,7 @@ pub struct Now<'a> {
 }
 
 impl<'a> Now<'a> {
-    /// The number of the last record that it rests on; 0 at the beginning.
+    /// The number of the last record taken; 0 at the start.
     pub fn record(&self) -> u64 {
         self.state.record
     }
@@ -492,7 +505,7 @@ impl<'a> Now<'a> {
         self.state.time
     }
 
-    /// What was counted so far.
+    /// The engine's counters so far.
     pub fn totals(&self) -> &'a Totals {
         self.state.engine.totals()
     }
@@ -512,27 +525,28 @@ impl<'a> Now<'a> {
         self.state.engine.open_transactions()
     }
 
-    /// Transactions that have ended: the number of the last one, for [`Timeline::transaction`].
+    /// The number of ended transactions, which is the number of the last one for
+    /// [`Timeline::transaction`].
     pub fn ended(&self) -> u64 {
         self.state.ended()
     }
 
-    /// What was found so far, as far as it is [listed](Config::findings), the first first.
+    /// The [listed](Config::findings) findings so far, earliest first.
     pub fn findings(&self) -> &'a [Found] {
         self.findings
     }
 
-    /// How many findings there were so far.
+    /// The number of findings so far.
     pub fn found(&self) -> u64 {
         self.state.findings
     }
 
-    /// The engine itself.
+    /// The engine.
     pub fn engine(&self) -> &'a Engine {
         &self.state.engine
     }
 
-    /// The judge itself.
+    /// The judge.
     pub fn judge(&self) -> &'a Judge {
         &self.state.judge
     }
@@ -545,11 +559,11 @@ struct State {
     judge: Judge,
     /// Records so far.
     record: u64,
-    /// Their latest time.
+    /// The latest time of these records.
     time: Option<Time>,
     /// Findings so far.
     findings: u64,
-    /// How many of [`AllTold`] it was told.
+    /// Entries of [`AllTold`] processed so far.
     told: usize,
 }
 
@@ -571,7 +585,7 @@ impl State {
         engine.finish(&mut |event| report(judge, findings, &event, tell));
     }
 
-    /// Tells the engine.
+    /// Gives an input other than a record to the engine.
     fn hear(&mut self, telling: &Told, tell: &mut dyn FnMut(Happening<'_>)) {
         let State { engine, judge, findings, .. } = self;
         match telling {
@@ -584,17 +598,17 @@ impl State {
         self.told += 1;
     }
 
-    /// What was told next, where that was before the next record.
+    /// The next input, if it comes before the next record.
     fn next_told<'a>(&self, told: &'a AllTold) -> Option<&'a Told> {
         told.get(self.told).filter(|(record, _)| *record == self.record).map(|(_, telling)| telling)
     }
 
-    /// Whether this is the last state before the record that follows `record`, or a later one.
+    /// Whether this is the last state before the record after `record`, or a later state.
     fn is_behind(&self, record: u64, told: &AllTold) -> bool {
         self.record > record || self.record == record && self.next_told(told).is_none()
     }
 
-    /// Goes on for as long as `lacks` holds.
+    /// Continues while `lacks` is true.
     fn go_on(
         &mut self,
         records: &dyn Records,
@@ -629,7 +643,7 @@ impl State {
     }
 }
 
-/// The record of this number, which is to be the next.
+/// The next record, which must have this number.
 fn next<'a>(walk: &mut impl Iterator<Item = Record<'a>>, number: u64) -> Result<Record<'a>, Error> {
     walk.next().filter(|record| record.number == number).ok_or(Error::Gone(number))
 }

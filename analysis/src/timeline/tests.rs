@@ -18,7 +18,7 @@ impl Records for Vec<Record<'_>> {
     }
 }
 
-/// All that can be asked of a moment.
+/// Everything that can be asked about a moment.
 fn digest(now: &Now<'_>) -> String {
     let connections: Vec<Connection> = now.connections().collect();
     let open: Vec<_> = now.open_transactions().map(|open| (open, open.progress().count())).collect();
@@ -38,14 +38,14 @@ fn config() -> Config {
     Config { engine, ..Config::default() }
 }
 
-/// A timeline over all of these records.
+/// A timeline over these records.
 fn timeline(config: Config, records: &[Record<'_>]) -> Timeline {
     let mut timeline = Timeline::new(config, Judge::default());
     records.iter().for_each(|record| timeline.take(record));
     timeline
 }
 
-/// The same over records of a live source, which says behind each how far its clock has come.
+/// A timeline over the records of a live source, which reports its clock after each record.
 fn live(config: Config, records: &[Record<'_>]) -> Timeline {
     let mut timeline = Timeline::new(config, Judge::default());
     let mut clock = Time(i64::MIN);
@@ -57,7 +57,8 @@ fn live(config: Config, records: &[Record<'_>]) -> Timeline {
     timeline
 }
 
-/// The same where a kernel tells of the connections: before the first record, again behind some, and before or behind the time.
+/// A timeline with inventories of a kernel: before the first record, again after some records, and
+/// before or after the time.
 fn knowing(config: Config, records: &[Record<'_>]) -> Timeline {
     let mut timeline = Timeline::new(config, Judge::default());
     timeline.take_note(&KNOWN);
@@ -75,7 +76,7 @@ fn knowing(config: Config, records: &[Record<'_>]) -> Timeline {
     timeline
 }
 
-/// The connections of all samples, as their clients' kernels would tell of them.
+/// The connections of all samples, as the clients' kernels would report them.
 static KNOWN: LazyLock<Note> = LazyLock::new(|| {
     let connections = SAMPLES.iter().flat_map(|capture| session::run(capture).connections);
     inventory_of(connections)
@@ -93,16 +94,16 @@ fn inventory_of(connections: impl Iterator<Item = Connection>) -> Note {
     Note { kind: NoteKind::Inventory, bytes: text.into_bytes() }
 }
 
-/// One of these three.
+/// One of the three constructors above.
 type Run = fn(Config, &[Record<'_>]) -> Timeline;
 
-/// A run up to a record and no further: what is said of the moment, and the whole state.
+/// The digest and the whole state of a run that stops after this record.
 fn fresh(run: Run, records: &[Record<'_>], number: u64) -> (String, String) {
     let timeline = run(config(), &records[..number as usize]);
     (digest(&timeline.latest()), format!("{:?}", timeline.latest))
 }
 
-/// Goes where the walk leads, and compares what is there with a fresh run.
+/// Seeks to the records of the walk, and compares each state with a fresh run.
 fn walk(run: Run, config: Config, records: &[Record<'_>], steps: &[prop::sample::Index]) {
     let timeline = &mut run(config, records);
     assert!(timeline.checkpoint_bytes() <= config.budget);
@@ -116,7 +117,7 @@ fn walk(run: Run, config: Config, records: &[Record<'_>], steps: &[prop::sample:
     }
 }
 
-/// Compares two texts; shows where they begin to differ.
+/// Compares two texts, and shows where they begin to differ.
 fn same(number: u64, actual: &str, expected: &str) {
     let Some(at) = actual.bytes().zip(expected.bytes()).position(|(one, other)| one != other) else {
         return assert_eq!(actual.len(), expected.len(), "record {number}");
@@ -165,7 +166,7 @@ proptest! {
     }
 }
 
-/// The sessions that fuzzing found worth keeping.
+/// The sessions in the fuzzing corpus.
 fn corpus() -> Vec<std::path::PathBuf> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus/engine");
     let entries = std::fs::read_dir(folder).expect("the corpus is there");
@@ -174,7 +175,8 @@ fn corpus() -> Vec<std::path::PathBuf> {
     paths
 }
 
-/// A capture that begins in the middle: the archive hands out what the kernel told of the connection, and every moment and replay knows it.
+/// A capture that begins in the middle of a connection. The archive returns the kernel's note about
+/// the connection, so it is known at every moment and in every replay.
 #[test]
 fn what_a_kernel_told_is_known_at_every_moment() {
     let capture = samples::capture("nfs3-basic");
@@ -299,7 +301,7 @@ fn a_replay_tells_of_its_records_and_of_no_others() {
 fn a_time_is_the_moment_before_the_first_later_record() {
     let capture = samples::capture("nfs3-basic");
     let mut records: Vec<Record<'_>> = session::records(&capture).take(3000).collect();
-    // One record is late: what follows it is not shown before its time.
+    // One record is late: the records after it are not shown before its time.
     records[1500].time.0 += 5_000_000_000;
     let mut timeline = timeline(config(), &records);
     for number in [0usize, 1, 700, 1023, 1024, 1025, 1400, 1499, 1500] {
@@ -323,7 +325,7 @@ fn what_cannot_be_shown_is_told() {
         timeline.seek(&records, Moment::Record(501)).map(|now| now.record()),
         Err(Error::Ahead { wanted: 501, taken: 500 })
     );
-    /// The first records are gone, as from a ring.
+    /// A source that has lost its first records, like a ring.
     struct Later<'a>(&'a [Record<'a>], u64);
     impl Records for Later<'_> {
         fn walk(&self, number: u64) -> Box<dyn Iterator<Item = Record<'_>> + '_> {
@@ -347,7 +349,7 @@ fn checkpoints_thin_out_as_the_budget_asks() {
     assert_eq!(all.checkpoints() as u64, records.len() as u64 / 50 + 1);
     assert!(thin.checkpoint_bytes() <= budget && thin.spacing() > 50, "{}", thin.spacing());
     assert_eq!(thin.checkpoints() as u64, records.len() as u64 / thin.spacing() + 1);
-    // No more is given up than has to be.
+    // No more checkpoints are dropped than necessary.
     assert!(thin.checkpoint_bytes() * 3 > budget, "{} of {budget}", thin.checkpoint_bytes());
 }
 
@@ -364,8 +366,8 @@ fn findings_beyond_the_list_are_counted_and_told_in_a_replay() {
     assert_eq!(told, few.latest().found());
 }
 
-/// Two packets of each of 17,000 spoofed flows: the state stays within the bound, evictions are
-/// counted, and a seek leads to the same state.
+/// Two packets of each of 17,000 spoofed flows. The state stays within the bound, evictions are
+/// counted, and a seek gives the same state.
 #[test]
 fn connections_give_way_where_memory_is_bounded() {
     const MOST: usize = 32 << 20;

@@ -1,4 +1,4 @@
-//! Every record by its number is the one that a walk through the files gives.
+//! Records found by number are the same as in a walk through the files.
 
 use super::*;
 use crate::NoteKind;
@@ -15,10 +15,10 @@ fn file(bytes: &[u8]) -> NamedTempFile {
     file
 }
 
-/// Notes, each with the number of the record that it stands before.
+/// Notes, each with the number of the record after it.
 type Notes = Vec<(u64, Note)>;
 
-/// The records of the files in their order, what stands among them, and how the files ended.
+/// Returns the records and notes of the files in order, and how the files ended.
 fn walked(paths: &[PathBuf]) -> (Vec<Seen>, Notes, String) {
     let mut files = Files::open(paths, None, &Interrupt::default()).unwrap();
     let (mut records, mut notes) = (Vec::new(), Vec::new());
@@ -32,7 +32,7 @@ fn walked(paths: &[PathBuf]) -> (Vec<Seen>, Notes, String) {
     }
 }
 
-/// Compares records in an order without order, and walks from some of them on.
+/// Compares records in arbitrary order, and walks that start at some of them.
 fn agrees(paths: &[PathBuf], stride: u64, budget: usize) -> Archive {
     let (records, notes, endings) = walked(paths);
     let stored = files::open_all(paths, None, &Interrupt::default()).unwrap();
@@ -61,7 +61,7 @@ fn agrees(paths: &[PathBuf], stride: u64, budget: usize) -> Archive {
     archive
 }
 
-/// So many packets, all different, two a second from `second` on.
+/// Builds `packets` different packets, two per second from `second` on.
 fn pcap(second: u32, packets: u32) -> Vec<u8> {
     let data: Vec<Vec<u8>> =
         (0..packets).map(|n| format!("{second} {n}{}", "x".repeat(n as usize % 40)).into_bytes()).collect();
@@ -70,7 +70,8 @@ fn pcap(second: u32, packets: u32) -> Vec<u8> {
     LITTLE.pcap(0xa1b2_c3d4, 1, &records)
 }
 
-/// Sections of either byte order, each with interfaces that the others do not have, and one that comes late.
+/// Sections of both byte orders, each with interfaces that no other section has, and one late
+/// interface.
 fn pcapng() -> Vec<u8> {
     let mut bytes = Vec::new();
     for section in 0..40u16 {
@@ -115,7 +116,8 @@ fn of_several_files() {
     }
 }
 
-/// Notes stand where a reading of the files finds them: before the first packet, between two, and behind the last.
+/// Notes are found where a reader of the files finds them: before the first packet, between two,
+/// and after the last.
 #[test]
 fn notes_stay_where_they_are() {
     let written = |first: i64, packets: i64| {
@@ -183,7 +185,7 @@ fn marks_take_what_they_may() {
     let archive = agrees(&paths, 1, budget);
     assert!(archive.index.weight <= budget, "{}", archive.index.weight);
     assert!(archive.index.stride > 1 && archive.index.marks.len() > 2);
-    // What it says it weighs is what it weighs.
+    // The weight is the sum of the weights of all marks.
     let marks = &archive.index.marks;
     let before = |at: usize| at.checked_sub(2).and_then(|at| marks[at].as_ref());
     let weight: usize = marks.iter().enumerate().map(|(at, mark)| weight(mark.as_ref(), before(at))).sum();
@@ -200,7 +202,7 @@ fn what_cannot_be_read_is_an_error() {
     assert!(matches!(Archive::open(&["/nowhere".into()], None), Err(Error::Open { .. })));
 }
 
-/// What is mapped is a copy.
+/// The mapping is a copy of the file.
 #[test]
 fn a_file_that_shrinks_is_still_there() {
     let bytes = pcap(5, 900);

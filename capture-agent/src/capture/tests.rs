@@ -7,7 +7,7 @@ use rdmascope_dissector::frame;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// A file that is gone after the test.
+/// A file that is removed after the test.
 struct Temporary(PathBuf);
 
 impl Temporary {
@@ -28,7 +28,7 @@ impl Drop for Temporary {
     }
 }
 
-/// The same as [`all`], through [`Blocks`].
+/// Does the same as [`all`], through [`Blocks`].
 fn all_in_blocks(capture: Result<Capture, Error>) -> All {
     let mut capture = match capture {
         Ok(capture) => capture,
@@ -38,7 +38,7 @@ fn all_in_blocks(capture: Result<Capture, Error>) -> All {
     let mut found = Vec::new();
     let mut spare = Spare::default();
     let config = frame::Config::default();
-    // Every second block is taken apart ahead.
+    // Every second block is dissected ahead.
     let mut ahead = None;
     let error = loop {
         let (block, end) = blocks.next(core::mem::take(&mut spare), ahead);
@@ -57,7 +57,7 @@ fn all_in_blocks(capture: Result<Capture, Error>) -> All {
 
 type All = (Vec<Seen>, Option<Cut>, Option<String>);
 
-/// All records, the cut, and the error without the name in front.
+/// Returns all records, the cut, and the error without the name before it.
 fn all(capture: Result<Capture, Error>) -> All {
     let mut records = Vec::new();
     let mut capture = match capture {
@@ -81,7 +81,7 @@ fn tail(error: &Error) -> String {
     text.split_once(": ").map_or(text.clone(), |(_, tail)| tail.to_owned())
 }
 
-/// Gives `bytes` a few at a time.
+/// Returns `bytes` a few at a time.
 struct Pipe {
     bytes: Vec<u8>,
     at: usize,
@@ -111,7 +111,7 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
     zstd::encode_all(bytes, 0).unwrap()
 }
 
-/// Some 3 MiB of packets, no two alike.
+/// About 3 MiB of packets, all different.
 fn large() -> Vec<u8> {
     let data: Vec<Vec<u8>> = (0..3000u32)
         .map(|n| (0..n % 2048).map(|at| (at.wrapping_mul(2_654_435_761) >> (n % 24)) as u8).collect())
@@ -130,7 +130,7 @@ fn every_source_gives_the_same() {
         for piece in [1, 7, 4096, usize::MAX] {
             assert_eq!(all(pipe(&bytes, piece)), expected);
         }
-        // Members one behind the other are one stream.
+        // Consecutive members form one stream.
         let half = bytes.len() / 2;
         let members =
             |encode: fn(&[u8]) -> Vec<u8>| [encode(&bytes[..half]), encode(&bytes[half..])].concat();
@@ -160,12 +160,12 @@ fn a_cut_is_told_and_loses_nothing_before_it() {
             }
             assert_eq!(all_in_blocks(file.open()), (records.clone(), cut, None));
             assert_eq!(all(pipe(&bytes[..length], 3)), (records.clone(), cut, None));
-            // Of compressed data that were whole, the same.
+            // Cutting before compression gives the same result.
             assert_eq!(all(pipe(&zstd(&bytes[..length]), 3)), (records, cut, None));
         }
     }
     let cut = Cut { offset: 40, needed: 21, available: 20 };
-    assert_eq!(cut.to_string(), "cut short: at byte 40 21 bytes needed, 20 there");
+    assert_eq!(cut.to_string(), "cut short at byte 40: 21 bytes needed, 20 there");
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn compressed_data_damaged() {
         let at = compressed.len() - 2000;
         compressed[at..at + 100].fill(0x55);
         let (records, cut, error) = all(pipe(&compressed, 4096));
-        // Found by the decoder, or, where that delivers wrong bytes first, by the framer.
+        // Found by the decoder, or by the framer if the decoder delivers wrong bytes first.
         assert!(error.is_some() || cut.is_some());
         assert!(records.len() > 100);
         assert_eq!(records[..100], whole[..100]);
@@ -234,7 +234,7 @@ fn what_is_no_capture() {
     );
     assert!(error(pipe(b"# f", 3)).ends_with("found 23 20 66"));
     assert!(error(pipe(&gzip(b"# f"), 3)).starts_with("pipe (decompressed): byte 0: expected"));
-    let empty = "empty; a capture has a file header even where it has no packets";
+    let empty = "empty; even a capture without packets has a file header";
     assert_eq!(error(pipe(b"", 3)), format!("{name}{empty}"));
     assert_eq!(error(pipe(&zstd(b""), 3)), format!("{name}{empty}"));
     let file = Temporary::new("empty", b"");
@@ -293,10 +293,10 @@ fn giving_up_early_leaves_no_thread_waiting_for_us() {
     }
 }
 
-/// A file of a ring, whose writer empties it and fills it again, is told by its size.
+/// A file of a ring that its writer truncates and refills is recognized by its size.
 #[test]
 fn a_file_that_shrinks() {
-    // Nothing that compresses, so that no thread has read all of it before the file shrinks.
+    // Incompressible data, so that the thread has not read all of it before the file shrinks.
     let mut state = 1u64;
     let mut any = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

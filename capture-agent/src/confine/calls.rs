@@ -1,4 +1,4 @@
-//! The system calls that a confined process makes. All others are refused with EPERM.
+//! The system calls allowed to a confined process. All others fail with EPERM.
 
 use super::Reach;
 use seccompiler::{
@@ -7,10 +7,10 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 
-/// Calls that are allowed whatever their arguments: what is open is read, written, waited for and closed; memory; time; threads; signals of the process itself.
-/// Some of them only a C library other than this one makes.
+/// Calls that are allowed with any arguments: I/O on open descriptors, memory, time, threads, and
+/// signals to the process itself. Some are used only by other C libraries.
 const ALLOWED: &[libc::c_long] = &[
-    // What is open.
+    // Open descriptors.
     libc::SYS_read,
     libc::SYS_readv,
     libc::SYS_pread64,
@@ -35,7 +35,7 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_epoll_create1,
     libc::SYS_epoll_ctl,
     libc::SYS_epoll_pwait,
-    // Sockets that are there. A packet socket is bound anew when its interface comes back.
+    // Existing sockets. A packet socket is bound again when its interface comes back.
     libc::SYS_recvfrom,
     libc::SYS_recvmsg,
     libc::SYS_sendto,
@@ -47,7 +47,7 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_getsockname,
     libc::SYS_getpeername,
     libc::SYS_bind,
-    // Memory. What is mapped and what is protected stands below.
+    // Memory. The rules for mmap and mprotect are below.
     libc::SYS_brk,
     libc::SYS_munmap,
     libc::SYS_mremap,
@@ -58,7 +58,7 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_clock_nanosleep,
     libc::SYS_nanosleep,
     libc::SYS_gettimeofday,
-    // Threads. What starts one stands below.
+    // Threads. The rule for clone is below.
     libc::SYS_clone3,
     libc::SYS_futex,
     libc::SYS_set_robust_list,
@@ -77,7 +77,7 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_rt_sigreturn,
     libc::SYS_sigaltstack,
     libc::SYS_restart_syscall,
-    // About itself.
+    // Process information.
     libc::SYS_getrandom,
     libc::SYS_getuid,
     libc::SYS_geteuid,
@@ -86,7 +86,7 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_sysinfo,
 ];
 
-/// Calls that newer architectures do without.
+/// Calls that newer architectures do not have.
 #[cfg(target_arch = "x86_64")]
 const ALLOWED_OLD: &[libc::c_long] = &[
     libc::SYS_stat,
@@ -101,15 +101,15 @@ const ALLOWED_OLD: &[libc::c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const ALLOWED_OLD: &[libc::c_long] = &[];
 
-/// Files are opened, made and removed: landlock says which.
+/// Opening, creating and removing files. Landlock restricts which files.
 const FILES: &[libc::c_long] = &[libc::SYS_openat, libc::SYS_unlinkat];
 #[cfg(target_arch = "x86_64")]
 const FILES_OLD: &[libc::c_long] = &[libc::SYS_open, libc::SYS_creat, libc::SYS_unlink];
 #[cfg(not(target_arch = "x86_64"))]
 const FILES_OLD: &[libc::c_long] = &[];
 
-/// Calls for [`Reach::Paths`] besides: folders, files that replace others, and the end of the
-/// pager, which runs already.
+/// Additional calls for [`Reach::Paths`]: folders, replacing files, and waiting for the pager,
+/// which is already running.
 const PATHS: &[libc::c_long] = &[
     libc::SYS_getcwd,
     libc::SYS_getdents64,
@@ -117,7 +117,7 @@ const PATHS: &[libc::c_long] = &[
     libc::SYS_mkdirat,
     libc::SYS_renameat2,
     libc::SYS_faccessat,
-    // realpath(3) asks by it whether the folder before `..` is there.
+    // realpath(3) uses it to check that the folder before `..` exists.
     libc::SYS_faccessat2,
     libc::SYS_fchown,
     libc::SYS_copy_file_range,
@@ -139,15 +139,17 @@ const PATHS_OLD: &[libc::c_long] = &[libc::SYS_renameat];
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const PATHS_OLD: &[libc::c_long] = &[];
 
-/// Refuses all other calls, where the kernel has seccomp and its rules for this architecture are known. Whether it does.
+/// Refuses all other calls. Returns false if the kernel has no seccomp or its rules for this
+/// architecture are unknown.
 pub(super) fn refuse(reach: Reach<'_>) -> bool {
-    // The first makes the C library start threads by a call whose flags can be seen.
+    // The first filter makes the C library start threads with clone, whose flags a filter can
+    // check.
     [no_clone3(), allowed(reach)]
         .into_iter()
         .all(|filter| filter.and_then(|program| apply_filter_all_threads(&program).ok()).is_some())
 }
 
-/// The flags of clone3 are in memory, which a filter cannot read.
+/// Makes clone3 fail with ENOSYS. Its flags are in memory, which a filter cannot read.
 fn no_clone3() -> Option<BpfProgram> {
     let rules = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
     program(rules, SeccompAction::Allow, SeccompAction::Errno(libc::ENOSYS as u32))
@@ -161,23 +163,24 @@ fn allowed(reach: Reach<'_>) -> Option<BpfProgram> {
     };
     let calls = ALLOWED.iter().chain(ALLOWED_OLD).chain(more.iter().copied().flatten());
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = calls.map(|call| (*call, Vec::new())).collect();
-    // A process of its own is none of what is needed: threads only.
+    // Only threads, no processes.
     let thread = libc::CLONE_THREAD as u64;
     rules.insert(libc::SYS_clone, vec![masked(0, thread, thread)?]);
-    // Code is there already.
+    // No new executable memory.
     let execute = libc::PROT_EXEC as u64;
     for call in [libc::SYS_mmap, libc::SYS_mprotect] {
         rules.insert(call, vec![masked(2, execute, 0)?]);
     }
-    // A signal to itself, as abort and raise send it.
+    // Signals to the process itself, which abort and raise send.
     rules.insert(libc::SYS_tgkill, vec![equal(0, std::process::id())?]);
-    // The name of a thread, and of memory.
+    // Names of threads and of memory.
     const PR_SET_VMA: u32 = 0x5356_4d41;
     rules.insert(libc::SYS_prctl, one_of(0, &[libc::PR_SET_NAME as u32, PR_SET_VMA])?);
-    // The sizes of stack and terminal; no bytes are put into the terminal (TIOCSTI). The index of an interface that came back.
+    // Terminal attributes and size, but not TIOCSTI, which injects input. The index of an interface
+    // that came back.
     let requests = [
         libc::TCGETS,
-        // The screen of `tui` gives the terminal back as it was.
+        // `tui` restores the terminal settings.
         libc::TCSETS,
         libc::TCGETS2,
         libc::TCSETS2,
@@ -189,12 +192,12 @@ fn allowed(reach: Reach<'_>) -> Option<BpfProgram> {
     ];
     rules.insert(libc::SYS_ioctl, one_of(1, &requests.map(|request| request as u32))?);
     if matches!(reach, Reach::Paths { .. }) {
-        // A file gets the permissions of the one that it replaces, without those that lend the
-        // rights of its owner.
+        // A new file gets the permissions of the file that it replaces, without set-user-ID and
+        // set-group-ID.
         let lent = u64::from(libc::S_ISUID | libc::S_ISGID);
         rules.insert(libc::SYS_fchmod, vec![masked(1, lent, 0)?]);
     }
-    // Limits are read, not set.
+    // Limits can be read but not set.
     rules.insert(libc::SYS_prlimit64, vec![masked(2, u64::MAX, 0)?]);
     program(rules, SeccompAction::Errno(libc::EPERM as u32), SeccompAction::Allow)
 }
@@ -208,12 +211,12 @@ fn program(
     SeccompFilter::new(rules, else_, then, architecture).ok()?.try_into().ok()
 }
 
-/// Of a word as long as a register.
+/// Compares a register-sized argument.
 fn masked(argument: u8, mask: u64, value: u64) -> Option<SeccompRule> {
     rule(argument, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(mask), value)
 }
 
-/// Of an int: what stands above its 32 bits says nothing.
+/// Compares an int argument, ignoring the upper 32 bits.
 fn equal(argument: u8, value: u32) -> Option<SeccompRule> {
     rule(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value.into())
 }

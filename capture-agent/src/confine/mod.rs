@@ -1,12 +1,14 @@
-//! What a process gives up before it reads packets of strangers, on Linux: the capabilities, the user, and the right to open anything.
+//! Drops privileges before a process reads untrusted packets, on Linux.
 //!
-//! [`become_user`] changes the user for good. [`confine`] drops every capability, and then lets the kernel refuse all that is not needed to go on
-//! with what is open already: files by landlock, system calls by seccomp (`calls`). Both come before the process has a second thread: the kernel
-//! keeps capabilities and rules for each thread, and a thread gets those of the one that started it.
+//! [`become_user`] changes the user permanently. [`confine`] drops all capabilities. Then it makes
+//! the kernel refuse everything that is not needed to work with files that are already open:
+//! landlock restricts files, seccomp restricts system calls (`calls`). Both must run before the
+//! process starts a second thread, because capabilities and rules belong to a thread and are
+//! inherited by the threads that it starts.
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
 mod calls;
-/// Of other architectures the calls are not known.
+/// The system calls of other architectures are unknown.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 mod calls {
     pub(super) fn refuse(_: super::Reach<'_>) -> bool {
@@ -29,29 +31,29 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// What a process can still open.
+/// The files that a confined process can still open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach<'a> {
     /// Nothing.
     Nothing,
-    /// Files below this folder: made, written and removed, not read.
+    /// Files below this folder, for creating, writing and removing, not for reading.
     Below(&'a Path),
-    /// The files of a command that reads captures, which may be opened later.
+    /// The files of a command that reads captures, which it may open later.
     Paths {
         /// Files, and folders with everything below them. Missing ones are skipped.
         read: &'a [PathBuf],
-        /// Files that are made or replaced, and folders in which files are. A file is replaced by
-        /// another one in its folder, and a folder that is not there is made, so the folder around
-        /// either can be written to.
+        /// Files to create or replace, and folders that contain such files. Replacing a file
+        /// creates another one in its folder, and a missing folder is created, so the enclosing
+        /// folder becomes writable.
         write: &'a [PathBuf],
-        /// Root keeps the capabilities by which it reads and writes the files of others.
+        /// Root keeps the capabilities to read and write the files of other users.
         of_others: bool,
     },
 }
 
 impl Reach<'_> {
-    /// The capabilities that stay: those by which root reads and writes the files of others, where
-    /// landlock says which files.
+    /// The capabilities to keep: those that let root access the files of other users, restricted by
+    /// landlock.
     fn capabilities(self) -> CapabilitySet {
         match self {
             Reach::Nothing | Reach::Below(_) | Reach::Paths { of_others: false, .. } => {
@@ -67,27 +69,28 @@ impl Reach<'_> {
     }
 }
 
-/// What the kernel took part in. Capabilities are dropped in any case.
+/// The confinement that the kernel supports. Capabilities are dropped in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Confined {
-    /// It refuses files. Without: those of [`Reach::Below`] are not bounded to the folder.
+    /// Landlock restricts files. Without it, [`Reach::Below`] is not limited to the folder.
     pub landlock: bool,
-    /// It refuses system calls. Without: nothing but landlock stands between the process and files, and nothing between it and sockets.
+    /// Seccomp restricts system calls. Without it, only landlock restricts files, and nothing
+    /// restricts sockets.
     pub seccomp: bool,
 }
 
-/// Why a process is not confined.
+/// The reason why a process could not be confined.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfineError {
-    /// It has several threads, of which only one would be confined.
-    #[error("{0} threads run already, and only one of them would be confined")]
+    /// The process has several threads, and only one of them would be confined.
+    #[error("{0} threads are running already, and only one of them would be confined")]
     Threads(usize),
-    /// There is no such user.
+    /// The user does not exist.
     #[error("there is no user {0}")]
     NoUser(String),
-    /// Only root becomes somebody else.
+    /// Only root can change the user.
     #[error("only root can become the user {0}")]
     NotRoot(String),
     /// The folder of [`Reach::Below`] cannot be used.
@@ -95,27 +98,28 @@ pub enum ConfineError {
     Folder {
         /// The folder.
         folder: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
     /// The system refused.
     #[error("{step}: {error}")]
     System {
-        /// What was tried.
+        /// The operation that failed.
         step: &'static str,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
 }
 
-/// What the system said to a step.
+/// Wraps the system's error of a step.
 fn failed(step: &'static str) -> impl Fn(rustix::io::Errno) -> ConfineError {
     move |error| ConfineError::System { step, error: error.into() }
 }
 
-/// This process becomes a user, with the user's groups, and has no capability any more. There is no way back.
+/// Changes the user of this process permanently, with the groups of that user, and drops all
+/// capabilities.
 ///
-/// To be called before the first thread starts.
+/// Call it before the first thread starts.
 pub fn become_user(name: &str) -> Result<(), ConfineError> {
     is_alone()?;
     let unknown = || ConfineError::NoUser(name.to_owned());
@@ -129,19 +133,20 @@ pub fn become_user(name: &str) -> Result<(), ConfineError> {
         return Ok(());
     }
     empty_bounding_set();
-    // Groups first: who is no longer root cannot change them.
+    // The groups first: after the user changes, they cannot be set.
     set_thread_groups(&groups).map_err(|_| ConfineError::NotRoot(name.to_owned()))?;
     set_thread_res_gid(gid, gid, gid).map_err(failed("group"))?;
     set_thread_res_uid(uid, uid, uid).map_err(failed("user"))?;
     drop_capabilities(CapabilitySet::empty())
 }
 
-/// Takes from this process every capability, but for those that [`Reach::Paths`] names, and then
-/// what it does not need any more: from now on it opens nothing, or only what `reach` names, makes
-/// no socket, and starts no program. What is open stays open, and threads can be started.
+/// Drops all capabilities except those of [`Reach::Paths`], and restricts the process.
 ///
-/// To be called before the first thread starts. Errors: a capability could not be dropped, or the folder is none. That the kernel has no landlock or
-/// seccomp is no error: [`Confined`] says it.
+/// From now on it can open only the files of `reach`, create no sockets, and start no programs.
+/// Open files stay open, and threads can be started. Call it before the first thread starts.
+///
+/// Returns an error if a capability cannot be dropped or the folder is invalid. A kernel without
+/// landlock or seccomp is no error: see [`Confined`].
 pub fn confine(reach: Reach<'_>) -> Result<Confined, ConfineError> {
     is_alone()?;
     empty_bounding_set();
@@ -153,10 +158,10 @@ pub fn confine(reach: Reach<'_>) -> Result<Confined, ConfineError> {
     Ok(Confined { landlock, seccomp })
 }
 
-/// Without /proc the number of threads is unknown, and taken for 1.
+/// Checks that the process has a single thread. Without /proc the check passes.
 fn is_alone() -> Result<(), ConfineError> {
-    // A thread that is ending, such as the decompressor of a file that was closed, is listed a
-    // moment longer.
+    // A thread that is ending, such as the decompressor of a closed file, stays listed for a
+    // moment.
     const PATIENCE: Duration = Duration::from_secs(1);
     let count = || std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
     let began = Instant::now();
@@ -169,7 +174,8 @@ fn is_alone() -> Result<(), ConfineError> {
     }
 }
 
-/// What a program that this process might start could have. To empty it takes a capability too, and without that one, there is nothing to gain.
+/// Empties the bounding set, which limits the capabilities of programs that this process starts.
+/// This requires a capability itself; without it the process has nothing to lose.
 fn empty_bounding_set() {
     for number in 0..64 {
         let _without_the_right =
@@ -177,7 +183,7 @@ fn empty_bounding_set() {
     }
 }
 
-/// Drops all capabilities but those of `kept` that the process has.
+/// Drops all capabilities except those in `kept`.
 fn drop_capabilities(kept: CapabilitySet) -> Result<(), ConfineError> {
     clear_ambient_capability_set().map_err(failed("ambient capabilities"))?;
     let CapabilitySets { effective, permitted, .. } = capabilities(None).map_err(failed("capabilities"))?;
@@ -189,9 +195,10 @@ fn drop_capabilities(kept: CapabilitySet) -> Result<(), ConfineError> {
     set_capabilities(None, sets).map_err(failed("capabilities"))
 }
 
-/// Whether the kernel refuses files from now on, and sockets to other hosts, as far as it knows how to.
+/// Makes the kernel refuse files, and connections to other hosts as far as it supports that.
+/// Returns false without landlock.
 fn refuse_files(reach: Reach<'_>) -> Result<bool, ConfineError> {
-    // What a kernel does not know of these, is left out.
+    // Rights that the kernel does not know are left out.
     const LATEST: ABI = ABI::V6;
     let landlock = |error: landlock::RulesetError| ConfineError::System {
         step: "landlock",
@@ -210,7 +217,7 @@ fn refuse_files(reach: Reach<'_>) -> Result<bool, ConfineError> {
             error: std::fs::metadata(path).err().unwrap_or_else(|| io::ErrorKind::InvalidInput.into()),
         })?;
         let rights = AccessFs::WriteFile | AccessFs::MakeReg | AccessFs::RemoveFile | AccessFs::Truncate;
-        // To fail with the second file of many would be late.
+        // Check write access now, instead of failing at the second file of a rotation.
         let make = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
         rustix::fs::accessat(rustix::fs::CWD, path, make, rustix::fs::AtFlags::EACCESS)
             .map_err(|error| ConfineError::Folder { folder: path.to_owned(), error: error.into() })?;
@@ -223,8 +230,8 @@ fn refuse_files(reach: Reach<'_>) -> Result<bool, ConfineError> {
     Ok(status.ruleset != RulesetStatus::NotEnforced)
 }
 
-/// Allows these paths. A path that no rule can name is skipped: a missing file cannot be read
-/// anyway, and an open pipe can be opened again by its name in /proc without a rule.
+/// Allows access to these paths. Paths that cannot be opened for a rule are skipped: a missing file
+/// cannot be read anyway, and an open pipe can be reopened by its name in /proc without a rule.
 fn allow_paths(rules: &mut RulesetCreated, read: &[PathBuf], write: &[PathBuf]) {
     let mut allow = |path: &Path, rights| {
         if let Ok(descriptor) = PathFd::new(path) {
@@ -247,7 +254,7 @@ fn allow_paths(rules: &mut RulesetCreated, read: &[PathBuf], write: &[PathBuf]) 
             Ok(there) if there.is_dir() => allow(path, folder),
             // A device, a FIFO, or an open file.
             Ok(there) if !there.is_file() => allow(path, written | AccessFs::IoctlDev),
-            // Also the file that a link names: it is that one which is replaced.
+            // A symbolic link is resolved, because its target is replaced.
             Ok(_) => {
                 allow(path, written);
                 if let Ok(place) = path.canonicalize() {
@@ -259,7 +266,7 @@ fn allow_paths(rules: &mut RulesetCreated, read: &[PathBuf], write: &[PathBuf]) 
     }
 }
 
-/// The innermost folder around `path` that is there.
+/// Returns the innermost existing folder around `path`.
 fn folder_of(path: &Path) -> &Path {
     let around = path.ancestors().skip(1).find(|folder| folder.is_dir());
     around.filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))

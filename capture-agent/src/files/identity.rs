@@ -1,12 +1,12 @@
-//! Whether two paths lead to the same file.
+//! Detects files that are given twice.
 
 use super::{is_standard_input, title};
 use crate::capture::Error;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// Refuses a file that was given before: as a part of the capture it would be there twice. What cannot be looked at is left
-/// to those who open it.
+/// Refuses a file that was given before, because its records would appear twice. Files whose
+/// metadata cannot be read are skipped; opening them will fail.
 pub(super) fn all_different(paths: &[PathBuf]) -> Result<(), Error> {
     let mut seen = HashSet::new();
     for path in paths {
@@ -19,7 +19,7 @@ pub(super) fn all_different(paths: &[PathBuf]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Device and inode, which all names of a file share.
+/// Device and inode, which are the same for all names of a file.
 #[cfg(unix)]
 fn identity(path: &Path) -> Option<(u64, u64)> {
     use std::os::fd::AsFd;
@@ -31,7 +31,7 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     metadata.ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
-/// The one name that leads there.
+/// The canonical path.
 #[cfg(not(unix))]
 fn identity(path: &Path) -> Option<PathBuf> {
     if is_standard_input(path) { Some(path.to_owned()) } else { path.canonicalize().ok() }

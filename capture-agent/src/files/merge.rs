@@ -1,7 +1,7 @@
-//! Several files as one capture: rotated files, or what was captured at several places.
+//! Merges several files into one capture: rotated files, or files from several capture points.
 //!
-//! Of each file one record is looked at ahead. It stays where it is, in the mapping or in the buffer of the file's reader,
-//! until it is its turn, so nothing is copied and nothing is allocated for a packet.
+//! It looks one record ahead in each file. That record stays in the mapping or buffer of the file's
+//! reader until its turn, so no packet is copied or allocated.
 
 use crate::framing::Framed;
 use core::cmp::Reverse;
@@ -9,30 +9,30 @@ use rdmascope_dissector::record::Time;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-/// A file's next record, ordered by time, then by the file's place on the command line. Nothing reorders the records of one
-/// file: where their times step back, the late one follows at once.
+/// The next record of a file, ordered by time, then by the position of the file in the arguments.
+/// Records of one file are never reordered: a record whose time steps back follows at once.
 type Head = Reverse<(Time, usize)>;
 
-/// The next record of each file, and which of them comes first.
+/// The next record of each file, and which of them is first.
 #[derive(Clone, Debug)]
 pub(crate) struct Merge {
     heads: BinaryHeap<Head>,
     ahead: Vec<Option<Framed>>,
-    /// Files that were asked for their first record.
+    /// Number of files that were asked for their first record.
     asked: usize,
-    /// The record of the first head was given, so its file is asked for its next one.
+    /// The first record was returned, so its file is asked for the next one.
     given: bool,
-    /// Records that were given.
+    /// Number of records returned.
     number: u64,
 }
 
 impl Merge {
-    /// Of so many files, with nothing given yet.
+    /// Merges `files` files, with no record returned yet.
     pub(crate) fn new(files: usize) -> Merge {
         Merge::behind(files, 0)
     }
 
-    /// The same where `number` records were given before.
+    /// Merges `files` files, with `number` records returned before.
     pub(crate) fn behind(files: usize, number: u64) -> Merge {
         Merge {
             heads: BinaryHeap::with_capacity(files),
@@ -43,8 +43,8 @@ impl Merge {
         }
     }
 
-    /// The file that has to say what it has next, with [`Merge::found`] or [`Merge::ended`], before it is known what comes
-    /// first.
+    /// Returns the file whose next record is needed to determine the first one. The caller answers
+    /// with [`Merge::found`] or [`Merge::ended`].
     #[inline]
     pub(crate) fn lacking(&self) -> Option<usize> {
         match self.heads.peek() {
@@ -54,7 +54,7 @@ impl Merge {
         }
     }
 
-    /// The file that is lacking has this record next.
+    /// Sets the next record of the file that [`Merge::lacking`] returned.
     #[inline]
     pub(crate) fn found(&mut self, index: usize, framed: Framed) {
         self.ahead[index] = Some(framed);
@@ -67,7 +67,7 @@ impl Merge {
         }
     }
 
-    /// The file that is lacking has no further record.
+    /// Marks the end of the file that [`Merge::lacking`] returned.
     pub(crate) fn ended(&mut self, index: usize) {
         self.ahead[index] = None;
         if self.asked < self.ahead.len() {
@@ -78,12 +78,12 @@ impl Merge {
         }
     }
 
-    /// The next record of a file, where it has one.
+    /// Returns the next record of a file, if any.
     pub(crate) fn ahead(&self, index: usize) -> Option<&Framed> {
         self.ahead[index].as_ref()
     }
 
-    /// Gives the record that comes first: its number, its file, and where it stands.
+    /// Returns the first record: its number, its file, and its position.
     #[inline]
     pub(crate) fn first(&mut self) -> Option<(u64, usize, &Framed)> {
         let &Reverse((_, index)) = self.heads.peek()?;

@@ -1,8 +1,10 @@
-//! Two threads on one capture: one finds records and takes frames apart, the other follows the sessions.
+//! Reads a capture with two threads: one finds records and dissects frames, the other follows the
+//! sessions.
 //!
-//! Taking a frame apart needs nothing but its record, so it can be done ahead, on another core; mostly it is the ICRC,
-//! which reads every byte. Order stays exact: blocks of records pass through one queue. Which thread takes the frames of a
-//! block apart depends on which has less to do, and changes nothing in what comes out.
+//! Dissecting a frame depends only on its record, so another core can do it ahead. Most of the work
+//! is the ICRC, which covers every byte. Blocks of records pass through one queue, so the order is
+//! exact. The less busy thread dissects the frames of a block; the output is the same in either
+//! case.
 
 use crate::block::{Block, Blocks, Spare};
 use crate::capture::Error;
@@ -12,10 +14,10 @@ use rdmascope_dissector::transport::Dissected;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-/// Blocks under way.
+/// Number of blocks in the queue.
 const QUEUE: usize = 4;
 
-/// Hands on every record with its frame, in order, until the end or until `sink` breaks off.
+/// Calls `sink` for each dissected record, in order, until the end or until `sink` stops.
 pub(super) fn for_each(
     mut blocks: Blocks<'_>,
     config: &frame::Config,
@@ -30,7 +32,7 @@ pub(super) fn for_each(
         let finder = scope.spawn(move || {
             loop {
                 let spare = emptied.try_recv().unwrap_or_default();
-                // Where the other thread is about to have nothing to do, it takes the frames apart itself.
+                // If the other thread is about to run out of work, it dissects the frames itself.
                 let ahead = waiting.load(Ordering::Relaxed) > 1;
                 let (block, end) = blocks.next(spare, ahead.then_some(config));
                 waiting.fetch_add(1, Ordering::Relaxed);
@@ -60,7 +62,7 @@ pub(super) fn for_each(
             progress.advanced(position - told);
             told = position;
             waiting.fetch_sub(1, Ordering::Relaxed);
-            // The finder may have ended; then nobody wants it.
+            // The finder may have ended and need no more memory.
             let _ = empty.send(block.into_spare());
         }
         finder.join().expect("the finder does not panic: it only walks bytes")

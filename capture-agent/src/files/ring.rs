@@ -1,8 +1,8 @@
-//! Rotated files: what one program wrote at one place, one file behind the other.
+//! Rotated files, written one after the other by one program at one capture point.
 //!
-//! They are read as what would have been written had nothing rotated: one behind the other, so that whatever follows the records goes on
-//! from file to file, and with one tap. [`Files`](super::Files) would do the same where times never step back; but it opens all files at once, and of those there
-//! may be more than a process can have open.
+//! They are read one after the other, as if nothing had rotated, with one tap, so that all analysis
+//! continues from file to file. [`Files`](super::Files) would give the same result if times never
+//! step back, but it opens all files at once, which may exceed the limit of open files.
 
 use super::{FileEnding, Files, extend, identity};
 use crate::capture::{Capture, Error};
@@ -16,33 +16,36 @@ use rdmascope_dissector::transport::Dissected;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Rotated files in the order in which they were written. One at a time is open.
+/// Rotated files in the order in which they were written. Only one is open at a time.
 pub struct Ring {
     paths: Vec<PathBuf>,
     endings: Vec<FileEnding>,
 }
 
 impl Ring {
-    /// Looks at the files, and puts them in the order of their first packets. Names tell no order: where a ring is full, its first name has the
-    /// latest packets. Files whose first packets have one time keep their order. A file without a packet comes behind the others.
+    /// Orders the files by the time of their first packets.
     ///
-    /// A file that was given before is an error. A file that cannot be read is one of its [`FileEnding`].
+    /// Names do not give the order: in a full ring the first name has the latest packets. Files
+    /// whose first packets have the same time keep their order. Files without packets are last.
+    ///
+    /// A file that was given before is an error. A file that cannot be read is reported in its
+    /// [`FileEnding`].
     pub fn open(paths: &[PathBuf]) -> Result<Ring, Error> {
         identity::all_different(paths)?;
         let mut found: Vec<_> = paths.iter().map(|path| (first_time(path), path)).collect();
-        // `None` would come before all times.
+        // `None` sorts before all times.
         found.sort_by_key(|(time, _)| (time.is_none(), *time));
         let paths = found.into_iter().map(|(_, path)| path.clone()).collect();
         Ok(Ring { paths, endings: Vec::new() })
     }
 
-    /// Bytes in all files.
+    /// Returns the total size in bytes.
     pub fn size(&self) -> Option<u64> {
         self.paths.iter().map(|path| fs::metadata(path).ok().map(|metadata| metadata.len())).sum()
     }
 
-    /// Hands on every record of every file, taken apart, in order, until the end or until `sink` breaks off. An error is the first one, where no file
-    /// has a record.
+    /// Calls `sink` for each dissected record of every file, in order, until the end or until
+    /// `sink` stops. If no file has a record, the first error is returned.
     pub fn for_each(
         &mut self,
         config: &frame::Config,
@@ -73,27 +76,27 @@ impl Ring {
         trouble.map_or(Ok(()), Err)
     }
 
-    /// How the files ended, in the order in which they were read.
+    /// Returns how the files ended, in the order in which they were read.
     pub fn endings(self) -> Vec<FileEnding> {
         self.endings
     }
 }
 
-/// When the first packet of a file was captured, if it can be told.
+/// Returns the time of the first packet of a file, if it can be read.
 fn first_time(path: &Path) -> Option<Time> {
     let mut capture = Capture::open(path).ok()?;
     capture.next().ok()?.map(|record| record.time)
 }
 
-/// The records of a file behind those of other files.
+/// A sink that continues the record numbers of the files before.
 struct Behind<'a, S> {
-    /// Records of the files before.
+    /// Number of records in the files before.
     before: u64,
-    /// Records up to now.
+    /// Number of records so far.
     records: u64,
-    /// The earliest and the latest time of this file's.
+    /// The earliest and latest time of this file's records.
     span: Option<(Time, Time)>,
-    /// The sink wants no more.
+    /// The sink has stopped.
     is_over: bool,
     sink: &'a mut S,
 }

@@ -1,4 +1,4 @@
-//! Standard input, kept so that it can be read more than once.
+//! A copy of standard input that can be read more than once.
 
 use crate::capture::Error;
 use crate::pipe::{Interrupt, Pipe};
@@ -6,7 +6,7 @@ use crate::temporary;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
 
-/// All of standard input, in a file without a name: it is gone when this process is.
+/// The contents of standard input, in a temporary file without a name.
 #[derive(Debug)]
 pub struct Spool(File);
 
@@ -31,7 +31,8 @@ impl Spool {
         }
     }
 
-    /// What was read, at its beginning. One reader at a time: all share the place in the file.
+    /// Returns the file, positioned at its start. All readers share that position, so use one at a
+    /// time.
     pub(super) fn file(&self) -> io::Result<File> {
         let mut file = self.0.try_clone()?;
         file.rewind()?;

@@ -5,7 +5,7 @@ use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transport::Dissected;
 use std::io::{self, Read};
 
-/// Gives each of its pieces at one read, and then fails or ends.
+/// Returns one piece per read, and then fails or ends.
 struct Pieces(Vec<io::Result<Vec<u8>>>);
 
 impl Read for Pieces {
@@ -23,7 +23,7 @@ fn pipe(name: &str, pieces: Vec<io::Result<Vec<u8>>>) -> Capture {
     Capture::from_reader(name, Pieces(pieces)).expect("the first piece has a magic number")
 }
 
-/// A pcap file of packets with these time stamps in seconds; the file header and each packet apart.
+/// A pcap file of packets with these timestamps in seconds, split into file header and packets.
 fn pieces(seconds: &[u32]) -> Vec<io::Result<Vec<u8>>> {
     let records: Vec<(u32, u32, u32, &[u8])> =
         seconds.iter().map(|&seconds| (seconds, 0, 1, &b"x"[..])).collect();
@@ -34,7 +34,8 @@ fn pieces(seconds: &[u32]) -> Vec<io::Result<Vec<u8>>> {
         .collect()
 }
 
-/// What a source answers up to its end: numbers and seconds of records, and a dash for every wait.
+/// Returns the answers of a source up to its end: numbers and seconds of records, and a dash for
+/// every wait.
 fn answers(source: &mut impl Source) -> Vec<String> {
     let mut answers = Vec::new();
     loop {
@@ -43,7 +44,7 @@ fn answers(source: &mut impl Source) -> Vec<String> {
                 answers.push(format!("{}: {}", record.number, record.time.0 / 1_000_000_000));
             }
             Next::Idle(until) => {
-                assert_eq!(until, None, "a pipe does not know what time it is");
+                assert_eq!(until, None, "a pipe has no clock");
                 answers.push("-".to_owned());
             }
             Next::Note(note) => unreachable!("no capture here has {note:?}"),
@@ -68,7 +69,8 @@ fn several_pipes_in_the_order_of_time() {
     let mut files = Files::of(pipes);
     assert_eq!(
         answers(&mut files),
-        // The heads of all; a comes before b where times are equal, and its own order is kept.
+        // First the first record of each file. File a precedes b at equal times, and its own order
+        // is kept.
         ["-", "-", "-", "1: 2", "-", "2: 1", "-", "3: 2", "-", "4: 3", "-", "5: 6", "-", "6: 9", "-"]
     );
     assert!(files.endings().iter().all(|ending| ending.cut.is_none() && ending.trouble.is_none()));
@@ -106,7 +108,7 @@ fn nothing_is_given_where_one_file_has_nothing_to_read() {
     assert!(error.to_string().starts_with("damaged: byte 32: expected a record of at most"), "{error}");
 }
 
-/// Takes so many records.
+/// Takes at most `most` records.
 struct Few {
     most: usize,
     taken: Vec<u64>,
@@ -148,7 +150,7 @@ fn a_sink_may_break_off() {
 
 #[test]
 fn two_threads_give_what_one_does() {
-    // Larger than what is worth a thread.
+    // Larger than the minimum for a second thread.
     let data = vec![0x5a; 2000];
     let records: Vec<(u32, u32, u32, &[u8])> = (0..3000).map(|n| (n, 0, 2000, &data[..])).collect();
     let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -169,7 +171,7 @@ fn two_threads_give_what_one_does() {
 /// Number, second and file of a record.
 type Shown = (u64, i64, u32);
 
-/// Tells of each record, up to so many.
+/// Collects records, up to a maximum.
 struct Told(Vec<Shown>, usize);
 
 impl Sink for Told {
@@ -183,7 +185,8 @@ impl Sink for Told {
     }
 }
 
-/// What a ring of files with these contents tells, up to so many records, and how its files end.
+/// Reads at most `most` records of a ring of files with these contents. Returns them and how the
+/// files ended.
 fn ring(files: &[Vec<u8>], most: usize) -> (Result<Vec<Shown>, Error>, Vec<FileEnding>) {
     let folder = tempfile::tempdir().unwrap();
     let paths: Vec<PathBuf> = (0..files.len()).map(|index| folder.path().join(index.to_string())).collect();
@@ -201,7 +204,8 @@ fn whole(seconds: &[u32]) -> Vec<u8> {
     pieces(seconds).into_iter().flat_map(Result::unwrap).collect()
 }
 
-/// Also where the first packet of a file is older than the last one of the file before: nothing is reordered, as nothing would be in one file.
+/// The first packet of a file may be older than the last one of the file before. As within one
+/// file, nothing is reordered.
 #[test]
 fn a_ring_is_read_in_the_order_of_its_first_packets() {
     let files = [whole(&[7, 8]), whole(&[]), whole(&[3, 6]), whole(&[5, 4])];
@@ -224,7 +228,7 @@ fn a_file_of_a_ring_that_cannot_be_read_leaves_the_others() {
     assert_eq!(endings[0].cut, Some(Cut { offset: 41, needed: 16, available: 9 }));
     assert!(endings[1].trouble.is_none());
     assert!(matches!(endings[2].trouble, Some(Error::Damaged { .. })));
-    // Of nothing that could be read nothing can be told.
+    // If no file can be read, the first error is returned.
     let (told, _) = ring(&[b"nothing of a capture".to_vec(), Vec::new()], 99);
     assert!(matches!(told, Err(Error::Damaged { .. })));
     let (told, _) = ring(&[whole(&[]), whole(&[])], 99);

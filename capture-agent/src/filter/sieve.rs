@@ -1,30 +1,29 @@
-//! The programs of this module, run by this process.
+//! An interpreter for the filter programs.
 
 use super::{
     ANY_BIT, EQUAL, INDEX_OF_HEADER, INTERFACE, Instruction, JUMP, LOAD_BYTE, LOAD_HALF, LOAD_HALF_INDEXED,
     LOAD_WORD, RETURN, Wanted, program,
 };
 
-/// Chooses packets in this process, where no kernel does it: outside Linux, and of a device that
-/// snoops.
+/// Filters packets in this process if the kernel does not: outside Linux, and for RDMA devices.
 #[derive(Clone, Debug)]
 pub(crate) struct Sieve(pub(super) Vec<Instruction>);
 
 impl Sieve {
-    /// Lets through the wanted packets of any interface, at most `snap_length` bytes of each.
+    /// Accepts the wanted packets of any interface, at most `snap_length` bytes of each.
     pub(crate) fn new(wanted: &Wanted, snap_length: u32) -> Sieve {
         Sieve(program(&Wanted { interfaces: Vec::new(), ..wanted.clone() }, snap_length))
     }
 
-    /// The bytes of a packet that are kept; `None`: it is not wanted.
+    /// Returns the bytes to keep of a packet, or `None` if it is not wanted.
     pub(crate) fn keep<'a>(&self, packet: &'a [u8]) -> Option<&'a [u8]> {
         let kept = run(&self.0, packet, 0).unwrap_or(0) as usize;
         (kept > 0).then(|| &packet[..kept.min(packet.len())])
     }
 }
 
-/// Runs a program as the kernel does: the bytes that pass. `None`: it has an instruction that no
-/// program of this module has.
+/// Runs a program as the kernel does and returns the number of bytes to keep. `None` means that an
+/// instruction is not supported, which does not occur in programs of this module.
 pub(super) fn run(program: &[Instruction], packet: &[u8], interface: u32) -> Option<u32> {
     let (mut accumulator, mut index, mut at) = (0u32, 0u32, 0usize);
     let byte = |at: u32| packet.get(at as usize).copied().map(u32::from);
@@ -32,7 +31,7 @@ pub(super) fn run(program: &[Instruction], packet: &[u8], interface: u32) -> Opt
     loop {
         let Instruction { code, jump_true, jump_false, value } = *program.get(at)?;
         at += 1;
-        // A load after the end of the packet ends the program with 0.
+        // A load beyond the end of the packet ends the program with 0.
         let loaded = match code {
             LOAD_WORD if value == INTERFACE => Some(interface),
             LOAD_HALF => half(value),

@@ -1,11 +1,11 @@
 use super::*;
 
-/// The bytes that pass, of a program that has no unknown instruction.
+/// Runs a program without unsupported instructions, and returns the number of bytes to keep.
 fn run(program: &[Instruction], packet: &[u8], interface: u32) -> u32 {
     super::sieve::run(program, packet, interface).expect("the instructions are known")
 }
 
-/// An Ethernet frame of this type, behind these VLAN tags.
+/// An Ethernet frame with this EtherType and VLAN tags.
 fn frame(tags: &[u16], ethertype: u16, payload: &[u8]) -> Vec<u8> {
     let mut out = vec![2; 12];
     for tag in tags {
@@ -17,7 +17,7 @@ fn frame(tags: &[u16], ethertype: u16, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// An IPv4 header (RFC 791) with so many words of options, and what is behind it.
+/// An IPv4 header (RFC 791) with `options` words of options, and its payload.
 fn ipv4(options: u8, fragment: u16, protocol: u8, payload: &[u8]) -> Vec<u8> {
     let mut out = vec![0; 20 + 4 * usize::from(options)];
     out[0] = 0x45 + options;
@@ -34,7 +34,7 @@ fn ipv6(next: u8, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The ports of UDP and TCP, and some bytes.
+/// Ports of UDP or TCP, and some payload.
 fn ports(source: u16, destination: u16) -> Vec<u8> {
     [&source.to_be_bytes()[..], &destination.to_be_bytes(), &[0; 16]].concat()
 }
@@ -59,7 +59,7 @@ fn roce_passes_and_nothing_else() {
             ("an IPv6 fragment", 0x86dd, ipv6(44, &[17, 0, 0, 1, 0, 0, 0, 1, 9, 9])),
             ("RoCEv1", 0x8915, vec![0x60; 60]),
         ] {
-            assert_eq!(passes(ethertype, &payload), 262_144, "{what} behind {tags:x?}");
+            assert_eq!(passes(ethertype, &payload), 262_144, "{what} after {tags:x?}");
         }
         for (what, ethertype, payload) in [
             ("UDP to another port", 0x0800, ipv4(0, 0, 17, &ports(1, 53))),
@@ -74,7 +74,7 @@ fn roce_passes_and_nothing_else() {
             ("ARP", 0x0806, vec![0; 28]),
             ("a cut header", 0x0800, vec![0x45, 0]),
         ] {
-            assert_eq!(passes(ethertype, &payload), 0, "{what} behind {tags:x?}");
+            assert_eq!(passes(ethertype, &payload), 0, "{what} after {tags:x?}");
         }
     }
 }
@@ -102,7 +102,7 @@ fn what_is_asked_for_passes_too() {
         assert_eq!(run(&program, &frame, most + 1), 0, "{what} of an interface that was not named");
     }
     assert_eq!(run(&program, &frame(&[], 0x0800, &ipv4(0, 0, 17, &roce())), 1), 0, "the usual port");
-    // Every jump has to reach: the kernel refuses a program that leads out of itself.
+    // Every jump must stay within the program, or the kernel refuses it.
     for (at, one) in program.iter().enumerate() {
         let farthest =
             if one.code == EQUAL || one.code == ANY_BIT { one.jump_true.max(one.jump_false) } else { 0 };
@@ -115,7 +115,7 @@ fn a_second_program_has_to_let_it_through_too() {
     let first = program(&Wanted::default(), 200);
     let roce = frame(&[], 0x0800, &ipv4(0, 0, 17, &[0, 1, 0x12, 0xb7, 0, 0, 0, 0]));
     let other = frame(&[], 0x0800, &ipv4(0, 0, 17, &[0, 1, 0, 53, 0, 0, 0, 0]));
-    // As libpcap compiles `ether[0] = 2` and `ether[0] = 3`.
+    // The programs that libpcap compiles from `ether[0] = 2` and `ether[0] = 3`.
     for (value, bytes) in [(2, 200), (3, 0)] {
         let one = |code, jump_true, jump_false, value| Instruction { code, jump_true, jump_false, value };
         let second = [

@@ -1,19 +1,21 @@
-//! Captures that are nothing but records in the Extensible Record Format (ERF), and the time stamps of such records in other captures.
+//! ERF captures, and the timestamps of ERF records in other captures.
 //!
-//! There is no file header and no magic number. What the first records say has to tell that they are records.
+//! An ERF capture is a sequence of records without file header or magic number. It is recognized by
+//! plausible values in its first records.
 
 use super::{Fault, Found, Trouble};
 use rdmascope_dissector::record::{LinkType, Time};
 use rdmascope_wire::erf::{Erf, RecordType, Timestamp};
 
-/// Seconds between the first two records of a capture, at most: a week, as Wireshark has it. Anything else is taken for another format.
+/// Maximum number of seconds between the first two records of a capture: a week, as in Wireshark. A
+/// longer interval means that the file has another format.
 const WEEK: u32 = 7 * 24 * 3600;
 
 /// Finds the next record.
 #[inline]
 pub(super) fn next(bytes: &[u8]) -> Result<Found, Trouble> {
     let header = Erf::parse(bytes).map_err(|_| Trouble::Short(Erf::LENGTH))?;
-    // 0 stood in a format before this one; numbers above padding are not given out.
+    // 0 belongs to an older format; numbers above padding are unassigned.
     if header.record_type.0 == 0 || header.record_type > RecordType::PAD {
         return Err(Trouble::Fault { at: 8, fault: Fault::ErfType { found: header.record_type.0 } });
     }
@@ -38,14 +40,14 @@ pub(super) fn next(bytes: &[u8]) -> Result<Found, Trouble> {
     Ok(Found::Record {
         time: time(header.timestamp),
         link: LinkType::ERF,
-        // The padding of a record counts as captured, and was not on the wire.
+        // The padding of a record counts as captured although it was not on the wire.
         original_length: original_length.max(length) as u32,
         dropped: match header.record_type {
             RecordType::ETH | RecordType::INFINIBAND => header.loss_or_color.into(),
-            // Other types have a color there, or more about the port.
+            // Other types have a color there, or more information about the port.
             _ => 0,
         },
-        // The two low bits of the flags.
+        // The interface is in the two low bits of the flags.
         interface: (header.flags & 3).into(),
         start: 0,
         end: length,
@@ -53,13 +55,16 @@ pub(super) fn next(bytes: &[u8]) -> Result<Found, Trouble> {
     })
 }
 
-/// 2^32 seconds are less than 2^63 nanoseconds.
+/// Cannot overflow: 2^32 seconds are less than 2^63 nanoseconds.
 fn time(timestamp: Timestamp) -> Time {
     Time(timestamp.nanoseconds() as i64)
 }
 
-/// The time of a record of [`LinkType::ERF`] that stands in a pcap or pcapng capture: its own, which is finer than what pcap's header has,
-/// if both are of the same moment to a second, or the capture's is zero. Whatever changed the capture's time changed only that.
+/// Returns the time of an [`LinkType::ERF`] record in a pcap or pcapng capture.
+///
+/// The record's own timestamp is finer than that of pcap. It is used if the capture's time is zero
+/// or at most a second away. If the difference is larger, a program has changed the capture's
+/// times, and these are used.
 #[cold]
 pub(super) fn own_time(record: &[u8], given: Time) -> Time {
     let Ok(header) = Erf::parse(record) else { return given };
@@ -68,12 +73,13 @@ pub(super) fn own_time(record: &[u8], given: Time) -> Time {
     if header.timestamp.seconds() != 0 && (is_near || given.0 == 0) { own } else { given }
 }
 
-/// Whether a capture without a known magic number may begin with an ERF record: what its first header says.
+/// Returns true if the first header is plausible, so that the capture may be ERF.
 pub(super) fn may_begin(bytes: &[u8]) -> Result<bool, Trouble> {
     Erf::parse(bytes).map(|header| is_likely(&header)).map_err(|_| Trouble::Short(Erf::LENGTH))
 }
 
-/// Whether it does: what its first two headers say. `bytes` are those that are there so far, or all of them; `Err` tells how many are needed.
+/// Returns true if the first two headers are plausible. `bytes` is the start of the capture, or all
+/// of it. `Err` is the number of bytes needed.
 pub(crate) fn begins(bytes: &[u8], are_all: bool) -> Result<bool, usize> {
     let Ok(first) = Erf::parse(bytes) else {
         return if are_all { Ok(false) } else { Err(Erf::LENGTH) };
@@ -89,12 +95,13 @@ pub(crate) fn begins(bytes: &[u8], are_all: bool) -> Result<bool, usize> {
             Ok(is_likely(&second) && (is_padding || one.abs_diff(other) <= WEEK))
         }
         Err(_) if !are_all => Err(length + Erf::LENGTH),
-        // One record, or a part of one: that it holds what is looked for here has to be enough.
+        // With a single or incomplete record, require a record type that is relevant here.
         Err(_) => Ok(first.record_type.name().is_some()),
     }
 }
 
-/// Whether a header may be one: a type that is given out, room for the header, no error of the card's own data stream.
+/// Returns true for a plausible header: an assigned type, room for the header, no data stream error
+/// of the card.
 fn is_likely(header: &Erf) -> bool {
     const DATA_STREAM_ERROR: u8 = 0x20;
     const RESERVED: u8 = 0x80;

@@ -1,60 +1,60 @@
-//! What a pcapng capture says of its interfaces, and of packets that were dropped.
+//! The interfaces of a pcapng capture and their drop counts.
 
 use rdmascope_dissector::record::{LinkType, Time};
 
-/// Interfaces of one capture that are followed. Captures have a handful; of further ones nothing is told.
+/// Maximum number of interfaces that are reported. Captures have a handful.
 const MOST: usize = 1024;
-/// Bytes that are kept of a name, a description or a filter.
+/// Maximum length in bytes of a name, a description or a filter.
 const LONGEST: usize = 256;
 
 /// An interface of a pcapng capture, with its counts of dropped packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Interface {
-    /// The section that describes it; the first is 1.
+    /// Number of the section that describes it, counted from 1.
     pub section: u64,
-    /// Its number in the section, from 0, as packets name it.
+    /// Number in the section, counted from 0, as used by packets.
     pub number: u32,
     /// Its link type.
     pub link: LinkType,
-    /// if_name, such as `eth0`. Of this and the other texts at most 256 bytes are kept.
+    /// if_name, such as `eth0`. This and the other texts are cut to 256 bytes.
     pub name: Option<String>,
     /// if_description.
     pub description: Option<String>,
-    /// if_filter, where it is the text that libpcap takes.
+    /// if_filter, if it is in the syntax of libpcap.
     pub filter: Option<String>,
-    /// if_os, or shb_os of its section: the system on which it was captured.
+    /// if_os, or shb_os of its section: the operating system of the capture.
     pub operating_system: Option<String>,
     /// The counts of its interface statistics blocks.
     pub statistics: Statistics,
-    /// The sum of epb_dropcount over its packets, and of the drop counts of obsolete packet blocks: packets that were lost just
-    /// before one that was captured.
+    /// Sum of epb_dropcount over its packets, and of the drop counts of obsolete packet blocks:
+    /// packets dropped just before a captured one.
     pub dropped_before_packets: u64,
 }
 
-/// The counts of interface statistics blocks (draft-ietf-opsawg-pcapng, section 4.6). They begin with the capture, so of several
-/// blocks the last one counts.
+/// The counts of interface statistics blocks (draft-ietf-opsawg-pcapng, section 4.6). Counts are
+/// cumulative, so the last block is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// isb_starttime: when the capture began.
+    /// isb_starttime: start of the capture.
     pub start: Option<Time>,
-    /// isb_endtime: when it ended.
+    /// isb_endtime: end of the capture.
     pub end: Option<Time>,
-    /// isb_ifrecv: packets that the interface received.
+    /// isb_ifrecv: packets received by the interface.
     pub received: Option<u64>,
-    /// isb_ifdrop: packets that the interface dropped. dumpcap counts here what the kernel dropped.
+    /// isb_ifdrop: packets dropped by the interface. dumpcap puts the kernel's drops here.
     pub dropped_by_interface: Option<u64>,
-    /// isb_filteraccept: packets that the filter let through.
+    /// isb_filteraccept: packets accepted by the filter.
     pub accepted: Option<u64>,
-    /// isb_osdrop: packets that the operating system dropped.
+    /// isb_osdrop: packets dropped by the operating system.
     pub dropped_by_system: Option<u64>,
-    /// isb_usrdeliv: packets that reached the program that captured.
+    /// isb_usrdeliv: packets delivered to the capturing program.
     pub delivered: Option<u64>,
 }
 
 impl Interface {
-    /// One of which nothing more is said.
+    /// Creates an interface without further information.
     pub fn new(section: u64, number: u32, link: LinkType) -> Interface {
         Interface {
             section,
@@ -69,21 +69,21 @@ impl Interface {
         }
     }
 
-    /// Packets that the capture says it lost here: those of the statistics, or those told of beside packets, whichever are
-    /// more, because both count the same ones.
+    /// Returns the number of packets dropped at this interface, according to the capture.
+    /// Statistics and packets count the same drops, so this is the larger of both.
     pub fn dropped(&self) -> u64 {
         self.statistics.dropped().max(self.dropped_before_packets)
     }
 }
 
 impl Statistics {
-    /// Packets that the interface and the operating system dropped.
+    /// Returns the number of packets dropped by the interface and the operating system.
     pub fn dropped(&self) -> u64 {
         self.dropped_by_interface.unwrap_or(0).saturating_add(self.dropped_by_system.unwrap_or(0))
     }
 }
 
-/// The interfaces that were described so far.
+/// The interfaces described so far.
 #[derive(Debug, Default)]
 pub(super) struct Interfaces(Vec<Interface>);
 
@@ -92,7 +92,7 @@ impl Interfaces {
         &self.0
     }
 
-    /// Takes in a new one, and returns where it is kept; `None` where there are too many.
+    /// Stores an interface and returns its index. `None` if there are too many.
     pub(super) fn describe(&mut self, interface: Interface) -> Option<u32> {
         if self.0.len() == MOST {
             return None;
@@ -101,19 +101,19 @@ impl Interfaces {
         Some(self.0.len() as u32 - 1)
     }
 
-    /// The one that is kept there.
+    /// Returns the interface with this index.
     pub(super) fn get_mut(&mut self, at: Option<u32>) -> Option<&mut Interface> {
         self.0.get_mut(at? as usize)
     }
 }
 
-/// An option that is text. Bytes that are no UTF-8 are replaced.
+/// Decodes a text option. Invalid UTF-8 is replaced.
 pub(super) fn text(value: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(value);
     Some(text[..text.floor_char_boundary(LONGEST)].to_owned())
 }
 
-/// if_filter: a byte that tells its form, 0 for the text that libpcap takes, and the filter.
+/// Decodes if_filter: a format byte, 0 for libpcap syntax, then the filter.
 pub(super) fn filter(value: &[u8]) -> Option<String> {
     match value {
         [0, filter @ ..] => text(filter),

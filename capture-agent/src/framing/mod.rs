@@ -1,15 +1,15 @@
-//! From bytes to records: pcap, pcapng and ERF.
+//! Splits pcap, pcapng and ERF captures into records.
 //!
-//! Sans-I/O: [`Framer::next`] looks at the bytes from the current offset on and says what is there, whether these bytes are
-//! all of a memory-mapped file or the few that a pipe has given so far. Nothing is allocated by a length that the
-//! bytes name.
+//! This module is sans-I/O: [`Framer::next`] gets the bytes from the current offset on, either the
+//! whole rest of a mapped file or the part of a pipe that has arrived. It never allocates by a
+//! length in the input.
 //!
 //! pcap: draft-ietf-opsawg-pcap; pcapng: draft-ietf-opsawg-pcapng.
 //!
-//! The parsers of the crate pcap-parser take headers, records, blocks and options apart, on whatever bytes there are; the head of `pcapng.rs`
-//! lists what is done by hand, and why. On top of them stand the cap on lengths, time stamps, and where damage is. Its readers, which own a
-//! buffer, are not used: `framing/tests/pcap_parser.rs` has a test for what they cannot do. A framer that was written by hand is the witness in
-//! the fuzz target and the benchmark.
+//! The crate pcap-parser parses headers, records, blocks and options. The exceptions are listed in
+//! `pcapng.rs`. This module adds the length limit, timestamps, and the location of damage. It does
+//! not use the readers of pcap-parser, which own their buffer; `framing/tests/pcap_parser.rs` tests
+//! what they cannot do. The fuzz target and the benchmark compare it with a hand-written framer.
 
 pub(crate) mod erf;
 mod interfaces;
@@ -23,8 +23,9 @@ use core::fmt;
 use interfaces::Interfaces;
 use rdmascope_dissector::record::{LinkType, Record, Tap, Time};
 
-/// The most bytes that a pcap record may have captured, or a pcapng block may have: 16 MiB. A longer one is damage: no
-/// link has packets near that length, and a reader must not gather without bound because four bytes say so.
+/// Maximum captured length of a pcap record, and maximum length of a pcapng block: 16 MiB. A longer
+/// one is damage. No link has packets of that size, and a reader must not buffer without bound
+/// because of four bytes.
 pub const LIMIT: usize = 16 << 20;
 
 /// Finds the records of a capture.
@@ -45,21 +46,21 @@ enum Format {
     Erf,
 }
 
-/// What the next bytes are.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A record. The caller takes it with [`Framed::record`] and drops [`Framed::consumed`] bytes.
+    /// A record. The caller reads it with [`Framed::record`] and drops [`Framed::consumed`] bytes.
     Record(Framed),
-    /// So many bytes that are no record. The caller drops them.
+    /// Bytes without a record. The caller drops this number of bytes.
     Skip(usize),
-    /// Not enough of them: so many are needed, counted from the current offset. Where there are no more, the capture
-    /// ends; if there were any at all, it was cut short.
+    /// More bytes are needed: this number, counted from the current offset. If no more exist, the
+    /// capture ends here; if some bytes are left, it was cut short.
     Need(usize),
-    /// Not what they should be. There is no way to go on.
+    /// Invalid bytes. The framer cannot continue.
     Damaged(Damage),
 }
 
-/// A record in the bytes that [`Framer::next`] was given.
+/// A record in the bytes given to [`Framer::next`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Framed {
     /// See [`Record::number`].
@@ -74,16 +75,17 @@ pub struct Framed {
     pub dropped: u32,
     /// See [`Tap::interface`].
     pub interface: u32,
-    /// Where the captured bytes begin.
+    /// Start of the captured bytes.
     pub start: usize,
-    /// Where they end.
+    /// End of the captured bytes.
     pub end: usize,
-    /// Bytes of the record with its headers and padding.
+    /// Length of the record including headers and padding.
     pub consumed: usize,
 }
 
 impl Framed {
-    /// The record, of the same bytes that [`Framer::next`] was given. Panics where they are fewer.
+    /// Returns the record. `bytes` must be those given to [`Framer::next`]; panics if they are
+    /// shorter.
     #[inline]
     pub fn record<'a>(&self, bytes: &'a [u8]) -> Record<'a> {
         Record {
@@ -99,14 +101,14 @@ impl Framed {
 }
 
 impl Framer {
-    /// At the beginning of a capture.
+    /// Starts at the beginning of a capture.
     pub fn new() -> Framer {
         Framer::default()
     }
 
-    /// What the bytes from the current offset on are. The offset moves by what [`Step::Record`] and [`Step::Skip`] tell
-    /// the caller to drop.
-    #[inline(always)] // Else what it returns goes through memory, once a packet.
+    /// Finds the next item in the bytes from the current offset on. The offset advances by the
+    /// bytes that [`Step::Record`] and [`Step::Skip`] tell the caller to drop.
+    #[inline(always)] // Otherwise the result goes through memory, once per packet.
     pub fn next(&mut self, bytes: &[u8]) -> Step {
         let found = match &mut self.format {
             Format::Pcap(file) => file.next(bytes),
@@ -153,8 +155,8 @@ impl Framer {
         }
     }
 
-    /// The place of the record that was found last: there another framer can go on. `before` is an earlier mark of the same
-    /// capture, with which this one shares what has not changed.
+    /// Returns the position of the record found last, from which another framer can continue.
+    /// `before` is an earlier mark of the same capture; unchanged contents are shared with it.
     pub(crate) fn mark(&self, framed: &Framed, before: Option<&Mark>) -> Mark {
         let format = match &self.format {
             Format::Unknown => MarkedFormat::Unknown,
@@ -171,7 +173,7 @@ impl Framer {
         Mark { format, records: self.records - 1, offset: self.offset - framed.consumed as u64 }
     }
 
-    /// What the bytes that [`Framer::next`] skipped last say beside packets.
+    /// Returns the note in the bytes skipped last, if any.
     pub(crate) fn take_note(&mut self) -> Option<Note> {
         match &mut self.format {
             Format::Pcapng(section) => section.note.take().map(|note| *note),
@@ -179,12 +181,12 @@ impl Framer {
         }
     }
 
-    /// The interfaces that a pcapng capture described so far, in that order; of more than 1024 the first ones.
+    /// Returns the interfaces of a pcapng capture described so far, in order, at most 1024.
     pub fn interfaces(&self) -> &[Interface] {
         self.interfaces.all()
     }
 
-    /// At the place of a mark, from which on nothing is gathered of interfaces.
+    /// Continues at a mark. Interfaces are not collected from there on.
     pub(crate) fn resume(mark: &Mark) -> Framer {
         let format = match &mark.format {
             MarkedFormat::Unknown => Format::Unknown,
@@ -195,12 +197,12 @@ impl Framer {
         Framer { format, records: mark.records, offset: mark.offset, interfaces: Interfaces::default() }
     }
 
-    /// Records that were found so far.
+    /// Returns the number of records found so far.
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// Bytes from the beginning of the capture to the next record.
+    /// Returns the offset of the next record in the capture.
     pub fn offset(&self) -> u64 {
         self.offset
     }
@@ -230,7 +232,7 @@ impl Framer {
     }
 }
 
-/// A place in a capture, with what has to be known of what stands before it.
+/// A position in a capture, with the state needed to continue there.
 #[derive(Clone, Debug)]
 pub(crate) struct Mark {
     format: MarkedFormat,
@@ -247,7 +249,7 @@ enum MarkedFormat {
 }
 
 impl Mark {
-    /// Bytes that it refers to and does not share with the mark `before`.
+    /// Size in bytes of its contents that are not shared with the mark `before`.
     pub(crate) fn own_bytes(&self, before: Option<&Mark>) -> usize {
         match (&self.format, before.map(|before| &before.format)) {
             (MarkedFormat::Pcapng(mark), Some(MarkedFormat::Pcapng(before))) => mark.own_bytes(Some(before)),
@@ -257,7 +259,7 @@ impl Mark {
     }
 }
 
-/// What a format finds.
+/// An item found by a format.
 enum Found {
     Record {
         time: Time,
@@ -274,15 +276,15 @@ enum Found {
     },
 }
 
-/// Why it finds nothing.
+/// The reason why a format finds no item.
 enum Trouble {
-    /// So many bytes are needed.
+    /// This number of bytes is needed.
     Short(usize),
-    /// What is wrong, and where, counted from the first of the bytes.
+    /// A fault, at this offset in the bytes.
     Fault { at: usize, fault: Fault },
 }
 
-/// The two byte orders of the host that wrote the capture.
+/// The byte order of the host that wrote the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 enum Order {
     #[default]
@@ -308,7 +310,7 @@ impl Order {
     }
 }
 
-/// What the first bytes of a capture say.
+/// The format that the first bytes of a capture indicate.
 pub(crate) enum Magic {
     Pcap,
     Pcapng,
@@ -317,7 +319,7 @@ pub(crate) enum Magic {
 
 pub(crate) fn recognised(magic: &[u8; 4]) -> Result<Magic, Fault> {
     match magic {
-        // In either byte order; microseconds, and nanoseconds.
+        // Both byte orders; microseconds, then nanoseconds.
         [0xd4, 0xc3, 0xb2, 0xa1] | [0xa1, 0xb2, 0xc3, 0xd4] => Ok(Magic::Pcap),
         [0x4d, 0x3c, 0xb2, 0xa1] | [0xa1, 0xb2, 0x3c, 0x4d] => Ok(Magic::Pcap),
         [0x0a, 0x0d, 0x0d, 0x0a] => Ok(Magic::Pcapng),
@@ -330,52 +332,53 @@ pub(crate) fn recognised(magic: &[u8; 4]) -> Result<Magic, Fault> {
     }
 }
 
-/// Bytes that are not what they should be.
+/// Invalid bytes in a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("byte {offset}: {fault}")]
 pub struct Damage {
-    /// Where, in bytes from the beginning of the capture.
+    /// Offset from the beginning of the capture.
     pub offset: u64,
-    /// What was expected there, and what was found.
+    /// The expected and the actual content.
     pub fault: Fault,
 }
 
-/// What is wrong with damaged bytes.
+/// The kind of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[allow(missing_docs)]
 pub enum Fault {
-    /// No magic number of a format that is understood. `there`: how many of the bytes there are.
+    /// No magic number of a supported format. `there`: number of bytes available.
     Magic { found: [u8; 4], there: usize },
-    /// The pcap variant with longer record headers that some Linux systems wrote around 1999.
+    /// A pcap variant with longer record headers, written by some Linux systems around 1999.
     ModifiedPcap,
     /// A snoop file.
     Snoop,
-    /// A compression that is not understood.
+    /// An unsupported compression.
     Compressed { with: &'static str, tool: &'static str },
-    /// A version of the format that is not understood.
+    /// An unsupported version of the format.
     Version { expected: u16, found: (u16, u16) },
     /// A pcap record longer than [`LIMIT`].
     RecordLength { found: u32 },
-    /// A type of ERF record that there is not.
+    /// An unassigned type of ERF record.
     ErfType { found: u8 },
     /// An ERF record too short for its headers.
     ErfLength { found: u16, least: usize },
-    /// The field of a pcapng section that tells its byte order.
+    /// An invalid byte-order magic of a pcapng section.
     ByteOrder { found: [u8; 4] },
-    /// A pcapng block too short for its type, longer than [`LIMIT`], or not a multiple of four.
+    /// A pcapng block that is too short for its type, longer than [`LIMIT`], or not a multiple of
+    /// four.
     BlockLength { found: u32, least: u32 },
-    /// The length at the end of a pcapng block is not the one at its beginning.
+    /// A pcapng block whose lengths at start and end differ.
     BlockTrailer { expected: u32, found: u32 },
     /// A captured length beyond the end of its pcapng block.
     CapturedLength { found: u32, room: u32 },
-    /// An interface that the pcapng section does not describe.
+    /// An interface number that the pcapng section does not describe.
     Interface { found: u32, described: usize },
     /// More interfaces than a section may describe.
     Interfaces { limit: usize },
-    /// A pcapng block that its parser does not take.
+    /// A pcapng block that pcap-parser rejects.
     Block { kind: u32 },
-    /// An option that runs past the end of its pcapng block, or has not the length that its type has.
+    /// An option that exceeds its pcapng block or has a wrong length for its type.
     Option { code: u16, length: u16 },
 }
 

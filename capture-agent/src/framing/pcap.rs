@@ -1,8 +1,8 @@
 //! The pcap format.
 //!
 //! ```text
-//! file:   magic 4 | major 2 | minor 2 | reserved 8 | snap length 4 | link type 4, in its upper half other flags
-//! record: seconds 4 | microseconds or nanoseconds 4 | captured length 4 | original length 4 | captured bytes
+//! file:   magic 4 | major 2 | minor 2 | reserved 8 | snap length 4 | link type 4, upper half flags
+//! record: seconds 4 | micro- or nanoseconds 4 | captured length 4 | original length 4 | bytes
 //! ```
 
 use super::{Fault, Found, LIMIT, Order, Trouble};
@@ -15,13 +15,13 @@ const RECORD_HEADER: usize = 16;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct File {
     order: Order,
-    /// Nanoseconds in one unit of the second word of a record.
+    /// Nanoseconds per unit of the second word of a record.
     unit: u32,
     link: LinkType,
 }
 
 impl File {
-    /// Reads the file header, whose magic number was recognised.
+    /// Parses the file header. Its magic number was checked before.
     pub(super) fn open(bytes: &[u8]) -> Result<(File, usize), Trouble> {
         let Ok((_, header)) = parse_pcap_header(bytes) else {
             return Err(Trouble::Short(FILE_HEADER));
@@ -47,8 +47,8 @@ impl File {
         if caplen as usize > LIMIT {
             return Err(self.trouble(bytes));
         }
-        // 2^32 seconds and 2^32 milliseconds are less than 2^63 nanoseconds. What pcap-parser calls microseconds are
-        // nanoseconds where the magic number says so.
+        // Cannot overflow: 2^32 seconds and 2^32 milliseconds are less than 2^63 nanoseconds. The
+        // field that pcap-parser calls microseconds has nanoseconds if the magic number says so.
         let time = i64::from(ts_sec) * 1_000_000_000 + i64::from(ts_usec) * i64::from(self.unit);
         let end = RECORD_HEADER + data.len();
         Ok(Found::Record {
@@ -63,7 +63,7 @@ impl File {
         })
     }
 
-    /// Why there is no record: bytes that are not there yet, or a length that nobody must wait for.
+    /// Determines why there is no record: missing bytes, or a length that exceeds the limit.
     #[cold]
     fn trouble(&self, bytes: &[u8]) -> Trouble {
         let Some(&[.., c0, c1, c2, c3, _, _, _, _]) = bytes.first_chunk::<RECORD_HEADER>() else {

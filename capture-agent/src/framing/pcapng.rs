@@ -2,27 +2,27 @@
 //!
 //! ```text
 //! block:  type 4 | total length 4 | body, padded to a multiple of 4 | total length 4
-//! section header (0a0d0d0a):      byte-order magic 4 | major 2 | minor 2 | section length 8 | options
-//! interface description (1):      link type 2 | reserved 2 | snap length 4 | options
-//! packet (2), obsolete:           interface 2 | drops 2 | time stamp 4 + 4 | captured 4 | original 4 | bytes, options
-//! simple packet (3):              original 4 | bytes
-//! interface statistics (5):       interface 4 | time stamp 4 + 4 | options
-//! enhanced packet (6):            interface 4 | time stamp 4 + 4 | captured 4 | original 4 | bytes, options
-//! custom (0bad):                  Private Enterprise Number 4 | data; see `note.rs`
+//! section (0a0d0d0a): byte-order magic 4 | major 2 | minor 2 | section length 8 | options
+//! interface (1):      link type 2 | reserved 2 | snap length 4 | options
+//! obsolete (2):       interface 2 | drops 2 | time 8 | captured 4 | original 4 | data | options
+//! simple packet (3):  original 4 | data
+//! statistics (5):     interface 4 | time 8 | options
+//! enhanced (6):       interface 4 | time 8 | captured 4 | original 4 | data | options
+//! custom (0bad):      Private Enterprise Number 4 | data; see `note.rs`
 //! option: code 2 | length 2 | value, padded to a multiple of 4
+//! time:   two words of 4, the upper one first
 //! ```
-//!
-//! The parsers of pcap-parser take the blocks apart. What they refuse is looked at by hand, which tells where the damage is.
-//! By hand too are
-//!
-//! - time stamps: they count in raw ticks, because pcap-parser's resolutions and offsets are wrong for some captures;
-//! - enhanced packet blocks: pcap-parser's parser of them took four times as long (`cargo bench -p rdmascope-tests -- framing`: 111 ns a
-//!   packet, by hand 26, on a busy machine), and it gathers the options of a packet in a `Vec`; here its option parser goes over them one by
-//!   one, where there are any;
-//! - the fixed fields of interface descriptions and statistics, because their parsers gather options as well: up to ten bytes of memory for
-//!   each byte of a block;
-//! - values of 64 bits in options: pcap-parser takes them as little-endian ones in every section;
-//! - the obsolete packet block, which pcap-parser does not know.
+
+// pcap-parser parses the blocks, except for:
+//
+// - timestamps, because pcap-parser computes wrong resolutions and offsets for some captures;
+// - enhanced packets, because its parser takes 111 ns a packet instead of 26 (`cargo bench -p
+//   rdmascope-tests -- framing`, on a busy machine) and collects options in a `Vec`;
+// - the fixed fields of interface descriptions and statistics, for the same `Vec`: up to ten bytes
+//   of memory for each byte of a block;
+// - 64-bit option values, which it reads as little-endian in all sections;
+// - the obsolete packet block, which it does not support;
+// - blocks that it rejects, to locate the damage.
 
 use super::interfaces::{self, Interfaces, Statistics};
 use super::{Fault, Found, LIMIT, Order, Trouble};
@@ -38,45 +38,46 @@ const PACKET: u32 = 2;
 
 const OPTION_END: u16 = 0;
 
-/// Type, and both lengths.
+/// Block type and both lengths.
 const FRAME: usize = 12;
-/// Where the captured bytes of both packet blocks with a time stamp begin.
+/// Offset of the captured bytes in enhanced and obsolete packet blocks.
 const PACKET_DATA: usize = 28;
-/// Where the captured bytes of a simple packet block begin.
+/// Offset of the captured bytes in a simple packet block.
 const SIMPLE_PACKET_DATA: usize = 12;
-/// Interfaces that one section may describe. A machine has fewer, and the table must not grow with the capture.
+/// Maximum number of interfaces of a section, so that a capture cannot grow the table without
+/// bound.
 const INTERFACES: usize = 65_536;
 
-/// The section that the next block is in.
+/// The current section.
 #[derive(Debug, Default)]
 pub(super) struct Section {
     order: Order,
     interfaces: Vec<Interface>,
-    /// Which section it is; the first is 1.
+    /// Number of the section, counted from 1.
     number: u64,
-    /// How often what is known of an interface changed.
+    /// Number of changes to the interfaces.
     changes: u64,
-    /// Packets dropped since the last packet block, by the word of interface statistics.
+    /// Packets dropped since the last packet block, according to interface statistics.
     dropped: u32,
-    /// The custom block of ours that was found last.
+    /// The last rdmascope note found.
     pub(super) note: Option<Box<Note>>,
     /// shb_os.
     operating_system: Option<String>,
 }
 
-/// A place in a section. Marks share a table of interfaces that is the same.
+/// A position in a section. Marks with equal interface tables share one.
 #[derive(Clone, Debug)]
 pub(super) struct Mark {
     order: Order,
     interfaces: Arc<[Interface]>,
     number: u64,
     changes: u64,
-    /// [`Found::Record::dropped`] of the record that stands there.
+    /// [`Found::Record::dropped`] of the record at the mark.
     dropped: u32,
 }
 
 impl Mark {
-    /// Bytes that it refers to and does not share with the mark `before`.
+    /// Size in bytes of its contents that are not shared with the mark `before`.
     pub(super) fn own_bytes(&self, before: Option<&Mark>) -> usize {
         match before {
             Some(before) if Arc::ptr_eq(&self.interfaces, &before.interfaces) => 0,
@@ -88,38 +89,38 @@ impl Mark {
 #[derive(Clone, Copy, Debug)]
 struct Interface {
     link: LinkType,
-    /// 0: no limit.
+    /// 0: unlimited.
     snap_length: u32,
     clock: Clock,
-    /// Where its statistics are kept.
+    /// Index of its public description.
     kept: Option<u32>,
-    /// Packets dropped so far, by the word of its statistics and its packets.
+    /// Packets dropped so far, according to its statistics and its packets.
     dropped: u64,
 }
 
-/// How an interface's time stamps count.
+/// The timestamp format of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Clock {
     resolution: Resolution,
-    /// Nanoseconds to add.
+    /// Offset in nanoseconds.
     offset: i64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Resolution {
-    /// A tick is so many nanoseconds.
+    /// Nanoseconds per tick.
     Multiple(u64),
-    /// A nanosecond is so many ticks.
+    /// Ticks per nanosecond.
     Fraction(u64),
-    /// A second is two to this power ticks.
+    /// A second has two to this power ticks.
     PowerOfTwo(u8),
 }
 
 impl Clock {
-    /// Microseconds, where nothing is said.
+    /// The default of the format: microseconds.
     const DEFAULT: Clock = Clock { resolution: Resolution::Multiple(1000), offset: 0 };
 
-    /// Time stamps that no `i64` of nanoseconds holds become the last or the first that it does.
+    /// Converts a timestamp. Values beyond the range of `i64` nanoseconds are clamped.
     #[inline]
     fn time(self, ticks: u64) -> Time {
         let nanoseconds = match self.resolution {
@@ -135,7 +136,8 @@ impl Clock {
 }
 
 impl Resolution {
-    /// `if_tsresol`: the high bit tells the base, 2 or 10, the rest the negative exponent.
+    /// Decodes `if_tsresol`: the high bit selects base 2 or 10, the other bits are the negative
+    /// exponent.
     fn from_option(value: u8) -> Resolution {
         let exponent = value & 0x7f;
         if value & 0x80 != 0 {
@@ -143,7 +145,7 @@ impl Resolution {
         }
         match exponent {
             0..=9 => Resolution::Multiple(10u64.pow(u32::from(9 - exponent))),
-            // Beyond 10^19 ticks a nanosecond, no 64-bit count reaches one.
+            // With more than 10^19 ticks a nanosecond, a 64-bit count stays below one nanosecond.
             _ => 10u64
                 .checked_pow(u32::from(exponent - 9))
                 .map_or(Resolution::Multiple(0), Resolution::Fraction),
@@ -152,7 +154,8 @@ impl Resolution {
 }
 
 impl Section {
-    /// The place of the last record, before which so many packets were dropped. `before` is an earlier one.
+    /// Returns the position of the last record, before which `dropped` packets were dropped.
+    /// `before` is an earlier mark.
     pub(super) fn mark(&self, dropped: u32, before: Option<&Mark>) -> Mark {
         let shared = before.filter(|mark| (mark.number, mark.changes) == (self.number, self.changes));
         let interfaces =
@@ -160,7 +163,7 @@ impl Section {
         Mark { order: self.order, interfaces, number: self.number, changes: self.changes, dropped }
     }
 
-    /// At the place of a mark.
+    /// Continues at a mark.
     pub(super) fn resume(mark: &Mark) -> Section {
         Section {
             order: mark.order,
@@ -169,12 +172,12 @@ impl Section {
             changes: mark.changes,
             dropped: mark.dropped,
             note: None,
-            // What is told of interfaces was told before.
+            // The descriptions of interfaces were reported before.
             operating_system: None,
         }
     }
 
-    /// What the next block is. What it says of interfaces goes to `told`.
+    /// Finds the next item. Descriptions of interfaces are added to `told`.
     #[inline]
     pub(super) fn next(&mut self, bytes: &[u8], told: &mut Interfaces) -> Result<Found, Trouble> {
         let Some(&[t0, t1, t2, t3, l0, l1, l2, l3, _, _, _, _]) = bytes.first_chunk::<FRAME>() else {
@@ -184,7 +187,7 @@ impl Section {
         let total = self.order.u32([l0, l1, l2, l3]);
         let fits = total as usize <= LIMIT && total.is_multiple_of(4);
         let found = match kind {
-            // Its length is written in the order of its own section.
+            // A section header uses the byte order of its own section.
             SHB_MAGIC => self.section_header(bytes),
             _ if !fits => None,
             EPB_MAGIC | PACKET => self.packet(kind, bytes, total as usize, told),
@@ -197,7 +200,7 @@ impl Section {
         found.unwrap_or_else(|| self.refused(bytes))
     }
 
-    /// An enhanced packet block, or an obsolete one, of `total` bytes.
+    /// Parses an enhanced or obsolete packet block of `total` bytes.
     #[inline]
     fn packet(
         &mut self,
@@ -219,15 +222,15 @@ impl Section {
             Err(trouble) => return Some(Err(trouble)),
         };
         let mut dropped_before = core::mem::take(&mut self.dropped);
-        // The room is a multiple of four, as the block is.
+        // The block length is a multiple of four, so `room` is too.
         let padded = captured_length.next_multiple_of(4);
         if obsolete || padded < room {
             let dropped = match obsolete {
-                // All ones: nobody knows.
+                // All ones: the number of drops is unknown.
                 true => Some(self.half(block, 10)).filter(|drops| *drops != u16::MAX).map_or(0, u64::from),
                 false => self.dropped(&block[PACKET_DATA + padded..total - 4]),
             };
-            // Statistics and packets count the same ones.
+            // Statistics and packets count the same drops.
             let more = dropped.saturating_sub(dropped_before.into());
             if more > 0 {
                 let known = &mut self.interfaces[number as usize].dropped;
@@ -253,7 +256,8 @@ impl Section {
         }))
     }
 
-    /// epb_dropcount among the options of a packet. Options behind a damaged one are ignored; the packet itself is usable.
+    /// Returns epb_dropcount from the options of a packet. Options after a damaged one are ignored;
+    /// the packet itself is usable.
     fn dropped(&self, options: &[u8]) -> u64 {
         const DROP_COUNT: u16 = 4;
         let mut options = Options::new(self.order, options);
@@ -261,8 +265,8 @@ impl Section {
         count.and_then(|option| self.long(option.value?)).unwrap_or(0)
     }
 
-    /// A simple packet block names neither an interface, it is the first, nor a captured length, nor a time: it is given
-    /// the beginning of 1970.
+    /// Parses a simple packet block. It belongs to the first interface and has neither a captured
+    /// length nor a time, so its time is the beginning of 1970.
     fn simple_packet(&mut self, bytes: &[u8]) -> Option<Result<Found, Trouble>> {
         let parsed = match self.order {
             Order::Little => pcap_parser::parse_simplepacketblock_le(bytes),
@@ -299,7 +303,7 @@ impl Section {
     #[cold]
     fn section_header(&mut self, bytes: &[u8]) -> Option<Result<Found, Trouble>> {
         const OPERATING_SYSTEM: u16 = 3;
-        // It is written in the order of its own section.
+        // A section header uses the byte order of its own section.
         let mut section = Section {
             order: self.own_order(bytes).ok()?,
             number: self.number + 1,
@@ -309,7 +313,7 @@ impl Section {
         let UnknownBlock { block_len1, data, .. } = section.framed(bytes)?;
         let (header, options) = data.split_at_checked(16)?;
         let found = (section.half(header, 4), section.half(header, 6));
-        // Options that cannot be read say nothing: no packet depends on them.
+        // Unreadable options are ignored: no packet depends on them.
         let told = Options::new(section.order, options).find(|option| option.code == OPERATING_SYSTEM);
         section.operating_system = told.and_then(|option| interfaces::text(option.value?));
         *self = section;
@@ -330,7 +334,7 @@ impl Section {
         Some(self.describe(header, options, told).and_then(|()| nothing(block_len1)))
     }
 
-    /// Takes in an interface.
+    /// Adds an interface to the section.
     fn describe(&mut self, header: &[u8], options: &[u8], told: &mut Interfaces) -> Result<(), Trouble> {
         const NAME: u16 = 2;
         const DESCRIPTION: u16 = 3;
@@ -338,7 +342,7 @@ impl Section {
         const FILTER: u16 = 11;
         const OPERATING_SYSTEM: u16 = 12;
         const TIME_OFFSET: u16 = 14;
-        /// Where the options begin.
+        /// Offset of the options in the block.
         const OPTIONS: usize = 16;
         if self.interfaces.len() == INTERFACES {
             return Err(Trouble::Fault { at: 0, fault: Fault::Interfaces { limit: INTERFACES } });
@@ -373,7 +377,7 @@ impl Section {
         Ok(())
     }
 
-    /// Statistics that cannot be read are ignored: no packet depends on them.
+    /// Parses interface statistics. Unreadable ones are ignored: no packet depends on them.
     #[cold]
     fn interface_statistics(
         &mut self,
@@ -405,9 +409,9 @@ impl Section {
         Some(nothing(block_len1))
     }
 
-    /// Takes in an option of interface statistics.
+    /// Stores an option of interface statistics.
     fn count(&self, code: u16, value: u64, clock: Clock, statistics: &mut interfaces::Statistics) {
-        // Time stamps have their upper half first, in either order.
+        // Timestamps have their upper half first, in both byte orders.
         let time = match self.order {
             Order::Little => clock.time(value.rotate_left(32)),
             Order::Big => clock.time(value),
@@ -424,7 +428,7 @@ impl Section {
         }
     }
 
-    /// A custom block, which may be one of ours.
+    /// Parses a custom block, which may be an rdmascope note.
     #[cold]
     fn custom(&mut self, bytes: &[u8]) -> Option<Result<Found, Trouble>> {
         let UnknownBlock { block_len1, data, .. } = self.framed(bytes)?;
@@ -436,20 +440,20 @@ impl Section {
         Some(nothing(block_len1))
     }
 
-    /// A block of any type, of which only the lengths are looked at.
+    /// Parses a block of any type. Only the lengths are checked.
     fn framed<'b>(&self, bytes: &'b [u8]) -> Option<UnknownBlock<'b>> {
         let parsed = match self.order {
             Order::Little => pcap_parser::parse_unknownblock_le(bytes),
             Order::Big => pcap_parser::parse_unknownblock_be(bytes),
         };
         let (_, block) = parsed.ok()?;
-        // pcap-parser looks at neither.
+        // pcap-parser checks neither.
         let fits = block.block_len1 as usize <= LIMIT && block.block_len1.is_multiple_of(4);
         (fits && block.block_len1 == block.block_len2).then_some(block)
     }
 
-    /// What is wrong with a block that its parser did not take: bytes that are not there yet, or damage, which is looked for
-    /// by hand. A block that is not damaged is one that nobody needs.
+    /// Determines why a block was rejected: missing bytes, or damage. An undamaged block is
+    /// skipped, because no packet depends on it.
     #[cold]
     fn refused(&self, bytes: &[u8]) -> Result<Found, Trouble> {
         let fault = |at, fault| Err(Trouble::Fault { at, fault });
@@ -492,7 +496,7 @@ impl Section {
         }
     }
 
-    /// The order of the section that begins here.
+    /// Returns the byte order of the section that begins here.
     fn own_order(&self, bytes: &[u8]) -> Result<Order, Trouble> {
         match bytes.get(8..12) {
             Some([0x4d, 0x3c, 0x2b, 0x1a]) => Ok(Order::Little),
@@ -504,19 +508,19 @@ impl Section {
         }
     }
 
-    /// The 16 bits at `at`, which the caller knows to be there.
+    /// Reads 16 bits at `at`. The caller has checked the length.
     #[inline]
     fn half(&self, bytes: &[u8], at: usize) -> u16 {
         self.order.u16([bytes[at], bytes[at + 1]])
     }
 
-    /// The 32 bits at `at`, which the caller knows to be there.
+    /// Reads 32 bits at `at`. The caller has checked the length.
     #[inline]
     fn word(&self, bytes: &[u8], at: usize) -> u32 {
         self.order.u32([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
     }
 
-    /// A value of 64 bits; `None` where it has not that length.
+    /// Reads a 64-bit value. `None` if `value` has another length.
     fn long(&self, value: &[u8]) -> Option<u64> {
         let &value = <&[u8; 8]>::try_from(value).ok()?;
         Some(match self.order {
@@ -526,30 +530,30 @@ impl Section {
     }
 }
 
-/// A count of packets in 32 bits.
+/// Clamps a packet count to 32 bits.
 fn saturate(count: u64) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// A block that is no packet.
+/// Skips a block without a packet.
 fn nothing(length: u32) -> Result<Found, Trouble> {
     Ok(Found::Nothing { consumed: length as usize })
 }
 
-/// The options of a block, up to opt_endofopt.
+/// Iterates over the options of a block, up to opt_endofopt.
 struct Options<'a> {
     order: Order,
     all: &'a [u8],
     rest: &'a [u8],
 }
 
-/// An option.
+/// An option of a block.
 struct Opt<'a> {
-    /// Where it begins, counted from the first option.
+    /// Offset from the first option.
     at: usize,
     code: u16,
     length: u16,
-    /// Its bytes without padding; `None` where it runs past the end of its block. It is the last one then.
+    /// The value without padding. `None` if the option exceeds its block; it is then the last one.
     value: Option<&'a [u8]>,
 }
 

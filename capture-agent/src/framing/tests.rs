@@ -1,4 +1,4 @@
-//! Captures written by hand, as the specifications draw them.
+//! Captures written by hand from the diagrams of the specifications.
 
 mod erf;
 mod interfaces;
@@ -7,7 +7,7 @@ mod pcap_parser;
 use super::*;
 use proptest::prelude::*;
 
-/// What a test reads of a record.
+/// The fields of a record that tests compare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) number: u64,
@@ -27,7 +27,7 @@ pub(crate) fn seen(record: &Record<'_>) -> Seen {
     }
 }
 
-/// All records, and why there are no more: what is needed and what is there, or the damage.
+/// Returns all records, and the end: the number of bytes needed and available, or the damage.
 fn framed(bytes: &[u8]) -> (Vec<Seen>, Result<(usize, usize), Damage>) {
     let mut framer = Framer::new();
     let mut at = 0;
@@ -49,7 +49,7 @@ fn framed(bytes: &[u8]) -> (Vec<Seen>, Result<(usize, usize), Damage>) {
     }
 }
 
-/// All records of a capture that ends where it should.
+/// Returns all records of a capture that ends regularly.
 fn whole(bytes: &[u8]) -> Vec<Seen> {
     let (records, end) = framed(bytes);
     assert!(matches!(end, Ok((_, 0))), "{end:?}");
@@ -59,7 +59,7 @@ fn whole(bytes: &[u8]) -> Vec<Seen> {
 #[derive(Clone, Copy)]
 pub(crate) struct Writer(bool);
 
-/// Writes in the order of a big-endian, or a little-endian host.
+/// Writes in the byte order of a big-endian or a little-endian host.
 pub(crate) const BIG: Writer = Writer(true);
 pub(crate) const LITTLE: Writer = Writer(false);
 
@@ -154,7 +154,7 @@ impl Writer {
         self.block(3, &[&self.u32(original_length)[..], data].concat())
     }
 
-    /// One interface, three blocks that are no packets, and a packet of each kind.
+    /// A capture with one interface, three blocks without packets, and a packet of each kind.
     pub(crate) fn pcapng(self) -> Vec<u8> {
         [
             self.section(),
@@ -190,12 +190,12 @@ fn pcap_in_both_orders_and_both_units() {
                     record(1, 1_000_000_000 + 2 * unit, 1, 5, b"first"),
                     record(2, 1_000_000_000 + 999 * unit, 1, 60, b"second"),
                     record(3, 0, 1, 0, b""),
-                    // More captured than there was: as it stands.
+                    // The captured length exceeds the original length: kept unchanged.
                     record(4, 4_294_967_295_000_000_000 + 4_294_967_295 * unit, 1, 2, b"late"),
                 ]
             );
         }
-        // The upper half of the link type tells of the frame check sequence.
+        // The upper half of the link type describes the frame check sequence.
         let other_link = writer.pcap(0xa1b2_c3d4, 0x1400_00f7, &[(0, 0, 1, b"x")]);
         assert_eq!(whole(&other_link)[0].link, 247);
         assert_eq!(whole(&writer.pcap(0xa1b2_c3d4, 1, &[])), []);
@@ -213,7 +213,8 @@ fn pcapng_packets_of_every_kind() {
                 record(3, 0, 1, 9, b"third."),
             ]
         );
-        // The snap length tells which bytes of a simple packet are padding; 0 is none.
+        // The snap length separates captured bytes of a simple packet from padding; 0 means no snap
+        // length.
         for (snap_length, kept) in [(5, 5), (6, 6), (0, 8), (100, 8)] {
             let bytes =
                 [writer.section(), writer.interface(1, snap_length, &[]), writer.simple(9, b"simple__")];
@@ -241,7 +242,7 @@ fn time_stamps() {
         (0x80 | 30, 3 << 29, 1_500_000_000),
         (0x80, 5, 5_000_000_000),
         (0x80 | 127, u64::MAX, 0),
-        // Beyond what fits.
+        // Out of range.
         (0, u64::MAX, i64::MAX),
         (6, u64::MAX, i64::MAX),
         (9, u64::MAX, i64::MAX),
@@ -296,7 +297,7 @@ fn sections_and_interfaces() {
     assert_eq!(end.unwrap_err().fault, Fault::Interface { found: 0, described: 0 });
 }
 
-/// Every capture that the other tests cut and change.
+/// The captures that other tests cut and change.
 pub(crate) fn captures() -> Vec<Vec<u8>> {
     let records: [(u32, u32, u32, &[u8]); 3] = [(1, 2, 5, b"first"), (1, 3, 60, b"second"), (2, 0, 0, b"")];
     let mut all = vec![
@@ -382,7 +383,8 @@ fn damage_says_where_and_what() {
     long[4] = 3;
     assert_eq!(damage(&long), "byte 4: expected version 2 of the format, found 3.4");
 
-    // The section header has 28 bytes, the interface description 20, the interface statistics 20; the packet is at 68.
+    // The section header has 28 bytes, the interface description 20, the interface statistics 20;
+    // the packet starts at 68.
     assert_eq!(
         changed(8, &[1, 2, 3, 4]),
         "byte 8: expected the byte-order magic 1a2b3c4d of a pcapng section, found 01020304"

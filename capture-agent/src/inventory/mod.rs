@@ -1,10 +1,13 @@
-//! The connections of queue pairs that a host has, by the word of its kernel.
+//! The connected queue pairs of this host, as reported by its kernel.
 //!
-//! Rdma netlink tells queue pairs and CM IDs apart ([`netlink`]); what belongs together has the same device and queue pair. A capture that starts
-//! in the middle of connections so knows its pairs. In a pcapng file they are lines of text ([`to_text`], [`from_text`]), for whoever looks at them:
+//! Rdma netlink reports queue pairs and CM IDs separately ([`netlink`]); they are joined by device
+//! and queue pair number. With an inventory, a capture that starts in the middle of connections can
+//! pair their half-flows. A pcapng file stores it as text ([`to_text`], [`from_text`]), one line
+//! for each connection (wrapped here):
 //!
 //! ```text
-//! device=rxe0 local-qp=17 remote-qp=17 send-psn=2624235 receive-psn=11400384 source=10.77.0.2:60900 destination=10.77.0.1:20049 owner=rpcrdma
+//! device=rxe0 local-qp=17 remote-qp=17 send-psn=2624235 receive-psn=11400384
+//!     source=10.77.0.2:60900 destination=10.77.0.1:20049 owner=rpcrdma
 //! ```
 
 pub mod netlink;
@@ -24,34 +27,35 @@ use rdmascope_dissector::frame::Address;
 use rdmascope_wire::Qpn;
 use rdmascope_wire::psn::Psn;
 
-/// A queue pair that is connected.
+/// A connected queue pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connected {
-    /// The device.
+    /// Name of the RDMA device.
     pub device: String,
-    /// Its queue pair.
+    /// Number of the local queue pair.
     pub local_qp: u32,
-    /// That of the other end.
+    /// Number of the remote queue pair.
     pub remote_qp: u32,
-    /// The PSN that it sends next; `None` where the device does not tell.
+    /// The next PSN to send; `None` if the device does not report it.
     pub send_psn: Option<u32>,
-    /// The PSN that it expects next.
+    /// The next PSN expected; `None` if the device does not report it.
     pub receive_psn: Option<u32>,
-    /// The address and port of this end.
+    /// Local address and port.
     pub source: SocketAddr,
-    /// Those of the other end.
+    /// Remote address and port.
     pub destination: SocketAddr,
-    /// Who owns it: a part of the kernel, such as `rpcrdma`, or `process-` and its number.
+    /// Owner of the queue pair: a part of the kernel, such as `rpcrdma`, or `process-` and a PID.
     pub owner: Option<String>,
 }
 
-/// Connections that an inventory tells at most.
+/// Maximum number of connections in an inventory.
 pub const MOST: usize = 65_536;
 
-/// Puts the queue pairs and the CM IDs of a device together.
+/// Joins the queue pairs and CM IDs of a device.
 pub fn connected(device: &str, queue_pairs: &[QpEntry], cm_ids: &[CmIdEntry]) -> Vec<Connected> {
     const RELIABLE_CONNECTION: u8 = 2;
-    /// From Ready to Receive on, a queue pair knows the other end; not in Error any more.
+    /// RTR, RTS and SQD. In these states the remote queue pair is known and the queue pair has no
+    /// error.
     const CONNECTED: core::ops::RangeInclusive<u8> = 2..=4;
     let mut found: Vec<Connected> = Vec::new();
     let by_qp: std::collections::HashMap<u32, &CmIdEntry> =
@@ -64,7 +68,7 @@ pub fn connected(device: &str, queue_pairs: &[QpEntry], cm_ids: &[CmIdEntry]) ->
         let (Some(source), Some(destination)) = (id.source, id.destination) else { continue };
         let owner = id.owner.clone().or(pair.owner.clone());
         let process = id.process.or(pair.process).map(|process| format!("process-{process}"));
-        // Both are zero where a device does not tell.
+        // Devices that do not report PSNs have zero in both.
         let tells = (pair.send_psn, pair.receive_psn) != (Some(0), Some(0));
         let psns = [pair.send_psn, pair.receive_psn].map(|psn| psn.filter(|_| tells));
         found.push(Connected {
@@ -81,7 +85,7 @@ pub fn connected(device: &str, queue_pairs: &[QpEntry], cm_ids: &[CmIdEntry]) ->
     found
 }
 
-/// As lines of text.
+/// Formats connections as lines of text.
 pub fn to_text(connections: &[Connected]) -> String {
     let mut text = String::new();
     for one in connections {
@@ -97,7 +101,7 @@ pub fn to_text(connections: &[Connected]) -> String {
     text
 }
 
-/// From lines of text. Words that are not known are passed over, and lines without both ends too.
+/// Parses lines of text. Unknown words and incomplete lines are ignored.
 pub fn from_text(text: &str) -> Vec<Connected> {
     let line = |line: &str| {
         let word = |name: &str| {
@@ -119,9 +123,9 @@ pub fn from_text(text: &str) -> Vec<Connected> {
 }
 
 impl Connected {
-    /// As the dissector takes it.
+    /// Converts to the dissector's type.
     pub fn known(&self) -> KnownConnection {
-        /// The port that RFC 5667 assigns to NFS over RDMA.
+        /// The port assigned to NFS over RDMA (RFC 5667).
         const NFS_RDMA_PORT: u16 = 20049;
         let end = |address: SocketAddr, qp, psn: Option<u32>| KnownEnd {
             address: match address.ip().to_canonical() {

@@ -1,20 +1,22 @@
-//! The messages of rdma netlink, as bytes: requests made, answers taken apart. No socket, and no memory beyond what is found.
+//! The message format of rdma netlink: builds requests and parses answers. No I/O.
 //!
 //! ```text
-//! message:    length 4 | type 2 | flags 2 | sequence 4 | port 4 | attributes      type: client (5, NLDEV) << 10 | command
-//! attribute:  length 2 | type 2 | value, padded to a multiple of 4                 the two high bits of the type are flags
+//! message:    length 4 | type 2 | flags 2 | sequence 4 | port 4 | attributes
+//! type:       client (5, NLDEV) << 10 | command
+//! attribute:  length 2 | type 2, its two high bits flags | value, padded to a multiple of 4
 //! ```
 //!
-//! Numbers are in the order of the machine. An answer has one attribute that is a table, of entries that are tables. What has another length than
-//! it should is passed over, and what does not fit into its table ends that.
-//! `include/uapi/rdma/rdma_netlink.h` of Linux names the numbers; they are its ABI.
+//! Numbers are in host byte order. An answer contains one attribute that is a table of entries, and
+//! each entry is a table of attributes. Values of unexpected length are skipped; an entry that
+//! exceeds its table ends the table. The numbers are the ABI of Linux,
+//! `include/uapi/rdma/rdma_netlink.h`.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// What can be asked for, of all devices or of one.
+/// The supported requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// RDMA_NLDEV_CMD_GET: the devices.
+    /// RDMA_NLDEV_CMD_GET: all devices.
     Devices = 1,
     /// RDMA_NLDEV_CMD_RES_QP_GET: the queue pairs of a device.
     QueuePairs = 10,
@@ -30,7 +32,7 @@ const NLMSG_DONE: u16 = 3;
 /// NLM_F_REQUEST, NLM_F_ACK and NLM_F_DUMP.
 const REQUEST_ALL: u16 = 1 | 4 | 0x300;
 
-/// The numbers of attributes: RDMA_NLDEV_ATTR_…
+/// Attribute numbers: RDMA_NLDEV_ATTR_…
 mod attribute {
     pub(super) const DEVICE_INDEX: u16 = 1;
     pub(super) const DEVICE_NAME: u16 = 2;
@@ -49,7 +51,7 @@ mod attribute {
     pub(super) const DESTINATION: u16 = 34;
 }
 
-/// A request for all of what `command` asks for.
+/// Builds a request for all objects of a kind, of all devices or of one.
 pub fn request(command: Command, device: Option<u32>, sequence: u32) -> Vec<u8> {
     let mut attributes = Vec::new();
     if let Some(device) = device {
@@ -71,65 +73,66 @@ const fn message_type(command: Command) -> u16 {
     CLIENT_NLDEV << 10 | command as u16
 }
 
-/// What a datagram of answers comes to.
+/// The status after a datagram of answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answered {
     /// More datagrams follow.
     More,
-    /// That was all.
+    /// The answer is complete.
     Done,
-    /// The kernel refuses, with this errno.
+    /// The kernel refused with this errno.
     Refused(i32),
 }
 
-/// A device.
+/// An RDMA device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// Its number.
+    /// Index of the device.
     pub index: u32,
-    /// Its name, `rxe0`.
+    /// Name, for example `rxe0`.
     pub name: String,
 }
 
-/// A queue pair, as the kernel tells it.
+/// A queue pair as reported by the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QpEntry {
-    /// Its number.
+    /// Number of the queue pair.
     pub local_qp: Option<u32>,
-    /// That of the other end.
+    /// Number of the remote queue pair.
     pub remote_qp: Option<u32>,
-    /// The PSN that is expected next.
+    /// The next PSN expected.
     pub receive_psn: Option<u32>,
-    /// The PSN that is sent next.
+    /// The next PSN to send.
     pub send_psn: Option<u32>,
-    /// 2: RC.
+    /// Transport service type; 2: RC.
     pub kind: Option<u8>,
-    /// IBTA volume 1, section 10.3.1, from 0: Reset, Init, RTR, RTS, SQD, SQE, Error.
+    /// State, numbered from 0: Reset, Init, RTR, RTS, SQD, SQE, Error (IBTA volume 1, section
+    /// 10.3.1).
     pub state: Option<u8>,
     /// The part of the kernel that owns it.
     pub owner: Option<String>,
-    /// The process that does.
+    /// The process that owns it.
     pub process: Option<u32>,
 }
 
-/// A CM ID, as the kernel tells it.
+/// A CM ID as reported by the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CmIdEntry {
-    /// The port of the device.
+    /// Port of the device.
     pub port: Option<u32>,
-    /// Its queue pair.
+    /// Number of its queue pair.
     pub local_qp: Option<u32>,
-    /// The address and port of this end.
+    /// Local address and port.
     pub source: Option<SocketAddr>,
-    /// Those of the other end.
+    /// Remote address and port.
     pub destination: Option<SocketAddr>,
     /// The part of the kernel that owns it.
     pub owner: Option<String>,
-    /// The process that does.
+    /// The process that owns it.
     pub process: Option<u32>,
 }
 
-/// Takes a datagram of answers apart, and hands the attributes of each message that answers `command` to `see`.
+/// Parses a datagram of answers and calls `see` with the attributes of each answer to `command`.
 fn answers<'a>(bytes: &'a [u8], command: Command, mut see: impl FnMut(Attributes<'a>)) -> Answered {
     let mut rest = bytes;
     while let Some(header) = rest.first_chunk::<HEADER>() {
@@ -137,7 +140,7 @@ fn answers<'a>(bytes: &'a [u8], command: Command, mut see: impl FnMut(Attributes
         let Some(body) = rest.get(HEADER..length) else { return Answered::More };
         match u16::from_ne_bytes([header[4], header[5]]) {
             NLMSG_DONE => {
-                // The status of a dump that the kernel broke off stands in it.
+                // Contains the status of a dump that the kernel aborted.
                 return match status(body) {
                     Some(status) if status < 0 => Answered::Refused(status.saturating_neg()),
                     _ => Answered::Done,
@@ -159,7 +162,7 @@ fn status(body: &[u8]) -> Option<i32> {
     body.first_chunk().map(|status| i32::from_ne_bytes(*status))
 }
 
-/// The devices that a datagram tells of.
+/// Collects the devices in a datagram.
 pub fn devices(bytes: &[u8], found: &mut Vec<Device>) -> Answered {
     answers(bytes, Command::Devices, |attributes| {
         let (mut index, mut name) = (None, None);
@@ -176,7 +179,7 @@ pub fn devices(bytes: &[u8], found: &mut Vec<Device>) -> Answered {
     })
 }
 
-/// The queue pairs that a datagram tells of.
+/// Collects the queue pairs in a datagram.
 pub fn queue_pairs(bytes: &[u8], found: &mut Vec<QpEntry>) -> Answered {
     entries(bytes, Command::QueuePairs, attribute::QUEUE_PAIRS, |attributes| {
         let mut entry = QpEntry::default();
@@ -197,7 +200,7 @@ pub fn queue_pairs(bytes: &[u8], found: &mut Vec<QpEntry>) -> Answered {
     })
 }
 
-/// The CM IDs that a datagram tells of.
+/// Collects the CM IDs in a datagram.
 pub fn cm_ids(bytes: &[u8], found: &mut Vec<CmIdEntry>) -> Answered {
     entries(bytes, Command::CmIds, attribute::CM_IDS, |attributes| {
         let mut entry = CmIdEntry::default();
@@ -216,7 +219,7 @@ pub fn cm_ids(bytes: &[u8], found: &mut Vec<CmIdEntry>) -> Answered {
     })
 }
 
-/// The entries of the table `table` in the answers.
+/// Calls `see` for each entry of the table attribute `table`.
 fn entries<'a>(
     bytes: &'a [u8],
     command: Command,
@@ -230,7 +233,7 @@ fn entries<'a>(
     })
 }
 
-/// Attributes, one after the other.
+/// Iterates over consecutive attributes.
 #[derive(Clone, Copy)]
 struct Attributes<'a>(&'a [u8]);
 
@@ -238,7 +241,7 @@ impl<'a> Iterator for Attributes<'a> {
     type Item = (u16, &'a [u8]);
 
     fn next(&mut self) -> Option<(u16, &'a [u8])> {
-        /// The high bits say that a value is a table, and that it is in network order.
+        /// The two high bits mark nested tables and network byte order.
         const KIND: u16 = 0x3fff;
         let header = self.0.first_chunk::<4>()?;
         let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
@@ -253,7 +256,7 @@ fn number(value: &[u8]) -> Option<u32> {
     value.try_into().ok().map(u32::from_ne_bytes)
 }
 
-/// A text that ends with a zero. One that holds anything but what names hold is none.
+/// Decodes a zero-terminated name. `None` if it contains characters that names cannot have.
 fn text(value: &[u8]) -> Option<String> {
     const LONGEST: usize = 64;
     let end = value.iter().position(|byte| *byte == 0).unwrap_or(value.len());
@@ -263,7 +266,7 @@ fn text(value: &[u8]) -> Option<String> {
     is_name.then(|| name.to_owned())
 }
 
-/// A `sockaddr_storage` of IPv4 or IPv6.
+/// Decodes a `sockaddr_storage` of IPv4 or IPv6.
 fn address(value: &[u8]) -> Option<SocketAddr> {
     const AF_INET: u16 = 2;
     const AF_INET6: u16 = 10;

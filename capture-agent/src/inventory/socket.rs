@@ -1,4 +1,4 @@
-//! The inventory of this host, asked for over a socket of rdma netlink. Listing takes no privilege.
+//! Reads the inventory of this host over an rdma netlink socket. This requires no privileges.
 
 use super::netlink::{self, Answered, Command, Device};
 use super::{Connected, MOST, connected};
@@ -8,30 +8,30 @@ use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, Socket
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// Bytes of a datagram: the kernel makes them of 32 KiB at most.
+/// Size of the receive buffer in bytes. The kernel sends at most 32 KiB.
 const DATAGRAM: usize = 64 << 10;
-/// Datagrams that answer one request at most.
+/// Maximum number of datagrams in the answer to one request.
 const DATAGRAMS: usize = 4096;
-/// Devices that are asked.
+/// Maximum number of devices to query.
 const DEVICES: usize = 256;
-/// How long the kernel may take for a datagram.
+/// Maximum time to wait for a datagram.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Why there is no inventory.
+/// The reason why there is no inventory.
 #[derive(Debug, thiserror::Error)]
 pub enum InventoryError {
-    /// The kernel has no RDMA.
+    /// The kernel does not support RDMA.
     #[error("this kernel has no RDMA, or its module ib_core is not loaded")]
     NoRdma,
-    /// The kernel refuses.
+    /// The kernel refused or did not answer.
     #[error("rdma netlink: {0}")]
     System(#[from] io::Error),
-    /// It does not end.
+    /// The answer exceeds the maximum number of datagrams.
     #[error("rdma netlink: the answer does not end")]
     Endless,
 }
 
-/// The connections of all queue pairs of this host.
+/// Returns the connected queue pairs of all devices of this host.
 pub fn read() -> Result<Vec<Connected>, InventoryError> {
     let socket = net::socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(RDMA));
     let socket = socket.map_err(|error| match error {

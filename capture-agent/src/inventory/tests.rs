@@ -21,7 +21,8 @@ fn message(kind: u16, body: &[u8]) -> Vec<u8> {
 
 const NESTED: u16 = 0x8000;
 
-/// The client queue pair of the lab: rdma-netlink.txt of its prototype shows what `rdma resource show qp` says of it.
+/// The client queue pair of the lab, as shown by `rdma resource show qp` in rdma-netlink.txt of the
+/// prototype.
 fn qp_answer() -> Vec<u8> {
     let entry: Vec<u8> = [
         attribute(3, &1u32.to_ne_bytes()),
@@ -32,7 +33,7 @@ fn qp_answer() -> Vec<u8> {
         attribute(26, &[2]),
         attribute(27, &[3]),
         attribute(29, b"rdma_cm\0"),
-        // One that is not known here.
+        // An unknown attribute.
         attribute(99, b"?"),
     ]
     .concat();
@@ -140,7 +141,7 @@ fn what_is_no_connection_is_left_out() {
     assert!(is_left_out(|pair| pair.kind = Some(4)));
     assert!(is_left_out(|pair| pair.state = Some(6)));
     assert!(is_left_out(|pair| pair.local_qp = Some(3)));
-    // iWARP in software: PSNs are 0, which says nothing.
+    // Software iWARP: PSNs of 0 mean that they are not reported.
     pairs[0].send_psn = Some(0);
     pairs[0].receive_psn = Some(0);
     assert_eq!(connected("siw0", &pairs, &ids)[0].send_psn, None);

@@ -1,33 +1,33 @@
-//! The network interfaces of this host, and the RDMA devices behind them.
+//! The network interfaces of this host and their RDMA devices.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::IpAddr;
 use std::path::Path;
 
-/// An interface that there is.
+/// A network interface of this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NetworkInterface {
-    /// Its name.
+    /// Name of the interface.
     pub name: String,
-    /// Its index in the system.
+    /// Index in the system.
     pub index: u32,
-    /// It carries Ethernet frames, so that it can be captured.
+    /// True if it carries Ethernet frames and can therefore be captured.
     pub is_ethernet: bool,
-    /// Its addresses.
+    /// IP addresses.
     pub addresses: Vec<IpAddr>,
-    /// Bytes of an IP packet at most; `None` where the system does not say.
+    /// Maximum size of an IP packet in bytes; `None` if unknown.
     pub mtu: Option<u32>,
-    /// Its state in the system's words: `up`, `down`, `unknown` and so on (RFC 2863).
+    /// Operational state as reported by the system: `up`, `down`, `unknown` and so on (RFC 2863).
     pub state: String,
-    /// RDMA devices behind it, and whether each is hardware: then its RoCE packets do not pass the network stack, and a capture there shows none, unless
-    /// the device mirrors them.
+    /// Its RDMA devices, each with true for hardware. The RoCE packets of hardware bypass the
+    /// network stack, so a capture on the interface misses them unless the device mirrors them.
     pub rdma: Vec<(String, bool)>,
 }
 
-/// The interfaces of this host, by index. Without sysfs, their MTU, state and RDMA devices are
-/// unknown.
+/// Returns the interfaces of this host, ordered by index. Without sysfs, MTU, state and RDMA
+/// devices are unknown.
 pub fn network_interfaces() -> Vec<NetworkInterface> {
     let devices = rdma_devices(Path::new("/sys/class/infiniband"));
     let mut found: Vec<_> = listed()
@@ -50,7 +50,7 @@ pub fn network_interfaces() -> Vec<NetworkInterface> {
     found
 }
 
-/// An interface in the list of getifaddrs(3).
+/// An interface as listed by getifaddrs(3).
 #[derive(Default)]
 struct Listed {
     index: u32,
@@ -60,11 +60,11 @@ struct Listed {
     addresses: Vec<IpAddr>,
 }
 
-/// The interfaces by name. Empty if the system has no list.
+/// Lists the interfaces by name. Empty if the system fails to list them.
 fn listed() -> BTreeMap<String, Listed> {
     let mut found: BTreeMap<String, Listed> = BTreeMap::new();
     for one in nix::ifaddrs::getifaddrs().into_iter().flatten() {
-        // An address with a label has the name `eth0:label`; the name of an interface has no colon.
+        // An address label has the form `eth0:label`; interface names contain no colon.
         let name = one.interface_name.split(':').next().unwrap_or_default().to_owned();
         let listed = found.entry(name).or_default();
         listed.is_up |= one.flags.contains(nix::net::if_::InterfaceFlags::IFF_UP);
@@ -78,12 +78,13 @@ fn listed() -> BTreeMap<String, Listed> {
     found
 }
 
-/// The name for all interfaces that are up, as in tcpdump.
+/// The name of all interfaces that are up, as in tcpdump.
 const ANY: &str = "any";
 
-/// These names, with `any` replaced by the Ethernet interfaces that are up, the loopback interface
-/// among them, in the order of their indexes. `any` stays if none is up, or if an interface has
-/// this name. Each interface is named once.
+/// Replaces `any` in these names by the Ethernet interfaces that are up, including loopback,
+/// ordered by index. Duplicates are removed.
+///
+/// `any` remains if no interface is up, or if an interface has this name.
 pub fn expand(names: &[String]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for name in names {
@@ -101,7 +102,7 @@ pub fn expand(names: &[String]) -> Vec<String> {
     found
 }
 
-/// The names of the Ethernet interfaces that are up, in the order of their indexes.
+/// Returns the names of the Ethernet interfaces that are up, ordered by index.
 fn interfaces_up() -> Vec<String> {
     let is_captured = |(_, one): &(String, Listed)| one.is_up && is_ethernet(one.kind);
     let mut found: Vec<_> = listed().into_iter().filter(is_captured).collect();
@@ -109,12 +110,12 @@ fn interfaces_up() -> Vec<String> {
     found.into_iter().map(|(name, _)| name).collect()
 }
 
-/// By the name of a network interface: the devices behind it.
+/// Maps each network interface to its RDMA devices.
 fn rdma_devices(folder: &Path) -> BTreeMap<String, Vec<(String, bool)>> {
     let mut found: BTreeMap<String, Vec<(String, bool)>> = BTreeMap::new();
     for device in entries(folder) {
         let name = device.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        // Devices in software have no bus behind them.
+        // Software devices have no bus device.
         let is_hardware = device.join("device").exists();
         // The interface of each GID (Linux, Documentation/ABI/stable/sysfs-class-infiniband).
         let ports = entries(&device.join("ports"));
@@ -129,7 +130,7 @@ fn rdma_devices(folder: &Path) -> BTreeMap<String, Vec<(String, bool)>> {
     found
 }
 
-/// The RDMA devices of this host, if all of them speak iWARP, as siw does.
+/// Returns the RDMA devices of this host if all of them use iWARP, as siw does; otherwise none.
 pub fn iwarp_only() -> Vec<String> {
     iwarp_only_in(Path::new("/sys/class/infiniband"))
 }
@@ -149,7 +150,7 @@ fn iwarp_only_in(folder: &Path) -> Vec<String> {
     devices.iter().filter_map(name).collect()
 }
 
-/// What a folder holds, by name; nothing where it cannot be read.
+/// Returns the entries of a folder, sorted. Empty if it cannot be read.
 fn entries(folder: &Path) -> Vec<std::path::PathBuf> {
     let mut found: Vec<_> =
         fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
@@ -157,16 +158,16 @@ fn entries(folder: &Path) -> Vec<std::path::PathBuf> {
     found
 }
 
-/// Whether an interface of this kind carries Ethernet frames. The loopback interface does too.
+/// Returns true if interfaces of this type carry Ethernet frames, which includes loopback.
 pub(super) fn is_ethernet(kind: u32) -> bool {
     const ETHERNET: u32 = 1;
     const LOOPBACK: u32 = 772;
     kind == ETHERNET || kind == LOOPBACK
 }
 
-/// The index of an interface, and what kind it is in the numbers of ARP (ARPHRD_…).
+/// Returns the index of an interface and its ARPHRD_ type.
 pub(super) fn index_and_kind(name: &str) -> Option<(u32, u32)> {
-    // A name with a slash would be another file.
+    // A name with a slash would be a path to another file.
     if name.contains('/') {
         return None;
     }
@@ -192,8 +193,8 @@ mod tests {
             .collect();
         assert_eq!(found.iter().map(|one| (one.name.clone(), one.index)).collect::<BTreeSet<_>>(), expected);
         assert!(found.iter().any(|one| one.name == "lo" && one.is_ethernet && one.mtu.is_some()));
-        // A socket can be bound to an address of this host only. A link-local one needs the
-        // interface besides.
+        // Only addresses of this host can be bound. A link-local address also requires the
+        // interface.
         for address in found.iter().flat_map(|one| &one.addresses).filter(|address| IpAddr::is_ipv4(address))
         {
             UdpSocket::bind((*address, 0)).expect("it is an address of this host");

@@ -1,7 +1,8 @@
-//! Live capture from network interfaces, on Linux.
+//! Live capture from network interfaces on Linux.
 //!
-//! [`Live`] is a [`Source`]: packets come from a ring that the kernel fills (`ring`), chosen by a program that the kernel runs (`filter`). Several
-//! interfaces share a ring, so that their packets come in the order in which the kernel saw them. What the kernel drops is counted.
+//! [`Live`] is a [`Source`]. The kernel runs a filter program (`filter`) and puts the accepted
+//! packets into a ring (`ring`). Several interfaces share a ring, so that their packets stay in the
+//! order in which the kernel saw them. Packets that the kernel drops are counted.
 
 mod interfaces;
 #[allow(unsafe_code)]
@@ -29,30 +30,36 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// What is captured, and how.
+/// Options of a capture.
 #[derive(Clone, Debug)]
 pub struct LiveConfig {
-    /// The names of the interfaces; at least one, at most [`Wanted::MOST_INTERFACES`].
+    /// Names of the interfaces, from 1 to [`Wanted::MOST_INTERFACES`].
     pub interfaces: Vec<String>,
-    /// What passes the filter.
+    /// Selects the packets to capture.
     pub wanted: Wanted,
-    /// Bytes that are captured of a packet at most.
+    /// Maximum number of bytes to capture of a packet.
     pub snap_length: u32,
-    /// Bytes of the ring, or of all rings together.
+    /// Total size of all rings in bytes.
     pub buffer: usize,
-    /// Threads that read packets, each from a ring of its own; at least 1, at most [`LiveConfig::MOST_THREADS`]. One reads them where the kernel put them. Of several, what
-    /// each reads is copied and put in the order of its times, as far as every ring shows its packets within 40 ms; that takes 8 MiB for each besides the rings.
-    /// Times of adapters are no times of one clock, so they go with one thread only.
+    /// Number of threads that read packets, each from its own ring, from 1 to
+    /// [`LiveConfig::MOST_THREADS`].
+    ///
+    /// A single thread reads packets in place. Several threads copy them, and the packets are then
+    /// sorted by time, provided that each ring delivers them within 40 ms. This takes 8 MiB for
+    /// each thread in addition to the rings. Hardware timestamps require a single thread, because
+    /// the clocks of adapters differ.
     pub threads: usize,
-    /// The interfaces receive what is not for them.
+    /// Enables promiscuous mode.
     pub promiscuous: bool,
-    /// What this host sends is left out: where two interfaces show each packet, or one shows it twice.
+    /// Excludes packets sent by this host. Useful if two interfaces show each packet, or one shows
+    /// it twice.
     pub incoming_only: bool,
-    /// What packets have to pass besides, in the syntax of libpcap.
+    /// An additional filter in libpcap syntax.
     pub filter: Option<String>,
-    /// Time stamps are those of the network adapters. A packet that one does not stamp, such as one that this host sends, has the kernel's time.
+    /// Use the timestamps of network adapters. Packets without one, such as packets sent by this
+    /// host, have the kernel's timestamp.
     pub hardware_time: bool,
-    /// How often the source says that there is nothing, and asks whether it is to end.
+    /// Interval at which an idle source returns [`Next::Idle`] and checks whether it should end.
     pub interval: Duration,
 }
 
@@ -74,108 +81,109 @@ impl Default for LiveConfig {
 }
 
 impl LiveConfig {
-    /// See [`LiveConfig::threads`].
+    /// Maximum of [`LiveConfig::threads`].
     pub const MOST_THREADS: usize = 16;
 }
 
-/// Why an interface cannot be captured.
+/// The reason why an interface cannot be captured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LiveError {
-    /// No interface was named, or too many.
+    /// No interface or too many interfaces were named.
     #[error("{0} interfaces were named; from 1 to {most} can be captured at once", most = Wanted::MOST_INTERFACES)]
     Count(usize),
-    /// There is none of this name.
+    /// No interface has this name.
     #[error("there is no interface {0}")]
     NoInterface(String),
-    /// It carries no Ethernet frames.
+    /// The interface does not carry Ethernet frames.
     #[error("{name} carries no Ethernet frames (ARPHRD {kind})")]
     NotEthernet {
-        /// Its name.
+        /// Name of the interface.
         name: String,
-        /// Its type in the numbers of ARP, as Linux gives it.
+        /// Its ARPHRD_ type.
         kind: u32,
     },
-    /// CAP_NET_RAW is missing.
-    #[error("to capture takes the capability CAP_NET_RAW")]
+    /// The process lacks CAP_NET_RAW.
+    #[error("capturing requires the capability CAP_NET_RAW")]
     NotPermitted,
-    /// The filter is not understood.
+    /// The filter is invalid or unsupported.
     #[error("{0}")]
     Filter(#[from] FilterError),
-    /// The adapter does not stamp packets.
-    #[error("{name} does not stamp all packets that it receives: {error}")]
+    /// The adapter cannot timestamp packets.
+    #[error("{name} does not timestamp all received packets: {error}")]
     NoHardwareTime {
-        /// Its name.
+        /// Name of the interface.
         name: String,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
-    /// More threads than there may be, or more than one where time stamps are those of adapters.
-    #[error("{0} threads cannot capture: from 1 to {most} can, and 1 where adapters stamp packets", most = LiveConfig::MOST_THREADS)]
+    /// The number of threads is out of range, or greater than one with hardware timestamps.
+    #[error("cannot capture with {0} threads: use 1 to {most}, or 1 with hardware time stamps", most = LiveConfig::MOST_THREADS)]
     Threads(usize),
-    /// The packets of several threads are not shared out by this kernel.
-    #[error("this kernel does not share packets among threads as is wanted here (PACKET_FANOUT): {0}")]
+    /// The kernel cannot distribute packets over several threads.
+    #[error("this kernel cannot distribute packets over threads (PACKET_FANOUT): {0}")]
     NotShared(io::Error),
-    /// What the system said.
+    /// Another error of the system.
     #[error("{0}")]
     System(#[from] io::Error),
 }
 
-/// How many packets there were, from the beginning on.
+/// Packet counts since the start of the capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LiveCounts {
-    /// Packets that passed the filter.
+    /// Packets accepted by the filter.
     pub accepted: u64,
-    /// Those of them that found no room in the ring.
+    /// Accepted packets that were dropped because the ring was full.
     pub dropped: u64,
-    /// Packets that were handed out.
+    /// Packets delivered to the caller.
     pub delivered: u64,
 }
 
-/// Packets of interfaces, as they pass.
+/// A live capture from network interfaces.
 #[derive(Debug)]
 pub struct Live {
     rings: Rings,
-    /// By the number of an interface in the capture: its index in the system.
+    /// The system's index of each interface, in the order of [`Live::names`].
     indexes: Vec<u32>,
     names: Vec<String>,
     states: Vec<State>,
-    /// How often a state was another than before.
+    /// Number of state changes.
     changes: u32,
-    /// When the states were last looked at.
+    /// Time of the last check of the states.
     looked: Instant,
-    /// What an interface that comes back is captured with.
+    /// Options, for interfaces that come back.
     config: LiveConfig,
-    /// The program of [`LiveConfig::filter`].
+    /// The program compiled from [`LiveConfig::filter`].
     besides: Vec<Instruction>,
-    /// Packets with a time stamp of an adapter.
+    /// Packets with a hardware timestamp.
     stamped: u64,
     interval: Duration,
     counts: LiveCounts,
-    /// Bytes of all packets on the wire.
+    /// Total size of all packets on the wire, in bytes.
     bytes: u64,
-    /// Drops that no record has told of.
+    /// Drops that are not yet part of a record.
     untold: u64,
-    /// When the kernel was last asked for its counts.
+    /// Time of the last query of the kernel's counts.
     asked: Instant,
-    /// It was said that there is nothing, so that the next question may wait.
+    /// [`Next::Idle`] was returned, so the next call may wait.
     is_idle: bool,
     end: Arc<AtomicBool>,
-    /// When that was seen to be set. A packet that came later is no part of the capture, or a busy interface would never come to an end.
+    /// The time when `end` was seen to be set. Later packets are not part of the capture; otherwise
+    /// it would never end on a busy interface.
     ended: Option<(Time, Instant)>,
 }
 
-/// The kernel is asked how many packets it dropped this often, where packets do not stop to come.
+/// Interval of querying the kernel's drop counts while packets arrive without pause.
 const COUNTING: Duration = Duration::from_millis(50);
-/// The states of the interfaces are looked at this often.
+/// Interval of checking the states of the interfaces.
 const LOOKING: Duration = Duration::from_millis(250);
-/// So long after it was to end, a source ends whatever the packets' own times say.
+/// Maximum time for a source to end, whatever the timestamps of packets.
 const LAST: Duration = Duration::from_millis(200);
-/// Packets after which it is seen whether it is time.
+/// Number of packets between two looks at the clock.
 const STRIDE: u64 = 256;
 
 impl Live {
-    /// Begins to capture. `end` ends it, once it is set: what the ring holds by then is handed out.
+    /// Starts a capture. Setting `end` ends it, after the packets in the ring were delivered.
     pub fn open(config: &LiveConfig, end: Arc<AtomicBool>) -> Result<Live, LiveError> {
         let names = &config.interfaces;
         if names.is_empty() || names.len() > Wanted::MOST_INTERFACES {
@@ -201,7 +209,7 @@ impl Live {
                 ring::stamp_in_hardware(name).map_err(|error| match error.kind() {
                     io::ErrorKind::PermissionDenied => LiveError::System(io::Error::new(
                         error.kind(),
-                        "to switch on time stamps of an adapter takes the capability CAP_NET_ADMIN",
+                        "switching on hardware time stamps requires the capability CAP_NET_ADMIN",
                     )),
                     _ => LiveError::NoHardwareTime { name: name.clone(), error },
                 })?;
@@ -232,38 +240,38 @@ impl Live {
         Ok(live)
     }
 
-    /// The names of the interfaces, in the order in which records number them.
+    /// Returns the names of the interfaces, in the order in which records number them.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Packets so far. Errors: the kernel was asked and did not answer.
+    /// Returns the packet counts so far. Fails if the kernel does not report them.
     pub fn counts(&mut self) -> io::Result<LiveCounts> {
         self.count()?;
         Ok(self.counts)
     }
 
-    /// Whether none of the interfaces is up.
+    /// Returns true if no interface is up.
     pub fn is_down(&self) -> bool {
         !self.states.contains(&State::Up)
     }
 
-    /// What has become of each interface, in the order of [`Live::names`].
+    /// Returns the state of each interface, in the order of [`Live::names`].
     pub fn states(&self) -> &[State] {
         &self.states
     }
 
-    /// How often a state of [`Live::states`] has changed: cheap to ask after each packet.
+    /// Returns the number of changes in [`Live::states`]. Cheap enough to call after each packet.
     pub fn changes(&self) -> u32 {
         self.changes
     }
 
-    /// Packets with a time stamp of an adapter ([`LiveConfig::hardware_time`]).
+    /// Returns the number of packets with a hardware timestamp ([`LiveConfig::hardware_time`]).
     pub fn stamped(&self) -> u64 {
         self.stamped
     }
 
-    /// Looks at the interfaces. One that came back is another one for the kernel, and is captured again.
+    /// Checks the interfaces. An interface that came back has a new index and is captured again.
     fn look(&mut self) -> io::Result<()> {
         self.looked = Instant::now();
         let mut is_new = false;
@@ -287,7 +295,7 @@ impl Live {
         if is_new {
             let program = program(&self.config, &self.indexes, &self.besides);
             self.rings.sockets().iter().try_for_each(|socket| socket.chosen_by(&program))?;
-            // Those that share packets are bound to all interfaces, and cannot be bound anew.
+            // Rings that share packets are bound to all interfaces and cannot be bound again.
             if let Rings::One(ring) = &self.rings {
                 ring.rebind(bound_to(&self.config, &self.indexes))?;
             }
@@ -295,7 +303,7 @@ impl Live {
         Ok(())
     }
 
-    /// One of the sockets, for what is asked of any.
+    /// Returns one of the sockets, for operations that any socket supports.
     fn socket(&self) -> &ring::Socket {
         &self.rings.sockets()[0]
     }
@@ -316,7 +324,8 @@ impl Live {
     }
 }
 
-/// Opens the rings. What several share comes into none before they do, or each would have it.
+/// Opens the rings. Several rings reject all packets until they share them; otherwise each would
+/// receive every packet.
 fn opened(config: &LiveConfig, indexes: &[u32], program: &[Instruction]) -> Result<Rings, LiveError> {
     let are_several = config.threads > 1;
     let open = |number: usize| {
@@ -341,7 +350,7 @@ fn opened(config: &LiveConfig, indexes: &[u32], program: &[Instruction]) -> Resu
     Ok(Rings::of(rings)?)
 }
 
-/// The interface that a ring is bound to: 0, all, where there are several of either.
+/// Returns the interface that a ring is bound to: 0, all, for several interfaces or several rings.
 fn bound_to(config: &LiveConfig, indexes: &[u32]) -> u32 {
     match indexes {
         [index] if config.threads == 1 => *index,
@@ -349,7 +358,7 @@ fn bound_to(config: &LiveConfig, indexes: &[u32]) -> u32 {
     }
 }
 
-/// What the kernel chooses with.
+/// Builds the filter program for the kernel.
 fn program(config: &LiveConfig, indexes: &[u32], besides: &[Instruction]) -> Vec<Instruction> {
     let interfaces = if bound_to(config, indexes) == 0 { indexes.to_vec() } else { Vec::new() };
     let wanted = Wanted { interfaces, ..config.wanted.clone() };
@@ -366,7 +375,7 @@ impl Source for Live {
                 self.look().map_err(|error| self.failed(error))?;
             }
         }
-        // To ask the clock costs as much as a packet.
+        // Reading the clock costs as much as a packet.
         if (was_idle || self.counts.delivered.is_multiple_of(STRIDE)) && self.asked.elapsed() > COUNTING {
             self.count().map_err(|error| self.failed(error))?;
             if self.looked.elapsed() > LOOKING {
@@ -379,7 +388,7 @@ impl Source for Live {
         let Live { rings, counts, untold, indexes, bytes, ended, stamped, .. } = self;
         let mut reached = None;
         let Some(packet) = rings.next(&mut reached) else {
-            // What several rings hold by the end comes with the word of the last of them.
+            // Packets that several rings hold at the end arrive with the last ring's report.
             let is_owed = |(end, at): (Time, Instant)| {
                 reached.is_some_and(|reached| reached <= end) && at.elapsed() < LAST
             };
@@ -388,10 +397,10 @@ impl Source for Live {
             }
             self.is_idle = true;
             let until = reached.unwrap_or_else(|| rings::behind(now()));
-            // A thread that has just begun has said nothing yet.
+            // A thread that has just started has not reported yet.
             return Ok(Next::Idle((until.0 > i64::MIN).then_some(until)));
         };
-        // The clock of an adapter may tell another time than the system's.
+        // The clock of an adapter may differ from the system's.
         let is_later = |(time, at): (Time, Instant)| match packet.hardware_time {
             true => at.elapsed() > LAST,
             false => packet.time > time.0,

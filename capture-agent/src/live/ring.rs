@@ -1,7 +1,7 @@
-//! A ring of blocks that the kernel fills with packets: an AF_PACKET socket with TPACKET_V3 (packet(7); Linux,
-//! Documentation/networking/packet_mmap.rst). No packet is copied: who takes one reads it where the kernel put it.
+//! A packet ring shared with the kernel: an AF_PACKET socket with TPACKET_V3 (packet(7); Linux,
+//! Documentation/networking/packet_mmap.rst). Packets are read in place, without a copy.
 //!
-//! The other file of this crate with `unsafe` in it: socket options, and the memory that is shared with the kernel.
+//! It uses `unsafe` for socket options and for the shared memory.
 
 use super::filter::Instruction;
 use memmap2::{MmapOptions, MmapRaw};
@@ -13,32 +13,33 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// How a ring is made.
+/// Options of a ring.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Options<'a> {
-    /// The index of the interface; 0 stands for all.
+    /// Index of the interface; 0 means all.
     pub interface: u32,
-    /// What passes.
+    /// The filter program.
     pub filter: &'a [Instruction],
-    /// Bytes of the ring; at least [`BLOCK`].
+    /// Size of the ring in bytes, at least [`BLOCK`].
     pub size: usize,
-    /// Packets that this host sends are left out.
+    /// Exclude packets sent by this host.
     pub incoming_only: bool,
-    /// The interfaces that are to receive what is not for them.
+    /// Interfaces to put into promiscuous mode.
     pub promiscuous: &'a [u32],
-    /// Time stamps are those of the network adapters, where a packet has one.
+    /// Use hardware timestamps for packets that have one.
     pub hardware_time: bool,
 }
 
-/// Bytes of a block. The kernel hands over a block when it is full, or [`RETIRE`] after its first packet.
+/// Size of a block in bytes. The kernel delivers a block when it is full, or [`RETIRE`] after its
+/// first packet.
 pub(super) const BLOCK: usize = 1 << 20;
-/// A power of two that divides [`BLOCK`]. With TPACKET_V3 the kernel puts packets of any length behind each other all the same.
+/// A power of two that divides [`BLOCK`]. With TPACKET_V3 it does not limit the length of packets.
 const FRAME: usize = 1 << 11;
-/// How long a packet waits in a block that does not become full.
+/// Maximum time that a packet waits in a block that does not fill up.
 pub(super) const RETIRE: Duration = Duration::from_millis(20);
-/// Bytes in front of a packet in which a VLAN tag (IEEE 802.1Q) finds room.
+/// Space in bytes before a packet, for a VLAN tag (IEEE 802.1Q).
 const TAG: usize = 4;
-/// The Ethernet type of such a tag, where the kernel does not say it.
+/// The EtherType of a VLAN tag, if the kernel does not report it.
 const VLAN: u16 = 0x8100;
 
 /// A packet in the ring.
@@ -46,43 +47,44 @@ const VLAN: u16 = 0x8100;
 pub(super) struct Packet<'a> {
     /// Nanoseconds since 1970.
     pub time: i64,
-    /// The index of its interface.
+    /// Index of its interface.
     pub interface: u32,
-    /// The time is that of the adapter.
+    /// True if the time is a hardware timestamp.
     pub hardware_time: bool,
-    /// Bytes on the wire.
+    /// Length on the wire in bytes.
     pub length: u32,
-    /// Those of them that are here, from the Ethernet header on; a VLAN tag that the kernel took out is back in it.
+    /// The captured bytes from the Ethernet header on, with the VLAN tag that the kernel removed.
     pub data: &'a [u8],
 }
 
-/// What a wait ended with.
+/// The result of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waited {
-    /// There may be packets.
+    /// Packets may be available.
     Ready,
-    /// The time was over.
+    /// The timeout expired.
     TimedOut,
-    /// The interface went down, or away.
+    /// The interface went down or disappeared.
     Down,
 }
 
-/// The ring, and the socket behind it, which it stands for.
+/// A ring and its socket.
 #[derive(Debug)]
 pub(super) struct Ring {
     socket: Socket,
     memory: MmapRaw,
     blocks: usize,
-    /// The block that is taken, or waited for.
+    /// The current block.
     block: usize,
-    /// Packets of it that are left, and where the next one begins; `None` while the kernel has it.
+    /// Number of packets left in the block, and the offset of the next one. `None` while the kernel
+    /// owns the block.
     left: Option<(u32, usize)>,
 }
 
 impl Ring {
-    /// Makes a ring and begins to capture. Errors are those of the system; EPERM: CAP_NET_RAW is missing.
+    /// Creates a ring and starts the capture. EPERM means that CAP_NET_RAW is missing.
     pub(super) fn open(options: &Options<'_>) -> io::Result<Ring> {
-        // Without a protocol it receives nothing until it is bound.
+        // Without a protocol the socket receives nothing until it is bound.
         let socket = socket_with(
             AddressFamily::PACKET,
             SocketType::RAW,
@@ -118,11 +120,12 @@ impl Ring {
         Ok(Ring { socket: Socket(socket), memory, blocks, block: 0, left: None })
     }
 
-    /// The next packet; `None` where there is none now.
+    /// Returns the next packet, or `None` if none is available.
     pub(super) fn next(&mut self) -> Option<Packet<'_>> {
         let (left, at) = loop {
             match self.left {
-                // It goes back to the kernel only now that nobody reads the last packet any more.
+                // The block returns to the kernel only now, when the last packet is no longer
+                // borrowed.
                 Some((0, _)) => {
                     self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
                     self.block = (self.block + 1) % self.blocks;
@@ -152,7 +155,7 @@ impl Ring {
         let (data, length): (&[u8], _) = match tag {
             Some([protocol, control]) if captured >= 12 => {
                 let tagged = block.get_mut(start - TAG..start + captured)?;
-                // Behind the two addresses.
+                // The tag follows the two addresses.
                 tagged.copy_within(TAG..TAG + 12, 0);
                 tagged[12..14].copy_from_slice(&protocol);
                 tagged[14..16].copy_from_slice(&control);
@@ -164,7 +167,7 @@ impl Ring {
         Some(Packet { time, interface, hardware_time, length, data })
     }
 
-    /// Waits until there may be packets, for so long at most.
+    /// Waits for packets, at most `time`.
     pub(super) fn wait(&self, time: Duration) -> io::Result<Waited> {
         let mut sockets = [PollFd::new(&self.socket.0, PollFlags::IN)];
         let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) };
@@ -183,23 +186,24 @@ impl Ring {
         }
     }
 
-    /// Whose the current block is: of the kernel, or ours.
+    /// Returns the status word of the current block: owned by the kernel or by this process.
     fn status(&self) -> &AtomicU32 {
-        // SAFETY: `block` is below `blocks`, so this is in the mapping, which lives as long as `self`; a block begins with a version, an offset,
-        // and this word, and is aligned to a page. The kernel writes the word too, for which it is an atomic.
+        // SAFETY: `block` is less than `blocks`, so the address is in the mapping, which lives as
+        // long as `self`. A block begins with a version, an offset, and this word, and is
+        // page-aligned. The kernel writes the word too, so it is accessed as an atomic.
         unsafe { AtomicU32::from_ptr(self.memory.as_mut_ptr().add(self.block * BLOCK + 8).cast()) }
     }
 
-    /// The current block. To be asked only while it is ours.
+    /// Returns the current block. Call it only while this process owns the block.
     fn bytes(&self) -> &[u8] {
-        // SAFETY: as of `status`. The kernel does not write to a block that it has handed over, until it gets it back, for which `next` wants
-        // `self` to itself.
+        // SAFETY: in the mapping, as for `status`. The kernel does not write to a block that it has
+        // delivered until the block is returned, for which `next` requires `&mut self`.
         unsafe { std::slice::from_raw_parts(self.memory.as_mut_ptr().add(self.block * BLOCK), BLOCK) }
     }
 
-    /// The same, to be written to.
+    /// Returns the current block for writing. Call it only while this process owns the block.
     fn block_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as of `bytes`; nobody else has a reference, because `self` is borrowed alone.
+        // SAFETY: as for `bytes`; `&mut self` excludes other references.
         unsafe { std::slice::from_raw_parts_mut(self.memory.as_mut_ptr().add(self.block * BLOCK), BLOCK) }
     }
 }
@@ -212,37 +216,38 @@ impl core::ops::Deref for Ring {
     }
 }
 
-/// The socket behind a ring: what is asked of it beside packets. A clone is of the same socket.
+/// The socket of a ring. A clone refers to the same socket.
 #[derive(Debug)]
 pub(super) struct Socket(OwnedFd);
 
 impl Socket {
-    /// What passes from now on: of interfaces that have other indexes than before.
+    /// Replaces the filter program, after indexes of interfaces have changed.
     pub(super) fn chosen_by(&self, program: &[Instruction]) -> io::Result<()> {
         attach(&self.0, program)
     }
 
-    /// Goes on with an interface that came back with another index.
+    /// Continues with an interface that came back with another index.
     pub(super) fn rebind(&self, interface: u32) -> io::Result<()> {
         bind(&self.0, interface)
     }
 
-    /// An interface that came back receives what is not for it.
+    /// Puts an interface that came back into promiscuous mode.
     pub(super) fn promiscuous(&self, interface: u32) -> io::Result<()> {
         promiscuous(&self.0, interface)
     }
 
-    /// The index of an interface of this name, and whether it is up; `None`: there is none.
+    /// Returns the index of an interface, and true if it is up. `None` if it does not exist.
     pub(super) fn interface(&self, name: &str) -> Option<(u32, bool)> {
         let index = rustix::net::netdevice::name_to_index(&self.0, name).ok()?;
         let mut request = request(name);
         ioctl(&self.0, libc::SIOCGIFFLAGS, &mut request).ok()?;
-        // SAFETY: the call has filled in this part of the union.
+        // SAFETY: the call has initialized this member of the union.
         let flags = unsafe { request.ifr_ifru.ifru_flags };
         Some((index, libc::c_int::from(flags) & libc::IFF_UP != 0))
     }
 
-    /// Packets that passed the filter since this was last asked, and those of them that found no room in the ring.
+    /// Returns the number of packets accepted by the filter since the last call, and how many of
+    /// them were dropped because the ring was full.
     pub(super) fn counts(&self) -> io::Result<(u32, u32)> {
         let mut statistics = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
         get(&self.0, libc::PACKET_STATISTICS, &mut statistics)?;
@@ -254,9 +259,11 @@ impl Socket {
     }
 }
 
-/// Lets rings that are bound share the packets: the kernel gives each one to one of them, by a hash of addresses and ports. So a flow stays in a ring, in its
-/// order, and the source ports that tell the queue pairs of RoCEv2 apart spread them, whatever the adapter does. Where a ring has no room another one takes its
-/// packets (PACKET_FANOUT in packet(7)).
+/// Distributes the packets over several bound rings (PACKET_FANOUT in packet(7)).
+///
+/// The kernel chooses a ring by a hash of addresses and ports. So the packets of a flow stay in one
+/// ring, in order, and the source ports of RoCEv2 spread the queue pairs over the rings, whatever
+/// the adapter does. If a ring is full, its packets go to another ring.
 pub(super) fn share(rings: &[Ring], incoming_only: bool) -> io::Result<()> {
     // linux/if_packet.h
     const FANOUT: libc::c_int = 18;
@@ -280,12 +287,12 @@ pub(super) fn share(rings: &[Ring], incoming_only: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes of a `tpacket3_hdr` and the `sockaddr_ll` behind it.
+/// Length of a `tpacket3_hdr` and the following `sockaddr_ll`.
 const HEADER: usize = 48 + 20;
-/// Where the latter has the index of the interface.
+/// Offset of the interface index in the `sockaddr_ll`.
 const INTERFACE: usize = 48 + 4;
 
-/// A word of the kernel's, in the byte order of the machine.
+/// Reads a word of the kernel, in host byte order.
 fn word(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_ne_bytes)
 }
@@ -294,8 +301,10 @@ fn half(bytes: &[u8], at: usize) -> u16 {
     bytes.get(at..at + 2).and_then(|bytes| bytes.try_into().ok()).map_or(0, u16::from_ne_bytes)
 }
 
-/// The adapter of an interface stamps every packet that it receives. Errors: EOPNOTSUPP and ERANGE, it cannot; EPERM, CAP_NET_ADMIN is missing, without which that
-/// cannot be switched on where it is not on already.
+/// Makes the adapter of an interface timestamp all received packets.
+///
+/// EOPNOTSUPP and ERANGE mean that the adapter cannot. EPERM means that timestamps are off and
+/// CAP_NET_ADMIN, which is needed to enable them, is missing.
 pub(super) fn stamp_in_hardware(name: &str) -> io::Result<()> {
     const ALL: libc::c_int = 1;
     const SET: libc::c_ulong = 0x89b0;
@@ -311,11 +320,11 @@ pub(super) fn stamp_in_hardware(name: &str) -> io::Result<()> {
     config[2] = ALL;
     request.ifr_ifru.ifru_data = config.as_mut_ptr().cast();
     ioctl(&socket, SET, &mut request)?;
-    // A driver may answer with less than was asked for.
+    // A driver may grant less than was requested.
     if config[2] == ALL { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ERANGE)) }
 }
 
-/// A question about the interface of this name. A longer one than there can be is cut, and there is none such.
+/// Creates an interface request. Names longer than IFNAMSIZ are truncated and match no interface.
 fn request(name: &str) -> libc::ifreq {
     let mut request = libc::ifreq {
         ifr_name: [0; libc::IFNAMSIZ],
@@ -328,7 +337,8 @@ fn request(name: &str) -> libc::ifreq {
 }
 
 fn ioctl(socket: &OwnedFd, what: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
-    // SAFETY: the kernel reads and writes an `ifreq`, and where it points to what this file says: who asks has set it.
+    // SAFETY: the kernel accesses an `ifreq` and the memory that its caller in this file made it
+    // point to.
     let status = unsafe { libc::ioctl(socket.as_raw_fd(), what as _, &raw mut *request) };
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -343,15 +353,16 @@ fn promiscuous(socket: &OwnedFd, interface: u32) -> io::Result<()> {
     set(socket, libc::PACKET_ADD_MEMBERSHIP, &request)
 }
 
-/// Sets an option of packet sockets.
+/// Sets a packet socket option.
 fn set<T: Copy>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
     set_option(socket, libc::SOL_PACKET, option, value)
 }
 
-/// Reads an option of packet sockets.
+/// Reads a packet socket option.
 fn get<T: Copy>(socket: &OwnedFd, option: libc::c_int, value: &mut T) -> io::Result<()> {
     let mut length = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes, all of which are in `value`, and are integers.
+    // SAFETY: the kernel writes at most `length` bytes, all within `value`, and all `T` here are
+    // integers.
     let status = unsafe {
         let to = (&raw mut *value).cast();
         libc::getsockopt(socket.as_raw_fd(), libc::SOL_PACKET, option, to, &raw mut length)
@@ -373,19 +384,19 @@ fn set_option<T: Copy>(
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Attaches a program that chooses packets.
+/// Attaches a filter program.
 fn attach(socket: &OwnedFd, program: &[Instruction]) -> io::Result<()> {
     let mut program: Vec<libc::sock_filter> = program
         .iter()
         .map(|one| libc::sock_filter { code: one.code, jt: one.jump_true, jf: one.jump_false, k: one.value })
         .collect();
     let length = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
-    // The kernel copies the program while the call lasts.
+    // The kernel copies the program during the call.
     let program = libc::sock_fprog { len: length, filter: program.as_mut_ptr() };
     set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
-/// Begins to receive what passes this interface, or all.
+/// Starts receiving from an interface, or from all.
 fn bind(socket: &OwnedFd, interface: u32) -> io::Result<()> {
     let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as u16,

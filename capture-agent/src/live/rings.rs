@@ -1,12 +1,14 @@
-//! One ring, or several that share the packets and are each read by a thread of their own.
+//! One ring, or several rings with a thread each that share the packets.
 //!
-//! Of several, the kernel gives each packet to one (`ring::share`). A thread copies what its ring holds into batches, and whoever asks for packets gets them
-//! in the order of their times ([`Order`]): a packet comes out when every other ring has shown a later one, or its thread has said that nothing
-//! older comes any more. A ring shows a packet at most twice [`RETIRE`] after its time, so that is how long one waits for rings that are
-//! silent. What a ring shows later still, because its processor was late, comes out at once, behind younger ones.
+//! The kernel gives each packet to one ring (`ring::share`). The thread of a ring copies packets
+//! into batches. The reader merges the batches by time ([`Order`]): a packet is delivered once
+//! every other ring has delivered a later one, or its thread has reported that nothing older will
+//! come. A ring delivers a packet at most twice [`RETIRE`] after its timestamp, which bounds the
+//! wait for silent rings. Packets that are later still, because a CPU was busy, are delivered at
+//! once, out of order.
 //!
-//! Memory is bounded: a thread has [`BATCHES`] batches, and gets one back when its packets were taken. While it has none its ring fills up, and the
-//! kernel counts what finds no room there.
+//! Memory is bounded: a thread has [`BATCHES`] batches and waits for an empty one. Meanwhile its
+//! ring fills up, and the kernel counts the packets that it drops.
 
 use super::ring::{Packet, RETIRE, Ring, Socket, Waited};
 use rdmascope_dissector::record::Time;
@@ -16,24 +18,24 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel}
 use std::thread;
 use std::time::Duration;
 
-/// Batches of a ring.
+/// Number of batches of a ring.
 const BATCHES: usize = 8;
-/// Bytes of packets in a batch, unless one packet has more.
+/// Maximum size of a batch in bytes, unless a single packet is larger.
 const BATCH: usize = 1 << 20;
-/// Packets of a batch.
+/// Maximum number of packets in a batch.
 const MOST: usize = 1 << 14;
 
-/// Where packets come from.
+/// One ring, or several.
 #[derive(Debug)]
 pub(super) enum Rings {
-    /// One ring, whose packets are read where they are.
+    /// One ring, whose packets are read in place.
     One(Ring),
-    /// Several.
+    /// Several rings, read by threads.
     Several(Several),
 }
 
 impl Rings {
-    /// Of at least one ring.
+    /// Takes at least one ring.
     pub(super) fn of(mut rings: Vec<Ring>) -> io::Result<Rings> {
         if rings.len() > 1 {
             return Ok(Rings::Several(Several::of(rings)?));
@@ -41,7 +43,7 @@ impl Rings {
         rings.pop().map(Rings::One).ok_or_else(|| io::ErrorKind::InvalidInput.into())
     }
 
-    /// The sockets of the rings; at least one.
+    /// Returns the sockets of the rings, at least one.
     pub(super) fn sockets(&self) -> &[Socket] {
         match self {
             Rings::One(ring) => core::slice::from_ref(ring),
@@ -49,7 +51,8 @@ impl Rings {
         }
     }
 
-    /// The next packet; `None` where there is none now. Then `reached` says how far several rings have come: nothing older comes of any.
+    /// Returns the next packet, or `None` if none is available. In that case, with several rings,
+    /// `reached` is set to the time before which no packet will come.
     #[inline]
     pub(super) fn next(&mut self, reached: &mut Option<Time>) -> Option<Packet<'_>> {
         match self {
@@ -58,7 +61,7 @@ impl Rings {
         }
     }
 
-    /// Waits until there may be packets, for so long at most.
+    /// Waits for packets, at most `time`.
     pub(super) fn wait(&mut self, time: Duration) -> io::Result<Waited> {
         match self {
             Rings::One(ring) => ring.wait(time),
@@ -67,33 +70,33 @@ impl Rings {
     }
 }
 
-/// Everything up to this time is to be seen in a ring at `now`.
+/// Returns the time up to which a ring has delivered all packets at `now`.
 pub(super) fn behind(now: Time) -> Time {
     Time(now.0.saturating_sub(2 * RETIRE.as_nanos() as i64))
 }
 
-/// Several rings, with a thread for each from the first packet on.
+/// Several rings. Their threads start with the first wait.
 #[derive(Debug)]
 pub(super) struct Several {
     sockets: Vec<Socket>,
-    /// Those that have no thread yet: who captures gives up its rights before it starts one.
+    /// Rings whose thread has not started, because the process drops its privileges first.
     rings: Vec<Ring>,
     order: Order,
     to: Sender<(usize, Told)>,
     told: Receiver<(usize, Told)>,
-    /// Where batches go back to.
+    /// Returns empty batches to the threads.
     back: Vec<Sender<Batch>>,
     failed: Option<io::Error>,
 }
 
-/// What a thread tells of its ring.
+/// A report of a ring's thread.
 #[derive(Debug)]
 enum Told {
-    /// Packets in their order; nothing older comes.
+    /// Packets in order. Nothing older will come.
     Packets(Batch),
-    /// There is none now, and none older than this comes.
+    /// No packets at present. Nothing older than this time will come.
     Until(i64),
-    /// It cannot go on.
+    /// The ring failed.
     Failed(io::Error),
 }
 
@@ -110,7 +113,7 @@ impl Several {
             self.give_back();
         }
         while !self.order.find() {
-            // Where packets wait for a ring that is silent, its thread says soon how far it is.
+            // If packets wait for a silent ring, its thread reports its time soon.
             let told = match self.told.try_recv() {
                 Err(TryRecvError::Empty) if self.order.has_packets() => {
                     self.told.recv_timeout(2 * RETIRE).ok()
@@ -163,13 +166,13 @@ impl Several {
     }
 }
 
-/// What the thread of a ring does, until nobody listens any more.
+/// Reads a ring until the receiver is dropped.
 fn read(mut ring: Ring, index: usize, to: &Sender<(usize, Told)>, pool: &Receiver<Batch>) {
     let mut kept = None;
     loop {
         let Some(mut batch) = kept.take().or_else(|| pool.recv().ok()) else { return };
         batch.clear();
-        // The clock before the look: what comes in between is younger.
+        // Read the clock before the ring: packets that arrive in between are later.
         let until = behind(super::now()).0;
         while batch.has_room()
             && let Some(packet) = ring.next()
@@ -194,21 +197,21 @@ fn read(mut ring: Ring, index: usize, to: &Sender<(usize, Told)>, pool: &Receive
     }
 }
 
-/// Packets of a ring, copied.
+/// Packets copied from a ring.
 #[derive(Debug, Default)]
 struct Batch {
     bytes: Vec<u8>,
     packets: Vec<Copied>,
 }
 
-/// A packet, but for its bytes.
+/// The metadata of a copied packet.
 #[derive(Clone, Copy, Debug)]
 struct Copied {
     time: i64,
     interface: u32,
     hardware_time: bool,
     length: u32,
-    /// Where its bytes end. They begin where those of the packet before it end.
+    /// End of its bytes. They start at the end of the packet before.
     end: u32,
 }
 
@@ -245,23 +248,24 @@ impl Batch {
     }
 }
 
-/// Packets of several rings in the order of their times.
+/// Merges the packets of several rings by time.
 #[derive(Debug)]
 struct Order {
     rings: Vec<Waiting>,
-    /// The ring whose packet comes next, as long as that is not younger than this: what other rings have, or may still show.
+    /// The ring of the next packet, and the time up to which its packets come before those of all
+    /// other rings.
     current: Option<(usize, i64)>,
-    /// The packet that was found was handed out.
+    /// The packet found last was delivered.
     is_given: bool,
 }
 
-/// What a ring has shown.
+/// The state of one ring.
 #[derive(Debug)]
 struct Waiting {
     batches: VecDeque<Batch>,
-    /// The packet of the first batch that is next.
+    /// Index of the next packet in the first batch.
     at: usize,
-    /// Nothing older comes.
+    /// No packet before this time will come.
     until: i64,
 }
 
@@ -270,7 +274,7 @@ impl Waiting {
         self.batches.front().map(|batch| batch.packets[self.at].time)
     }
 
-    /// The earliest time that may come next.
+    /// Returns the earliest possible time of the next packet.
     fn earliest(&self) -> i64 {
         self.head().unwrap_or(self.until)
     }
@@ -299,12 +303,12 @@ impl Order {
         self.rings.iter().any(|ring| !ring.batches.is_empty())
     }
 
-    /// Nothing older comes of any ring.
+    /// Returns the time before which no packet will come from any ring.
     fn reached(&self) -> i64 {
         self.rings.iter().map(Waiting::earliest).min().unwrap_or(i64::MIN)
     }
 
-    /// The last packet of a batch was handed out, so that the batch can go back.
+    /// Returns true if the last packet of a batch was delivered, so that the batch can be recycled.
     fn is_taken(&self) -> bool {
         match self.current {
             Some((index, _)) if self.is_given => {
@@ -315,7 +319,7 @@ impl Order {
         }
     }
 
-    /// Takes that batch out.
+    /// Removes that batch.
     fn emptied(&mut self) -> Option<(usize, Batch)> {
         let (index, _) = self.current?;
         let ring = &mut self.rings[index];
@@ -324,7 +328,7 @@ impl Order {
         ring.batches.pop_front().map(|batch| (index, batch))
     }
 
-    /// Finds the packet that comes next; `false` where one ring is not far enough.
+    /// Finds the next packet. Returns false if another ring may still deliver an earlier one.
     fn find(&mut self) -> bool {
         if let Some((index, _)) = self.current
             && core::mem::take(&mut self.is_given)
@@ -344,7 +348,7 @@ impl Order {
         self.current.is_some()
     }
 
-    /// The packet that was found.
+    /// Returns the packet that was found.
     fn packet(&mut self) -> Option<Packet<'_>> {
         let (index, _) = self.current?;
         self.is_given = true;
@@ -357,13 +361,14 @@ impl Order {
 mod tests {
     use super::*;
 
-    /// A numbered packet.
+    /// Appends a numbered packet.
     fn push(batch: &mut Batch, time: i64, number: u32) {
         let data = vec![number as u8; number as usize % 5];
         batch.push(&Packet { time, interface: 7, hardware_time: false, length: number, data: &data });
     }
 
-    /// Whatever the rings tell, and in whichever turns: all packets come out once, in the order of time, and none before the others have come so far.
+    /// All packets are delivered exactly once, in order of time, and none before all rings have
+    /// reached its time, whatever the order of reports.
     #[test]
     fn packets_come_in_the_order_of_time() {
         let mut state = 3u64;
@@ -416,7 +421,7 @@ mod tests {
         }
     }
 
-    /// A packet that a ring shows late comes out at once, and holds up nothing.
+    /// A late packet is delivered at once and does not delay others.
     #[test]
     fn what_comes_late_comes_at_once() {
         let mut order = Order::new(2);

@@ -1,16 +1,19 @@
-//! The tracepoints of this host, recorded while packets are captured: an instance of tracefs of our own, so that nobody else's tracing is touched.
+//! Records tracepoints of this host during a capture, in a separate tracefs instance, so that other
+//! tracing is not disturbed.
 //!
-//! What clock the trace has does not matter: marks tie it to that of the packets. A mark is a line that this process writes into the trace; the
-//! time of day is read before and after, and the next line tells both.
+//! The clock of the trace is arbitrary: marks relate it to the time of day. A mark is a line that
+//! this process writes to the trace. The time of day is read before and after it, and written in
+//! the next line.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-/// The events that are recorded, where the kernel has them: subsystem and names. An empty list: all whose names begin as ours do.
+/// The subsystems and events to record, as far as the kernel has them. An empty list means all
+/// events with the prefixes `xprtrdma_` and `svcrdma_`.
 const EVENTS: [(&str, &[&str]); 2] =
     [("rpcrdma", &[]), ("sunrpc", &["xprt_reserve", "rpc_stats_latency", "svc_process"])];
-/// Of rpcrdma, what tells nothing of a transaction and comes often.
+/// Frequent rpcrdma events that contain nothing about transactions.
 const LEFT_OUT: [&str; 6] = [
     "svcrdma_dma_map_page",
     "svcrdma_dma_unmap_page",
@@ -19,59 +22,60 @@ const LEFT_OUT: [&str; 6] = [
     "xprtrdma_mr_map",
     "xprtrdma_mr_unmap",
 ];
-/// Where tracefs is mounted.
+/// Mount points of tracefs.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-/// Memory for the events of each CPU, in KiB.
+/// Size of the buffer of each CPU in KiB.
 const BUFFER: &str = "8192";
-/// What our instances are called, with the process behind it.
+/// Prefix of the instance name. The process ID follows.
 const NAME: &str = "rdmascope-";
-/// Bytes that are read at a time.
+/// Size of a read in bytes.
 const PIECE: usize = 64 << 10;
-/// Bytes that one call reads at most.
+/// Maximum number of bytes that one call reads.
 const MOST: usize = 4 << 20;
 
-/// Why nothing is recorded.
+/// The reason why tracepoints cannot be recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum TracefsError {
-    /// There is none.
+    /// tracefs is not mounted.
     #[error("tracefs is not mounted: mount -t tracefs none /sys/kernel/tracing")]
     NotMounted,
-    /// It has no events of RPC-over-RDMA.
+    /// The kernel has no tracepoints of RPC-over-RDMA.
     #[error(
         "the kernel has no rpcrdma tracepoints: modprobe rpcrdma, or its CONFIG_SUNRPC_XPRT_RDMA or CONFIG_FTRACE is off"
     )]
     NoEvents,
-    /// It may not be used.
-    #[error("tracefs takes root, or whoever may write to it")]
+    /// The process may not use tracefs.
+    #[error("tracefs requires root or write permission")]
     NotPermitted,
-    /// It cannot be used.
+    /// A file of tracefs cannot be used.
     #[error("{}: {error}", path.display())]
     System {
-        /// What cannot be used.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
 }
 
-/// An instance of tracefs that records. It is removed, or at least emptied, when this is dropped.
+/// A recording tracefs instance. Dropping it removes the instance, or at least empties it.
 #[derive(Debug)]
 pub struct Tracepoints {
     instance: PathBuf,
     pipe: File,
     marker: File,
-    /// `tracing_on` and `buffer_size_kb`: whoever is confined by the end can open neither.
+    /// `tracing_on` and `buffer_size_kb`, opened early, because the process may be confined by the
+    /// end.
     switch: File,
     size: File,
     marks: u64,
-    /// The beginning of a line whose end was not read yet.
+    /// The beginning of an incomplete line.
     rest: Vec<u8>,
-    /// Events that are recorded.
+    /// Number of events recorded.
     events: usize,
 }
 
 impl Tracepoints {
-    /// Begins to record.
+    /// Starts recording.
     pub fn open() -> Result<Tracepoints, TracefsError> {
         Tracepoints::open_at(&PLACES.map(PathBuf::from))
     }
@@ -101,7 +105,7 @@ impl Tracepoints {
             fs::write(&path, value).map_err(|error| failed(&path, error))
         };
         write("buffer_size_kb", BUFFER)?;
-        // One clock for all CPUs.
+        // A clock that all CPUs share.
         write("trace_clock", "mono")?;
         let mut events = 0;
         for (subsystem, names) in EVENTS {
@@ -141,12 +145,12 @@ impl Tracepoints {
         })
     }
 
-    /// How many events are recorded.
+    /// Returns the number of event types that are recorded.
     pub fn events(&self) -> usize {
         self.events
     }
 
-    /// Ties the clock of the trace to the time of day.
+    /// Writes a mark that relates the clock of the trace to the time of day.
     pub fn mark(&mut self) -> io::Result<()> {
         self.marks += 1;
         let mark = self.marks;
@@ -156,7 +160,7 @@ impl Tracepoints {
         self.marker.write_all(format!("rdmascope-mark={mark} realtime={before}..{after}").as_bytes())
     }
 
-    /// The lines that were traced since the last time, as far as they are whole; nothing where there are none.
+    /// Returns the complete lines traced since the last call. Empty if there are none.
     pub fn take(&mut self) -> io::Result<Vec<u8>> {
         let mut bytes = core::mem::take(&mut self.rest);
         let mut piece = vec![0; PIECE];
@@ -176,12 +180,13 @@ impl Tracepoints {
 }
 
 impl Drop for Tracepoints {
-    /// Whoever may not remove the instance leaves an empty one, of which the next [`Tracepoints::open`] takes care.
+    /// Without permission to remove the instance, leaves an empty one, which the next
+    /// [`Tracepoints::open`] removes.
     fn drop(&mut self) {
         let _ = self.switch.write_all(b"0");
         let _ = self.size.write_all(b"1");
         if let Ok(nothing) = File::open("/dev/null") {
-            // An instance of which a file is open cannot be removed.
+            // An instance with open files cannot be removed.
             for file in [&mut self.pipe, &mut self.marker, &mut self.switch, &mut self.size] {
                 if let Ok(nothing) = nothing.try_clone() {
                     *file = nothing;
@@ -192,7 +197,7 @@ impl Drop for Tracepoints {
     }
 }
 
-/// Removes what captures left that have ended: confined, they cannot do so themselves.
+/// Removes instances of processes that have ended. A confined process cannot remove its own.
 fn remove_left(instances: &Path) {
     let Ok(entries) = fs::read_dir(instances) else { return };
     for entry in entries.flatten() {

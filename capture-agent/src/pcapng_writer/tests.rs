@@ -28,14 +28,15 @@ fn as_the_draft_draws_it() {
         writer.packet(&record, "NAK").unwrap();
     });
     let expected: &[&[u8]] = &[
-        // Section header: byte-order magic, version 1.0, unspecified length, shb_userappl, opt_endofopt.
+        // Section header: byte-order magic, version 1.0, unspecified length, shb_userappl,
+        // opt_endofopt.
         &[0x0a, 0x0d, 0x0d, 0x0a, 48, 0, 0, 0, 0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0],
         &[0xff; 8],
         b"\x04\0\x09\0rdmascope\0\0\0\0\0\0\0",
         &[48, 0, 0, 0],
         // Interface description: LINKTYPE_ETHERNET, no snap length, if_tsresol 9, opt_endofopt.
         &[1, 0, 0, 0, 32, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0, 0, 32, 0, 0, 0],
-        // Enhanced packet: interface 0, time stamp, lengths.
+        // Enhanced packet: interface 0, timestamp, lengths.
         &[6, 0, 0, 0, 52, 0, 0, 0, 0, 0, 0, 0, 4, 3, 2, 1, 8, 7, 6, 5, 5, 0, 0, 0, 105, 0, 0, 0],
         &[0xaa, 0xaa, 0xaa, 0xaa, 0xaa, 0, 0, 0],
         // opt_comment, opt_endofopt.
@@ -71,7 +72,8 @@ fn what_was_written_is_read() {
 
 #[test]
 fn what_the_format_cannot_hold() {
-    // Three bytes each: the limit of 65,535 falls on a boundary, one less does not.
+    // Three bytes per character: the limit of 65,535 falls on a boundary, but not after one more
+    // byte.
     for (comment, kept) in
         [("\u{20ac}".repeat(30_000), 65_535), (format!("a{}", "\u{20ac}".repeat(30_000)), 65_533)]
     {
@@ -104,7 +106,7 @@ fn a_section_says_more_of_itself() {
     assert_eq!(bytes[24..bytes.len() - 4], expected.concat());
 }
 
-/// Takes so many bytes, and no more.
+/// Takes this number of bytes and then fails.
 struct Full(usize, Vec<u8>);
 
 impl Write for Full {
@@ -128,7 +130,7 @@ fn what_was_handed_on_is_whole_blocks() {
         packets += 1;
     }
     let whole = writer.handed_on() as usize;
-    assert_eq!(writer.get_ref().1.len(), 600_000, "what had room was written");
+    assert_eq!(writer.get_ref().1.len(), 600_000, "everything that fit was written");
     let bytes = writer.get_ref().1[..whole].to_vec();
     let mut capture = Capture::from_reader("written", std::io::Cursor::new(bytes)).unwrap();
     let mut read = 0;
@@ -138,7 +140,7 @@ fn what_was_handed_on_is_whole_blocks() {
     assert!(read > packets / 2 && capture.end().is_none(), "{read} of {packets}, {:?}", capture.end());
 }
 
-/// A disk that takes `left` bytes more.
+/// A disk with `left` bytes of free space.
 struct Disk {
     left: usize,
 }

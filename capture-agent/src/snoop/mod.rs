@@ -1,8 +1,10 @@
-//! Packets of an RDMA device itself, on Linux: a raw packet queue pair to which the device copies what it sends and receives (the cargo feature `verbs`).
-//! For hardware whose RoCE packets never reach the network stack.
+//! Captures from an RDMA device on Linux, for hardware whose RoCE packets bypass the network stack
+//! (cargo feature `verbs`).
 //!
-//! Here is what stands behind the calls of verbs: a ring of receive buffers, which packets fill and which are given back. `sys` makes the calls.
-//! A device does not say when a packet came, so its time is that of this host when it was taken, and not how many it had no buffer for.
+//! The device copies the packets that it sends and receives to a raw packet queue pair. This module
+//! manages a ring of receive buffers; `sys` makes the calls of libibverbs. A device reports neither
+//! arrival times nor drops: packets get the time of this host when they are read, and drops are not
+//! counted.
 
 mod ring;
 #[cfg(feature = "verbs")]
@@ -15,67 +17,68 @@ use crate::filter::Wanted;
 use core::time::Duration;
 use std::io;
 
-/// What is captured, and how.
+/// Options of a capture.
 #[derive(Clone, Debug)]
 pub struct SnoopConfig {
-    /// The name of the device, such as `mlx5_0`, or of one of its ports, such as `mlx5_0/2`. The first port is meant where none is named.
+    /// Name of a device, such as `mlx5_0`, or of a port, such as `mlx5_0/2`. Without a port, the
+    /// first one is used.
     pub device: String,
-    /// What is kept of what passes; its interfaces are not looked at.
+    /// Selects the packets to keep. Its interfaces are ignored.
     pub wanted: Wanted,
-    /// Bytes that are kept of a packet at most.
+    /// Maximum number of bytes to keep of a packet.
     pub snap_length: u32,
-    /// Bytes of receive buffers. A device may take fewer.
+    /// Total size of the receive buffers in bytes. The device may limit it.
     pub buffer: usize,
-    /// How often the source says that there is nothing, and asks whether it is to end.
+    /// Interval at which an idle source returns and checks whether it should end.
     pub interval: Duration,
 }
 
-/// Why a device cannot be snooped on.
+/// The reason why a device cannot be captured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnoopError {
-    /// Nobody could tell which devices there are.
+    /// The RDMA devices cannot be listed.
     #[error(
-        "RDMA devices cannot be used: {0}; it takes libibverbs, the kernel's module ib_uverbs, and the right to open /dev/infiniband"
+        "RDMA devices cannot be used: {0}; this requires libibverbs, the kernel module ib_uverbs, and access to /dev/infiniband"
     )]
     NoVerbs(io::Error),
-    /// There is none of this name.
+    /// No device has this name.
     #[error("there is no RDMA device {name}; {}", there_are(found))]
     NoDevice {
-        /// The name that was asked for.
+        /// Name of the requested device.
         name: String,
-        /// The names of those that there are.
+        /// Names of the existing devices.
         found: Vec<String>,
     },
-    /// What follows the name is no number of a port.
-    #[error("{0}: no port of an RDMA device, which is a number from 1 behind the name of the device")]
+    /// The port is not a valid number.
+    #[error("{0}: invalid port; expected a number from 1 after the name of the RDMA device")]
     NoPort(String),
-    /// The port is none of Ethernet.
-    #[error("{0} is a port of InfiniBand, not of Ethernet: its packets are not captured here")]
+    /// The port is not an Ethernet port.
+    #[error("{0} is an InfiniBand port; only Ethernet ports can be captured")]
     NotEthernet(String),
-    /// CAP_NET_RAW is missing.
-    #[error("to capture takes the capability CAP_NET_RAW")]
+    /// The process lacks CAP_NET_RAW.
+    #[error("capturing requires the capability CAP_NET_RAW")]
     NotPermitted,
-    /// The memory of the buffers cannot be had.
+    /// The memory for the buffers cannot be locked.
     #[error("{} MiB of receive buffers cannot be locked in memory (ulimit -l): {error}", bytes >> 20)]
     Memory {
-        /// How much was asked for.
+        /// Size of the buffers in bytes.
         bytes: usize,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
-    /// The device or its driver does not do it.
+    /// The device or its driver does not support it.
     #[error("{device} cannot be snooped on ({step}: {error}): {}", instead(*.is_hardware, interface.as_deref()))]
     Refused {
-        /// Its name.
+        /// Name of the device.
         device: String,
-        /// It is no device in software.
+        /// True for hardware, false for a software device.
         is_hardware: bool,
         /// The network interface of the device.
         interface: Option<String>,
-        /// What was tried.
+        /// The operation that failed.
         step: &'static str,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
 }
@@ -87,14 +90,14 @@ fn there_are(found: &[String]) -> String {
     }
 }
 
-/// What to do where a device cannot.
+/// Suggests an alternative to an unsupported device.
 fn instead(is_hardware: bool, interface: Option<&str>) -> String {
     match (is_hardware, interface) {
         (false, Some(name)) => {
             format!("it is software, and its packets pass the network interface {name}: use -i {name}")
         }
         (true, Some(name)) => {
-            format!("where it mirrors its packets to the network interface {name}, use -i {name}")
+            format!("if it mirrors its packets to the network interface {name}, use -i {name}")
         }
         (_, None) => {
             "use -i with the network interface below it; `rdmascope capture --list` lists them".to_owned()
@@ -102,7 +105,7 @@ fn instead(is_hardware: bool, interface: Option<&str>) -> String {
     }
 }
 
-/// The name of a device, and the number of its port.
+/// Splits a name into device and port number.
 fn device_and_port(text: &str) -> Result<(&str, u8), SnoopError> {
     let Some((name, port)) = text.split_once('/') else { return Ok((text, 1)) };
     match port.parse() {
@@ -126,7 +129,7 @@ mod opening {
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
 
-    /// Begins to snoop on a device. `end` ends it, once it is set: what the buffers hold by then is handed out.
+    /// Starts a capture. Setting `end` ends it, after the packets in the buffers were delivered.
     pub fn open(config: &SnoopConfig, end: Arc<AtomicBool>) -> Result<Box<dyn LiveSource>, SnoopError> {
         let (name, port) = device_and_port(&config.device)?;
         let sniffer =
@@ -139,7 +142,7 @@ mod opening {
         };
         let refused = |step| move |error| explained(Failure::Step { step, error }, config);
         let mut ring = Ring::new(sniffer, options).map_err(refused("receive buffers"))?;
-        // Only now: what comes before there are buffers is lost.
+        // Start last: packets that arrive before buffers are posted are lost.
         ring.device().begin().map_err(refused("sniffer flow"))?;
         Ok(Box::new(ring))
     }
@@ -157,7 +160,7 @@ mod opening {
                     Some((interface.name.clone(), *is_hardware))
                 });
                 let is_hardware = below.as_ref().is_none_or(|(_, is_hardware)| *is_hardware);
-                // A device in software cannot do it with the capability either.
+                // Software devices lack support even with the capability.
                 if error.kind() == ErrorKind::PermissionDenied && is_hardware {
                     return SnoopError::NotPermitted;
                 }

@@ -1,4 +1,4 @@
-//! A ring of receive buffers, whatever fills them.
+//! A ring of receive buffers, independent of the device that fills them.
 
 use crate::capture::Error;
 use crate::filter::Sieve;
@@ -11,94 +11,97 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Buffers that packets come into, one packet each, in the order in which they were handed over.
+/// A device with receive buffers. Each buffer takes one packet, in the order in which they were
+/// posted.
 pub(super) trait Device {
-    /// How many there are; their numbers begin at 0.
+    /// Returns the number of buffers. They are numbered from 0.
     fn buffers(&self) -> u32;
 
-    /// The bytes of each.
+    /// Returns the size of each buffer in bytes.
     fn size(&self) -> u32;
 
-    /// Hands these over, to be filled. None of them is with the device.
+    /// Posts buffers to the device. None of them may be posted already.
     fn post(&mut self, buffers: &[u32]) -> io::Result<()>;
 
-    /// Appends some of those that were filled, and does not have them any more; nothing: there is none.
+    /// Appends some of the buffers that were filled. They are no longer posted. Appends nothing if
+    /// there are none.
     fn poll(&mut self, filled: &mut Vec<Filled>) -> io::Result<()>;
 
-    /// Waits until one may be filled, for so long at most.
+    /// Waits until a buffer may be filled, at most `time`.
     fn wait(&mut self, time: Duration) -> io::Result<()>;
 
-    /// The first bytes of a buffer that the device does not have.
+    /// Returns the first `length` bytes of a buffer that is not posted.
     fn bytes(&self, buffer: u32, length: u32) -> &[u8];
 
-    /// Packets for which queue pairs of the device had no buffer, this one or others, since some time; `None`: it does not count them.
+    /// Returns the number of packets for which any queue pair of the device had no buffer, counted
+    /// from an arbitrary time. `None` if the device does not count them.
     fn shortages(&mut self) -> Option<u64>;
 }
 
-/// A buffer that the device gave back.
+/// A buffer that the device returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Filled {
     pub buffer: u32,
     pub outcome: Outcome,
 }
 
-/// What became of it.
+/// The result for a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It holds a packet of so many bytes.
+    /// The buffer contains a packet of this length.
     Packet(u32),
-    /// A packet found no room in it.
+    /// The packet was too long for the buffer.
     TooLong,
-    /// The device failed, with this status of a work completion.
+    /// The work completion has this error status.
     Failed(u32),
 }
 
-/// What a ring is made with.
+/// Options of a ring.
 #[derive(Debug)]
 pub(super) struct Options {
-    /// Of the device, as a person named it.
+    /// Name of the device, as given by the user.
     pub name: String,
-    /// Chooses packets.
+    /// Selects the packets to keep.
     pub sieve: Sieve,
     pub interval: Duration,
     pub end: Arc<AtomicBool>,
 }
 
-/// Packets of a device, as they pass.
+/// A live capture from a device.
 pub(super) struct Ring<D> {
     device: D,
     names: [String; 1],
     sieve: Sieve,
     interval: Duration,
-    /// Buffers that were filled, in order, with the time at which that was seen.
+    /// Filled buffers in order, each with the time when this was noticed.
     filled: VecDeque<(Filled, Time)>,
-    /// Those that were just polled.
+    /// The buffers polled last.
     polled: Vec<Filled>,
-    /// Buffers that were read, and go back.
+    /// Buffers that were read and can be posted again.
     free: Vec<u32>,
-    /// The one whose packet was handed out last.
+    /// The buffer of the packet that was delivered last.
     lent: Option<u32>,
-    /// Buffers that the device has, as far as it is known.
+    /// Number of buffers that the device has, as far as known.
     posted: u32,
-    /// So often it was seen to have none.
+    /// How often the device had no buffer.
     exhausted: u64,
     too_long: u64,
-    /// What the device counted in the beginning.
+    /// The counter of [`Device::shortages`] at the start.
     shortages: Option<u64>,
     delivered: u64,
-    /// Bytes of all packets on the wire.
+    /// Total size of all packets on the wire, in bytes.
     bytes: u64,
-    /// It was said that there is nothing, so that the next question may wait.
+    /// [`Next::Idle`] was returned, so the next call may wait.
     is_idle: bool,
     end: Arc<AtomicBool>,
-    /// Once that was seen to be set: the buffers that are still read.
+    /// After `end` was seen to be set: number of buffers still to read.
     left: Option<usize>,
 }
 
-/// So many buffers go back together, or fewer where nothing else is to be done.
+/// Number of buffers to post at once. Fewer are posted if nothing else is to be done.
 const BATCH: usize = 64;
 
-/// What comes next; a packet by the number of its buffer, its bytes, and those of them that are kept.
+/// The next item. A packet is given by its buffer, its length, and the number of bytes to keep.
 enum Taken {
     Packet { buffer: u32, length: u32, kept: usize, time: Time },
     Idle(Time),
@@ -106,7 +109,7 @@ enum Taken {
 }
 
 impl<D: Device> Ring<D> {
-    /// Hands all buffers over.
+    /// Posts all buffers.
     pub(super) fn new(mut device: D, options: Options) -> io::Result<Ring<D>> {
         let shortages = device.shortages();
         let mut ring = Ring {
@@ -132,7 +135,7 @@ impl<D: Device> Ring<D> {
         Ok(ring)
     }
 
-    /// What fills the buffers.
+    /// Returns the device.
     pub(super) fn device(&mut self) -> &mut D {
         &mut self.device
     }
@@ -151,7 +154,7 @@ impl<D: Device> Ring<D> {
                 return Ok(Taken::End);
             }
             let Some((filled, time)) = self.filled.pop_front() else {
-                // All that was filled has been read, so no buffer is missing longer than this.
+                // All filled buffers were read, so they need not wait any longer.
                 self.give_back()?;
                 if core::mem::take(&mut self.is_idle) {
                     self.device.wait(self.interval)?;
@@ -184,7 +187,7 @@ impl<D: Device> Ring<D> {
         }
     }
 
-    /// Takes note of what was filled. It ends, because nothing is handed over meanwhile.
+    /// Collects the filled buffers. Terminates, because no buffer is posted meanwhile.
     fn drain(&mut self) -> io::Result<()> {
         loop {
             self.device.poll(&mut self.polled)?;
@@ -197,8 +200,9 @@ impl<D: Device> Ring<D> {
         }
     }
 
-    /// Gives back the buffers that were read. A device that has filled all others by then had none for a while. Looking before they go back is the
-    /// only way to know: afterwards it has some again.
+    /// Posts the buffers that were read. If the device has filled all others by then, it was out of
+    /// buffers for some time. This must be checked before posting, because afterwards it has
+    /// buffers again.
     fn give_back(&mut self) -> io::Result<()> {
         if self.free.is_empty() {
             return Ok(());
@@ -260,7 +264,7 @@ impl<D: Device> LiveSource for Ring<D> {
     }
 
     fn uncounted(&self) -> Option<String> {
-        Some(format!("{} does not tell for how many packets it had no receive buffer", self.names[0]))
+        Some(format!("{} does not report how many packets found no receive buffer", self.names[0]))
     }
 
     fn lacks(&mut self) -> Vec<String> {
@@ -268,7 +272,7 @@ impl<D: Device> LiveSource for Ring<D> {
         if self.exhausted > 0 {
             let times = if self.exhausted == 1 { "once".into() } else { format!("{} times", self.exhausted) };
             lacks.push(format!(
-                "{} had no receive buffer left, {times}: packets may be missing there",
+                "{} ran out of receive buffers {times}: packets may be missing there",
                 self.names[0]
             ));
         }
@@ -279,7 +283,7 @@ impl<D: Device> LiveSource for Ring<D> {
         let counted = self.device.shortages().zip(self.shortages).map(|(now, then)| now.saturating_sub(then));
         if let Some(counted @ 1..) = counted {
             lacks.push(format!(
-                "{} counted {counted} packets for which a queue pair had no receive buffer, this one or another (out_of_buffer)",
+                "{} counted {counted} packets that found no receive buffer in this queue pair or another (out_of_buffer)",
                 self.names[0]
             ));
         }

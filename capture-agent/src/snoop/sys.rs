@@ -1,12 +1,15 @@
-//! A raw packet queue pair and its sniffer flow, by libibverbs: `unsafe`, because it is C, and because the device writes into memory of this process.
+//! A raw packet queue pair with a sniffer flow, through libibverbs.
 //!
-//! The crate `rdma-mummy-sys` loads libibverbs when the program runs, so it has not to be there to build or to start it.
+//! The crate `rdma-mummy-sys` loads libibverbs at run time, so it is not needed to build or to
+//! start the program. It is `unsafe`, because it is C and the device writes into memory of this
+//! process:
 //!
-//! What makes this sound:
-//! - Each object of the library is held by an [`Owned`], which frees it. The fields of [`Sniffer`] are in the order in which the library wants them freed.
-//! - The memory of the buffers is held by pointer as long as it is registered. A reference is made only to a buffer that the device does not have: `posted`
-//!   says which it has, and [`Sniffer::post`] wants `self` to itself, so that no reference is left by then.
-//! - The numbers that a work completion tells are checked before they are used.
+//! - Each object of the library is owned by an [`Owned`], which frees it. The fields of [`Sniffer`]
+//!   are in the order in which the library requires them to be freed.
+//! - The memory of the buffers is held by pointer while it is registered. References exist only to
+//!   buffers that the device does not have. `posted` tracks these, and [`Sniffer::post`] takes
+//!   `&mut self`, so no reference is left by then.
+//! - Buffer numbers in work completions are checked before use.
 
 use super::ring::{Device, Filled, Outcome};
 use core::ffi::{CStr, c_int};
@@ -21,23 +24,24 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-/// Bytes of a buffer: a jumbo frame and more. RoCE packets have 4096 bytes of payload at most.
+/// Size of a buffer in bytes, enough for a jumbo frame. RoCE packets have at most 4096 bytes of
+/// payload.
 const SIZE: usize = 10_240;
-/// Work completions that are asked for at once.
+/// Maximum number of work completions to poll at once.
 const COMPLETIONS: usize = 32;
 
-/// Why there is no sniffer.
+/// The reason why the sniffer cannot be opened.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// The devices cannot be listed.
     NoList(io::Error),
-    /// None has this name; those that there are.
+    /// No device has this name. Contains the names of the existing devices.
     NoDevice(Vec<String>),
-    /// The port is one of InfiniBand.
+    /// The port is an InfiniBand port.
     NotEthernet,
-    /// So many bytes cannot be registered.
+    /// The memory cannot be registered.
     Memory { bytes: usize, error: io::Error },
-    /// What else was refused.
+    /// Another operation failed.
     Step { step: &'static str, error: io::Error },
 }
 
@@ -45,14 +49,14 @@ fn failed(step: &'static str) -> impl FnOnce(io::Error) -> Failure {
     move |error| Failure::Step { step, error }
 }
 
-/// An object of the library, and what frees it.
+/// An object of the library and the function that frees it.
 struct Owned<T> {
     pointer: NonNull<T>,
     free: fn(*mut T) -> c_int,
 }
 
 impl<T> Owned<T> {
-    /// Takes what a call of the library made; null: it left an errno.
+    /// Takes the result of a library call. Null means that the call failed and set errno.
     fn new(pointer: *mut T, free: fn(*mut T) -> c_int) -> io::Result<Owned<T>> {
         NonNull::new(pointer).map(|pointer| Owned { pointer, free }).ok_or_else(io::Error::last_os_error)
     }
@@ -64,20 +68,21 @@ impl<T> Owned<T> {
 
 impl<T> Drop for Owned<T> {
     fn drop(&mut self) {
-        // A process that is confined may not free it; then the kernel does it, when the process ends.
+        // A confined process may not be allowed to free it. The kernel does so when the process
+        // ends.
         let _status = (self.free)(self.pointer());
     }
 }
 
-/// What a call of the library says: 0 or an errno.
+/// Checks the result of a library call: 0 or an errno.
 fn check(errno: c_int) -> io::Result<()> {
     if errno == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(errno)) }
 }
 
-/// Memory that the device may write into.
+/// Memory that the device may write to.
 struct Buffers {
     region: NonNull<sys::ibv_mr>,
-    /// There until the registration has been ended.
+    /// Present until it is deregistered.
     memory: Option<MmapRaw>,
 }
 
@@ -85,13 +90,13 @@ impl Buffers {
     fn new(domain: &Owned<sys::ibv_pd>, bytes: usize) -> io::Result<Buffers> {
         let memory = MmapRaw::from(MmapMut::map_anon(bytes)?);
         let access = sys::ibv_access_flags::IBV_ACCESS_LOCAL_WRITE.0 as c_int;
-        // SAFETY: the domain is there, and the memory until the registration has been ended.
+        // SAFETY: the domain exists, and the memory exists until it is deregistered.
         let region = unsafe { sys::ibv_reg_mr(domain.pointer(), memory.as_mut_ptr().cast(), bytes, access) };
         let region = NonNull::new(region).ok_or_else(io::Error::last_os_error)?;
         Ok(Buffers { region, memory: Some(memory) })
     }
 
-    /// Where a buffer begins.
+    /// Returns the address of a buffer.
     fn at(&self, buffer: u32) -> *mut u8 {
         let start = self.memory.as_ref().map_or(null_mut(), MmapRaw::as_mut_ptr);
         start.wrapping_add(buffer as usize * SIZE)
@@ -100,14 +105,15 @@ impl Buffers {
 
 impl Drop for Buffers {
     fn drop(&mut self) {
-        // SAFETY: it is registered. Where that cannot be ended, the device may still write: then the memory stays.
+        // SAFETY: the memory is registered. If deregistration fails, the device may still write, so
+        // the memory is leaked.
         if unsafe { sys::ibv_dereg_mr(self.region.as_ptr()) } != 0 {
             core::mem::forget(self.memory.take());
         }
     }
 }
 
-/// A queue pair that receives what the port of a device sends and receives.
+/// A queue pair that receives copies of the packets that a device port sends and receives.
 pub(super) struct Sniffer {
     flow: Option<Owned<sys::ibv_flow>>,
     queue_pair: Owned<sys::ibv_qp>,
@@ -117,20 +123,22 @@ pub(super) struct Sniffer {
     _domain: Owned<sys::ibv_pd>,
     context: Owned<sys::ibv_context>,
     port: u8,
-    /// Which buffers the device has.
+    /// True for each buffer that the device has.
     posted: Vec<bool>,
-    /// What was polled when it was to be waited.
+    /// Buffers that were polled before waiting.
     ahead: Vec<Filled>,
-    /// The device's counter of packets without a buffer. Opened in the beginning: a process that is confined opens nothing.
+    /// The device's counter of packets without a buffer. Opened at the start, because a confined
+    /// process cannot open it.
     counter: Option<File>,
 }
 
 impl Sniffer {
-    /// Opens a device and makes the queue pair, with as much memory for buffers as is asked for, or as the queue pair has room for. Nothing comes until
-    /// [`Sniffer::begin`].
+    /// Opens a device and creates the queue pair, with `bytes` of buffers as far as the queue pair
+    /// has room for them. No packets arrive before [`Sniffer::begin`].
     pub(super) fn open(name: &str, port: u8, bytes: usize) -> Result<Sniffer, Failure> {
         let context = device(name)?;
-        // SAFETY: the context is there; the attributes are written by the call, and are numbers, of which all may be 0.
+        // SAFETY: the context exists. The call writes the attributes, which are integers and valid
+        // as zeros.
         let (limits, link_layer) = unsafe {
             let (mut device, mut attributes): (sys::ibv_device_attr, sys::ibv_port_attr) =
                 (zeroed(), zeroed());
@@ -144,7 +152,8 @@ impl Sniffer {
         }
         let most = limits.map(|limit| usize::try_from(limit).unwrap_or(1)).into_iter().min().unwrap_or(1);
         let count = (bytes / SIZE).clamp(1, most.max(1));
-        // SAFETY: each call is given what was made before it and is still there, and attributes that are numbers, of which all may be 0.
+        // SAFETY: each call gets objects created before that still exist, and attributes that are
+        // integers and valid as zeros.
         unsafe {
             let domain = Owned::new(sys::ibv_alloc_pd(context.pointer()), |it| sys::ibv_dealloc_pd(it))
                 .map_err(failed("protection domain"))?;
@@ -196,9 +205,10 @@ impl Sniffer {
         }
     }
 
-    /// From now on packets come.
+    /// Starts the flow of packets.
     pub(super) fn begin(&mut self) -> io::Result<()> {
-        // SAFETY: the queue pair is there; the attributes are numbers, of which all may be 0, and without specifications behind them.
+        // SAFETY: the queue pair exists. The attributes are integers, valid as zeros, and no
+        // specifications follow them.
         let flow = unsafe {
             let mut attributes: sys::ibv_flow_attr = zeroed();
             attributes.type_ = sys::ibv_flow_attr_type::IBV_FLOW_ATTR_SNIFFER;
@@ -212,21 +222,23 @@ impl Sniffer {
         Ok(())
     }
 
-    /// Up to [`COMPLETIONS`] work completions.
+    /// Polls up to [`COMPLETIONS`] work completions.
     fn completed(&mut self, filled: &mut Vec<Filled>) -> io::Result<()> {
-        // SAFETY: the queue is there; the call writes as many completions as it says, into an array of numbers, of which all may be 0.
+        // SAFETY: the queue exists. The call writes at most the requested number of completions
+        // into an array of integers, which are valid as zeros.
         let (found, completions) = unsafe {
             let mut completions: [sys::ibv_wc; COMPLETIONS] = zeroed();
             let most = COMPLETIONS as c_int;
             (sys::ibv_poll_cq(self.completions.pointer(), most, completions.as_mut_ptr()), completions)
         };
-        let found = usize::try_from(found).map_err(|_| io::Error::other("completions cannot be polled"))?;
+        let found =
+            usize::try_from(found).map_err(|_| io::Error::other("the completion queue cannot be polled"))?;
         for completion in completions.iter().take(found) {
-            // Only what was posted can be completed, and once.
+            // Only a posted buffer can complete, and only once.
             let buffer = u32::try_from(completion.wr_id).ok();
             let has = buffer.and_then(|buffer| Some((buffer, self.posted.get_mut(buffer as usize)?)));
             let Some((buffer, posted @ true)) = has else {
-                return Err(io::Error::other("a work completion of no buffer"));
+                return Err(io::Error::other("a work completion for an unknown buffer"));
             };
             *posted = false;
             use sys::ibv_wc_status as status;
@@ -241,10 +253,11 @@ impl Sniffer {
     }
 }
 
-/// Opens the device of this name.
+/// Opens the device with this name.
 fn device(name: &str) -> Result<Owned<sys::ibv_context>, Failure> {
     let mut count = 0;
-    // SAFETY: the call says how many devices the list has; they are used before it is freed. A context stays when the list is gone.
+    // SAFETY: the call returns the length of the list, and devices are used before the list is
+    // freed. A context outlives the list.
     unsafe {
         let list = sys::ibv_get_device_list(&mut count);
         let list = NonNull::new(list).ok_or_else(|| Failure::NoList(io::Error::last_os_error()))?;
@@ -274,10 +287,11 @@ impl Device for Sniffer {
     }
 
     fn post(&mut self, buffers: &[u32]) -> io::Result<()> {
-        // SAFETY: it is registered.
+        // SAFETY: the memory is registered.
         let key = unsafe { self.buffers.region.as_ref() }.lkey;
         for batch in buffers.chunks(COMPLETIONS) {
-            // SAFETY: of both all may be 0, and of a pointer that is not followed too.
+            // SAFETY: both types are valid as zeros, including their pointers, which are not
+            // dereferenced.
             let (mut requests, mut elements): ([sys::ibv_recv_wr; COMPLETIONS], [sys::ibv_sge; COMPLETIONS]) =
                 unsafe { (zeroed(), zeroed()) };
             for (at, buffer) in batch.iter().enumerate() {
@@ -292,7 +306,8 @@ impl Device for Sniffer {
             }
             let (requests, elements) = (requests.as_mut_ptr(), elements.as_mut_ptr());
             let mut bad = null_mut();
-            // SAFETY: both arrays have as many as `batch`, and the library copies them before it returns. The last request has no next one.
+            // SAFETY: both arrays have at least as many entries as `batch`, and the library copies
+            // them before it returns. The last request has no successor.
             unsafe {
                 for at in 0..batch.len() {
                     (*requests.add(at)).sg_list = elements.add(at);
@@ -316,10 +331,10 @@ impl Device for Sniffer {
 
     fn wait(&mut self, time: Duration) -> io::Result<()> {
         let mut ahead = core::mem::take(&mut self.ahead);
-        // SAFETY: queue and channel are there; an event is acknowledged when it was taken.
+        // SAFETY: queue and channel exist. Each event is acknowledged after it was received.
         unsafe {
             check(sys::ibv_req_notify_cq(self.completions.pointer(), 0))?;
-            // What was filled before that is not told of.
+            // Completions before the request for notification cause no event.
             let polled = self.completed(&mut ahead);
             self.ahead = ahead;
             polled?;
@@ -334,7 +349,7 @@ impl Device for Sniffer {
                 Err(errno) => return Err(errno.into()),
             }
             let (mut queue, mut context) = (null_mut(), null_mut());
-            // The channel does not block, so this ends.
+            // The channel is non-blocking, so the loop ends.
             while sys::ibv_get_cq_event(self.channel.pointer(), &mut queue, &mut context) == 0 {
                 sys::ibv_ack_cq_events(queue, 1);
             }
@@ -345,8 +360,8 @@ impl Device for Sniffer {
     fn bytes(&self, buffer: u32, length: u32) -> &[u8] {
         let length = (length as usize).min(SIZE);
         match self.posted.get(buffer as usize) {
-            // SAFETY: the buffer is in the memory, `length` bytes of it at least, which are initialized; the device does not have it, so nobody
-            // writes as long as `self` is borrowed.
+            // SAFETY: the buffer is within the memory and has at least `length` initialized bytes.
+            // The device does not have it, so it is not written while `self` is borrowed.
             Some(false) => unsafe { core::slice::from_raw_parts(self.buffers.at(buffer), length) },
             _ => &[],
         }

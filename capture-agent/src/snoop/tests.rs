@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A device in memory. A packet for which it has no buffer is dropped, as hardware drops it.
+/// A device in memory. Packets that find no buffer are dropped, as by hardware.
 struct Fake {
     memory: Vec<Vec<u8>>,
     posted: VecDeque<u32>,
@@ -18,9 +18,9 @@ struct Fake {
     counter: Option<u64>,
 }
 
-/// Bytes of each of its buffers.
+/// Size of each buffer in bytes.
 const SIZE: usize = 100;
-/// Completions that it tells of at once.
+/// Number of completions per poll.
 const AT_ONCE: usize = 3;
 
 impl Fake {
@@ -35,7 +35,7 @@ impl Fake {
         }
     }
 
-    /// A packet passes.
+    /// Passes a packet to the device.
     fn pass(&mut self, packet: &[u8]) {
         let Some(buffer) = self.posted.pop_front() else {
             self.dropped += 1;
@@ -51,7 +51,7 @@ impl Fake {
         self.completed.push_back(Filled { buffer, outcome });
     }
 
-    /// Whether it may write there, or has not told that it did.
+    /// Returns true if the device has the buffer, or has not yet reported its completion.
     fn has(&self, buffer: u32) -> bool {
         self.posted.contains(&buffer) || self.completed.iter().any(|one| one.buffer == buffer)
     }
@@ -106,7 +106,7 @@ fn ring(device: Fake, snap_length: u32) -> (Ring<Fake>, Arc<AtomicBool>) {
     (Ring::new(device, options).expect("it takes buffers"), end)
 }
 
-/// A RoCEv1 frame with a number in it, of so many bytes.
+/// A RoCEv1 frame of this length that contains a number.
 fn frame(number: u32, length: usize) -> Vec<u8> {
     let mut frame = vec![number as u8; length.max(18)];
     frame[12..14].copy_from_slice(&0x8915u16.to_be_bytes());
@@ -114,12 +114,12 @@ fn frame(number: u32, length: usize) -> Vec<u8> {
     frame
 }
 
-/// One that is not wanted.
+/// A frame that the filter rejects.
 fn other() -> Vec<u8> {
     [&[0; 12][..], &[0x08, 0x06], &[0; 28]].concat()
 }
 
-/// What comes until there is nothing: the bytes, with the lengths that records tell.
+/// Returns the packets up to the next idle state: the bytes and the recorded lengths.
 fn taken(ring: &mut Ring<Fake>) -> Vec<(Vec<u8>, u32)> {
     let mut found = Vec::new();
     loop {
@@ -135,7 +135,8 @@ fn taken(ring: &mut Ring<Fake>) -> Vec<(Vec<u8>, u32)> {
 fn packets_come_out_as_they_passed() {
     let (mut ring, _) = ring(Fake::new(200), 262_144);
     let mut expected = Vec::new();
-    // Several times around, with lengths that leave bytes of the packet before.
+    // Several times around the ring, with lengths that leave bytes of an earlier packet in the
+    // buffer.
     for number in 0..1500 {
         let packet = frame(number, 90 - number as usize % 60);
         ring.device().pass(&packet);
@@ -164,7 +165,7 @@ fn records_have_numbers_times_and_lengths() {
         let Ok(Next::Record(record)) = ring.next() else { panic!("record {number}") };
         assert_eq!((record.number, record.original_length, record.data.len()), (number, length, kept));
         assert_eq!((record.link, record.dropped), (rdmascope_dissector::record::LinkType::ETHERNET, 0));
-        assert!(record.time >= last, "no record is older than the time that was told before it");
+        assert!(record.time >= last, "no record is older than the time reported before it");
         last = record.time;
     }
     assert!(last <= crate::live_source::now());
@@ -193,12 +194,12 @@ fn a_device_without_buffers_is_noticed_and_nothing_is_counted() {
     let first: Vec<_> = (0..8).map(|number| (frame(number, 18), 18)).collect();
     assert_eq!(taken(&mut ring), first);
     assert_eq!(ring.device().dropped, 12);
-    assert_eq!(ring.counts().expect("it counts").dropped, None, "12 of which nothing was seen");
+    assert_eq!(ring.counts().expect("it counts").dropped, None, "12 packets were dropped unnoticed");
     assert_eq!(ring.dropped(), 0, "known of");
     let lacks = ring.lacks();
-    assert_eq!(lacks, ["fake0 had no receive buffer left, once: packets may be missing there"]);
-    assert!(ring.uncounted().is_some_and(|why| why.contains("does not tell")));
-    // It has some again.
+    assert_eq!(lacks, ["fake0 ran out of receive buffers once: packets may be missing there"]);
+    assert!(ring.uncounted().is_some_and(|why| why.contains("does not report")));
+    // Buffers are posted again.
     ring.device().pass(&frame(99, 18));
     assert_eq!(taken(&mut ring), [(frame(99, 18), 18)]);
     assert_eq!(ring.lacks(), lacks);
@@ -234,9 +235,9 @@ fn a_device_that_fails_ends_it_with_an_error() {
     ring.device().pass(&frame(1, 18));
     let buffer = ring.device().posted.pop_front().expect("it has buffers");
     ring.device().completed.push_back(Filled { buffer, outcome: Outcome::Failed(5) });
-    assert!(matches!(ring.next(), Ok(Next::Record(_))), "what came before is given");
+    assert!(matches!(ring.next(), Ok(Next::Record(_))), "earlier packets are delivered");
     let error = ring.next().expect_err("the device failed").to_string();
-    assert_eq!(error, "fake0: cannot be captured further: a work completion has status 5");
+    assert_eq!(error, "fake0: capture failed: a work completion has status 5");
 }
 
 #[test]
@@ -254,7 +255,7 @@ fn it_ends_with_what_had_come_by_then() {
             Next::End => break,
             other => panic!("{other:?}"),
         }
-        // A busy device always has another.
+        // A busy device always has another packet.
         ring.device().pass(&frame(77, 18));
     }
     assert_eq!(rest, 4);
@@ -320,7 +321,7 @@ fn a_device_that_cannot_is_told_what_to_do_instead() {
     assert!(software.ends_with("its packets pass the network interface eth0: use -i eth0"), "{software}");
     assert!(
         refused(true, Some("eth0"))
-            .ends_with("where it mirrors its packets to the network interface eth0, use -i eth0")
+            .ends_with("if it mirrors its packets to the network interface eth0, use -i eth0")
     );
     assert!(refused(true, None).contains("capture --list"));
     let none = SnoopError::NoDevice { name: "x".into(), found: Vec::new() };

@@ -1,23 +1,24 @@
-//! The events that are known, with the fields that matter here.
+//! The known trace events and their relevant fields.
 
 use super::fields::{Fields, hex};
 use super::line::LineError;
 
-/// A task of sunrpc, and the RPC client that it is of.
+/// An RPC task of sunrpc and its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Task {
-    /// Its number.
+    /// Number of the task.
     pub task: i64,
-    /// The client's number.
+    /// Number of the RPC client.
     pub client: i64,
 }
 
-/// A completion queue and what completes there: names a message from its receipt, or its post, to its end.
+/// A completion queue and a completion ID. Together they identify a message from its receipt or
+/// post to its release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Completion {
-    /// The completion queue. Each connection of svcrdma and xprtrdma has its own.
+    /// Number of the completion queue. Each connection of svcrdma and xprtrdma has its own.
     pub queue: u32,
-    /// The number of the context there, used again when it is free.
+    /// Number of the context in that queue. Numbers are reused.
     pub id: i32,
 }
 
@@ -32,7 +33,7 @@ pub struct Segment {
     pub handle: u32,
 }
 
-/// Which list of a call a segment is put on.
+/// The chunk list of a segment in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChunkKind {
     /// The Read list, at this Position.
@@ -47,14 +48,15 @@ pub enum ChunkKind {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// `xprt_reserve`: an RPC has an XID and a place among those under way.
+    /// `xprt_reserve`: an RPC got an XID and a slot.
     Reserve {
         /// The task.
         task: Task,
         /// Its XID.
         xid: u32,
     },
-    /// `xprtrdma_chunk_read`, `_write`, `_wp`, `_reply`: a segment is put into the call that is being marshalled.
+    /// `xprtrdma_chunk_read`, `_write`, `_wp`, `_reply`: a segment is added to the call that is
+    /// being marshalled.
     ChunkSegment {
         /// The task.
         task: Task,
@@ -69,19 +71,19 @@ pub enum Event<'a> {
         task: Task,
         /// Its XID.
         xid: u32,
-        /// Bytes of the RPC-over-RDMA header.
+        /// Length of the RPC-over-RDMA header in bytes.
         header_length: u32,
-        /// Bytes of the RPC message: head, pages, tail.
+        /// Lengths in bytes of the parts of the RPC message: head, pages, tail.
         message: [u32; 3],
     },
-    /// `xprtrdma_post_send`: a call is handed to the device.
+    /// `xprtrdma_post_send`: a call is posted to the device.
     PostSend {
         /// The task.
         task: Task,
     },
     /// `xprtrdma_wc_receive`: the device has received a message.
     WcReceive {
-        /// Its bytes; `None` where the receive failed.
+        /// Length of the message in bytes; `None` if the receive failed.
         received: Option<u32>,
     },
     /// `xprtrdma_reply`: a reply is matched with its call.
@@ -90,26 +92,26 @@ pub enum Event<'a> {
         task: Task,
         /// Its XID.
         xid: u32,
-        /// Credits that are granted.
+        /// Credits granted.
         credits: u32,
     },
-    /// `xprtrdma_err_chunk`, `_vers`, `_unrecognized`: an RDMA_ERROR came as the reply.
+    /// `xprtrdma_err_chunk`, `_vers`, `_unrecognized`: the reply is an RDMA_ERROR.
     ReplyError {
         /// The task.
         task: Task,
         /// Its XID.
         xid: u32,
     },
-    /// `xprtrdma_cb_call`: a callback came.
+    /// `xprtrdma_cb_call`: a callback was received.
     CallbackCall {
-        /// The server.
+        /// Address of the server.
         peer: &'a str,
         /// Its XID.
         xid: u32,
     },
-    /// `xprtrdma_cb_reply`: it is being answered.
+    /// `xprtrdma_cb_reply`: a callback is being answered.
     CallbackReply {
-        /// The server.
+        /// Address of the server.
         peer: &'a str,
         /// Its XID.
         xid: u32,
@@ -118,78 +120,80 @@ pub enum Event<'a> {
     RpcLatency {
         /// Its XID.
         xid: u32,
-        /// The program, `nfs`, and its version.
+        /// Name of the program with its version, for example `nfsv3`.
         program: &'a str,
-        /// The procedure, `READ`.
+        /// Name of the procedure, for example `READ`.
         procedure: &'a str,
     },
-    /// `svcrdma_wc_recv`, before Linux 5.18 `svcrdma_wc_receive`: the device has received a message.
+    /// `svcrdma_wc_recv`, before Linux 5.18 `svcrdma_wc_receive`: the device has received a
+    /// message.
     SvcReceive {
-        /// What completed.
+        /// The completion.
         completion: Completion,
-        /// Its bytes; `None` where the receive failed, or before Linux 5.13.
+        /// Length of the message in bytes; `None` if the receive failed, or before Linux 5.13.
         received: Option<u32>,
     },
-    /// `svcrdma_decode_rseg`, `svcrdma_decode_wseg`: a segment is found in what was received.
+    /// `svcrdma_decode_rseg`, `svcrdma_decode_wseg`: a segment was found in a received message.
     DecodeSegment {
-        /// What was received.
+        /// The received message.
         completion: Completion,
-        /// Its Position, if it is on the Read list; else it is of a Write chunk or of the Reply chunk.
+        /// Position of a Read list segment; `None` for a segment of a Write chunk or the Reply
+        /// chunk.
         position: Option<u32>,
         /// The segment.
         segment: Segment,
     },
-    /// `svcrdma_decode_rqst`: a thread reads the header of what was received.
+    /// `svcrdma_decode_rqst`: a thread decodes the header of a received message.
     Decode {
-        /// What was received.
+        /// The received message.
         completion: Completion,
         /// Its XID.
         xid: u32,
         /// rdma_credit.
         credits: u32,
-        /// Bytes of the RPC-over-RDMA header.
+        /// Length of the RPC-over-RDMA header in bytes.
         header_length: u32,
     },
-    /// `svcrdma_read_finished`: a thread goes on with a call whose RDMA Reads are done.
+    /// `svcrdma_read_finished`: a thread continues a call after its RDMA Reads.
     ReadFinished {
-        /// What was received.
+        /// The received message.
         completion: Completion,
     },
-    /// `svc_process`: a thread begins with the procedure of a call.
+    /// `svc_process`: a thread starts to process a call.
     Process {
         /// Its XID.
         xid: u32,
-        /// The service, `nfsd`.
+        /// Name of the service, for example `nfsd`.
         service: &'a str,
-        /// The version of its program.
+        /// Version of its program.
         version: u32,
         /// The procedure, by name since Linux 5.10.
         procedure: &'a str,
     },
-    /// `svcrdma_encode_wseg`: a segment is returned in a reply, with the length that was used.
+    /// `svcrdma_encode_wseg`: a segment is returned in a reply, with the length written.
     EncodeSegment {
         /// The segment.
         segment: Segment,
     },
-    /// `svcrdma_post_send`: a reply is handed to the device.
+    /// `svcrdma_post_send`: a reply is posted to the device.
     SvcPostSend,
-    /// A mark that `rdmascope capture --kernel` wrote; with the time of day before and after the mark of the same number, in nanoseconds, where it tells
-    /// of that.
+    /// A mark written by `rdmascope capture --kernel`. Every second mark repeats the number of the
+    /// one before and adds the time of day around it.
     Mark {
-        /// Its number.
+        /// Number of the mark.
         number: u64,
-        /// The time of day before and after.
+        /// The time of day before and after the mark with this number, in nanoseconds.
         realtime: Option<(i64, i64)>,
     },
-    /// Another event of `xprtrdma_` or `svcrdma_`.
+    /// Another event with the prefix `xprtrdma_` or `svcrdma_`.
     Other,
-    /// An event that is not known here.
+    /// An unknown event.
     Unknown,
 }
 
-/// Reads the fields of the event with this name.
+/// Parses the fields of the event `name`.
 pub(super) fn read<'a>(name: &str, fields: Fields<'a>) -> Result<Event<'a>, LineError> {
-    // A field that has to be there.
+    // Requires a field.
     macro_rules! need {
         ($event:literal, $field:literal, $value:expr) => {
             $value.ok_or(LineError::Field { event: $event, field: $field })?
@@ -298,7 +302,7 @@ fn message(fields: Fields<'_>) -> Option<[u32; 3]> {
     parts.next().is_none().then_some(message)
 }
 
-/// `credits=64`; before Linux 5.15 `64 credits`.
+/// Parses `credits=64`, or `64 credits` before Linux 5.15.
 fn credits(fields: Fields<'_>) -> Option<u32> {
     fields.number("credits=").or_else(|| {
         let mut words = fields.0.split_ascii_whitespace().peekable();
@@ -311,7 +315,7 @@ fn credits(fields: Fields<'_>) -> Option<u32> {
     })
 }
 
-/// `status=SUCCESS (0/0x0) received=128`, or without a status, which is a success.
+/// Parses `status=SUCCESS (0/0x0) received=128`. No status means success.
 fn received(fields: Fields<'_>) -> Option<u32> {
     let failed = fields.word("status=").is_some_and(|status| status != "SUCCESS");
     fields.number("received=").filter(|_| !failed)

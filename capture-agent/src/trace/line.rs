@@ -1,60 +1,60 @@
-//! One line: who, where, when, which event.
+//! Parses a line of a trace.
 
 use super::event::{self, Event};
 use super::fields::Fields;
 
-/// An event as a line tells it.
+/// An event with its context.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line<'a> {
-    /// The process or thread that ran, which in an interrupt is any.
+    /// The process or thread that was running. For an event in an interrupt it is unrelated.
     pub pid: u32,
     /// The CPU.
     pub cpu: u32,
-    /// Nanoseconds of the trace's clock.
+    /// Time in nanoseconds by the trace's clock.
     pub time: i64,
-    /// Nanoseconds of the last digit that the time is written with.
+    /// Resolution of the time in nanoseconds: the unit of its last digit.
     pub resolution: i64,
     /// The event.
     pub event: Event<'a>,
 }
 
-/// What a line says.
+/// The content of a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Said<'a> {
     /// An event.
     Event(Line<'a>),
-    /// Events were lost: how many, if it says so.
+    /// Events were lost, with the number if it is given.
     Lost(Option<u64>),
-    /// It is empty, a comment, or what trace-cmd writes above the events.
+    /// The line is empty, a comment, or part of the heading of trace-cmd.
     Nothing,
 }
 
-/// Why a line cannot be read.
+/// The reason why a line cannot be parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LineError {
-    /// It is not UTF-8.
+    /// The line is not UTF-8.
     #[error("the line is not UTF-8")]
     Encoding,
-    /// There is no CPU in square brackets behind the task.
-    #[error("there is no task and CPU as in `nfsd-182 [000]`")]
+    /// The line has no CPU in square brackets after the task.
+    #[error("expected a task and CPU as in `nfsd-182 [000]`")]
     Task,
-    /// There is no time in seconds.
-    #[error("there is no time in seconds as in `40.415147:`")]
+    /// The line has no time in seconds.
+    #[error("expected a time in seconds as in `40.415147:`")]
     Time,
-    /// There is no event behind the time.
-    #[error("there is no event behind the time")]
+    /// The line has no event after the time.
+    #[error("expected an event after the time")]
     Event,
-    /// A field of a known event is not there, or is not as known.
-    #[error("{event} has no field `{field}` that can be read")]
+    /// A field of a known event is missing or malformed.
+    #[error("{event} has no readable field `{field}`")]
     Field {
-        /// The event.
+        /// Name of the event.
         event: &'static str,
-        /// The field.
+        /// Name of the field.
         field: &'static str,
     },
 }
 
-/// Reads a line.
+/// Parses a line.
 pub fn read(bytes: &[u8]) -> Result<Said<'_>, LineError> {
     let text = core::str::from_utf8(bytes).map_err(|_| LineError::Encoding)?.trim_end();
     let start = text.trim_start();
@@ -71,7 +71,7 @@ pub fn read(bytes: &[u8]) -> Result<Said<'_>, LineError> {
         return if is_heading(start) { Ok(Said::Nothing) } else { Err(LineError::Task) };
     };
     let (time, resolution, rest) = time(rest).ok_or(LineError::Time)?;
-    // `event: fields`; trace-cmd has more blanks behind the colon.
+    // `event: fields`; trace-cmd writes more spaces after the colon.
     let (name, fields) = rest.split_once(':').ok_or(LineError::Event)?;
     let name = name.trim();
     if name.is_empty() || name.contains(char::is_whitespace) {
@@ -81,7 +81,8 @@ pub fn read(bytes: &[u8]) -> Result<Said<'_>, LineError> {
     Ok(Said::Event(Line { pid: task, cpu, time, resolution, event }))
 }
 
-/// `entries-in-buffer/entries-written: 930/1030   #P:1`: what is not in the buffer any more was overwritten.
+/// Parses `entries-in-buffer/entries-written: 930/1030   #P:1`. Entries that are no longer in the
+/// buffer were overwritten.
 fn overwritten(comment: &str) -> Said<'_> {
     let counts = comment.trim().strip_prefix("entries-in-buffer/entries-written:");
     let counts = counts.and_then(|counts| counts.split_ascii_whitespace().next()?.split_once('/'));
@@ -92,7 +93,10 @@ fn overwritten(comment: &str) -> Said<'_> {
     }
 }
 
-/// `CPU:0 [LOST 23 EVENTS]`, `CPU:0 [LOST EVENTS]` of tracefs; `CPU:0 [23 EVENTS DROPPED]`, `CPU:0 [EVENTS DROPPED]` of trace-cmd.
+/// Parses a line about lost events.
+///
+/// tracefs writes `CPU:0 [LOST 23 EVENTS]` or `CPU:0 [LOST EVENTS]`; trace-cmd writes
+/// `CPU:0 [23 EVENTS DROPPED]` or `CPU:0 [EVENTS DROPPED]`.
 fn lost(line: &str) -> Option<Said<'_>> {
     let inside = line.strip_prefix("CPU:")?.split_once('[')?.1.strip_suffix(']')?;
     let words = inside.split_ascii_whitespace();
@@ -100,14 +104,16 @@ fn lost(line: &str) -> Option<Said<'_>> {
     is_lost.then(|| Said::Lost(words.filter_map(|word| word.parse().ok()).next()))
 }
 
-/// What trace-cmd writes above the events.
+/// Returns true for a line of the heading that trace-cmd writes.
 fn is_heading(line: &str) -> bool {
     let first = ["cpus=", "version =", "CPU "].iter().any(|start| line.starts_with(start));
     first && !line.contains('[')
 }
 
-/// The process and the CPU, and what stands behind: `comm-pid [000] `, or `comm-pid (tgid) [000] `. The name of a process may hold anything,
-/// so it is the first one with a time behind it.
+/// Parses process ID and CPU and returns the rest of the line.
+///
+/// The formats are `comm-pid [000] ` and `comm-pid (tgid) [000] `. The name of a process may
+/// contain anything, so the first match that is followed by a time is used.
 fn task(line: &str) -> Option<(u32, u32, &str)> {
     let (mut from, mut first) = (0, None);
     while let Some(open) = line[from..].find('[').map(|open| from + open) {
@@ -129,7 +135,8 @@ fn task(line: &str) -> Option<(u32, u32, &str)> {
     first
 }
 
-/// The time in nanoseconds, how fine it is, and what stands behind it. Flags may stand before it.
+/// Parses the time in nanoseconds and its resolution, and returns the rest. Flags may precede the
+/// time.
 fn time(rest: &str) -> Option<(i64, i64, &str)> {
     let mut rest = rest.trim_start();
     for _ in 0..2 {
@@ -142,7 +149,7 @@ fn time(rest: &str) -> Option<(i64, i64, &str)> {
     None
 }
 
-/// `39.870408` in nanoseconds, and those of its last digit.
+/// Parses `39.870408` to nanoseconds and the resolution of the last digit.
 fn seconds(text: &str) -> Option<(i64, i64)> {
     let (whole, fraction) = text.split_once('.')?;
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|digit| digit.is_ascii_digit());

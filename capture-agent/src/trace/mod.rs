@@ -1,13 +1,15 @@
-//! What the kernel's tracepoints tell of RPC-over-RDMA: the text of `/sys/kernel/tracing/trace`, or of `trace-cmd report`, line by line.
+//! Reads kernel trace events of RPC-over-RDMA: the text of `/sys/kernel/tracing/trace` or of
+//! `trace-cmd report`.
 //!
 //! ```text
-//! mount.nfs-238     [000] .....    39.875957: xprtrdma_marshal: task:00000001@00000000 xid=0x0c396a62 hdr=28 xdr=40/0/0 pullup/inline
-//! ---------+---     --+--  --+-    ----+----  -------+-------   -----------------------------+-----------------------------------------
-//!        task        CPU   flags     time          event                                  fields
+//! mount.nfs-238  [000] .....  39.875957: xprtrdma_marshal: task:00000001@00000000 xid=0x0c396a62 …
+//! ------+------  --+-- --+--  ----+----  -------+-------   ------------------+------------------
+//!     task        CPU  flags    time          event                        fields
 //! ```
 //!
-//! A line is read by itself, and any bytes are taken: what is no line of a trace, or a known event whose fields are not as known, is an error
-//! of that line. The events and their fields are those of Linux 5.12 to 6.16; an event that is not known here is [`Event::Unknown`].
+//! Each line is parsed independently, and any bytes are accepted. A line that is not part of a
+//! trace, or a known event with unexpected fields, is an error of that line only. The events and
+//! fields are those of Linux 5.12 to 6.16; other events become [`Event::Unknown`].
 
 mod event;
 mod fields;
@@ -22,46 +24,44 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-/// Bytes that a line may have. The longest that the kernel writes is a page.
+/// Maximum length of a line in bytes. The kernel writes at most a page.
 const LONGEST: u64 = 16 << 10;
 
-/// What `trace.dat` of trace-cmd begins with.
+/// The first bytes of a `trace.dat` file of trace-cmd.
 const TRACE_DAT: &[u8] = b"\x17\x08\x44tracing";
 
-/// Why a trace cannot be read.
+/// The reason why a trace cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The file cannot be opened or read.
     #[error("{name}: {error}")]
     Io {
-        /// The file's name.
+        /// Name of the file.
         name: String,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
-    /// It is what trace-cmd records, not what it reports.
-    #[error(
-        "{name}: a binary trace.dat; `trace-cmd report -i {name} >trace.txt` writes it as text, which can be read here"
-    )]
+    /// The file is a binary recording of trace-cmd.
+    #[error("{name}: a binary trace.dat; convert it to text with `trace-cmd report -i {name} >trace.txt`")]
     Binary {
-        /// The file's name.
+        /// Name of the file.
         name: String,
     },
-    /// No line of it is one of a trace.
+    /// The file contains no line of a trace.
     #[error(
-        "{name}: no trace: {reason} (line {line}); the text of /sys/kernel/tracing/trace or of `trace-cmd report` is read"
+        "{name}: not a trace: {reason} (line {line}); expected the text of /sys/kernel/tracing/trace or of `trace-cmd report`"
     )]
     NoTrace {
-        /// The file's name.
+        /// Name of the file.
         name: String,
-        /// The first line that is none, from 1.
+        /// The first invalid line, counted from 1.
         line: u64,
-        /// Why it is none.
+        /// The reason why it is invalid.
         reason: LineError,
     },
 }
 
-/// A trace that is being read.
+/// An open trace.
 pub struct Trace<R = BufReader<File>> {
     name: String,
     input: R,
@@ -72,28 +72,28 @@ pub struct Trace<R = BufReader<File>> {
     events: u64,
 }
 
-/// What the trace says it lacks.
+/// Events that are missing from the trace, according to the trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// Events that were overwritten in the buffer or dropped, as far as they are counted.
+    /// Number of events that were overwritten or dropped, as far as counted.
     pub events: u64,
-    /// It says that some were lost and not how many.
+    /// The trace reports lost events without a number.
     pub uncounted: bool,
 }
 
 impl Lost {
-    /// Whether any was lost.
+    /// Returns true if any event was lost.
     pub fn any(&self) -> bool {
         self.events > 0 || self.uncounted
     }
 }
 
-/// Lines that could not be read.
+/// Lines that could not be parsed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unread {
-    /// How many.
+    /// Number of lines.
     pub lines: u64,
-    /// The first one, from 1, and why.
+    /// The first of them, counted from 1, and the reason.
     pub first: Option<(u64, LineError)>,
 }
 
@@ -107,7 +107,7 @@ impl Trace {
 }
 
 impl<R: BufRead> Trace<R> {
-    /// Reads from `input`; `name` is for errors.
+    /// Reads a trace from `input`. `name` is used in messages.
     pub fn new(name: String, mut input: R) -> Result<Trace<R>, TraceError> {
         let start = input.fill_buf().map_err(|error| TraceError::Io { name: name.clone(), error })?;
         if start.starts_with(TRACE_DAT) {
@@ -124,7 +124,8 @@ impl<R: BufRead> Trace<R> {
         })
     }
 
-    /// Hands the next event to `see`, with the number of its line, from 1. Returns whether there was one.
+    /// Calls `see` with the next event and its line number, counted from 1. Returns false at the
+    /// end.
     pub fn next(&mut self, see: &mut impl FnMut(u64, &Line<'_>)) -> Result<bool, TraceError> {
         loop {
             self.buffer.clear();
@@ -172,7 +173,7 @@ impl<R: BufRead> Trace<R> {
         }
     }
 
-    /// A file of which no line could be read is no trace.
+    /// Handles the end. Fails if no line was an event and some could not be parsed.
     fn end(&self) -> Result<bool, TraceError> {
         match self.unread.first {
             Some((line, reason)) if self.events == 0 => {
@@ -182,22 +183,22 @@ impl<R: BufRead> Trace<R> {
         }
     }
 
-    /// The name that it was given.
+    /// Returns the name used in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Lines read so far.
+    /// Returns the number of lines read so far.
     pub fn lines(&self) -> u64 {
         self.line
     }
 
-    /// What it says it lacks, so far.
+    /// Returns the lost events reported so far.
     pub fn lost(&self) -> Lost {
         self.lost
     }
 
-    /// What could not be read so far.
+    /// Returns the lines that could not be parsed so far.
     pub fn unread(&self) -> Unread {
         self.unread
     }

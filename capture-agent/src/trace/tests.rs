@@ -34,12 +34,12 @@ fn the_same_line_as_others_write_it() {
     let expected = line(MARSHAL);
     let fields = "task:00000001@0000000a xid=0x0c396a62 hdr=28 xdr=40/4096/2 pullup/inline";
     for head in [
-        // trace-cmd report: no flags, and the name of the event padded.
+        // trace-cmd report: no flags, and the event name is padded.
         "       mount.nfs-238   [000]    39.875957: xprtrdma_marshal:     ",
         // With the thread group.
         "  mount.nfs-238  (    237) [000] .....    39.875957: xprtrdma_marshal: ",
         "  mount.nfs-238  (-------) [000] d..1.    39.875957: xprtrdma_marshal: ",
-        // A process may be called anything.
+        // The name of a process may contain anything.
         "  a-1 [001] b: c-238  [000] .N...    39.875957: xprtrdma_marshal: ",
     ] {
         let text = format!("{head}{fields}");
@@ -63,7 +63,7 @@ fn the_events_of_the_requester() {
         event("xprtrdma_chunk_read: task:00000002@00000002 pos=108 256@0x14396a62080ef000:0x00000c41 (last)"),
         Event::ChunkSegment { task, kind: ChunkKind::Read(108), segment }
     );
-    // Linux 5.10: decimal, with a comma, and pointers.
+    // Linux 5.10: decimal numbers, a comma, and pointers.
     assert_eq!(
         event("xprtrdma_reply: task:2@2 xid=0x14396a62, 64 credits, rep=00000000f5 -> req=0000a"),
         Event::Reply { task, xid: 0x1439_6a62, credits: 64 }
@@ -144,7 +144,7 @@ fn what_cannot_be_read_is_an_error_of_its_line() {
         read(b"x-1 [000] 1.5: xprtrdma_reply: task:1@1 xid=0x1g credits=4"),
         Err(LineError::Field { event: "xprtrdma_reply", field: "xid=" })
     );
-    // Every cut of a line is something, and no panic.
+    // Any prefix of a line gives a result without panic.
     for length in 0..MARSHAL.len() {
         let _ = read(&MARSHAL.as_bytes()[..length]);
     }

@@ -21,8 +21,9 @@ fn lane(steps: &[(u32, u32, u64)]) -> Lane {
     lane
 }
 
-/// Positions may be used again, after a gap of a retransmission that is another message. Of the steps that cover one, a packet is of the one that
-/// began last before it; where none had, of the one that began first.
+/// Positions may be reused, if a retransmission after a gap is another message. A packet belongs to
+/// the step that covers its position and began last before it; if none began before it, to the step
+/// that began first.
 #[test]
 fn the_step_that_a_packet_is_of() {
     let lane = lane(&[(10, 4, 5), (11, 4, 9), (12, 4, 20)]);
@@ -44,7 +45,8 @@ fn the_step_that_a_packet_is_of() {
     }
 }
 
-/// A segment without data that acknowledges nothing new is an acknowledgement of what it names all the same; one with data is not.
+/// A segment without data is an acknowledgement even if it acknowledges nothing new. A segment with
+/// data is not.
 #[test]
 fn a_segment_that_acknowledges_again() {
     for (length, told) in [(0, true), (8, false)] {

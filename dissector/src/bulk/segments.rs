@@ -1,7 +1,8 @@
-//! The same of iWARP: which TCP segments may lack the data that they move.
+//! Decides which TCP segments of iWARP may be stored without their data.
 //!
-//! A segment is cut behind its own headers, or behind those of the FPDU whose data it ends with. It stays whole where more than that
-//! is lost: data of a second FPDU, a marker, a CRC that is wrong or whose FPDU goes on in other segments.
+//! A segment is cut after its own headers, or after the headers of the FPDU whose data it ends
+//! with. It stays complete if the cut would lose more: data of a second FPDU, a marker, a wrong
+//! CRC, or a CRC of an FPDU that continues in other segments.
 
 use crate::engine::TcpFlow;
 use crate::frame::{Checksum, Segment};
@@ -10,29 +11,31 @@ use alloc::collections::VecDeque;
 use hashbrown::HashSet;
 use rdmascope_wire::ddp::Header;
 
-/// What is known of the segments that were kept.
+/// The state of the segments kept so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Segments {
-    /// One with a right checksum, or one that was left to an adapter, was kept whole in this file.
+    /// Whether this file has a complete segment with a good checksum, or with one left to the
+    /// adapter.
     is_sound: bool,
-    /// What ends send of which an untagged FPDU was kept whole in this file: who reads that file alone finds FPDUs from there on.
+    /// Flows with a complete untagged FPDU in this file. From there on, a reader of this file alone
+    /// finds the FPDUs.
     found: HashSet<TcpFlow, foldhash::fast::FixedState>,
-    /// The last that were shortened: by number, with the bytes of payload that were kept.
+    /// The segments shortened last: number and kept bytes of payload.
     shortened: VecDeque<(u64, usize)>,
 }
 
 impl Segments {
-    /// Flows and segments that are remembered.
+    /// Maximum number of flows, and of segments.
     const MOST: usize = 1 << 12;
 
-    /// What is kept from now on goes to another file.
+    /// Starts a new output file.
     pub(super) fn begin_file(&mut self) {
         self.is_sound = false;
         self.found.clear();
     }
 
-    /// How many bytes of the payload of a segment are needed, where that is not all; `bulk`: how many of them it moved of which only the
-    /// number is.
+    /// The number of payload bytes to keep of a segment, or `None` for all. `bulk` is the number of
+    /// bytes that it moved and whose contents are not needed.
     pub(super) fn kept(&self, segment: &Segment<'_>, contents: &Contents, bulk: u32) -> Option<usize> {
         let may_lack_checksum = match segment.checksum() {
             Checksum::Good | Checksum::Unfinished => self.is_sound,
@@ -54,12 +57,12 @@ impl Segments {
         (is_alone && is_last && crc_is_no_loss && last.data.len() == bulk as usize).then_some(last.data.start)
     }
 
-    /// How many bytes of the payload of an earlier segment were kept, where it was shortened.
+    /// The kept payload bytes of an earlier segment, if it was shortened.
     pub(super) fn kept_of(&self, number: u64) -> Option<usize> {
         self.shortened.iter().rev().find(|(earlier, _)| *earlier == number).map(|(_, kept)| *kept)
     }
 
-    /// Notes how many bytes of the payload of a segment are kept; `None`: all.
+    /// Notes the kept payload bytes of a segment; `None` for all.
     pub(super) fn note(
         &mut self,
         number: u64,

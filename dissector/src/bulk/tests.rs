@@ -3,8 +3,8 @@ use crate::record::{LinkType, Time};
 use alloc::vec::Vec;
 use rdmascope_wire::mpa::StartFrame;
 
-/// The table of copies has the first segment of a connection too, as the engine that reads the kept
-/// records has.
+/// The table of copies also has the first segment of a connection, as in an engine that reads the
+/// kept records.
 #[test]
 fn the_first_segment_of_a_connection_is_noted() {
     let mut packet: Vec<u8> = vec![0x45, 0, 0, 60, 0, 1, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];

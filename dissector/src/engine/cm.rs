@@ -1,4 +1,4 @@
-//! CM messages: how connections are established and closed (IBTA volume 1, section 12.9).
+//! CM messages: setup and closing of connections (IBTA volume 1, section 12.9).
 
 use super::newcomers::Held;
 use super::{EndRef, Stage};
@@ -13,10 +13,10 @@ use rdmascope_wire::cm::{
     CommunicationId, DisconnectRequest, Message, ReadyToUse, Reply, Request, TransportServiceType,
 };
 
-/// The port that RFC 8267, section 9, and RFC 5667 assign to NFS over RDMA.
+/// The port of NFS over RDMA (RFC 8267, section 9; RFC 5667).
 const NFS_RDMA_PORT: u16 = 20049;
 
-/// Takes a CM message; returns the end of the connection that sent it.
+/// Handles a CM message and returns the end that sent it.
 pub(super) fn handle(
     stage: &mut Stage<'_>,
     frame: &Frame<'_>,
@@ -78,7 +78,7 @@ pub(super) fn handle(
     Some(place)
 }
 
-/// What a REQ, REP or REJ says to the connection.
+/// The observation of a REQ, REP or REJ.
 fn announced<'a>(from: End, seen: Seen, message: &Message<'a>) -> Option<Announced<'a>> {
     let (says, private_data) = match message {
         Message::Request(request) => (Says::Asks, request.consumer_private_data()),
@@ -90,7 +90,8 @@ fn announced<'a>(from: End, seen: Seen, message: &Message<'a>) -> Option<Announc
     Some(Announced { from, seen, name: message.name(), says, private_data, is_cut, expects: None })
 }
 
-/// An RTU says that the REP has come, whether the capture holds that or not: its own ID tells the connection, too.
+/// Handles an RTU. It proves that the REP arrived, even if the capture lacks it. Its sender's ID
+/// identifies the connection too.
 fn ready_to_use(
     stage: &mut Stage<'_>,
     (from, to): (Address, Address),
@@ -105,7 +106,7 @@ fn ready_to_use(
     Some(place)
 }
 
-/// A message names the end that it is for; the other one sent it.
+/// The sender of a message: the other end of the one whose ID the message names.
 fn sender(stage: &Stage<'_>, to: Address, id: CommunicationId) -> Option<EndRef> {
     let receiver = stage.sessions.find_exchange(to, id)?;
     Some(EndRef { end: receiver.end.other(), ..receiver })
@@ -123,7 +124,8 @@ fn requested(
         return None;
     }
     let known = stage.sessions.find_exchange(from, request.local_communication_id).filter(|place| {
-        // A communication ID may be used again: for another queue pair, or once the connection is over.
+        // A communication ID may be reused: for another queue pair, or after the connection is
+        // over.
         let session = stage.sessions.session(place.session);
         let qpn = session.ends[place.end].qpn;
         matches!(session.state, State::Requested | State::Open)
@@ -133,7 +135,7 @@ fn requested(
     let active = match known {
         // A repeated REQ has nothing new.
         Some(place) if stage.sessions.session(place.session).origin == Origin::Cm => return Some(place),
-        // The REP was captured before it.
+        // The REP was captured first.
         Some(place) => place,
         None if stage.holds_newcomers() => {
             let ids = [Some((from, request.local_communication_id)), None];
@@ -166,7 +168,7 @@ fn requested(
     connection.peers.protocol = connection.peers.protocol.or(protocol);
     let speaks = connection.port == Some(NFS_RDMA_PORT) || connection.ends[active.end].private_data.is_some();
     connection.peers.speaks_rpc = connection.peers.speaks_rpc.or(speaks.then_some(true));
-    // Each side names the PSN at which it expects to receive: that of the other side's first request.
+    // Each side names the PSN that it expects first: that of the other side's first request.
     if !connection.peers.paired {
         connection.begin(passive.end, request.starting_psn);
     }
@@ -197,7 +199,7 @@ fn replied(
             stage.hold(|record, dropped| Held::message(record, dropped, &key, ids.map(Some)));
             return None;
         }
-        // The capture starts between REQ and REP: the queue pair of the active side is not known.
+        // The capture starts between REQ and REP: the queue pair of the active side is unknown.
         None => {
             let session = stage.sessions.add([to, from], now, stage.transactions, stage.report);
             let active = EndRef { session, end: End::First };
@@ -227,7 +229,7 @@ fn disconnecting(
     to: Address,
     request: &DisconnectRequest<'_>,
 ) -> Option<EndRef> {
-    // Where the connect was not captured, the queue pair tells which connection is meant.
+    // If the CM setup was not captured, the queue pair identifies the connection.
     let key = FlowKey { source: from, destination: to, destination_qp: request.remote_qpn };
     let place = match sender(stage, to, request.remote_communication_id) {
         Some(place) => place,

@@ -1,7 +1,7 @@
-//! Packets that the capture shows twice.
+//! Detection of copies: packets that the capture contains twice.
 //!
-//! A capture made on all interfaces of a host, on both ports of a switch, or at two places at once shows a packet more than once. A copy
-//! is no retransmission: it was sent once.
+//! A capture on all interfaces of a host, on both ports of a switch or at two capture points
+//! contains packets more than once. A copy is no retransmission: the packet was sent once.
 
 use crate::frame::{Identity, Numbering, Segment};
 use crate::record::{Seen, Tap, Time};
@@ -9,22 +9,26 @@ use alloc::boxed::Box;
 use alloc::vec;
 use rdmascope_wire::bth::Bth;
 
-/// The packets seen last.
+/// The recent packets of the capture.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Copies {
-    /// A packet is noted in the set that its BTH names: the same with its payload and without. Empty before the first packet.
+    /// A packet belongs to the set that its BTH selects, which does not depend on its payload.
+    /// Empty before the first packet.
     sets: Box<[Set]>,
-    /// A bit for each of the queue pairs that packets with an Identification were for, by the low bits of its number.
+    /// One bit for each queue pair that received packets with an Identification, by the low bits of
+    /// its number.
     numbered: u64,
-    /// How long after one tap another may show a packet, where the capture is of places that far apart.
+    /// The maximum time between two taps of the same packet, for captures from distant capture
+    /// points.
     apart: Option<u64>,
 }
 
-/// A packet, as a record shows it.
+/// A packet in a record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sighting {
     identity: Identity,
-    /// Says which set it is noted in: destination queue pair and PSN, multiplied with 2^32 over the golden ratio to spread those that differ little.
+    /// Selects the set: destination queue pair and PSN, multiplied by 2^32 over the golden ratio to
+    /// spread similar values.
     mixed: u32,
     /// The bit of the destination queue pair.
     flow: u64,
@@ -37,8 +41,9 @@ impl Sighting {
         Sighting::of(identity, bth.psn.value(), bth.destination_qp.0, seen, tap)
     }
 
-    /// Of a TCP segment: its sequence number and port stand for PSN and queue pair. Segments without payload have all the same one, and differ in
-    /// what they acknowledge.
+    /// The sighting of a TCP segment: sequence number and port replace PSN and queue pair. The
+    /// acknowledgement number distinguishes segments without payload, which share a sequence
+    /// number.
     pub(crate) fn of_segment(segment: &Segment<'_>, seen: Seen, tap: Tap) -> Sighting {
         let number = segment.sequence.wrapping_add(segment.acknowledgement.unwrap_or(0));
         Sighting::of(segment.identity(), number, segment.ports[1].into(), seen, tap)
@@ -49,14 +54,14 @@ impl Sighting {
         Sighting { identity, mixed, flow: 1 << (receiver % u64::BITS), seen, tap }
     }
 
-    /// Which of so many sets it is noted in.
+    /// The index of its set.
     #[inline]
     fn place(&self, sets: usize) -> usize {
         (self.mixed >> (u32::BITS - sets.ilog2())) as usize
     }
 }
 
-/// Some packets. The one noted first gives way.
+/// A set of packets. The oldest is replaced first.
 #[derive(Clone, Copy, Debug, Default)]
 struct Set {
     identities: [u64; WAYS],
@@ -64,29 +69,31 @@ struct Set {
     next: u8,
 }
 
-/// A packet, and where the capture showed it since.
+/// A packet, and the taps that have shown it.
 #[derive(Clone, Copy, Debug)]
 struct Shown {
     first: Seen,
-    /// The taps that showed it, with when each did last: the first ones of more.
+    /// The first taps that showed it, each with the time of its last copy.
     taps: [Option<(Tap, Time)>; TAPS],
 }
 
 const SETS: usize = 64;
-/// The same where packets are on their way for longer than a copy takes within a host: 65,536 packets.
+/// The number of sets if packets travel longer than a copy takes within a host: 65,536 packets.
 const SETS_APART: usize = 8192;
 const WAYS: usize = 8;
-/// Nanoseconds within which the copy of a packet comes, where its sender numbers packets: more than clocks of two places that were set
-/// by PTP differ, less than a sender takes to use a number again.
+/// Maximum delay of a copy in nanoseconds, if its sender numbers packets. It is more than the
+/// difference of two clocks set by PTP, and less than the time until a sender reuses a number.
 const NUMBERED: u64 = 2_000_000;
-/// The same where it does not, at one tap. A sender that is told of a loss transmits the same bytes again, but not before a round trip. What
-/// another tap shows is on its way there: that is a copy within [`NUMBERED`].
+/// Maximum delay of a copy at one tap, if its sender does not number packets. After a loss, a
+/// sender retransmits the same bytes, but not within a round trip. At another tap, the same bytes
+/// within [`NUMBERED`] are a copy.
 const NOT_NUMBERED: u64 = 10_000;
-/// Taps of a packet that are remembered: a capture on all interfaces shows it at a port, its bond, its VLAN and its bridge.
+/// Maximum number of taps of a packet: a capture on all interfaces shows it at a port, its bond,
+/// its VLAN and its bridge.
 const TAPS: usize = 4;
 
 impl Set {
-    /// Where a packet is noted that was not taken back since.
+    /// The index of a packet in the set, unless it was removed.
     #[inline]
     fn position(&self, identity: Identity) -> Option<usize> {
         (0..WAYS).find(|at| self.identities[*at] == identity.hash() && self.seen[*at].is_some())
@@ -98,15 +105,16 @@ impl Shown {
         Shown { first, taps: [Some((tap, first.time)), None, None, None] }
     }
 
-    /// Whether `tap` shows a copy `at` this time, `within` so many nanoseconds. Where the sender does not number packets, that it showed the bytes
-    /// is noted.
+    /// Whether `tap` shows a copy at the time `at`, within `within` nanoseconds. If the sender does
+    /// not number packets, the sighting is noted.
     #[inline]
     fn is_copy(&mut self, is_numbered: bool, tap: Tap, at: Time, within: u64) -> bool {
         if is_numbered { at.since(self.first.time) <= within } else { self.is_copy_at(tap, at, within) }
     }
 
-    /// Notes that `tap` shows the same bytes `at` this time, by a sender that does not number packets; returns whether that is a copy. One tap
-    /// shows a packet again at once or not at all, so what it shows later was sent again.
+    /// Notes the same bytes at `tap` from a sender that does not number packets, and returns
+    /// whether they are a copy. One tap shows a copy at once or never; later, the same bytes are a
+    /// retransmission.
     fn is_copy_at(&mut self, tap: Tap, at: Time, within: u64) -> bool {
         for known in &mut self.taps {
             match known {
@@ -127,8 +135,8 @@ impl Shown {
 }
 
 impl Copies {
-    /// Of a capture that may show a packet at one tap so many nanoseconds after another; `None`: only within a host or switch, or by clocks
-    /// that were set.
+    /// Creates the table. `apart` is the maximum time between taps in nanoseconds; `None` if all
+    /// are within a host or switch, or if the clocks were synchronized.
     pub(crate) fn new(apart: Option<u64>) -> Copies {
         Copies { apart, ..Copies::default() }
     }
@@ -137,7 +145,7 @@ impl Copies {
         self.apart.map_or(NUMBERED, |apart| apart.max(NUMBERED))
     }
 
-    /// Notes a packet, and returns the record that showed it first where this one is a copy.
+    /// Notes a packet. If it is a copy, returns the record that showed it first.
     #[inline]
     pub(crate) fn note(&mut self, sighting: Sighting) -> Option<Seen> {
         if self.sets.is_empty() {
@@ -156,7 +164,8 @@ impl Copies {
             if shown.is_copy(is_numbered, tap, seen.time, within) {
                 return Some(shown.first);
             }
-            // It was sent again, and is noted as any packet is. So packets give way in the same order whether they are told apart or not.
+            // A retransmission is noted like any other packet, so entries are replaced in the same
+            // order whether retransmissions are distinguished or not.
             set.seen[at] = None;
         }
         let at = usize::from(set.next) % WAYS;
@@ -165,13 +174,13 @@ impl Copies {
         None
     }
 
-    /// Whether a packet that looks like this one is still noted, however long ago it came.
+    /// Whether an equal packet is in the table, whatever its age.
     pub(crate) fn holds(&self, sighting: Sighting) -> bool {
         !self.sets.is_empty()
             && self.sets[sighting.place(self.sets.len())].position(sighting.identity).is_some()
     }
 
-    /// Whether the sender of a packet was seen to number packets, this one included.
+    /// Whether the sender of a packet numbers packets, as seen so far, including this packet.
     #[inline]
     fn is_numbered(&self, sighting: Sighting) -> bool {
         match sighting.identity.numbering {
@@ -181,7 +190,7 @@ impl Copies {
         }
     }
 
-    /// Bytes of memory that a clone takes up beside itself.
+    /// Bytes of memory on the heap that a clone uses.
     pub(super) fn footprint(&self) -> usize {
         size_of_val(&*self.sets)
     }

@@ -1,4 +1,6 @@
-//! Which hosts the capture shows to send to which: where it shows nothing that one sends to another, silence of that one is no evidence.
+//! Pairs of hosts with packets in the capture.
+//!
+//! If the capture has no packets from one host to another, the silence of that host is no evidence.
 
 use crate::frame::Address;
 use crate::rpcrdma::BuildHasher;
@@ -9,7 +11,7 @@ use hashbrown::HashSet;
 pub(super) struct Heard(HashSet<(Address, Address), BuildHasher>);
 
 impl Heard {
-    /// Pairs that are remembered; of those that find no room nothing is known.
+    /// Maximum number of pairs. Further pairs are ignored.
     const MOST: usize = 8192;
 
     /// Notes a packet.
@@ -19,12 +21,12 @@ impl Heard {
         }
     }
 
-    /// Whether the capture holds a packet that this host sent to that one.
+    /// Whether the capture has a packet from the source to the destination.
     pub(super) fn holds(&self, source: Address, destination: Address) -> bool {
         self.0.contains(&(source, destination))
     }
 
-    /// Bytes of memory that a clone takes up beside itself.
+    /// Bytes of memory on the heap that a clone uses.
     pub(super) fn footprint(&self) -> usize {
         self.0.allocation_size()
     }
@@ -42,7 +44,7 @@ mod tests {
         heard.note(host(1), host(2));
         assert!(heard.holds(host(1), host(2)));
         assert!(!heard.holds(host(2), host(1)));
-        // 8192 pairs are remembered.
+        // 8192 pairs fit.
         for number in 2..=8193 {
             heard.note(host(number), host(0));
         }

@@ -1,4 +1,4 @@
-//! TCP segments: which of them are of iWARP connections, and how these begin and end.
+//! TCP segments: their iWARP connections, and how these begin and end.
 
 use super::newcomers::{self, Held};
 use super::{EndRef, Stage};
@@ -8,7 +8,7 @@ use crate::rdma::End;
 use crate::transaction::Seen;
 use rdmascope_wire::mpa::StartFrame;
 
-/// What one end of a TCP connection sends: source, its port, destination, its port.
+/// One direction of a TCP connection: source, its port, destination, its port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TcpFlow(Address, u16, Address, u16);
 
@@ -17,22 +17,22 @@ impl TcpFlow {
         TcpFlow(addresses[0], ports[0], addresses[1], ports[1])
     }
 
-    /// What a segment is of.
+    /// The flow of a segment.
     pub(crate) fn of(segment: &Segment<'_>) -> TcpFlow {
         TcpFlow::new([segment.source, segment.destination], segment.ports)
     }
 
-    /// What the other end sends.
+    /// The opposite direction.
     pub(super) fn reversed(self) -> TcpFlow {
         TcpFlow(self.2, self.3, self.0, self.1)
     }
 }
 
 impl Stage<'_> {
-    /// Hands a segment to the iWARP connection that it belongs to; returns the end that sent it
-    /// (`None` if the record is [held](super::newcomers)), and the verdict on its checksum. `None`
-    /// where it is of no such connection. `any_sound`: checksums say something, because one was
-    /// right.
+    /// Handles a segment of an iWARP connection. Returns the end that sent it (`None` if the record
+    /// is [held](super::newcomers)) and the verdict on its checksum, or `None` if it belongs to no
+    /// iWARP connection. `any_sound`: a correct checksum has been seen, so wrong ones are
+    /// meaningful.
     pub(super) fn handle_segment(
         &mut self,
         segment: &Segment<'_>,
@@ -45,7 +45,7 @@ impl Stage<'_> {
             if self.release(|| newcomers::tcp(flow)) { self.sessions.find_tcp(&flow) } else { None }
         });
         let place = match found {
-            // The ports are used again.
+            // The ports are reused.
             Some(place) if segment.syn && segment.acknowledgement.is_none() => {
                 self.end_iwarp(place);
                 return None;
@@ -63,7 +63,7 @@ impl Stage<'_> {
             None => self.begin_iwarp(flow, segment, seen)?,
         };
         let checksum = self.checksum(segment);
-        // A receiver drops what has a wrong one.
+        // A receiver drops a segment with a wrong checksum.
         if checksum == Checksum::Bad && any_sound {
             let session = self.sessions.session(place.session);
             session.count_bad_icrc(place.end, seen, self.transactions, self.report);
@@ -89,7 +89,7 @@ impl Stage<'_> {
         self.sessions.end(place.session, self.transactions, self.report);
     }
 
-    /// Begins a connection with a start frame; or, where the capture begins in the middle of one, with an FPDU.
+    /// Begins a connection with a start frame, or with an FPDU if the capture begins in the middle.
     fn begin_iwarp(&mut self, flow: TcpFlow, segment: &Segment<'_>, seen: Seen) -> Option<EndRef> {
         if !begins(segment) {
             return None;

@@ -1,32 +1,32 @@
-//! Connections that are known before their packets: what the kernel of a host told of its queue pairs.
+//! Connections reported by a host's kernel before their packets.
 //!
-//! That may be old by the time the packets come: a queue pair that is used again has another other end. So the first packet of each
-//! half-flow has to carry a PSN that lies where the kernel said, and until the second half-flow has shown one, another half-flow that
-//! fits by evidence is believed instead. A CM exchange always is. What is contradicted is counted, and its half-flows are paired as if
-//! nothing had been told.
+//! A report may be outdated when the packets come: a reused queue pair has another peer. So the
+//! first packet of each half-flow must have a PSN near the reported one. Until the second half-flow
+//! has confirmed the report, another half-flow with evidence takes precedence, and a CM exchange
+//! always does. Contradicted reports are counted, and their half-flows are paired without them.
 
 use crate::connection::{FlowKey, KnownConnection};
 use crate::rpcrdma::BuildHasher;
 use crate::session::Told;
 use hashbrown::HashMap;
 
-/// Connections that are remembered, by both of their half-flows; and how often packets contradicted them.
+/// The reported connections, by both of their half-flows, and the number of contradictions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KnownConnections {
     by_flow: HashMap<FlowKey, Told, BuildHasher>,
-    /// How many were told.
+    /// The number of reports.
     pub(super) told: u64,
-    /// How many of these packets contradicted.
+    /// The number of reports that packets contradicted.
     pub(super) contradicted: u64,
-    /// The first packet that did.
+    /// The first packet that contradicted a report.
     pub(super) first_contradiction: Option<u64>,
 }
 
 impl KnownConnections {
-    /// Connections that are remembered; more are not.
+    /// Maximum number of connections. Further reports are only counted.
     const MOST: usize = 65_536;
 
-    /// Takes in a connection. One that was told before with the same half-flow is forgotten.
+    /// Adds a report. It replaces an earlier report of the same half-flow.
     pub(super) fn add(&mut self, connection: KnownConnection) {
         self.told += 1;
         let told = Told { connection, from_local: true };
@@ -38,12 +38,12 @@ impl KnownConnections {
         }
     }
 
-    /// Whether a kernel listed this half-flow.
+    /// Whether a kernel reported this half-flow.
     pub(super) fn has(&self, flow: &FlowKey) -> bool {
         self.by_flow.contains_key(flow)
     }
 
-    /// What was told of a half-flow, which is forgotten with the other one of its connection.
+    /// Removes the report of a half-flow and of its counterpart.
     #[inline]
     pub(super) fn take(&mut self, flow: &FlowKey) -> Option<Told> {
         if self.by_flow.is_empty() {
@@ -54,13 +54,13 @@ impl KnownConnections {
         Some(told)
     }
 
-    /// Counts that a packet shows something else than was told.
+    /// Counts a report that a packet contradicts.
     pub(super) fn contradict(&mut self, frame: u64) {
         self.contradicted += 1;
         self.first_contradiction.get_or_insert(frame);
     }
 
-    /// Bytes of memory that a clone takes up beside itself.
+    /// Bytes of memory on the heap that a clone uses.
     pub(super) fn footprint(&self) -> usize {
         self.by_flow.allocation_size()
     }

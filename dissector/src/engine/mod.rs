@@ -1,4 +1,4 @@
-//! One file that wires the stages.
+//! The engine, which connects the stages.
 
 mod clock;
 mod cm;
@@ -30,31 +30,33 @@ use newcomers::Newcomers;
 use rdmascope_wire::bth::{Bth, Opcode, Transport as Service};
 use sessions::{EndRef, Sessions};
 
-/// How the engine works.
+/// The configuration of an engine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Config {
-    /// How frames are told apart.
+    /// The dissection of frames.
     pub frame: frame::Config,
     /// Whether every record is reported as [`Event::Packet`].
     pub report_packets: bool,
-    /// What is kept of each transaction beyond its plain data.
+    /// The details to keep of each transaction.
     pub keep: Keep,
-    /// What of what is seen on the way is reported as [`Event::Observation`].
+    /// The level of observations to report as [`Event::Observation`].
     pub observe: Observe,
-    /// Whether what each packet is to which transaction is reported as [`Event::Attributed`]. Keeps [`Keep::steps`] as well.
+    /// Whether to report the role of each packet as [`Event::Attributed`]. This also keeps
+    /// [`Keep::steps`].
     pub attribute: bool,
-    /// Whether what the streams of iWARP connections consist of is reported as [`Event::Framed`].
+    /// Whether to report the pieces of iWARP streams as [`Event::Framed`].
     pub report_framed: bool,
-    /// How long after one [tap](crate::record::Tap) another may show the same packet, in nanoseconds: where captures of places are joined that packets
-    /// take that long between. `None`: as long as within a host or a switch, 2 ms.
+    /// The maximum time in nanoseconds between two [taps](crate::record::Tap) of the same packet,
+    /// if capture points are joined that are this far apart. `None`: 2 ms, as within a host or a
+    /// switch.
     pub places_apart: Option<u64>,
-    /// From this number of connections on, a new connection needs two records: the first one is
+    /// The number of connections from which on a new connection needs two records: the first one is
     /// held until the second one concerns it. `None`: 512.
     pub crowd: Option<u32>,
 }
 
 impl Config {
-    /// This configuration, with the reports and contents that `other` asks for added.
+    /// This configuration, extended by the reports and contents that `other` requests.
     pub fn and(self, other: Config) -> Config {
         Config {
             report_packets: self.report_packets || other.report_packets,
@@ -70,44 +72,47 @@ impl Config {
     }
 }
 
-/// What the engine counted over all connections.
+/// Counts of the engine over all connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Records handed over.
+    /// Records handled.
     pub records: u64,
     /// Their bytes on the wire.
     pub bytes: u64,
-    /// The time stamp of the first record and the latest of all.
+    /// The earliest and the latest time stamp.
     pub span: Option<(Time, Time)>,
-    /// Records that hold an InfiniBand transport packet.
+    /// Records with an InfiniBand transport packet.
     pub packets: u64,
-    /// Those of them that are native InfiniBand: all others are RoCE.
+    /// Native InfiniBand packets, which `packets` includes; the others are RoCE.
     pub native_packets: u64,
-    /// Records that hold a TCP segment of an iWARP connection.
+    /// Records with a TCP segment of an iWARP connection.
     pub segments: u64,
-    /// Those of them whose checksum is right, or left to an adapter: where there are some, a wrong one says something.
+    /// Segments whose checksum is correct or left to an adapter. If there are any, wrong checksums
+    /// are meaningful.
     pub sound_segments: u64,
-    /// Records among them that show a packet once more, and that are left out of everything else.
+    /// Packets and segments that are copies. They are not processed further, so they do not count
+    /// for messages, transactions or connections.
     pub copies: u64,
-    /// Records that hold something else.
+    /// Records with other traffic.
     pub others: u64,
-    /// Those of them that have a name, in the order of [`Traffic::ALL`].
+    /// Records with other traffic that has a name, in the order of [`Traffic::ALL`].
     pub traffic: [u64; Traffic::ALL.len()],
-    /// Records of a link type that is not understood.
+    /// Records with an unsupported link type.
     pub unknown_link: u64,
     /// Fragments of IP packets.
     pub fragments: u64,
-    /// Records that end before the transport headers do.
+    /// Records that end before their transport headers do.
     pub stops: u64,
-    /// Records that a snap length cut.
+    /// Records cut by a snap length.
     pub cut_records: u64,
-    /// RDMA Writes and RDMA Read responses that are whole but for their payload, all of which is left out: see [`crate::bulk`].
+    /// RDMA Writes and RDMA Read responses that are complete except for their payload, which was
+    /// omitted: see [`crate::bulk`].
     pub records_without_payload: u64,
-    /// ICRCs: right, wrong, not verifiable.
+    /// ICRCs: correct, wrong, unverifiable.
     pub icrc: [u64; 3],
     /// Congestion notification packets.
     pub congestion_notifications: u64,
-    /// Packets of other transports than RC, CM aside.
+    /// Packets of transports other than RC, except CM messages.
     pub other_transports: u64,
     /// CM messages.
     pub cm_messages: u64,
@@ -115,29 +120,30 @@ pub struct Totals {
     pub connections: u64,
     /// Transactions reported, by outcome in the order of [`crate::transaction::Outcome`].
     pub transactions: [u64; 5],
-    /// Entries given up because a table was full.
+    /// Entries evicted from full tables.
     pub evictions: u64,
-    /// Connections that [`Engine::know`] was told of.
+    /// Connections reported with [`Engine::know`].
     pub known_connections: u64,
-    /// Those of them that packets contradicted: they were not believed.
+    /// Reported connections that packets contradicted, and that were therefore ignored.
     pub contradicted_connections: u64,
-    /// The first packet that did.
+    /// The first packet that contradicted a report.
     pub first_contradiction: Option<u64>,
 }
 
-/// What the payload of a record is needed for: events are the same without what is needed for nothing, if keeping
-/// [contents](Keep::contents) is not asked for.
+/// The use of a record's payload. Events are the same without a payload that is not needed, unless
+/// [contents](Keep::contents) are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// All of it was moved to or from memory that carries data only, or by another protocol than RPC-over-RDMA: its length is enough.
+    /// None. All of it moves between memories as plain data, or belongs to a protocol other than
+    /// RPC-over-RDMA: its length is enough.
     Nothing,
-    /// It is part of a message, or it is not known, or not known yet, what it is; or there is none.
+    /// It is part of a message, or its use is unknown so far; or the record has no payload.
     Something,
-    /// The record shows the packet once more that this earlier record shows: what that one is needed for.
+    /// The record is a copy of this earlier record, so the need is the same.
     OfCopy(u64),
 }
 
-/// Records in, events out.
+/// Turns records into events.
 #[derive(Clone, Debug, Default)]
 pub struct Engine {
     config: Config,
@@ -150,7 +156,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine that has seen nothing.
+    /// Creates an engine without state.
     pub fn new(config: Config) -> Engine {
         Engine {
             config,
@@ -160,19 +166,20 @@ impl Engine {
         }
     }
 
-    /// Takes in a connection that the kernel of one of its hosts told of, as of the records that come next.
+    /// Adds a connection that a host's kernel reported before the next record.
     pub fn know(&mut self, connection: KnownConnection) {
         self.known.add(connection);
         self.totals.known_connections = self.known.told;
     }
 
-    /// Takes the next record of the capture, and reports what it brought to light.
+    /// Handles the next record of the capture and reports the events that it causes.
     pub fn handle(&mut self, record: &Record<'_>, report: &mut Report<'_>) {
         let dissected = Dissected::new(record, &self.config.frame);
         self.handle_dissected(record, &dissected, report);
     }
 
-    /// The same, where the record has been taken apart already, with the configuration of this engine. Returns what its payload is needed for.
+    /// Handles a record that was already dissected with the configuration of this engine. Returns
+    /// the use of its payload.
     pub fn handle_dissected(
         &mut self,
         record: &Record<'_>,
@@ -186,7 +193,7 @@ impl Engine {
         transactions.dropped += u64::from(record.dropped);
         let seen = Seen { frame: record.number, time: record.time };
         let followed = segment.and_then(|segment| Some((segment, sessions.find_tcp(&TcpFlow::of(segment))?)));
-        // A record that is held is followed, too, but has no connection yet.
+        // A held segment is followed too, but has no connection yet.
         let is_followed = followed.is_some()
             || segment.is_some_and(|segment| newcomers.has_segment_of(TcpFlow::of(segment)));
         let contents = followed
@@ -207,8 +214,8 @@ impl Engine {
         } else if let (Ok(frame), Some(Ok(transport))) = (frame, transport) {
             let message = transport.cm_message();
             totals.count_packet(transport, message.is_some());
-            // A receiver drops what has a bad ICRC. Where no packet at all has a good one, the capture was made before ICRCs
-            // were computed, and they say nothing.
+            // A receiver drops packets with a bad ICRC. If no packet has a good one, the capture
+            // was made before ICRCs were computed, and they are meaningless.
             let dropped = frame.icrc == IcrcVerdict::Bad && totals.icrc[0] > 0;
             let mut counting = |event: Event<'_>| {
                 totals.count(&event);
@@ -230,7 +237,7 @@ impl Engine {
             place = sessions.find_tcp(&TcpFlow::of(segment));
             totals.segments += 1;
         } else if let Some(segment) = segment {
-            // As with ICRCs: where no checksum was right, or left to an adapter, they say nothing.
+            // As with ICRCs: if no checksum is correct or left to an adapter, they are meaningless.
             let any_sound = totals.sound_segments > 0;
             let mut counting = |event: Event<'_>| {
                 totals.count(&event);
@@ -249,13 +256,13 @@ impl Engine {
             place = found.and_then(|(place, _)| place);
             totals.count_segment(segment, found.map(|(_, checksum)| checksum));
             if found.is_some() && !is_followed {
-                // The first of its connection.
+                // It is the first segment of its connection.
                 copies.note(Sighting::of_segment(segment, seen, record.tap()));
             }
             totals.connections = sessions.count(transactions.numbered());
         }
         if let Some(segment) = segment.filter(|_| record.data.len() < record.original_length as usize) {
-            // What is moved by a copy was told by the first.
+            // The first copy has already shown which bytes moved.
             let lacks_data = segment.lacks_data(copy_of.is_none().then(|| transactions.bulk_of(seen.frame)));
             totals.records_without_payload += u64::from(lacks_data);
             totals.cut_records += u64::from(!lacks_data);
@@ -271,7 +278,7 @@ impl Engine {
             let of_connection = session.is_some() || newcomers.holds(record.number);
             let connection = session.and_then(|peers| peers.number());
             let (record, frame) = (*record, *frame);
-            // Of the first segment of a connection nothing was known before.
+            // The first segment of a connection has no earlier state.
             let first = Contents::default();
             let contents =
                 contents.as_ref().or_else(|| (of_connection && segment.is_some()).then_some(&first));
@@ -294,24 +301,24 @@ impl Engine {
         }
     }
 
-    /// Whether a segment is of a known iWARP connection.
+    /// Whether a segment belongs to a known iWARP connection.
     pub(crate) fn follows(&self, segment: &Segment<'_>) -> bool {
         self.sessions.find_tcp(&TcpFlow::of(segment)).is_some()
     }
 
-    /// How FPDUs lie in a segment of a known iWARP connection that was not handled yet.
+    /// The FPDUs in a segment of a known iWARP connection that was not handled yet.
     pub(crate) fn contents(&self, record: &Record<'_>, segment: &Segment<'_>) -> Option<Contents> {
         let place = self.sessions.find_tcp(&TcpFlow::of(segment))?;
         let seen = Seen { frame: record.number, time: record.time };
         self.sessions.get(place.session)?.contents(place.end, seen, segment)
     }
 
-    /// Of how many bytes that the last record moved it is known that nothing depends on them.
+    /// The number of bytes that the last record moved and whose contents are not needed.
     pub(crate) fn bulk_of(&self, frame: u64) -> u32 {
         self.transactions.bulk_of(frame)
     }
 
-    /// Ends the capture: reports what is still open.
+    /// Ends the capture: reports open transactions and connections.
     pub fn finish(&mut self, report: &mut Report<'_>) {
         self.between_records(report, |stage| {
             while let Some(held) = stage.newcomers.take_oldest() {
@@ -322,9 +329,9 @@ impl Engine {
         debug_assert_eq!(self.transactions.open(), 0, "an open transaction belongs to a connection");
     }
 
-    /// Gives up an eighth of the held records, or else an eighth of the connections: first the
-    /// oldest of those with few packets. Each is reported as [`Eviction::Connection`]. Returns
-    /// whether there were any. It serves callers that bound [`Engine::footprint`].
+    /// Evicts an eighth of the held records, or else an eighth of the connections: first the oldest
+    /// of those with few packets. Each is reported as [`Eviction::Connection`]. Returns whether
+    /// there were any. It serves callers that bound [`Engine::footprint`].
     ///
     /// [`Eviction::Connection`]: crate::event::Eviction::Connection
     pub fn give_up_some(&mut self, report: &mut Report<'_>) -> bool {
@@ -344,20 +351,20 @@ impl Engine {
         result
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub fn totals(&self) -> &Totals {
         &self.totals
     }
 }
 
-/// The half-flow that a packet is of.
+/// The half-flow of a packet.
 #[inline]
 fn flow(frame: &Frame<'_>, transport: &Transport<'_>) -> FlowKey {
     let Frame { source, destination, .. } = *frame;
     FlowKey { source, destination, destination_qp: transport.bth.destination_qp }
 }
 
-/// What a packet is handed to.
+/// The context in which a packet is handled.
 struct Stage<'a> {
     config: &'a Config,
     /// The current record.
@@ -370,7 +377,7 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Hands a packet that is no CM message to the connection that it belongs to; returns which.
+    /// Handles a packet other than a CM message and returns the end that sent it.
     #[inline]
     fn handle(
         &mut self,
@@ -430,7 +437,7 @@ impl Stage<'_> {
 }
 
 impl Stage<'_> {
-    /// Joins an unpaired half-flow with the one that its packet answers. Returns its new place.
+    /// Pairs the half-flow with the one that its packet answers. Returns its new place.
     fn pair(&mut self, place: EndRef, key: FlowKey, packet: &rc::Packet<'_>) -> EndRef {
         let place = if self.release_answered(&key, packet) {
             self.sessions.find(&key).unwrap_or_else(|| self.begin(key, packet))
@@ -445,7 +452,8 @@ impl Stage<'_> {
         joined
     }
 
-    /// Begins a connection with the first packet of a half-flow. If the kernel told of it, the other half-flow is known as well.
+    /// Begins a connection with the first packet of a half-flow. If the kernel reported the
+    /// connection, the other half-flow is known too.
     #[cold]
     fn begin(&mut self, key: FlowKey, packet: &rc::Packet<'_>) -> EndRef {
         let (addresses, now) = ([key.source, key.destination], packet.seen.time);
@@ -462,8 +470,8 @@ impl Stage<'_> {
         place
     }
 
-    /// The first packet of the second half-flow of a connection that the kernel told of. If it is none of those that the kernel meant, it begins
-    /// a half-flow of its own.
+    /// Handles the first packet of the second half-flow of a reported connection. If it does not
+    /// fit the report, it begins a half-flow of its own.
     #[cold]
     fn confirm(&mut self, place: EndRef, key: FlowKey, packet: &rc::Packet<'_>) -> EndRef {
         let told = self.sessions.session(place.session).told.map(|told| told.other());
@@ -476,7 +484,7 @@ impl Stage<'_> {
         self.begin(key, packet)
     }
 
-    /// Keeps the bounds, once a connection has changed.
+    /// Enforces the bounds after a connection has changed.
     #[inline]
     fn settle(&mut self, session: u32) {
         self.sessions.settle(session, self.transactions, self.report);
@@ -514,7 +522,7 @@ impl Totals {
                 self.others += 1;
                 self.traffic[*traffic as usize] += 1;
             }
-            // What it is, its connection says.
+            // Counted in `count_segment`, once its connection is known.
             Err(Other::Tcp(_)) => {}
             Err(Other::UnknownLinkType) => self.unknown_link += 1,
             Err(Other::Fragment) => self.fragments += 1,
@@ -522,7 +530,8 @@ impl Totals {
         }
     }
 
-    /// Counts a TCP segment: of an iWARP connection, with the verdict on its checksum, or of something else.
+    /// Counts a TCP segment: of an iWARP connection, with the verdict on its checksum, or of other
+    /// traffic.
     fn count_segment(&mut self, segment: &Segment<'_>, checksum: Option<Checksum>) {
         if let Some(checksum) = checksum {
             self.segments += 1;

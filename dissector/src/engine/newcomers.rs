@@ -43,11 +43,11 @@ pub(super) struct Newcomers {
 type Name = u32;
 
 impl Newcomers {
-    /// The most records held at once. Beyond it the oldest one is given up.
+    /// Maximum number of held records. Beyond it the oldest is evicted.
     const MOST: usize = 1 << 16;
-    /// The most bytes of held records.
+    /// Maximum bytes of held records.
     const MOST_BYTES: usize = 24 << 20;
-    /// Records between two hosts that are searched for one that a packet answers.
+    /// Maximum number of records between two hosts that are searched for one that a packet answers.
     const MOST_CANDIDATES: usize = 64;
 
     #[inline]
@@ -55,7 +55,7 @@ impl Newcomers {
         self.held.is_empty()
     }
 
-    /// Whether the record of this number is the latest that is held.
+    /// Whether the latest held record has this number.
     pub(super) fn holds(&self, number: u64) -> bool {
         self.held.back().is_some_and(|held| held.number == number)
     }
@@ -115,7 +115,7 @@ impl Newcomers {
         self.take(place)
     }
 
-    /// Heap memory of a clone, in bytes.
+    /// Bytes of memory on the heap that a clone uses.
     pub(super) fn footprint(&self) -> usize {
         self.held.len() * size_of::<Held>() + self.places.allocation_size() + self.bytes
     }
@@ -152,10 +152,10 @@ impl Newcomers {
 pub(super) struct Held {
     /// A record with fewer names repeats one.
     names: [Name; 3],
-    /// The distance to the previous record between the same hosts in the same direction, in
-    /// places. 0: none.
+    /// The distance in places to the previous record between the same hosts in the same direction;
+    /// 0 for none.
     behind: u32,
-    /// The PSN of a packet of a reliable connection.
+    /// The PSN, for a packet of a reliable connection.
     psn: Option<Psn>,
     number: u64,
     time: Time,
@@ -164,9 +164,9 @@ pub(super) struct Held {
     tap: Tap,
     /// `None` once taken.
     data: Option<Box<[u8]>>,
-    /// Packets that the capture had reported lost when the record came.
+    /// The capture's drop count when the record came.
     pub(super) dropped: u64,
-    /// A valid TCP checksum had been seen when the record came.
+    /// Whether a valid TCP checksum had been seen when the record came.
     pub(super) any_sound: bool,
 }
 
@@ -238,11 +238,12 @@ impl Held {
     /// Whether a packet may answer this record: a response has a PSN close to it, a reply has an
     /// XID that occurs in it, and an RDMA operation has an R_Key that occurs in it.
     fn may_be_answered_by(&self, packet: &Packet<'_>) -> bool {
-        /// From 512 PSNs before the record to the last response to an RDMA READ of 16 MiB at a
-        /// path MTU of 4096 bytes.
+        /// From 512 PSNs before the record to the last response to an RDMA READ of 16 MiB at a path
+        /// MTU of 4096 bytes.
         const NEAR: core::ops::RangeInclusive<i32> = -512..=4096;
-        /// Bytes of the record that are searched: the headers, and the chunk lists of most
-        /// messages. Searching whole records let one sender cost 80 us for each small packet.
+        /// The number of bytes of the record that are searched: the headers, and the chunk lists of
+        /// most messages. Searching whole records let one sender cause a cost of 80 us per small
+        /// packet.
         const SEARCHED: usize = 512;
         let (Some(data), Some(psn)) = (self.data.as_deref(), self.psn) else { return false };
         let data = &data[..data.len().min(SEARCHED)];
@@ -283,7 +284,7 @@ fn name(kind: u8, what: impl Hash) -> Name {
 }
 
 impl Stage<'_> {
-    /// Finds or opens the connection of a packet whose flow is unknown. `None` if the record is
+    /// Finds or opens the connection of a packet with an unknown flow. `None` if the record is
     /// held.
     #[cold]
     pub(super) fn admit(&mut self, key: FlowKey, packet: &Packet<'_>) -> Option<EndRef> {
@@ -303,7 +304,7 @@ impl Stage<'_> {
         !self.transactions.is_late && self.sessions.is_crowded(self.config.crowd)
     }
 
-    /// Holds the current record, and gives up the oldest records beyond the bounds.
+    /// Holds the current record, and evicts the oldest records beyond the bounds.
     pub(super) fn hold(&mut self, held: impl FnOnce(&Record<'_>, u64) -> Held) {
         let Some(record) = self.record else { return };
         self.newcomers.push(held(record, self.transactions.dropped));
@@ -365,8 +366,8 @@ impl Stage<'_> {
         }
     }
 
-    /// Gives up an eighth of the held records, or else of the connections. Returns whether there
-    /// were any.
+    /// Evicts an eighth of the held records, or else of the connections. Returns whether there were
+    /// any.
     pub(super) fn give_up_some(&mut self) -> bool {
         let (held, connections) = (self.newcomers.count(), self.sessions.len());
         if held > 0 {
@@ -386,7 +387,7 @@ impl Stage<'_> {
         self.handle_held(held);
     }
 
-    /// Handles a held record. Its connection has seen only those losses that came before it.
+    /// Handles a held record. Its connection notes only the drops reported before the record.
     /// Returns the end that sent the record.
     fn handle_held(&mut self, held: &Held) -> Option<EndRef> {
         let record = held.record();

@@ -17,44 +17,45 @@ use alloc::vec::Vec;
 use hashbrown::HashMap;
 use rdmascope_wire::cm::CommunicationId;
 
-/// Where the table keeps a connection, and which of its ends is meant.
+/// The place of a connection in the table, and one of its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EndRef {
     pub(super) session: u32,
     pub(super) end: End,
 }
 
-/// All connections that are remembered.
+/// The table of connections.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sessions {
     slots: Vec<Option<Box<Session>>>,
     free: Vec<u32>,
     flows: HashMap<FlowKey, EndRef, BuildHasher>,
-    /// What ends of iWARP connections send.
+    /// Flows of iWARP connections.
     tcp: HashMap<TcpFlow, EndRef, BuildHasher>,
-    /// Flows seen lately, by the low bits of their queue pairs: most packets are of one of these.
+    /// Recent flows, by the low bits of their queue pairs. Most packets belong to one of them.
     recent: Recent,
     /// Connections with only one known half-flow, by its source and destination.
     unpaired: HashMap<(Address, Address), Vec<u32>, BuildHasher>,
-    /// Ends that CM messages name by their communication IDs.
+    /// Ends by the communication IDs of CM messages.
     exchanges: HashMap<(Address, CommunicationId), EndRef, BuildHasher>,
-    /// Connections that a CM message closed and that time wait has not ended, with the last packet known then; the first closed first.
+    /// Connections that a CM message closed and that time wait has not ended, with the time of
+    /// their last packet; the first closed first.
     closed: VecDeque<(ConnectionId, u32, Time)>,
     /// Places and [orders](Session::order) of connections with few packets, the oldest first. Some
     /// have ended since, or have more packets now.
     slight: VecDeque<(u32, u32)>,
-    /// Where the search for another connection to give up goes on.
+    /// Where the search for a connection to evict continues.
     hand: usize,
     seen: u32,
-    /// Connections that had a number of their own and turned out to be the other half of an earlier one.
+    /// Connections with a number of their own that became the other half of an earlier one.
     joined: u32,
-    /// Which hosts send to which.
+    /// The pairs of hosts with packets.
     heard: Heard,
-    /// Bytes that all connections hold back.
+    /// Bytes held back by all connections.
     buffered: usize,
 }
 
-/// Some of the flows, found without hashing. Emptied whenever a flow changes its place.
+/// A cache of flows, found without hashing. It is emptied whenever a flow changes its place.
 #[derive(Clone, Debug)]
 struct Recent([Option<(FlowKey, EndRef)>; Recent::MOST]);
 
@@ -73,24 +74,28 @@ impl Default for Recent {
     }
 }
 
-/// Connections remembered at once.
+/// Maximum number of connections.
 const MOST: usize = 8192;
 /// From this number of connections on, the first records of flows are [held](super::newcomers).
 const CROWD: usize = 512;
-/// Nanoseconds for which a connection that was closed must be silent before it ends. What was sent on it has arrived or is lost by then: CM
-/// itself keeps a queue pair out of use for as long as packets may be under way (IBTA volume 1, section 12.9, state TimeWait).
+/// Nanoseconds of silence after which a closed connection ends. By then its packets have arrived or
+/// are lost: CM itself keeps a queue pair unused for as long as packets may be in flight (IBTA
+/// volume 1, section 12.9, state TimeWait).
 const TIME_WAIT: u64 = 10_000_000_000;
-/// Bytes that all connections together hold back: packets ahead of gaps, Sends that have not ended, READs not answered.
+/// Maximum bytes held back by all connections: packets after gaps, incomplete Sends, unanswered
+/// READs.
 const MOST_BUFFERED: usize = 16 << 20;
-/// Packets of a half-flow that have no number where it is the only one between its hosts.
+/// Maximum number of packets of a half-flow without a connection number, if it is the only one
+/// between its hosts.
 const FEW: u64 = 64;
-/// The same where it may be the other half of another one: the responses to an RDMA READ of 1 MiB at a path MTU of 1024 bytes.
+/// The same if it may be paired with another: the responses to an RDMA READ of 1 MiB at a path MTU
+/// of 1024 bytes.
 const MANY: u64 = 1024;
-/// Connections between two addresses that are looked at to pair a half-flow.
+/// Maximum number of connections between two addresses that are examined to pair a half-flow.
 const MOST_CANDIDATES: usize = 64;
 
 impl Sessions {
-    /// How many connections there were so far, where so many have got a number.
+    /// The number of connections so far. `numbered` is the number of connection numbers assigned.
     pub(super) fn count(&self, numbered: u32) -> u64 {
         u64::from(numbered - self.joined)
     }
@@ -111,13 +116,13 @@ impl Sessions {
         Some(place)
     }
 
-    /// The end of an iWARP connection that sends this.
+    /// The end of an iWARP connection that sends this flow.
     #[inline]
     pub(super) fn find_tcp(&self, flow: &TcpFlow) -> Option<EndRef> {
         self.tcp.get(flow).copied()
     }
 
-    /// Makes segments of this flow those of an end, and those of the other direction those of the other end.
+    /// Assigns a flow to an end, and its opposite direction to the other end.
     pub(super) fn claim_tcp(&mut self, flow: TcpFlow, place: EndRef) {
         self.tcp.insert(flow, place);
         self.tcp.insert(flow.reversed(), EndRef { end: place.end.other(), ..place });
@@ -134,20 +139,20 @@ impl Sessions {
 
     #[inline]
     pub(super) fn session(&mut self, index: u32) -> &mut Session {
-        self.slots[index as usize].as_mut().expect("places are taken out of the tables with their session")
+        self.slots[index as usize].as_mut().expect("the tables refer only to places with a session")
     }
 
-    /// The connection that is kept there now.
+    /// The connection at this place.
     pub(super) fn get(&self, index: u32) -> Option<&Session> {
         self.slots.get(index as usize)?.as_deref()
     }
 
-    /// All that are remembered, in the order of their places.
+    /// All connections, in the order of their places.
     pub(super) fn all(&self) -> impl Iterator<Item = &Session> {
         self.slots.iter().filter_map(Option::as_deref)
     }
 
-    /// Bytes of memory that a clone takes up beside itself.
+    /// Bytes of memory on the heap that a clone uses.
     pub(super) fn footprint(&self) -> usize {
         let unpaired = self.unpaired.values().map(|sessions| sessions.len() * size_of::<u32>());
         self.slots.len() * size_of::<Option<Box<Session>>>()
@@ -181,7 +186,7 @@ impl Sessions {
     }
 
     /// Adds a connection between two addresses. Makes room for it first, unless its record was
-    /// held: the caller does that.
+    /// held: then the caller has done so.
     pub(super) fn add(
         &mut self,
         addresses: [Address; 2],
@@ -215,7 +220,7 @@ impl Sessions {
         self.slight.push_back((index, self.seen));
     }
 
-    /// Whether a connection is the latest one, and has no other packet than its first.
+    /// Whether a connection is the latest one and has at most one packet.
     pub(super) fn is_new(&self, index: u32) -> bool {
         let packets = |session: &Session| End::BOTH.map(|end| session.packets(end)).iter().sum::<u64>();
         self.get(index).is_some_and(|session| session.order() == self.seen && packets(session) <= 1)
@@ -231,7 +236,8 @@ impl Sessions {
         })
     }
 
-    /// Notes that a CM message closes a connection, which ends once it was silent for [`TIME_WAIT`].
+    /// Notes that a CM message closes a connection. The connection ends after a silence of
+    /// [`TIME_WAIT`].
     pub(super) fn close(&mut self, index: u32, transactions: &mut Transactions, report: &mut Report<'_>) {
         let session = self.session(index);
         let was_closed = session.state == State::Closed;
@@ -240,14 +246,14 @@ impl Sessions {
         if was_closed {
             return;
         }
-        // One that finds no room here is given up when the table is full.
+        // A connection that is dropped from this queue stays until it is evicted from the table.
         if self.closed.len() == MOST {
             self.closed.pop_front();
         }
         self.closed.push_back(entry);
     }
 
-    /// Connections in which something waits for longer than it is to by `now`.
+    /// The connections with a wait that expires by `now`.
     pub(super) fn due(&self, now: Time) -> Vec<u32> {
         let is_due = |session: &Session| session.deadline().is_some_and(|deadline| deadline <= now);
         (0..)
@@ -256,13 +262,13 @@ impl Sessions {
             .collect()
     }
 
-    /// When time alone next ends something: a wait, or a connection that was closed.
+    /// The next time at which a wait or a closed connection ends.
     pub(super) fn deadline(&self) -> Option<Time> {
         let closed = self.closed.front().map(|(_, _, last)| last.plus(TIME_WAIT));
         self.all().filter_map(Session::deadline).chain(closed).min()
     }
 
-    /// Ends connections that were closed, and silent for long enough.
+    /// Ends closed connections that were silent for long enough.
     pub(super) fn retire(&mut self, now: Time, transactions: &mut Transactions, report: &mut Report<'_>) {
         while let Some(&(id, index, last)) = self.closed.front()
             && now.since(last) >= TIME_WAIT
@@ -273,13 +279,13 @@ impl Sessions {
             match session.map(|session| session.span.1) {
                 Some(spoke) if spoke > last => self.closed.push_back((id, index, spoke)),
                 Some(_) => self.end(index, transactions, report),
-                // It has ended otherwise.
+                // It has already ended.
                 None => {}
             }
         }
     }
 
-    /// Makes packets with this key those of end `side`. A connection that they belonged to before is over.
+    /// Assigns packets with this key to an end. A connection that they belonged to before is over.
     pub(super) fn claim(
         &mut self,
         key: FlowKey,
@@ -293,7 +299,7 @@ impl Sessions {
             self.session(earlier.session).state = State::Closed;
             self.end(earlier.session, transactions, report);
         }
-        // A REP that is repeated may name another queue pair than the first one did.
+        // A repeated REP may name another queue pair than the first.
         if let Some(former) =
             self.session(place.session).peers.flows[place.end].filter(|former| *former != key)
         {
@@ -311,7 +317,7 @@ impl Sessions {
         }
     }
 
-    /// Lets CM messages name an end by its communication ID.
+    /// Registers the communication ID of an end.
     pub(super) fn name(&mut self, address: Address, id: CommunicationId, place: EndRef) {
         self.forget_name(place);
         self.exchanges.insert((address, id), place);
@@ -319,7 +325,8 @@ impl Sessions {
         end.communication_id = Some((address, id));
     }
 
-    /// Takes away the name of an end: what has no name in its end must have no entry in the table.
+    /// Unregisters the communication ID of an end. An end without an ID must not have an entry in
+    /// the table.
     fn forget_name(&mut self, place: EndRef) {
         let name = self.session(place.session).ends[place.end].communication_id.take();
         if let Some(name) = name
@@ -329,8 +336,9 @@ impl Sessions {
         }
     }
 
-    /// Takes in that the kernel told of the connection whose first half-flow is there. Until [`Sessions::believe`], the second one may be another.
-    /// Returns whether the second one is not of another connection already.
+    /// Adopts a kernel's report for the connection of the first half-flow. Until
+    /// [`Sessions::believe`], the second half-flow may turn out to be another. Returns false if the
+    /// second one belongs to another connection already.
     pub(super) fn know(
         &mut self,
         index: u32,
@@ -350,13 +358,13 @@ impl Sessions {
         true
     }
 
-    /// The second half-flow of a connection that the kernel told of has shown that it is meant.
+    /// Confirms the kernel's report, once the second half-flow has fitted it.
     pub(super) fn believe(&mut self, index: u32) {
         self.forget_unpaired(index);
         self.session(index).told = None;
     }
 
-    /// Takes back what the kernel told of a connection: only its first half-flow is known.
+    /// Withdraws the kernel's report of a connection: only its first half-flow stays known.
     pub(super) fn part(&mut self, index: u32) {
         self.forget_unpaired(index);
         let session = self.session(index);
@@ -370,8 +378,8 @@ impl Sessions {
         self.recent = Recent::default();
     }
 
-    /// Looks for the connection that the packet of an unpaired half-flow belongs to, and joins the two. Says too whether that contradicts what the
-    /// kernel told of the connection.
+    /// Finds the connection that the packet of an unpaired half-flow belongs to, and pairs the two.
+    /// Also returns whether that contradicts a kernel's report.
     pub(super) fn pair(
         &mut self,
         place: EndRef,
@@ -392,7 +400,8 @@ impl Sessions {
                 Some((*candidate, session.evidence(session.known_side(), packet, since)?))
             });
         let (found, evidence) = fitting.next()?;
-        // What fits more than one is no evidence: two connections between the same hosts may have like PSNs or XIDs.
+        // A match with more than one connection is no evidence: two connections between the same
+        // hosts may have similar PSNs or XIDs.
         if fitting.next().is_some() {
             return None;
         }
@@ -403,8 +412,8 @@ impl Sessions {
         Some((self.join(found, place.session, evidence, transactions, report), contradicts))
     }
 
-    /// Gives a half-flow of which nothing is told but packets its number, once there were many of them. If no half-flow in the
-    /// other direction waits to be joined, few are enough.
+    /// Gives a half-flow without events other than packets its number after many packets, or after
+    /// few if no half-flow of the other direction waits to be paired.
     #[cold]
     pub(super) fn number_at_last(&mut self, place: EndRef, key: &FlowKey, transactions: &mut Transactions) {
         let is_alone = !self.unpaired.contains_key(&(key.destination, key.source));
@@ -414,7 +423,8 @@ impl Sessions {
         }
     }
 
-    /// Makes one connection of two: the one that was seen first stays. Returns where the half-flow of `second` is then.
+    /// Merges two connections into the one that was seen first. Returns the new place of the
+    /// half-flow of `second`.
     fn join(
         &mut self,
         first: u32,
@@ -423,7 +433,7 @@ impl Sessions {
         transactions: &mut Transactions,
         report: &mut Report<'_>,
     ) -> EndRef {
-        // A connection whose CM exchange was seen, if only in part, knows more than one that was not.
+        // A connection with CM messages has more parameters than one without.
         let rank = |session: &Session| (session.origin != Origin::Cm, session.rank());
         let (stays, goes) = if rank(self.session(first)) <= rank(self.session(second)) {
             (first, second)
@@ -457,7 +467,8 @@ impl Sessions {
         if second == goes { moved } else { EndRef { session: stays, end: stays_side.other() } }
     }
 
-    /// Ends every connection, in the order of their numbers; those that have none yet get them in the order in which they were first seen.
+    /// Ends every connection, in the order of their numbers. Connections without a number receive
+    /// one in the order in which they were first seen.
     pub(super) fn end_all(&mut self, transactions: &mut Transactions, report: &mut Report<'_>) {
         let mut sessions: Vec<Box<Session>> = self.slots.drain(..).flatten().collect();
         sessions.sort_by_key(|session| session.rank());
@@ -477,10 +488,10 @@ impl Sessions {
         session.end(heard, transactions, report);
     }
 
-    /// Takes a connection out of the table, and what leads to it.
+    /// Removes a connection and all references to it from the tables.
     fn take(&mut self, index: u32) -> Box<Session> {
         let session =
-            self.slots[index as usize].take().expect("places are taken out of the tables with their session");
+            self.slots[index as usize].take().expect("the tables refer only to places with a session");
         self.free.push(index);
         for key in session.peers.flows.into_iter().flatten() {
             if self.flows.get(&key).is_some_and(|place| place.session == index) {
@@ -507,10 +518,11 @@ impl Sessions {
         session
     }
 
-    /// Counts anew what a connection holds back, and takes it from it where all together hold too much.
+    /// Updates the count of bytes that a connection holds back, and releases them if all
+    /// connections together hold too much.
     #[inline]
     pub(super) fn settle(&mut self, index: u32, transactions: &mut Transactions, report: &mut Report<'_>) {
-        let session = self.slots[index as usize].as_mut().expect("a connection that has just taken a packet");
+        let session = self.slots[index as usize].as_mut().expect("the connection has just handled a packet");
         let (before, now) = (session.buffered, session.count_buffered());
         self.buffered = self.buffered - before + now;
         if now > before && self.buffered > MOST_BUFFERED {
@@ -524,7 +536,7 @@ impl Sessions {
         for key in session.peers.flows.into_iter().flatten() {
             let pair = (key.source, key.destination);
             if let Some(sessions) = self.unpaired.get_mut(&pair) {
-                // What is given up is mostly among the oldest, at the front.
+                // Evicted connections are mostly among the oldest, at the front.
                 while let Some(at) = sessions.iter().position(|session| *session == index) {
                     sessions.remove(at);
                 }
@@ -535,13 +547,13 @@ impl Sessions {
         }
     }
 
-    /// Gives up the connection with the least to lose.
+    /// Evicts one connection: one with few packets if possible.
     pub(super) fn give_up_one(&mut self, transactions: &mut Transactions, report: &mut Report<'_>) {
         let index = self.find_slight().unwrap_or_else(|| self.find_silent());
         self.give_up(index, transactions, report);
     }
 
-    /// Gives up a connection.
+    /// Evicts a connection.
     pub(super) fn give_up(&mut self, index: u32, transactions: &mut Transactions, report: &mut Report<'_>) {
         let session = self.session(index);
         transactions.number(&mut session.peers);
@@ -549,7 +561,7 @@ impl Sessions {
         self.end(index, transactions, report);
     }
 
-    /// The oldest connection with few packets that was silent since the last search.
+    /// Finds the oldest connection with few packets that was silent since the last search.
     fn find_slight(&mut self) -> Option<u32> {
         while let Some((index, order)) = self.slight.pop_front() {
             match find(&mut self.slots, index, order) {
@@ -564,7 +576,7 @@ impl Sessions {
         None
     }
 
-    /// A connection that was silent since the last search.
+    /// Finds a connection that was silent since the last search.
     fn find_silent(&mut self) -> u32 {
         loop {
             self.hand = (self.hand + 1) % self.slots.len();
@@ -577,7 +589,7 @@ impl Sessions {
     }
 }
 
-/// The connection at a place, if it is the one of this order.
+/// The connection at a place, if its order is this one.
 fn find(slots: &mut [Option<Box<Session>>], index: u32, order: u32) -> Option<&mut Session> {
     slots.get_mut(index as usize)?.as_deref_mut().filter(|session| session.order() == order)
 }

@@ -1,4 +1,4 @@
-//! The state of the engine between two records: its connections and open transactions.
+//! The state of the engine between two records: connections and open transactions.
 
 use super::{Config, Engine};
 use crate::connection::{Connection, ConnectionId};
@@ -7,8 +7,8 @@ use crate::transaction::OpenTransaction;
 use alloc::vec::Vec;
 
 impl Engine {
-    /// The connections that have a number and have not ended, in the order of their numbers. Each is as it would be reported if it ended
-    /// now, without the packets that are held back.
+    /// The open connections that have a number, in the order of their numbers. Each is as it would
+    /// be reported if it ended now, without the packets that are held back.
     pub fn connections(&self) -> impl Iterator<Item = Connection> {
         let mut sessions: Vec<_> =
             self.sessions.all().filter(|session| session.peers.number().is_some()).collect();
@@ -16,31 +16,33 @@ impl Engine {
         sessions.into_iter().map(|session| session.summary())
     }
 
-    /// How it works.
+    /// The configuration.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Reports every record as [`Event::Packet`](crate::event::Event::Packet) from now on, or none. Nothing else depends on it.
+    /// Turns [`Event::Packet`](crate::event::Event::Packet) on or off. Other events do not depend
+    /// on it.
     pub fn report_packets(&mut self, reported: bool) {
         self.config.report_packets = reported;
     }
 
-    /// From now on keeps this of each transaction that begins, and reports what each packet is to which step, or not: see [`Config::keep`]
-    /// and [`Config::attribute`]. Transactions, connections and what is observed do not depend on it.
+    /// Changes [`Config::keep`], for the transactions that begin from now on, and
+    /// [`Config::attribute`]. Transactions, connections and observations do not depend on them.
     pub fn look_closely(&mut self, keep: Keep, attribute: bool) {
         self.config.keep = keep;
         self.config.attribute = attribute;
         self.transactions.look_closely(keep, attribute);
     }
 
-    /// A connection that has not ended.
+    /// The open connection with this number.
     pub fn connection(&self, id: ConnectionId) -> Option<Connection> {
         let session = self.sessions.all().find(|session| session.peers.number() == Some(id))?;
         Some(session.summary())
     }
 
-    /// Bytes of memory that a clone of the engine takes up, counted from how much its tables hold: what an allocator adds is not in it.
+    /// Bytes of memory that a clone of the engine uses, from the sizes of its tables, without the
+    /// overhead of an allocator.
     pub fn footprint(&self) -> usize {
         size_of::<Engine>()
             + self.copies.footprint()
@@ -50,7 +52,7 @@ impl Engine {
             + self.transactions.footprint()
     }
 
-    /// The transactions that have begun and not ended, in the order in which they began.
+    /// The open transactions, in the order in which they began.
     pub fn open_transactions(&self) -> impl Iterator<Item = OpenTransaction<'_>> {
         self.transactions.all_open(|session| Some(&self.sessions.get(session)?.peers))
     }

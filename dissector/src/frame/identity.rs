@@ -1,31 +1,35 @@
-//! What tells one packet from another that looks like it.
+//! The identity of a packet, to recognize copies in a capture.
 
 use super::{Address, IcrcVerdict};
 use core::hash::{BuildHasher as _, Hash as _, Hasher as _};
 use foldhash::fast::FixedState;
 use rdmascope_wire::bth::Bth;
 
-/// Equal in two records where they show the same packet: captured at two places, or at one place twice.
+/// An identity that is equal in two records of the same packet: captured at two points, or twice at
+/// one.
 ///
-/// The ICRC covers the IP header with its Identification, the BTH and the payload, and leaves out what changes on the way (IBTA volume 1,
-/// Annex A17.3.3). A packet that its sender transmits again has the same PSN and payload, but another Identification, where the
-/// sender sets one. A packet that was damaged on the way is another one before than behind the damage.
+/// The ICRC covers the IP header with its Identification, the BTH and the payload, and excludes
+/// fields that change on the way (IBTA volume 1, Annex A17.3.3). A retransmission has the same PSN
+/// and payload, but another Identification if the sender sets one. A packet damaged on the way has
+/// different identities before and after the damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Of the headers, and of the ICRC or else of the bytes that were captured.
+    /// A hash of the headers, and of the ICRC, or of the captured bytes if the ICRC was not
+    /// captured.
     hash: u64,
-    /// Whether the IP header numbers the packets of its sender.
+    /// Whether the IP header has a packet number of the sender.
     pub numbering: Numbering,
 }
 
-/// Whether the IP header of a packet numbers the packets of its sender.
+/// The kind of packet number in an IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numbering {
-    /// IPv4, with an Identification.
+    /// IPv4 with an Identification.
     Numbered,
-    /// IPv4, with an Identification of 0: of a sender that does not set it, or that counts through 0.
+    /// IPv4 with an Identification of 0. Its sender does not set the field, or its counter has
+    /// reached 0.
     Zero,
-    /// There is no such field.
+    /// The header has no such field.
     None,
 }
 
@@ -40,11 +44,11 @@ impl Numbering {
 }
 
 impl Identity {
-    /// Bytes that stand for a packet whose ICRC was not captured.
+    /// The number of bytes that are hashed if the ICRC was not captured.
     const COMPARED: usize = 128;
 
-    /// Of a packet of these captured bytes, from the BTH on, between these `addresses`. `check` is its ICRC, where that was captured, with the
-    /// `verdict` on it; `identification` is that of the IPv4 header.
+    /// The identity of a packet with these captured bytes, from the BTH on. `check` is its ICRC, if
+    /// captured, with the `verdict` on it; `identification` comes from the IPv4 header.
     #[inline]
     pub fn new(
         transport: &[u8],
@@ -68,7 +72,8 @@ impl Identity {
         Identity { hash: hasher.finish(), numbering: Numbering::of(identification) }
     }
 
-    /// Of a TCP segment of these captured bytes, from its header on. Its checksum is left out: a host leaves it to its adapter to complete.
+    /// The identity of a TCP segment with these captured bytes, from the TCP header on. The
+    /// checksum is excluded, because a host may leave it to its adapter.
     pub(super) fn of_segment(
         segment: &[u8],
         payload_length: u32,
@@ -84,7 +89,7 @@ impl Identity {
         Identity { hash: hasher.finish(), numbering: Numbering::of(identification) }
     }
 
-    /// A number that is spread evenly: the same wherever a packet is captured.
+    /// A uniform hash, equal at all capture points of the packet.
     #[inline]
     pub fn hash(self) -> u64 {
         self.hash
@@ -105,7 +110,7 @@ mod tests {
         [address(1), address(2)]
     }
 
-    /// Which bytes of 200 make a difference.
+    /// The positions among 200 bytes that affect the identity.
     fn differing(of: impl Fn(&[u8]) -> Identity) -> Vec<usize> {
         let same = of(&[0; 200]);
         let differs = |at: &usize| {
@@ -116,7 +121,8 @@ mod tests {
         (0..200).filter(differs).collect()
     }
 
-    /// The ICRC stands for all but the BTH, of which it leaves out some bits; without one the first 128 bytes and the addresses do.
+    /// With an ICRC, only the BTH is hashed too, because the ICRC excludes some of its bits.
+    /// Without one, the first 128 bytes and the addresses are.
     #[test]
     fn what_tells_packets_from_each_other() {
         let with = |check| {
@@ -144,7 +150,8 @@ mod tests {
         }
     }
 
-    /// Of a TCP segment the checksum, bytes 16 and 17, is left out, and what lies further behind than 128 bytes from there.
+    /// The identity of a TCP segment excludes the checksum, bytes 16 and 17, and everything from
+    /// byte 144 on.
     #[test]
     fn what_tells_segments_from_each_other() {
         let of = |bytes: &[u8]| Identity::of_segment(bytes, 180, addresses(), Some(7));
@@ -161,7 +168,7 @@ mod tests {
         ] {
             assert_ne!(other, same);
         }
-        // Headers that are cut have an identity too.
+        // Truncated headers have an identity too.
         assert_ne!(Identity::of_segment(&[0; 16], 0, addresses(), None).hash(), same);
     }
 

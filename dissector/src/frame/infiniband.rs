@@ -1,4 +1,4 @@
-//! LRH, GRH, and the transport packet at the end of every encapsulation.
+//! LRH and GRH, and the transport packet inside every encapsulation.
 
 use super::headers::{Found, Header, Walk};
 use super::view::{View, malformed};
@@ -9,10 +9,11 @@ use rdmascope_wire::grh::Grh;
 use rdmascope_wire::lrh::{Lrh, NextHeader};
 use rdmascope_wire::{Layer, icrc};
 
-/// Bytes of a variant CRC, which the packet length of the LRH does not count (IBTA volume 1, section 7.7.5).
+/// Bytes of a variant CRC, which the packet length of the LRH excludes (IBTA volume 1, section
+/// 7.7.5).
 const VARIANT_CRC: usize = 2;
 
-/// A GRH in an Ethernet frame (Annex A16).
+/// Parses a GRH in an Ethernet frame (Annex A16).
 pub(super) fn roce_v1<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Result<Frame<'a>, Other<'a>> {
     let bytes = view.header::<{ Grh::LENGTH }>(Layer::Grh)?;
     let grh = Grh::parse(bytes).map_err(Other::Stop)?;
@@ -21,7 +22,8 @@ pub(super) fn roce_v1<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> R
     behind_grh(Carrier::RoceV1, bytes, &grh, payload, walk)
 }
 
-/// A packet as an InfiniBand link carries it. The variant CRC behind the ICRC may or may not have been captured.
+/// Parses a native InfiniBand packet. The capture may contain the variant CRC after the ICRC, or
+/// not.
 pub(super) fn native<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Result<Frame<'a>, Other<'a>> {
     let bytes = view.header::<{ Lrh::LENGTH }>(Layer::Lrh)?;
     let lrh = Lrh::parse(bytes).map_err(Other::Stop)?;
@@ -100,24 +102,25 @@ fn behind_grh<'a, F: Found>(
     })
 }
 
-/// A GID as people write it: RoCE makes GIDs of IPv4 addresses by mapping them (RFC 4291, section 2.5.5.2).
+/// Converts a GID. RoCE maps IPv4 addresses to GIDs (RFC 4291, section 2.5.5.2).
 fn address(gid: [u8; 16]) -> Address {
     let gid = Ipv6Addr::from(gid);
     gid.to_ipv4_mapped().map_or(Address::V6(gid), Address::V4)
 }
 
-/// A transport packet and the ICRC behind it.
+/// A transport packet and its ICRC.
 pub(super) struct Packet<'a> {
     /// The captured bytes from the BTH on, without the ICRC.
     pub(super) transport: &'a [u8],
-    /// Their number on the wire.
+    /// The length on the wire, without the ICRC.
     pub(super) transport_length: u32,
     pub(super) icrc: IcrcVerdict,
-    /// The ICRC as it was on the wire; `None` where it was not captured.
+    /// The ICRC on the wire, if it was captured.
     pub(super) check: Option<u32>,
 }
 
-/// The transport packet that `payload` is. `expected` is what the ICRC should be; `None` where that cannot be told.
+/// Parses the transport packet in `payload`. `expected` computes the ICRC, or returns `None` if
+/// that is impossible.
 #[inline]
 pub(super) fn transport<'a, F: Found>(
     payload: View<'a>,

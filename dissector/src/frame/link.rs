@@ -1,4 +1,4 @@
-//! Link headers, up to the network layer's.
+//! Link headers, up to the network layer.
 
 use super::headers::{Found, Header, Walk};
 use super::view::View;
@@ -8,10 +8,10 @@ use etherparse::{Ethernet2HeaderSlice, SingleVlanHeaderSlice};
 use rdmascope_wire::erf::{Erf, RecordType};
 use rdmascope_wire::{Layer, Stop};
 
-/// The most encapsulations in each other that are parsed. Real traffic has fewer.
+/// Maximum depth of encapsulation that is parsed. Real traffic has less.
 pub(super) const MAXIMUM_DEPTH: u8 = 4;
 
-/// Raw IP has a link type of its own, 101; these are the values that some systems write in its place.
+/// The link type of raw IP is 101; some systems write these values instead.
 const RAW_AS_WRITTEN_BY_BSD: LinkType = LinkType(12);
 const RAW_AS_WRITTEN_BY_OPENBSD: LinkType = LinkType(14);
 
@@ -55,7 +55,7 @@ pub(super) fn ethernet<'a, F: Found>(
     by_ether_type(header.ether_type().0.to_be_bytes(), view.skip(14), walk, depth)
 }
 
-/// Parses what an Ethertype announces, behind any number of VLAN tags.
+/// Parses the payload of an Ethertype, after any number of VLAN tags.
 #[inline]
 pub(super) fn by_ether_type<'a, F: Found>(
     ether_type: [u8; 2],
@@ -71,7 +71,7 @@ pub(super) fn by_ether_type<'a, F: Found>(
             0x8915 => return infiniband::roce_v1(view, walk),
             0x8847 | 0x8848 if depth < MAXIMUM_DEPTH => return tunnel::mpls(view, walk, depth + 1),
             0x8864 if depth < MAXIMUM_DEPTH => return tunnel::pppoe(view, walk, depth + 1),
-            // IEEE 802.1Q, 802.1ad, and what was used for stacked tags before 802.1ad.
+            // IEEE 802.1Q, 802.1ad, and the Ethertype of stacked tags before 802.1ad.
             0x8100 | 0x88a8 | 0x9100 => {
                 let tag =
                     SingleVlanHeaderSlice::from_slice(view.data).map_err(|_| view.stop(Layer::Link, 0, 4))?;
@@ -97,8 +97,9 @@ pub(super) fn by_ip_version<'a, F: Found>(
     }
 }
 
-/// Four bytes of address family: those of [`LinkType::NULL`] in the order of the host that captured, those of
-/// [`LinkType::LOOP`] in network order. No family fits both ways round, so both orders are tried for both.
+/// Parses four bytes of address family, in the capturing host's order for [`LinkType::NULL`] and in
+/// network order for [`LinkType::LOOP`]. No family is valid in both orders, so both are tried for
+/// both link types.
 fn loopback<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Result<Frame<'a>, Other<'a>> {
     let family = u32::from_be_bytes(*view.header(Layer::Link)?);
     walk.found(Header::Loopback, &view, 4);
@@ -111,23 +112,24 @@ fn loopback<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Result<Fram
     }
 }
 
-/// Whether [`by_ether_type`] goes on behind this Ethertype.
+/// Whether [`by_ether_type`] parses the payload of this Ethertype.
 pub(super) fn is_understood(ether_type: u16) -> bool {
     matches!(ether_type, 0x0800 | 0x86dd | 0x8915 | 0x8847 | 0x8848 | 0x8864 | 0x8100 | 0x88a8 | 0x9100)
 }
 
-/// An Endace Extensible Record Format record. Stops within its extension headers count from its first byte.
+/// Parses an Endace Extensible Record Format record. Offsets of stops in its extension headers
+/// count from its first byte.
 fn erf<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Result<Frame<'a>, Other<'a>> {
     let short = |stop: Stop| view.stop(Layer::Link, stop.offset, stop.needed);
     let header = Erf::parse(view.data).map_err(short)?;
     let length = header.headers_length(view.data).map_err(short)?;
     walk.found(Header::Erf, &view, length);
-    // The wire length counts from the first byte of the packet, and not the padding behind it.
+    // The wire length starts at the first byte of the packet and excludes the padding after it.
     let wire_length = usize::from(header.wire_length);
     let packet = view.skip(length).cut_from(wire_length);
     match header.record_type {
         kind if kind.is_ethernet() => ethernet(packet, walk, 0),
-        // The packet's own length ends before its variant CRC, for which padding must not be taken.
+        // The wire length excludes the variant CRC, so padding must not be mistaken for one.
         RecordType::INFINIBAND if wire_length > 0 => infiniband::native(packet.limit(wire_length), walk),
         RecordType::INFINIBAND => infiniband::native(packet, walk),
         RecordType::IPV4 | RecordType::IPV6 => by_ip_version(packet, walk, 0),

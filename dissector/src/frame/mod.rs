@@ -1,4 +1,4 @@
-//! From a captured record to the InfiniBand transport packet in it.
+//! Finds the InfiniBand transport packet in a captured record.
 
 mod headers;
 mod identity;
@@ -23,17 +23,19 @@ use rdmascope_wire::Stop;
 use rdmascope_wire::compose::ROCE_V2_PORT;
 use view::View;
 
-/// The transport packet in `record`, or the reason why there is none.
+/// Finds the transport packet in `record`, or the reason why it has none.
 ///
-/// Lengths are those that the headers tell, so that neither a snap length nor the padding of a short Ethernet frame
-/// changes them. Packets within GRE, ERSPAN, VXLAN, GENEVE, MPLS, PPPoE and IP are found too.
+/// Lengths come from the headers, so a snap length or the padding of a short Ethernet frame does
+/// not change them. Packets in GRE, ERSPAN, VXLAN, GENEVE, MPLS, PPPoE and IP tunnels are found
+/// too.
 pub fn dissect<'a>(record: &Record<'a>, config: &Config) -> Result<Frame<'a>, Other<'a>> {
     link::by_link_type(record.link, View::of(record), &mut Walk { config, tell: |_, _| {} })
 }
 
-/// Like [`dissect`], and calls `found` for each complete header in its order, with its byte range in the record. The header in which a
-/// [`Stop`] is begins where the last one ends. A stop in [`Layer::Network`](rdmascope_wire::Layer::Network) is an exception: it counts
-/// from the beginning of the last [`Header::Ipv6`], if only extension headers of that followed.
+/// Dissects like [`dissect`] and calls `found` for each complete header, in order, with its byte
+/// range in the record. The header of a [`Stop`] begins where the last complete one ends. A stop in
+/// [`Layer::Network`](rdmascope_wire::Layer::Network) is an exception: after the extension headers
+/// of IPv6, its offset counts from the start of the last [`Header::Ipv6`].
 pub fn dissect_telling<'a>(
     record: &Record<'a>,
     config: &Config,
@@ -54,7 +56,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// The address as one of IP; a GID has the form of one.
+    /// The address as an IP address. A GID has the form of an IPv6 address.
     pub const fn ip(self) -> Option<IpAddr> {
         match self {
             Address::V4(address) => Some(IpAddr::V4(address)),
@@ -83,10 +85,10 @@ impl fmt::Display for Address {
     }
 }
 
-/// What carries the transport packet.
+/// The encapsulation of the transport packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Carrier {
-    /// RoCEv2: UDP.
+    /// RoCEv2: IP and UDP.
     RoceV2 {
         /// The UDP source port. It spreads flows over network paths and identifies nothing.
         source_port: u16,
@@ -100,7 +102,7 @@ pub enum Carrier {
 }
 
 impl Carrier {
-    /// The UDP source and destination port, where there is UDP.
+    /// The UDP source and destination port, for RoCEv2.
     pub const fn ports(self) -> Option<(u16, u16)> {
         match self {
             Carrier::RoceV2 { source_port, destination_port } => Some((source_port, destination_port)),
@@ -116,8 +118,8 @@ pub enum IcrcVerdict {
     Good,
     /// It is wrong: a receiver drops the packet.
     Bad,
-    /// Bytes that it covers were not captured, or not as they were on the wire, or the specification does not say how it is
-    /// computed (behind IPv6 extension headers).
+    /// It cannot be verified: covered bytes were not captured or differ from those on the wire, or
+    /// the specification does not define the computation (after IPv6 extension headers).
     Unverifiable,
 }
 
@@ -128,28 +130,30 @@ pub struct Frame<'a> {
     pub source: Address,
     /// Its destination.
     pub destination: Address,
-    /// What carries it.
+    /// Its encapsulation.
     pub carrier: Carrier,
-    /// The captured bytes from the BTH on, without the ICRC: the BTH at least.
+    /// The captured bytes from the BTH on, without the ICRC. They contain at least the BTH.
     pub transport: &'a [u8],
-    /// The length on the wire from the BTH on, without the ICRC, in bytes. `transport` is shorter if a snap length cut it.
+    /// The length on the wire in bytes, from the BTH on, without the ICRC. `transport` is shorter
+    /// if a snap length cut it.
     pub transport_length: u32,
     /// The verdict on the ICRC.
     pub icrc: IcrcVerdict,
-    /// The ECN bits of the IP header: 3 if the packet met congestion. 0 for RoCEv1 and native InfiniBand, which have none.
+    /// The ECN bits of the IP header: 3 for "congestion experienced". 0 for RoCEv1 and native
+    /// InfiniBand, which have none.
     pub ecn: u8,
-    /// What tells it from other packets.
+    /// Its identity, for comparison with other packets.
     pub identity: Identity,
 }
 
 /// The reason why a record has no transport packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Other<'a> {
-    /// It is something else.
+    /// It is not InfiniBand or RoCE.
     NotInfiniBand,
-    /// It is a TCP segment, which carries iWARP or something else.
+    /// It is a TCP segment, which may carry iWARP.
     Tcp(Segment<'a>),
-    /// It is something else that has a name.
+    /// It is other traffic with a name.
     Traffic(Traffic),
     /// Its link type is not supported.
     UnknownLinkType,
@@ -160,7 +164,8 @@ pub enum Other<'a> {
 }
 
 impl Other<'_> {
-    /// The same without what it borrows: of a TCP segment is left which traffic it is by its ports and first bytes.
+    /// The reason without borrowed data. A TCP segment becomes its traffic, by ports and first
+    /// bytes.
     pub fn named(self) -> Other<'static> {
         match self {
             Other::Tcp(segment) => segment.traffic().map_or(Other::NotInfiniBand, Other::Traffic),
@@ -173,12 +178,12 @@ impl Other<'_> {
     }
 }
 
-/// Which frames are taken for RoCEv2, and whether their ICRCs are verified.
+/// The selection of RoCEv2 frames, and the verification of their ICRCs.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
     /// The UDP destination port of RoCEv2.
     pub port: u16,
-    /// Whether ICRCs are computed. If not, each is [`IcrcVerdict::Unverifiable`].
+    /// Whether to verify ICRCs. Otherwise each one is [`IcrcVerdict::Unverifiable`].
     pub verify_icrc: bool,
 }
 

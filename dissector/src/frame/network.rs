@@ -9,19 +9,19 @@ use crate::protocol::Traffic;
 use etherparse::{Ipv4HeaderSlice, Ipv6HeaderSlice, err};
 use rdmascope_wire::{Layer, icrc};
 
-/// What the parser of UDP needs of the IP header.
+/// The fields of the IP header that parsing of UDP and TCP needs.
 #[derive(Clone, Copy)]
 struct Below<'a> {
     /// The IP header, for the ICRC.
     header: &'a [u8],
-    /// Whether all fields of `header` that the ICRC covers are as they were on the wire.
+    /// Whether all fields of `header` that the ICRC covers are the same as on the wire.
     verifiable: bool,
-    /// Whether the IP header says how long the packet is.
+    /// Whether the IP header has a packet length.
     length_known: bool,
     source: Address,
     destination: Address,
     ecn: u8,
-    /// IPv4 has one.
+    /// The Identification, for IPv4.
     identification: Option<u16>,
     fragment: Fragment,
 }
@@ -55,8 +55,8 @@ pub(super) fn ipv4<'a, F: Found>(
     })?;
     let length = header.slice().len();
     let total_length = usize::from(header.total_len());
-    // 0 stands in packets that were captured before the network adapter segmented them: the frame tells the length, and
-    // the header is not the one that the ICRC was computed over.
+    // A length of 0 occurs in packets captured before the network adapter segmented them. The
+    // length then comes from the frame, and the ICRC was computed over another header.
     let length_known = total_length != 0;
     let view = match total_length {
         0 => view,
@@ -126,7 +126,7 @@ pub(super) fn ipv6<'a, F: Found>(
     }
     let below = Below {
         header: header.slice(),
-        // Which fields of an extension header the ICRC would mask, Annex A17 does not say.
+        // Annex A17 does not define which fields of an extension header the ICRC masks.
         verifiable: length_known && at == 40,
         length_known,
         source: Address::V6(header.source_addr()),
@@ -157,7 +157,7 @@ fn upper<'a, F: Found>(
     }
 }
 
-/// A TCP segment; where its header cannot be read, what it is by its ports.
+/// Parses a TCP segment. If its header is incomplete, its ports may still identify the traffic.
 fn tcp<'a>(view: View<'a>, below: &Below<'a>) -> Other<'a> {
     let addresses = (below.source, below.destination);
     match Segment::parse(addresses, below.identification, view.data, view.at, view.wire) {
@@ -173,7 +173,8 @@ fn tcp<'a>(view: View<'a>, below: &Below<'a>) -> Other<'a> {
     }
 }
 
-/// Only the destination port decides. The source port spreads the flows over paths, and may be the port of another protocol.
+/// Only the destination port identifies RoCEv2. The source port spreads flows over paths, and may
+/// be the port of another protocol.
 #[inline]
 fn udp<'a, F: Found>(
     view: View<'a>,

@@ -1,4 +1,4 @@
-//! TCP segments: what may carry iWARP.
+//! TCP segments, which may carry iWARP.
 
 use super::{Address, Identity};
 use crate::protocol::Traffic;
@@ -15,9 +15,9 @@ pub struct Segment<'a> {
     pub destination: Address,
     /// Source and destination port.
     pub ports: [u16; 2],
-    /// The sequence number of the first byte of its payload; of the SYN, where it has one.
+    /// The sequence number of the first byte of its payload, or of the SYN.
     pub sequence: u32,
-    /// The sequence number that its sender expects next, where ACK is set.
+    /// The sequence number that its sender expects next, if ACK is set.
     pub acknowledgement: Option<u32>,
     /// SYN.
     pub syn: bool,
@@ -25,12 +25,12 @@ pub struct Segment<'a> {
     pub fin: bool,
     /// RST.
     pub rst: bool,
-    /// The bytes of its payload that were captured.
+    /// The captured bytes of its payload.
     pub payload: &'a [u8],
-    /// Bytes of payload on the wire, as the IP header tells. More than a link carries where the capture shows it before the adapter
-    /// segments it, or after the host has joined several.
+    /// Bytes of payload on the wire, from the IP header. It exceeds a packet's size if the capture
+    /// was made before the adapter segmented it, or after the host merged several.
     pub payload_length: u32,
-    /// Where the payload begins in the record.
+    /// The offset of the payload in the record.
     pub payload_offset: usize,
     /// The Identification of the IPv4 header.
     identification: Option<u16>,
@@ -41,25 +41,27 @@ pub struct Segment<'a> {
 /// The verdict on the checksum of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Checksum {
-    /// It is right.
+    /// It is correct.
     Good,
-    /// It is what a host leaves for its network adapter to complete: the sum of the pseudo-header alone.
+    /// It is the sum of the pseudo-header alone, which a host leaves to its network adapter to
+    /// complete.
     Unfinished,
     /// It is wrong: a receiver drops the segment.
     Bad,
-    /// Not all of the segment was captured.
+    /// The segment was not captured completely.
     Unverifiable,
 }
 
 impl Checksum {
-    /// Whether it is what the sender meant it to be.
+    /// Whether it is the value that the sender intended.
     pub fn is_sound(self) -> bool {
         matches!(self, Checksum::Good | Checksum::Unfinished)
     }
 }
 
 impl<'a> Segment<'a> {
-    /// Reads a segment that begins with `bytes`, at `at` in its record, and has `length` bytes on the wire.
+    /// Parses a segment that begins with `bytes`, at `at` in its record, and has `length` bytes on
+    /// the wire.
     pub(super) fn parse(
         (source, destination): (Address, Address),
         identification: Option<u16>,
@@ -94,15 +96,15 @@ impl<'a> Segment<'a> {
         })
     }
 
-    /// Bytes of its header, with options.
+    /// Bytes of its header, including options.
     pub fn header_length(&self) -> usize {
         usize::from(self.segment[12] >> 4) * 4
     }
 
-    /// Whether nothing of it is missing but data, as [`crate::bulk`] leaves it out: that of the FPDU that it ends with. `moved`: bytes of data
-    /// of which only the number is needed, where that is known.
+    /// Whether only the data of its last FPDU is missing, as if [`crate::bulk`] had shortened it.
+    /// `moved` is the number of bytes whose contents are not needed, if known.
     pub(crate) fn lacks_data(&self, moved: Option<u32>) -> bool {
-        /// Padding and CRC of an FPDU at most.
+        /// Maximum bytes of padding and CRC of an FPDU.
         const BEHIND: u32 = 3 + CRC_LENGTH as u32;
         let missing = self.payload_length.saturating_sub(self.payload.len() as u32);
         match moved {
@@ -117,12 +119,12 @@ impl<'a> Segment<'a> {
         }
     }
 
-    /// What it is, by its ports and its first bytes, where that has a name.
+    /// The traffic that it belongs to, by its ports and first bytes.
     pub fn traffic(&self) -> Option<Traffic> {
         Traffic::of(self.ports, self.payload)
     }
 
-    /// What tells it from other segments.
+    /// Its identity, for comparison with other segments.
     pub fn identity(&self) -> Identity {
         let addresses = [self.source, self.destination];
         Identity::of_segment(self.segment, self.payload_length, addresses, self.identification)
@@ -145,7 +147,7 @@ impl<'a> Segment<'a> {
             return Checksum::Good;
         }
         let found = u16::from_be_bytes([self.segment[16], self.segment[17]]);
-        // Some adapters want the sum without the length, because they tell lengths themselves.
+        // Some adapters expect the sum without the length, which they add themselves.
         if [fold(addresses + length), fold(addresses)].contains(&found) {
             return Checksum::Unfinished;
         }
@@ -153,9 +155,10 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// The sum of the 16-bit words of `bytes` in network order, the last one filled up with zero; with its carries added in.
+/// The folded sum of the 16-bit words of `bytes` in network order, with the last one padded with
+/// zero.
 ///
-/// In whichever order of bytes it is taken, it is the same sum with its bytes in that order (RFC 1071, section 2).
+/// Sums in either byte order are equal up to the order of their bytes (RFC 1071, section 2).
 fn sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<4>();
     let sum: u64 = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum();
@@ -177,7 +180,8 @@ mod tests {
     use super::*;
     use core::net::Ipv4Addr;
 
-    /// 192.0.2.1:20049 to 192.0.2.2:745, ACK and PSH, two bytes. The checksum by hand: see the sum.
+    /// 192.0.2.1:20049 to 192.0.2.2:745, ACK and PSH, two bytes of payload. The checksum is
+    /// computed by hand below.
     fn bytes(checksum: u16) -> [u8; 22] {
         let [high, low] = checksum.to_be_bytes();
         [0x4e, 0x51, 0x02, 0xe9, 0, 0, 0, 5, 0, 0, 0, 9, 0x50, 0x18, 0x20, 0, high, low, 0, 0, 0xab, 0xcd]
@@ -216,7 +220,8 @@ mod tests {
         }
     }
 
-    /// A header without payload, and one with an option of four bytes. The lowest four bits of the same byte are reserved.
+    /// A header without payload, and one with an option of four bytes. The low four bits of the
+    /// byte with the length are reserved.
     #[test]
     fn lengths_of_the_header() {
         let mut bytes = bytes(0);
@@ -229,16 +234,18 @@ mod tests {
         assert_eq!(segment.payload_offset, 58);
     }
 
-    /// The header of an RDMA Write, of which 100 bytes are not there, as many of them data as the FPDU says.
+    /// The header of an RDMA Write, followed by 100 missing bytes: data, padding and CRC of its
+    /// FPDU.
     #[test]
     fn what_lacks_nothing_but_data() {
-        // The length of the ULPDU, the control fields of a Write, its STag, its tagged offset (RFC 5044, section 4.1; RFC 5041, section 4.2).
+        // The ULPDU length, the control fields of a Write, its STag, its tagged offset (RFC 5044,
+        // section 4.1; RFC 5041, section 4.2).
         let head = [0, 111, 0xc1, 0x40, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0x10, 0];
         let whole = [&bytes(0)[..20], &head].concat();
         let lacks = |bytes: &[u8], missing: usize, moved| {
             parse(bytes, bytes.len() + missing).unwrap().lacks_data(moved)
         };
-        // 97 bytes of data, up to three of padding, four of CRC.
+        // Up to three bytes of padding and four of CRC may follow the data.
         for (missing, moved, lacks_data) in [
             (100, Some(100), true),
             (100, Some(93), true),
@@ -253,7 +260,8 @@ mod tests {
         ] {
             assert_eq!(lacks(&whole, missing, moved), lacks_data, "{missing} {moved:?}");
         }
-        // All of its payload is missing: it goes on with an FPDU. What ends otherwise than with a header of such an FPDU lacks more.
+        // A segment without any payload may continue an FPDU. A segment that ends elsewhere than
+        // after such a header lacks more than data.
         assert!(lacks(&whole[..20], 100, None) && !lacks(&whole[..20], 0, None));
         assert!(!lacks(&whole[..35], 100, None) && !lacks(&whole[..24], 100, None));
         assert!(!lacks(&[&whole[..], &[0]].concat(), 100, None));
@@ -261,8 +269,9 @@ mod tests {
 
     #[test]
     fn checksums_by_hand() {
-        // c000 + 0201 + c000 + 0202 + 0006 = 1_8409, folded 840a; with the length, 0016: 8420.
-        // 4e51 + 02e9 + 0005 + 0009 + 5018 + 2000 + abcd = 1_6d2d; with 8420: 1_f14d, folded f14e; its complement: 0eb1.
+        // c000 + 0201 + c000 + 0202 + 0006 = 1_8409, folded 840a; with the length, 0016: 8420. 4e51
+        // + 02e9 + 0005 + 0009 + 5018 + 2000 + abcd = 1_6d2d; with 8420: 1_f14d, folded f14e; its
+        // complement: 0eb1.
         let verdict = |checksum| parse(&bytes(checksum), 22).unwrap().checksum();
         assert_eq!(verdict(0x0eb1), Checksum::Good);
         assert_eq!(verdict(0x8420), Checksum::Unfinished);
@@ -272,17 +281,18 @@ mod tests {
         assert!(![Checksum::Bad, Checksum::Unverifiable].iter().any(|it| it.is_sound()));
         let cut = bytes(0x0eb1);
         assert_eq!(parse(&cut[..21], 22).unwrap().checksum(), Checksum::Unverifiable);
-        // A header of 24 bytes, of which 22 are there.
+        // A header of 24 bytes, 22 of them captured.
         let mut options = bytes(0);
         options[12] = 0x60;
         assert_eq!(parse(&options, 24).unwrap().checksum(), Checksum::Unverifiable);
     }
 
-    /// 2001:db8::1 to 2001:db8::2, the same segment with one byte of payload, which is filled up with zero.
+    /// 2001:db8::1 to 2001:db8::2, the same segment with one byte of payload, which is padded with
+    /// zero.
     #[test]
     fn a_checksum_over_ipv6() {
-        // Twice 2001 + 0db8 = 5b72; with 0001 + 0002 + 0006 + 0015: 5b90.
-        // 4e51 + 02e9 + 0005 + 0009 + 5018 + 2000 + ab00 = 1_6c60; with 5b90: 1_c7f0, folded c7f1; its complement: 380e.
+        // Twice 2001 + 0db8 = 5b72; with 0001 + 0002 + 0006 + 0015: 5b90. 4e51 + 02e9 + 0005 + 0009
+        // + 5018 + 2000 + ab00 = 1_6c60; with 5b90: 1_c7f0, folded c7f1; its complement: 380e.
         let address = |last| Address::V6(core::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last));
         let verdict = |checksum| {
             let bytes = bytes(checksum);

@@ -1,4 +1,5 @@
-//! Frames off the wire between two Linux 6.1 hosts (`testdata/`), and the same packets in every encapsulation.
+//! Tests with frames captured between two Linux 6.1 hosts (`testdata/`), and with the same packets
+//! in every encapsulation.
 
 mod tunnels;
 
@@ -84,7 +85,7 @@ fn ipv4_with_options() -> Vec<u8> {
 const V6_CLIENT: [u8; 16] = [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
 const V6_SERVER: [u8; 16] = [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 
-/// The SEND Only with this around it, composed.
+/// The SEND Only in this encapsulation.
 fn composed(carrier: compose::Carrier) -> Vec<u8> {
     let (bth, payload) = transport().split_at(Bth::LENGTH);
     let bth = Bth::parse(bth).unwrap();
@@ -92,7 +93,7 @@ fn composed(carrier: compose::Carrier) -> Vec<u8> {
     compose::Frame { ethernet: None, carrier, bth, extensions, payload }.to_vec().unwrap()
 }
 
-/// `next` and `extensions` are what stands between the fixed header and UDP.
+/// The SEND Only over IPv6, with these extension headers before UDP.
 fn ipv6(next: u8, extensions: &[u8]) -> Vec<u8> {
     let header = compose::Ipv6 { traffic_class: 2, ..compose::Ipv6::new(V6_CLIENT.into(), V6_SERVER.into()) };
     let mut out = composed(compose::Carrier::Ipv6(header, compose::Udp::from_port(0xe179)));
@@ -112,7 +113,7 @@ fn mapped(last: u8) -> [u8; 16] {
     [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 77, 0, last]
 }
 
-/// `rest` is what follows the LRH, with its ICRC; the variant CRC goes behind it.
+/// A native packet. `rest` follows the LRH and ends with the ICRC; the variant CRC comes after it.
 fn native(next_header: NextHeader, rest: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let lrh = Lrh {
@@ -200,7 +201,7 @@ fn every_snap_length() {
                     assert_eq!(found.transport, &transport()[..found.transport.len()], "{name}, {length}");
                     assert_eq!(found.transport_length, 80, "{name}, {length}");
                     if found.icrc != IcrcVerdict::Unverifiable {
-                        // Only padding and variant CRC were cut.
+                        // Only padding and the variant CRC were cut.
                         assert_eq!(found.icrc, IcrcVerdict::Good, "{name}, {length}");
                         assert!(length + 9 >= whole.len(), "{name}, {length}");
                     }
@@ -221,7 +222,7 @@ fn every_end_of_the_packet_itself() {
         for length in 0..whole.len() {
             match dissected(link, &whole[..length]) {
                 Ok(found) => assert!(found.transport.len() >= 12, "{name}, {length}"),
-                // ERF's header says that there was more on the wire.
+                // The ERF header has the original length.
                 Err(Other::Stop(_)) if link == LinkType::ERF => {}
                 Err(Other::Stop(stop)) => assert_eq!(stop.cause, Cause::TruncatedPacket, "{name}, {length}"),
                 Err(other) => panic!("{name}, {length}: {other:?}"),
@@ -340,7 +341,8 @@ fn ipv6_extension_headers() {
     let options = [51, 1, 1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     let mut authentication = [0xee; 24];
     authentication[..2].copy_from_slice(&[44, 4]);
-    // The second byte of a fragment header is reserved: a receiver takes no notice of it (RFC 8200, section 4.5).
+    // The second byte of a fragment header is reserved, and receivers ignore it (RFC 8200, section
+    // 4.5).
     let atomic = [17, 9, 0, 0, 0, 0, 0, 1];
     let chain = [&hop_by_hop[..], &routing, &options, &authentication, &atomic].concat();
     let data = ipv6(0, &chain);
@@ -368,12 +370,12 @@ fn ipv6_extension_headers() {
     assert_eq!(fragment(17, 0x0001, 0), Other::NotInfiniBand);
     assert_eq!(fragment(6, 0x0008, 0), Other::NotInfiniBand);
 
-    // Cut behind an extension header, UDP is what is missing.
+    // Cut after an extension header: the UDP header is missing.
     let data = ipv6(60, &[17, 0, 1, 4, 0, 0, 0, 0]);
     let cut = Record { data: &data[..48], ..record(LinkType::RAW, &data) };
     let Err(Other::Stop(found)) = dissect(&cut, &CONFIG) else { panic!("a stop") };
     assert_eq!((found.layer, found.offset, found.needed, found.available), (Layer::Udp, 0, 8, 0));
-    // An extension header longer than the packet.
+    // An extension header that is longer than the packet.
     let stop = stop(LinkType::RAW, &ipv6(60, &[17, 255, 1, 4, 0, 0, 0, 0]));
     assert_eq!((stop.layer, stop.offset, stop.needed), (Layer::Network, 40, 2048));
     assert_eq!(stop.cause, Cause::TruncatedPacket);
@@ -387,43 +389,44 @@ fn lengths_that_disagree() {
         data
     };
     let ether = LinkType::ETHERNET;
-    // UDP: 92 bytes; more than the IP packet has, fewer than a UDP header.
+    // UDP has 92 bytes. These lengths exceed the IP packet or are less than a UDP header.
     for length in [93, 0xffff, 7, 0] {
         assert_eq!(stop(ether, &changed(38, length)), Stop::malformed(Layer::Udp, 4));
     }
-    // The same in IPv6, where the IP header counts what is behind its first 40 bytes.
+    // The same in IPv6, whose length excludes the 40-byte header.
     let mut data = ipv6(17, &[]);
     assert_eq!(data[44..46], [0, 92]);
     data[45] += 1;
     assert_eq!(stop(LinkType::RAW, &data), Stop::malformed(Layer::Udp, 4));
     data[5] += 1;
     assert_eq!(dissected(LinkType::RAW, &data).unwrap().transport_length, 81);
-    // Fewer than the IP packet has: the rest is not UDP's.
+    // A UDP length below that of the IP packet: the rest is not part of the datagram.
     let data = changed(38, 88);
     assert_eq!(dissected(ether, &data).unwrap().transport, &transport()[..76]);
-    // No room for a BTH and an ICRC.
+    // Too short for a BTH and an ICRC.
     for length in 8..24 {
         let stop = stop(ether, &changed(38, length));
         assert_eq!((stop.layer, stop.needed, stop.available), (Layer::Bth, 16, usize::from(length) - 8));
         assert_eq!(stop.cause, Cause::TruncatedPacket);
     }
-    // IPv4: a total length below that of the header.
+    // IPv4: a total length below the header length.
     assert_eq!(stop(ether, &changed(16, 19)), Stop::malformed(Layer::Network, 2));
     let empty = stop(ether, &changed(16, 20));
     assert_eq!((empty.layer, empty.available, empty.cause), (Layer::Udp, 0, Cause::TruncatedPacket));
-    // A total length of 0, as a sender captures it before its adapter fills it in.
+    // A total length of 0, in a capture on the sender before its adapter sets the field.
     let data = changed(16, 0);
     let found = dissected(ether, &data).unwrap();
     assert_eq!((found.transport, found.icrc), (transport(), IcrcVerdict::Unverifiable));
     let cut = Record { data: &data[..100], ..record(ether, &data) };
     assert_eq!(dissect(&cut, &CONFIG).unwrap().transport_length, 80);
-    // A total length beyond the frame, which UDP's goes with: the frame was cut by something that says nothing of it.
+    // A total length beyond the frame, consistent with that of UDP: the frame was cut, and its
+    // original length was lost.
     let mut data = changed(16, 1112);
     data[38..40].copy_from_slice(&1092u16.to_be_bytes());
     let found = dissected(ether, &data).unwrap();
     assert_eq!((found.transport.len(), found.transport_length), (84, 1080));
     assert_eq!(found.icrc, IcrcVerdict::Unverifiable);
-    // More captured than there was.
+    // More bytes captured than the original length.
     let record = Record { original_length: 10, ..record(ether, SEND_ONLY) };
     assert_eq!(dissect(&record, &CONFIG).unwrap().icrc, IcrcVerdict::Good);
 }
@@ -437,7 +440,7 @@ fn lengths_of_native_packets() {
     let mut data = native_global();
     data[8 + 5] += 4;
     assert_eq!(stop(link, &data), Stop::malformed(Layer::Grh, 4));
-    // Two words are the LRH, three more the BTH without its ICRC.
+    // The LRH is two words; the BTH without its ICRC is three more.
     for words in [2, 5] {
         let mut data = native_local();
         data[5] = words;
@@ -451,7 +454,7 @@ fn lengths_of_native_packets() {
     }
 }
 
-/// Where the wire length of an ERF record is 0, the LRH alone tells where the packet ends.
+/// If the wire length of an ERF record is 0, the length comes from the LRH.
 #[test]
 fn an_erf_record_without_a_wire_length() {
     let mut data = erf(21, &[], &native_local());
@@ -460,7 +463,8 @@ fn an_erf_record_without_a_wire_length() {
     assert_eq!((found.transport, found.icrc), (transport(), IcrcVerdict::Good));
 }
 
-/// A capture card keeps fewer bytes than there were on the wire, whatever the file says. Where it kept all, nothing was cut.
+/// A capture card may cut a packet even if the file has no snap length. The ERF header shows
+/// whether it did.
 #[test]
 fn an_erf_record_that_is_cut() {
     for (length, wire, cause) in [
@@ -479,7 +483,7 @@ fn an_erf_record_that_is_cut() {
     }
 }
 
-/// An ICRC of which nothing was captured has no place.
+/// A missing ICRC has no byte range.
 #[test]
 fn headers_of_a_frame_that_is_cut() {
     for (length, icrc) in [(126, Some(122..126)), (123, Some(122..123)), (122, None)] {
@@ -493,7 +497,8 @@ fn headers_of_a_frame_that_is_cut() {
     }
 }
 
-/// Where neither IP nor UDP says how long a packet is, the frame does. Of one of them alone it is a contradiction.
+/// If both IP and UDP have a length of 0, the length comes from the frame. If only one has, the
+/// packet is malformed.
 #[test]
 fn packets_without_lengths() {
     let mut data = SEND_ONLY.to_vec();
@@ -519,7 +524,7 @@ fn what_is_something_else() {
     assert_eq!(other(0, &[7, 0, 0, 0, 0x45]), Other::NotInfiniBand);
     assert_eq!(other(101, &[0x50; 40]), Other::NotInfiniBand);
     assert_eq!(other(197, &erf(1, &[], SEND_ONLY)), Other::NotInfiniBand);
-    // Named by a port, or by what a TCP payload begins with.
+    // Named by a port, or by the first bytes of the TCP payload.
     let tcp = |ports: [u8; 4], payload: &[u8]| {
         let header = [&ports[..], &[0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x18, 0, 0, 0, 0, 0, 0]].concat();
         ethernet(0x0800, &ipv4(&[], 6, &[&header[..], payload].concat()))
@@ -532,23 +537,24 @@ fn what_is_something_else() {
     let mut udp = SEND_ONLY.to_vec();
     udp[36..38].copy_from_slice(&20_048u16.to_be_bytes());
     assert_eq!(other(1, &udp), Other::Traffic(Traffic::Mount));
-    // Cut anywhere: a name, or none.
+    // Cut at any length, with or without a name.
     for length in 34..request.len() {
         let cut = Record { data: &request[..length], ..record(LinkType::ETHERNET, &request) };
         let found = dissect(&cut, &CONFIG).map(|_| ()).unwrap_err().named();
         assert_eq!(found == Other::Traffic(Traffic::Iwarp), length >= 34 + 20 + 16, "{length}");
     }
-    // VXLAN without a network identifier; what is GENEVE by all but its port.
+    // VXLAN without a network identifier; GENEVE on another port.
     let mut no_identifier = tunnels::vxlan(SEND_ONLY);
     no_identifier[42] = 0;
     assert_eq!(other(1, &no_identifier), Other::NotInfiniBand);
     let mut other_port = geneve(0, 0x6558, &[], SEND_ONLY);
     other_port[37] += 1;
     assert_eq!(other(1, &other_port), Other::NotInfiniBand);
-    // GRE version 1 is PPTP's; source routing in GRE is deprecated.
+    // GRE version 1 (PPTP); source routing in GRE, which is deprecated.
     assert_eq!(other(1, &gre([0, 1], 0x6558, &[], SEND_ONLY)), Other::NotInfiniBand);
     assert_eq!(other(1, &gre([0x40, 0], 0x6558, &[], SEND_ONLY)), Other::NotInfiniBand);
-    // GENEVE of another version, MPLS without a payload that is understood, PPPoE of another version, with a code, with LCP.
+    // GENEVE of another version, MPLS with an unknown payload, PPPoE of another version, with a
+    // code, with LCP.
     assert_eq!(other(1, &geneve(0x40, 0x6558, &[], SEND_ONLY)), Other::NotInfiniBand);
     assert_eq!(other(1, &geneve(0, 0x8809, &[], SEND_ONLY)), Other::NotInfiniBand);
     assert_eq!(other(1, &ethernet(0x8847, &[&LABELS[..], &[0x10; 60]].concat())), Other::NotInfiniBand);
@@ -558,21 +564,21 @@ fn what_is_something_else() {
         assert_eq!(other(1, &data), Other::NotInfiniBand);
     }
     assert_eq!(stop(LinkType::ETHERNET, &pppoe(1, 0x0021, &ip())), Stop::malformed(Layer::Link, 4));
-    // A fragment of an IP packet that carries another.
+    // A fragment of an IP-in-IP packet.
     let mut fragment = ethernet(0x0800, &ipv4(&[], 4, &ip()));
     fragment[20] = 0x20;
     assert_eq!(other(1, &fragment), Other::NotInfiniBand);
-    // A GRH that carries something else.
+    // A GRH with another next header.
     let mut v1 = grh(mapped(2), mapped(1));
     v1[6] = 17;
     assert_eq!(other(1, &ethernet(0x8915, &v1)), Other::NotInfiniBand);
-    // Version and header length that cannot be.
+    // Impossible versions and header lengths.
     assert_eq!(stop(LinkType::ETHERNET, &ethernet(0x0800, &[0x65; 60])), Stop::malformed(Layer::Network, 0));
     assert_eq!(stop(LinkType::ETHERNET, &ethernet(0x0800, &[0x44; 60])), Stop::malformed(Layer::Network, 0));
     assert_eq!(stop(LinkType::ETHERNET, &ethernet(0x86dd, &[0x45; 60])), Stop::malformed(Layer::Network, 0));
 }
 
-/// The variant CRC is told of where it was captured, and padding of an ERF record is none.
+/// The variant CRC is reported if captured. Padding of an ERF record is not taken for one.
 #[test]
 fn the_variant_crc() {
     let native = native_local();
@@ -590,7 +596,7 @@ fn the_variant_crc() {
     let record = erf(21, &[], &native);
     let expected = [&[(Header::Erf, 0..16)][..], &shifted].concat();
     assert_eq!(headers_of(LinkType::ERF, &record), expected);
-    // 92 bytes on the wire, and two of padding.
+    // 92 bytes on the wire, and two bytes of padding.
     let mut padded = record;
     padded[15] = 92;
     assert_eq!(headers_of(LinkType::ERF, &padded), expected[..4]);

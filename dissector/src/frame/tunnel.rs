@@ -1,4 +1,4 @@
-//! Mirrored and tunnelled traffic: GRE with ERSPAN or Ethernet in it, VXLAN, GENEVE, MPLS, PPPoE.
+//! Mirrored and tunnelled traffic: GRE with ERSPAN or Ethernet, VXLAN, GENEVE, MPLS, PPPoE.
 
 use super::headers::{Found, Header, Walk};
 use super::view::{View, malformed};
@@ -11,10 +11,11 @@ pub(super) const VXLAN_PORT: u16 = 4789;
 /// The UDP destination port of GENEVE (RFC 8926, section 3.3).
 pub(super) const GENEVE_PORT: u16 = 6081;
 
-/// The Ethertype of a whole Ethernet frame: transparent Ethernet bridging.
+/// The Ethertype of transparent Ethernet bridging: a whole Ethernet frame.
 const ETHERNET: u16 = 0x6558;
 
-/// VXLAN: a byte of flags, of which I says that there is a network identifier, 7 bytes, an Ethernet frame.
+/// Parses VXLAN: a byte of flags, whose I bit announces a network identifier; 7 more bytes; an
+/// Ethernet frame.
 pub(super) fn vxlan<'a, F: Found>(
     view: View<'a>,
     walk: &mut Walk<'_, F>,
@@ -28,8 +29,8 @@ pub(super) fn vxlan<'a, F: Found>(
     link::ethernet(view.skip(8), walk, depth)
 }
 
-/// GENEVE (RFC 8926, section 3.4): the version, the length of the options in words of four bytes, flags, the Ethertype of what
-/// follows the options, and a network identifier.
+/// Parses GENEVE (RFC 8926, section 3.4): the version, the length of the options in four-byte
+/// words, flags, the Ethertype of the payload, and a network identifier.
 pub(super) fn geneve<'a, F: Found>(
     view: View<'a>,
     walk: &mut Walk<'_, F>,
@@ -51,8 +52,9 @@ pub(super) fn geneve<'a, F: Found>(
     }
 }
 
-/// MPLS: a label stack, of which the entry with S set is the last (RFC 3032, section 2.1). It does not say what follows. The first four
-/// bits of an IP packet are its version, and other payload is to avoid these values (RFC 4928, section 3): it is taken for Ethernet.
+/// Parses an MPLS label stack, whose last entry has the S bit (RFC 3032, section 2.1). The stack
+/// does not name its payload. IP packets begin with their version in four bits, and other payloads
+/// should avoid these values (RFC 4928, section 3), so any other value is taken for Ethernet.
 pub(super) fn mpls<'a, F: Found>(
     mut view: View<'a>,
     walk: &mut Walk<'_, F>,
@@ -75,8 +77,8 @@ pub(super) fn mpls<'a, F: Found>(
     }
 }
 
-/// Ethernet over MPLS, that begins with four bits of zero: those of a control word (RFC 4448, section 4.6), or of an address. The Ethertype
-/// tells which.
+/// Parses Ethernet over MPLS that begins with four zero bits. They belong to a control word (RFC
+/// 4448, section 4.6) or to a MAC address; the Ethertype shows which.
 fn pseudowire<'a, F: Found>(
     view: View<'a>,
     walk: &mut Walk<'_, F>,
@@ -90,8 +92,9 @@ fn pseudowire<'a, F: Found>(
     link::ethernet(view.skip(4), walk, depth)
 }
 
-/// A PPPoE session (RFC 2516, section 4): version 1 and type 1, code 0, the session, the length of what follows; a PPP protocol number of
-/// two bytes, because section 7 advises against compressing it.
+/// Parses a PPPoE session (RFC 2516, section 4): version 1 and type 1, code 0, the session, the
+/// payload length. The PPP protocol number has two bytes, because section 7 advises against
+/// compressing it.
 pub(super) fn pppoe<'a, F: Found>(
     view: View<'a>,
     walk: &mut Walk<'_, F>,
@@ -116,7 +119,8 @@ pub(super) fn pppoe<'a, F: Found>(
     }
 }
 
-/// GRE (RFC 2784 and 2890): four bytes, and four each for a checksum, a key and a sequence number where C, K and S say so.
+/// Parses GRE (RFC 2784 and 2890): four bytes, and four each for the checksum, key and sequence
+/// number that the bits C, K and S announce.
 pub(super) fn gre<'a, F: Found>(
     view: View<'a>,
     walk: &mut Walk<'_, F>,
@@ -151,7 +155,8 @@ pub(super) fn gre<'a, F: Found>(
     }
 }
 
-/// ERSPAN type III (draft-foschiano-erspan-03, section 4.3): 12 bytes, and 8 more where the last bit of them says so.
+/// Parses ERSPAN type III (draft-foschiano-erspan-03, section 4.3): 12 bytes, and 8 more if the
+/// last bit is set.
 fn erspan_3<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>, depth: u8) -> Result<Frame<'a>, Other<'a>> {
     let header = view.header::<12>(Layer::Link)?;
     let length = if header[11] & 1 == 0 { 12 } else { 20 };
@@ -160,7 +165,7 @@ fn erspan_3<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>, depth: u8) -> 
     }
     walk.found(Header::Erspan3, &view, length);
     let inner = view.skip(length).cut_if(truncated(header.first_chunk().expect("12 bytes hold 8")));
-    // FT: what kind of frame was mirrored.
+    // FT: the type of the mirrored frame.
     match header[10] >> 2 & 0x1f {
         0 => link::ethernet(inner, walk, depth),
         2 => link::by_ip_version(inner, walk, depth),
@@ -168,7 +173,7 @@ fn erspan_3<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>, depth: u8) -> 
     }
 }
 
-/// T, in types II and III: the mirroring device cut the frame.
+/// T, in types II and III: the mirroring device truncated the frame.
 fn truncated(header: &[u8; 8]) -> bool {
     header[2] & 0x04 != 0
 }

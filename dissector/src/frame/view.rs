@@ -1,4 +1,4 @@
-//! The rest of a packet, from some header on.
+//! A view of the rest of a packet, from some header on.
 
 use super::Other;
 use crate::record::Record;
@@ -11,9 +11,10 @@ pub(super) struct View<'a> {
     pub(super) data: &'a [u8],
     /// Their offset in the record.
     pub(super) at: usize,
-    /// Their number on the wire. It is at least the number of captured bytes, and more if the packet was cut or a length field says so.
+    /// Their number on the wire: at least the number of captured bytes, and more if the packet was
+    /// cut or a length field exceeds it.
     pub(super) wire: usize,
-    /// Whether the capture or a mirroring device cut the packet short.
+    /// Whether the capture or a mirroring device cut the packet.
     cut: bool,
 }
 
@@ -25,7 +26,7 @@ impl<'a> View<'a> {
         View { data: record.data, at: 0, wire: original.max(captured), cut: captured < original }
     }
 
-    /// What follows the next `length` bytes.
+    /// The rest after the next `length` bytes.
     #[inline]
     pub(super) fn skip(self, length: usize) -> View<'a> {
         View {
@@ -36,31 +37,32 @@ impl<'a> View<'a> {
         }
     }
 
-    /// What a header says that there is: `length` bytes. What was captured behind them is padding or a trailer. A length
-    /// beyond the frame is believed: mirroring devices cut packets, and tools that cut captures forget original lengths.
+    /// The first `length` bytes, as a header gives it. Captured bytes after them are padding or a
+    /// trailer. A length beyond the frame is accepted: mirroring devices cut packets, and some
+    /// tools that cut captures lose the original length.
     #[inline]
     pub(super) fn limit(self, length: usize) -> View<'a> {
         View { data: self.data.get(..length).unwrap_or(self.data), wire: length, ..self }
     }
 
-    /// The same, known to have been cut on its way to whoever captured it.
+    /// Marks the packet as cut before the capture point, if `cut` is set.
     #[inline]
     pub(super) fn cut_if(self, cut: bool) -> View<'a> {
         View { cut: self.cut || cut, ..self }
     }
 
-    /// The same, where another header tells that there were `length` bytes, if those are more.
+    /// Marks the packet as cut if `length`, from another header, exceeds its length on the wire.
     pub(super) fn cut_from(self, length: usize) -> View<'a> {
         View { wire: self.wire.max(length), cut: self.cut || length > self.wire, ..self }
     }
 
-    /// The first `N` bytes, which are all of a header of `layer`.
+    /// The first `N` bytes: a complete header of `layer`.
     #[inline]
     pub(super) fn header<const N: usize>(self, layer: Layer) -> Result<&'a [u8; N], Other<'a>> {
         self.data.first_chunk().ok_or_else(|| self.stop(layer, 0, N))
     }
 
-    /// The stop of a header that begins with these bytes, and at `offset` in it needs `needed` bytes that are not there.
+    /// The stop in a header that begins here and lacks `needed` bytes at `offset`.
     #[cold]
     pub(super) fn stop(self, layer: Layer, offset: usize, needed: usize) -> Other<'static> {
         let cause = if self.cut && self.wire >= offset.saturating_add(needed) {

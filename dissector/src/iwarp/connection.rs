@@ -1,4 +1,4 @@
-//! One iWARP connection: the segments of both ends in, what they come to out.
+//! An iWARP connection: consumes the segments of both ends and emits deliveries.
 
 use super::framed::{Framed, Gathered};
 use super::framing::{CrcUse, Framing, Unit};
@@ -19,54 +19,55 @@ use rdmascope_wire::Rkey;
 use rdmascope_wire::mpa::{ReadDepths, StartFrame};
 use rdmascope_wire::rdmap::Opcode;
 
-/// The transport of a connection: both its streams.
+/// Transport state of a connection: its two streams.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct IwarpConnection {
     halves: [Half; 2],
-    /// An end has reset it.
+    /// An end has reset the connection.
     reset: bool,
-    /// What the streams consist of, where somebody asks.
+    /// The units of both streams, if they are reported.
     gathered: Option<Gathered>,
 }
 
-/// What one end sends, and what is known of how it arrived.
+/// The stream that one end sends, and the acknowledgements of it.
 #[derive(Clone, Debug, Default)]
 struct Half {
     stream: Stream,
     framing: Framing,
     messages: Messages,
-    /// RDMA Reads that this end asked for and whose responses have not ended, oldest first.
+    /// RDMA Reads that this end requested and whose responses have not ended, oldest first.
     reads: VecDeque<Asked>,
-    /// Read responses of this end to what the other one was not seen to ask yet.
+    /// Read Responses of this end whose request has not been seen yet.
     early: Waiting<HeldResponse>,
     started: Option<Started>,
     judged: Judged,
-    /// RDMA Reads of the other end that it serves at once (IRD: RFC 6581, section 9.1), until it was seen to be asked for more.
+    /// Number of RDMA Reads that this end serves at once (IRD: RFC 6581, section 9.1); `None` if
+    /// unknown or once exceeded.
     limit: Option<u32>,
-    /// The other counters stay 0.
+    /// Counters of messages. The others stay 0.
     counts: Counts,
-    /// The other numbers stay empty.
+    /// Frames of its first messages. The other fields stay `None`.
     first_frames: FirstFrames,
-    /// The last byte of it that was acknowledged, and the first packet that did so.
+    /// Its last acknowledged byte, and the first packet that acknowledged it.
     acknowledged: Option<(Position, Seen)>,
-    /// The last packet that named this byte.
+    /// Frame of the last packet that acknowledged that byte.
     confirmed: u64,
-    /// It has ended its stream.
+    /// It has sent a FIN.
     finished: bool,
 }
 
-/// What comes next in the stream of an end.
+/// The next input from the stream of an end.
 #[derive(Clone, Copy, Debug)]
 enum Input<'a> {
     /// Bytes.
     Run(Run<'a>),
     /// Bytes that the capture lacks, from this sequence number on.
     Missing { from: u32, bytes: u32 },
-    /// Nothing comes any more.
+    /// The end of the stream.
     End,
 }
 
-/// An RDMA Read that was asked for.
+/// An outstanding RDMA Read.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     seen: Seen,
@@ -74,19 +75,20 @@ struct Asked {
     sink: Rkey,
     sink_offset: u64,
     memory: MemoryRange,
-    /// Pieces of its response that came.
+    /// Number of pieces of its response so far.
     pieces: u32,
 }
 
 impl Asked {
-    /// Where in its sink the bytes from this offset on belong, if it is what they answer.
+    /// The offset of a response in the sink, if it answers this request.
     fn offset(&self, sink: Rkey, offset: u64) -> Option<u64> {
         let ahead = offset.wrapping_sub(self.sink_offset);
         (self.sink == sink && (ahead < u64::from(self.memory.length).max(1))).then_some(ahead)
     }
 }
 
-/// A piece of a read response that waits for its request, with its own copy of the bytes.
+/// A piece of a Read Response that is held until its request arrives, with its own copy of the
+/// bytes.
 #[derive(Clone, Debug)]
 struct HeldResponse {
     placement: Placement<'static>,
@@ -105,11 +107,13 @@ impl Held for HeldResponse {
 }
 
 impl IwarpConnection {
-    /// RDMA Reads of one end that are remembered: above the 2^14 - 1 of an ORD (RFC 6581, section 9) nobody asks.
+    /// Most RDMA Reads remembered. An ORD is at most 2^14 - 1 (RFC 6581, section 9).
     const MOST_READS: usize = 1 << 14;
 
-    /// One of which nothing was seen; `verify`: whether a wrong CRC is held against an FPDU; `gathers`: whether
-    /// [`IwarpConnection::take_framed`] is asked.
+    /// Creates a connection without packets.
+    ///
+    /// `verify` reports wrong CRCs, and `gathers` collects units for
+    /// [`IwarpConnection::take_framed`].
     pub(crate) fn new(verify: bool, gathers: bool) -> IwarpConnection {
         let gathered = gathers.then(Gathered::default);
         let mut connection = IwarpConnection { gathered, ..IwarpConnection::default() };
@@ -117,7 +121,7 @@ impl IwarpConnection {
         connection
     }
 
-    /// Takes a segment of end `from`.
+    /// Processes a segment of end `from`.
     pub(crate) fn handle(&mut self, from: End, seen: Seen, segment: &Segment<'_>, deliver: &mut Deliver<'_>) {
         if let Some(number) = segment.acknowledgement {
             self.halves[from].counts.acknowledgements += u64::from(segment.payload_length == 0);
@@ -145,7 +149,7 @@ impl IwarpConnection {
         self.settle(Until::Packet(seen), deliver);
     }
 
-    /// Hands on what is held and may go on.
+    /// Processes the held segments and responses that need not wait any longer.
     fn settle(&mut self, until: Until, deliver: &mut Deliver<'_>) {
         for from in End::BOTH {
             self.settle_end(from, until, deliver);
@@ -173,7 +177,7 @@ impl IwarpConnection {
         }
     }
 
-    /// Makes messages of what comes next in the stream of an end.
+    /// Processes the next input of an end's stream.
     fn process(&mut self, from: End, input: Input<'_>, deliver: &mut Deliver<'_>) {
         let IwarpConnection { halves, gathered, .. } = self;
         let (sender, asker) = ends(halves, from);
@@ -229,7 +233,7 @@ impl IwarpConnection {
         }
     }
 
-    /// Looks whether the first FPDU of an end comes too early.
+    /// Checks whether the first FPDU of an end is too early.
     fn judge_first(
         &mut self,
         from: End,
@@ -247,7 +251,7 @@ impl IwarpConnection {
         }
     }
 
-    /// Takes in what the start frames say of CRCs and markers (RFC 5044, section 7.1.1).
+    /// Applies the use of CRCs and markers from the start frames (RFC 5044, section 7.1.1).
     fn agree(&mut self) {
         let frames = [0, 1].map(|end: usize| self.halves[end].started.as_ref().map(|it| it.frame));
         let wanted = frames.iter().flatten().any(|frame| frame.crc);
@@ -256,7 +260,7 @@ impl IwarpConnection {
             self.halves.iter_mut().for_each(|half| half.framing.crc = crc);
         }
         for end in End::BOTH {
-            // Each end tells what it wants to receive.
+            // Each end requests markers for the direction that it receives.
             let wants = self.halves[end.other()].started.as_ref().map(|it| it.frame.markers);
             let Half { framing, started, limit, .. } = &mut self.halves[end];
             match (wants, &started) {
@@ -270,7 +274,8 @@ impl IwarpConnection {
         }
     }
 
-    /// Hands up read responses whose requests have come by, and counts those that have waited long enough.
+    /// Delivers held Read Responses whose requests have arrived, and counts those that waited too
+    /// long.
     fn settle_early(&mut self, until: Until, deliver: &mut Deliver<'_>) {
         for from in End::BOTH {
             loop {
@@ -301,14 +306,16 @@ impl IwarpConnection {
         }
     }
 
-    /// How FPDUs lie in a segment of an end that was not handled yet.
+    /// Returns the framing state at a segment of an end that has not been processed yet.
     pub(crate) fn contents(&self, end: End, seen: Seen, segment: &Segment<'_>) -> Contents {
         let Half { stream, framing, .. } = &self.halves[end];
         Contents::new(framing, stream.expected(), &Run::of(seen, segment))
     }
 
-    /// Whether a segment of an end with a start frame is of another connection: it is not the one that is known, sent again, and, of a
-    /// Request, not the first that the end sends.
+    /// Whether a segment with a start frame belongs to a new connection.
+    ///
+    /// It does unless it repeats the known start frame. Without a known one, only a Request that is
+    /// not the first segment of its end starts a new connection.
     pub(crate) fn begins_anew(&self, end: End, segment: &Segment<'_>) -> bool {
         let Half { started, stream, .. } = &self.halves[end];
         match started {
@@ -320,7 +327,7 @@ impl IwarpConnection {
         }
     }
 
-    /// What the streams were found to consist of since this was last asked.
+    /// Removes and returns the units collected from the streams so far.
     pub(crate) fn take_framed(&mut self) -> Vec<(End, Framed)> {
         self.gathered.as_mut().map(Gathered::told).unwrap_or_default()
     }
@@ -330,7 +337,7 @@ impl IwarpConnection {
         self.halves[end].started.as_ref()
     }
 
-    /// Whether the FPDUs have CRCs, where that is known.
+    /// Whether FPDUs have CRCs, if known.
     pub(crate) fn has_crc(&self) -> Option<bool> {
         self.halves.iter().find_map(|half| match half.framing.crc {
             CrcUse::On => Some(true),
@@ -339,37 +346,38 @@ impl IwarpConnection {
         })
     }
 
-    /// Whether an end has ended its stream, or one has reset the connection.
+    /// Whether an end has sent a FIN, or the connection was reset.
     pub(crate) fn has_ended(&self, end: End) -> bool {
         self.reset || self.halves[end].finished
     }
 
-    /// Whether both ends have ended their streams, or one has reset the connection. If the capture
-    /// holds no segment of an end, the FIN of the other end is enough.
+    /// Whether both ends have sent a FIN, or the connection was reset.
+    ///
+    /// If the capture has no segment of an end, the FIN of the other end is enough.
     pub(crate) fn is_finished(&self) -> bool {
         let is_over = |half: &Half| half.finished || half.stream.expected().is_none();
         self.reset || (self.halves.iter().any(|half| half.finished) && self.halves.iter().all(is_over))
     }
 
-    /// Gives up what waits longer than it is to by `now`.
+    /// Gives up gaps and held responses that have expired by `now`.
     pub(crate) fn handle_time(&mut self, now: Time, deliver: &mut Deliver<'_>) {
         self.settle(Until::Time(now), deliver);
     }
 
-    /// When [`IwarpConnection::handle_time`] has something to do.
+    /// The next time at which [`IwarpConnection::handle_time`] must be called.
     pub(crate) fn deadline(&self) -> Option<Time> {
         let of = |half: &Half| half.stream.deadline().into_iter().chain(half.early.deadline()).min();
         self.halves.iter().filter_map(of).min()
     }
 
-    /// Gives up what is missing of an end although it was received. False where nothing is.
+    /// Gives up the gaps of an end whose bytes were acknowledged. Returns whether there was one.
     pub(crate) fn give_up_received(&mut self, end: End, deliver: &mut Deliver<'_>) -> bool {
         let before = self.halves[end].stream.expected();
         self.settle_end(end, Until::Received, deliver);
         self.halves[end].stream.expected() != before
     }
 
-    /// Hands up all that is held: nothing comes any more, or there is no room for it.
+    /// Delivers everything that is held, because no more segments follow or no room is left.
     pub(crate) fn finish(&mut self, deliver: &mut Deliver<'_>) {
         self.settle(Until::End, deliver);
         for from in End::BOTH {
@@ -377,13 +385,13 @@ impl IwarpConnection {
         }
     }
 
-    /// Gives up what is held, because all connections together hold back too much.
+    /// Gives up everything that is held, because all connections together hold too much.
     pub(crate) fn give_up_buffered(&mut self, deliver: &mut Deliver<'_>) {
         self.settle(Until::End, deliver);
         self.halves.iter_mut().for_each(|half| half.messages.forget());
     }
 
-    /// Bytes of memory that are held back.
+    /// Bytes of memory used by held data.
     pub(crate) fn buffered(&self) -> usize {
         let of = |half: &Half| {
             half.stream.footprint()
@@ -395,59 +403,60 @@ impl IwarpConnection {
         self.halves.iter().map(of).sum()
     }
 
-    /// Bytes of memory that a clone takes up, itself included.
+    /// Bytes of memory that a clone needs, including itself.
     pub(crate) fn footprint(&self) -> usize {
         let started = |half: &Half| half.started.as_ref().map_or(0, |started| started.data.len());
         size_of::<IwarpConnection>() + self.buffered() + self.halves.iter().map(started).sum::<usize>()
     }
 
-    /// Whether all was handed up that an end sent before a position, and with it.
+    /// Whether everything that an end sent up to and including a position has been delivered.
     pub(crate) fn is_settled(&self, end: End, position: Position) -> bool {
         let Half { stream, framing, messages, .. } = &self.halves[end];
         let waiting = messages.open().or(framing.begun()).or(stream.expected());
         waiting.is_none_or(|waiting| Position::of_sequence(waiting).distance(position) < 0)
     }
 
-    /// Whether segments of an end wait behind a gap, or those of an untagged message for its end.
+    /// Whether segments of an end are held because of a gap, or an untagged message is incomplete.
     pub(crate) fn waits(&self, end: End) -> bool {
         let Half { stream, messages, .. } = &self.halves[end];
         stream.waits() || messages.open().is_some()
     }
 
-    /// How often it was not known what an end sends next.
+    /// How often the start of an end's next FPDU was unknown.
     pub(crate) fn unsure(&self, end: End) -> u32 {
         self.halves[end].framing.inferred
     }
 
-    /// The last byte of an end that was acknowledged, and the first packet that did so.
+    /// Position of an end's last acknowledged byte, and the first packet that acknowledged it.
     pub(crate) fn acknowledged(&self, end: End) -> Option<(Position, Seen)> {
         self.halves[end].acknowledged
     }
 
-    /// How many segments of an end came again, or filled a gap.
+    /// Number of an end's segments that were repeated or reordered.
     pub(crate) fn disturbed(&self, end: End) -> u64 {
         let stream = &self.halves[end].stream;
         stream.repeated + stream.reordered
     }
 
-    /// How many packets of an end were acknowledged and have not come by: behind all that did.
+    /// Number of an end's acknowledged packets after the last one in the capture. It is 0 or less
+    /// if the capture has all of them.
     pub(crate) fn missing_at_the_end(&self, end: End) -> Option<i32> {
         let Half { stream, acknowledged, finished, .. } = &self.halves[end];
         let ((acknowledged, _), expected) = ((*acknowledged)?, stream.expected()?);
         let bytes = Position::of_sequence(expected).distance(acknowledged).saturating_add(1);
-        // A FIN takes up a sequence number.
+        // A FIN has a sequence number of its own.
         Some(match bytes - i32::from(*finished && bytes == 1) {
             bytes @ 1.. => stream.packets(bytes.unsigned_abs()).min(i32::MAX as u32) as i32,
             bytes => bytes,
         })
     }
 
-    /// Up to which frame nothing that an end sent is missing.
+    /// Frame up to which the capture has everything that an end sent.
     pub(crate) fn complete(&self, end: End) -> Option<u64> {
         (self.missing_at_the_end(end) == Some(0)).then_some(self.halves[end].confirmed)
     }
 
-    /// Adds to `counts` what was counted of an end here.
+    /// Returns `counts` with the counters of an end's transport filled in.
     pub(crate) fn count(&self, end: End, counts: Counts) -> Counts {
         let Half { stream, counts: of_messages, .. } = &self.halves[end];
         Counts {
@@ -461,7 +470,7 @@ impl IwarpConnection {
         }
     }
 
-    /// Adds to `first_frames` what was seen first of an end here.
+    /// Returns `first_frames` with the frames of an end's transport filled in.
     pub(crate) fn first_frames(&self, end: End, first_frames: FirstFrames) -> FirstFrames {
         let Half { stream, first_frames: of_messages, .. } = &self.halves[end];
         FirstFrames {
@@ -474,7 +483,8 @@ impl IwarpConnection {
 }
 
 impl Half {
-    /// Notes that the other end received all before a sequence number, as the packet at `seen` says.
+    /// Notes that the other end acknowledged everything before a sequence number in the packet
+    /// `seen`.
     fn note_acknowledged(&mut self, number: u32, seen: Seen) {
         let last = Position::of_sequence(number.wrapping_sub(1));
         let ahead = self.acknowledged.map_or(1, |(before, _)| before.distance(last));
@@ -487,14 +497,15 @@ impl Half {
         self.stream.acknowledge(number, seen);
     }
 
-    /// What of what this end asked for a piece of a response answers: where it stands, and where in its memory.
+    /// Finds the RDMA Read request that this response answers: its index, and the offset in its
+    /// memory.
     fn find_asked(&self, response: &Placement<'_>) -> Option<(usize, u64)> {
         let offset = |asked: &Asked| asked.offset(response.memory.rkey, response.address);
         self.reads.iter().enumerate().find_map(|(index, asked)| Some((index, offset(asked)?)))
     }
 }
 
-/// What the messages of an end are handed to.
+/// The state that the messages of an end change.
 struct Responses<'h> {
     from: End,
     reads: &'h mut VecDeque<Asked>,
@@ -529,7 +540,7 @@ impl Responses<'_> {
                 self.counts.fatal_naks += 1;
                 self.first_frames.fatal_nak.get_or_insert(seen.frame);
                 let refusal = Refusal::Failed(failure(terminate));
-                // It names no place in the stream: all that was received came before it.
+                // It has no position in the stream. Everything acknowledged was sent before it.
                 let position = self.asker.acknowledged.map(|(position, _)| position);
                 let position = position.unwrap_or(Position::of_sequence(0));
                 deliver(self.from, Delivery::Refused { seen, position, refusal, request: None });
@@ -537,8 +548,10 @@ impl Responses<'_> {
         }
     }
 
-    /// More requests than this end serves at once, as it begins to answer the first of them. Found once. Only those count that waited for
-    /// longer than a capture shifts packets.
+    /// Detects more outstanding READs than this end serves at once, when it starts to answer the
+    /// first.
+    ///
+    /// It reports once. Only requests that waited longer than a capture reorders packets count.
     fn excess(&mut self, now: Seen) -> Option<Fault> {
         let allowed = (*self.limit)?;
         let reads = &self.asker.reads;
@@ -563,7 +576,8 @@ impl Responses<'_> {
         );
     }
 
-    /// Hands up a piece of a read response as a placement in the memory that was read. If the request may yet turn up, it waits.
+    /// Delivers a piece of a Read Response as a placement in the memory that was read. It is held
+    /// if its request may still arrive.
     fn place(&mut self, placement: Placement<'_>, ends: bool, may_wait: bool, deliver: &mut Deliver<'_>) {
         let Some((index, offset)) = self.asker.find_asked(&placement) else {
             if may_wait && self.asker.stream.waits() {
@@ -580,7 +594,8 @@ impl Responses<'_> {
             }
             return;
         };
-        // Responses come in the order of their requests (RFC 5040, section 5.5): what was asked before has ended.
+        // Responses come in the order of their requests (RFC 5040, section 5.5), so earlier
+        // requests have been answered.
         self.asker.reads.drain(..index);
         if placement.position == placement.first
             && let Some(fault) = self.excess(placement.seen)
@@ -613,7 +628,7 @@ impl Responses<'_> {
     }
 }
 
-/// The half of an end, and that of the other one.
+/// The half of an end, and that of the other end.
 fn ends(halves: &mut [Half; 2], end: End) -> (&mut Half, &mut Half) {
     let [first, second] = halves;
     match end {

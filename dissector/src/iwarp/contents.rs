@@ -1,4 +1,4 @@
-//! What the payload of one segment holds, for whoever shows it: start frame, FPDUs, markers, and their places.
+//! The parts of one segment's payload, for display: start frame, FPDUs and markers.
 
 use super::Run;
 use super::framing::{CrcUse, CrcVerdict, Framing, Origin, Unit};
@@ -9,55 +9,59 @@ use core::ops::Range;
 use rdmascope_wire::ddp::Header;
 use rdmascope_wire::mpa::StartFrame;
 
-/// How FPDUs lie where a segment begins. Of a segment that goes on where the stream of its end was, it is known from what came before; in
-/// one that came again, or ahead of others, FPDUs are looked for.
+/// The framing state at the start of a segment.
+///
+/// For a segment that continues the stream it is known. In a repeated segment, or one after a gap,
+/// FPDUs are searched for.
 #[derive(Clone, Debug, Default)]
 pub struct Contents {
     framing: Framing,
-    /// The sequence number up to which the bytes were seen before.
+    /// The sequence number up to which bytes were seen before.
     expected: Option<u32>,
 }
 
-/// A part of a segment's payload. Places are in bytes from the beginning of the payload, as on the wire: a snap length may have cut what
-/// they name.
+/// A part of a segment's payload.
+///
+/// Ranges are in bytes from the start of the payload on the wire. A snap length may have cut them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// A start frame that begins here (RFC 5044, section 7.1.1), with its private data.
+    /// A start frame and its private data (RFC 5044, section 7.1.1).
     Start(Range<usize>, StartFrame),
-    /// An FPDU, or what the segment has of it.
+    /// An FPDU, or the part of it in this segment.
     Fpdu(Fpdu),
-    /// The beginning of an FPDU whose header ends in a later segment.
+    /// The start of an FPDU whose header ends in a later segment.
     Begun(Range<usize>),
-    /// Four bytes that are of no FPDU (RFC 5044, section 4.3); fewer where the segment ends, or has begun, within them.
+    /// A marker of four bytes that is in no FPDU (RFC 5044, section 4.3). It is shorter if the
+    /// segment starts or ends within it.
     Marker(Range<usize>),
 }
 
-/// An FPDU (RFC 5044, section 4.1), as far as a segment has it.
+/// The part of an FPDU that is in a segment (RFC 5044, section 4.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fpdu {
-    /// Its bytes, and those of markers between them.
+    /// Its bytes, including markers between them.
     pub place: Range<usize>,
-    /// Whether it begins in this segment.
+    /// Whether it starts in this segment.
     pub begins: bool,
-    /// Whether that it begins where it does is inferred from its headers, its length and its CRC.
+    /// Whether its start was inferred from its headers, length and CRC.
     pub is_inferred: bool,
-    /// The header of the DDP segment in it. Where the FPDU began in an earlier segment, it stood there.
+    /// Header of its DDP segment. It may be in an earlier segment.
     pub header: Header,
-    /// Bytes of data behind that header, in all segments.
+    /// Length of the data after that header in bytes, in all segments.
     pub length: u32,
-    /// The bytes of data that are here, and those of markers between them.
+    /// The bytes of its data in this segment, including markers between them.
     pub data: Range<usize>,
-    /// How many bytes of data stand in front of these.
+    /// Offset of these bytes in the data.
     pub data_offset: u32,
-    /// The verdict on its CRC, where it ends here.
+    /// The verdict on its CRC, if it ends in this segment.
     pub crc: Option<CrcVerdict>,
 }
 
 impl Contents {
-    /// Of what comes next in a stream, and goes on from `expected`.
+    /// Creates the state for the next segment of a stream that continues at `expected`.
     pub(super) fn new(framing: &Framing, expected: Option<u32>, run: &Run<'_>) -> Contents {
         let before = expected.map_or(0, |expected| expected.wrapping_sub(run.sequence));
-        // None of it is ahead of what comes next, and not all of it was seen before.
+        // It starts at or before the expected byte, and some of it is new.
         let goes_on = before == 0 || before < run.length;
         if goes_on {
             Contents { framing: framing.clone(), expected }
@@ -66,14 +70,16 @@ impl Contents {
         }
     }
 
-    /// Whether FPDUs have CRCs, as far as it is known.
+    /// Whether FPDUs have CRCs.
     pub(crate) fn crc(&self) -> CrcUse {
         self.framing.crc
     }
 
-    /// The parts of the payload of `segment`, in their order. What was seen before, and what no FPDU was found in, is of no part.
+    /// Finds the parts of a segment's payload, in their order.
+    ///
+    /// Bytes that were seen before, and bytes in which no FPDU was found, are in no part.
     pub fn parts(&self, segment: &Segment<'_>) -> Vec<Part> {
-        // Only what it holds is asked.
+        // Only the contents are used, so the frame number and the time do not matter.
         self.parts_of(Run::of(Seen { frame: 0, time: Time(0) }, segment))
     }
 
@@ -135,7 +141,7 @@ impl Contents {
 }
 
 impl Part {
-    /// Its bytes.
+    /// The range of its bytes.
     pub fn place(&self) -> &Range<usize> {
         match self {
             Part::Start(place, _) | Part::Begun(place) | Part::Marker(place) => place,

@@ -1,5 +1,6 @@
-//! What the stream of an end consists of, for whoever writes it anew: start frames and FPDUs with all that does not belong to the memory that
-//! they move.
+//! Start frames and FPDUs of a stream, without the data that they place in memory.
+//!
+//! A program that rewrites a capture needs them.
 
 use super::framing::{CrcVerdict, Origin, Piece, Unit};
 use crate::rdma::End;
@@ -8,62 +9,64 @@ use alloc::vec::Vec;
 use rdmascope_wire::ddp::Header;
 use rdmascope_wire::mpa::StartFrame;
 
-/// A piece of what an end sends, told of once it has ended, or is followed no further.
+/// A start frame or FPDU, reported when it ends or can no longer be followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Framed {
-    /// The packet that has its first byte.
+    /// The packet with its first byte.
     pub first: Seen,
-    /// The sequence number of that byte.
+    /// Sequence number of its first byte.
     pub sequence: u32,
-    /// What it is.
+    /// Its contents.
     pub kind: FramedKind,
 }
 
-/// What a piece of the stream is.
+/// The kind and contents of a unit of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FramedKind {
     /// A start frame, with the captured bytes of its private data.
     Start(StartFrame, Vec<u8>),
     /// An FPDU.
     Fpdu(FramedFpdu),
-    /// The length and the control fields of an FPDU that cannot stand: how long it is is not known.
+    /// Length field and control fields of an invalid FPDU. Its real length is unknown.
     Malformed([u8; 4]),
 }
 
 /// An FPDU in the stream of an end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FramedFpdu {
-    /// The header of the DDP segment in it.
+    /// Header of its DDP segment.
     pub header: Header,
-    /// Bytes of data behind that header.
+    /// Length of the data after that header in bytes.
     pub length: u32,
-    /// Of an untagged message the captured bytes of the data up to the first that is not there; at most [`FramedFpdu::LONGEST_FRONT`].
+    /// The first captured bytes of an untagged message's data, up to the first gap; at most
+    /// [`FramedFpdu::LONGEST_FRONT`].
     pub front: Vec<u8>,
-    /// The sequence number of a marker, where there are markers: the others are multiples of 512 away.
+    /// Sequence number of a marker, if the stream has markers. The others are multiples of 512
+    /// away.
     pub marker: Option<u32>,
-    /// The verdict on its CRC, where its end has come, and by which bits it differs from that of the bytes that it covers, as far as all
-    /// of these are there.
+    /// The verdict on its CRC, if its end has arrived, and the bits in which the CRC differs from
+    /// the computed one. They are 0 if bytes are missing.
     pub crc: Option<(CrcVerdict, u32)>,
 }
 
 impl FramedFpdu {
-    /// The inline threshold where nothing else was agreed (RFC 8166, section 3.3.3).
+    /// The default inline threshold in bytes (RFC 8166, section 3.3.3).
     pub const LONGEST_FRONT: usize = 1024;
 }
 
-/// Gathers them.
+/// Collects the units of both streams.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Gathered {
-    /// By end: the FPDU that has begun.
+    /// For each end, the current FPDU.
     open: [Option<Framed>; 2],
     told: Vec<(End, Framed)>,
 }
 
 impl Gathered {
-    /// Pieces that wait to be asked for. Further ones are left out.
+    /// Most units held until they are taken. Further ones are dropped.
     const MOST: usize = 1 << 16;
 
-    /// Takes what was found in the stream of an end.
+    /// Processes a unit found in the stream of an end.
     pub(super) fn take(&mut self, from: End, unit: &Unit<'_>) {
         match *unit {
             Unit::Start(first, frame, data, behind) => {
@@ -94,7 +97,7 @@ impl Gathered {
         }
     }
 
-    /// An FPDU has begun, unless it is the one that had.
+    /// Starts an FPDU, unless it is the current one.
     pub(super) fn begin(&mut self, from: End, of: &Origin) {
         let Origin { first, sequence, header, length, marker, .. } = *of;
         if self.open[from].as_ref().is_none_or(|open| open.sequence != sequence) {
@@ -104,7 +107,7 @@ impl Gathered {
         }
     }
 
-    /// What has begun is followed no further.
+    /// Ends the current FPDU.
     fn close(&mut self, from: End) {
         if let Some(open) = self.open[from].take() {
             self.tell(from, open);
@@ -117,7 +120,7 @@ impl Gathered {
         }
     }
 
-    /// What was gathered since this was last asked.
+    /// Removes and returns the units collected so far.
     pub(super) fn told(&mut self) -> Vec<(End, Framed)> {
         core::mem::take(&mut self.told)
     }

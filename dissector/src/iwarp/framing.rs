@@ -1,10 +1,12 @@
 //! FPDUs in the stream of one end (RFC 5044).
 //!
-//! The stream begins with a start frame, and behind it stands FPDU after FPDU. Each says how long it is, so the next one is found as long as
-//! no byte is missing, and also behind a gap that lies within one. Where the capture begins in the middle of a connection, or a gap is longer
-//! than the FPDU in which it begins, the next one is looked for: that it is one is inferred from its headers, its length and its CRC.
+//! The stream has a start frame and then FPDUs. Each FPDU has a length, which determines where the
+//! next one begins, also across a gap that lies within one FPDU. If the capture starts in
+//! mid-connection, or a gap is longer than the rest of its FPDU, the next start is searched for: it
+//! is inferred from the headers, length and CRC of a candidate.
 //!
-//! An FPDU may lie in many segments, and a segment may hold many. What it carries is handed on piece by piece, without a copy.
+//! An FPDU may span many segments, and a segment may have many FPDUs. The data is passed on piece
+//! by piece, without a copy.
 
 use super::Run;
 use super::search::{find, find_marker};
@@ -15,83 +17,84 @@ use rdmascope_wire::mpa::{
     CRC_LENGTH, Crc, LENGTH_FIELD, MARKER_INTERVAL, MARKER_LENGTH, StartFrame, fpdu_length, padding,
 };
 
-/// The FPDUs of one end.
+/// Framing state of one end.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Framing {
     state: State,
-    /// Whether FPDUs have CRCs, as far as it is known.
+    /// Whether FPDUs have CRCs.
     pub(super) crc: CrcUse,
-    /// A wrong CRC says nothing.
+    /// Wrong CRCs are ignored.
     pub(super) overlooks_crc: bool,
     markers: Option<Markers>,
-    /// What the first bytes behind the start frame show of markers: the packet, and whether there are some.
+    /// Whether the first bytes after the start frame are a marker, and the packet that has them.
     pub(super) shown: Option<(Seen, bool)>,
-    /// Where the first FPDU begins, until its first bytes have come.
+    /// Sequence number of the first FPDU, until its first bytes arrive.
     first: Option<u32>,
-    /// It is known whether there are markers.
+    /// It is known whether the stream has markers.
     knows_markers: bool,
-    /// Where the first of the FPDUs begins that follow each other without a marker, as long as that is not known.
+    /// Sequence number of the first of the consecutive FPDUs without a marker, while it is unknown
+    /// whether the stream has markers.
     plain_since: Option<u32>,
-    /// Begins of FPDUs that were inferred.
+    /// Number of FPDUs whose start was inferred.
     pub(super) inferred: u32,
 }
 
 #[derive(Clone, Debug, Default)]
 enum State {
-    /// Nothing of the stream was seen.
+    /// No bytes of the stream were seen.
     #[default]
     Untouched,
-    /// A start frame has begun.
+    /// Within a start frame.
     Starting { first: Seen, bytes: Vec<u8> },
-    /// It is not known where the next FPDU begins.
+    /// The start of the next FPDU is unknown.
     Searching,
-    /// An FPDU has begun, or is to begin with the next byte.
+    /// Within an FPDU, or before its first byte.
     Fpdu(Fpdu),
 }
 
 /// Whether FPDUs have CRCs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum CrcUse {
-    /// It is not known: the start frames were not captured, and no FPDU has shown it.
+    /// The start frames were not captured, and no FPDU has shown it.
     #[default]
     Unknown,
-    /// They have.
+    /// They have CRCs.
     On,
-    /// The field is there, and says nothing.
+    /// The CRC field is present and not used.
     Off,
 }
 
-/// Where the markers in a stream are.
+/// The markers of a stream.
 #[derive(Clone, Copy, Debug)]
 struct Markers {
-    /// The sequence number of the next one.
+    /// Sequence number of the next marker.
     next: u32,
-    /// Bytes of one that has begun and not ended.
+    /// Remaining bytes of the current marker.
     left: u32,
 }
 
-/// The FPDU that has begun.
+/// The current FPDU.
 #[derive(Clone, Copy, Debug)]
 struct Fpdu {
-    /// The packet that has its first byte, and the sequence number of that.
+    /// The packet with its first byte, and the sequence number of that byte.
     first: Option<(Seen, u32)>,
-    /// Its length field and its headers, as far as they have come.
+    /// Its length field and headers, as far as they have arrived.
     head: [u8; Fpdu::HEAD],
-    /// Bytes that have come, without markers.
+    /// Bytes that have arrived, without markers.
     done: u32,
-    /// What its length field and its headers say, once they have come.
+    /// Its length field and its header, once complete.
     parsed: Option<(u16, Header)>,
     crc: Crc,
-    /// The bytes of the CRC field, as they come.
+    /// The bytes of its CRC field, as far as they have arrived.
     field: [u8; CRC_LENGTH],
-    /// All that the CRC covers so far was captured and looked at.
+    /// All bytes that the CRC covers so far were captured and checksummed.
     whole: bool,
-    /// Where it begins was told by the one before it, with nothing wrong in that, or by the start frame.
+    /// Its start follows from the previous FPDU, which had no fault, or from the start frame.
     certain: bool,
 }
 
 impl Fpdu {
-    /// Bytes of the length field and the longest header.
+    /// Length of the length field and the longest header in bytes.
     const HEAD: usize = LENGTH_FIELD + Untagged::LENGTH;
 
     fn new(certain: bool) -> Fpdu {
@@ -109,7 +112,7 @@ impl Fpdu {
 }
 
 impl Fpdu {
-    /// Takes bytes that the CRC covers. Where none is used, its verdict does not need them.
+    /// Adds bytes to the CRC, unless CRCs are not used.
     fn cover(&mut self, run: &Run<'_>, crc: CrcUse) {
         self.whole &= run.bytes.len() == run.length as usize && crc != CrcUse::Off;
         if self.whole {
@@ -118,20 +121,20 @@ impl Fpdu {
     }
 }
 
-/// What an FPDU says of itself.
+/// The start and the header of an FPDU.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
-    /// The packet that has its first byte.
+    /// The packet with its first byte.
     pub(super) first: Seen,
-    /// The sequence number of that byte.
+    /// Sequence number of its first byte.
     pub(super) sequence: u32,
-    /// The header of the segment that it carries.
+    /// Header of its DDP segment.
     pub(super) header: Header,
-    /// Bytes of data behind that header.
+    /// Length of the data after that header in bytes.
     pub(super) length: u32,
-    /// Where it begins was told by the one before it, or by the start frame.
+    /// Its start follows from the previous FPDU or the start frame.
     pub(super) is_certain: bool,
-    /// The sequence number of a marker, where there are markers in the stream.
+    /// Sequence number of a marker, if the stream has markers.
     pub(super) marker: Option<u32>,
 }
 
@@ -142,74 +145,76 @@ pub(super) struct Piece<'a> {
     pub(super) of: Origin,
     /// The packet.
     pub(super) seen: Seen,
-    /// The sequence number of its first byte.
+    /// Sequence number of its first byte.
     pub(super) sequence: u32,
-    /// Where in the data of the FPDU it begins.
+    /// Offset of its first byte in the data of the FPDU.
     pub(super) offset: u32,
-    /// The bytes that were captured.
+    /// Captured bytes.
     pub(super) bytes: &'a [u8],
-    /// Bytes on the wire.
+    /// Length on the wire in bytes.
     pub(super) length: u32,
-    /// The capture lacks it.
+    /// It is missing from the capture.
     pub(super) is_missing: bool,
-    /// The FPDU ends with it.
+    /// The end of the FPDU, if this is its last piece.
     pub(super) end: Option<End>,
 }
 
 /// The end of an FPDU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct End {
-    /// The sequence number behind it.
+    /// Sequence number after it.
     pub(super) sequence: u32,
     pub(super) crc: CrcVerdict,
-    /// By which bits the CRC differs from that of the bytes that it covers, where these were looked at.
+    /// Bits in which the CRC differs from the computed one; 0 if none was computed.
     pub(super) difference: u32,
 }
 
 /// The verdict on the CRC of an FPDU (RFC 5044, section 4.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrcVerdict {
-    /// It is right.
+    /// The CRC is correct.
     Good,
-    /// It is wrong: a receiver takes nothing of the FPDU, and ends the connection.
+    /// The CRC is wrong. A receiver drops the FPDU and ends the connection.
     Bad,
-    /// The ends agreed to use none: what stands in its place says nothing.
+    /// CRCs are not used, so the field has no meaning.
     Unused,
-    /// The capture lacks bytes that it covers, or it is not known whether the ends use it.
+    /// The capture lacks bytes that the CRC covers, the use of CRCs or markers is unknown, or wrong
+    /// CRCs are ignored.
     Unverifiable,
 }
 
-/// What is found in the stream.
+/// A unit found in the stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Unit<'a> {
-    /// A start frame, with the captured bytes of its private data, and the sequence number behind it.
+    /// A start frame, with the captured bytes of its private data and the sequence number after it.
     Start(Seen, StartFrame, &'a [u8], u32),
     /// A part of an FPDU.
     Piece(Piece<'a>),
-    /// What had begun is not followed to its end.
+    /// The rest of the current unit cannot be found.
     Lost,
-    /// An FPDU whose length or headers cannot stand: the packet, the sequence number of its first byte, its length and its control fields.
+    /// An FPDU with an invalid length or header: the packet, the sequence number of its first byte,
+    /// its length field and its control fields.
     Malformed(Seen, u32, [u8; LENGTH_FIELD + Control::LENGTH]),
 }
 
 impl Framing {
-    /// Bytes of memory that it takes up beside itself.
+    /// Bytes of heap memory used.
     pub(super) fn footprint(&self) -> usize {
         if let State::Starting { bytes, .. } = &self.state { bytes.capacity() } else { 0 }
     }
 
-    /// Where the FPDU begins that has begun and not ended.
+    /// Sequence number of the start of the current FPDU.
     pub(super) fn begun(&self) -> Option<u32> {
         if let State::Fpdu(fpdu) = &self.state { fpdu.first.map(|(_, sequence)| sequence) } else { None }
     }
 
-    /// The same as far as it is known of all that an end sends, where FPDUs are to be looked for.
+    /// Returns a framing that searches for FPDUs and keeps the properties of the whole stream.
     pub(super) fn searching(&self) -> Framing {
         let Framing { crc, overlooks_crc, knows_markers, .. } = *self;
         Framing { state: State::Searching, crc, overlooks_crc, knows_markers, ..Framing::default() }
     }
 
-    /// Where the FPDU begins that has begun and not ended; its header, if all of that has come.
+    /// The start of the current FPDU, and its header if it is complete.
     pub(super) fn unfinished(&self) -> Option<(u32, Option<Origin>)> {
         let State::Fpdu(fpdu) = &self.state else { return None };
         let begin = fpdu.first?;
@@ -217,7 +222,8 @@ impl Framing {
         Some((begin.1, of))
     }
 
-    /// The sequence numbers from which on markers stand in so many bytes of the stream, and how many bytes of each are there.
+    /// The markers in `length` bytes from `from` on: the sequence number of each, and its number of
+    /// bytes in that range.
     pub(super) fn markers(&self, from: u32, length: u32) -> impl Iterator<Item = (u32, u32)> {
         let begun = self.markers.map_or(0, |markers| markers.left).min(length);
         let first = self.markers.map_or(length, |markers| markers.next.wrapping_sub(from));
@@ -227,7 +233,8 @@ impl Framing {
         begun.into_iter().chain(whole.map(marker))
     }
 
-    /// The other end has asked for markers from a sequence number on, or for none. What the stream shows goes before it.
+    /// Applies the other end's request for markers from a sequence number on, or for none. Markers
+    /// seen in the stream take precedence.
     pub(super) fn insert_markers(&mut self, from: Option<u32>) {
         if self.shown.is_none() {
             self.markers = from.map(|next| Markers { next, left: 0 });
@@ -235,7 +242,7 @@ impl Framing {
         }
     }
 
-    /// Takes the first bytes behind the start frame. They are those of a marker, or else a length, which is not 0.
+    /// Examines the first bytes after the start frame: either a marker or a length, which is not 0.
     fn look_for_markers(&mut self, run: &Run<'_>) {
         if self.first.take() == Some(run.sequence)
             && let Some(begun) = run.bytes.first_chunk::<LENGTH_FIELD>()
@@ -247,12 +254,12 @@ impl Framing {
         }
     }
 
-    /// Whether the next bytes are those of an FPDU, or it is not known what they are.
+    /// Whether the next bytes start an FPDU or are unknown.
     fn is_between_fpdus(&self) -> bool {
         matches!(self.state, State::Untouched | State::Searching | State::Fpdu(Fpdu { first: None, .. }))
     }
 
-    /// Takes the next bytes of the stream.
+    /// Processes the next bytes of the stream.
     pub(super) fn take(&mut self, mut run: Run<'_>, found: &mut dyn FnMut(Unit<'_>)) {
         while run.length > 0 {
             if self.first.is_some() {
@@ -285,7 +292,7 @@ impl Framing {
                 if matches!(self.state, State::Untouched | State::Searching)
                     && run.bytes.first_chunk() == Some(&[0; MARKER_LENGTH])
                 {
-                    // One that points no byte back stands in front of an FPDU (RFC 5044, section 4.3).
+                    // A marker whose pointer is 0 precedes an FPDU (RFC 5044, section 4.3).
                     self.inferred = self.inferred.saturating_add(1);
                     self.state = State::Fpdu(Fpdu::new(true));
                 }
@@ -297,7 +304,8 @@ impl Framing {
         }
     }
 
-    /// Takes bytes without markers. Returns what is behind a start frame, because there may be some in it.
+    /// Processes bytes without markers. Returns the bytes after a start frame, which may contain
+    /// markers.
     fn take_plain<'a>(&mut self, mut run: Run<'a>, found: &mut dyn FnMut(Unit<'_>)) -> Run<'a> {
         while run.length > 0 {
             match &mut self.state {
@@ -322,7 +330,7 @@ impl Framing {
                     bytes.extend_from_slice(piece.bytes);
                     run = run.skip(piece.length);
                     if !is_begun(&bytes[..bytes.len().min(StartFrame::REQUEST.len())]) {
-                        // It goes on otherwise than a key.
+                        // It does not continue like the key of a start frame.
                         self.state = State::Searching;
                         continue;
                     }
@@ -337,7 +345,7 @@ impl Framing {
                     }
                     let bytes = core::mem::take(bytes);
                     self.state = State::Searching;
-                    // Where the frame ends is known even if its private data was cut.
+                    // The end of the frame is known even if its private data was truncated.
                     let Some((header, data)) = bytes.split_first_chunk() else { continue };
                     let frame = StartFrame::from_bytes(header);
                     if frame.private_data_length <= StartFrame::MOST_PRIVATE_DATA {
@@ -361,14 +369,14 @@ impl Framing {
         run
     }
 
-    /// Takes the next bytes of an FPDU; returns what is left.
+    /// Processes the next bytes of an FPDU. Returns the rest.
     fn take_fpdu<'a>(&mut self, run: Run<'a>, found: &mut dyn FnMut(Unit<'_>)) -> Run<'a> {
         let State::Fpdu(fpdu) = &mut self.state else { return run };
         let begin = *fpdu.first.get_or_insert((run.seen, run.sequence));
         let Some((ulpdu_length, header)) = fpdu.parsed else {
             let sequence = begin.1;
             let done = fpdu.done as usize;
-            // The control fields say how long the header is.
+            // The control fields determine the length of the header.
             let needed = match Control::parse(&fpdu.head[LENGTH_FIELD..done.max(LENGTH_FIELD)]) {
                 Ok(control) => LENGTH_FIELD + control.header_length(),
                 Err(_) => LENGTH_FIELD + Control::LENGTH,
@@ -386,7 +394,8 @@ impl Framing {
                 let length = u16::from_be_bytes([fpdu.head[0], fpdu.head[1]]);
                 let header = Header::parse(&fpdu.head[LENGTH_FIELD..needed]);
                 let header = header.ok().filter(|header| usize::from(length) >= header.length());
-                // A marker may stand where the next FPDU should, as long as nobody knows that there are none.
+                // Until it is known that the stream has no markers, a marker may be in the place of
+                // the next FPDU.
                 let certain = fpdu.certain && self.knows_markers;
                 fpdu.parsed = header.filter(|header| certain || header.is_regular()).map(|it| (length, it));
                 let ahead = self.plain_since.map(|since| sequence.wrapping_sub(since));
@@ -403,7 +412,7 @@ impl Framing {
         let (data_begins, data_ends) = (of.data_begins(), of.data_ends());
         let crc_begins = data_ends + padding(ulpdu_length) as u32;
         let all = crc_begins + CRC_LENGTH as u32;
-        // The data, as far as this run has them.
+        // The data of the FPDU in this run.
         let data = run.limit(data_ends.saturating_sub(fpdu.done));
         let offset = fpdu.done.min(data_ends) - data_begins;
         fpdu.cover(&data, self.crc);
@@ -430,7 +439,7 @@ impl Framing {
                 let difference = computed.map_or(0, |computed| of_field(computed) ^ of_field(field));
                 let crc = self.judge_crc(computed, field);
                 end = Some(End { sequence: rest.sequence, crc, difference });
-                // Where it is damaged, or none that is allowed, its length may be wrong too.
+                // After a damaged or irregular FPDU, the length may be wrong too.
                 let is_sound = crc != CrcVerdict::Bad && header.is_regular();
                 self.state = State::Fpdu(Fpdu::new(is_sound));
             }
@@ -442,8 +451,9 @@ impl Framing {
         rest
     }
 
-    /// The verdict on a CRC. Where it is not known whether there are CRCs, the first FPDU shows it.
-    /// `computed`: `None` where not all bytes are there, or none are looked at.
+    /// Judges a CRC. If the use of CRCs is unknown, the first FPDU decides it.
+    ///
+    /// `computed` is `None` if bytes are missing or CRCs are not used.
     fn judge_crc(&mut self, computed: Option<[u8; CRC_LENGTH]>, found: [u8; CRC_LENGTH]) -> CrcVerdict {
         match (self.crc, computed) {
             (CrcUse::Off, _) => CrcVerdict::Unused,
@@ -462,7 +472,7 @@ impl Framing {
         }
     }
 
-    /// Goes on behind bytes that the capture lacks, from this sequence number on.
+    /// Skips bytes that the capture lacks, from this sequence number on.
     pub(super) fn skip(&mut self, from: u32, count: u32, found: &mut dyn FnMut(Unit<'_>)) {
         let bytes = self.markers.as_mut().map_or(count, |markers| markers.skip(from, count));
         let State::Fpdu(fpdu) = &mut self.state else {
@@ -472,7 +482,7 @@ impl Framing {
             return;
         };
         let known = fpdu.parsed.zip(fpdu.first).filter(|((length, _), _)| {
-            // What is missing lies within it.
+            // The gap lies within the FPDU.
             fpdu_length(*length) as u32 - fpdu.done >= bytes
         });
         let Some(((ulpdu_length, header), begin)) = known else {
@@ -496,7 +506,7 @@ impl Framing {
 }
 
 impl Origin {
-    /// That of an FPDU that begins with this byte, and has this length field and this header.
+    /// Creates the origin of an FPDU from its first byte, length field and header.
     fn new(
         fpdu: &Fpdu,
         (first, sequence): (Seen, u32),
@@ -508,19 +518,19 @@ impl Origin {
         Origin { first, sequence, header, length, is_certain: fpdu.certain, marker }
     }
 
-    /// Bytes of the FPDU in front of its data.
+    /// Offset of the data in the FPDU.
     pub(super) fn data_begins(&self) -> u32 {
         (LENGTH_FIELD + self.header.length()) as u32
     }
 
-    /// Bytes of the FPDU up to its padding.
+    /// Offset of the padding in the FPDU.
     fn data_ends(&self) -> u32 {
         self.data_begins() + self.length
     }
 }
 
 impl Markers {
-    /// Goes on behind so many bytes of the stream; returns how many of them are not of markers.
+    /// Skips `count` bytes of the stream. Returns the number of those that are not in markers.
     fn skip(&mut self, from: u32, count: u32) -> u32 {
         let begun = self.left.min(count);
         self.left -= begun;
@@ -536,7 +546,7 @@ impl Markers {
     }
 }
 
-/// Whether bytes may begin a start frame: they are as much of a key as there is of them.
+/// Whether bytes may start a start frame: they are a prefix of a key.
 fn is_begun(bytes: &[u8]) -> bool {
     !bytes.is_empty() && [StartFrame::REQUEST, StartFrame::REPLY].iter().any(|key| key.starts_with(bytes))
 }

@@ -1,7 +1,8 @@
-//! RDMAP messages from the DDP segments of one end (RFC 5041, RFC 5040).
+//! Reassembly of RDMAP messages from the DDP segments of one end (RFC 5041, RFC 5040).
 //!
-//! An end sends the segments of a message one behind the other, and the last one says so. What is untagged is put together; what is tagged
-//! goes on piece by piece, with the address that its header names.
+//! An end sends the segments of a message one after another and flags the last one. Untagged
+//! messages are reassembled. Tagged messages are passed on piece by piece, with the address in
+//! their headers.
 
 use super::framing::{CrcVerdict, Origin, Piece};
 use super::piece;
@@ -13,24 +14,24 @@ use rdmascope_wire::Rkey;
 use rdmascope_wire::ddp::{Header, Tagged, Untagged};
 use rdmascope_wire::rdmap::{Opcode, ReadRequest, Terminate};
 
-/// The messages of one end: what has begun.
+/// The messages of one end.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Messages {
     open: Option<Open>,
-    /// The bytes of the untagged message that is open, from its first on without a hole.
+    /// The bytes of the open untagged message, from its start to the first gap.
     bytes: Roomy<Vec<u8>>,
     tagged: Option<OpenTagged>,
-    /// By queue: the number of the next message, where it is known.
+    /// For each queue, the number of its next message, if known.
     numbers: [Option<Next>; 4],
-    /// A Terminate has come, and nothing behind it yet.
+    /// A Terminate has been received, and no message after it yet.
     terminated: bool,
 }
 
-/// The number of the next message to a queue.
+/// The number of the next message of a queue.
 #[derive(Clone, Copy, Debug)]
 struct Next {
     number: u32,
-    /// Behind a message with a wrong number: the next one if the sender counted right and wrote that one number wrong.
+    /// After a message with a wrong number: the next number if only that one number was wrong.
     or: Option<u32>,
 }
 
@@ -39,13 +40,13 @@ impl Next {
         self.number == number || self.or == Some(number)
     }
 
-    /// What comes behind a message of this number.
+    /// Returns the number after this one.
     fn behind(number: u32) -> Next {
         Next { number: number.wrapping_add(1), or: None }
     }
 }
 
-/// An untagged message that has begun and not ended.
+/// An untagged message that has started and not ended.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     first: Seen,
@@ -55,27 +56,27 @@ struct Open {
     opcode: Opcode,
     /// Bytes on the wire so far.
     length: u32,
-    /// Bytes that the capture lacks.
+    /// Byte range that the capture lacks.
     missing: Option<(u32, u32)>,
-    /// Nothing more can be appended: some is missing or was cut.
+    /// No more bytes can be appended, because some are missing or truncated.
     closed: bool,
 }
 
-/// A tagged message that has begun and not ended.
+/// A tagged message that has started and not ended.
 #[derive(Clone, Copy, Debug)]
 struct OpenTagged {
     opcode: Opcode,
     stag: Rkey,
-    /// Where its first FPDU begins.
+    /// Sequence number of its first FPDU.
     sequence: u32,
-    /// The offset that it begins at, and the one that comes next.
+    /// The offset of its first byte, and the next offset.
     begins: u64,
     next: u64,
-    /// Behind a segment with a wrong offset: the same of the message that it interrupted, if only that offset was wrong.
+    /// After a segment with a wrong offset: the state of the message if only that offset was wrong.
     or: Option<Interrupted>,
 }
 
-/// A tagged message, as it would go on.
+/// The state of an interrupted tagged message.
 #[derive(Clone, Copy, Debug)]
 struct Interrupted {
     sequence: u32,
@@ -83,29 +84,30 @@ struct Interrupted {
     next: u64,
 }
 
-/// What messages come to.
+/// An event from the messages of an end.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Message<'a> {
-    /// What is handed up as it is.
+    /// A delivery that needs no further processing.
     Delivery(Delivery<'a>),
-    /// An RDMA Read Request: where it stands and how many bytes of the stream it takes up.
+    /// An RDMA Read Request, with its position and its length in the stream.
     ReadRequest(Seen, Position, u32, ReadRequest),
-    /// A piece of a response. Its memory is that of the end that asked, and the last piece says so.
+    /// A piece of a Read Response in the sink's memory, and whether it is the last piece.
     ReadResponse(Placement<'a>, bool),
-    /// A Terminate, and the packet that ends it.
+    /// A Terminate, and its last packet.
     Terminate(Seen, Terminate),
 }
 
 impl Messages {
-    /// Bytes of one untagged message that are kept: inline thresholds end at 256 KiB (RFC 8797, section 4.2).
+    /// The most bytes kept of one untagged message. Inline thresholds are at most 256 KiB (RFC
+    /// 8797, section 4.2).
     const LONGEST: usize = 512 << 10;
 
-    /// Bytes of memory that the open message takes up.
+    /// Bytes of memory used by the open message.
     pub(super) fn buffered(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// Forgets the bytes of the open message, and gives back their memory.
+    /// Drops the bytes of the open message and frees their memory.
     pub(super) fn forget(&mut self) {
         self.bytes = Roomy::default();
         if let Some(open) = &mut self.open {
@@ -113,25 +115,25 @@ impl Messages {
         }
     }
 
-    /// Where the untagged message begins that is open.
+    /// Sequence number of the start of the open untagged message.
     pub(super) fn open(&self) -> Option<u32> {
         Some(self.open?.sequence)
     }
 
-    /// The first message to each queue comes next (RFC 5041, section 4.3).
+    /// Expects the first message of each queue next (RFC 5041, section 4.3).
     pub(super) fn begin_numbers(&mut self) {
         self.numbers = [Some(Next { number: 1, or: None }); 4];
     }
 
-    /// What has begun is not followed to its end.
+    /// Gives up the open messages, because their ends cannot be found.
     pub(super) fn lose(&mut self, found: &mut dyn FnMut(Message<'_>)) {
         self.close(found);
         self.tagged = None;
-        // Nobody knows how many messages were lost.
+        // The number of lost messages is unknown.
         self.numbers = [None; 4];
     }
 
-    /// Hands up a Send although its end is not in the capture.
+    /// Delivers the open Send although its end was not captured.
     pub(super) fn close(&mut self, found: &mut dyn FnMut(Message<'_>)) {
         let Some(open) = self.open.take().filter(|open| open.opcode.is_send()) else { return };
         found(Message::Delivery(Delivery::Send(Send {
@@ -146,22 +148,22 @@ impl Messages {
         })));
     }
 
-    /// Takes a piece of a segment.
+    /// Processes a piece of a DDP segment.
     pub(super) fn take(&mut self, piece: &Piece<'_>, found: &mut dyn FnMut(Message<'_>)) {
         let header = piece.of.header;
         if piece.offset == 0 && !header.is_regular() {
             fault(piece, Fault::Segment, found);
-            // Which message of which queue it is, is not known.
+            // Its queue and message number are unknown.
             self.numbers = [None; 4];
         }
-        // Found once.
+        // Reported once.
         if self.terminated && core::mem::take(&mut self.terminated) {
             fault(piece, Fault::Terminated, found);
         }
         if piece.end.is_some_and(|end| end.crc == CrcVerdict::Bad) {
             fault(piece, Fault::Crc, found);
-            // A receiver takes nothing of it, and ends the connection (RFC 5044, section 8): what it says counts no more than if the
-            // capture lacked it, the number of its message included.
+            // A receiver drops the FPDU and ends the connection (RFC 5044, section 8). So it is
+            // treated as missing, including its message number.
             self.open = None;
             self.tagged = None;
             self.numbers = [None; 4];
@@ -182,7 +184,7 @@ impl Messages {
         }
         let is_of = |open: &Open| (open.queue, open.number) == (header.queue, header.message_number);
         let Some(mut open) = self.open.filter(is_of) else {
-            // The next message of its queue, and not from its first byte on.
+            // It is the next message of its queue, but not its first segment.
             let next = self.numbers.get_mut(header.queue as usize);
             let next = next.filter(|next| next.is_some_and(|next| next.is(header.message_number)));
             if let Some(next) = next.filter(|_| offset == 0) {
@@ -206,7 +208,7 @@ impl Messages {
             open.missing = Some((from, until));
             open.closed = true;
             open.length = at;
-            // A segment that goes back in its message contradicts what was gathered from there on.
+            // A segment with a lower offset contradicts the bytes gathered from there on.
             self.bytes.truncate(at as usize);
         }
         let ends = piece.end.filter(|_| header.control.last);
@@ -232,7 +234,7 @@ impl Messages {
                 extent,
                 bytes,
                 length: Some(open.length),
-                // A segment that goes back leaves no hole.
+                // A segment with a lower offset leaves no gap.
                 missing: open.missing.filter(|(from, to)| from < to).map(|(from, to)| (from, Some(to))),
                 invalidated: opcode.invalidates().then_some(header.invalidate_stag),
             }))),
@@ -247,13 +249,14 @@ impl Messages {
                     found(Message::Terminate(piece.seen, terminate));
                 }
             }
-            // Otherwise it is no segment that is allowed, which was found.
+            // Other opcodes are irregular segments, which were reported already.
             _ if Header::Untagged(*header).is_regular() => fault(piece, Fault::Foreign, found),
             _ => {}
         }
     }
 
-    /// A message to a queue begins: the one before it in that queue, and RDMA Writes before it, have ended.
+    /// Reports that a message of a queue starts before the previous one of the queue, or an RDMA
+    /// Write, has ended.
     fn expect_an_end(&mut self, header: &Untagged, piece: &Piece<'_>, found: &mut dyn FnMut(Message<'_>)) {
         let is_open = self.open.is_some_and(|open| open.queue == header.queue);
         let is_written = self.tagged.is_some_and(|open| open.opcode == Opcode::Write);
@@ -364,7 +367,7 @@ impl Messages {
 fn fault(of: &Piece<'_>, fault: Fault, found: &mut dyn FnMut(Message<'_>)) {
     let control = of.of.header.control();
     let part = match (fault, control.last) {
-        // What comes too early begins a message.
+        // A premature message is reported at its start.
         (Fault::Order, true) => Part::Only,
         (Fault::Order, false) => Part::First,
         (_, true) => Part::Last,

@@ -1,8 +1,10 @@
-//! iWARP: RDMA over TCP, from segments to whole Sends and to placements in memory.
+//! iWARP: reassembles Sends from TCP segments and places RDMA data in memory.
 //!
-//! The stream of each end goes through three stages: `stream` puts its TCP segments in order (RFC 9293), `framing` finds the FPDUs in it
-//! (RFC 5044; `search` where nothing tells of them), and `messages` makes of their DDP segments what the words of [`crate::rdma`] say (RFC 5041, RFC 5040). A read
-//! response names the memory of the end that asked, so `connection` looks up what was asked. Positions are sequence numbers of TCP.
+//! The stream of each end passes three stages. `stream` puts its TCP segments in order (RFC 9293).
+//! `framing` finds the FPDUs in it (RFC 5044); `search` finds one whose start is unknown.
+//! `messages` turns their DDP segments into the deliveries of [`crate::rdma`] (RFC 5041, RFC 5040).
+//! A Read Response names the memory of the end that asked, so `connection` looks up the request.
+//! Positions are TCP sequence numbers.
 
 mod connection;
 mod contents;
@@ -26,28 +28,27 @@ use crate::rdma::{self, Failure, Operation, Piece};
 use crate::record::Seen;
 use rdmascope_wire::rdmap::{Opcode, Terminate};
 
-/// Bytes that go on where the stream of an end was.
+/// Consecutive bytes of an end's stream.
 #[derive(Clone, Copy, Debug)]
 struct Run<'a> {
-    /// The packet.
     seen: Seen,
-    /// The sequence number of the first byte.
+    /// Sequence number of the first byte.
     sequence: u32,
-    /// The bytes that were captured.
+    /// Captured bytes.
     bytes: &'a [u8],
-    /// How many there were on the wire.
+    /// Length on the wire in bytes.
     length: u32,
 }
 
 impl<'a> Run<'a> {
-    /// The payload of a segment.
+    /// Returns the payload of a segment.
     fn of(seen: Seen, segment: &Segment<'a>) -> Run<'a> {
         let Segment { payload: bytes, payload_length: length, .. } = *segment;
-        // A SYN takes up a sequence number (RFC 9293, section 3.4).
+        // A SYN has a sequence number of its own (RFC 9293, section 3.4).
         Run { seen, sequence: segment.sequence.wrapping_add(segment.syn.into()), bytes, length }
     }
 
-    /// What is behind the first `count` bytes.
+    /// Drops the first `count` bytes.
     fn skip(self, count: u32) -> Run<'a> {
         Run {
             sequence: self.sequence.wrapping_add(count),
@@ -57,14 +58,14 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The first `count` bytes.
+    /// Keeps only the first `count` bytes.
     fn limit(self, count: u32) -> Run<'a> {
         let bytes = self.bytes.get(..count as usize).unwrap_or(self.bytes);
         Run { bytes, length: self.length.min(count), ..self }
     }
 }
 
-/// A message, or a part of one, as it is named to whoever watches.
+/// Describes a message, or a part of one, for observations.
 fn piece(opcode: Opcode, part: rdma::Part) -> Piece {
     let operation = match opcode {
         opcode if opcode.is_send() => Operation::Send,
@@ -76,14 +77,14 @@ fn piece(opcode: Opcode, part: rdma::Part) -> Piece {
     Piece { operation, part, name: opcode.name() }
 }
 
-/// What a Terminate says.
+/// The failure that a Terminate reports.
 pub fn failure(terminate: Terminate) -> Failure {
     let reason = terminate.reason();
     let exchanged = terminate.exchanged().reason().filter(|exchanged| reason != Some(*exchanged));
     Failure::Terminated { reason, exchanged }
 }
 
-/// A TCP segment of which nothing more is said.
+/// A TCP segment without further detail.
 const SEGMENT: Piece = Piece { operation: Operation::Other, part: rdma::Part::Only, name: "TCP segment" };
 /// An MPA start frame.
 const START: Piece = Piece { operation: Operation::Other, part: rdma::Part::Only, name: "MPA start frame" };

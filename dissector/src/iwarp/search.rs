@@ -1,4 +1,4 @@
-//! FPDUs that nothing in front of them tells of: in the middle of a connection, and behind a gap.
+//! Search for FPDUs with an unknown start: in mid-connection, and after a gap.
 
 use super::Run;
 use super::framing::CrcUse;
@@ -6,43 +6,44 @@ use crate::record::{Seen, Time};
 use rdmascope_wire::ddp::{Control, Header, Tagged, Untagged};
 use rdmascope_wire::mpa::{CRC_LENGTH, Crc, LENGTH_FIELD, MARKER_INTERVAL, MARKER_LENGTH, fpdu_length};
 
-/// Bytes of the length field and the longest header.
+/// Length of the length field and the longest header in bytes.
 const LONGEST_HEAD: usize = LENGTH_FIELD + Untagged::LENGTH;
 
-/// Whether a segment of TCP begins with an FPDU, or with a marker in front of one.
+/// Whether a TCP segment starts with an FPDU, or with a marker and an FPDU.
 pub(crate) fn begins_with_fpdu(payload: &[u8], length: u32) -> bool {
     let behind = || payload.strip_prefix(&[0; MARKER_LENGTH]);
     is_fpdu(payload, length) || behind().is_some_and(|it| is_fpdu(it, length - MARKER_LENGTH as u32))
 }
 
-/// Whether a segment of TCP begins with an FPDU, as far as the segment tells by itself: headers that RFC 5040 and RFC 5041 allow, and a
-/// length that fits.
+/// Whether a TCP segment alone suggests that it starts with an FPDU: its headers are valid by RFC
+/// 5040 and RFC 5041, and its length fits.
 fn is_fpdu(payload: &[u8], length: u32) -> bool {
     let run = Run { seen: Seen { frame: 0, time: Time(0) }, sequence: 0, bytes: payload, length };
     regular(payload).is_some_and(|(ulpdu_length, header)| match header {
-        // Its queue and its number make it unlikely that something else is taken for one.
+        // The queue and message number make a false match unlikely.
         Header::Untagged(_) => true,
         Header::Tagged(_) => is_whole_at(&run, 0, ulpdu_length, CrcUse::Unknown),
     })
 }
 
-/// The header that an FPDU at the beginning of `bytes` would have, where that is a regular one.
+/// Parses the header of an FPDU at the start of `bytes`; `None` if it is not regular.
 pub(super) fn regular(bytes: &[u8]) -> Option<(u16, Header)> {
     let (length, rest) = bytes.split_first_chunk()?;
     let length = u16::from_be_bytes(*length);
-    // Cheap, for this is asked at every byte.
+    // A cheap check first, because this runs at every byte.
     if rest.first()? & 0x3f != Control::DDP_VERSION || usize::from(length) < Tagged::LENGTH {
         return None;
     }
     let header = Header::parse(rest).ok()?;
-    // Numbers begin with 1, and wrap to 0 after 2^32 messages.
+    // Message numbers start at 1, and wrap to 0 after 2^32 messages.
     let is_numbered =
         |header: &Header| !matches!(header, Header::Untagged(header) if header.message_number == 0);
     let is_likely = usize::from(length) >= header.length() && header.is_regular() && is_numbered(&header);
     is_likely.then_some((length, header))
 }
 
-/// Whether an FPDU lies at `at` in a run, whole, with a right CRC where there are CRCs, and nothing behind it that is no FPDU.
+/// Whether a run has a whole FPDU at `at`, with a correct CRC if CRCs are used, and only an FPDU
+/// after it.
 fn is_whole_at(run: &Run<'_>, at: usize, ulpdu_length: u16, crc_use: CrcUse) -> bool {
     let Some(fpdu) = run.bytes[at..].get(..fpdu_length(ulpdu_length)) else { return false };
     let (covered, field) = fpdu.split_at(fpdu.len() - CRC_LENGTH);
@@ -60,8 +61,10 @@ fn is_whole_at(run: &Run<'_>, at: usize, ulpdu_length: u16, crc_use: CrcUse) -> 
     fits && (behind.len() < LONGEST_HEAD || regular(behind).is_some())
 }
 
-/// Where the first marker stands in a segment that begins with an FPDU, if there is one: in front of it, or the FPDU ends where no other begins,
-/// and does where markers are left out, of which the first one points back to its length field.
+/// Finds the first marker in a segment that starts with an FPDU or a marker.
+///
+/// A marker at the start is followed by an FPDU. A marker within the FPDU points back to its length
+/// field. The FPDU then ends before another one, or with the segment, only if markers are skipped.
 pub(super) fn find_marker(bytes: &[u8]) -> Option<u32> {
     const BETWEEN: usize = MARKER_INTERVAL as usize - MARKER_LENGTH;
     let Some((ulpdu_length, _)) = regular(bytes) else {
@@ -80,8 +83,10 @@ pub(super) fn find_marker(bytes: &[u8]) -> Option<u32> {
     (MARKER_LENGTH..length.min(MARKER_INTERVAL as usize)).step_by(4).find(is_marker).map(|at| at as u32)
 }
 
-/// Where the first FPDU begins in a run. At the beginning of a segment its headers are enough: there senders begin them. Elsewhere it has to
-/// be there whole.
+/// Finds the start of the first FPDU in a run.
+///
+/// Senders start FPDUs at the start of a segment, so the headers are enough there. Elsewhere the
+/// whole FPDU must be present.
 pub(super) fn find(run: &Run<'_>, crc_use: CrcUse) -> Option<u32> {
     if is_fpdu(run.bytes, run.length)
         || regular(run.bytes).is_some_and(|(length, _)| fpdu_length(length) > run.bytes.len())

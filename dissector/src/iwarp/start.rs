@@ -1,4 +1,5 @@
-//! How a connection begins: the start frames of both ends, and what they make the ends keep to (RFC 5044, section 7.1; RFC 6581).
+//! Start frames of both ends, and the rules that follow from them (RFC 5044, section 7.1; RFC
+//! 6581).
 
 use super::START;
 use crate::rdma::{Delivery, Fault, Position, StartFault};
@@ -9,17 +10,17 @@ use rdmascope_wire::mpa::{ReadDepths, StartFrame};
 /// The start frame of an end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Started {
-    /// The packet that has its first byte.
+    /// The packet with its first byte.
     pub(crate) seen: Seen,
-    /// What it says.
+    /// Its fields.
     pub(crate) frame: StartFrame,
-    /// The captured bytes of its private data.
+    /// Captured bytes of its private data.
     pub(crate) data: Vec<u8>,
-    /// The sequence number behind it, where FPDUs begin.
+    /// Sequence number after it, where the FPDUs begin.
     pub(super) behind: u32,
 }
 
-/// What was found of how an end begins, so that it is said once.
+/// The checks already made on the start of an end, so that each fault is reported once.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Judged {
     markers: bool,
@@ -28,20 +29,20 @@ pub(super) struct Judged {
 }
 
 impl Started {
-    /// How many RDMA Reads it offers to serve and wants to ask for, where it says so.
+    /// Its IRD and ORD, if it has them.
     pub(super) fn depths(&self) -> Option<ReadDepths> {
         self.frame.private_data(&self.data).0
     }
 
-    /// The sequence number of its first byte.
+    /// Sequence number of its first byte.
     pub(super) fn begins(&self) -> u32 {
         self.behind.wrapping_sub(StartFrame::LENGTH as u32 + u32::from(self.frame.private_data_length))
     }
 
-    /// What is wrong with it by itself.
+    /// Finds the fault of the start frame alone.
     pub(super) fn fault(&self) -> Option<Fault> {
         let StartFrame { rejected, enhanced, reserved, revision, private_data_length, .. } = self.frame;
-        // S is one of the reserved bits where revision 2 has not given it a meaning (RFC 6581, section 6).
+        // Before revision 2, S is a reserved bit (RFC 6581, section 6).
         let reserved = reserved | u8::from(enhanced && revision < 2) << 4;
         let fault = if rejected && self.frame.is_request() {
             StartFault::Rejected
@@ -55,7 +56,8 @@ impl Started {
         Some(Fault::StartFrame(fault))
     }
 
-    /// What is wrong with it as the answer to a Request. One that rejects says how much it would need (RFC 6581, section 9.1).
+    /// Finds the fault of a Reply to this Request. A Reply that rejects names the depths that it
+    /// would need (RFC 6581, section 9.1).
     fn fault_behind(&self, request: &Started) -> Option<Fault> {
         if self.frame.rejected {
             return None;
@@ -65,7 +67,7 @@ impl Started {
         (is_agreed && outbound > inbound).then_some(Fault::Depth { outbound, inbound })
     }
 
-    /// A fault of it, as it is handed up.
+    /// Returns the delivery that reports a fault.
     pub(super) fn faulty(&self, fault: Fault) -> Delivery<'static> {
         let position = Position::of_sequence(self.behind);
         Delivery::Faulty { seen: self.seen, piece: START, position, fault }
@@ -73,8 +75,10 @@ impl Started {
 }
 
 impl Judged {
-    /// What is wrong with how an end begins that has begun as `own` says, once both start frames are known; `shown`: what its first
-    /// bytes behind that show of markers, and where.
+    /// Finds a fault at the start of end `own`, once both start frames are known.
+    ///
+    /// `shown` is the packet with the first bytes after its start frame, and whether they are a
+    /// marker.
     pub(super) fn find(
         &mut self,
         own: &Started,
@@ -95,13 +99,13 @@ impl Judged {
         Some(Delivery::Faulty { seen, piece: super::SEGMENT, position, fault })
     }
 
-    /// Whether [`Judged::find`] has nothing more to say.
+    /// Whether [`Judged::find`] has nothing left to check.
     pub(super) fn is_over(&self) -> bool {
         self.markers
     }
 
-    /// Whether a segment is the first one with FPDUs of the end that answered, and shows that the other end had sent none: what it
-    /// acknowledges ends with the Request.
+    /// Whether a segment has the first FPDU of the MPA responder and precedes any FPDU of the
+    /// initiator, because it acknowledges nothing after the Request.
     pub(super) fn is_early(
         &mut self,
         own: &Started,
@@ -132,7 +136,7 @@ mod tests {
         Started { seen: Seen { frame: 7, time: Time(0) }, frame, data: data.to_vec(), behind: 1000 }
     }
 
-    /// IRD in the first half, ORD in the second.
+    /// A Request with this IRD, and a Reply with this ORD.
     fn both(inbound: u8, outbound: u8) -> [Started; 2] {
         [started(StartFrame::REQUEST, &[0, inbound, 0, 0]), started(StartFrame::REPLY, &[0, 0, 0, outbound])]
     }
@@ -158,7 +162,7 @@ mod tests {
         assert_eq!(with(|it| (it.key, it.rejected) = (StartFrame::REPLY, true)), None);
     }
 
-    /// 20 bytes and the private data.
+    /// The frame has 20 bytes and the private data.
     #[test]
     fn where_a_frame_begins() {
         let [request, _] = both(1, 1);
@@ -166,7 +170,8 @@ mod tests {
         assert_eq!(Started { behind: 5, ..started(StartFrame::REPLY, &[]) }.begins(), 0xffff_fff1);
     }
 
-    /// Both faults of an end are told, each once: too many READs, and markers that are there unasked or are not there.
+    /// Each fault of an end is reported once: too many READs, and markers that contradict the
+    /// request for them.
     #[test]
     fn faults_are_told_once() {
         let seen = Seen { frame: 9, time: Time(1) };
@@ -186,7 +191,7 @@ mod tests {
             assert_eq!(fault(Some((seen, found))), expected, "{wanted} {found}");
             assert_eq!(fault(Some((seen, found))), None);
         }
-        // It is over once markers were looked for. The frame of a Request is no answer to the Reply.
+        // The checks end once the markers were examined. A Request is not checked as a Reply.
         let [request, reply] = both(4, 5);
         let mut judged = Judged::default();
         assert!(judged.find(&request, &reply, None).is_none() && !judged.is_over());
@@ -203,10 +208,13 @@ mod tests {
         assert_eq!((find(4, 4), find(4, 5), find(0, 1)), (None, Some(true), Some(true)));
         let [mut request, reply] = both(0, 5);
         request.data = [0x3f, 0xff, 0, 0].to_vec();
-        assert!(Judged::default().find(&reply, &request, None).is_none(), "agreed elsewhere");
+        assert!(Judged::default().find(&reply, &request, None).is_none(), "not negotiated here");
         let [request, mut reply] = both(4, 5);
         reply.frame.rejected = true;
-        assert!(Judged::default().find(&reply, &request, None).is_none(), "says what it would need");
+        assert!(
+            Judged::default().find(&reply, &request, None).is_none(),
+            "it names the depth that it would need"
+        );
     }
 
     #[test]
@@ -216,7 +224,7 @@ mod tests {
         assert!(early(1000, Some(1000)) && early(1000, Some(980)));
         assert!(!early(1000, Some(1001)) && !early(1000, None) && !early(1040, Some(1000)));
         assert!(!Judged::default().is_early(&request, &reply, 1000, Some(1000)));
-        // Only the first segment with FPDUs shows it.
+        // Only the first segment with FPDUs is checked.
         let mut judged = Judged::default();
         assert!(!judged.is_early(&reply, &request, 1040, Some(1000)));
         assert!(judged.is_early(&reply, &request, 1000, Some(1000)));

@@ -1,8 +1,9 @@
-//! The bytes that one end sends, put in the order of their sequence numbers.
+//! The bytes that one end sends, in the order of their sequence numbers.
 //!
-//! The capture may show segments out of order, again, overlapping, or not at all. What goes on where the stream was is handed on at once,
-//! without a copy. What lies ahead of a gap is held until the gap is filled, or until it is clear that the capture lacks what is missing: the
-//! receiver acknowledged it, or nothing came for long.
+//! A capture may have segments out of order, repeated, overlapping, or not at all. Bytes at the
+//! expected sequence number are passed on at once, without a copy. Segments after a gap are held
+//! until it is filled, or until the capture has evidently lost the missing bytes: the receiver
+//! acknowledged them, or nothing arrived for a long time.
 
 use super::Run;
 use crate::record::{REORDERING, Seen, Time};
@@ -13,37 +14,38 @@ use alloc::vec::Vec;
 /// The stream of one end.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stream {
-    /// The sequence number that comes next; `None` until a segment was seen.
+    /// The next sequence number; `None` until a segment was seen.
     expected: Option<u32>,
-    /// Segments ahead of a gap, in the order of their sequence numbers.
+    /// Segments after a gap, in the order of their sequence numbers.
     held: Roomy<VecDeque<HeldSegment>>,
     /// Payload bytes held.
     held_bytes: usize,
     gap: Option<Gap>,
-    /// The sequence number up to which the other end was seen to have received all, and the packet that showed it first.
+    /// The sequence number up to which the other end acknowledged everything, and the first packet
+    /// with it.
     acknowledged: Option<(u32, Seen)>,
-    /// The longest payload of a segment so far.
+    /// Longest payload of a segment so far.
     longest: u32,
-    /// Segments of which all was seen before.
+    /// Segments whose bytes were all seen before.
     pub(super) repeated: u64,
-    /// The first of them, by its number in the capture.
+    /// Frame of the first repeated segment.
     pub(super) first_repeated: Option<u64>,
     /// Segments that filled a gap before segments seen earlier.
     pub(super) reordered: u64,
-    /// The first of them.
+    /// Frame of the first reordered segment.
     pub(super) first_reordered: Option<u64>,
 }
 
-/// Bytes are missing before the first segment held.
+/// A gap before the first held segment.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
-    /// The first segment that waits.
+    /// The held segment with which the wait started.
     since: Seen,
-    /// When the other end was first seen to have received what is missing.
+    /// The first packet by which the other end acknowledged the missing bytes.
     confirmed: Option<Seen>,
 }
 
-/// A segment that waits, with its own copy of the payload.
+/// A held segment, with its own copy of the payload.
 #[derive(Clone, Debug)]
 pub(super) struct HeldSegment {
     seen: Seen,
@@ -53,78 +55,79 @@ pub(super) struct HeldSegment {
 }
 
 impl HeldSegment {
-    /// What it brings.
+    /// Borrows its bytes.
     pub(super) fn run(&self) -> Run<'_> {
         Run { seen: self.seen, sequence: self.sequence, bytes: &self.bytes, length: self.length }
     }
 }
 
-/// What a segment is to the stream.
+/// The classification of a segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Arrival<'a> {
-    /// It goes on where the stream was.
+    /// It continues the stream.
     Next(Run<'a>),
-    /// It waits behind a gap.
+    /// It is held because of a gap.
     Held,
-    /// All of it was seen before.
+    /// All of its bytes were seen before.
     Repeated,
-    /// It brings nothing: it has no payload, or it asks whether the other end is alive.
+    /// It has no payload, or is a keep-alive.
     Nothing,
 }
 
-/// What comes next of what is held.
+/// The next item released from the held segments.
 #[derive(Clone, Debug)]
 pub(super) enum Next {
-    /// A segment, of which so many bytes in front were seen before.
+    /// A segment, and the number of its first bytes that were seen before.
     Segment(HeldSegment, u32),
-    /// So many bytes that the capture lacks.
+    /// The number of bytes that the capture lacks.
     Missing(u32),
 }
 
-/// What waits longer than it is to.
+/// The time until which gaps are waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Until {
-    /// As this packet shows: its time and its number.
+    /// Up to this packet, by its time and its number.
     Packet(Seen),
-    /// As time alone shows.
+    /// Up to this time.
     Time(Time),
-    /// What the other end has received is given up now.
+    /// Gaps that were acknowledged are given up now.
     Received,
-    /// Nothing comes any more.
+    /// No more packets follow, so all gaps are given up.
     End,
 }
 
 impl Stream {
-    /// Segments held ahead of a gap.
+    /// Most segments held after a gap.
     const MOST_HELD: usize = 1024;
-    /// Payload bytes held ahead of a gap.
+    /// Most payload bytes held after a gap.
     const MOST_HELD_BYTES: usize = 2 << 20;
-    /// No sender has as much under way: windows end below 2^30 bytes (RFC 7323, section 2.3).
+    /// No sender has more bytes in flight: a TCP window has less than 2^30 bytes (RFC 7323, section
+    /// 2.3).
     const WINDOW: i32 = 1 << 30;
-    /// How long a retransmission may take in nanoseconds.
+    /// The longest wait for a retransmission in nanoseconds.
     const RETRANSMISSION: u64 = 4_000_000_000;
 
-    /// The sequence number behind all that was handed on.
+    /// The sequence number after the bytes passed on.
     pub(super) fn expected(&self) -> Option<u32> {
         self.expected
     }
 
-    /// Whether segments wait behind a gap.
+    /// Whether segments are held because of a gap.
     pub(super) fn waits(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// Bytes of memory that it takes up beside itself.
+    /// Bytes of heap memory used.
     pub(super) fn footprint(&self) -> usize {
         self.held.capacity() * size_of::<HeldSegment>() + self.held_bytes
     }
 
-    /// How many packets so many bytes are at least.
+    /// The least number of packets for this number of bytes.
     pub(super) fn packets(&self, bytes: u32) -> u32 {
         bytes.div_ceil(self.longest.max(1)).max(1)
     }
 
-    /// Takes a segment: `run.sequence` is that of its payload, after a SYN.
+    /// Processes a segment. `run.sequence` is that of its payload, after a SYN.
     pub(super) fn take<'a>(&mut self, run: Run<'a>) -> Arrival<'a> {
         self.longest = self.longest.max(run.length);
         let expected = *self.expected.get_or_insert(run.sequence);
@@ -138,7 +141,8 @@ impl Stream {
         }
         let before = ahead.unsigned_abs();
         if before >= run.length {
-            // A keep-alive has one byte at most, right before what comes next (RFC 9293, section 3.8.4).
+            // A keep-alive has at most one byte, just before the expected one (RFC 9293, section
+            // 3.8.4).
             if before == 1 && run.length == 1 {
                 return Arrival::Nothing;
             }
@@ -166,7 +170,7 @@ impl Stream {
         self.confirm();
     }
 
-    /// Notes that the other end has received all before this sequence number.
+    /// Notes that the other end has received everything before this sequence number.
     pub(super) fn acknowledge(&mut self, number: u32, seen: Seen) {
         let Some(expected) = self.expected else { return };
         let ahead = |from: u32| number.wrapping_sub(from) as i32;
@@ -177,19 +181,20 @@ impl Stream {
         }
     }
 
-    /// Notes whether the other end has received all that is missing before what is held.
+    /// Notes whether the other end has acknowledged all bytes missing before the first held
+    /// segment.
     fn confirm(&mut self) {
         if let (Some(gap), Some(first), Some((number, seen))) =
             (&mut self.gap, self.held.front(), self.acknowledged)
             && number.wrapping_sub(first.sequence) as i32 >= 0
         {
-            // What was acknowledged before it came by may be about to come by, too.
+            // Bytes that were acknowledged before the gap was noticed may be only reordered.
             let later = if seen.frame < gap.since.frame { gap.since } else { seen };
             gap.confirmed.get_or_insert(later);
         }
     }
 
-    /// What can be handed on of what is held: what goes on where the stream is, and what the capture lacks where that is clear.
+    /// Releases the next held segment that continues the stream, or a gap that is given up.
     pub(super) fn next(&mut self, until: Until) -> Option<Next> {
         let expected = self.expected?;
         let first = self.held.front()?;
@@ -216,7 +221,7 @@ impl Stream {
         Some(Next::Missing(ahead.unsigned_abs()))
     }
 
-    /// When [`Stream::next`] has something by time alone.
+    /// The next time at which [`Stream::next`] may release something without a packet.
     pub(super) fn deadline(&self) -> Option<Time> {
         let gap = self.gap?;
         Some(match gap.confirmed {
@@ -227,7 +232,7 @@ impl Stream {
 }
 
 impl Gap {
-    /// Whether what is missing is not waited for any longer.
+    /// Whether to stop waiting for the missing bytes.
     fn is_over(&self, until: Until) -> bool {
         let (nanoseconds, packets) = REORDERING;
         let by_time = |now: Time| {

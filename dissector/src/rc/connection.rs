@@ -1,4 +1,4 @@
-//! One reliable connection: the packets of both ends in, what they come to out.
+//! A reliable connection: consumes the packets of both ends and emits deliveries.
 
 use super::fault::{self, Agreed};
 use super::{HeldPacket, Packet, Reads, Requests, Response};
@@ -9,33 +9,33 @@ use crate::waiting::Waiting;
 use rdmascope_wire::bth::{Acknowledgement, Bth, NakCode, Operation, PacketPosition, rnr_timer};
 use rdmascope_wire::psn::Psn;
 
-/// The transport of a connection: both its half-flows.
+/// Transport state of a connection: its two half-flows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReliableConnection {
     halves: [Half; 2],
-    /// What is wrong with responses is reported too.
+    /// Report faults of responses too.
     judged: bool,
 }
 
-/// What one end sends, and what is known of how it arrived.
+/// The packets that one end sends, and the acknowledgements of them.
 #[derive(Clone, Debug, Default)]
 struct Half {
     requests: Requests,
     reads: Reads,
-    /// READ responses of this end to what the other one was not seen to ask yet.
+    /// READ responses of this end whose request has not been seen yet.
     early: Waiting<HeldPacket>,
-    /// The responses that this end sent; the other counters stay 0.
+    /// Counters of the responses that this end sent. Those of requests stay 0.
     counts: Counts,
-    /// The first of its NAKs; the other numbers stay empty.
+    /// Frames of its first NAKs. The other fields stay `None`.
     first_frames: FirstFrames,
-    /// The highest PSN of it that was acknowledged, and the first packet that did so.
+    /// Its highest acknowledged PSN, and the first packet that acknowledged it.
     acknowledged: Option<(Psn, Seen)>,
-    /// The last packet that named this PSN.
+    /// Frame of the last packet that acknowledged that PSN.
     confirmed: u64,
 }
 
 impl Half {
-    /// Notes that the other end received all up to `psn`, as the packet at `seen` says.
+    /// Notes that the other end acknowledged everything up to `psn` in the packet `seen`.
     fn note_acknowledged(&mut self, psn: Psn, seen: Seen) {
         let ahead = self.acknowledged.map_or(1, |(before, _)| before.distance(psn));
         if ahead > 0 {
@@ -48,27 +48,28 @@ impl Half {
 }
 
 impl ReliableConnection {
-    /// Sets the PSN that the requests of an end begin at, and the path MTU in bytes, as the CM exchange says.
+    /// Sets an end's first PSN and the path MTU in bytes, as announced in the CM exchange.
     pub(crate) fn begin(&mut self, end: End, first: Psn, path_mtu: Option<u32>) {
         self.halves[end].requests.begin(first, path_mtu);
     }
 
-    /// Sets how many RDMA READs an end may have outstanding.
+    /// Sets the number of RDMA READs that an end may have outstanding.
     pub(crate) fn limit_reads(&mut self, end: End, resources: u8) {
         self.halves[end].reads.limit(resources);
     }
 
-    /// Sets the path MTU in bytes that a REQ names.
+    /// Sets the path MTU in bytes, as named by a REQ.
     pub(crate) fn agree_on_path_mtu(&mut self, path_mtu: Option<u32>) {
         self.halves.iter_mut().for_each(|half| half.requests.agree_on_path_mtu(path_mtu));
     }
 
-    /// The path MTU in bytes that the requests of an end go by, as far as it is known.
+    /// Path MTU in bytes of an end's requests, if known.
     pub(crate) fn path_mtu(&self, end: End) -> Option<u32> {
         self.halves[end].requests.path_mtu()
     }
 
-    /// Reports with repetitions and refusals of both ends the packet seen first.
+    /// Records the first sighting of each request, to be reported with its repetitions and
+    /// refusals.
     pub(crate) fn watch(&mut self) {
         self.halves.iter_mut().for_each(|half| half.requests.watch());
     }
@@ -79,12 +80,12 @@ impl ReliableConnection {
         self.judged = judged;
     }
 
-    /// Forgets what was sent lately, because the connection is closed.
+    /// Drops the recorded sightings of requests, because the connection is closed.
     pub(crate) fn forget_recent_requests(&mut self) {
         self.halves.iter_mut().for_each(|half| half.requests.forget_recent_requests());
     }
 
-    /// What is wrong with a packet of an end by itself.
+    /// Finds the fault of a single packet.
     #[inline]
     pub(crate) fn inspect(
         &self,
@@ -93,15 +94,18 @@ impl ReliableConnection {
         packet: &Packet<'_>,
         partition_key: Option<u16>,
     ) -> Option<Fault> {
-        // The path MTU goes with the requests, whoever sends the responses to them.
+        // Responses use the path MTU of the requests that they answer.
         let sender = if packet.operation.is_response() { from.other() } else { from };
         fault::of_packet(bth, packet, &Agreed { path_mtu: self.path_mtu(sender), partition_key })
     }
 
-    /// Whether a response of the other end fits what this end was seen to send last; `is_new`: nothing of the other end was seen before this
-    /// end's first PSN was announced. Then it fits where it answers what this end is about to send, or was not seen to.
+    /// Whether a response of the other end fits the latest packets of this end.
+    ///
+    /// `is_new` means that the other end had sent nothing before this end's first PSN was
+    /// announced. Then the response fits if it answers one of the first requests from that PSN on,
+    /// seen or not.
     pub(crate) fn fits(&self, end: End, response: &Packet<'_>, is_new: bool) -> bool {
-        /// A responder acknowledges what was just sent.
+        /// The distance from a response to the next PSN.
         const RECENT: core::ops::RangeInclusive<i32> = 1..=512;
         let Half { requests, reads, .. } = &self.halves[end];
         if let Some(announced) = requests.announced().filter(|_| is_new) {
@@ -113,48 +117,49 @@ impl ReliableConnection {
         requests.latest().is_some_and(|next| RECENT.contains(&response.psn.distance(next)))
     }
 
-    /// Whether all was handed up that an end sent before a position, and with it.
+    /// Whether everything that an end sent up to and including a position has been delivered.
     #[inline]
     pub(crate) fn is_settled(&self, end: End, position: Position) -> bool {
         self.halves[end].requests.is_settled(Psn::new(position.number()))
     }
 
-    /// Whether requests of an end wait behind a gap.
+    /// Whether requests of an end are held because of a gap.
     #[inline]
     pub(crate) fn waits(&self, end: End) -> bool {
         self.halves[end].requests.waits()
     }
 
-    /// How often it was not known which PSN of an end comes next.
+    /// How often an end's next PSN was unknown.
     pub(crate) fn unsure(&self, end: End) -> u32 {
         self.halves[end].requests.unsure
     }
 
-    /// The last of what an end sent that was acknowledged, and the first packet that did so.
+    /// Position of an end's last acknowledged packet, and the first packet that acknowledged it.
     #[inline]
     pub(crate) fn acknowledged(&self, end: End) -> Option<(Position, Seen)> {
         self.halves[end].acknowledged.map(|(psn, seen)| (psn.into(), seen))
     }
 
-    /// How many requests of an end came again, or filled a gap before others seen earlier.
+    /// Number of an end's requests that were repeated or reordered.
     pub(crate) fn disturbed(&self, end: End) -> u64 {
         let requests = &self.halves[end].requests;
         requests.repeated + requests.reordered
     }
 
-    /// How many packets of an end were acknowledged and have not come by: behind all that did.
+    /// Number of an end's acknowledged packets after the last one in the capture. It is 0 or less
+    /// if the capture has all of them.
     pub(crate) fn missing_at_the_end(&self, end: End) -> Option<i32> {
         let Half { requests, acknowledged, .. } = &self.halves[end];
         let ((acknowledged, _), expected) = ((*acknowledged)?, requests.expected()?);
         Some(expected.distance(acknowledged) + 1)
     }
 
-    /// Up to which frame nothing that an end sent is missing.
+    /// Frame up to which the capture has everything that an end sent.
     pub(crate) fn complete(&self, end: End) -> Option<u64> {
         (self.missing_at_the_end(end) == Some(0)).then_some(self.halves[end].confirmed)
     }
 
-    /// Adds to `counts` what was counted of an end here.
+    /// Returns `counts` with the counters of an end's transport filled in.
     pub(crate) fn count(&self, end: End, counts: Counts) -> Counts {
         let Half { requests, counts: of_responses, .. } = &self.halves[end];
         Counts {
@@ -170,7 +175,7 @@ impl ReliableConnection {
         }
     }
 
-    /// Adds to `first_frames` what was seen first of an end here.
+    /// Returns `first_frames` with the frames of an end's transport filled in.
     pub(crate) fn first_frames(&self, end: End, first_frames: FirstFrames) -> FirstFrames {
         let Half { requests, first_frames: of_responses, .. } = &self.halves[end];
         FirstFrames {
@@ -183,25 +188,25 @@ impl ReliableConnection {
         }
     }
 
-    /// Takes over what end `from` of another connection sends as what `end` does.
+    /// Moves the half-flow of end `from` of another connection to `end`.
     pub(crate) fn take(&mut self, end: End, other: &mut ReliableConnection, from: End) {
         self.halves[end] = core::mem::take(&mut other.halves[from]);
     }
 
-    /// Bytes of memory that are held back.
+    /// Bytes of memory used by held packets and outstanding READs.
     #[inline]
     pub(crate) fn buffered(&self) -> usize {
         let of = |half: &Half| half.requests.buffered() + half.reads.buffered() + half.early.footprint();
         self.halves.iter().map(of).sum()
     }
 
-    /// Bytes of memory that a clone takes up beside itself.
+    /// Bytes of heap memory that a clone needs.
     pub(crate) fn footprint(&self) -> usize {
         let of = |half: &Half| half.requests.footprint() + half.reads.footprint() + half.early.footprint();
         self.halves.iter().map(of).sum()
     }
 
-    /// Takes a packet of end `from`.
+    /// Processes a packet of end `from`.
     #[inline]
     pub(crate) fn handle(&mut self, from: End, packet: &Packet<'_>, deliver: &mut Deliver<'_>) {
         if packet.operation.is_response() {
@@ -228,7 +233,7 @@ impl ReliableConnection {
                 counts.acknowledgements += u64::from(operation == Operation::Acknowledge);
                 psn
             }
-            // A refusal acknowledges what was before it.
+            // A NAK acknowledges everything before its PSN.
             Response::ReceiverNotReady => {
                 counts.rnr_naks += 1;
                 first_frames.rnr_nak.get_or_insert(seen.frame);
@@ -271,8 +276,11 @@ impl ReliableConnection {
         });
     }
 
-    /// Takes the READ responses that were kept whose requests have come by, and those that have waited long enough by `now` (`None`: nothing
-    /// comes any more). What these answer may be behind a gap: that is not waited for any longer.
+    /// Delivers the held READ responses whose requests have arrived or that have waited long
+    /// enough.
+    ///
+    /// If `now` is `None`, no more packets follow and all responses are released. The request of an
+    /// overdue response may be held because of a gap; that gap is given up first.
     #[cold]
     fn settle_early(&mut self, now: Option<Seen>, deliver: &mut Deliver<'_>) {
         for from in End::BOTH {
@@ -286,7 +294,7 @@ impl ReliableConnection {
         }
     }
 
-    /// A READ response of end `from` that needs to wait no longer.
+    /// Removes a READ response of end `from` that need not wait any longer.
     fn take_early(&mut self, from: End, now: Option<Seen>, deliver: &mut Deliver<'_>) -> Option<HeldPacket> {
         loop {
             let (sender, asker) = ends(&mut self.halves, from);
@@ -306,41 +314,46 @@ impl ReliableConnection {
         }
     }
 
-    /// Gives up what is missing where time alone shows by `now` that it will not come, and READ responses that have waited long enough.
+    /// Gives up gaps and held READ responses that have expired by `now`.
     pub(crate) fn handle_time(&mut self, now: Time, deliver: &mut Deliver<'_>) {
         for end in End::BOTH {
             let Half { requests, reads, .. } = &mut self.halves[end];
             requests.handle_time(now, &mut |delivery| hand_up(end, delivery, reads, deliver));
         }
-        // No frame has come by, so that nothing is too far behind one.
+        // Without a frame number, only the time counts.
         self.settle_early(Some(Seen { frame: 0, time: now }), deliver);
     }
 
-    /// When [`ReliableConnection::handle_time`] has something to do.
+    /// The next time at which [`ReliableConnection::handle_time`] must be called.
     pub(crate) fn deadline(&self) -> Option<Time> {
         let of = |half: &Half| half.requests.deadline().into_iter().chain(half.early.deadline()).min();
         self.halves.iter().filter_map(of).min()
     }
 
-    /// Gives up what is missing of an end although it was received, without waiting longer for it to turn up. False where nothing is.
+    /// Gives up a gap whose packets the receiver acknowledged, without waiting for reordering.
+    ///
+    /// Returns whether there was such a gap.
     pub(crate) fn give_up_received(&mut self, end: End, deliver: &mut Deliver<'_>) -> bool {
         let Half { requests, reads, .. } = &mut self.halves[end];
         requests.give_up_received(&mut |delivery| hand_up(end, delivery, reads, deliver))
     }
 
-    /// The PSN of the last Send of an end that waits behind a gap, of those whose first packet `is_it` likes.
+    /// The PSN of the last held Send of an end whose first packet satisfies `is_it`.
     pub(crate) fn find_held_send(&self, end: End, is_it: impl Fn(&[u8]) -> bool) -> Option<Psn> {
         self.halves[end].requests.find_held_send(is_it)
     }
 
-    /// Gives up what is missing of an end before a packet that waits behind it, because the other end is seen to have received that packet:
-    /// so it has received all that was sent before (IBTA volume 1, section 9.7.5: in order).
+    /// Gives up the gaps of an end before a held packet that the other end is known to have
+    /// received.
+    ///
+    /// Packets are received in order (IBTA volume 1, section 9.7.5), so the packets of the gaps
+    /// were received too.
     pub(crate) fn give_up_before(&mut self, end: End, psn: Psn, deliver: &mut Deliver<'_>) {
         let Half { requests, reads, .. } = &mut self.halves[end];
         requests.give_up_before(psn, &mut |delivery| hand_up(end, delivery, reads, deliver));
     }
 
-    /// Gives up what is held back of both ends, and the memory that it takes up.
+    /// Gives up everything that is held for both ends and frees its memory.
     pub(crate) fn give_up_buffered(&mut self, deliver: &mut Deliver<'_>) {
         for end in End::BOTH {
             let Half { requests, reads, .. } = &mut self.halves[end];
@@ -350,7 +363,7 @@ impl ReliableConnection {
         self.halves.iter_mut().for_each(|half| half.reads = Reads::default());
     }
 
-    /// Ends both half-flows: delivers what is held and what is open, with its gaps.
+    /// Ends both half-flows: delivers held packets and open messages, with their gaps.
     pub(crate) fn finish(&mut self, deliver: &mut Deliver<'_>) {
         for end in End::BOTH {
             let Half { requests, reads, .. } = &mut self.halves[end];
@@ -360,14 +373,14 @@ impl ReliableConnection {
     }
 }
 
-/// The end that sends responses, and the one that asked for them.
+/// The end that sends responses, and the end whose requests they answer.
 #[inline]
 fn ends(halves: &mut [Half; 2], from: End) -> (&mut Half, &mut Half) {
     let [first, second] = halves;
     if from == End::First { (first, second) } else { (second, first) }
 }
 
-/// Hands up where the data of a READ response of end `from` belongs. False where no request is known that it answers.
+/// Delivers a READ response of end `from`. Returns false if its request is unknown.
 #[inline]
 fn take_read_response(
     from: End,
@@ -388,7 +401,7 @@ fn take_read_response(
     true
 }
 
-/// Notes a READ response that answers no request that is known.
+/// Counts a READ response that answers no known request.
 #[cold]
 fn note_unmatched(
     from: End,
@@ -407,7 +420,7 @@ fn faulty(packet: &Packet<'_>, fault: Fault) -> Delivery<'static> {
     Delivery::Faulty { seen: packet.seen, piece: packet.piece(), position: packet.psn.into(), fault }
 }
 
-/// Hands up what the requests of an end came to, and notes the READs among it.
+/// Delivers the request of an end; an RDMA READ is noted in `reads`.
 #[inline]
 fn hand_up(from: End, delivery: Delivery<'_>, reads: &mut Reads, deliver: &mut Deliver<'_>) {
     if let Delivery::ReadRequest(request) = &delivery {
@@ -416,7 +429,7 @@ fn hand_up(from: End, delivery: Delivery<'_>, reads: &mut Reads, deliver: &mut D
     deliver(from, delivery);
 }
 
-/// Why a receiver did not take a request, where its response says so.
+/// The reason for the refusal that a response carries, if it does.
 #[inline]
 fn refusal(packet: &Packet<'_>) -> Option<Refusal> {
     let aeth = packet.extension.aeth().filter(|_| packet.operation == Operation::Acknowledge)?;

@@ -1,10 +1,10 @@
-//! What in a packet, or in a run of them, breaks the rules of a reliable connection.
+//! Violations of the rules of a reliable connection.
 
 use super::{Extension, Packet};
 use crate::rdma::Fault;
 use rdmascope_wire::bth::{Acknowledgement, Bth, NakCode, Operation, PacketPosition};
 
-/// What the ends of a connection agreed on, as far as it is known.
+/// Parameters that the ends of a connection agreed on, as far as they are known.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Agreed {
     /// Path MTU in bytes.
@@ -13,16 +13,16 @@ pub(super) struct Agreed {
     pub(super) partition_key: Option<u16>,
 }
 
-/// The bits of a partition key that both ends have in common; the highest says which kind of member one is.
+/// The bits that identify a partition. The highest bit of a key is the membership type.
 const PARTITION: u16 = 0x7fff;
 
-/// The largest path MTU.
+/// Largest path MTU in bytes.
 const LARGEST: u32 = 4096;
 
-/// The most bytes that a message may have (IBTA volume 1, section 9.3.3).
+/// The longest message in bytes (IBTA volume 1, section 9.3.3).
 pub const LONGEST_MESSAGE: u32 = 1 << 31;
 
-/// What is wrong with a packet by itself.
+/// Finds the fault of a single packet.
 #[inline]
 pub(super) fn of_packet(bth: &Bth, packet: &Packet<'_>, agreed: &Agreed) -> Option<Fault> {
     let length = packet.payload_length;
@@ -41,7 +41,7 @@ pub(super) fn of_packet(bth: &Bth, packet: &Packet<'_>, agreed: &Agreed) -> Opti
     if is_usual { None } else { unusual(bth, packet, fits, key, agreed) }
 }
 
-/// Bytes that fill a payload up to a multiple of four.
+/// Number of bytes that pad a payload to a multiple of four.
 #[inline]
 fn padding(length: u32) -> u8 {
     (length.wrapping_neg() & 3) as u8
@@ -61,12 +61,12 @@ fn fits(operation: Operation, length: u32, path_mtu: Option<u32>) -> bool {
     }
 }
 
-/// Whether packets of this operation may carry payload.
+/// Whether packets of this operation may have a payload.
 fn takes_payload(operation: Operation) -> bool {
     operation.is_send() || operation.is_write() || operation.is_read_response()
 }
 
-/// Whether it is no operation of those that RPC-over-RDMA builds on (RFC 8166, section 2.3.2).
+/// Whether RPC-over-RDMA does not use this operation (RFC 8166, section 2.3.2).
 #[inline]
 fn is_foreign(operation: Operation) -> bool {
     operation.has_immediate() || operation.is_atomic()
@@ -92,7 +92,7 @@ fn unusual(bth: &Bth, packet: &Packet<'_>, fits: bool, key: u16, agreed: &Agreed
         return Some(Fault::Foreign);
     }
     if let Some(reth) = packet.extension.reth() {
-        // All else is usual, so the length is not: it is 0 or above LONGEST_MESSAGE.
+        // No other check failed, so the length is wrong: 0 or above LONGEST_MESSAGE.
         return Some(match reth.dma_length {
             0 => Fault::Nothing,
             length => Fault::DmaLength(length),
@@ -109,12 +109,14 @@ fn unusual(bth: &Bth, packet: &Packet<'_>, fits: bool, key: u16, agreed: &Agreed
     (!is_right).then_some(Fault::Syndrome(syndrome.0))
 }
 
-/// What is wrong with a READ response, at `index` among those to a request for `length` bytes.
+/// Finds the fault of a READ response at `index` among the responses to a request for `length`
+/// bytes.
 #[inline]
 pub(super) fn of_response(packet: &Packet<'_>, index: u32, length: u32, path_mtu: u32) -> Option<Fault> {
     let before = u64::from(index) * u64::from(path_mtu);
     let left = u64::from(length).saturating_sub(before) as u32;
-    // A request for the rest may not be in the capture: its first response is a First or an Only one too.
+    // A request for the remaining bytes may not be in the capture. Its first response is a First or
+    // an Only too.
     let is_right = match packet.operation.position() {
         PacketPosition::First => left > path_mtu,
         PacketPosition::Middle => index > 0 && left > path_mtu,
@@ -149,7 +151,8 @@ mod tests {
         Extension::Reth(Reth { virtual_address: 0, rkey: Rkey(1), dma_length })
     }
 
-    /// Payloads by operation (section 9.7.2 and 9.8.2): with a path MTU of 1024, and where it is not known.
+    /// Valid payload lengths of each operation (sections 9.7.2 and 9.8.2), with a path MTU of 1024
+    /// and with an unknown one.
     #[test]
     fn lengths() {
         let fits = |operation: Operation, length: u32, path_mtu: Option<u32>| {
@@ -186,13 +189,13 @@ mod tests {
     fn fields_of_the_bth() {
         let agreed = |partition_key| Agreed { path_mtu: None, partition_key };
         let send = packet(SendOnly, 5, Extension::None);
-        // Three bytes of padding.
+        // The payload needs three bytes of padding.
         for pad_count in 0..4 {
             let found = of(&send, |bth| bth.pad_count = pad_count, agreed(None));
             assert_eq!(found, (pad_count != 3).then_some(Fault::Padding { pad_count, expected: 3 }));
         }
         assert_eq!(of(&send, |bth| bth.transport_version = 1, agreed(None)), Some(Fault::Version(1)));
-        // The highest bit says whether a member is a full one; the others name the partition.
+        // The highest bit is set for full members. The other bits identify the partition.
         for (found, of_both, is_wrong) in [
             (0xffff, 0x7fff, false),
             (0x8001, 0x0001, false),
@@ -236,7 +239,8 @@ mod tests {
         }
     }
 
-    /// IBTA volume 1, tables 43 to 45: 000 ACK, 001 RNR NAK, 011 NAK with codes 0 to 4; and of a READ response only an ACK.
+    /// IBTA volume 1, tables 43 to 45: 000 ACK, 001 RNR NAK, 011 NAK with codes 0 to 4. READ
+    /// responses may only carry an ACK.
     #[test]
     fn syndromes() {
         for syndrome in 0..=0xff_u8 {
@@ -255,7 +259,7 @@ mod tests {
         }
     }
 
-    /// A READ of 600 bytes with a path MTU of 256: 256, 256 and 88.
+    /// A READ of 600 bytes with a path MTU of 256: responses of 256, 256 and 88 bytes.
     #[test]
     fn responses() {
         use Operation::{
@@ -289,7 +293,7 @@ mod tests {
                 "{operation:?} {index} {length} of {asked}"
             );
         }
-        // Where it stands and what is left are told.
+        // The fault contains the index and the bytes left.
         let told = of_response(&packet(Last, 87, Extension::None), 2, 600, 256);
         assert_eq!(told, Some(Fault::Response { left: 88, index: 2, length: 87 }));
     }

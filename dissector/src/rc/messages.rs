@@ -1,4 +1,4 @@
-//! Request packets in order, put together to messages.
+//! Reassembly of messages from request packets in order.
 
 use super::fault::LONGEST_MESSAGE;
 use super::{HeldPacket, Packet, memory};
@@ -9,18 +9,18 @@ use alloc::vec::Vec;
 use rdmascope_wire::bth::{Operation, PacketPosition, Reth};
 use rdmascope_wire::psn::Psn;
 
-/// The messages of one end: what has begun, and what its packets come to.
+/// The messages of one end.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Messages {
     open: Open,
-    /// The bytes of the Send that is open, from its first on without a hole.
+    /// The bytes of the open Send, from its start to the first gap.
     send: Roomy<Vec<u8>>,
     path_mtu: Option<u32>,
-    /// It is known what the next packet follows: what came before it was seen, or there is nothing.
+    /// The packet before the next one was seen, or the next one is the first of all.
     follows: bool,
 }
 
-/// The message that has begun and not ended.
+/// The message whose last packet has not been seen.
 #[derive(Clone, Copy, Debug, Default)]
 enum Open {
     #[default]
@@ -30,44 +30,46 @@ enum Open {
         psn: Psn,
         /// Bytes on the wire so far.
         length: u32,
-        /// Payload of the FIRST packet: that of every one but the last.
+        /// Payload length of the FIRST packet. All packets but the last have it.
         step: u32,
-        /// Bytes of packets that the capture lacks.
+        /// Byte range of the packets that the capture lacks.
         missing: Option<(u32, u32)>,
-        /// Nothing more can be appended: a packet is missing or was cut.
+        /// No more bytes can be appended, because a packet is missing or truncated.
         closed: bool,
     },
     Write {
         first: Psn,
         reth: Reth,
         step: u32,
-        /// No packet of it is missing so far.
+        /// No packet is missing so far.
         whole: bool,
     },
 }
 
 impl Messages {
-    /// Bytes of one Send that are kept: inline thresholds end at 256 KiB (RFC 8797, section 4.2).
+    /// The most bytes kept of one Send. Inline thresholds are at most 256 KiB (RFC 8797, section
+    /// 4.2).
     const LONGEST_SEND: usize = 512 << 10;
 
-    /// The next packet is the first of all.
+    /// Marks the next packet as the first of all.
     pub(super) fn begin(&mut self) {
         self.follows = true;
     }
 
-    /// It is not known what the next packet follows.
+    /// Marks the predecessor of the next packet as unknown.
     pub(super) fn lose_track(&mut self) {
         self.follows = false;
     }
 
-    /// The path MTU, as the CM exchange says.
+    /// Sets the path MTU in bytes from the CM exchange.
     pub(super) fn agree_on_path_mtu(&mut self, path_mtu: Option<u32>) {
         self.path_mtu = path_mtu.or(self.path_mtu);
     }
 
-    /// How many PSNs an RDMA READ of `length` bytes takes up (section 9.7.4.1.1); `None` where the path MTU is not known.
+    /// The number of PSNs that an RDMA READ of `length` bytes uses (section 9.7.4.1.1); `None` if
+    /// the path MTU is unknown.
     pub(super) fn read_packets(&self, length: u32) -> Option<u32> {
-        // 256 bytes is the smallest path MTU.
+        // The smallest path MTU is 256 bytes.
         match self.path_mtu {
             Some(mtu) => Some(length.div_ceil(mtu).max(1)),
             None if length <= 256 => Some(1),
@@ -75,7 +77,8 @@ impl Messages {
         }
     }
 
-    /// Notes the payload of a packet that others of its message follow: the path MTU.
+    /// Derives the path MTU from the payload length of a packet that is not the last of its
+    /// message.
     #[inline]
     pub(super) fn note_path_mtu(&mut self, payload_length: u32) {
         if self.path_mtu.is_none() && payload_length.is_power_of_two() && payload_length >= 256 {
@@ -83,28 +86,28 @@ impl Messages {
         }
     }
 
-    /// The PSN of the first packet of the Send that has begun and not ended.
+    /// The PSN of the first packet of the open Send.
     pub(super) fn open_send(&self) -> Option<Psn> {
         if let Open::Send { psn, .. } = self.open { Some(psn) } else { None }
     }
 
-    /// The path MTU, as far as it is known.
+    /// The path MTU in bytes, if known.
     pub(super) fn path_mtu(&self) -> Option<u32> {
         self.path_mtu
     }
 
-    /// Bytes of memory that the open Send takes up.
+    /// Bytes of memory used by the open Send.
     #[inline]
     pub(super) fn buffered(&self) -> usize {
         self.send.capacity()
     }
 
-    /// Forgets the bytes of the open Send, and gives back their memory.
+    /// Drops the bytes of the open Send and frees their memory.
     pub(super) fn forget_send(&mut self) {
         self.send = Roomy::default();
     }
 
-    /// Takes the next packet. Returns the PSN that comes next; `None` where it is not known.
+    /// Processes the next packet. Returns the PSN that follows it; `None` if that is unknown.
     #[inline]
     pub(super) fn accept(
         &mut self,
@@ -118,7 +121,7 @@ impl Messages {
         }
         let begins = matches!(place, PacketPosition::First | PacketPosition::Only);
         let (follows, fits) = (self.follows, begins == matches!(self.open, Open::None));
-        // In the middle of a message whose beginning is not known, nothing more is.
+        // After a middle packet of a message whose start is unknown, the state remains unknown.
         self.follows = place != PacketPosition::Middle || follows && fits;
         if !fits {
             if follows {
@@ -133,7 +136,8 @@ impl Messages {
         } else if packet.operation.is_write() {
             self.accept_write(packet, place, deliver);
         } else if let (Operation::ReadRequest, Some(reth)) = (packet.operation, packet.extension.reth()) {
-            // Without a path MTU it is not known which PSN follows: the next request says.
+            // Without a path MTU the number of responses is unknown, so the next request sets the
+            // PSN.
             let packets = self.read_packets(reth.dma_length);
             next = packets.map(|packets| packet.psn.plus(packets));
             self.follows = packets.is_some();
@@ -147,14 +151,14 @@ impl Messages {
             };
             deliver(Delivery::ReadRequest(request));
         } else if packet.operation == Operation::ReadRequest {
-            // Nor where the capture cut off how much it asks for.
+            // The capture truncated the length of the request.
             next = None;
             self.follows = false;
         }
         next
     }
 
-    /// Takes a message of one packet that comes late, apart from what is open.
+    /// Processes a late message of one packet, without changing the open message.
     pub(super) fn accept_apart(
         &mut self,
         packet: &Packet<'_>,
@@ -166,13 +170,13 @@ impl Messages {
         next
     }
 
-    /// Goes on with `next`, before which the capture lacks so many packets.
+    /// Continues with `next` after a gap of `packets` packets.
     pub(super) fn skip(&mut self, packets: u32, next: &HeldPacket, deliver: &mut dyn FnMut(Delivery<'_>)) {
         self.follows = false;
         let continues = matches!(next.operation.position(), PacketPosition::Middle | PacketPosition::Last);
         match &mut self.open {
-            // One packet is missing between two of a Send: it was one of its middle. More could also have been the end of
-            // this Send and the beginning of another one.
+            // Exactly one packet of a Send is missing, so it was a middle packet. Several packets
+            // could also have been the end of this Send and the start of another one.
             Open::Send { length, step, missing, closed, .. }
                 if packets == 1 && continues && next.operation.is_send() && missing.is_none() =>
             {
@@ -180,7 +184,7 @@ impl Messages {
                 *length += *step;
                 *closed = true;
             }
-            // An RDMA WRITE says in front how long it is.
+            // The RETH of an RDMA WRITE has its whole length.
             Open::Write { first, reth, step, whole }
                 if continues
                     && next.operation.is_write()
@@ -192,7 +196,7 @@ impl Messages {
         }
     }
 
-    /// Delivers what is open although its end is not in the capture.
+    /// Delivers the open Send although its end was not captured.
     pub(super) fn close(&mut self, deliver: &mut dyn FnMut(Delivery<'_>)) {
         if let Open::Send { first, psn, length, step, missing, .. } = core::mem::take(&mut self.open) {
             deliver(Delivery::Send(Send {
@@ -305,7 +309,7 @@ impl Messages {
         }
     }
 
-    /// Reports a packet that goes on with a message of another operation than the one that is open.
+    /// Reports a packet that continues a message of another operation than the open one.
     fn note_other(&mut self, packet: &Packet<'_>, deliver: &mut dyn FnMut(Delivery<'_>)) {
         if !matches!(self.open, Open::None) {
             fault(packet, Fault::Order, deliver);
@@ -313,7 +317,8 @@ impl Messages {
         }
     }
 
-    /// Reports an RDMA WRITE that ended with `packet` and did not bring what it announced.
+    /// Reports an RDMA WRITE that ended with `packet` and whose length differs from that in its
+    /// RETH.
     #[inline]
     fn note_written(
         &self,

@@ -1,9 +1,11 @@
-//! Reliable connections: from packets to whole Sends and to placements in memory (IBTA volume 1, section 9.7).
+//! Reliable connections: reassembles Sends and places RDMA data in memory (IBTA volume 1, section
+//! 9.7).
 //!
-//! A half-flow is what one end sends. Its requests (SEND, RDMA WRITE, RDMA READ request) carry PSNs of its own; the
-//! responses to them (RDMA READ response, acknowledgement) come the other way and carry PSNs of the same numbering. So
-//! each end has one `Requests` that puts its requests in order, and one `Reads` that says where responses to its
-//! RDMA READs belong.
+//! A half-flow has the packets that one end sends. Its requests (SEND, RDMA WRITE, RDMA READ
+//! request) have PSNs of their own. The responses to them (RDMA READ response, acknowledgement)
+//! come from the other end and have PSNs of the same numbering. So each end has a `Requests`, which
+//! puts its requests in order, and a `Reads`, which finds the memory of responses to its RDMA
+//! READs.
 
 mod connection;
 mod fault;
@@ -29,21 +31,21 @@ use rdmascope_wire::{Rkey, bth};
 /// A packet of a reliable connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet<'a> {
-    /// Where it stands in the capture.
+    /// Frame number and time in the capture.
     pub seen: Seen,
-    /// What it is.
+    /// The operation in its opcode.
     pub operation: Operation,
     /// Its PSN.
     pub psn: Psn,
     /// Its extension header.
     pub extension: Extension,
-    /// The bytes of its payload that were captured.
+    /// The captured bytes of its payload.
     pub payload: &'a [u8],
-    /// Bytes of payload on the wire.
+    /// Payload length on the wire in bytes.
     pub payload_length: u32,
 }
 
-/// A packet that waits for others, with its own copy of the payload.
+/// A packet that is held until others arrive, with its own copy of the payload.
 #[derive(Clone, Debug)]
 struct HeldPacket {
     seen: Seen,
@@ -55,7 +57,7 @@ struct HeldPacket {
 }
 
 impl HeldPacket {
-    /// Keeps a packet.
+    /// Copies a packet.
     fn new(packet: &Packet<'_>) -> HeldPacket {
         HeldPacket {
             seen: packet.seen,
@@ -67,7 +69,7 @@ impl HeldPacket {
         }
     }
 
-    /// The packet as it came.
+    /// Borrows it as a packet.
     #[inline]
     fn packet(&self) -> Packet<'_> {
         Packet {
@@ -91,22 +93,23 @@ impl Held for HeldPacket {
     }
 }
 
-/// The extension header of a packet, as far as it matters to a reliable connection: none has more than one of these.
+/// The extension header of a packet, if reliable connections need it. No packet has more than one
+/// of these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Extension {
-    /// No header, or another.
+    /// No header, or one that is not needed.
     #[default]
     None,
-    /// RDMA WRITE and READ requests.
+    /// In RDMA WRITE and READ requests.
     Reth(Reth),
-    /// Acknowledgements and the first, last or only READ response.
+    /// In acknowledgements, and in the first, last or only READ response.
     Aeth(Aeth),
     /// The R_Key that a SEND with Invalidate invalidates.
     Ieth(Rkey),
 }
 
 impl Extension {
-    /// Reads the header that `opcode` calls for from the bytes behind the BTH.
+    /// Parses the header that `opcode` requires from the bytes after the BTH.
     #[inline]
     pub(crate) fn parse(opcode: Opcode, bytes: &[u8]) -> Extension {
         let header = if ExtensionHeader::Reth.is_of(opcode) {
@@ -121,35 +124,35 @@ impl Extension {
         header.unwrap_or_default()
     }
 
-    /// The RETH, where it is one.
+    /// The RETH, if it is one.
     #[inline]
     pub(crate) fn reth(&self) -> Option<Reth> {
         if let Extension::Reth(reth) = self { Some(*reth) } else { None }
     }
 
-    /// The AETH, where it is one.
+    /// The AETH, if it is one.
     #[inline]
     pub(crate) fn aeth(&self) -> Option<Aeth> {
         if let Extension::Aeth(aeth) = self { Some(*aeth) } else { None }
     }
 
-    /// The R_Key of an IETH, where it is one.
+    /// The R_Key of the IETH, if it is one.
     #[inline]
     pub(crate) fn ieth(&self) -> Option<Rkey> {
         if let Extension::Ieth(rkey) = self { Some(*rkey) } else { None }
     }
 }
 
-/// The memory that a RETH names.
+/// The memory range in a RETH.
 #[inline]
 fn memory(reth: Reth) -> MemoryRange {
     MemoryRange { rkey: reth.rkey, address: reth.virtual_address, length: reth.dma_length }
 }
 
-/// What a response packet says besides the data that it brings.
+/// The acknowledgement in a response packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Response {
-    /// Everything up to its PSN is received.
+    /// Everything up to its PSN was received.
     Acknowledged,
     /// The receiver had no Receive posted.
     ReceiverNotReady,
@@ -158,7 +161,7 @@ pub(crate) enum Response {
 }
 
 impl Packet<'_> {
-    /// Which part of which operation it is.
+    /// The operation of this packet, and its part of the message.
     pub(crate) fn piece(&self) -> Piece {
         use Operation::*;
         let operation = match self.operation {
@@ -178,14 +181,15 @@ impl Packet<'_> {
         Piece { operation, part, name: self.operation.name() }
     }
 
-    /// What its AETH says; an RDMA READ response without one acknowledges all the same (section 9.7.5.1.1).
+    /// The acknowledgement in its AETH. An RDMA READ response without an AETH is an ACK too
+    /// (section 9.7.5.1.1).
     #[inline]
     pub(crate) fn response(&self) -> Response {
         response(self.extension.aeth())
     }
 }
 
-/// What the AETH of a response says.
+/// The acknowledgement in the AETH of a response.
 #[inline]
 pub(crate) fn response(aeth: Option<Aeth>) -> Response {
     match aeth.map(|aeth| aeth.syndrome.kind()) {
@@ -206,7 +210,7 @@ mod tests {
         Packet { seen, operation, psn, extension, payload: &[], payload_length: 0 }
     }
 
-    /// IBTA volume 1, table 38: each opcode of a reliable connection, and what it is called where packets are named.
+    /// IBTA volume 1, table 38: opcodes of reliable connections and their displayed names.
     #[test]
     fn which_part_of_which_operation_a_packet_is() {
         use Part::*;

@@ -1,4 +1,4 @@
-//! RDMA READs that wait for their responses.
+//! Outstanding RDMA READ requests.
 
 use super::Packet;
 use super::fault;
@@ -9,53 +9,56 @@ use alloc::collections::VecDeque;
 use rdmascope_wire::bth::PacketPosition;
 use rdmascope_wire::psn::Psn;
 
-/// The RDMA READs that one end has asked for, oldest first.
+/// The RDMA READ requests of one end, oldest first.
 ///
-/// A response carries a PSN from the range that its request took up, and nothing else that says where it belongs
-/// (section 9.7.3). A request that is repeated, for the whole or for what is left, is kept beside the one it repeats: both place the
-/// same bytes at the same addresses.
+/// Only the PSN of a response shows where its data belongs: it is in the range of PSNs that the
+/// request reserved (section 9.7.3). A repeated request, for all of the data or for the rest of it,
+/// is kept beside the original. Both place the same bytes at the same addresses.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reads {
     requests: Roomy<VecDeque<Request>>,
-    /// The one that was answered last: responses to one request follow each other.
+    /// Index of the last request answered. Consecutive responses mostly answer the same request.
     last: usize,
-    /// How many may be outstanding, until more were.
+    /// Number of READs that may be outstanding; `None` if unknown or once exceeded.
     resources: Option<u8>,
-    /// Some request does not know yet how many responses it has.
+    /// Some request has an unknown number of responses.
     unresolved: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Request {
-    /// That of the request, and of the first response.
+    /// Position of the request and of its first response.
     first: Position,
-    /// PSNs that the responses take up; `None` where the path MTU is not known yet.
+    /// Number of responses; `None` while the path MTU is unknown.
     packets: Option<u32>,
     memory: MemoryRange,
-    /// Payload of the responses that others follow: the path MTU, once one was seen.
+    /// Payload length of a response that is not the last one, once seen. It is the path MTU.
     step: Option<u32>,
-    /// It was not asked before, nor for a part of what was.
+    /// No earlier request asked for any of this data.
     new: bool,
-    /// Another one asks for some of the same: responses are noted with each.
+    /// Another request asks for some of the same data. Responses are noted for both.
     shared: bool,
     asked: Seen,
     answered: Answered,
 }
 
-/// Which responses to a request came by. A response that came late is none that came again. Between the first that did not come and the last,
-/// the nearest 64 are told apart; those behind them count as ones that did not come.
+/// The responses to a request that have been seen. It distinguishes late responses from repeated
+/// ones.
+///
+/// Between the first missing response and the last missing one, a bitmap covers the nearest 64. All
+/// others in that range count as missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Answered {
-    /// Behind the last one, counted from the first.
+    /// Index after the highest one seen.
     end: u32,
-    /// The first that did not come, and behind the last that did not.
+    /// Index of the first missing response, and the index after the last missing one.
     missing: (u32, u32),
-    /// Which of those between came: a bit for each from the first missing one on.
+    /// Bitmap of the responses seen, from the first missing one on.
     between: u64,
 }
 
 impl Answered {
-    /// Notes a response, and returns whether it came before.
+    /// Notes a response. Returns whether it was seen before.
     #[inline]
     fn note(&mut self, index: u32) -> bool {
         if index == self.end {
@@ -94,7 +97,7 @@ impl Answered {
         false
     }
 
-    /// What is known of the responses to a request for the rest, from here on.
+    /// The state of the responses from `index` on, for a request for the rest.
     fn from(self, index: u32) -> Answered {
         let (first, behind) = self.missing;
         let rest = |at: u32| at.saturating_sub(index);
@@ -104,17 +107,18 @@ impl Answered {
 }
 
 impl Reads {
-    /// RDMA READs that are remembered: above the 255 that a connection may have outstanding.
+    /// Number of RDMA READs remembered. A connection may have up to 255 outstanding.
     const MOST: usize = 512;
 
-    /// Remembers a request.
+    /// Adds a request.
     pub(super) fn ask(&mut self, request: &ReadRequest) {
         let ReadRequest { seen: asked, position: first, extent: packets, memory, is_new: new, .. } = *request;
         if self.requests.len() == Reads::MOST {
             self.requests.pop_front();
             self.last = self.last.wrapping_sub(1);
         }
-        // One whose path MTU is not known yet takes up no more PSNs than there are before the next one.
+        // If its path MTU is unknown, a request uses no more PSNs than there are before the next
+        // one.
         if let Some(last) = self.requests.back_mut().filter(|last| last.packets.is_none()) {
             last.packets = u32::try_from(last.first.distance(first)).ok().filter(|packets| *packets > 0);
         }
@@ -129,13 +133,16 @@ impl Reads {
         self.requests.push_back(Request { first, packets, memory, step: None, new, shared, asked, answered });
     }
 
-    /// How many RDMA READs the other end takes at once, as the CM exchange says.
+    /// Sets the number of READs that the other end serves at once, from the CM exchange.
     pub(super) fn limit(&mut self, resources: u8) {
         self.resources = Some(resources);
     }
 
-    /// More requests than the other end takes, as a response to the first of them shows that has just been [answered](Reads::answer). Found
-    /// once. Only those count that waited for longer than a capture shifts packets.
+    /// Detects more outstanding READs than the other end serves at once.
+    ///
+    /// It is called after a response was [answered](Reads::answer) and looks at that request and
+    /// those after it. It reports once. Only requests that waited longer than a capture reorders
+    /// packets count.
     #[inline]
     pub(super) fn excess(&mut self, now: Seen) -> Option<Fault> {
         let allowed = self.resources?;
@@ -153,23 +160,23 @@ impl Reads {
         Some(Fault::Reads { outstanding: count, allowed: allowed.into(), first, last })
     }
 
-    /// Bytes of memory that the requests take up.
+    /// Bytes of memory used by the requests.
     #[inline]
     pub(super) fn buffered(&self) -> usize {
         self.requests.capacity() * size_of::<Request>()
     }
 
-    /// Bytes of memory that a clone takes up beside itself.
+    /// Bytes of heap memory that a clone needs.
     pub(super) fn footprint(&self) -> usize {
         self.requests.capacity() * size_of::<Request>()
     }
 
-    /// Whether a response with this PSN answers a request that is remembered.
+    /// Whether a response with this PSN answers a known request.
     pub(super) fn expects(&self, psn: Psn) -> bool {
         self.find(psn.into()).is_some()
     }
 
-    /// Where the data of a response belongs; `None` where no request is known that it answers.
+    /// Finds the memory to which a response's data belongs; `None` if its request is unknown.
     #[inline]
     pub(super) fn answer<'a>(&mut self, packet: &Packet<'a>) -> Option<Placement<'a>> {
         let found = self.find(packet.psn.into())?;
@@ -183,8 +190,9 @@ impl Reads {
         if matches!(place, PacketPosition::First | PacketPosition::Middle) {
             request.step = Some(packet.payload_length);
         }
-        // Every response before the last one is as long as the path MTU, so its PSN says where it belongs; that holds
-        // too where it answers a repeated request that was not captured. The last one ends where the request does.
+        // Every response but the last is as long as the path MTU, so its PSN determines the offset.
+        // That also holds for responses to a repeated request that was not captured. The last
+        // response ends where the request ends.
         let offset = match (place, request.step) {
             _ if index == 0 => 0,
             (PacketPosition::First | PacketPosition::Middle, _) => index * u64::from(packet.payload_length),
@@ -207,7 +215,7 @@ impl Reads {
         })
     }
 
-    /// Notes a response with each request that asks for it, and returns whether it came before.
+    /// Notes a response for each request that covers it. Returns whether it was seen before.
     #[cold]
     fn note_with_each(&mut self, at: Position) -> bool {
         let mut came = false;
@@ -220,8 +228,9 @@ impl Reads {
         came
     }
 
-    /// What is wrong with a response that was [answered](Reads::answer) with `placement`. Where a request was repeated, responses to both may
-    /// come by, and nothing can be said.
+    /// Finds the fault of a response that was [answered](Reads::answer) with `placement`.
+    ///
+    /// It finds none if the request was repeated, because the response may answer either request.
     #[inline]
     pub(super) fn fault(
         &self,
@@ -237,7 +246,7 @@ impl Reads {
         is_certain.then_some(fault)
     }
 
-    /// A response that others follow is as long as the path MTU: now it is known how many each request has.
+    /// Sets the number of responses of each request, now that the path MTU is known.
     fn resolve(&mut self, path_mtu: u32) {
         for request in self.requests.iter_mut() {
             request.packets.get_or_insert(request.memory.length.div_ceil(path_mtu).max(1));
@@ -249,7 +258,7 @@ impl Reads {
     fn covers(&self, index: usize, at: Position) -> bool {
         self.requests.get(index).is_some_and(|request| {
             let index = request.first.distance(at);
-            // 256 bytes is the smallest path MTU.
+            // The smallest path MTU is 256 bytes.
             let most = || request.memory.length.div_ceil(256).clamp(1, 1 << 16);
             index >= 0 && (index as u32) < request.packets.unwrap_or_else(most)
         })
@@ -260,7 +269,7 @@ impl Reads {
         if !self.unresolved && self.covers(self.last, at) {
             return Some(self.last);
         }
-        // The latest first: a repeated request answers for the one it repeats.
+        // The latest request first, so that a repeated request takes precedence over the original.
         (0..self.requests.len()).rev().find(|index| self.covers(*index, at))
     }
 }
@@ -305,18 +314,15 @@ mod tests {
     #[test]
     fn responses_stand_where_their_psns_say_in_any_order() {
         let mut reads = Reads::default();
-        // 600 bytes at a path MTU of 256: three responses, across the wrap. Then a request of its own.
+        // 600 bytes at a path MTU of 256: three responses, across the wrap. Then a request of its
+        // own.
         reads.ask(&request(0xff_ffff, memory(0x1000, 600), Some(3)));
         reads.ask(&request(2, memory(0x9000, 10), Some(1)));
         assert_eq!(answer(&mut reads, Only, 2, 10), Some(0x9000));
-        assert_eq!(answer(&mut reads, Last, 1, 88), Some(0x1200), "its end is that of the request");
+        assert_eq!(answer(&mut reads, Last, 1, 88), Some(0x1200), "it ends where the request ends");
         assert_eq!(answer(&mut reads, First, 0xff_ffff, 256), Some(0x1000));
         assert_eq!(answer(&mut reads, Middle, 0, 256), Some(0x1100));
-        assert_eq!(
-            answer(&mut reads, Middle, 0, 256),
-            Some(0x1100),
-            "a repetition stands where the first one did"
-        );
+        assert_eq!(answer(&mut reads, Middle, 0, 256), Some(0x1100), "a repetition has the same address");
         assert_eq!(answer(&mut reads, Only, 3, 10), None);
     }
 
@@ -329,7 +335,7 @@ mod tests {
         assert_eq!(answer(&mut reads, Last, 11, 256), Some(0x1100));
         assert_eq!(answer(&mut reads, First, 12, 256), Some(0x9000));
         assert_eq!(answer(&mut reads, Last, 13, 256), Some(0x9100));
-        assert_eq!(answer(&mut reads, Only, 14, 256), None, "two responses brought all of it");
+        assert_eq!(answer(&mut reads, Only, 14, 256), None, "two responses carried all of it");
     }
 
     #[test]
@@ -337,7 +343,7 @@ mod tests {
         let mut reads = Reads::default();
         reads.ask(&request(10, memory(0x1000, 1024), Some(4)));
         assert_eq!(answer(&mut reads, First, 10, 256), Some(0x1000));
-        // The second response is lost: the rest is asked for again, from its PSN and address on.
+        // The second response is lost. The rest is requested again, from its PSN and address on.
         reads.ask(&request(11, memory(0x1100, 768), Some(3)));
         assert_eq!(answer(&mut reads, First, 11, 256), Some(0x1100));
         assert_eq!(answer(&mut reads, Middle, 12, 256), Some(0x1200));
@@ -363,16 +369,17 @@ mod tests {
         assert!(reads.expects(Psn::new(12)));
         assert!(!reads.expects(Psn::new(13)), "256, 256 and 88 bytes");
         reads.ask(&request(20, memory(0x1000, 0), None));
-        assert!(reads.expects(Psn::new(20)) && !reads.expects(Psn::new(21)), "one response without bytes");
+        assert!(reads.expects(Psn::new(20)) && !reads.expects(Psn::new(21)), "one empty response");
         reads.ask(&request(30, memory(0x1000, 1 << 31), None));
         assert!(reads.expects(Psn::new(30 + 0xffff)));
-        // Nor more than there are PSNs before the next one.
+        // Nor more than there are PSNs before the next request.
         reads.ask(&request(35, memory(0x9000, 10), Some(1)));
         assert!(reads.expects(Psn::new(34)) && reads.expects(Psn::new(35)));
         assert!(!reads.expects(Psn::new(36)));
     }
 
-    /// The first response that others follow shows the path MTU, and with it how many there are to every request. One that ends them does not.
+    /// The first response that is not the last of its request shows the path MTU, and with it the
+    /// number of responses to every request. A last response does not.
     #[test]
     fn a_response_that_others_follow_tells_how_many_there_are() {
         for requests in [&[10][..], &[10, 20], &[10, 20, 30]] {
@@ -389,12 +396,14 @@ mod tests {
         }
     }
 
-    /// How many READs wait is told once, when the first of them is answered, of those that have waited for more than two milliseconds.
+    /// Too many outstanding READs are reported once, when the first is answered. Only READs that
+    /// waited for more than two milliseconds count.
     #[test]
     fn reads_above_what_the_other_end_takes() {
         const WAITED: i64 = 2_000_000;
         let fault = |outstanding, last| Some(Fault::Reads { outstanding, allowed: 2, first: 1, last });
-        // Of four requests in frames 1 to 4: which are new, which one is answered, how long after they were asked.
+        // Of four requests in frames 1 to 4: which are new, which one is answered, and the time
+        // until then.
         for (new, psn, after, expected) in [
             ([true; 4], 10, WAITED + 1, fault(4, 4)),
             ([true; 4], 10, WAITED, None),
@@ -403,7 +412,7 @@ mod tests {
             ([true, false, true, true], 10, WAITED + 1, fault(3, 4)),
             ([true, true, true, false], 10, WAITED + 1, fault(3, 3)),
             ([true, true, false, false], 10, WAITED + 1, None),
-            // What is answered first is not the first that was asked for.
+            // The request answered first is not the oldest.
             ([false, true, true, true], 10, WAITED + 1, None),
         ] {
             let mut reads = Reads::default();
@@ -416,12 +425,12 @@ mod tests {
             let now = Seen { frame: 9, time: Time(after) };
             assert_eq!(reads.excess(now), expected, "{new:?} {psn} {after}");
             if expected.is_some() {
-                assert_eq!(reads.excess(now), None, "told once");
+                assert_eq!(reads.excess(now), None, "reported once");
             }
         }
     }
 
-    /// A response that does not fit its request is no fault where another request may be meant.
+    /// A response that does not fit its request is no fault if it may answer another request.
     #[test]
     fn faults_of_responses_to_one_request_alone() {
         let short = |reads: &mut Reads, psn: u32| {
@@ -451,11 +460,11 @@ mod tests {
         let mut told =
             |indexes: &[u32]| indexes.iter().map(|index| answered.note(*index)).collect::<Vec<_>>();
         assert_eq!(told(&[0, 1, 0, 1]), [false, false, true, true]);
-        // 2 and 3 are missing; one after the other comes late, and then again.
+        // 2 and 3 are missing. Each arrives late and is then repeated.
         assert_eq!(told(&[4, 1, 2, 2, 3, 3, 4, 5]), [false, true, false, true, false, true, true, false]);
-        // From behind.
+        // Late responses in reverse order.
         assert_eq!(told(&[9, 8, 8, 6, 7, 7, 6]), [false, false, true, false, false, true, true]);
-        // In two places.
+        // Two separate gaps.
         assert_eq!(
             told(&[11, 13, 11, 10, 10, 12, 11, 12]),
             [false, false, true, false, true, false, true, true]
@@ -468,12 +477,13 @@ mod tests {
         assert_eq!([0, 0, 6, 7].map(|index| rest.note(index)), [false, true, true, false]);
     }
 
-    /// The last missing response is noted too where it is further than 64 behind the first: the end of what is missing is nearer then.
+    /// The last missing response is noted even if it is more than 64 after the first one: the end
+    /// of the missing range moves down.
     #[test]
     fn the_last_missing_response_is_told_apart() {
         let mut answered = Answered::default();
         let told = [0, 101, 100, 100, 99, 99, 97, 97].map(|index| answered.note(index));
-        assert_eq!(told, [false, false, false, true, false, true, false, false], "1 to 98 did not come");
+        assert_eq!(told, [false, false, false, true, false, true, false, false], "1 to 98 are missing");
     }
 
     proptest! {
@@ -490,7 +500,7 @@ mod tests {
             }
         }
 
-        /// None is said to come again that did not.
+        /// A response is never reported as repeated when it was not.
         #[test]
         fn what_is_far_behind_a_missing_response_is_not_said_to_come_again(
             indexes in proptest::collection::vec(0u32..1000, 0..300),
@@ -521,22 +531,23 @@ mod tests {
         };
         reads.ask(&request(10, memory(0x1000, 1024), Some(4)));
         assert_eq!([10, 11, 11].map(|psn| repeated(&mut reads, psn)), [false, false, true].map(Some));
-        // For the rest, from the second response on.
+        // A request for the rest, from the second response on.
         let again =
             ReadRequest { repeated: true, is_new: false, ..request(11, memory(0x1100, 768), Some(3)) };
         reads.ask(&again);
         assert_eq!([11, 12, 10].map(|psn| repeated(&mut reads, psn)), [true, false, true].map(Some));
-        // Another one begins anew.
+        // Another request starts with no responses seen.
         reads.ask(&request(14, memory(0x1000, 1024), Some(4)));
         assert_eq!(repeated(&mut reads, 14), Some(false));
-        // What was asked for again and has come since, comes again.
+        // Data that was requested again and arrived once is then repeated.
         assert_eq!(
             [13, 14, 12, 13].map(|psn| repeated(&mut reads, psn)),
             [false, true, true, true].map(Some)
         );
     }
 
-    /// The rest of a READ comes for the first time after it was asked for again. Behind another READ it comes once more.
+    /// The rest of a READ arrives for the first time after it was requested again, and once more
+    /// after another READ.
     #[test]
     fn a_rest_that_comes_twice() {
         let mut reads = Reads::default();
@@ -560,7 +571,7 @@ mod tests {
             [14, 11, 12, 13].map(|psn| repeated(&mut reads, psn)),
             [false, true, true, true].map(Some)
         );
-        // All of it is asked for again, and then the rest.
+        // All of it is requested again, and then the rest.
         reads.ask(&ReadRequest { is_new: false, ..request(10, memory(0x1000, 1024), Some(4)) });
         assert_eq!([10, 11, 12, 13].map(|psn| repeated(&mut reads, psn)), [Some(true); 4]);
         reads.ask(&ReadRequest { is_new: false, ..request(12, memory(0x1200, 512), Some(2)) });

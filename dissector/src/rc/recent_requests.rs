@@ -1,21 +1,23 @@
-//! When the last request packets of an end were first seen.
+//! First sightings of an end's latest request packets.
 
 use crate::record::Seen;
 use alloc::vec;
 use alloc::vec::Vec;
 use rdmascope_wire::psn::Psn;
 
-/// The request packets that an end sent last, by PSN: for those who ask when a packet that is repeated or refused was sent first.
+/// The latest request packets of an end, by PSN. They show when a repeated or refused packet was
+/// first sent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RecentRequests(Vec<Option<(Psn, Seen)>>);
 
 impl RecentRequests {
-    /// Packets that are remembered, each until one comes whose PSN is as many ahead.
+    /// Slots at most. A packet is overwritten by the one whose PSN is higher by this number.
     const MOST: usize = 128;
-    /// Places at first. A power of two, as the other: where the table doubles, no two packets meet.
+    /// Slots of the first table. Sizes are powers of two, so that no packets collide when the table
+    /// doubles.
     const LEAST: usize = 8;
 
-    /// Notes a packet. One that is repeated stays noted as it was seen first.
+    /// Notes a packet. A repeated one keeps its first sighting.
     #[inline]
     pub(super) fn note(&mut self, psn: Psn, seen: Seen) {
         loop {
@@ -29,7 +31,7 @@ impl RecentRequests {
         }
     }
 
-    /// Makes room: flows are many, and most of them short.
+    /// Doubles the table. It starts small because most flows are short.
     #[cold]
     fn enlarge(&mut self) {
         let most = (2 * self.0.len()).max(RecentRequests::LEAST);
@@ -40,23 +42,24 @@ impl RecentRequests {
         self.0 = places;
     }
 
-    /// When the packet with this PSN was seen first.
+    /// The first sighting of the packet with this PSN.
     pub(super) fn find(&self, psn: Psn) -> Option<Seen> {
         let noted = self.0.get(place(psn, self.0.len()))?;
         noted.filter(|(noted, _)| *noted == psn).map(|(_, seen)| seen)
     }
 
-    /// Bytes of memory that it takes up.
+    /// Bytes of memory used.
     pub(super) fn memory(&self) -> usize {
         self.0.len() * size_of::<Option<(Psn, Seen)>>()
     }
 
-    /// Forgets all, and gives the memory back.
+    /// Removes all packets and frees the memory.
     pub(super) fn clear(&mut self) {
         self.0 = Vec::new();
     }
 
-    /// When the request that takes up this PSN was seen first: the packet with it, or the RDMA READ request before it.
+    /// The first sighting of the request that covers this PSN: the packet that has it, or the RDMA
+    /// READ request before it.
     pub(super) fn find_request(&self, psn: Psn) -> Option<Seen> {
         let ahead = |(noted, _): &&(Psn, Seen)| noted.distance(psn);
         let before = self.0.iter().flatten().filter(|noted| ahead(noted) >= 0).min_by_key(ahead);
@@ -64,7 +67,7 @@ impl RecentRequests {
     }
 }
 
-/// Where a packet is noted in a table of `most` places.
+/// The slot of a packet in a table of `most` slots.
 fn place(psn: Psn, most: usize) -> usize {
     psn.value() as usize & most.wrapping_sub(1)
 }

@@ -1,9 +1,10 @@
-//! The requests of one end, put in the order of their PSNs.
+//! The requests of one end, in PSN order.
 //!
-//! The capture may show packets out of order, twice, or not at all; the sender may go back and repeat. A packet at the
-//! expected PSN is delivered at once, without a copy. A packet behind it is a repetition, and says nothing new. A packet
-//! ahead of it is held until the gap is filled by reordering or retransmission, or until it is clear that the capture
-//! lost what is missing: because the receiver acknowledged it, or because nothing came for long.
+//! A capture may have packets out of order, twice, or not at all, and a sender may go back and
+//! retransmit. A packet with the expected PSN is delivered at once, without a copy. A packet with a
+//! lower PSN is a repetition. A packet with a higher PSN is held until reordering or retransmission
+//! fills the gap, or until the capture has evidently lost the missing packets: the receiver
+//! acknowledged them, or nothing arrived for a long time.
 
 use super::messages::{Messages, fault};
 use super::{HeldPacket, Packet, RecentRequests, memory};
@@ -17,60 +18,63 @@ use rdmascope_wire::psn::Psn;
 /// The requests of one end of a connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Requests {
-    /// The PSN that comes next; `None` until a packet that begins a message was seen.
+    /// The next PSN; `None` until the first packet of a message was seen.
     expected: Option<Psn>,
-    /// Packets ahead of a gap, in the order of their PSNs.
+    /// Packets after a gap, in PSN order.
     held: Roomy<VecDeque<HeldPacket>>,
     /// Payload bytes held.
     held_bytes: usize,
     gap: Option<Gap>,
-    /// The messages that the packets in order make up.
+    /// The messages that the ordered packets form.
     messages: Messages,
-    /// The highest PSN that the other end acknowledged.
+    /// Highest PSN that the other end acknowledged.
     acknowledged: Option<Psn>,
-    /// The gaps last given up: `(first PSN, packets)`. What turns up in one was only late.
+    /// The latest gaps that were given up: `(first PSN, packets)`. A packet in one of them is late,
+    /// not repeated.
     lost: VecDeque<(Psn, u32)>,
-    /// The PSN from which on all was seen but what is lost.
+    /// The first PSN seen. From there on, only the lost gaps are missing.
     begun: Option<Psn>,
-    /// Gaps given up.
+    /// Number of gaps given up.
     given_up: u64,
-    /// The PSN that the first request is to carry, as the CM exchange says, until one comes.
+    /// The first PSN, as announced in the CM exchange, until a request arrives.
     announced: Option<Psn>,
-    /// What was sent last, where somebody watches.
+    /// The latest request packets, if observations are enabled.
     recent: Option<RecentRequests>,
-    /// How often it was not known which PSN comes next, so that what is missing there would not be noticed.
+    /// How often the next PSN was unknown, so that a gap there would not be noticed.
     pub(super) unsure: u32,
     /// Requests seen before.
     pub(super) repeated: u64,
-    /// The first of them, by its number in the capture.
+    /// Frame of the first repeated request.
     pub(super) first_repeated: Option<u64>,
     /// Requests that filled a gap before requests seen earlier.
     pub(super) reordered: u64,
-    /// The first of them.
+    /// Frame of the first reordered request.
     pub(super) first_reordered: Option<u64>,
 }
 
-/// Packets are missing before the first one held.
+/// A gap before the first held packet.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
     since: Time,
-    /// When the other end was first seen to have received what is missing here.
+    /// When the other end first acknowledged the missing packets.
     confirmed: Option<Time>,
-    /// Packets looked at since then.
+    /// Packets seen since then.
     packets: u32,
 }
 
 impl Requests {
-    /// Packets held ahead of a gap.
+    /// Most packets held after a gap.
     const MOST_HELD: usize = 1024;
-    /// Payload bytes held ahead of a gap.
+    /// Most payload bytes held after a gap.
     const MOST_HELD_BYTES: usize = 2 << 20;
-    /// A PSN that is further off than this belongs to another life of the queue pair: no sender has as many outstanding.
+    /// The most PSNs that a sender has outstanding. A PSN further away belongs to a new use of the
+    /// queue pair.
     const WINDOW: i32 = 1 << 16;
-    /// How long a retransmission may take: the longest that common timeouts and RNR timers add up to.
+    /// The longest wait for a retransmission in nanoseconds: the sum of common timeouts and RNR
+    /// timers.
     const RETRANSMISSION: u64 = 4_000_000_000;
 
-    /// The PSN that comes next, and the path MTU, as the CM exchange says.
+    /// Sets the first PSN and the path MTU in bytes, from the CM exchange.
     pub(super) fn begin(&mut self, first: Psn, path_mtu: Option<u32>) {
         self.expected = Some(first);
         self.begun = Some(first);
@@ -79,38 +83,40 @@ impl Requests {
         self.messages.agree_on_path_mtu(path_mtu);
     }
 
-    /// Remembers what was sent last, so that what is repeated or refused is reported with the packet seen first.
+    /// Records the latest requests, so that repetitions and refusals are reported with the first
+    /// sighting.
     pub(super) fn watch(&mut self) {
         self.recent.get_or_insert_default();
     }
 
-    /// Forgets what was sent, because the connection is closed.
+    /// Drops the recorded requests, because the connection is closed.
     pub(super) fn forget_recent_requests(&mut self) {
         self.recent.iter_mut().for_each(RecentRequests::clear);
     }
 
-    /// When the request that takes up this PSN was seen first, as far as that is remembered.
+    /// The first sighting of the request that covers this PSN, if it is recorded.
     pub(super) fn find_request(&self, psn: Psn) -> Option<Seen> {
         self.recent.as_ref()?.find_request(psn)
     }
 
-    /// The PSN that the first request is to carry, as the CM exchange says, until one comes.
+    /// The first PSN, as announced in the CM exchange, until a request arrives.
     pub(super) fn announced(&self) -> Option<Psn> {
         self.announced
     }
 
-    /// The path MTU, as the CM exchange says.
+    /// Sets the path MTU in bytes from the CM exchange.
     pub(super) fn agree_on_path_mtu(&mut self, path_mtu: Option<u32>) {
         self.messages.agree_on_path_mtu(path_mtu);
     }
 
-    /// Notes the payload of a packet that others of its message follow: the path MTU.
+    /// Derives the path MTU from the payload length of a packet that is not the last of its
+    /// message.
     #[inline]
     pub(super) fn note_path_mtu(&mut self, payload_length: u32) {
         self.messages.note_path_mtu(payload_length);
     }
 
-    /// The path MTU, as far as it is known.
+    /// The path MTU in bytes, if known.
     pub(super) fn path_mtu(&self) -> Option<u32> {
         self.messages.path_mtu()
     }
@@ -120,7 +126,7 @@ impl Requests {
         self.expected
     }
 
-    /// Whether the capture shows what was sent with this PSN.
+    /// Whether the capture has the packet with this PSN.
     pub(super) fn shows(&self, psn: Psn) -> bool {
         let (Some(begun), Some(expected)) = (self.begun, self.expected) else { return false };
         let within = |first: Psn, packets: u32| (0..packets as i32).contains(&first.distance(psn));
@@ -131,7 +137,7 @@ impl Requests {
             && self.given_up <= self.lost.len() as u64
     }
 
-    /// Whether the request that takes up this PSN may yet come by: it is missing, or the capture shows it late.
+    /// Whether the request that covers this PSN may still arrive, because it is missing or late.
     pub(super) fn may_yet_show(&self, psn: Psn) -> bool {
         match self.expected {
             Some(expected) => (0..Requests::WINDOW).contains(&expected.distance(psn)),
@@ -139,31 +145,31 @@ impl Requests {
         }
     }
 
-    /// The PSN after the last one that was seen, delivered or held.
+    /// The PSN after the last one seen, whether delivered or held.
     pub(super) fn latest(&self) -> Option<Psn> {
         self.held.back().map(|held| held.psn.plus(1)).or(self.expected)
     }
 
-    /// Whether no packet with this PSN can have been sent: it is further off than any sender gets ahead of what is acknowledged.
+    /// Whether this PSN is too far from the expected one to have been sent.
     #[inline]
     pub(super) fn cannot_have_sent(&self, psn: Psn) -> bool {
         self.expected.is_some_and(|expected| expected.distance(psn).abs() > Requests::WINDOW)
     }
 
-    /// Whether all was handed up that was sent before this PSN, and with it.
+    /// Whether everything up to and including this PSN has been delivered.
     pub(super) fn is_settled(&self, psn: Psn) -> bool {
         let waiting = self.messages.open_send().or(self.expected);
-        // What is further off than any sender gets ahead is not waited for.
+        // A PSN outside the window is not waited for.
         let is_ahead = |waiting: Psn| (0..=Requests::WINDOW).contains(&waiting.distance(psn));
         waiting.map_or(self.held.is_empty(), |waiting| !is_ahead(waiting))
     }
 
-    /// Whether packets wait behind a gap.
+    /// Whether packets are held because of a gap.
     pub(super) fn waits(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// Takes a request packet.
+    /// Processes a request packet.
     #[inline]
     pub(super) fn handle(&mut self, packet: &Packet<'_>, deliver: &mut dyn FnMut(Delivery<'_>)) {
         if let Some(announced) = self.announced.take() {
@@ -184,8 +190,10 @@ impl Requests {
         }
     }
 
-    /// Compares the first packet with the announced PSN. One before it is no repetition: nothing was sent before. So the requests begin
-    /// with it, and it was announced wrongly, or sent wrongly.
+    /// Compares the first packet's PSN with the announced one.
+    ///
+    /// A packet shortly before the announced PSN is not a repetition, because nothing was sent
+    /// before. The requests then begin with it: either the announcement or the packet is wrong.
     fn compare_start(&mut self, announced: Psn, packet: &Packet<'_>, deliver: &mut dyn FnMut(Delivery<'_>)) {
         let ahead = announced.distance(packet.psn);
         if (0..=Requests::WINDOW).contains(&ahead) {
@@ -201,8 +209,8 @@ impl Requests {
     fn handle_out_of_order(&mut self, packet: &Packet<'_>, deliver: &mut dyn FnMut(Delivery<'_>)) {
         let begins = matches!(packet.operation.position(), PacketPosition::First | PacketPosition::Only);
         let Some(expected) = self.expected else {
-            // The capture starts in the middle: with a packet that begins a message all is clear. One that does not may
-            // have been overtaken by it.
+            // The capture starts in mid-connection. The first packet of a message is a safe start.
+            // Other packets are held, because the first packet may only be late.
             if begins {
                 self.held.retain(|held| packet.psn.distance(held.psn) > 0);
                 self.held_bytes = self.held.iter().map(|held| held.payload.len()).sum();
@@ -221,7 +229,7 @@ impl Requests {
         };
         let ahead = expected.distance(packet.psn);
         if ahead.abs() > Requests::WINDOW {
-            // The queue pair was given a new life that the capture does not show beginning.
+            // The queue pair is used anew, and the capture lacks its setup.
             self.give_up_all(deliver);
             self.messages.close(deliver);
             self.lost.clear();
@@ -241,7 +249,8 @@ impl Requests {
         }
     }
 
-    /// A packet before the expected one: a repetition, or the late filling of a gap that was given up.
+    /// Processes a packet before the expected one: a repetition, or a late packet of a gap that was
+    /// given up.
     fn handle_behind(&mut self, packet: &Packet<'_>, deliver: &mut dyn FnMut(Delivery<'_>)) {
         let late = self.lost.iter().any(|(first, packets)| {
             let index = first.distance(packet.psn);
@@ -249,14 +258,15 @@ impl Requests {
         });
         if late {
             self.note_reordered(packet.seen);
-            // A message of one packet stands for itself, however late.
+            // A message of one packet is independent of the others, however late it is.
             if packet.operation.position() == PacketPosition::Only {
                 let next = self.messages.accept_apart(packet, deliver);
                 self.unsure += u32::from(next.is_none());
             }
         } else {
             self.note_repeated(packet, deliver);
-            // An RDMA READ is asked for again, from where its responses broke off: they will answer to this one.
+            // An RDMA READ is requested again, from the first missing response on. The responses
+            // that follow answer this request.
             if let (Operation::ReadRequest, Some(reth)) = (packet.operation, packet.extension.reth()) {
                 let packets = self.messages.read_packets(reth.dma_length);
                 let request = ReadRequest {
@@ -272,14 +282,14 @@ impl Requests {
         }
     }
 
-    /// Goes on with this packet, where it is not known what was before.
+    /// Starts at this packet, with an unknown predecessor.
     fn start(&mut self, psn: Psn) {
         self.expected = Some(psn);
         self.begun.get_or_insert(psn);
         self.messages.lose_track();
     }
 
-    /// Notes a packet that fills a gap before packets seen earlier.
+    /// Counts a packet that fills a gap before packets seen earlier.
     fn note_reordered(&mut self, seen: Seen) {
         self.reordered += 1;
         self.first_reordered.get_or_insert(seen.frame);
@@ -297,7 +307,7 @@ impl Requests {
         deliver(Delivery::Repeated(Repetition { seen, first, piece, position: psn.into(), bytes, asked }));
     }
 
-    /// Takes what the other end acknowledged: all up to `psn` was received there.
+    /// Processes an acknowledgement: the other end received everything up to `psn`.
     #[inline]
     pub(super) fn acknowledge(&mut self, psn: Psn, now: Time, deliver: &mut dyn FnMut(Delivery<'_>)) {
         if self.acknowledged.is_none_or(|before| before.distance(psn) > 0) {
@@ -308,7 +318,7 @@ impl Requests {
         }
     }
 
-    /// Gives up what is missing once it is clear that it will not come.
+    /// Gives up the gap once its packets can no longer be expected.
     fn settle(&mut self, now: Time, count: bool, deliver: &mut dyn FnMut(Delivery<'_>)) {
         let (Some(expected), Some(gap)) = (self.expected, &mut self.gap) else { return };
         gap.packets += u32::from(count);
@@ -321,7 +331,7 @@ impl Requests {
         let overflow = self.held.len() >= Requests::MOST_HELD || self.held_bytes >= Requests::MOST_HELD_BYTES;
         let patience = match gap.confirmed {
             Some(since) => now.since(since) > REORDERING.0 || gap.packets >= REORDERING.1,
-            // Nobody is seen to acknowledge anything: this direction is all that the capture holds.
+            // Nothing was ever acknowledged, so the capture has this direction only.
             None if self.acknowledged.is_none() => gap.packets >= REORDERING.1,
             None => now.since(gap.since) > Requests::RETRANSMISSION,
         };
@@ -333,14 +343,15 @@ impl Requests {
         }
     }
 
-    /// Gives up what is missing where time alone shows by `now` that it will not come.
+    /// Gives up the gaps whose time has run out by `now`.
     pub(super) fn handle_time(&mut self, now: Time, deliver: &mut dyn FnMut(Delivery<'_>)) {
         while self.deadline().is_some_and(|deadline| deadline <= now) {
             self.settle(now, false, deliver);
         }
     }
 
-    /// When to look for what time gives up: at once where it was not noted yet that the other end has what is missing.
+    /// When the gap's time runs out. A gap whose packets were acknowledged, but not yet checked, is
+    /// due at once.
     pub(super) fn deadline(&self) -> Option<Time> {
         let (expected, gap) = (self.expected?, self.gap.filter(|_| !self.held.is_empty())?);
         let acknowledged = self.acknowledged?;
@@ -351,7 +362,9 @@ impl Requests {
         }
     }
 
-    /// Gives up what is missing although it was received, without waiting longer for it to turn up. False where nothing is.
+    /// Gives up a gap whose packets the receiver acknowledged, without waiting for reordering.
+    ///
+    /// Returns whether there was such a gap.
     pub(super) fn give_up_received(&mut self, deliver: &mut dyn FnMut(Delivery<'_>)) -> bool {
         let received = match (self.expected, self.acknowledged) {
             (Some(expected), Some(psn)) => (0..Requests::WINDOW).contains(&expected.distance(psn)),
@@ -364,7 +377,7 @@ impl Requests {
         true
     }
 
-    /// The last Send that begins among the packets that wait behind a gap, of those whose first packet `is_it` likes.
+    /// The PSN of the last held Send whose first packet satisfies `is_it`.
     pub(super) fn find_held_send(&self, is_it: impl Fn(&[u8]) -> bool) -> Option<Psn> {
         let begins = |held: &&HeldPacket| {
             let position = held.operation.position();
@@ -374,14 +387,14 @@ impl Requests {
         sends.find(|held| is_it(&held.payload)).map(|held| held.psn)
     }
 
-    /// Gives up what is missing before a packet that waits.
+    /// Gives up the gaps before a held packet.
     pub(super) fn give_up_before(&mut self, psn: Psn, deliver: &mut dyn FnMut(Delivery<'_>)) {
         while self.held.iter().any(|held| held.psn == psn) && self.expected.is_some() {
             self.give_up(deliver);
         }
     }
 
-    /// Ends the half-flow: delivers what is held and what is open, with its gaps.
+    /// Ends the half-flow: delivers held packets and the open message, with their gaps.
     pub(super) fn finish(&mut self, deliver: &mut dyn FnMut(Delivery<'_>)) {
         if self.expected.is_none() {
             self.forget_held();
@@ -390,13 +403,13 @@ impl Requests {
         self.messages.close(deliver);
     }
 
-    /// Bytes of memory that held packets and the open Send take up.
+    /// Bytes of memory used by held packets and the open Send.
     #[inline]
     pub(super) fn buffered(&self) -> usize {
         self.held_bytes + self.held.capacity() * size_of::<HeldPacket>() + self.messages.buffered()
     }
 
-    /// Bytes of memory that a clone takes up beside itself.
+    /// Bytes of heap memory that a clone needs.
     pub(super) fn footprint(&self) -> usize {
         self.held_bytes
             + self.held.capacity() * size_of::<HeldPacket>()
@@ -405,7 +418,7 @@ impl Requests {
             + self.recent.as_ref().map_or(0, RecentRequests::memory)
     }
 
-    /// Gives up what is held and what is open, and the memory of both.
+    /// Gives up all held packets and the open message, and frees their memory.
     pub(super) fn give_up_buffered(&mut self, deliver: &mut dyn FnMut(Delivery<'_>)) {
         self.give_up_all(deliver);
         self.messages.close(deliver);
@@ -427,7 +440,7 @@ impl Requests {
         }
     }
 
-    /// Goes on behind the gap before the first packet held.
+    /// Skips the gap before the first held packet.
     fn give_up(&mut self, deliver: &mut dyn FnMut(Delivery<'_>)) {
         let (Some(expected), Some(next)) = (self.expected, self.held.front()) else { return };
         let packets = expected.distance(next.psn).unsigned_abs();
@@ -442,14 +455,14 @@ impl Requests {
         self.drain(deliver);
     }
 
-    /// Takes the packet at the expected PSN.
+    /// Processes the packet at the expected PSN.
     #[inline]
     fn accept(&mut self, packet: &Packet<'_>, deliver: &mut dyn FnMut(Delivery<'_>)) {
         self.expected = self.messages.accept(packet, deliver);
         self.unsure += u32::from(self.expected.is_none());
     }
 
-    /// Keeps a packet until those before it have come. False where one with its PSN is kept already.
+    /// Holds a packet until those before it arrive. Returns false if its PSN is held already.
     fn hold(&mut self, packet: &Packet<'_>) -> bool {
         let Err(at) = self.held.binary_search_by(|held| packet.psn.distance(held.psn).cmp(&0)) else {
             return false;
@@ -460,7 +473,7 @@ impl Requests {
         true
     }
 
-    /// Delivers the packets held that are now in order.
+    /// Delivers the held packets that are now in order.
     fn drain(&mut self, deliver: &mut dyn FnMut(Delivery<'_>)) {
         while let (Some(expected), Some(next)) = (self.expected, self.held.front()) {
             let ahead = expected.distance(next.psn);
@@ -476,7 +489,7 @@ impl Requests {
             }
             self.accept(&packet, deliver);
         }
-        // What is still held waits for another gap, which began no earlier than its first packet was seen.
+        // Packets still held wait for another gap, which is no older than the first of them.
         self.gap = self.held.front().map(|held| Gap { since: held.seen.time, confirmed: None, packets: 0 });
         if self.expected.is_none() {
             self.forget_held();

@@ -2,21 +2,23 @@
 
 use core::ops::{Index, IndexMut};
 
-/// One of the two ends of a connection. An end keeps its name for as long as the connection keeps its number.
+/// One of the two ends of a connection.
+///
+/// An end keeps its name for as long as the connection keeps its number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum End {
     /// The end that was seen first.
     #[default]
     First,
-    /// The other one.
+    /// The other end.
     Second,
 }
 
 impl End {
-    /// Both ends, in the order in which an array of two holds what belongs to them.
+    /// Both ends, in the order in which an array of two is indexed by them.
     pub const BOTH: [End; 2] = [End::First, End::Second];
 
-    /// The other end of the same connection.
+    /// Returns the other end of the same connection.
     #[inline]
     pub const fn other(self) -> End {
         match self {

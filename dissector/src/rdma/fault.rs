@@ -1,125 +1,132 @@
-//! What in a packet, or in a run of them, breaks the rules of a transport.
+//! Violations of a transport's rules.
 
 use super::Position;
 
-/// What is wrong with a packet, or with the message that it ends.
+/// A violation of the transport's rules by a packet, or by the message that the packet ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Its payload is longer or shorter than its opcode allows at this path MTU; `None`: the path MTU is not known.
+    /// The payload is longer or shorter than the opcode allows at this path MTU.
     Length {
-        /// Bytes of payload.
+        /// Length of the payload in bytes.
         length: u32,
-        /// The path MTU in bytes.
+        /// Path MTU in bytes; `None` if unknown.
         path_mtu: Option<u32>,
     },
-    /// The pad count is not what fills the payload up to a multiple of four.
+    /// The pad count does not round the payload up to a multiple of four bytes.
     Padding {
-        /// The pad count.
+        /// Pad count of the packet.
         pad_count: u8,
-        /// What it should be.
+        /// Pad count that the payload length requires.
         expected: u8,
     },
     /// TVer is not 0.
     Version(u8),
     /// The partition key is not that of the connection.
     PartitionKey {
-        /// Of the packet.
+        /// Partition key of the packet.
         found: u16,
-        /// Of the REQ.
+        /// Partition key of the REQ.
         agreed: u16,
     },
-    /// The syndrome of an AETH has a meaning that is reserved, or not for this packet.
+    /// The syndrome of the AETH is reserved or not valid in this kind of packet.
     Syndrome(u8),
-    /// The packet begins a message while another has not ended, or goes on with one that has not begun.
+    /// The packet starts a message before the previous one ended, or continues one that never
+    /// started.
     Order,
-    /// The payload of an RDMA WRITE is not as long as its RETH says.
+    /// The payload of an RDMA WRITE is not as long as its RETH announced.
     Written {
-        /// Bytes that came.
+        /// Bytes received.
         bytes: u64,
-        /// Bytes that the RETH names.
+        /// Length in the RETH.
         announced: u32,
     },
-    /// The RETH names more bytes than a message may have.
+    /// The length in the RETH exceeds the longest message allowed.
     DmaLength(u32),
-    /// The RETH names no bytes.
+    /// The length in the RETH is zero.
     Nothing,
-    /// An operation that RPC-over-RDMA has no use for: one with Immediate data, or an atomic one.
+    /// The operation is not one that RPC-over-RDMA uses: it has Immediate data, or it is atomic.
     Foreign,
-    /// A READ response is not what its place among the responses to the request calls for.
+    /// A READ response does not fit its index among the responses to its request.
     Response {
-        /// Bytes of the request that come with this response and those behind it.
+        /// Bytes of the request still outstanding, including those of this response.
         left: u32,
-        /// Its place among the responses, from 0.
+        /// Index among the responses, from 0.
         index: u32,
-        /// Bytes of its payload.
+        /// Length of its payload in bytes.
         length: u32,
     },
-    /// It answers an RDMA READ where the capture shows that there was none.
+    /// A READ response to a PSN at which the capture has no gap and no RDMA READ.
     Unasked,
-    /// Its PSN is far from any that the other end can have sent.
+    /// The PSN is too far from the requests of the other end to belong to one.
     Unsent,
-    /// A request with a PSN other than those from the announced Starting PSN on.
+    /// The first request's PSN is not in the range that begins at the announced Starting PSN.
     Start {
-        /// The position announced.
+        /// Announced position.
         announced: Position,
     },
-    /// It answers the first of more RDMA READs than its sender has resources for.
+    /// More RDMA READs were outstanding than the responder has resources for.
+    ///
+    /// The packet is the response to the first of them.
     Reads {
-        /// How many are outstanding.
+        /// Number of outstanding READs.
         outstanding: u32,
-        /// How many may be.
+        /// Number of READs that the responder has resources for.
         allowed: u32,
-        /// The frame of the first of them.
+        /// Frame of the first outstanding READ.
         first: u64,
-        /// The frame of the last of them.
+        /// Frame of the last outstanding READ.
         last: u64,
     },
-    /// The CRC of an FPDU is wrong: its receiver ends the connection (RFC 5044, section 8).
+    /// The CRC of an FPDU is wrong. The receiver ends the connection (RFC 5044, section 8).
     Crc,
-    /// An FPDU carries no DDP segment that RFC 5041 and RFC 5040 allow.
+    /// The FPDU does not contain a DDP segment that RFC 5041 and RFC 5040 allow.
     Segment,
     /// An untagged message is not the next one of its queue (RFC 5041, section 5.3).
     MessageNumber {
-        /// Its number.
+        /// Message sequence number of the message.
         found: u32,
-        /// The one behind that of the message before it.
+        /// Sequence number that follows the previous message.
         expected: u32,
     },
-    /// Where in its message a DDP segment belongs is not where the one before it ended (RFC 5041, section 5.3).
+    /// A DDP segment does not begin where the previous segment of its message ended (RFC 5041,
+    /// section 5.3).
     MessageOffset {
-        /// Its message offset or tagged offset.
+        /// Message offset or tagged offset of the segment.
         found: u64,
-        /// The one behind the segment before it.
+        /// Offset at which the previous segment ended.
         expected: u64,
     },
-    /// A message behind a Terminate (RFC 5040, section 5.4).
+    /// A message follows a Terminate (RFC 5040, section 5.4).
     Terminated,
-    /// The receiver asked for markers and there are none, or it asked for none and there are some (RFC 5044, section 4.3).
+    /// Markers are present although the receiver did not ask for them, or absent although it did
+    /// (RFC 5044, section 4.3).
     Markers {
-        /// Whether there are markers.
+        /// Whether markers are present.
         found: bool,
     },
-    /// A start frame that RFC 5044, section 7.1.1, does not allow.
+    /// The start frame violates RFC 5044, section 7.1.1.
     StartFrame(StartFault),
-    /// A Reply whose sender will have more RDMA Reads outstanding than the other end serves at once (RFC 6581, section 9.1).
+    /// The sender of a Reply will have more RDMA Reads outstanding than the other end serves at
+    /// once (RFC 6581, section 9.1).
     Depth {
-        /// Its ORD.
+        /// ORD of the Reply.
         outbound: u16,
-        /// The IRD of the Request.
+        /// IRD of the Request.
         inbound: u16,
     },
-    /// The first FPDU of the end that answered, sent before it had one of the other end (RFC 5044, section 7.1.2).
+    /// The MPA responder sent its first FPDU before it received one from the initiator (RFC 5044,
+    /// section 7.1.2).
     Early,
 }
 
-/// What is wrong with a start frame.
+/// A violation in a start frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartFault {
     /// R is set in a Request.
     Rejected,
-    /// Reserved bits are set: the four of them, or, in revision 1, S.
+    /// Reserved bits are set: the four reserved bits, or S in revision 1.
     Reserved(u8),
-    /// Its private data is longer than 512 bytes.
+    /// The private data is longer than 512 bytes; the value is its length.
     PrivateData(u16),
 }

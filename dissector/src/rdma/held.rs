@@ -1,18 +1,18 @@
-//! A delivery that waits for others.
+//! Deliveries held back until others arrive.
 
 use super::{Delivery, Placement, Send};
 use alloc::vec::Vec;
 
-/// A delivery with its own copy of the bytes.
+/// A delivery that owns its bytes.
 #[derive(Clone, Debug)]
 pub struct HeldDelivery {
-    /// It, without its bytes.
+    /// The delivery without its bytes.
     delivery: Delivery<'static>,
     bytes: Vec<u8>,
 }
 
 impl HeldDelivery {
-    /// Keeps a delivery.
+    /// Copies a delivery.
     pub fn new(delivery: &Delivery<'_>) -> HeldDelivery {
         let (delivery, bytes) = match *delivery {
             Delivery::Send(send) => (Delivery::Send(send.without_bytes()), send.bytes),
@@ -36,7 +36,7 @@ impl HeldDelivery {
         HeldDelivery { delivery, bytes: bytes.to_vec() }
     }
 
-    /// The delivery as it came.
+    /// Returns the delivery with its bytes.
     #[inline]
     pub fn delivery(&self) -> Delivery<'_> {
         let bytes = &self.bytes[..];
@@ -48,7 +48,7 @@ impl HeldDelivery {
         }
     }
 
-    /// Bytes of it that are kept.
+    /// The number of bytes held.
     pub fn captured(&self) -> usize {
         self.bytes.len()
     }
@@ -62,7 +62,7 @@ impl Send<'_> {
 }
 
 impl Placement<'_> {
-    /// It, without its bytes.
+    /// Returns the placement with an empty byte slice.
     pub(crate) fn without_bytes(&self) -> Placement<'static> {
         Placement { bytes: &[], ..*self }
     }

@@ -1,19 +1,20 @@
-//! The words that a transport speaks upward: what RPC-over-RDMA sees of it.
+//! The interface between a transport and RPC-over-RDMA.
 //!
-//! A transport takes the packets of both [`End`]s of a connection and hands up [`Delivery`]s. Nothing above it knows the headers of
-//! its packets. Each transport provides:
+//! A transport takes the packets of both [`End`]s of a connection and emits [`Delivery`]s. Higher
+//! layers do not see packet headers. Each transport provides:
 //!
-//! - Sends, RDMA Writes and RDMA Read requests of each end in the order in which that end sent them, each once. A [`Send`] comes whole,
-//!   or with what the capture has of it.
-//! - The bytes of RDMA Writes and Read responses as [`Placement`]s, packet by packet, with the address where they belong. Bytes whose
-//!   place is not known are [`Delivery::Unplaced`].
-//! - What the capture lacks ([`Delivery::Missing`]), once it is clear that it will not turn up behind what came after it.
-//! - What is repeated or refused, and each [`Fault`]; of responses that is reported only where somebody watches.
-//! - A [`Position`] for each, with an extent: how many of its sender's numbers it takes up.
+//! - The Sends, RDMA Writes and RDMA Read requests of each end, once each and in the order in which
+//!   that end sent them. A [`Send`] is complete, or has the part of it that was captured.
+//! - The bytes of RDMA Writes and Read responses as [`Placement`]s: one for each packet, with the
+//!   target address. Bytes with an unknown address are [`Delivery::Unplaced`].
+//! - Gaps in the capture ([`Delivery::Missing`]), once reordering can no longer fill them.
+//! - Repetitions, refusals and [`Fault`]s. Faults of responses are reported only on request.
+//! - The [`Position`] and extent of each delivery in the numbering of its sender.
 //!
-//! `rc` does so for the reliable connections of InfiniBand and RoCE (IBTA volume 1, chapter 9), `iwarp` for RDMA over TCP (RFC 5040). There
-//! the same words stand for Send and Send with Invalidate (an untagged DDP message), RDMA Write (tagged: STag and tagged offset), RDMA Read
-//! Request (which names source and sink) and RDMA Read Response (tagged, to the sink's STag).
+//! `rc` implements this for reliable connections of InfiniBand and RoCE (IBTA volume 1, chapter 9),
+//! and `iwarp` for RDMA over TCP (RFC 5040). On iWARP a Send, with or without Invalidate, is an
+//! untagged DDP message. An RDMA Write is tagged (STag and tagged offset). An RDMA Read Request
+//! names source and sink, and an RDMA Read Response is tagged with the STag of the sink.
 
 mod end;
 mod fault;
@@ -30,14 +31,14 @@ pub use position::Position;
 use crate::record::Seen;
 use rdmascope_wire::Rkey;
 
-/// Takes the deliveries of a connection, each with the end that sent it.
+/// A callback that takes the deliveries of a connection and the end that sent each.
 pub(crate) type Deliver<'a> = dyn FnMut(End, Delivery<'_>) + 'a;
 
-/// What one end of a connection did, as a transport hands it up: in the order in which that end sent it.
+/// An action of one end of a connection, emitted in the order in which that end sent it.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Delivery<'a> {
-    /// A whole Send, or what the capture has of one.
+    /// A Send, or the part of it that was captured.
     Send(Send<'a>),
     /// One packet of an RDMA Write.
     Write(Placement<'a>),
@@ -45,48 +46,51 @@ pub enum Delivery<'a> {
     ReadRequest(ReadRequest),
     /// One packet of the response to an RDMA Read request of the other end.
     ReadResponse(Placement<'a>),
-    /// Packets that the capture lacks, or that it holds damaged, so that nobody takes them.
+    /// Packets that are not in the capture, or that are damaged in it and therefore ignored.
     Missing {
-        /// How many.
+        /// Number of packets.
         packets: u32,
     },
-    /// The numbers go on far from where they were: it is not known what the capture lacks.
+    /// The numbering jumped by more than the window, so the number of missing packets is unknown.
     Restarted,
-    /// A packet seen before.
+    /// A packet that was seen before.
     Repeated(Repetition),
-    /// A packet that breaks a rule of the transport. Of responses it is reported only to those who watch.
+    /// A packet that breaks a rule of the transport. Faults of responses are reported only on
+    /// request.
     Faulty {
         /// The packet.
         seen: Seen,
-        /// What it is.
+        /// Its operation, and its part of the message.
         piece: Piece,
         /// Its position.
         position: Position,
-        /// What is wrong.
+        /// The rule that it breaks.
         fault: Fault,
     },
-    /// An end did not take a request.
+    /// An end refused a request.
     Refused {
-        /// The packet that says so.
+        /// The packet that carries the refusal.
         seen: Seen,
-        /// Where the request stands: the one refused, or, where one is missing, the one waited for.
+        /// Position of the refused request. For a sequence error, the position that the receiver
+        /// expects.
         position: Position,
-        /// Why.
+        /// Reason for the refusal.
         refusal: Refusal,
-        /// The first packet seen of the request; `None` where it is too long ago, not in the capture, or nobody watches.
+        /// The first packet seen of the request; `None` if it is too old, not in the capture, or
+        /// observations are disabled.
         request: Option<Seen>,
     },
-    /// Payload that cannot be placed, because the packet that says where it goes is not in the capture.
+    /// Payload whose address is unknown, because the packet that names it is not in the capture.
     Unplaced {
-        /// Its bytes.
+        /// Number of bytes.
         bytes: u32,
     },
-    /// Packets ahead of a gap were given up because there were too many.
+    /// A gap was given up because too many packets waited after it.
     Overflow,
 }
 
 impl Delivery<'_> {
-    /// The packet that brought it, where one packet did.
+    /// The packet that caused the delivery, if there is a single one.
     pub fn seen(&self) -> Option<Seen> {
         match self {
             Delivery::Send(send) => Some(send.seen),
@@ -101,8 +105,9 @@ impl Delivery<'_> {
         }
     }
 
-    /// Whether it is something that its sender asked the other end to do, or what the capture lacks of that: whoever stands above
-    /// the transport has to take these in the order in which they come.
+    /// Whether it is a request to the other end, or a gap that may contain one.
+    ///
+    /// The layer above must process these in the order in which they are delivered.
     #[inline]
     pub fn is_request(&self) -> bool {
         matches!(
@@ -119,57 +124,62 @@ pub struct Send<'a> {
     pub first: Seen,
     /// The packet that completed it.
     pub seen: Seen,
-    /// Where its first packet stands.
+    /// Position of its first packet.
     pub position: Position,
-    /// How many numbers it takes up, as far as it is known.
+    /// Extent in its sender's numbers, as far as it is known.
     pub extent: u32,
-    /// Its bytes from the first on, up to its end or to the first that the capture lacks.
+    /// The bytes from its start up to its end, or up to the first byte that was not captured.
     pub bytes: &'a [u8],
-    /// Bytes that it had on the wire; `None` where its end was not captured.
+    /// Length on the wire in bytes; `None` if its end was not captured.
     pub length: Option<u32>,
-    /// Bytes of packets that the capture lacks: from, to (`None`: it is not known how far).
+    /// Byte range of the packets that were not captured; the end is `None` if it is unknown.
     pub missing: Option<(u32, Option<u32>)>,
     /// The R_Key that it invalidates.
     pub invalidated: Option<Rkey>,
 }
 
-/// Registered memory as an RDMA operation names it: for InfiniBand what a RETH says.
+/// A range of registered memory, as named by an RDMA operation. On InfiniBand these are the fields
+/// of a RETH.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryRange {
-    /// Its R_Key; for iWARP its STag.
+    /// R_Key, or STag on iWARP.
     pub rkey: Rkey,
-    /// The address of its first byte; for iWARP its tagged offset.
+    /// Address of the first byte, or its tagged offset on iWARP.
     pub address: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u32,
 }
 
-/// Bytes on their way into registered memory, or out of it.
+/// Bytes of one packet that are written to registered memory or read from it.
 #[derive(Clone, Copy, Debug)]
 pub struct Placement<'a> {
     /// The packet.
     pub seen: Seen,
-    /// Where it stands.
+    /// Position of the packet.
     pub position: Position,
-    /// Where the RDMA operation begins that it is part of: the first packet of an RDMA Write, or of a response to an RDMA Read. For InfiniBand
-    /// that has the position of the request.
+    /// Position of the first packet of the RDMA Write or of the response to the RDMA Read.
+    ///
+    /// On InfiniBand, a response has the position of its request.
     pub first: Position,
-    /// Of an RDMA Read response: where the request stands among what the other end sent. For InfiniBand that is `first`.
+    /// Position of the RDMA Read request among the packets of the other end, for a Read response.
+    /// On InfiniBand it is `first`.
     pub request: Option<Position>,
-    /// The registered memory that the whole operation is about: for an RDMA Read that of the responder.
+    /// Memory range of the whole operation. For an RDMA Read it is in the responder's memory.
     pub memory: MemoryRange,
-    /// Where the bytes of this packet belong in it.
+    /// Address of this packet's bytes in that memory.
     pub address: u64,
-    /// The bytes that were captured.
+    /// Captured bytes.
     pub bytes: &'a [u8],
-    /// Bytes on the wire.
+    /// Length on the wire in bytes.
     pub length: u32,
-    /// It is a response to an RDMA Read that came before.
+    /// Whether this Read response was seen before.
     pub repeated: bool,
 }
 
 impl<'a> Placement<'a> {
-    /// Its first `length` bytes, and the others. `length`: no more than it has. The capture may hold fewer.
+    /// Splits it into its first `length` bytes and the rest.
+    ///
+    /// `length` is at most the length on the wire. The capture may have fewer bytes.
     #[inline]
     pub fn split_at(self, length: u32) -> (Placement<'a>, Placement<'a>) {
         let (here, behind) = self.bytes.split_at(self.bytes.len().min(length as usize));
@@ -184,31 +194,32 @@ impl<'a> Placement<'a> {
 pub struct ReadRequest {
     /// The packet.
     pub seen: Seen,
-    /// Where it stands. For InfiniBand its first response stands there too.
+    /// Position of the packet. On InfiniBand its first response has the same position.
     pub position: Position,
-    /// How many numbers it takes up; for InfiniBand those of its responses. `None` where that is not known yet.
+    /// Extent in its sender's numbers; on InfiniBand that of its responses. `None` while it is
+    /// unknown.
     pub extent: Option<u32>,
-    /// The memory that it asks for.
+    /// The memory that it reads.
     pub memory: MemoryRange,
-    /// It was asked before.
+    /// Whether this request was seen before.
     pub repeated: bool,
-    /// It is certain that it asks for nothing that another one has asked for.
+    /// Whether it certainly asks for nothing that an earlier request asked for.
     pub is_new: bool,
 }
 
-/// A packet seen before: it was sent again, or the capture shows it twice.
+/// A packet that was seen before: it was retransmitted, or captured twice.
 #[derive(Clone, Copy, Debug)]
 pub struct Repetition {
     /// The packet.
     pub seen: Seen,
-    /// The one seen first; `None` where it is too long ago, or nobody watches.
+    /// The first sighting; `None` if it is too old or observations are disabled.
     pub first: Option<Seen>,
-    /// What it is.
+    /// Its operation, and its part of the message.
     pub piece: Piece,
-    /// Where it stands.
+    /// Its position.
     pub position: Position,
-    /// Bytes of its payload on the wire: none of an RDMA Read request.
+    /// Length of its payload on the wire in bytes; 0 for an RDMA Read request.
     pub bytes: u32,
-    /// Bytes that an RDMA Read request asks for.
+    /// Number of bytes that an RDMA Read request asks for.
     pub asked: u32,
 }

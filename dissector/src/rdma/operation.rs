@@ -1,9 +1,9 @@
-//! What a packet is, and why it is not taken, in words that each transport has.
+//! Packet types and refusals, independent of the transport.
 
 use core::fmt;
 use core::time::Duration;
 
-/// The operations of RDMA.
+/// An RDMA operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Operation {
@@ -15,9 +15,9 @@ pub enum Operation {
     ReadRequest,
     /// RDMA Read response.
     ReadResponse,
-    /// What says only that something was received, or refused.
+    /// A packet that only acknowledges or refuses.
     Acknowledgement,
-    /// One that RPC-over-RDMA does not use, such as an atomic operation.
+    /// An operation that RPC-over-RDMA does not use, such as an atomic.
     Other,
 }
 
@@ -28,63 +28,64 @@ impl Operation {
     }
 }
 
-/// Where a packet stands in its message.
+/// The part of a message that a packet carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// It begins a message of several packets.
+    /// First packet of several.
     First,
-    /// It neither begins nor ends one.
+    /// Neither the first nor the last packet.
     Middle,
-    /// It ends one.
+    /// Last packet of several.
     Last,
-    /// It is a message by itself.
+    /// The only packet of its message.
     Only,
 }
 
-/// Which part of which operation a packet is.
+/// The operation of a packet, and its part of the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// The operation.
+    /// Operation.
     pub operation: Operation,
-    /// The part of the message.
+    /// Part of the message.
     pub part: Part,
-    /// What the specification of the transport calls such a packet: to be shown.
+    /// Name of such a packet in the transport's specification, for display.
     pub name: &'static str,
 }
 
-/// Why a receiver did not take a request.
+/// The reason why a receiver refused a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It had no Receive ready; the time is what it asks the sender to wait.
+    /// No Receive was posted. The duration is the wait that the receiver asks for.
     ReceiverNotReady(Duration),
-    /// It lacks what comes before, and waits for that to be sent again.
+    /// An earlier packet is missing, and the receiver waits for its retransmission.
     OutOfSequence,
     /// The request failed, which ends the connection.
     Failed(Failure),
 }
 
-/// Why a request failed.
+/// The reason why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Failure {
-    /// The receiver does not take such a request.
+    /// The receiver does not support or accept such a request.
     InvalidRequest,
-    /// The memory that it names may not be touched so.
+    /// The request is not permitted to access the memory that it names.
     RemoteAccess,
-    /// The receiver could not do what it was to do: its own fault.
+    /// The receiver failed to carry out the request, for a reason of its own.
     RemoteOperation,
-    /// A Terminate of iWARP (RFC 5040, section 4.8).
+    /// An iWARP Terminate (RFC 5040, section 4.8).
     Terminated {
-        /// Its reason; `None` where its specification has none for its numbers.
+        /// Reason; `None` if the specification assigns none to these codes.
         reason: Option<&'static str>,
-        /// The reason where layer and type are exchanged, as the soft-iWARP of Linux writes them: where that is another one.
+        /// Reason if the layer and type fields are swapped, as Linux soft-iWARP sends them. `None`
+        /// if that gives no other reason.
         exchanged: Option<&'static str>,
     },
     /// Another reason, as the transport names it.
     Other {
-        /// Its name, or what its code is.
+        /// Name of the reason, or of the kind of code.
         name: &'static str,
-        /// The code, where it has no name.
+        /// Code, if it has no name.
         code: Option<u8>,
     },
 }
@@ -96,12 +97,12 @@ impl fmt::Display for Failure {
             Failure::RemoteAccess => "remote access error",
             Failure::RemoteOperation => "remote operational error",
             Failure::Terminated { reason, exchanged } => {
-                const AS: &str = "where layer and type are exchanged, as soft-iWARP of Linux does";
+                const AS: &str = "layer and type swapped, as sent by Linux soft-iWARP";
                 return match (reason, exchanged) {
                     (Some(reason), None) => f.write_str(reason),
-                    (Some(reason), Some(exchanged)) => write!(f, "{reason}; or {exchanged}, {AS}"),
-                    (None, Some(exchanged)) => write!(f, "{exchanged}, {AS}"),
-                    (None, None) => f.write_str("a reason that has no name"),
+                    (Some(reason), Some(exchanged)) => write!(f, "{reason}; or {exchanged} ({AS})"),
+                    (None, Some(exchanged)) => write!(f, "{exchanged} ({AS})"),
+                    (None, None) => f.write_str("unknown reason"),
                 };
             }
             Failure::Other { name, code: None } => name,

@@ -1,66 +1,70 @@
-//! Where a packet stands among those of its sender.
+//! Positions of packets in the numbering of their sender.
 
 use rdmascope_wire::psn::Psn;
 
-/// Where something stands in the order of its sender, in the numbers that the transport gives it: PSNs, which count packets and wrap after
-/// 2^24 - 1, or the sequence numbers of TCP, which count bytes and wrap after 2^32 - 1.
+/// A position in the numbering of one sender.
 ///
-/// Who stands above the transport compares positions of one connection and one direction, and shows their [`number`](Position::number).
+/// It is a PSN, which counts packets and wraps after 2^24 - 1, or a TCP sequence number, which
+/// counts bytes and wraps after 2^32 - 1.
+///
+/// Higher layers compare positions of one connection and one direction, and display their
+/// [`number`](Position::number).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Position {
-    /// The number in the highest bits, so that it wraps where it should.
+    /// The number, shifted to the highest bits so that it wraps correctly.
     value: u32,
-    /// How many bits it is away from the lowest.
+    /// Number of unused low bits.
     shift: u8,
 }
 
 impl Position {
     const PSN_SHIFT: u8 = 8;
 
-    /// The position of the packet with this PSN.
+    /// Creates the position of the packet with this PSN.
     #[inline]
     pub const fn new(psn: Psn) -> Position {
         Position { value: psn.value() << Position::PSN_SHIFT, shift: Position::PSN_SHIFT }
     }
 
-    /// The position of the byte with this sequence number of TCP.
+    /// Creates the position of the byte with this TCP sequence number.
     #[inline]
     pub const fn of_sequence(number: u32) -> Position {
         Position { value: number, shift: 0 }
     }
 
-    /// The number as the transport's headers carry it: for InfiniBand the PSN, 0 to 2^24 - 1.
+    /// The number in the transport's headers; for InfiniBand the PSN, 0 to 2^24 - 1.
     #[inline]
     pub const fn number(self) -> u32 {
         self.value >> self.shift
     }
 
-    /// The position `count` numbers later.
+    /// Returns the position `count` numbers later.
     #[inline]
     #[must_use]
     pub const fn plus(self, count: u32) -> Position {
         Position { value: self.value.wrapping_add(count << self.shift), ..self }
     }
 
-    /// How far `other` lies ahead of this one; negative where `other` is the earlier.
+    /// Distance from this position to `other`; negative if `other` is earlier.
     #[inline]
     pub const fn distance(self, other: Position) -> i32 {
         (other.value.wrapping_sub(self.value) as i32) >> self.shift
     }
 
-    /// How far a sender gets ahead of what is acknowledged at most: what is further off belongs to another life of the queue pair.
+    /// The longest distance that a sender can be ahead of the last acknowledgement. A packet
+    /// further away belongs to a new use of the queue pair.
     #[inline]
     pub const fn window(self) -> i32 {
-        // A window of TCP has less than 2^30 bytes (RFC 7323, section 2.3).
+        // A TCP window has less than 2^30 bytes (RFC 7323, section 2.3).
         if self.counts_bytes() { 1 << 30 } else { 1 << 16 }
     }
 
-    /// What the transport calls its numbers.
+    /// Name of the numbers in the transport's specification.
     pub const fn unit(self) -> &'static str {
         if self.counts_bytes() { "sequence number" } else { "PSN" }
     }
 
-    /// Whether the numbers count bytes. Else they count packets.
+    /// Whether the numbers count bytes. Otherwise they count packets.
     #[inline]
     pub const fn counts_bytes(self) -> bool {
         self.shift == 0

@@ -1,4 +1,4 @@
-//! What answers something that was not seen yet.
+//! Detection of deliveries that precede the call that they answer.
 
 use super::{Kind, Peers, Transactions, certain_kind, payload_of, plausible};
 use crate::protocol::Protocol;
@@ -7,7 +7,8 @@ use rdmascope_wire::Xid;
 use rdmascope_wire::rpcrdma::{Header, MINIMUM_LENGTH, Segment, VERSION};
 
 impl Peers {
-    /// Notes what the connection speaks, RPC-over-RDMA or another protocol, where a Send is the first to say so.
+    /// Determines from the first conclusive Send whether the connection carries RPC-over-RDMA or
+    /// another protocol.
     #[inline]
     pub(crate) fn recognize(&mut self, send: &Send<'_>) {
         if self.speaks_rpc != Some(true) && self.protocol.is_none() {
@@ -21,7 +22,7 @@ impl Peers {
         {
             self.speaks_rpc = Some(true);
         } else if let Some(length) = send.length {
-            // Of what the capture cut, that cannot be said.
+            // A truncated Send is not conclusive.
             self.saw_other |= send.bytes.len() >= MINIMUM_LENGTH.min(length as usize);
             self.protocol = Protocol::of_first_send(send.bytes, length);
         }
@@ -29,8 +30,10 @@ impl Peers {
 }
 
 impl Transactions {
-    /// Whether what end `from` did answers what the other end was not seen to do: an RDMA operation on memory that it was not seen to
-    /// advertise, a reply without a call. A reply ends its transaction; so it is early too while memory of the call is being read.
+    /// Whether a delivery of end `from` answers a call that was not seen yet.
+    ///
+    /// That is an RDMA operation on memory that was not advertised, or a reply without a call. A
+    /// reply ends its transaction, so it is also early while memory of the call is being read.
     #[inline]
     pub(crate) fn is_early(&self, delivery: &Delivery<'_>, from: End, peers: &Peers) -> bool {
         if peers.speaks_rpc != Some(true) {
@@ -39,13 +42,13 @@ impl Transactions {
         let other = &peers.sides[from.other()];
         let memory = match delivery {
             Delivery::Send(send) => {
-                // Most messages are replies to what is waited for, and need no closer look.
+                // Most messages are replies to outstanding calls and need no further checks.
                 let is_early = |xid: Xid| other.call(xid).is_none_or(|call| self.is_being_read(call));
                 let xid = send.bytes.first_chunk().map(|word| Xid(u32::from_be_bytes(*word)));
                 return xid.is_some_and(is_early) && answered_xid(send.bytes).is_some();
             }
             Delivery::Write(placement) if placement.position == placement.first => placement.memory,
-            // What is repeated says nothing new.
+            // A repetition shows nothing new.
             Delivery::ReadRequest(request) if !request.repeated => request.memory,
             _ => return false,
         };
@@ -53,8 +56,8 @@ impl Transactions {
     }
 }
 
-/// Whether the Send that begins with these bytes asks for what was delivered: it is the call that a reply or an error answers, or it
-/// advertises the memory that an RDMA operation is about.
+/// Whether the Send that starts with these bytes asked for a delivery: it is the call of a reply or
+/// an error, or it advertises the memory of an RDMA operation.
 pub(crate) fn asks_for(send: &[u8], delivery: &Delivery<'_>) -> bool {
     let Ok(header) = Header::parse(send) else { return false };
     let memory = match delivery {
@@ -71,7 +74,7 @@ pub(crate) fn asks_for(send: &[u8], delivery: &Delivery<'_>) -> bool {
     reads.map(|read| read.target).any(holds) || writes.chain(reply).any(|chunk| chunk.segments().any(holds))
 }
 
-/// The XID that a Send answers, where it can be nothing but a reply or an error.
+/// The XID that a Send answers, if it is certainly a reply or an error.
 #[inline]
 fn answered_xid(message: &[u8]) -> Option<Xid> {
     if is_bare_call(message) {
@@ -84,7 +87,8 @@ fn answered_xid(message: &[u8]) -> Option<Xid> {
 /// Whether a Send is a call without chunks, as most calls are.
 ///
 /// ```text
-///  0 XID  4 version 1  8 credits  12 RDMA_MSG  16 no Read list  20 no Write list  24 no Reply chunk  28 XID  32 CALL
+///  0 XID  4 version 1  8 credits  12 RDMA_MSG
+/// 16 no Read list  20 no Write list  24 no Reply chunk  28 XID  32 CALL
 /// ```
 #[inline]
 fn is_bare_call(message: &[u8]) -> bool {
@@ -110,15 +114,17 @@ mod tests {
         words.iter().flat_map(|word| word.to_be_bytes()).collect()
     }
 
-    /// XID, version 1, credits, RDMA_MSG, and lists; behind them an RPC message: XID, and 0 for a call, 1 for a reply.
+    /// XID, version 1, credits, RDMA_MSG and lists, then an RPC message: XID, and 0 for a call or 1
+    /// for a reply.
     fn message(xid: u32, lists: &[u32], kind: u32) -> Vec<u8> {
         words(&[&[xid, 1, 32, 0], lists, &[xid, kind, 0, 0, 0, 0, 0, 0, 0, 0]].concat())
     }
 
     const NO_LISTS: [u32; 3] = [0; 3];
-    /// A Read segment at position 40: handle 7, 100 bytes at 0x1000; a Write chunk: handle 8, 100 bytes at 0x2000; a Reply chunk: handle 9.
+    /// A Read segment at position 40: handle 7, 100 bytes at 0x1000; a Write chunk: handle 8, 100
+    /// bytes at 0x2000; a Reply chunk: handle 9.
     const LISTS: [u32; 18] = [1, 40, 7, 100, 0, 0x1000, 0, 1, 1, 8, 100, 0, 0x2000, 0, 1, 1, 9, 100];
-    /// Where the Reply chunk is.
+    /// Address of the Reply chunk.
     const REPLY_CHUNK: [u32; 2] = [0, 0x3000];
 
     #[test]
@@ -127,7 +133,7 @@ mod tests {
         let reply = send(&replies);
         assert!(asks_for(&message(5, &NO_LISTS, 0), &reply));
         assert!(!asks_for(&message(6, &NO_LISTS, 0), &reply));
-        assert!(!asks_for(&message(5, &NO_LISTS, 0)[..8], &reply), "a header that is cut");
+        assert!(!asks_for(&message(5, &NO_LISTS, 0)[..8], &reply), "a truncated header");
         let calls = message(5, &NO_LISTS, 0);
         assert!(!asks_for(&message(5, &NO_LISTS, 0), &send(&calls)), "a call answers nothing");
     }
@@ -198,8 +204,9 @@ mod tests {
         }
     }
 
-    /// An operation is early by its first packet, which names the memory; the others follow it. One of no bytes touches nothing (IBTA volume 1,
-    /// section 9.7.4.1.5), and one that is repeated says nothing new.
+    /// The first packet of an operation names the memory and decides whether it is early. An
+    /// operation of no bytes accesses no memory (IBTA volume 1, section 9.7.4.1.5), and a
+    /// repetition shows nothing new.
     #[test]
     fn operations_on_memory_that_was_not_advertised() {
         let mut peers = Peers::new(0);
@@ -229,7 +236,7 @@ mod tests {
         }
     }
 
-    /// The short way finds what the long one does.
+    /// The fast check agrees with the full one.
     #[test]
     fn only_replies_and_errors_answer() {
         let with_chunks = [&LISTS[..], &REPLY_CHUNK].concat();
@@ -241,7 +248,7 @@ mod tests {
             // ERR_VERS: versions 1 to 1; ERR_CHUNK.
             (words(&[5, 1, 32, 4, 1, 1, 1]), false, true),
             (words(&[5, 1, 32, 4, 2]), false, true),
-            // RDMA_DONE, and a version that nobody knows.
+            // RDMA_DONE, and an unknown version.
             (words(&[5, 1, 32, 3]), false, false),
             (words(&[5, 2, 32, 0, 0, 0, 0, 5, 0]), false, false),
         ] {

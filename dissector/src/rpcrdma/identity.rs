@@ -1,4 +1,4 @@
-//! What tells one call from another: whether a call is sent again, or another one under the same XID.
+//! Comparison of calls: a retransmission, or another call with the same XID.
 
 use super::{CallIdentity, payload_of};
 use crate::rdma::Send;
@@ -9,7 +9,9 @@ use rdmascope_wire::rpcrdma::Header;
 use rdmascope_wire::xdr::padded;
 
 impl CallIdentity {
-    /// That of the call in a Send; of one that is in a chunk, only whether the same Send comes again can be told.
+    /// Computes the identity of the call in a Send.
+    ///
+    /// For a call in a chunk, only a repetition of the same Send can be recognized.
     pub fn of(header: &Header<'_>, send: &Send<'_>) -> CallIdentity {
         let Some(payload) = payload_of(header, send.bytes) else {
             return CallIdentity { send: hash_of(send), ..CallIdentity::default() };
@@ -19,7 +21,7 @@ impl CallIdentity {
         CallIdentity::of_payload(procedure, payload, header, send)
     }
 
-    /// The same, where it is known already what is called, and where in the Send that stands.
+    /// The same for a known procedure and payload.
     #[inline]
     pub(super) fn of_payload(
         procedure: Option<Procedure>,
@@ -39,8 +41,10 @@ impl CallIdentity {
         CallIdentity { procedure, arguments, reduced, send }
     }
 
-    /// Whether it is the same call as another; `None` where that cannot be told. Arguments in chunks may differ where those in the Send
-    /// do not, and a call that is reduced in another way may be the same.
+    /// Whether it is the same call as another; `None` if unknown.
+    ///
+    /// Calls with equal arguments in the Send may differ in their chunks, and a call that is
+    /// reduced in another way may be the same.
     pub fn is_same(&self, other: &CallIdentity) -> Option<bool> {
         if self.send.is_some() && self.send == other.send {
             return Some(true);
@@ -61,16 +65,19 @@ pub(super) fn hash(bytes: &[u8]) -> u64 {
     super::BuildHasher::default().hash_one(bytes)
 }
 
-/// A hash of a Send, where the capture holds all of it.
+/// A hash of a Send, if all of it was captured.
 fn hash_of(send: &Send<'_>) -> Option<u64> {
     (send.length == Some(send.bytes.len() as u32)).then(|| hash(send.bytes))
 }
 
-/// The arguments of the call in a Payload stream. RPCSEC_GSS makes each sending of a call differ from the one before (RFC 2203,
-/// section 5.3.3.1), so there are none of such a call.
+/// The arguments of the call in a Payload stream.
+///
+/// RPCSEC_GSS makes each transmission of a call different (RFC 2203, section 5.3.3.1), so the
+/// result is `None` for such a call.
 ///
 /// ```text
-///  0 XID  4 CALL  8 rpcvers  12 prog  16 vers  20 proc  24 flavor  28 length  32 credential  flavor  length  verifier  arguments
+///  0 XID  4 CALL  8 rpcvers  12 prog  16 vers  20 proc  24 flavor  28 length  32 credential
+///  then: flavor  length  verifier  arguments
 /// ```
 fn arguments(payload: &[u8]) -> Option<&[u8]> {
     let word = |at: usize| Some(u32::from_be_bytes(*payload.get(at..)?.first_chunk()?));
@@ -90,7 +97,7 @@ mod tests {
     use rdmascope_wire::rpcrdma::{self, Builder, ReadSegment, Segment};
     use rdmascope_wire::{Rkey, Xid};
 
-    /// A call; `reads`: handle and Position of each Read chunk.
+    /// A call. `reads` has the handle and Position of each Read chunk.
     fn call(procedure: u32, flavor: u32, reads: &[(u32, u32)], arguments: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
         let read = |(handle, position): &(u32, u32)| ReadSegment {
@@ -108,7 +115,7 @@ mod tests {
         bytes
     }
 
-    /// What tells it from others; `length` is that on the wire.
+    /// Its identity. `length` is its length on the wire.
     fn identity(bytes: &[u8], length: Option<u32>) -> CallIdentity {
         let seen = Seen { frame: 1, time: Time(0) };
         let position = Position::default();
@@ -132,14 +139,14 @@ mod tests {
         assert_eq!(is_same(&plain, &plain), Some(true));
         assert_eq!(is_same(&plain, &call(7, flavor::NONE, &[], b"else")), Some(false));
         assert_eq!(is_same(&plain, &call(6, flavor::NONE, &[], b"args")), Some(false));
-        // A credential may be another one.
+        // The credential may differ.
         assert_eq!(is_same(&plain, &call(7, flavor::SYS, &[], b"args")), Some(true));
-        // What is in chunks may differ, unless the whole Send is the same.
+        // Data in chunks may differ, unless the whole Send is the same.
         let reduced = call(7, flavor::NONE, &[(1, 60)], b"args");
         assert_eq!(is_same(&reduced, &reduced), Some(true));
         assert_eq!(is_same(&reduced, &call(7, flavor::NONE, &[(2, 60)], b"args")), None);
         assert_eq!(is_same(&reduced, &call(7, flavor::NONE, &[(2, 60)], b"else")), Some(false));
-        // Reduced in another way, what is left in the Send tells nothing.
+        // If they are reduced in different ways, the rest in the Send is not comparable.
         assert_eq!(is_same(&reduced, &call(7, flavor::NONE, &[(2, 64)], b"else")), None);
         assert_eq!(is_same(&reduced, &call(7, flavor::NONE, &[(2, 60), (3, 80)], b"else")), None);
         assert_eq!(is_same(&reduced, &plain), None);

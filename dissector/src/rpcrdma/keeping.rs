@@ -1,4 +1,4 @@
-//! What is kept of a transaction beyond its plain data, while it is open.
+//! Optional contents of an open transaction: its steps and bytes.
 
 use super::memory::Target;
 use super::open::{Open, chunk_range};
@@ -15,53 +15,55 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// A step that has become known, or of which more is known: who looks at packets asks for them.
+/// A step that is new or has changed, for the attribution of packets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NotedStep {
-    /// Which it is.
+    /// Identifies the step.
     pub of: StepOf,
     /// The end that sent it.
     pub from: End,
-    /// Whether it is the responses to an RDMA Read request, with positions of the other end.
+    /// Whether it is the response to an RDMA Read request. Its positions are then those of the
+    /// other end.
     pub is_response: bool,
     /// Whether it is an RDMA Read request.
     pub asks: bool,
     /// Its first position.
     pub position: Position,
-    /// Positions that it takes up.
+    /// Its extent in positions.
     pub extent: u32,
     /// Its first packet in the capture.
     pub frame: u64,
-    /// It was not known before.
+    /// Whether it is new.
     pub is_new: bool,
 }
 
-/// What is kept of a transaction that is open.
+/// The optional contents of an open transaction.
 #[derive(Clone, Debug)]
 pub(super) struct Keeping {
     keep: Keep,
     steps: Roomy<Vec<Step>>,
     steps_left_out: u64,
-    /// Steps that are new, or grew, since somebody last asked, with whether they are new.
+    /// Steps that are new or have changed since they were last taken, and whether they are new.
     changed: Vec<(u32, bool)>,
     /// The Sends of call and reply.
     sends: [Option<Vec<u8>>; 2],
-    /// The chunks, each with room for all of its segments, by whether the reply advertised them.
+    /// The chunks, with space for all of their segments. The key has whether the reply advertised
+    /// them.
     chunks: BTreeMap<(bool, Part), Gathered>,
     /// Bytes of Sends and chunks.
     bytes: usize,
-    /// Bytes of memory that the lists take up.
+    /// Bytes of memory used by the lists.
     lists: usize,
 }
 
-/// What moved of a chunk.
+/// The captured bytes of a chunk.
 #[derive(Clone, Debug, Default)]
 struct Gathered {
     bytes: Vec<u8>,
     captured: Intervals,
 }
 
-/// More would be kept of this part than may be.
+/// The budget does not allow more bytes of this part.
 struct Full(Part);
 
 impl Transactions {
@@ -82,7 +84,8 @@ impl Transactions {
             let offset = placed.base + memory.address.wrapping_sub(placed.segment.offset);
             keeping.note(Step {
                 kind: StepKind::ReadRequest,
-                // A chunk that the call advertised is the caller's memory, and the other end reads it.
+                // A chunk advertised by the call is in the caller's memory, and the other end reads
+                // it.
                 from_caller: placed.of_reply,
                 first: seen,
                 last: seen,
@@ -97,7 +100,7 @@ impl Transactions {
         });
     }
 
-    /// Keeps bytes that moved from or to the memory of a transaction.
+    /// Keeps bytes written to or read from the memory of a transaction.
     #[cold]
     pub(super) fn keep_placement(
         &mut self,
@@ -112,7 +115,7 @@ impl Transactions {
         });
     }
 
-    /// Lets a transaction keep more, and counts what that takes up.
+    /// Changes the contents of a transaction and updates the memory counters.
     #[cold]
     fn keep_more(
         &mut self,
@@ -155,7 +158,7 @@ impl Transactions {
 }
 
 impl Keeping {
-    /// What keeps as much as `keep` asks for; `None` where that is nothing.
+    /// Creates the contents for `keep`; `None` if it requests nothing.
     #[inline]
     pub(super) fn new(keep: Keep) -> Option<Box<Keeping>> {
         (keep != Keep::default()).then(|| {
@@ -173,7 +176,7 @@ impl Keeping {
     }
 
     fn take_send(&mut self, kind: StepKind, send: &Send<'_>, budget: usize) -> Result<(), Full> {
-        // Where packets overtook each other, the first of the Send need not come first in the capture.
+        // If packets were reordered, the first of the Send need not come first in the capture.
         let in_order = send.first.frame <= send.seen.frame;
         let (first, last) = if in_order { (send.first, send.seen) } else { (send.seen, send.first) };
         let of_reply = kind != StepKind::Call;
@@ -240,11 +243,11 @@ impl Keeping {
         Ok(())
     }
 
-    /// Notes the RDMA operation that a placement is part of, or that it has one packet more.
+    /// Adds a placement to its RDMA operation, or notes a new operation.
     fn note_placement(&mut self, placed: &Placed, placement: &Placement<'_>, reading: bool, start: u64) {
         let Placement { seen, position, first, request, memory, address, length, .. } = *placement;
         let kind = if reading { StepKind::ReadResponse } else { StepKind::Write };
-        // Where numbers count bytes, it takes up as many as it has.
+        // If the numbers count bytes, its extent is its length.
         let own = if first.counts_bytes() { length.max(1) } else { 1 };
         let behind = first.distance(position).unsigned_abs() + own;
         let known = if reading && !first.counts_bytes() { position } else { first };
@@ -271,7 +274,7 @@ impl Keeping {
             && !first.counts_bytes()
             && let Some(index) = request.and_then(|request| self.step(StepKind::ReadRequest, request))
         {
-            // Without a path MTU it was not known yet how many PSNs the request takes up.
+            // Without a path MTU, the extent of the request was unknown until now.
             let request = &mut self.steps[index];
             if extent > request.extent {
                 request.extent = extent;
@@ -280,7 +283,8 @@ impl Keeping {
         }
         self.note(Step {
             kind,
-            // A chunk that the call advertised is the caller's memory: it answers reads of it, and the other end writes it.
+            // A chunk advertised by the call is in the caller's memory. The caller responds to RDMA
+            // Reads of it, and the other end writes to it.
             from_caller: reading != placed.of_reply,
             first: seen,
             last: seen,
@@ -293,7 +297,7 @@ impl Keeping {
         });
     }
 
-    /// Notes a step, or that it was seen once more.
+    /// Adds a step, unless it repeats a known RDMA Read request.
     fn note(&mut self, step: Step) {
         if !self.keep.steps {
             return;
@@ -311,21 +315,22 @@ impl Keeping {
         self.lists += (self.steps.capacity() - capacity) * size_of::<Step>();
     }
 
-    /// Where the step of this kind stands that takes up this position.
+    /// The index of the step of this kind that covers this position.
     fn step(&self, kind: StepKind, position: Position) -> Option<usize> {
-        /// Steps looked at: above the requests and responses of the 255 RDMA READs that a connection may have outstanding.
+        /// Number of steps searched. A connection may have 255 RDMA READs outstanding, each with a
+        /// request and a response.
         const RECENT: usize = 512;
         let is_meant = |step: &Step| step.kind == kind && step.covers(position);
         let found = self.steps.iter().rev().take(RECENT).position(is_meant)?;
         Some(self.steps.len() - 1 - found)
     }
 
-    /// Bytes of Sends and chunks that are kept.
+    /// Number of bytes kept of Sends and chunks.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// What was kept of a transaction that has ended.
+    /// Converts the contents of a transaction that has ended.
     pub(super) fn into_exchange(self, open: &Open, flows: [Option<FlowKey>; 2]) -> Exchange {
         let Keeping { mut steps, steps_left_out, sends, chunks, .. } = self;
         let uses = uses(open);
@@ -334,7 +339,7 @@ impl Keeping {
             (&open.segments[range.clone()], &uses[range])
         };
         for step in steps.iter_mut().filter(|step| step.part != Part::Send) {
-            // Write chunks and the Reply chunk are advertised by the call, and the reply's all the same.
+            // Write chunks and the Reply chunk belong to the reply, but the call advertises them.
             let by_reply = step.of_reply && matches!(step.part, Part::ReadChunk(_));
             let (segments, uses) = pieces(by_reply, step.part);
             let index = segments.partition_point(|placed| placed.base <= step.offset).saturating_sub(1);
@@ -364,7 +369,8 @@ impl Keeping {
 }
 
 impl Gathered {
-    /// Moves the segments together, since they need not be used to their ends (RFC 8166, section 3.4.6).
+    /// Closes the gaps between segments, because segments may be used in part (RFC 8166, section
+    /// 3.4.6).
     fn close_up(self, segments: &[Placed], uses: &[Usage]) -> (Vec<u8>, Intervals) {
         let Gathered { mut bytes, captured } = self;
         let mut moved = Intervals::default();
@@ -393,15 +399,15 @@ impl Gathered {
     }
 }
 
-/// What a segment was used for.
+/// The used part of a segment.
 struct Usage {
-    /// Bytes used of it, from its first on.
+    /// Number of bytes used, from its start.
     used: u64,
-    /// Bytes used of the segments of its chunk in front of it.
+    /// Number of bytes used of the preceding segments of its chunk.
     base: u64,
 }
 
-/// How far each segment was used: of chunks that the reply returns, it says so.
+/// The used part of each segment: by the lengths in the reply, if it returns the chunk.
 fn uses(open: &Open) -> Vec<Usage> {
     let reply = open.transaction.reply.as_ref();
     let (mut chunk, mut index, mut base) = (None, 0, 0);
@@ -431,7 +437,7 @@ fn uses(open: &Open) -> Vec<Usage> {
     uses.collect()
 }
 
-/// Whether a chunk is one of the reply's message; `by_reply`: the reply advertised it.
+/// Whether a chunk belongs to the reply message. `by_reply` means that the reply advertised it.
 fn is_of_reply(by_reply: bool, part: Part) -> bool {
     by_reply || !matches!(part, Part::ReadChunk(_))
 }

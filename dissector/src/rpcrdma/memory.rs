@@ -1,15 +1,15 @@
-//! The memory that one end has advertised in transactions still open.
+//! The memory that one end has advertised in open transactions.
 
 use super::Slot;
 use alloc::collections::BTreeMap;
 use rdmascope_wire::Rkey;
 use rdmascope_wire::rpcrdma::Segment;
 
-/// Which segment of which transaction a piece of memory is.
+/// The transaction and the segment to which a piece of memory belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) slot: Slot,
-    /// Index in the transaction's segments.
+    /// Index among the transaction's segments.
     pub(super) segment: u32,
 }
 
@@ -23,7 +23,8 @@ impl Memory {
         self.find(rkey, address).is_some()
     }
 
-    /// Adds a segment. One that begins at the same address of the same region replaces it: the region was registered anew.
+    /// Adds a segment. It replaces one at the same address of the same region, which was registered
+    /// again.
     pub(super) fn advertise(&mut self, segment: &Segment, slot: Slot, index: u32) {
         if segment.length > 0 {
             let start = (segment.handle, segment.offset);
@@ -31,14 +32,14 @@ impl Memory {
         }
     }
 
-    /// Takes over the memory of the same end that was noted elsewhere.
+    /// Merges the memory of the same end from another table.
     pub(super) fn absorb(&mut self, other: Memory) {
         for (start, segment) in other.0 {
             self.0.entry(start).or_insert(segment);
         }
     }
 
-    /// Takes a segment out, unless a later transaction has it now.
+    /// Removes a segment, unless a later transaction owns it.
     pub(super) fn withdraw(&mut self, segment: &Segment, slot: Slot) {
         let start = (segment.handle, segment.offset);
         if self.0.get(&start).is_some_and(|(target, _)| target.slot == slot) {
@@ -46,12 +47,12 @@ impl Memory {
         }
     }
 
-    /// The transactions that advertised memory under this R_Key, each as often as it has segments of it.
+    /// The transactions that advertised memory under this R_Key, once for each segment.
     pub(super) fn holders(&self, rkey: Rkey) -> impl Iterator<Item = Slot> {
         self.0.range((rkey, 0)..=(rkey, u64::MAX)).map(|(_, (target, _))| target.slot)
     }
 
-    /// A segment of another transaction than `slot` that has bytes in common with this one.
+    /// A transaction other than `slot` with a segment that overlaps this one.
     pub(super) fn overlapping(&self, segment: &Segment, slot: Slot) -> Option<Slot> {
         let (rkey, first) = (segment.handle, segment.offset);
         let last = first.saturating_add(u64::from(segment.length.checked_sub(1)?));
@@ -65,12 +66,12 @@ impl Memory {
         found.into_iter().find(|found| *found != slot)
     }
 
-    /// Bytes of memory that a clone takes up beside itself, where nodes of the tree are three quarters full.
+    /// Bytes of heap memory that a clone needs, if the nodes of the tree are three quarters full.
     pub(super) fn footprint(&self) -> usize {
         self.0.len() * size_of::<((Rkey, u64), (Target, u32))>() * 4 / 3
     }
 
-    /// The segment that holds `address`.
+    /// The segment that contains `address`.
     pub(super) fn find(&self, rkey: Rkey, address: u64) -> Option<Target> {
         let (start, (target, length)) = self.0.range(..=(rkey, address)).next_back()?;
         (start.0 == rkey && address - start.1 < u64::from(*length)).then_some(*target)
@@ -102,7 +103,7 @@ mod tests {
         assert_eq!(memory.find(Rkey(7), 0x1000), None);
     }
 
-    /// A segment of no bytes is no memory: what begins at the same address stays.
+    /// An empty segment is not memory, so one at the same address stays.
     #[test]
     fn a_segment_of_no_bytes() {
         let (first, second) = (Slot { index: 0, generation: 1 }, Slot { index: 1, generation: 1 });

@@ -1,4 +1,4 @@
-//! Calls and replies: from the header of a Send to the transaction that it begins or ends.
+//! Calls and replies: the start and the end of a transaction.
 
 use super::open::{Open, saturate};
 use super::{CallIdentity, Peers, Slot, Transactions};
@@ -28,7 +28,7 @@ impl Transactions {
         let slot = self.begin(header.xid, from, peers);
         let open = &mut self.slots[slot.index as usize];
         if send.missing.is_some() {
-            // The packets missing from this Send are counted already, and have to count for this transaction.
+            // The packets missing from this Send are counted already, but concern this transaction.
             open.missing_before = 0;
         }
         let mut message = Message::new(send, header);
@@ -98,7 +98,7 @@ impl Transactions {
         let slot = called.unwrap_or_else(|| self.begin(header.xid, caller, peers));
         let open = &mut self.slots[slot.index as usize];
         if called.is_none() {
-            // Whatever is missing, the call may have been there.
+            // The call may be in any of the earlier gaps.
             open.missing_before = 0;
         }
         let mut message = Message::new(send, header);
@@ -113,7 +113,8 @@ impl Transactions {
         }
         let open = &mut self.slots[slot.index as usize];
 
-        // Responder-provided: the requester has yet to pull the reply, and to say so (reliable-reply draft, section 4.1).
+        // Responder-provided: the requester must still read the reply and send RDMA_DONE
+        // (reliable-reply draft, section 4.1).
         let provided = message.read_chunks.iter().position(|chunk| chunk.position == 0);
         let provided = provided.filter(|_| header.procedure == Procedure::Nomsg);
         if let Some(index) = provided {
@@ -132,7 +133,8 @@ impl Transactions {
 
         open.transaction.error = header.error;
         open.transaction.reply = Some(message);
-        // Where the reply waited behind a gap, what acknowledges the call may be the reply itself: as if nothing did before it.
+        // If the reply was held because of a gap, the acknowledgement of the call may be the reply
+        // itself. It does not count then.
         let timing = &mut open.transaction.timing;
         timing.acknowledged = timing.acknowledged.filter(|seen| seen.frame < send.seen.frame);
         if let Some(payload) = payload {
@@ -189,13 +191,14 @@ impl Message {
     }
 }
 
-/// The read segments by Position: those of one Position are one Read chunk (RFC 8166, section 4.3.1); and whether others stand
-/// between those of one.
+/// Groups the read segments by Position: those of one Position are one Read chunk (RFC 8166,
+/// section 4.3.1). Also returns whether chunks are interleaved.
 fn read_chunks(header: &Header<'_>) -> (Vec<ReadChunk>, bool) {
     let mut chunks: Vec<ReadChunk> = Vec::new();
     let mut interleaved = false;
     for read in header.reads {
-        // Segments of one chunk follow each other; a list that interleaves more chunks than this is not put together.
+        // Segments of one chunk are mostly adjacent. A list that interleaves more than 64 chunks is
+        // not reassembled.
         let last = chunks.len().checked_sub(1);
         let mut known = chunks.iter_mut().enumerate().rev().take(64);
         match known.find(|(_, chunk)| chunk.position == read.position) {
@@ -209,7 +212,9 @@ fn read_chunks(header: &Header<'_>) -> (Vec<ReadChunk>, bool) {
     (chunks, interleaved)
 }
 
-/// Bytes of the RPC message before reduction; `long_reply`: the chunk that a Long Reply is in, `moved`: bytes of its reduced items, with
+/// Length of the RPC message before reduction.
+///
+/// `long_reply` is the chunk of a Long Reply, and `moved` the length of the reduced items with
 /// padding.
 fn message_length(
     message: &Message,
@@ -232,13 +237,13 @@ fn message_length(
     Some(stream + moved)
 }
 
-/// Whether the capture holds every byte of a Send.
+/// Whether every byte of a Send was captured.
 fn is_whole(send: &Send<'_>) -> bool {
     send.length == Some(send.bytes.len() as u32)
 }
 
-/// Who opened a connection whose CM exchange was not captured: whoever calls NFS, or whoever a callback is for (RFC 8167,
-/// section 3.2).
+/// Infers the requester if the CM exchange was not captured: the caller of NFS, or the receiver of
+/// a callback (RFC 8167, section 3.2).
 pub(super) fn infer_requester(open: &Open, caller: End, peers: &mut Peers) {
     if peers.requester.is_none()
         && let Some(procedure) = open.transaction.procedure

@@ -1,8 +1,9 @@
-//! RPC-over-RDMA messages, their chunks, and the transactions that they make up (RFC 8166, RFC 8167).
+//! RPC-over-RDMA messages, their chunks, and their transactions (RFC 8166, RFC 8167).
 //!
-//! A call advertises memory; RDMA operations then name that memory; the reply ends the transaction. So memory belongs to
-//! the transaction that advertised it: a placement is looked up by R_Key and address among the open transactions of
-//! the end whose memory it is, and an R_Key that is used again by a later call is safe.
+//! A call advertises memory, RDMA operations access it, and the reply ends the transaction. So
+//! memory belongs to the transaction that advertised it. A placement is looked up by R_Key and
+//! address among the open transactions of the end that owns the memory, and a later call may reuse
+//! the R_Key.
 
 mod early;
 mod identity;
@@ -43,43 +44,45 @@ use rdmascope_wire::rpcrdma::{Header, Procedure, VERSION};
 use rdmascope_wire::{Xid, rpc};
 use unclaimed::Unclaimed;
 
-/// The hasher of tables whose keys come from the wire: fixed, so that the same capture gives the same events.
+/// The hasher of tables whose keys come from the wire. Its seed is fixed, so that the same capture
+/// gives the same events.
 pub type BuildHasher = foldhash::quality::FixedState;
 
-/// Names an open transaction; the generation tells it from an earlier one in the same place.
+/// Identifies an open transaction. The generation distinguishes it from earlier ones at the same
+/// index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
     index: u32,
     generation: u32,
 }
 
-/// What one end of a connection has going on.
+/// The open transactions and the memory of one end of a connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Side {
-    /// Its calls that wait for a reply.
+    /// Its calls without a reply, by XID.
     calls: HashMap<Xid, Slot, BuildHasher>,
-    /// Its calls whose reply is a Read chunk of the other end, until it says RDMA_DONE.
+    /// Its calls whose reply is a Read chunk of the other end, until it sends RDMA_DONE.
     pulls: HashMap<Xid, Slot, BuildHasher>,
     /// The memory that it advertised.
     memory: Memory,
-    /// Where the last placement in it went: the packets of one message go to one segment.
+    /// Segment of the last placement. The packets of one message mostly go to one segment.
     last: Option<Target>,
 }
 
 impl Side {
-    /// Its call with this XID, where that waits for a reply.
+    /// The slot of its call with this XID, if the call has no reply yet.
     #[inline]
     pub(crate) fn call(&self, xid: Xid) -> Option<Slot> {
         self.calls.get(&xid).copied()
     }
 
-    /// Whether a call with this XID waits for a reply.
+    /// Whether a call with this XID has no reply yet.
     #[inline]
     pub(crate) fn awaits(&self, xid: Xid) -> bool {
         self.call(xid).is_some()
     }
 
-    /// Takes over what was noted of the same end before two half-flows became one connection.
+    /// Merges the state of the same end, after two half-flows became one connection.
     pub(crate) fn absorb(&mut self, other: Side) {
         for (xid, slot) in other.calls {
             self.calls.entry(xid).or_insert(slot);
@@ -91,54 +94,56 @@ impl Side {
         self.last = None;
     }
 
-    /// Bytes of memory that a clone takes up beside itself.
+    /// Bytes of heap memory that a clone needs.
     fn footprint(&self) -> usize {
         self.calls.allocation_size() + self.pulls.allocation_size() + self.memory.footprint()
     }
 
-    /// The memory that it advertised in transactions still open.
+    /// The memory that it advertised in open transactions.
     pub(crate) fn memory(&self) -> &Memory {
         &self.memory
     }
 }
 
-/// The two ends of a connection as RPC-over-RDMA sees them.
+/// The two ends of a connection at the RPC-over-RDMA level.
 #[derive(Clone, Debug)]
 pub(crate) struct Peers {
-    /// The ends.
+    /// State of each end.
     pub sides: [Side; 2],
-    /// The key of what each end sends, once known.
+    /// Flow key of the packets that each end sends, once known.
     pub flows: [Option<FlowKey>; 2],
-    /// The IP address that the REQ gives each end.
+    /// IP address of each end in the REQ.
     pub ips: [Option<IpAddr>; 2],
-    /// The connection's number, once something was told of it: see [`Transactions::number`].
+    /// Number of the connection, once it was mentioned in an event: see [`Transactions::number`].
     number: Option<NonZeroU32>,
-    /// Where the engine keeps it.
+    /// Index of the connection in the engine.
     pub session: u32,
-    /// Which end opened the connection, where that is known or inferred.
+    /// The end that opened the connection, if known or inferred.
     pub requester: Option<End>,
-    /// Which end was first seen to call, or to be answered: it stands as the requester where nothing says more.
+    /// The end first seen to call or to be answered. It serves as the requester if that is unknown.
     pub caller: Option<End>,
-    /// Whether Sends are RPC-over-RDMA messages; `None` until something says so.
+    /// Whether Sends are RPC-over-RDMA messages; `None` if unknown.
     pub speaks_rpc: Option<bool>,
-    /// A Send was no RPC-over-RDMA message, while nothing had said that Sends are.
+    /// A Send was no RPC-over-RDMA message, while it was unknown whether Sends are.
     pub saw_other: bool,
-    /// What else the connection carries, once known.
+    /// Other protocol that the connection carries, once known.
     pub protocol: Option<Protocol>,
     /// Whether both half-flows are known.
     pub paired: bool,
-    /// Packets that the capture lacks, of both ends.
+    /// Number of packets of both ends that the capture lacks.
     pub missing_packets: u64,
-    /// How far the capture shows what each end sends; kept up to date only for those who observe.
+    /// How far the capture covers the packets of each end. Updated only if observations are
+    /// enabled.
     pub half_flows: [HalfFlow; 2],
-    /// Open transactions whose memory a Send with Invalidate of another transaction invalidated. Kept only where somebody judges.
+    /// Open transactions whose memory another transaction invalidated by a Send with Invalidate.
+    /// Kept only if all observations are enabled.
     revoked: VecDeque<(Slot, Revoked)>,
-    /// Transactions reported: forward, backward.
+    /// Number of transactions reported: forward, backward.
     pub reported: [u64; 2],
 }
 
 impl Peers {
-    /// Two ends that have said nothing yet.
+    /// Creates the state of a connection without messages.
     pub(crate) fn new(session: u32) -> Peers {
         Peers {
             sides: Default::default(),
@@ -159,30 +164,33 @@ impl Peers {
         }
     }
 
-    /// The number of the connection, if it has one by now.
+    /// The number of the connection, if it has one.
     #[inline]
     pub(crate) fn number(&self) -> Option<ConnectionId> {
         self.number.map(|number| ConnectionId(number.get()))
     }
 
-    /// The number of the connection, of which something is told.
+    /// The number of the connection, for an event.
     #[inline]
     pub(crate) fn connection(&self) -> ConnectionId {
-        self.number().expect("what is told of a connection gives it its number")
+        self.number().expect("a connection in an event has a number")
     }
 
-    /// The end that opened the connection, or the one that stands as it.
+    /// The end that opened the connection, or the one that serves as it.
     pub(crate) fn forward_caller(&self) -> End {
         self.requester.or(self.caller).unwrap_or_default()
     }
 
-    /// Bytes of memory that a clone takes up beside itself.
+    /// Bytes of heap memory that a clone needs.
     pub(crate) fn footprint(&self) -> usize {
         let revoked = self.revoked.len() * size_of::<(Slot, Revoked)>();
         self.sides.iter().map(Side::footprint).sum::<usize>() + revoked
     }
 
-    /// From one end to the other, as far as any packet shows it. Packets may have LIDs or GIDs, where people know the hosts by their IP addresses.
+    /// The route from one end to the other, as far as packets show it.
+    ///
+    /// Packets may have LIDs or GIDs. The IP addresses of the REQ replace them, because users know
+    /// hosts by IP address.
     fn route(&self, from: End) -> Option<Route> {
         let route = |flow: &FlowKey| Route { source: flow.source, destination: flow.destination };
         let back = |flow: &FlowKey| Route { source: flow.destination, destination: flow.source };
@@ -201,75 +209,78 @@ impl Peers {
 pub(crate) struct Transactions {
     slots: Vec<Open>,
     free: Vec<u32>,
-    /// Open transactions, oldest first; some have ended since.
+    /// Open transactions, oldest first. Some have ended since.
     order: VecDeque<Slot>,
-    /// What is kept of each beyond its plain data.
+    /// The optional contents kept of each transaction.
     keep: Keep,
-    /// What is reported of what is seen on the way.
+    /// The observations to report.
     observe: Observe,
-    /// What packets are to transactions is reported.
+    /// Report the roles of packets in transactions.
     attributes: bool,
-    /// Steps of one connection that somebody has yet to [take](Transactions::take_noted).
+    /// Steps of one connection, until they are [taken](Transactions::take_noted).
     noted: Vec<NotedStep>,
-    /// The last frame that moved bytes on which nothing depends, and how many.
+    /// The last frame that moved bulk data, and its number of bulk bytes.
     bulk: (u64, u32),
-    /// Packets that the capture says it lost so far, of whatever connection.
+    /// Packets of all connections that the capture reports as dropped so far.
     pub dropped: u64,
-    /// The current record was held: others came since.
+    /// The current record was held, and others have arrived since.
     pub is_late: bool,
-    /// Bytes of memory in which all connections remember steps and packets, as they count them.
+    /// Bytes of memory that all connections use to track steps and packets.
     pub attributed: usize,
     open: usize,
-    /// Bytes of memory that the lists of open transactions take up.
+    /// Bytes of memory used by the lists of open transactions.
     weight: usize,
     /// Bytes gathered for open transactions.
     gathered: usize,
-    /// Bytes kept of open transactions because somebody asks for them.
+    /// Bytes kept of open transactions because contents were requested.
     kept: usize,
-    /// What was written to memory that nobody was seen to advertise.
+    /// RDMA Writes to memory that no call in the capture advertised.
     unclaimed: Unclaimed,
-    /// Packets of that which replies have claimed since somebody [asked](Transactions::take_claimed).
+    /// Number of their packets that replies claimed since the last [`Transactions::take_claimed`].
     claimed: u64,
     begun: u64,
     reported: u64,
-    /// Connections that have a number.
+    /// Number of connections that have a number.
     numbered: u32,
 }
 
-/// Transactions open at once, over all connections.
+/// Most open transactions, over all connections.
 const MOST_OPEN: usize = 16_384;
-/// Bytes of memory that open transactions list chunks, operations and names in, over all connections.
+/// Most bytes of memory used by the lists of open transactions, over all connections.
 const MOST_WEIGHT: usize = 16 << 20;
-/// Slots that keep their lists' memory for the next transaction; where there are more, none does.
+/// Most slots that keep the memory of their lists for later transactions. If there are more, none
+/// does.
 const MOST_KEEPING: usize = 128;
 
 impl Transactions {
-    /// No transactions; `keep`: what is kept of those that come, `observe`: what is reported of what is seen on the way, `attributes`:
-    /// whether what packets are to transactions is.
+    /// Creates an empty table.
+    ///
+    /// `keep` has the contents to keep, and `observe` the observations to report. `attributes`
+    /// reports the roles of packets in transactions.
     pub(crate) fn new(keep: Keep, observe: Observe, attributes: bool) -> Transactions {
         let mut new = Transactions { observe, ..Transactions::default() };
         new.look_closely(keep, attributes);
         new
     }
 
-    /// What is kept of those that begin from now on, and whether what packets are to transactions is reported.
+    /// Sets the contents kept of later transactions, and whether the roles of packets are reported.
     pub(crate) fn look_closely(&mut self, keep: Keep, attributes: bool) {
         self.keep = Keep { steps: keep.steps || attributes, ..keep };
         self.attributes = attributes;
     }
 
-    /// Whether what packets are to transactions is reported.
+    /// Whether the roles of packets in transactions are reported.
     #[inline]
     pub(crate) fn attributes(&self) -> bool {
         self.attributes
     }
 
-    /// The steps that have become known, or of which more is, since this was last asked.
+    /// Removes and returns the steps that are new or have changed since the last call.
     pub(crate) fn take_noted(&mut self) -> impl Iterator<Item = NotedStep> {
         self.noted.drain(..)
     }
 
-    /// Gives a connection its number, if it has none: something is told of it.
+    /// Gives a connection its number, if it has none, because an event mentions it.
     #[inline]
     pub(crate) fn number(&mut self, peers: &mut Peers) {
         if peers.number.is_none() {
@@ -278,24 +289,24 @@ impl Transactions {
         }
     }
 
-    /// How many connections got a number.
+    /// Number of connections that have a number.
     pub(crate) fn numbered(&self) -> u32 {
         self.numbered
     }
 
-    /// Whether what is seen on the way is reported.
+    /// Whether any observations are reported.
     #[inline]
     pub(crate) fn observes(&self) -> bool {
         self.observe != Observe::Nothing
     }
 
-    /// Whether that on which only rules rest is reported too.
+    /// Whether the observations that only rules need are reported too.
     #[inline]
     pub(crate) fn is_judged(&self) -> bool {
         self.observe == Observe::All
     }
 
-    /// The session and the connection of the transaction to give up, where too many are open.
+    /// The session and the slot of the oldest transaction, if too many are open.
     pub(crate) fn overdue(&mut self) -> Option<(u32, Slot)> {
         if self.open <= MOST_OPEN && self.weight <= MOST_WEIGHT {
             return None;
@@ -308,7 +319,7 @@ impl Transactions {
         None
     }
 
-    /// Gives up a transaction that [`Transactions::overdue`] named.
+    /// Gives up a transaction returned by [`Transactions::overdue`].
     pub(crate) fn evict(&mut self, slot: Slot, peers: &mut Peers, report: &mut Report<'_>) {
         let Some(open) = self.find(slot) else { return };
         let direction = peers.direction(open.caller);
@@ -318,8 +329,10 @@ impl Transactions {
         self.end(slot, outcome, peers, report);
     }
 
-    /// Takes a Send of end `from`, whose connection was asked to [recognize](Peers::recognize) it. Returns what it is, and the transaction
-    /// that it begins.
+    /// Processes a Send of end `from`, after the connection was asked to
+    /// [recognize](Peers::recognize) it.
+    ///
+    /// Returns the kind of the Send, and the transaction that it starts.
     pub(crate) fn handle_send(
         &mut self,
         send: &Send<'_>,
@@ -364,26 +377,27 @@ impl Transactions {
         (kind, call)
     }
 
-    /// Notes that a packet acknowledges the Send of a call, unless its transaction has ended.
+    /// Notes the packet that acknowledges the Send of a call, if its transaction is still open.
     pub(crate) fn note_acknowledged(&mut self, call: Slot, seen: Seen) {
         if let Some(open) = self.find(call) {
             open.transaction.timing.acknowledged.get_or_insert(seen);
         }
     }
 
-    /// What a Send is. Where it does not say so itself, an XID that the other end waits for means a reply.
+    /// The kind of a Send. If the Send alone does not show it, an XID that the other end waits for
+    /// makes it a reply.
     fn kind(&self, header: &Header<'_>, payload: Option<&[u8]>, from: End, peers: &Peers) -> Kind {
         let awaited = || if peers.sides[from.other()].awaits(header.xid) { Kind::Reply } else { Kind::Call };
         certain_kind(header, payload).unwrap_or_else(awaited)
     }
 
-    /// Whether the responder has asked for memory of this call and not got all of it yet.
+    /// Whether RDMA Reads of this call's memory have started and not finished.
     #[inline]
     pub(crate) fn is_being_read(&self, call: Slot) -> bool {
         self.slots.get(call.index as usize).is_some_and(|open| open.is_being_read())
     }
 
-    /// Ends what end `side` of a connection has open, because the connection or the capture is over.
+    /// Ends all open transactions of a connection, because it or the capture is over.
     pub(crate) fn end_all(&mut self, outcome: Outcome, peers: &mut Peers, report: &mut Report<'_>) {
         let mut slots: Vec<Slot> = peers
             .sides
@@ -399,7 +413,8 @@ impl Transactions {
         }
     }
 
-    /// Those that are open, in the order in which they began; `peers`: the ends of the connection that is kept at a place.
+    /// The open transactions, in the order in which they started. `peers` returns the ends of the
+    /// connection at an index of the engine.
     pub(crate) fn all_open<'a>(
         &'a self,
         peers: impl Fn(u32) -> Option<&'a Peers>,
@@ -411,7 +426,7 @@ impl Transactions {
         })
     }
 
-    /// Bytes of memory that a clone takes up beside itself.
+    /// Bytes of heap memory that a clone needs.
     pub(crate) fn footprint(&self) -> usize {
         let keeping = if self.keep == Keep::default() { 0 } else { self.open * size_of::<Keeping>() };
         self.slots.len() * size_of::<Open>()
@@ -424,12 +439,12 @@ impl Transactions {
             + self.unclaimed.footprint()
     }
 
-    /// How many are open.
+    /// Number of open transactions.
     pub(crate) fn open(&self) -> usize {
         self.open
     }
 
-    /// Tells the open transactions of `peers` that they belong to it: after two half-flows became one connection.
+    /// Links the open transactions of `peers` to its connection, after two half-flows became one.
     pub(crate) fn adopt(&mut self, peers: &Peers) {
         for (index, side) in End::BOTH.into_iter().zip(&peers.sides) {
             for slot in side.calls.values().chain(side.pulls.values()) {
@@ -441,7 +456,7 @@ impl Transactions {
         }
     }
 
-    /// Counts anew what the lists of a transaction take up.
+    /// Updates the memory used by the lists of a transaction.
     fn reweigh(&mut self, slot: Slot) {
         let open = &mut self.slots[slot.index as usize];
         let before = core::mem::replace(&mut open.weight, 0);
@@ -464,7 +479,7 @@ impl Transactions {
         open.begin(xid, caller, self.begun, self.keep, peers);
         let slot = Slot { index, generation: open.generation };
         self.open += 1;
-        // Ended ones stay in the order until they come up; it is swept before they are the greater part of it.
+        // Ended transactions are removed from the order before they are the greater part of it.
         if self.order.len() >= 2 * MOST_OPEN {
             let slots = &self.slots;
             self.order.retain(|slot| {
@@ -476,7 +491,8 @@ impl Transactions {
         slot
     }
 
-    /// Ends a transaction: takes it out of every table, reports it, and keeps its memory for the next one.
+    /// Ends a transaction: removes it from all tables, reports it, and keeps its memory for the
+    /// next one.
     fn end(&mut self, slot: Slot, outcome: Outcome, peers: &mut Peers, report: &mut Report<'_>) {
         let Some(open) = self.slots.get_mut(slot.index as usize) else { return };
         if !open.is_open || open.generation != slot.generation {
@@ -525,13 +541,13 @@ impl Transactions {
     }
 }
 
-/// The open transaction that is meant, where it has not ended.
+/// Finds an open transaction. Returns `None` if it has ended.
 fn find(slots: &mut [Open], slot: Slot) -> Option<&mut Open> {
     let open = slots.get_mut(slot.index as usize);
     open.filter(|open| open.is_open && open.generation == slot.generation)
 }
 
-/// How a transaction ends that is open still; `without_reply`: what it is where no reply was seen.
+/// The outcome of an open transaction; `without_reply` if no reply was seen.
 fn outcome_of(transaction: &Transaction, without_reply: Outcome) -> Outcome {
     match (&transaction.call, &transaction.reply) {
         (_, None) => without_reply,
@@ -540,8 +556,8 @@ fn outcome_of(transaction: &Transaction, without_reply: Outcome) -> Outcome {
     }
 }
 
-/// The bytes behind the header: the Payload stream of an RDMA_MSG. `None` where it is in a chunk, or where it is not known where the
-/// header ends.
+/// The bytes after the header: the Payload stream of an RDMA_MSG. `None` if it is in a chunk, or if
+/// the end of the header is unknown.
 fn payload_of<'a>(header: &Header<'_>, message: &'a [u8]) -> Option<&'a [u8]> {
     match header.procedure {
         Procedure::Msg | Procedure::Msgp if header.stop.is_none() && header.version == VERSION => {
@@ -551,7 +567,7 @@ fn payload_of<'a>(header: &Header<'_>, message: &'a [u8]) -> Option<&'a [u8]> {
     }
 }
 
-/// Whether a Send on a connection that nothing is known of looks like RPC-over-RDMA version 1.
+/// Whether a Send on an unknown connection looks like RPC-over-RDMA version 1.
 fn plausible(header: &Header<'_>, payload: Option<&[u8]>) -> bool {
     header.version == VERSION
         && header.stop.is_none()
@@ -563,7 +579,7 @@ fn plausible(header: &Header<'_>, payload: Option<&[u8]>) -> bool {
         }
 }
 
-/// What a Send says itself that it is: RPC messages do. `None` where none can be read here.
+/// The kind of a Send, if the Send alone shows it, as RPC messages do.
 fn certain_kind(header: &Header<'_>, payload: Option<&[u8]>) -> Option<Kind> {
     match header.procedure {
         Procedure::Error => Some(Kind::Error),
@@ -574,14 +590,14 @@ fn certain_kind(header: &Header<'_>, payload: Option<&[u8]>) -> Option<Kind> {
             Ok((_, rpc::Kind::Reply)) => Some(Kind::Reply),
             Err(_) => None,
         },
-        // A Long Call is in a Position Zero Read chunk; a Long Reply is in the Reply chunk, or, after the reliable-reply
-        // draft, in a Position Zero Read chunk too.
+        // A Long Call is in a Position Zero Read chunk. A Long Reply is in the Reply chunk or, by
+        // the reliable-reply draft, also in a Position Zero Read chunk.
         Procedure::Nomsg if header.reads.is_empty() && header.reply.is_some() => Some(Kind::Reply),
         _ => None,
     }
 }
 
-/// Whether the Send at the front of `message` could be the reply to a call with its XID.
+/// The XID of the Send at the start of `message`, if it could be a reply.
 pub(crate) fn reply_xid(message: &[u8]) -> Option<Xid> {
     let header = Header::parse(message).ok()?;
     let payload = payload_of(&header, message);

@@ -1,4 +1,4 @@
-//! What is reported of messages to a judge.
+//! Observations of messages, for the judge.
 
 use super::open::Open;
 use super::{Kind, Peers, Slot, Transactions};
@@ -14,7 +14,7 @@ use rdmascope_wire::rpcrdma::{Header, Procedure};
 use rdmascope_wire::{Rkey, Xid, rpc};
 
 impl Peers {
-    /// Reports something seen on this connection.
+    /// Reports an observation on this connection.
     pub(crate) fn observe(&self, what: Observed<'_>, report: &mut Report<'_>) {
         let Peers { session, half_flows, .. } = self;
         let requester = self.forward_caller();
@@ -25,7 +25,7 @@ impl Peers {
 }
 
 impl Transactions {
-    /// Reports a Send of end `from`: what it is, its header, and the RPC message behind that.
+    /// Reports a Send of end `from`: its kind, its header, and the RPC message after the header.
     pub(super) fn observe_send(
         &self,
         send: &Send<'_>,
@@ -75,8 +75,10 @@ impl Transactions {
         peers.observe(Observed::Sent(&sent), report);
     }
 
-    /// Reports the calls that have no reply; `routes`: of what each end sends, `complete`: up to which frame the capture holds all of
-    /// that.
+    /// Reports the calls without a reply.
+    ///
+    /// `routes` has the route of each end's packets, and `complete` the frame up to which the
+    /// capture has all of them.
     #[cold]
     pub(crate) fn observe_outstanding(
         &self,
@@ -102,8 +104,10 @@ impl Transactions {
         }
     }
 
-    /// Reports an RDMA operation of end `from`, READ or WRITE (`reading`), where it is on memory that no open transaction advertised for
+    /// Reports an RDMA operation of end `from` on memory that no open transaction advertised for
     /// it.
+    ///
+    /// `reading` distinguishes READ from WRITE.
     pub(crate) fn observe_operation(
         &self,
         from: End,
@@ -111,7 +115,8 @@ impl Transactions {
         peers: &Peers,
         report: &mut Report<'_>,
     ) {
-        // An operation of no bytes touches nothing, and its address need not be valid (IBTA volume 1, section 9.7.4.1.5).
+        // An operation of no bytes accesses no memory, and its address need not be valid (IBTA
+        // volume 1, section 9.7.4.1.5).
         if memory.length == 0 || peers.speaks_rpc != Some(true) {
             return;
         }
@@ -123,7 +128,8 @@ impl Transactions {
         }
     }
 
-    /// The first byte of an operation on memory of end `owner` that was not advertised for it, and why.
+    /// The first byte of an operation on memory of end `owner` that was not advertised for it, and
+    /// the reason.
     #[inline]
     fn astray(&self, owner: End, reading: bool, memory: MemoryRange, peers: &Peers) -> Option<(u64, Astray)> {
         let start = memory.address;
@@ -149,7 +155,8 @@ impl Transactions {
         Some((address, Astray::PastEnd(advertiser)))
     }
 
-    /// Where memory ends that is advertised from `address` on, if that is before the operation does: segments may lie one behind the other.
+    /// The address at which the advertised memory ends, if the operation extends beyond it.
+    /// Segments may be adjacent.
     #[cold]
     fn end_of_memory(
         &self,
@@ -159,7 +166,7 @@ impl Transactions {
         mut address: u64,
         peers: &Peers,
     ) -> Option<u64> {
-        /// The most adjacent segments that are looked at. Beyond them the operation counts as correct.
+        /// The most adjacent segments examined. Beyond them the operation counts as correct.
         const MOST: usize = 256;
         let end = memory.address.saturating_add(u64::from(memory.length));
         for _ in 0..MOST {
@@ -178,7 +185,7 @@ impl Transactions {
         None
     }
 
-    /// Reports a Send with Invalidate of end `from` if it invalidates memory of other transactions than its own.
+    /// Reports a Send with Invalidate of end `from` that invalidates memory of another transaction.
     pub(super) fn observe_revoked(
         &self,
         rkey: Rkey,
@@ -187,7 +194,7 @@ impl Transactions {
         peers: &mut Peers,
         report: &mut Report<'_>,
     ) {
-        /// Of one connection.
+        /// Limit for one connection.
         const MOST: usize = 64;
         let mut last = None;
         let mut found = Vec::new();
@@ -211,7 +218,7 @@ impl Transactions {
         peers.revoked.drain(..many);
     }
 
-    /// Reports that a call of end `owner` is about to advertise memory that is advertised already.
+    /// Reports that a call of end `owner` will advertise memory that is already advertised.
     pub(super) fn observe_shared(&self, slot: Slot, owner: End, peers: &Peers, report: &mut Report<'_>) {
         let later = &self.slots[slot.index as usize];
         let memory = &peers.sides[owner].memory;

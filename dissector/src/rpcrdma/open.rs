@@ -1,4 +1,4 @@
-//! A transaction that has begun and not ended.
+//! Open transactions.
 
 use super::keeping::Keeping;
 use super::{CallIdentity, Peers};
@@ -17,40 +17,41 @@ use core::ops::Range;
 use rdmascope_wire::rpcrdma::{Procedure, Segment};
 use rdmascope_wire::{Rkey, Xid};
 
-/// Bytes of one Long Call or Long Reply that are gathered to be parsed.
+/// The most bytes gathered of one Long Call or Long Reply for parsing.
 const LONGEST: u64 = 2 << 20;
-/// Bytes gathered for all open transactions together.
+/// The most bytes gathered for all open transactions.
 pub(super) const BUDGET: usize = 16 << 20;
 
-/// A transaction that has begun and not ended. Exchange and used again, so that its lists need no new memory.
+/// An open transaction. It is reused for later ones, so that its lists need no new memory.
 #[derive(Clone, Debug)]
 pub(super) struct Open {
     pub(super) is_open: bool,
     pub(super) generation: u32,
-    /// The connection, as the engine numbers it.
+    /// Index of the connection in the engine.
     pub(super) session: u32,
-    /// Which end called.
+    /// The end that called.
     pub(super) caller: End,
-    /// Packets that the capture lacked when it was opened.
+    /// Number of packets that the capture lacked when it was opened. Later gaps may concern it.
     pub(super) missing_before: u64,
     pub(super) transaction: Transaction,
-    /// What it calls; known only where somebody judges.
+    /// Identity of the call. Known only if all observations are enabled.
     pub(super) identity: CallIdentity,
-    /// What is kept beyond that, where somebody asks for it.
+    /// Optional contents, if requested.
     pub(super) keeping: Option<Box<Keeping>>,
-    /// The segments that call and reply advertised.
+    /// The segments that the call and the reply advertised.
     pub(super) segments: Vec<Placed>,
-    /// The Payload stream of a Long Call.
+    /// Payload stream of a Long Call.
     pub(super) call_stream: Vec<u8>,
-    /// The Payload stream of a Long Reply.
+    /// Payload stream of a Long Reply.
     pub(super) reply_stream: Vec<u8>,
-    /// Position, length and index of each Read chunk of the call but that at Position zero, in the order of Positions.
+    /// Position, length and index of each Read chunk of the call, in the order of Positions.
+    /// Position zero is left out.
     pub(super) read_lengths: Vec<(u32, u64, u16)>,
     /// Length of each Write chunk of the reply.
     pub(super) write_lengths: Vec<u64>,
-    /// Bytes of memory that its lists take up, as last counted.
+    /// Bytes of memory used by its lists, as last counted.
     pub(super) weight: usize,
-    /// The part of it that lists what moved out of order, and what is kept.
+    /// The part of them used by ranges moved out of order, and by optional contents.
     pub(super) scattered: usize,
     /// The call has been parsed.
     pub(super) call_read: bool,
@@ -58,19 +59,19 @@ pub(super) struct Open {
     pub(super) reply_read: bool,
 }
 
-/// What became of bytes that moved.
+/// The use of bytes that moved.
 pub(super) enum Moved {
-    /// Only their number matters: they are data that is in no message.
+    /// Data that is not parsed. Only its length counts.
     Bulk,
-    /// They are of a message that has to be parsed, whose stream grew by so many bytes.
+    /// A part of a message to be parsed, whose stream grew by this number of bytes.
     Message(usize),
 }
 
-/// Why bytes were not placed.
+/// The reason why bytes were not placed.
 pub(super) enum Refusal {
-    /// An RDMA Read of memory that is to be written, or the reverse.
+    /// An RDMA Read of memory to be written, or an RDMA Write to memory to be read.
     OtherWay,
-    /// Too much is being gathered already.
+    /// Too many bytes are gathered already.
     Budget(Part),
 }
 
@@ -123,7 +124,7 @@ impl Default for Open {
 }
 
 impl Open {
-    /// Begins a transaction where there was none yet, or where [`Open::release`] emptied the lists of the one before.
+    /// Starts a transaction in a new or [released](Open::release) slot.
     pub(super) fn begin(&mut self, xid: Xid, caller: End, begun: u64, keep: Keep, peers: &Peers) {
         self.is_open = true;
         self.generation = self.generation.wrapping_add(1);
@@ -150,7 +151,7 @@ impl Open {
         transaction.done = None;
     }
 
-    /// Whether segment `index` is memory of end `owner` and holds this address.
+    /// Whether segment `index` is in memory of end `owner` and contains this address.
     #[inline]
     pub(super) fn holds(&self, index: usize, owner: End, rkey: Rkey, address: u64) -> bool {
         self.segments.get(index).is_some_and(|placed| {
@@ -160,7 +161,7 @@ impl Open {
         })
     }
 
-    /// Whether RDMA READs of its memory have begun, and bytes of it have yet to come.
+    /// Whether RDMA READs of its memory have started and bytes of it are outstanding.
     #[inline]
     pub(super) fn is_being_read(&self) -> bool {
         self.transaction.timing.reads.is_some()
@@ -170,7 +171,7 @@ impl Open {
             })
     }
 
-    /// Bytes from `address`, which segment `index` holds, to its end.
+    /// Number of bytes from `address`, which is in segment `index`, to the end of the segment.
     #[inline]
     pub(super) fn inside(&self, index: usize, address: u64) -> u32 {
         self.segments.get(index).map_or(0, |placed| {
@@ -179,12 +180,13 @@ impl Open {
         })
     }
 
-    /// Whether segment `index` is to be read; or, where `reading` is false, to be written.
+    /// Whether segment `index` is to be read or, if `reading` is false, to be written.
     pub(super) fn is_for(&self, index: usize, reading: bool) -> bool {
         self.segments.get(index).is_some_and(|placed| reading == matches!(placed.part, Part::ReadChunk(_)))
     }
 
-    /// Notes an RDMA READ request that asks for `bytes` of segment `index` from `address` on, which are within it.
+    /// Notes an RDMA READ request for `bytes` of segment `index` from `address` on. They are within
+    /// the segment.
     pub(super) fn note_read(&mut self, index: usize, time: Time, address: u64, bytes: u32) {
         let Some(placed) = self.segments.get_mut(index) else { return };
         let timing = &mut self.transaction.timing;
@@ -193,11 +195,12 @@ impl Open {
         let list = placed.asked.memory();
         let new = placed.asked.insert(start, start + u64::from(bytes));
         self.scattered += placed.asked.memory() - list;
-        // Where there is no room to tell them apart, no byte counts as one that was not asked for.
+        // If the list of ranges is full, all bytes count as requested.
         timing.asked_bytes += if placed.asked.is_full() { bytes.into() } else { new };
     }
 
-    /// Notes that bytes moved, and keeps those that have to be parsed. The streams grow by at most `budget` bytes.
+    /// Notes that bytes moved, and gathers those to be parsed. The streams grow by at most `budget`
+    /// bytes.
     #[inline]
     pub(super) fn place(
         &mut self,
@@ -255,7 +258,7 @@ impl Open {
         Ok(Moved::Message(grow))
     }
 
-    /// Adds the segments of a chunk to the memory that may move.
+    /// Adds the segments of a chunk to the memory that may be accessed.
     pub(super) fn advertise(&mut self, part: Part, of_reply: bool, segments: &[Segment], is_stream: bool) {
         let mut base = 0;
         for segment in segments {
@@ -274,8 +277,11 @@ impl Open {
         }
     }
 
-    /// Moves the stream of a chunk together: segments need not be used to their ends (RFC 8166, section 3.4.6). `used` is how much of
-    /// each is, in order. Returns how many bytes there are from the first on without a hole.
+    /// Closes the gaps in the stream of a chunk, because segments may be used in part (RFC 8166,
+    /// section 3.4.6).
+    ///
+    /// `used` is the used length of each segment, in order. Returns the number of bytes before the
+    /// first missing one.
     pub(super) fn gather(&mut self, part: Part, of_reply: bool, used: impl Iterator<Item = u32>) -> usize {
         let is_reply = part == Part::ReplyChunk || of_reply;
         let stream = if is_reply { &mut self.reply_stream } else { &mut self.call_stream };
@@ -294,7 +300,7 @@ impl Open {
         end
     }
 
-    /// What is known of it by now, on its connection.
+    /// The state of the transaction so far.
     pub(super) fn so_far(&self, peers: &Peers) -> Option<OpenTransaction<'_>> {
         let Transaction { begun, xid, procedure, call, reply, details, timing, .. } = &self.transaction;
         Some(OpenTransaction {
@@ -312,7 +318,7 @@ impl Open {
         })
     }
 
-    /// Settles what can only be said at the end.
+    /// Sets the fields that are known only at the end.
     pub(super) fn conclude(&mut self, outcome: Outcome, gap: bool) {
         self.read_long_call();
         self.read_long_reply();
@@ -327,7 +333,7 @@ impl Open {
         transaction.capture_gap = gap && (lacks_reply || lacks_bytes);
     }
 
-    /// Lists the bytes of the chunks that should have moved and did not.
+    /// Lists the bytes of chunks that should have moved and did not.
     fn list_missing(&mut self, outcome: Outcome) {
         if self.segments.is_empty() {
             return;
@@ -337,7 +343,8 @@ impl Open {
         if let Some(call) = call {
             for (index, read) in call.read_chunks.iter().enumerate() {
                 let part = Part::ReadChunk(saturate(index));
-                // Without a reply it is not known that the responder went on reading: only holes are certain.
+                // Without a reply, the responder may have stopped reading. Only gaps before the
+                // last byte read are certain.
                 let reached = chunk(&self.segments, part, false).map(|placed| match outcome {
                     Outcome::Completed => placed.segment.length,
                     _ => placed.moved.end() as u32,
@@ -346,7 +353,7 @@ impl Open {
                 missing_of(&self.segments, part, false, reached, &mut call.missing);
             }
         }
-        // Without a call there are only the segments that a reply claimed.
+        // Without a call, only segments claimed by a reply exist.
         let Some(reply) = reply else { return };
         for (index, write) in reply.write_chunks.iter().enumerate() {
             let part = Part::WriteChunk(saturate(index));
@@ -364,7 +371,7 @@ impl Open {
         }
     }
 
-    /// Bytes of memory that what the messages list takes up. Counted from the lengths of the lists, which a clone has too.
+    /// Bytes of memory used by its lists. Based on their lengths, which a clone has too.
     pub(super) fn weigh(&self) -> usize {
         let Transaction { call, reply, details, .. } = &self.transaction;
         let segments = |chunk: &[Segment]| room(chunk.len()) * size_of::<Segment>();
@@ -384,8 +391,9 @@ impl Open {
             + room(details.arena.len())
     }
 
-    /// Empties the streams; returns how many bytes that were. Memory is kept for the next transaction, and none at all
-    /// where there are `many` to keep some.
+    /// Empties the streams and returns the number of their bytes.
+    ///
+    /// Some memory is kept for the next transaction, but none if `many` slots keep some.
     pub(super) fn release(&mut self, many: bool) -> usize {
         let bytes = self.call_stream.len() + self.reply_stream.len();
         let most = |kept: usize| if many { 0 } else { kept };
@@ -412,12 +420,12 @@ impl Open {
     }
 }
 
-/// The segments of one chunk, in order: calls and replies advertise theirs part by part.
+/// The segments of one chunk, in order. Calls and replies advertise theirs chunk by chunk.
 pub(super) fn chunk(segments: &[Placed], part: Part, of_reply: bool) -> impl Iterator<Item = &Placed> {
     segments[chunk_range(segments, part, of_reply)].iter()
 }
 
-/// Where the segments of one chunk stand among those of all.
+/// The index range of the segments of one chunk.
 pub(super) fn chunk_range(segments: &[Placed], part: Part, of_reply: bool) -> Range<usize> {
     let key = |placed: &Placed| (placed.of_reply, placed.part);
     let start = segments.partition_point(|placed| key(placed) < (of_reply, part));
@@ -425,12 +433,12 @@ pub(super) fn chunk_range(segments: &[Placed], part: Part, of_reply: bool) -> Ra
     start..end
 }
 
-/// An index as [`Part`] keeps it; a message with more chunks than that lists the rest under the last.
+/// Converts an index for [`Part`]. A message with more chunks lists the rest under the last one.
 pub(super) fn saturate(index: usize) -> u16 {
     u16::try_from(index).unwrap_or(u16::MAX)
 }
 
-/// Ranges that one message lists.
+/// The most ranges listed for one message.
 const MOST_MISSING: usize = 1024;
 
 fn missing_of(

@@ -1,5 +1,7 @@
-//! Where the bytes of RDMA operations belong: to the transaction that advertised the memory, or, where the capture lacks its call, to the one
-//! whose reply returns it.
+//! Assignment of RDMA operations to transactions.
+//!
+//! The memory belongs to the transaction that advertised it. If the capture lacks its call, it
+//! belongs to the transaction whose reply returns the memory.
 
 use super::memory::Target;
 use super::open::{self, saturate};
@@ -15,7 +17,7 @@ impl Transactions {
     pub(crate) fn handle_read(&mut self, request: &ReadRequest, owner: End, peers: &Peers) {
         let MemoryRange { rkey, mut address, mut length } = request.memory;
         let mut is_first = true;
-        // It may go on in the segment that follows under the same handle.
+        // It may continue in the next segment under the same handle.
         while length > 0 || is_first {
             let Some(target) = self.target(peers, owner, rkey, address) else { return };
             let Some(open) = self.find(target.slot) else { return };
@@ -42,8 +44,8 @@ impl Transactions {
         }
     }
 
-    /// Puts bytes into memory of end `owner`, or takes them out of it (`reading`). False where no open transaction
-    /// advertised that memory for it.
+    /// Places bytes in memory of end `owner`, or takes them from it (`reading`). Returns false if
+    /// no open transaction advertised that memory for this operation.
     #[inline]
     pub(crate) fn place(
         &mut self,
@@ -65,7 +67,7 @@ impl Transactions {
         self.place_in(target, placement, reading, report)
     }
 
-    /// Puts bytes into a segment that holds them all, or takes them out of it.
+    /// Places bytes in a segment that contains their whole range, or takes them from it.
     #[inline]
     fn place_in(
         &mut self,
@@ -97,8 +99,10 @@ impl Transactions {
         true
     }
 
-    /// Puts bytes into segments that lie one behind the other, `inside` of them into the first one. False where that one does not take
-    /// them; what is behind the last one is left out.
+    /// Places bytes in consecutive segments, `inside` of them in the first one.
+    ///
+    /// Returns false if the first segment does not accept them. Bytes after the last segment are
+    /// dropped.
     #[cold]
     fn place_across(
         &mut self,
@@ -127,7 +131,7 @@ impl Transactions {
         }
     }
 
-    /// Notes that nothing depends on the bytes of a placement.
+    /// Notes that the bytes of a placement are bulk data, which is not parsed.
     #[inline]
     pub(crate) fn note_bulk(&mut self, placement: &Placement<'_>) {
         let (frame, bytes) = &mut self.bulk;
@@ -138,13 +142,14 @@ impl Transactions {
         }
     }
 
-    /// Of how many bytes that this frame moved it is known that nothing depends on them. Only the last such frame is remembered.
+    /// Number of bulk bytes that this frame moved. Only the last such frame is remembered.
     #[inline]
     pub(crate) fn bulk_of(&self, frame: u64) -> u32 {
         if self.bulk.0 == frame { self.bulk.1 } else { 0 }
     }
 
-    /// Keeps what was written to memory of end `owner` that it was not seen to advertise: a reply may tell.
+    /// Keeps an RDMA Write to memory of end `owner` that was not advertised, because a reply may
+    /// return that memory.
     #[cold]
     pub(crate) fn keep_unclaimed(&mut self, placement: &Placement<'_>, owner: End, peers: &Peers) {
         if peers.speaks_rpc == Some(true) {
@@ -152,7 +157,7 @@ impl Transactions {
         }
     }
 
-    /// Packets that were kept so, and that turned out to be of a transaction since this was last asked.
+    /// Returns and resets the number of kept packets that a transaction has claimed.
     pub(crate) fn take_claimed(&mut self) -> u64 {
         core::mem::take(&mut self.claimed)
     }
@@ -171,8 +176,10 @@ impl Transactions {
         peers.sides[owner].memory.find(rkey, address)
     }
 
-    /// Matches what was written before a reply whose call the capture lacks, to the chunks that the reply returns. Where it is not all there, but
-    /// may have been given up, nothing is said of it.
+    /// Matches earlier RDMA Writes to the chunks that a reply returns, if the capture lacks its
+    /// call.
+    ///
+    /// If some of them are missing and may have been dropped, none are matched.
     #[cold]
     pub(super) fn claim(
         &mut self,
@@ -213,7 +220,8 @@ impl Transactions {
         self.unclaimed.remove(peers.connection(), caller, is_wanted);
     }
 
-    /// Puts bytes into the segments of a transaction, which are not looked up: their memory may be advertised anew by now.
+    /// Places bytes in the segments of a transaction without a lookup, because their memory may be
+    /// advertised again by now.
     fn place_by_reply(&mut self, slot: Slot, placement: &Placement<'_>, owner: End, report: &mut Report<'_>) {
         let mut rest = *placement;
         while rest.length > 0 {

@@ -1,4 +1,4 @@
-//! Reading the RPC message that a transaction's call or reply conveys.
+//! Parsing of the RPC messages of a transaction.
 
 use super::identity::hash;
 use super::open::{Open, saturate};
@@ -9,7 +9,8 @@ use rdmascope_wire::rpcrdma::{Procedure, Segment};
 use rdmascope_wire::{Layer, Stop};
 
 impl Open {
-    /// Reads the call from its Payload stream; `whole`: nothing of the stream is missing.
+    /// Parses the call from its Payload stream. `whole` means that no byte of the stream is
+    /// missing.
     pub(super) fn read_call(&mut self, stream: &[u8], whole: bool) {
         self.call_read = true;
         let mut payload = Payload::new(stream, Chunks::Read(&self.read_lengths));
@@ -17,7 +18,8 @@ impl Open {
         self.note_stop(stop, whole, false);
     }
 
-    /// Reads the reply from its Payload stream; `whole`: nothing of the stream is missing.
+    /// Parses the reply from its Payload stream. `whole` means that no byte of the stream is
+    /// missing.
     pub(super) fn read_reply(&mut self, stream: &[u8], whole: bool) {
         self.reply_read = true;
         let mut payload = Payload::new(stream, Chunks::Write(&self.write_lengths));
@@ -25,7 +27,7 @@ impl Open {
         self.note_stop(stop, whole, true);
     }
 
-    /// Reads a call that is in a Position Zero Read chunk, as far as that was captured.
+    /// Parses a call in a Position Zero Read chunk, as far as it was captured.
     pub(super) fn read_long_call(&mut self) {
         if self.call_read {
             return;
@@ -40,7 +42,7 @@ impl Open {
         self.call_stream = stream;
     }
 
-    /// Reads a reply that is in the Reply chunk, or in a Position Zero Read chunk of the responder.
+    /// Parses a reply in the Reply chunk, or in a Position Zero Read chunk of the responder.
     pub(super) fn read_long_reply(&mut self) {
         let Some(reply) = &self.transaction.reply else { return };
         if self.reply_read || reply.procedure != Procedure::Nomsg {
@@ -100,22 +102,23 @@ fn read_reply(transaction: &mut Transaction, payload: &mut Payload<'_>) -> Resul
     {
         message.unused = payload.reader().rest().len() as u32;
     }
-    // Without the call it is not known what the results are of.
+    // Without the call, the procedure of the results is unknown.
     let (Some(procedure), rpc::Status::Success) = (transaction.procedure, reply.status) else {
         return Ok(());
     };
-    // Where the capture cut the credential off, the verifier of the reply shows at least that it was not RPCSEC_GSS.
+    // If the capture cut off the credential, the verifier of the reply shows at least whether it
+    // was RPCSEC_GSS.
     let plain = reply.verifier.is_none_or(|verifier| verifier.flavor != flavor::RPCSEC_GSS);
     let security = transaction.security.unwrap_or(if plain { Security::None } else { Security::GssControl });
     if let Some(gss) = &mut transaction.gss
         && gss.sequence.is_none()
     {
-        // A window that cannot be read is not known, and nothing else rests on it.
+        // A window that cannot be parsed stays unknown, and has no other effect.
         let _ = note_window(gss, payload);
     }
     if enter(security, payload)? {
         let outcome = ulb::reply(procedure, payload, &mut transaction.details);
-        // It stands in front of the results, so it is known even where they cannot be read to their end.
+        // The status precedes the results, so it is known even if they cannot be parsed completely.
         transaction.status = transaction.details.status;
         outcome?;
         if let Some(message) = &mut transaction.reply {
@@ -125,7 +128,7 @@ fn read_reply(transaction: &mut Transaction, payload: &mut Payload<'_>) -> Resul
     Ok(())
 }
 
-/// Bytes behind arguments or results that were read to their end.
+/// Number of bytes after arguments or results that were parsed completely.
 fn unused(
     security: Security,
     procedure: ulb::Procedure,
@@ -143,10 +146,12 @@ fn unused(
     if is_read { unused } else { 0 }
 }
 
-/// Steps over what RPCSEC_GSS puts in front of arguments or results; false where they cannot be read.
+/// Skips the RPCSEC_GSS fields before arguments or results. Returns false if those are not
+/// readable.
 fn enter(security: Security, payload: &mut Payload<'_>) -> Result<bool, Stop> {
     match security {
-        // RFC 2203, section 5.3.2.2: a counted databody of the sequence number and the arguments, then a checksum.
+        // RFC 2203, section 5.3.2.2: a counted databody of sequence number and arguments, then a
+        // checksum.
         Security::GssIntegrity => {
             payload.u32()?;
             payload.u32()?;
@@ -193,18 +198,19 @@ fn gss_call(credential: &Auth<'_>) -> Option<GssCall> {
     Some(GssCall { context: hash(gss.handle), sequence, window: None })
 }
 
-/// Reads an `rpc_gss_init_res` up to its window: RFC 2203, section 5.2.3.1.
+/// Parses an `rpc_gss_init_res` up to its window (RFC 2203, section 5.2.3.1).
 fn note_window(gss: &mut GssCall, payload: &mut Payload<'_>) -> Result<(), Stop> {
     let handle = payload.opaque()?;
     let (major, _minor, window) = (payload.u32()?, payload.u32()?, payload.u32()?);
-    // GSS_S_COMPLETE and GSS_S_CONTINUE_NEEDED; the window counts once it is complete.
+    // GSS_S_COMPLETE. The window of GSS_S_CONTINUE_NEEDED does not count yet.
     if major == 0 {
         (gss.context, gss.window) = (hash(handle), Some(window));
     }
     Ok(())
 }
 
-/// The RPC header is read with the cursor of the upper layer; its stops are its own.
+/// Sets the layer of a stop to RPC, because the RPC header is parsed with the cursor of the upper
+/// layer.
 fn in_rpc(stop: Stop) -> Stop {
     Stop { layer: Layer::Rpc, ..stop }
 }

@@ -15,7 +15,7 @@ struct Told {
     has_reads: bool,
     has_reply_chunk: bool,
     error: Option<Error>,
-    /// XID and message type behind the header.
+    /// XID and message type after the header.
     payload: Option<[u32; 2]>,
 }
 
@@ -50,21 +50,22 @@ impl Told {
     }
 }
 
-/// What each Send says itself, whether it tells that RPC-over-RDMA is spoken, and whether it may be a reply (RFC 8166, section 4).
+/// The kind that each Send shows, whether it identifies RPC-over-RDMA, and whether it may be a
+/// reply (RFC 8166, section 4).
 #[test]
 fn what_a_send_says_itself() {
     let cases = [
         ("a call", MSG, Some(Kind::Call), true, false),
         ("a reply", Told { payload: Some(REPLY), ..MSG }, Some(Kind::Reply), true, true),
         (
-            "another XID behind the header",
+            "another XID after the header",
             Told { payload: Some([8, 1]), ..MSG },
             Some(Kind::Reply),
             false,
             true,
         ),
         ("no message type", Told { payload: Some([7, 2]), ..MSG }, None, false, true),
-        ("nothing behind the header", Told { payload: None, ..MSG }, None, false, true),
+        ("no bytes after the header", Told { payload: None, ..MSG }, None, false, true),
         ("another version", Told { version: 2, payload: Some(REPLY), ..MSG }, None, false, false),
         ("RDMA_NOMSG alone", NOMSG, None, false, true),
         ("with a Reply chunk", Told { has_reply_chunk: true, ..NOMSG }, Some(Kind::Reply), true, true),
@@ -92,7 +93,7 @@ fn what_a_send_says_itself() {
             false,
         ),
         (
-            "an error that does not say which",
+            "an error without a code",
             Told { procedure: Procedure::Error, ..NOMSG },
             Some(Kind::Error),
             false,
@@ -116,7 +117,7 @@ fn what_a_send_says_itself() {
         assert_eq!(plausible(&header, payload), tells, "{what}");
         assert_eq!(reply_xid(&bytes), may_be_a_reply.then_some(Xid(7)), "{what}");
     }
-    // Cut within its chunk lists, it has no Payload stream.
+    // If it is cut within its chunk lists, it has no Payload stream.
     let bytes = MSG.bytes();
     let header = Header::parse(&bytes[..20]).unwrap();
     assert_eq!((payload_of(&header, &bytes[..20]), plausible(&header, None)), (None, false));

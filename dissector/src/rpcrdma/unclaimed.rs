@@ -1,18 +1,19 @@
-//! RDMA Writes to memory that nobody was seen to advertise.
+//! RDMA Writes to memory that no call in the capture advertised.
 //!
-//! Where the capture lacks a call, what the responder wrote for it comes by before the reply that returns the chunks. It is kept for that reply,
-//! which names the memory.
+//! If the capture lacks a call, the responder's RDMA Writes for it precede the reply that returns
+//! the chunks. They are kept for that reply, which names the memory.
 
 use crate::connection::ConnectionId;
 use crate::rdma::{End, Placement};
 use alloc::vec::Vec;
 
-/// Some of the RDMA Writes of all connections: at least the last [`Half::MOST_BYTES`] of them, or [`Half::MOST`] packets.
+/// The latest RDMA Writes of all connections: at least the last [`Half::MOST_BYTES`] bytes, or the
+/// last [`Half::MOST`] packets.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unclaimed {
     latest: Half,
     before: Half,
-    /// Some of what was kept was given up.
+    /// Some of them were dropped.
     pub(super) forgot: bool,
 }
 
@@ -26,10 +27,10 @@ struct Half {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     connection: ConnectionId,
-    /// Whose memory was written.
+    /// The end whose memory was written.
     owner: End,
     placement: Placement<'static>,
-    /// Where its bytes begin, and how many there are.
+    /// Offset and number of its bytes.
     bytes: (u32, u32),
 }
 
@@ -53,7 +54,7 @@ impl Unclaimed {
         self.latest.entries.is_empty() && self.before.entries.is_empty()
     }
 
-    /// Keeps what was written to memory of end `owner`.
+    /// Keeps an RDMA Write to memory of end `owner`.
     #[cold]
     pub(super) fn keep(&mut self, connection: ConnectionId, owner: End, placement: &Placement<'_>) {
         let captured = placement.bytes;
@@ -71,7 +72,7 @@ impl Unclaimed {
         entries.push(Entry { connection, owner, placement: placement.without_bytes(), bytes });
     }
 
-    /// What was written to memory of end `owner` where `is_wanted`, in the order in which it came.
+    /// The RDMA Writes to memory of end `owner` that satisfy `is_wanted`, in the order of arrival.
     pub(super) fn of(
         &self,
         connection: ConnectionId,
@@ -88,7 +89,7 @@ impl Unclaimed {
             .filter(move |placement| is_wanted(placement))
     }
 
-    /// Takes those out.
+    /// Removes these RDMA Writes.
     pub(super) fn remove(
         &mut self,
         connection: ConnectionId,
@@ -104,7 +105,7 @@ impl Unclaimed {
         }
     }
 
-    /// Bytes of memory that a clone takes up beside itself.
+    /// Bytes of heap memory that a clone needs.
     pub(super) fn footprint(&self) -> usize {
         let half = |half: &Half| half.entries.len() * size_of::<Entry>() + half.bytes.len();
         half(&self.latest) + half(&self.before)
@@ -133,7 +134,7 @@ mod tests {
         }
     }
 
-    /// RDMA Writes without end, each of a handle of its own: large ones, small ones, and empty ones.
+    /// Endless RDMA Writes, each with a handle of its own: large, small and empty ones.
     #[test]
     fn what_nobody_claims_is_bounded() {
         const MOST: usize = 2 * (Half::MOST_BYTES + Half::MOST * size_of::<Entry>());
@@ -146,12 +147,12 @@ mod tests {
                 assert!(unclaimed.footprint() <= MOST, "{number} of {size} bytes");
                 let held = [&unclaimed.latest, &unclaimed.before].map(|half| half.bytes.len());
                 assert!(held.into_iter().all(|bytes| bytes <= Half::MOST_BYTES), "{held:?}");
-                // Nothing was given up as long as two halves hold it all: a half is used up to its last byte.
+                // Two halves hold all of them until now. A half is used up to its last byte.
                 let half = Half::MOST.min(Half::MOST_BYTES.checked_div(size).unwrap_or(Half::MOST)) as u32;
                 assert_eq!(unclaimed.forgot, number >= 2 * half, "{number} of {size} bytes");
             }
             assert!(unclaimed.forgot);
-            // The last ones are there, as many as were promised, and in order.
+            // The last ones are kept in order, and at least the promised number.
             let kept: Vec<u64> = (1..=3)
                 .flat_map(|id| {
                     unclaimed
@@ -163,13 +164,13 @@ mod tests {
             let least = Half::MOST.min(Half::MOST_BYTES.checked_div(size).unwrap_or(Half::MOST));
             assert!(kept.len() >= least && kept.contains(&4999), "{} of {size} bytes", kept.len());
             assert!(*kept.iter().min().expect("there are some") == 5000 - kept.len() as u64);
-            // What is claimed makes room.
+            // Claimed writes free memory.
             (1..=3).for_each(|id| unclaimed.remove(ConnectionId(id), owner, |_| true));
             assert!(unclaimed.is_empty() && unclaimed.footprint() == 0);
         }
     }
 
-    /// A connection, an end and a wish: what meets all three is claimed, and nothing else.
+    /// Only writes of the given connection, end and memory are removed.
     #[test]
     fn only_what_is_claimed_is_taken_out() {
         let (first, second) = (ConnectionId(1), ConnectionId(2));

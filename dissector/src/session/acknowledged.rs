@@ -1,8 +1,10 @@
-//! When the Sends of an end were acknowledged, and how long that took.
+//! Acknowledgements of the Sends of each end, and round-trip times.
 //!
-//! What acknowledges a Send is the first packet of the other end that names its last position or one behind it: an ACK, a NAK for what comes
-//! later, an RDMA Read response (IBTA volume 1, section 9.7.5.1). One of them may stand for several Sends, so what is noted of a transaction
-//! is the latest moment by which its call had arrived. A round-trip time is taken only where an ACK names the Send itself.
+//! A Send is acknowledged by the first packet of the other end that names its last position or a
+//! later one: an ACK, a NAK for a later packet, or an RDMA Read response (IBTA volume 1, section
+//! 9.7.5.1). One such packet may acknowledge several Sends, so for a transaction it gives only an
+//! upper bound on the arrival of its call. A round-trip time is taken only if an ACK names the Send
+//! itself.
 
 mod histogram;
 
@@ -17,14 +19,15 @@ use alloc::collections::VecDeque;
 use histogram::Histogram;
 use rdmascope_wire::bth::Operation;
 
-/// The Sends of one end that were not seen to be acknowledged, oldest first, and how long it took for those that were.
+/// The unacknowledged Sends of one end, oldest first, and the round-trip times of the others.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Acknowledgements {
     waiting: VecDeque<Waiting>,
     round_trips: Option<Box<Histogram>>,
-    /// What was acknowledged while requests waited, oldest first: Sends among these are handed up later.
+    /// Acknowledgements seen while requests waited, oldest first. Sends that they cover may be
+    /// delivered later.
     early: VecDeque<(Position, Seen)>,
-    /// Packets of this end that came again or late, as last looked at.
+    /// The number of repeated or reordered packets of this end, as of the last check.
     disturbed: u64,
 }
 
@@ -32,26 +35,26 @@ pub(super) struct Acknowledgements {
 struct Waiting {
     last: Position,
     sent: Time,
-    /// The transaction, where the Send is its call.
+    /// The transaction, if the Send is its call.
     call: Option<Slot>,
-    /// No packet was sent again meanwhile: it is certain which transmission the ACK answers.
+    /// Whether no packet was retransmitted meanwhile, so the ACK answers a known transmission.
     is_certain: bool,
 }
 
-/// Whether what is acknowledged up to `acknowledged` has the Send whose last position this is.
+/// Whether an acknowledgement up to `acknowledged` covers a Send with this last position.
 #[inline]
 fn covers(acknowledged: Position, last: Position) -> bool {
     (0..=last.window()).contains(&last.distance(acknowledged))
 }
 
 impl Acknowledgements {
-    /// Sends that wait for their ACK. What comes on top makes the oldest one's ACK unknown.
+    /// Maximum number of Sends waiting for an ACK. Beyond it, the oldest is dropped without one.
     const MOST: usize = 64;
 
-    /// Takes a Send; `call`: the transaction that it began.
+    /// Adds a Send. `call` is the transaction that it began.
     #[inline]
     pub(super) fn note(&mut self, send: &Send<'_>, call: Option<Slot>, transactions: &mut Transactions) {
-        // Where its end was not captured, it is not known which position that has.
+        // If the end of the Send was not captured, its last position is unknown.
         if send.length.is_none() {
             return;
         }
@@ -67,7 +70,7 @@ impl Acknowledgements {
             let window = last.window();
             match before.last.distance(last) {
                 ahead if (1..=window).contains(&ahead) => {}
-                // One that comes late: what is behind it may have been acknowledged already.
+                // A late Send: later Sends may have been acknowledged already.
                 ahead if (-window..=0).contains(&ahead) => return,
                 _ => self.waiting.clear(),
             }
@@ -78,7 +81,7 @@ impl Acknowledgements {
         self.waiting.push_back(Waiting { last, sent: send.seen.time, call, is_certain: true });
     }
 
-    /// Takes what was acknowledged while requests wait.
+    /// Adds an acknowledgement seen while requests wait.
     #[cold]
     fn note_early(&mut self, acknowledged: (Position, Seen)) {
         if self.early.len() == Self::MOST {
@@ -87,7 +90,7 @@ impl Acknowledgements {
         self.early.push_back(acknowledged);
     }
 
-    /// Whether what was acknowledged covers a Send that waits.
+    /// Whether an acknowledgement covers a waiting Send.
     #[inline]
     fn is_covered(&self, acknowledged: Option<(Position, Seen)>) -> bool {
         let (Some(first), Some((acknowledged, _))) = (self.waiting.front(), acknowledged) else {
@@ -96,12 +99,12 @@ impl Acknowledgements {
         covers(acknowledged, first.last)
     }
 
-    /// How long it took from its Sends to their ACKs.
+    /// Round-trip times of its Sends.
     pub(super) fn round_trips(&self) -> Option<RoundTrips> {
         self.round_trips.as_ref()?.summary()
     }
 
-    /// Bytes of memory that it takes up beside itself; a clone takes up as many.
+    /// Bytes of memory on the heap; a clone uses the same amount.
     pub(super) fn footprint(&self) -> usize {
         self.waiting.len() * size_of::<Waiting>()
             + self.early.len() * size_of::<(Position, Seen)>()
@@ -110,8 +113,8 @@ impl Acknowledgements {
 }
 
 impl Session {
-    /// Notes which Sends a packet of end `side` acknowledges; or, where it is a request, which of those that it completes were acknowledged
-    /// before: the capture may show the ACK first.
+    /// Notes the Sends that a packet of end `side` acknowledges. For a request, notes which Sends
+    /// it completes that were acknowledged before: the capture may have the ACK first.
     #[inline]
     pub(super) fn note_acknowledged(
         &mut self,
@@ -125,7 +128,8 @@ impl Session {
         self.note_acknowledged_of(sender, packet.seen, is_ack, transactions);
     }
 
-    /// Notes which Sends of an end are acknowledged, with a packet that was taken; `is_ack`: it acknowledges, and does nothing else.
+    /// Notes the acknowledged Sends of an end, with the packet just handled. `is_ack` returns
+    /// whether that packet is only an acknowledgement.
     #[inline]
     pub(super) fn note_acknowledged_of(
         &mut self,

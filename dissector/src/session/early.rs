@@ -1,13 +1,13 @@
-//! What an end did that answers what the other end was not seen to do.
+//! Early deliveries: operations of an end that answer a message which was not seen yet.
 //!
-//! Deliveries wait here before they are handed up, in the order of their sender: a request waits behind one that waits. What an RDMA READ
-//! brought waits for its request, which waits at the other end.
+//! They wait here in the order of their sender, and later requests queue up after a waiting one. An
+//! RDMA READ response waits for its request, which waits at the other end.
 
 use crate::rdma::{Delivery, HeldDelivery, Position};
 use crate::record::{Seen, Time};
 use crate::waiting::{Held, Waiting};
 
-/// The deliveries of one end that wait.
+/// The waiting deliveries of one end.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Early {
     waiting: Waiting<HeldDelivery>,
@@ -30,7 +30,7 @@ impl Early {
         self.waiting.is_empty()
     }
 
-    /// Whether requests wait: those that follow have to wait behind them.
+    /// Whether requests wait, so that later requests must queue up.
     #[inline]
     pub(super) fn has_requests(&self) -> bool {
         self.requests > 0
@@ -45,7 +45,7 @@ impl Early {
             })
     }
 
-    /// Bytes of memory that it takes up beside itself; a clone takes up as many.
+    /// Bytes of memory on the heap; a clone uses the same amount.
     #[inline]
     pub(super) fn footprint(&self) -> usize {
         self.waiting.footprint()
@@ -56,34 +56,34 @@ impl Early {
         self.waiting.keep(HeldDelivery::new(delivery));
     }
 
-    /// Whether more waits than there is room for.
+    /// Whether the queue exceeds its bounds.
     pub(super) fn is_full(&self) -> bool {
         self.waiting.is_full()
     }
 
-    /// Whether the delivery that came first has waited long enough by `now` (`None`: nothing comes any more). Where the other half-flow is not
-    /// known, time says nothing.
+    /// Whether the oldest delivery is due at `now` (`None`: without waiting any longer). Time
+    /// counts only once the other half-flow is known.
     pub(super) fn is_due(&self, now: Option<Seen>, paired: bool) -> bool {
         let is_over = || now.is_none_or(|now| paired && self.waiting.is_overdue(now));
         !self.is_empty() && (self.waiting.is_full() || is_over())
     }
 
-    /// When the delivery that came first has waited long enough.
+    /// The time at which the oldest delivery becomes due.
     pub(super) fn deadline(&self) -> Option<Time> {
         self.waiting.deadline()
     }
 
-    /// All that wait, in the order in which they came.
+    /// All waiting deliveries, in order of arrival.
     pub(super) fn iter(&self) -> impl Iterator<Item = &HeldDelivery> {
         self.waiting.iter()
     }
 
-    /// The packet that brought the delivery that came first.
+    /// The packet of the oldest delivery.
     pub(super) fn first(&self) -> Option<Seen> {
         self.waiting.first()
     }
 
-    /// The first of the packets that brought what waits.
+    /// The first packet of all waiting deliveries.
     pub(super) fn since(&self) -> Option<u64> {
         let began = |held: &HeldDelivery| match held.delivery() {
             Delivery::Send(send) => Some(send.first.frame.min(send.seen.frame)),
@@ -92,14 +92,14 @@ impl Early {
         self.waiting.iter().filter_map(began).min()
     }
 
-    /// Takes the delivery that came first.
+    /// Removes the oldest delivery.
     pub(super) fn take_first(&mut self) -> Option<HeldDelivery> {
         let held = self.waiting.take_first()?;
         self.requests -= usize::from(held.delivery().is_request());
         Some(held)
     }
 
-    /// Takes the first delivery that may go on: the first request, or an answer before or behind it.
+    /// Removes the first delivery that need not wait: the first request, or any response.
     pub(super) fn take_ready(&mut self, is_ready: impl Fn(&Delivery<'_>) -> bool) -> Option<HeldDelivery> {
         let mut behind_a_request = false;
         let found = self.waiting.iter().position(|held| {
@@ -177,7 +177,7 @@ mod tests {
     fn requests_that_wait() {
         let mut waiting = early(&[response(1), write(2), read(3), response(4)]);
         assert!(waiting.has_requests());
-        // A Write that waits is no request for memory.
+        // A waiting Write does not count as a request for memory.
         let asked = [1, 2, 3, 4, 5].map(|frame| waiting.has_read_request(at(frame).1));
         assert_eq!(asked, [false, false, true, false, false]);
         assert_eq!((waiting.first().map(|seen| seen.frame), waiting.since()), (Some(1), Some(1)));
@@ -186,7 +186,7 @@ mod tests {
         assert!(!waiting.has_requests() && !waiting.has_read_request(at(3).1));
     }
 
-    /// A request waits behind one that waits; what answers the other end does not.
+    /// A request queues up after a waiting one; a response does not.
     #[test]
     fn what_may_go_on() {
         let ready = |frames: &'static [u64]| {
@@ -202,13 +202,13 @@ mod tests {
         ] {
             assert_eq!(frame(early(&all).take_ready(ready(frames))), found, "{frames:?}");
         }
-        // None waits any more.
+        // No request is left.
         let mut waiting = early(&all[1..2]);
         assert_eq!(frame(waiting.take_ready(ready(&[2]))), Some(2));
         assert!(!waiting.has_requests() && waiting.is_empty());
     }
 
-    /// More than 64 deliveries, or more bytes than 2 MiB, are due however little time has passed.
+    /// More than 64 deliveries, or more than 2 MiB, are due at any time.
     #[test]
     fn what_is_due() {
         let now = Some(at(1).0);
@@ -220,7 +220,7 @@ mod tests {
         assert!(early(&[Delivery::Write(placement(1, &bytes))]).is_full());
         let waiting = early(&[response(1)]);
         let later = Some(Seen { frame: 1, time: Time(2_000_001) });
-        // Where the other half-flow is not known, time says nothing; at the end all is due.
+        // Time counts only once the other half-flow is known; at the end everything is due.
         let due = [(later, true), (later, false), (None, true), (None, false)];
         assert_eq!(due.map(|(now, paired)| waiting.is_due(now, paired)), [true, false, true, true]);
         assert!(!Early::default().is_due(None, true));

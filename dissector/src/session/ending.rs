@@ -1,4 +1,4 @@
-//! How a connection ends, and what is said of it then.
+//! The end of a connection, and the reports about it.
 
 use super::{Session, hand_up};
 use crate::connection::{Route, State};
@@ -10,7 +10,8 @@ use crate::rpcrdma::Transactions;
 use crate::transaction::Outcome;
 
 impl Session {
-    /// Notes that a CM message closes the connection, or that both ends ended their TCP streams. What is under way may still come.
+    /// Notes that a CM message closes the connection, or that both ends closed their TCP streams.
+    /// Packets in flight may follow.
     pub(crate) fn close(&mut self, transactions: &mut Transactions, report: &mut Report<'_>) {
         transactions.number(&mut self.peers);
         self.note_dropped(transactions, report);
@@ -29,8 +30,9 @@ impl Session {
         self.transport.forget_recent_requests();
     }
 
-    /// By end: whether its host was heard to send to the other end's, and not left out where the other end answered it. What it sent on this
-    /// connection tells, whether or not `holds` remembers its host.
+    /// By end: whether the capture has packets from its host to the other host. Packets of this end
+    /// on this connection count even if `holds` does not list its host. An end without packets does
+    /// not count if the other end acknowledged some.
     pub(crate) fn heard(&self, holds: impl Fn(Address, Address) -> bool) -> [bool; 2] {
         End::BOTH.map(|side| {
             let (end, other) = (&self.ends[side], &self.ends[side.other()]);
@@ -40,11 +42,12 @@ impl Session {
         })
     }
 
-    /// Ends the connection: reports what it still has open, then itself. `heard`: as in [`Ending::heard`].
+    /// Ends the connection: reports its open transactions, then itself. `heard` is
+    /// [`Ending::heard`].
     pub(crate) fn end(mut self, heard: [bool; 2], transactions: &mut Transactions, report: &mut Report<'_>) {
         transactions.number(&mut self.peers);
         self.note_dropped(transactions, report);
-        // Nothing that is missing will come any more, so what was kept back can go on behind it.
+        // Missing packets will not come any more, so held packets can be delivered.
         let Session { peers, transport, ends, .. } = &mut self;
         transport.finish(&mut |from, delivery| hand_up(from, &delivery, ends, peers, transactions, report));
         self.settle_early(None, transactions, report);

@@ -1,4 +1,4 @@
-//! Connections over TCP: what a session makes of segments and start frames.
+//! Sessions over TCP: segments and start frames.
 
 use super::{Session, TransportState, hand_up};
 use crate::connection::{FlowKey, Origin, Start, State};
@@ -13,12 +13,12 @@ use alloc::boxed::Box;
 use rdmascope_wire::Qpn;
 use rdmascope_wire::mpa::StartFrame;
 
-/// The port that RFC 8267, section 9, assigns to NFS over RDMA.
+/// The port of NFS over RDMA (RFC 8267, section 9).
 const NFS_RDMA_PORT: u16 = 20049;
 
 impl Session {
-    /// Makes it one over TCP, between these ports; `verify`: whether a wrong CRC is held against an FPDU; `gathers`: whether
-    /// [`Event::Framed`] is reported.
+    /// Makes this a connection over TCP between these ports. `verify`: whether an FPDU with a wrong
+    /// CRC is discarded; `gathers`: whether [`Event::Framed`] is reported.
     pub(crate) fn use_tcp(&mut self, ports: [u16; 2], verify: bool, gathers: bool) {
         self.transport = TransportState::Iwarp(Box::new(IwarpConnection::new(verify, gathers)));
         self.tcp_ports = Some(ports);
@@ -27,7 +27,7 @@ impl Session {
             let [source, destination] = [end, end.other()].map(|end| self.ends[end].address);
             Some(FlowKey { source, destination, destination_qp: Qpn(ports[end.other()].into()) })
         });
-        // Who listens there was connected to.
+        // The end with the well-known port accepted the connection.
         let listener = End::BOTH.into_iter().find(|end| ports[*end] == NFS_RDMA_PORT);
         if let Some(listener) = listener.filter(|end| ports[end.other()] != NFS_RDMA_PORT) {
             self.peers.requester = Some(listener.other());
@@ -36,18 +36,19 @@ impl Session {
         }
     }
 
-    /// How FPDUs lie in a segment of end `side` that was not handled yet.
+    /// The FPDUs of a segment of end `side` that was not handled yet.
     pub(crate) fn contents(&self, side: End, seen: Seen, segment: &Segment<'_>) -> Option<Contents> {
         Some(self.transport.iwarp()?.contents(side, seen, segment))
     }
 
-    /// Whether a segment of end `side` begins another connection between the same ports, whose SYN the capture lacks.
+    /// Whether a segment of end `side` begins a new connection between the same ports, without a
+    /// SYN in the capture.
     pub(crate) fn begins_anew(&self, side: End, segment: &Segment<'_>) -> bool {
         StartFrame::is_begun_by(segment.payload)
             && self.transport.iwarp().is_some_and(|iwarp| iwarp.begins_anew(side, segment))
     }
 
-    /// Takes a segment of end `side`, with the verdict on its checksum.
+    /// Handles a segment of end `side`, with the verdict on its checksum.
     pub(crate) fn handle_segment(
         &mut self,
         side: End,
@@ -96,7 +97,8 @@ impl Session {
             let numbers = Some((behind, segment.acknowledgement.map(Position::of_sequence)));
             self.peers.observe(Observed::Closes(Closes { from: side, seen, how, numbers }), report);
         }
-        // Each segment acknowledges what the other end sent, and may complete Sends that were acknowledged before.
+        // Each segment acknowledges data of the other end, and may complete Sends that were
+        // acknowledged before.
         let is_ack = || segment.payload_length == 0;
         self.note_acknowledged_of(side.other(), seen, is_ack, transactions);
         self.note_acknowledged_of(side, seen, || false, transactions);
@@ -110,7 +112,8 @@ impl Session {
         self.report_framed(report);
     }
 
-    /// Reports what the streams were found to consist of, where somebody asks. What comes before the connection has a number waits for that.
+    /// Reports the pieces of the streams, if requested. Pieces seen before the connection has a
+    /// number wait for it.
     pub(super) fn report_framed(&mut self, report: &mut Report<'_>) {
         let (Some(connection), Some(ports)) = (self.peers.number(), self.tcp_ports) else { return };
         let Some(iwarp) = self.transport.iwarp_mut() else { return };
@@ -127,7 +130,8 @@ impl Session {
         }
     }
 
-    /// Takes in the start frame of an end, where one has come, in a segment that expects this sequence number next.
+    /// Handles the start frame of an end, if there is one. `expects` is the acknowledgement number
+    /// of its segment.
     fn note_start(
         &mut self,
         side: End,
@@ -142,7 +146,8 @@ impl Session {
         self.ends[side].note_private_data(data, is_cut);
         self.origin = Origin::Cm;
         let requester = if frame.is_request() { side } else { side.other() };
-        // The port told who listens, and what is spoken there: a start frame that says otherwise refutes both.
+        // The port suggested the accepting end and the protocol. A start frame that contradicts it
+        // refutes both.
         if self.peers.requester == Some(requester.other()) {
             self.peers.speaks_rpc = None;
         }
@@ -179,7 +184,7 @@ impl Session {
         Some(Start { frame_number: started.seen.frame, frame: started.frame, depths })
     }
 
-    /// Notes that the connection is over. That it was rejected, or never answered, says more.
+    /// Notes that the connection is over. A rejected or unanswered connection keeps that state.
     pub(crate) fn close_over_tcp(&mut self) {
         self.over = true;
         if self.state == State::Open {
@@ -187,7 +192,8 @@ impl Session {
         }
     }
 
-    /// Nothing is sent before the request is answered (RFC 5044, section 7.1): where something was, the capture lacks the answer.
+    /// Opens a requested connection that has Sends. No data is sent before the MPA reply (RFC 5044,
+    /// section 7.1), so the capture lacks the reply.
     pub(super) fn note_used(&mut self) {
         let is_used = || self.ends.iter().any(|end| end.counts.sends > 0);
         if self.state == State::Requested && self.tcp_ports.is_some() && is_used() {
@@ -195,13 +201,13 @@ impl Session {
         }
     }
 
-    /// Whether both ends ended their streams, as far as the capture holds them.
+    /// Whether both ends closed their streams, as far as the capture shows.
     pub(crate) fn is_finished(&self) -> bool {
         self.transport.iwarp().is_some_and(IwarpConnection::is_finished)
     }
 }
 
-/// What a start frame says to the connection.
+/// The observation of a start frame.
 fn announced(from: End, started: &Started, expects: Option<u32>) -> Announced<'_> {
     let Started { seen, frame, data, .. } = started;
     let (name, says) = match (frame.is_request(), frame.rejected) {

@@ -1,4 +1,4 @@
-//! Two half-flows become one connection.
+//! The pairing of two half-flows into one connection.
 
 use super::{Session, SessionEnd};
 use crate::connection::{Evidence, FirstFrames, Origin, State};
@@ -9,8 +9,8 @@ use crate::rpcrdma::{Peers, reply_xid};
 use rdmascope_wire::bth::PacketPosition;
 
 impl Session {
-    /// What of a packet from the other end shows that it belongs to this connection, of which end `side` is known; `since`: when the first
-    /// packet of its half-flow was seen.
+    /// The evidence in a packet that it comes from the unknown end of this connection. `side` is
+    /// the known end; `since` is the time of the first packet of the other half-flow.
     pub(crate) fn evidence(&self, side: End, packet: &Packet<'_>, since: Time) -> Option<Evidence> {
         let none = Evidence::default();
         if packet.operation.is_response() {
@@ -29,7 +29,7 @@ impl Session {
         matches.then_some(Evidence { xid: true, ..none })
     }
 
-    /// Takes over the known end of `other` as the end that was unknown here.
+    /// Takes over the known end of `other` as the unknown end of this connection.
     pub(crate) fn join(&mut self, mut other: Session, evidence: Evidence) {
         let (side, from) = (self.known_side().other(), other.known_side());
         let requester = other.peers.requester.map(|end| if end == from { side } else { side.other() });
@@ -44,7 +44,7 @@ impl Session {
         if let Some(attribution) = other.attribution {
             self.attribution.get_or_insert_default().join(side, *attribution, from);
         }
-        // A CM message names the other end, too: each of the two may know something of either.
+        // CM messages also name the other end, so each connection may have parameters of both ends.
         self.ends[side].absorb(&end);
         self.ends[side.other()].absorb(&far_end);
         let told = &self.ends[side];
@@ -64,7 +64,8 @@ impl Session {
         self.peers.ips = End::BOTH.map(|end| self.ends[end].ip);
         self.ends[side.other()].qpn = self.peers.flows[side].map(|flow| flow.destination_qp);
         self.ends[side].qpn = self.peers.flows[side.other()].map(|flow| flow.destination_qp);
-        // What an end has open may have been noted before any packet of it was seen: replies that it is to pull.
+        // Open operations of an end may be noted before any packet of it was seen: replies that it
+        // has to pull.
         let noted = core::mem::replace(&mut self.peers.sides[side], joined);
         self.peers.sides[side].absorb(noted);
         self.peers.sides[side.other()].absorb(far_joined);
@@ -78,7 +79,7 @@ impl Session {
         self.peers.caller = self.peers.caller.or(caller);
         self.peers.paired = true;
         self.files.add_all(other.files);
-        // What one of them was not told of is told to both again.
+        // Drops that only one of them has noted are noted again.
         self.dropped = self.dropped.min(other.dropped);
         self.span = (self.span.0.min(other.span.0), self.span.1.max(other.span.1));
         if let Origin::Inferred(_) = self.origin {
@@ -91,7 +92,7 @@ impl Session {
 }
 
 impl SessionEnd {
-    /// Takes over what CM messages told `other` of the same end, where it is not known here.
+    /// Takes over the parameters from CM messages that only `other` has. Both are the same end.
     fn absorb(&mut self, other: &SessionEnd) {
         self.private_data = self.private_data.or(other.private_data);
         self.private_data_cut =

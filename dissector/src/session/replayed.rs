@@ -1,8 +1,8 @@
-//! RDMA Read responses that come again: they place nothing that was not placed.
+//! Repeated RDMA Read responses, whose bytes were placed before.
 
 use crate::rdma::Placement;
 
-/// Those of one end.
+/// The repeated responses of one end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Replayed {
     pub(super) packets: u64,

@@ -1,4 +1,4 @@
-//! A session by hand: what memory bounds and what another protocol change.
+//! Tests of sessions: memory bounds and other protocols.
 
 use super::*;
 use crate::connection::{CapturePoint, RoundTrips};
@@ -12,7 +12,7 @@ use core::net::Ipv4Addr;
 use rdmascope_wire::Rkey;
 use rdmascope_wire::bth::{Aeth, Operation, Reth, Syndrome};
 
-/// A connection of which both half-flows are known.
+/// Creates a connection with two known half-flows.
 fn paired() -> Session {
     let addresses = [1, 2].map(|host: u32| Address::V4(Ipv4Addr::from(host)));
     let mut session = Session::new(1, 0, addresses, Time(0), 0);
@@ -31,8 +31,8 @@ fn call(xid: u32) -> Vec<u8> {
     [xid, 1, 32, 0, 0, 0, 0, xid, 0].into_iter().flat_map(u32::to_be_bytes).collect()
 }
 
-/// Up to 16 MiB in which all connections remember steps, each remembers thousands; beyond, 32 of each end. So the first of 40 calls is forgotten,
-/// and its ACK is told of no more.
+/// Up to 16 MiB for the steps of all connections, each connection keeps thousands of steps; above
+/// that, 32 per end. Then the first of 40 calls is forgotten, and its ACK is not reported.
 #[test]
 fn where_all_remember_much_each_remembers_little() {
     for (attributed, remembered) in [(16 << 20, true), ((16 << 20) + 1, false)] {
@@ -61,7 +61,7 @@ fn where_all_remember_much_each_remembers_little() {
     }
 }
 
-/// Nothing depends on what another protocol writes. As long as it is not known which one is spoken, something may.
+/// RDMA Writes of another protocol are bulk. While the protocol is unknown, they may be needed.
 #[test]
 fn what_depends_on_an_rdma_write() {
     for (protocol, bytes) in [(None, 0), (Some(Protocol::NvmeOf), 100)] {
@@ -69,7 +69,7 @@ fn what_depends_on_an_rdma_write() {
         session.peers.protocol = protocol;
         let mut transactions = Transactions::default();
         let reth = Reth { virtual_address: 0x1000, rkey: Rkey(7), dma_length: 100 };
-        // Behind the first 64 packets, among which one may tell what is spoken.
+        // After the first 64 packets, in which the protocol may become known.
         session.ends[End::Second].counts.packets = 64;
         let write = packet(65, Operation::WriteOnly, 10, Extension::Reth(reth), &[7; 100]);
         session.handle(End::Second, &write, &mut transactions, &mut |_| {});
@@ -78,7 +78,8 @@ fn what_depends_on_an_rdma_write() {
     }
 }
 
-/// One packet in a hundred may have been sent again, and 32 Sends of each end need an ACK of their own.
+/// At most one packet in a hundred may be a retransmission, and each end needs 32 Sends with an ACK
+/// of their own.
 #[test]
 fn where_a_connection_was_captured() {
     let mut session = paired();
@@ -93,7 +94,7 @@ fn where_a_connection_was_captured() {
         connection.requester.sent.packets = packets;
         connection.requester.sent.repeated_packets = repeated[0];
         connection.responder.sent.repeated_packets = repeated[1];
-        // ACKs of the requester come back at once.
+        // ACKs of the requester arrive sooner.
         assert_eq!(connection.capture_point(), found.then_some(CapturePoint::Requester), "{repeated:?}");
     }
 }

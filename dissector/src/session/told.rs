@@ -1,4 +1,4 @@
-//! What the kernel of a host told of a connection, whether its packets are those that were meant, and what a session makes of it.
+//! A kernel's report of a connection: whether packets fit it, and how a session uses it.
 
 use super::Session;
 use crate::connection::{Evidence, FlowKey, KnownConnection, KnownEnd, Origin};
@@ -6,11 +6,11 @@ use crate::rc::Packet;
 use crate::rdma::End;
 use rdmascope_wire::psn::Psn;
 
-/// A connection, and which half-flow of it is meant.
+/// A reported connection, and one of its half-flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) connection: KnownConnection,
-    /// The half-flow that the local end sends.
+    /// Whether the half-flow is the one that the local end sends.
     pub(crate) from_local: bool,
 }
 
@@ -20,28 +20,29 @@ impl Told {
         if self.from_local { (local, remote) } else { (remote, local) }
     }
 
-    /// The half-flow.
+    /// The key of the half-flow.
     pub(crate) fn flow(&self) -> FlowKey {
         let (from, to) = self.ends();
         FlowKey { source: from.address, destination: to.address, destination_qp: to.qpn }
     }
 
-    /// The other half-flow.
+    /// The other half-flow of the connection.
     pub(crate) fn other(&self) -> Told {
         Told { from_local: !self.from_local, ..*self }
     }
 
-    /// Whether a packet of the half-flow may be one of those that the kernel meant.
+    /// Whether a packet of the half-flow may belong to the reported connection.
     pub(crate) fn fits(&self, packet: &Packet<'_>) -> bool {
         let (from, to) = self.ends();
-        // A response has the PSN of a request of the other end.
+        // A response carries the PSN of a request of the other end.
         let expected = if packet.operation.is_response() { to.next_psn } else { from.next_psn };
         expected.is_none_or(|expected| is_near(expected, packet.psn))
     }
 }
 
-/// Whether a packet with this PSN may be seen where `expected` was to be sent next: a little before, where it is sent again, or as far behind as
-/// a fast link comes while a capture starts: 1 GiB at a path MTU of 4096. Of queue pairs that were used again, one in 51 begins there.
+/// Whether a PSN is plausible if `expected` was the next PSN to send: slightly lower for a
+/// retransmission, or higher by the packets that a fast link sends while a capture starts (1 GiB at
+/// a path MTU of 4096). A reused queue pair starts in this range with a probability of 1 in 51.
 fn is_near(expected: Psn, psn: Psn) -> bool {
     const BEFORE: i32 = 1 << 16;
     const BEHIND: i32 = 1 << 18;
@@ -49,7 +50,7 @@ fn is_near(expected: Psn, psn: Psn) -> bool {
 }
 
 impl Session {
-    /// Takes in what the kernel told of it.
+    /// Adopts a kernel's report.
     pub(crate) fn know(&mut self, told: Told) {
         let KnownConnection { local_is_requester, port, speaks_rpc, .. } = told.connection;
         self.origin = Origin::Kernel;
@@ -60,7 +61,7 @@ impl Session {
         self.told = Some(told);
     }
 
-    /// Takes it back; returns the half-flows that there were, of which only the first stays.
+    /// Withdraws the report. Only the first half-flow stays. Returns both.
     pub(crate) fn unknow(&mut self) -> [Option<FlowKey>; 2] {
         let flows = self.peers.flows;
         let was_told = self.told.take().is_some_and(|told| told.connection.local_is_requester.is_some());

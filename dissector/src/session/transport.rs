@@ -1,4 +1,4 @@
-//! The transport of a connection, whichever it is.
+//! The transport of a connection: RC or iWARP.
 
 use crate::connection::{Counts, FirstFrames};
 use crate::iwarp::IwarpConnection;
@@ -9,9 +9,9 @@ use alloc::boxed::Box;
 use rdmascope_wire::bth::Bth;
 use rdmascope_wire::psn::Psn;
 
-/// What a transport knows of a connection. What is said of each is said in [`rdma`](crate::rdma).
+/// The transport state of a connection. [`rdma`](crate::rdma) defines the deliveries.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "no pointer to follow for each packet of RoCE")]
+#[expect(clippy::large_enum_variant, reason = "avoids an indirection for each RoCE packet")]
 pub(crate) enum TransportState {
     /// A reliable connection of InfiniBand or RoCE.
     Rc(ReliableConnection),
@@ -25,7 +25,7 @@ impl Default for TransportState {
     }
 }
 
-/// What both have.
+/// Methods that both transports have.
 macro_rules! both {
     ($($(#[$attribute:meta])* fn $name:ident(&self $(, $argument:ident: $ty:ty)*) -> $result:ty;)*) => {$(
         $(#[$attribute])*
@@ -39,7 +39,7 @@ macro_rules! both {
     )*};
 }
 
-/// The same, of those that hand something up.
+/// Methods of both transports that deliver.
 macro_rules! both_deliver {
     ($($(#[$attribute:meta])* fn $name:ident(&mut self $(, $argument:ident: $ty:ty)*) -> $result:ty;)*) => {$(
         $(#[$attribute])*
@@ -58,40 +58,41 @@ macro_rules! both_deliver {
 
 impl TransportState {
     both! {
-        /// Whether what an end sent waits behind a gap.
+        /// Whether packets of an end wait for a gap to be filled.
         fn waits(&self, end: End) -> bool;
-        /// How often it was not known what an end sends next.
+        /// How often the next position of an end was unknown.
         fn unsure(&self, end: End) -> u32;
-        /// The last of what an end sent that was acknowledged, and the first packet that did so.
+        /// The last acknowledged position of an end, and the packet that acknowledged it first.
         fn acknowledged(&self, end: End) -> Option<(Position, Seen)>;
-        /// How many packets of an end came again, or filled a gap before others seen earlier.
+        /// The number of packets of an end that were repeated or reordered.
         fn disturbed(&self, end: End) -> u64;
-        /// How many packets of an end were acknowledged and have not come by: behind all that did.
+        /// The number of acknowledged packets of an end after the last one seen.
         fn missing_at_the_end(&self, end: End) -> Option<i32>;
-        /// Up to which frame nothing that an end sent is missing.
+        /// The frame up to which no packet of an end is missing.
         fn complete(&self, end: End) -> Option<u64>;
-        /// Adds to `counts` what was counted of an end here.
+        /// Adds the transport's counts of an end to `counts`.
         fn count(&self, end: End, counts: Counts) -> Counts;
-        /// Adds to `first_frames` what was seen first of an end here.
+        /// Adds the first packets of an end that the transport notes to `first_frames`.
         fn first_frames(&self, end: End, first_frames: FirstFrames) -> FirstFrames;
-        /// Bytes of memory that are held back.
+        /// Bytes of memory held back.
         fn buffered(&self) -> usize;
-        /// Bytes of memory that a clone takes up beside itself.
+        /// Bytes of memory on the heap that a clone uses.
         fn footprint(&self) -> usize;
-        /// When `handle_time` has something to do.
+        /// The next time at which `handle_time` has an effect.
         fn deadline(&self) -> Option<Time>;
-        /// Whether all was handed up that an end sent before a position, and with it.
+        /// Whether everything that an end sent up to a position, inclusive, was delivered.
         fn is_settled(&self, end: End, position: Position) -> bool;
     }
 
     both_deliver! {
-        /// Ends the waits that time alone ends by `now`.
+        /// Ends the waits that expire by `now`.
         fn handle_time(&mut self, now: Time) -> ();
-        /// Gives up what is missing of an end although it was received. False where nothing is.
+        /// Gives up packets of an end that are missing although they were received. Returns false
+        /// if there are none.
         fn give_up_received(&mut self, end: End) -> bool;
-        /// Gives up what is held back, because all connections together hold back too much.
+        /// Gives up the gaps before held packets, because all connections together hold too much.
         fn give_up_buffered(&mut self) -> ();
-        /// Hands up all that is held back: nothing comes any more.
+        /// Delivers all held packets at the end of the connection.
         fn finish(&mut self) -> ();
     }
 
@@ -109,12 +110,12 @@ impl TransportState {
         if let TransportState::Iwarp(iwarp) = self { Some(iwarp) } else { None }
     }
 
-    /// The same, to be changed.
+    /// The mutable state of an iWARP connection.
     pub(crate) fn iwarp_mut(&mut self) -> Option<&mut IwarpConnection> {
         if let TransportState::Iwarp(iwarp) = self { Some(iwarp) } else { None }
     }
 
-    /// Takes a packet of a reliable connection; `judged`: faults of responses are reported.
+    /// Handles a packet of a reliable connection. `judged`: faults of responses are reported.
     #[inline]
     pub(crate) fn handle(&mut self, from: End, packet: &Packet<'_>, judged: bool, deliver: &mut Deliver<'_>) {
         if let Some(rc) = self.rc_mut() {
@@ -123,37 +124,38 @@ impl TransportState {
         }
     }
 
-    /// Sets the PSN that the requests of an end begin at, and the path MTU in bytes, as the CM exchange says.
+    /// Sets the first PSN of the requests of an end and the path MTU in bytes, from the CM
+    /// exchange.
     pub(crate) fn begin(&mut self, end: End, first: Psn, path_mtu: Option<u32>) {
         self.rc_mut().into_iter().for_each(|rc| rc.begin(end, first, path_mtu));
     }
 
-    /// Sets how many RDMA READs an end may have outstanding.
+    /// Sets the number of RDMA READs that an end may have outstanding.
     pub(crate) fn limit_reads(&mut self, end: End, resources: u8) {
         self.rc_mut().into_iter().for_each(|rc| rc.limit_reads(end, resources));
     }
 
-    /// Sets the path MTU in bytes that a REQ names.
+    /// Sets the path MTU in bytes from a REQ.
     pub(crate) fn agree_on_path_mtu(&mut self, path_mtu: Option<u32>) {
         self.rc_mut().into_iter().for_each(|rc| rc.agree_on_path_mtu(path_mtu));
     }
 
-    /// The path MTU in bytes that the requests of an end go by, as far as it is known.
+    /// The path MTU in bytes that the requests of an end show, as far as it is known.
     pub(crate) fn path_mtu(&self, end: End) -> Option<u32> {
         self.rc()?.path_mtu(end)
     }
 
-    /// Reports with repetitions and refusals of both ends the packet seen first.
+    /// From now on, reports of repetitions and NAKs name the packet that was seen first.
     pub(crate) fn watch(&mut self) {
         self.rc_mut().into_iter().for_each(ReliableConnection::watch);
     }
 
-    /// Forgets what was sent lately, because the connection is closed.
+    /// Discards the recent requests, because the connection is closed.
     pub(crate) fn forget_recent_requests(&mut self) {
         self.rc_mut().into_iter().for_each(ReliableConnection::forget_recent_requests);
     }
 
-    /// What is wrong with a packet of an end by itself.
+    /// Checks a packet of an end by itself for faults.
     #[inline]
     pub(crate) fn inspect(
         &self,
@@ -165,24 +167,25 @@ impl TransportState {
         self.rc()?.inspect(from, bth, packet, partition_key)
     }
 
-    /// Whether a response of the other end fits what this end was seen to send last.
+    /// Whether a response of the other end matches the recent requests of this end.
     pub(crate) fn fits(&self, end: End, response: &Packet<'_>, is_new: bool) -> bool {
         self.rc().is_some_and(|rc| rc.fits(end, response, is_new))
     }
 
-    /// Takes over what end `from` of another connection sends as what `end` does.
+    /// Takes over the state of end `from` of another connection as the state of `end`.
     pub(crate) fn take(&mut self, end: End, other: &mut TransportState, from: End) {
         if let (Some(rc), Some(other)) = (self.rc_mut(), other.rc_mut()) {
             rc.take(end, other, from);
         }
     }
 
-    /// The PSN of the last Send of an end that waits behind a gap, of those whose first packet `is_it` likes.
+    /// The PSN of the last Send of an end that waits after a gap and whose first packet satisfies
+    /// `is_it`.
     pub(crate) fn find_held_send(&self, end: End, is_it: impl Fn(&[u8]) -> bool) -> Option<Psn> {
         self.rc()?.find_held_send(end, is_it)
     }
 
-    /// Gives up what is missing of an end before a packet that waits behind it.
+    /// Gives up packets of an end that are missing before a waiting packet.
     pub(crate) fn give_up_before(&mut self, end: End, psn: Psn, deliver: &mut Deliver<'_>) {
         self.rc_mut().into_iter().for_each(|rc| rc.give_up_before(end, psn, deliver));
     }

@@ -1,4 +1,5 @@
-//! Names of the programs that accompany NFS versions 2 and 3 (RFC 8267, section 5.1). They run over TCP; nothing is read here.
+//! Names of the programs that accompany NFS versions 2 and 3 (RFC 8267, section 5.1). They run over
+//! TCP, and the dissector does not parse them.
 
 use rdmascope_wire::rpc::program::{MOUNT, NLM, NSM, PORTMAPPER};
 

@@ -1,8 +1,8 @@
-//! Upper-layer bindings: they read RPC arguments and results from the reduced Payload stream.
+//! Upper-layer bindings, which parse RPC arguments and results from the reduced Payload stream.
 //!
-//! A binding walks arguments or results in XDR order. It *pulls* each DDP-eligible item (RFC 8267, sections 4 and 6.1) from
-//! the [`Payload`], which knows whether the item is in the stream or in a chunk. So the layers below need no knowledge of the
-//! upper-layer protocol.
+//! A binding walks arguments or results in XDR order. It *pulls* each DDP-eligible item (RFC 8267,
+//! sections 4 and 6.1) from the [`Payload`], which knows whether the item is in the stream or in a
+//! chunk. So the layers below need no knowledge of the upper-layer protocol.
 
 mod auxiliary;
 mod nfs2;
@@ -32,7 +32,7 @@ use rows::Operations;
 use state::Facts;
 use walk::Walk;
 
-/// The result of reading a message, besides the [`Details`].
+/// The result of parsing a message, besides the [`Details`].
 pub type Outcome = Result<(), Stop>;
 
 /// The RPC procedure that a message calls or answers.
@@ -47,13 +47,13 @@ pub struct Procedure {
 }
 
 impl Procedure {
-    /// Whether it is of NFS version 4.
+    /// Whether it belongs to NFS version 4.
     #[inline]
     pub fn is_nfs4(self) -> bool {
         (self.program, self.version) == (program::NFS, 4)
     }
 
-    /// Whether its program is of the range from which clients choose for their NFSv4 callbacks.
+    /// Whether its program number is in the range that clients use for NFSv4 callbacks.
     #[inline]
     pub fn is_callback(self) -> bool {
         program::is_callback(self.program)
@@ -69,7 +69,8 @@ impl Procedure {
 /// The number of COMPOUND and of CB_COMPOUND (RFC 7531).
 const COMPOUND: u32 = 1;
 
-/// Reads the arguments at the cursor of `payload` and fills `details`. After a [`Stop`], `details` has what was read before it.
+/// Parses the arguments at the cursor of `payload` into `details`. After a [`Stop`], `details` has
+/// everything before it.
 ///
 /// A program without a binding changes neither.
 pub fn call(procedure: Procedure, payload: &mut Payload<'_>, details: &mut Details) -> Outcome {
@@ -86,7 +87,8 @@ pub fn call(procedure: Procedure, payload: &mut Payload<'_>, details: &mut Detai
     }
 }
 
-/// Reads the arguments of a plain procedure. One that has no row is noted as unknown, and its arguments are not read.
+/// Parses the arguments of a plain procedure. A procedure without a row is noted as unknown, and
+/// its arguments are not parsed.
 #[inline]
 fn arguments<O: Operations>(
     procedure: Procedure,
@@ -103,11 +105,11 @@ fn arguments<O: Operations>(
     found.map_or(Ok(()), |found| (found.row().arguments)(&mut walk))
 }
 
-/// Reads the results at the cursor of `payload`, and returns the status of the whole procedure: the COMPOUND's own status, or the
-/// nfsstat3 of a procedure of NFS version 3.
+/// Parses the results at the cursor of `payload` and returns the status of the whole procedure: the
+/// status of the COMPOUND, or the nfsstat3 of a procedure of NFS version 3.
 ///
-/// `details` holds what [`call`] found, or nothing if no call was captured. After a [`Stop`] it has what was read before it,
-/// [`Details::status`] included.
+/// `details` has the fields from [`call`], or none if the call was not captured. After a [`Stop`]
+/// it has everything before it, including [`Details::status`].
 pub fn reply(
     procedure: Procedure,
     payload: &mut Payload<'_>,
@@ -127,7 +129,7 @@ pub fn reply(
     Ok(details.status)
 }
 
-/// Reads the results of a plain procedure. Its status is the status of the whole.
+/// Parses the results of a plain procedure. Its status is that of the whole.
 #[inline]
 fn results<O: Operations>(procedure: Procedure, payload: &mut Payload<'_>, details: &mut Details) -> Outcome {
     let found = O::of(procedure.number);
@@ -143,12 +145,12 @@ fn results<O: Operations>(procedure: Procedure, payload: &mut Payload<'_>, detai
     outcome
 }
 
-/// Whether there is a binding that reads the arguments and results of this program.
+/// Whether a binding parses the arguments and results of this program.
 pub fn has_binding(program: u32, version: u32) -> bool {
     Protocol::of(program, version).is_some()
 }
 
-/// The name of an RPC program that has to do with NFS.
+/// The name of an RPC program related to NFS.
 pub fn program_name(number: u32) -> Option<&'static str> {
     Some(match number {
         program::PORTMAPPER => "portmapper",
@@ -162,7 +164,8 @@ pub fn program_name(number: u32) -> Option<&'static str> {
     })
 }
 
-/// The name of a procedure without the prefix of its specification: `NULL`, `WRITE`, `COMPOUND`, `CB_COMPOUND`.
+/// The name of a procedure without the prefix of its specification: `NULL`, `WRITE`, `COMPOUND`,
+/// `CB_COMPOUND`.
 pub fn procedure_name(procedure: Procedure) -> Option<&'static str> {
     let Procedure { program, version, number } = procedure;
     match Protocol::of(program, version) {
@@ -178,7 +181,8 @@ pub fn procedure_name(procedure: Procedure) -> Option<&'static str> {
     }
 }
 
-/// The name of a status in the specification's spelling: `NFS3ERR_NOENT`, `NFS4ERR_DELAY`, `NFS4_OK`.
+/// The name of a status in the specification's spelling: `NFS3ERR_NOENT`, `NFS4ERR_DELAY`,
+/// `NFS4_OK`.
 pub fn status_name(program: u32, version: u32, status: u32) -> Option<&'static str> {
     match Protocol::of(program, version)? {
         Protocol::Nfs2 | Protocol::NfsAcl2 => stat::name(status),
@@ -187,7 +191,8 @@ pub fn status_name(program: u32, version: u32, status: u32) -> Option<&'static s
     }
 }
 
-/// The principal operation of a COMPOUND: the first that is not auxiliary, else a GETATTR, else the last.
+/// The principal operation of a COMPOUND: the first that is not auxiliary, or else a GETATTR, or
+/// else the last.
 pub fn principal_operation(details: &Details) -> Option<&Operation> {
     let operations = &details.operations;
     operations
@@ -197,7 +202,7 @@ pub fn principal_operation(details: &Details) -> Option<&Operation> {
         .or(operations.last())
 }
 
-/// A program and version that has a binding.
+/// A program and version with a binding.
 #[derive(Clone, Copy)]
 enum Protocol {
     Nfs2,
@@ -217,40 +222,44 @@ impl Protocol {
             (program::NFS, 4) => Protocol::Nfs4,
             (program::NFSACL, 2) => Protocol::NfsAcl2,
             (program::NFSACL, 3) => Protocol::NfsAcl3,
-            // The specifications say version 1, and some servers call version 4.
+            // The specifications require version 1, but some servers call version 4.
             (number, 1 | 4) if program::is_callback(number) => Protocol::Callback,
             _ => return None,
         })
     }
 }
 
-/// What a binding found in a call and its reply.
+/// The fields that a binding found in a call and its reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Details {
     /// The operations in the order of the call: one for a plain procedure, several for a COMPOUND.
     pub operations: Vec<Operation>,
-    /// The number of operations that the call of a COMPOUND announces; `None` as for the minor version.
+    /// The number of operations that the call of a COMPOUND announces. `None` for anything else,
+    /// and if the call was not captured.
     pub called: Option<u32>,
-    /// The minor version of a COMPOUND; `None` for anything else, and if no call was captured.
+    /// The minor version of a COMPOUND. `None` for anything else, and if the call was not captured.
     pub minor_version: Option<u32>,
-    /// The tag of a COMPOUND, mostly empty: that of the call, or that of the reply if the call has none or was not captured.
+    /// The tag of a COMPOUND, usually empty: that of the call, or that of the reply if the call has
+    /// none or was not captured.
     pub tag: Text,
-    /// The status that the reply gave the procedure as a whole.
+    /// The status of the procedure as a whole, from the reply.
     pub status: Option<u32>,
-    /// What operations say about a backchannel; `None` if none does.
+    /// The backchannel fields of all operations. `None` if there are none.
     pub backchannel: Option<Backchannel>,
-    /// What operations say about the session that they are of.
+    /// The session fields of all operations.
     pub session: Session,
-    /// The directory entries that READDIRPLUS or READDIR returned with their file handles. Of a COMPOUND, those of its first READDIR.
+    /// The directory entries that READDIRPLUS or READDIR returned with file handles. For a
+    /// COMPOUND, those of its first READDIR.
     pub entries: Vec<Entry>,
-    /// What operations say about state that lives on: at most [`StateFact::MOST`] facts, those of the arguments first.
+    /// Facts about state that outlives the COMPOUND: at most [`StateFact::MOST`], those of the
+    /// arguments first.
     pub states: Vec<StateFact>,
-    /// Names and file handles of all operations, which [`Text`] refers to.
+    /// The bytes of names and file handles, which [`Text`] refers to.
     pub arena: Vec<u8>,
 }
 
 impl Details {
-    /// Empties it and keeps the memory.
+    /// Empties the details but keeps their memory.
     pub fn clear(&mut self) {
         self.operations.clear();
         self.called = None;
@@ -264,7 +273,7 @@ impl Details {
         self.arena.clear();
     }
 
-    /// Keeps a copy of `bytes`, at most [`Text::LONGEST`] of them, for as long as these details live.
+    /// Stores a copy of `bytes` in the arena, truncated to [`Text::LONGEST`].
     pub fn keep(&mut self, bytes: &[u8]) -> Text {
         keep(&mut self.arena, bytes)
     }
@@ -275,11 +284,12 @@ impl Details {
         self.arena.get(start..start + usize::from(text.length)).unwrap_or(&[])
     }
 
-    /// How many bytes of names and file handles one transaction keeps. A large READDIR has more.
+    /// Maximum bytes of names and file handles of one transaction. A large READDIR has more.
     const LARGEST_ARENA: usize = 1 << 18;
-    /// How much of that is left to names and handles of operations.
+    /// The part of these that directory entries leave to other operations.
     const RESERVED: usize = 1 << 14;
-    /// How many operations one transaction keeps. A COMPOUND with more is read to its end, but the rest is not kept.
+    /// Maximum number of operations of one transaction. A longer COMPOUND is parsed to its end, but
+    /// the rest is not stored.
     pub const MOST_OPERATIONS: usize = 1024;
 }
 
@@ -288,33 +298,35 @@ impl Details {
 pub struct Entry {
     /// Its name in the directory.
     pub name: Text,
-    /// The file handle of what it names.
+    /// The file handle of the object.
     pub file_handle: Text,
 }
 
-/// What CREATE_SESSION, BIND_CONN_TO_SESSION and BACKCHANNEL_CTL say about callbacks over their connection (RFC 8881, sections 18.33,
-/// 18.34 and 18.36).
+/// The fields of CREATE_SESSION, BIND_CONN_TO_SESSION and BACKCHANNEL_CTL about callbacks on their
+/// connection (RFC 8881, sections 18.33, 18.34 and 18.36).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backchannel {
-    /// Whether the call offers its connection for callbacks; `None` if it was not captured, or if the operation has no such field.
+    /// Whether the call offers its connection for callbacks. `None` if the call was not captured,
+    /// or if the operation has no such field.
     pub offered: Option<bool>,
-    /// Whether the result accepts the offer; `None` without a result.
+    /// Whether the result accepts the offer. `None` without a result.
     pub taken: Option<bool>,
     /// The program number for callbacks.
     pub program: Option<u32>,
-    /// csa_back_chan_attrs: what the client asks for.
+    /// csa_back_chan_attrs: the attributes that the client requests.
     pub asked: Option<ChannelAttributes>,
-    /// csr_back_chan_attrs: what the server grants.
+    /// csr_back_chan_attrs: the attributes that the server grants.
     pub granted: Option<ChannelAttributes>,
 }
 
-/// What the operations of a COMPOUND or CB_COMPOUND say about their session (RFC 8881, sections 2.10.6, 18.36, 18.46 and 20.9), and about
-/// an operation that goes on behind its reply (RFC 7862, sections 15.2 and 16.1).
+/// The session fields of a COMPOUND or CB_COMPOUND (RFC 8881, sections 2.10.6, 18.36, 18.46 and
+/// 20.9), and the fields of an operation that continues after its reply (RFC 7862, sections 15.2
+/// and 16.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Session {
     /// The arguments of SEQUENCE or CB_SEQUENCE.
     pub sequence: Option<Sequence>,
-    /// Its results.
+    /// The results of SEQUENCE or CB_SEQUENCE.
     pub sequenced: Option<Sequenced>,
     /// csr_sessionid and csr_fore_chan_attrs of CREATE_SESSION.
     pub created: Option<(SessionId, ChannelAttributes)>,
@@ -322,9 +334,10 @@ pub struct Session {
     pub create_sequence: Option<u32>,
     /// csr_sequence of its result.
     pub created_sequence: Option<u32>,
-    /// wr_callback_id of an asynchronous COPY or WRITE_SAME, coa_stateid of CB_OFFLOAD, or the stateid of OFFLOAD_CANCEL or OFFLOAD_STATUS.
+    /// wr_callback_id of an asynchronous COPY or WRITE_SAME, coa_stateid of CB_OFFLOAD, or the
+    /// stateid of OFFLOAD_CANCEL or OFFLOAD_STATUS.
     pub offload: Option<StateId>,
-    /// Of OFFLOAD_STATUS: the operation has ended.
+    /// Whether the result of OFFLOAD_STATUS reports that the operation has ended.
     pub offload_ended: bool,
 }
 
@@ -347,30 +360,31 @@ pub struct Sequence {
 /// The results of SEQUENCE or CB_SEQUENCE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sequenced {
-    /// sr_sessionid, sr_sequenceid and sr_slotid: those of the arguments.
+    /// sr_sessionid, sr_sequenceid and sr_slotid, equal to those of the arguments.
     pub of: Sequence,
     /// sr_highest_slotid: the highest slot that the replier accepts.
     pub highest: u32,
-    /// sr_target_highest_slotid: the highest slot that it wants to be used.
+    /// sr_target_highest_slotid: the highest slot that the replier prefers.
     pub target: u32,
-    /// sr_status_flags; 0 of CB_SEQUENCE, which has none.
+    /// sr_status_flags; 0 for CB_SEQUENCE, which has none.
     pub flags: u32,
 }
 
-/// The fields of a `channel_attrs4` that limit what is sent over the channel.
+/// The fields of a `channel_attrs4` that limit the messages of the channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelAttributes {
-    /// ca_maxrequestsize: bytes of a call, from its RPC header on.
+    /// ca_maxrequestsize: maximum bytes of a call, from its RPC header on.
     pub largest_request: u32,
-    /// ca_maxresponsesize: bytes of a reply.
+    /// ca_maxresponsesize: maximum bytes of a reply.
     pub largest_response: u32,
-    /// ca_maxoperations: operations of one COMPOUND.
+    /// ca_maxoperations: maximum operations of one COMPOUND.
     pub most_operations: u32,
-    /// ca_maxrequests: calls at once.
+    /// ca_maxrequests: maximum outstanding calls.
     pub most_requests: u32,
 }
 
-/// Appends at most [`Text::LONGEST`] of `bytes` to the arena. If that is full, the text is empty.
+/// Appends at most [`Text::LONGEST`] of `bytes` to the arena. If the arena is full, the text is
+/// empty.
 #[inline]
 fn keep(arena: &mut Vec<u8>, bytes: &[u8]) -> Text {
     let bytes = &bytes[..bytes.len().min(Text::LONGEST)];
@@ -382,8 +396,8 @@ fn keep(arena: &mut Vec<u8>, bytes: &[u8]) -> Text {
     Text { start: start as u32, length: bytes.len() as u16 }
 }
 
-/// Adds an operation of which nothing else is known, and returns it with its place. If there are [`Details::MOST_OPERATIONS`] already, it goes
-/// to `unkept` and has none.
+/// Adds an operation with only its kind, and returns it with its index. Beyond
+/// [`Details::MOST_OPERATIONS`], the operation is stored in `unkept` and has no index.
 #[inline]
 fn add<'o>(
     operations: &'o mut Vec<Operation>,
@@ -406,7 +420,7 @@ pub struct Text {
 }
 
 impl Text {
-    /// Bytes that one name or file handle keeps.
+    /// Maximum bytes of one name or file handle.
     pub const LONGEST: usize = 1024;
 
     /// Whether it has no bytes.
@@ -415,16 +429,17 @@ impl Text {
     }
 }
 
-/// One operation, with those arguments and results that help to understand the session.
+/// One operation, with the arguments and results that explain the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// Which one it is.
+    /// The kind of operation.
     pub kind: OperationKind,
-    /// The status that the reply gave it.
+    /// Its status, from the reply.
     pub status: Option<u32>,
     /// The file handle that it names or, for PUTFH, sets.
     pub file_handle: Option<Text>,
-    /// A second file handle: of RENAME the directory of the new name, of LINK that of the link. NFS version 4 has the current file handle instead.
+    /// A second file handle: the directory of the new name for RENAME, or of the link for LINK. NFS
+    /// version 4 uses the current file handle instead.
     pub other_file_handle: Option<Text>,
     /// The file handle that its result returned (GETFH, LOOKUP, CREATE …).
     pub result_file_handle: Option<Text>,
@@ -432,15 +447,16 @@ pub struct Operation {
     pub file_name: Option<Text>,
     /// A second name: the new name of RENAME, or the text of a symbolic link if it is inline.
     pub other_name: Option<Text>,
-    /// Byte offset in the file; for COPY and CLONE, in the destination.
+    /// Byte offset in the file; in the destination for COPY and CLONE.
     pub offset: Option<u64>,
-    /// Bytes that were asked for or sent; for READDIR, maxcount.
+    /// Bytes requested or sent; maxcount for READDIR.
     pub count: Option<u64>,
-    /// Bytes that the result says were moved.
+    /// Bytes moved, from the result.
     pub result_count: Option<u64>,
-    /// The size that it sets: of SETATTR, and of CREATE and OPEN where they may make a file or cut one.
+    /// The size that it sets: for SETATTR, and for a CREATE or OPEN that may create or truncate a
+    /// file.
     pub size: Option<u64>,
-    /// Whether the result reached the end: of the file, the directory or the list.
+    /// Whether the result reached the end of the file, the directory or the list.
     pub end_of_file: Option<bool>,
     /// The DDP-eligible item of the arguments.
     pub argument_item: Option<Item>,
@@ -449,7 +465,7 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// An operation of which nothing else is known.
+    /// Creates an operation with only its kind.
     #[inline]
     pub fn new(kind: OperationKind) -> Operation {
         Operation {

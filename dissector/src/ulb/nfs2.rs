@@ -104,7 +104,7 @@ pub(super) fn fattr(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.skip(FATTR)
 }
 
-/// What a `diropres` has at NFS_OK (section 2.3.11).
+/// A `diropres` at NFS_OK, after its status (section 2.3.11).
 pub(super) fn new_entry(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.result_file_handle_2()?;
     walk.skip(FATTR)

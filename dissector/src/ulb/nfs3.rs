@@ -58,7 +58,7 @@ fn access(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.skip(4)
 }
 
-/// A file handle, an offset and a count: READ and COMMIT.
+/// READ and COMMIT: a file handle, an offset and a count.
 fn range(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.file_handle()?;
     walk.offset()?;
@@ -174,7 +174,7 @@ fn created(walk: &mut Walk<'_, '_>) -> Outcome {
     changed(walk)
 }
 
-/// The directories that RENAME changed.
+/// The two directories that RENAME changed.
 fn both_changed(walk: &mut Walk<'_, '_>) -> Outcome {
     changed(walk)?;
     changed(walk)

@@ -1,4 +1,5 @@
-//! NFSACL, versions 2 and 3: a side protocol without a public definition (RFC 8267, section 5.2). No item is DDP-eligible.
+//! NFSACL, versions 2 and 3: a side protocol without a public specification (RFC 8267, section
+//! 5.2). No item is DDP-eligible.
 
 use super::rows::{Results::Void, either, nothing, operations, success};
 use super::walk::Walk;
@@ -33,7 +34,8 @@ operations! {
     }
 }
 
-/// A file handle, and a mask of what is asked for, a mask of access rights, or whether to create the directory.
+/// A file handle, and a word: a mask of ACL parts or access rights, or whether to create the
+/// directory.
 fn handle_and_word_2(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.file_handle_2()?;
     walk.skip(4)
@@ -53,7 +55,7 @@ fn access_2(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.skip(nfs2::FATTR + 4)
 }
 
-/// The same in version 3, whose file handles have no fixed length.
+/// The same in version 3, whose file handles have a variable length.
 fn handle_and_word(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.file_handle()?;
     walk.skip(4)
@@ -74,7 +76,8 @@ fn directory(walk: &mut Walk<'_, '_>) -> Outcome {
     nfs3::attributes(walk)
 }
 
-/// What is there, then the ACL and the default ACL: each a number of entries, and a counted array of type, id and permissions.
+/// A mask, then the ACL and the default ACL: each a number of entries, and a counted array of type,
+/// id and permissions.
 fn acls(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.skip(4)?;
     for _ in 0..2 {

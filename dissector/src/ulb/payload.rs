@@ -1,37 +1,39 @@
-//! The Payload stream as it was sent: a reduced XDR stream, and the items that are in chunks.
+//! The Payload stream as it was sent: a reduced XDR stream, and the items in chunks.
 
 use rdmascope_wire::xdr::{Reader, padded};
 use rdmascope_wire::{Layer, Stop};
 
-/// Where a DDP-eligible item is.
+/// The place of a DDP-eligible item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In the reduced stream itself, at this byte.
+    /// In the reduced stream, at this byte.
     Inline(u32),
-    /// In the Read chunk of this index in the message's Read list, as [`crate::transaction::Part`] counts them.
+    /// In the Read chunk with this index in the message's Read list, as in
+    /// [`crate::transaction::Part`].
     ReadChunk(u16),
-    /// In the Write chunk of this index.
+    /// In the Write chunk with this index.
     WriteChunk(u16),
 }
 
 /// A DDP-eligible data item (RFC 8166, section 3.4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// The count in front of it, in bytes: without roundup padding.
+    /// Its length in bytes, from the count before it, without roundup padding.
     pub length: u32,
-    /// Its first byte in the unreduced stream, from the XID on: what the Position of a Read chunk names.
+    /// Its first byte in the unreduced stream, from the XID on: the Position of its Read chunk.
     pub position: u32,
-    /// Where its bytes are.
+    /// The place of its bytes.
     pub place: Place,
 }
 
-/// The chunks with the items that reduction took out of the stream.
+/// The chunks with the items that reduction removed from the stream.
 #[derive(Clone, Copy, Debug)]
 pub enum Chunks<'a> {
-    /// Of a call: `(Position, length, index)` of each Read chunk except that at Position zero, in the order of Positions. The index is
-    /// that in the Read list.
+    /// For a call: `(Position, length, index)` of each Read chunk except that at Position zero, in
+    /// the order of Positions. The index is that in the Read list.
     Read(&'a [(u32, u64, u16)]),
-    /// Of a reply: the length of each Write chunk that the reply returns, in the order of the Write list.
+    /// For a reply: the length of each Write chunk that the reply returns, in the order of the
+    /// Write list.
     Write(&'a [u64]),
 }
 
@@ -42,7 +44,7 @@ pub struct Payload<'a> {
     chunks: Chunks<'a>,
     /// Chunks used so far.
     used: usize,
-    /// Bytes that the chunks used so far removed from the stream, with their padding.
+    /// Bytes that these chunks removed from the stream, including padding.
     removed: u64,
 }
 
@@ -53,7 +55,7 @@ impl<'a> Payload<'a> {
         Payload { reader: Reader::new(stream, Layer::UpperLayer), chunks, used: 0, removed: 0 }
     }
 
-    /// The underlying cursor, for reading an RPC header. It must not be moved over a reduced item.
+    /// The underlying cursor, for parsing an RPC header. It must not pass a reduced item.
     #[inline]
     pub fn reader(&mut self) -> &mut Reader<'a> {
         &mut self.reader
@@ -101,7 +103,8 @@ impl<'a> Payload<'a> {
         self.reader.skip(length)
     }
 
-    /// Skips a counted array of elements of `each` bytes, a multiple of four, and returns how many there are.
+    /// Skips a counted array of elements of `each` bytes, a multiple of four, and returns the
+    /// count.
     #[inline]
     pub fn array(&mut self, each: u32) -> Result<u32, Stop> {
         let mut ahead = *self;
@@ -118,17 +121,18 @@ impl<'a> Payload<'a> {
         Ok(count)
     }
 
-    /// The stop for the word that was read last: a discriminant that no arm of its union has.
+    /// The stop for the last word: a discriminant without an arm in its union.
     #[inline]
     pub fn no_such_arm(&self) -> Stop {
         Stop::malformed(self.reader.layer(), self.reader.position().saturating_sub(4))
     }
 
-    /// Pulls a DDP-eligible item of variable length. Its bytes are returned too if they are in the stream.
+    /// Pulls a DDP-eligible item of variable length. Also returns its bytes if they are in the
+    /// stream.
     ///
-    /// In a call it is in the Read chunk whose Position equals that of the item's first byte (RFC 8166, section 4.3.1.1).
-    /// In a reply it is in the next Write chunk, unless that chunk came back empty (section 4.3.2.1); an item without bytes uses
-    /// up the chunk that was meant for it.
+    /// In a call, an item is in the Read chunk whose Position equals that of its first byte (RFC
+    /// 8166, section 4.3.1.1). In a reply it is in the next Write chunk, unless that chunk was
+    /// returned empty (section 4.3.2.1). An item without bytes uses up the chunk intended for it.
     #[inline]
     pub fn pull(&mut self) -> Result<(Item, &'a [u8]), Stop> {
         let mut ahead = *self;
@@ -150,8 +154,9 @@ impl<'a> Payload<'a> {
         Ok((Item { length, position, place }, bytes))
     }
 
-    /// Passes over the Write chunk that belongs to a result without a DDP-eligible item (RFC 8267, section 6.4.1: a READ that
-    /// failed leaves its Write chunk unused). Does nothing in a call, and nothing where that chunk was used after all.
+    /// Skips the Write chunk of a result without a DDP-eligible item: a failed READ leaves its
+    /// Write chunk unused (RFC 8267, section 6.4.1). Does nothing in a call, or if the next chunk
+    /// is not empty.
     #[inline]
     pub fn pass_chunk(&mut self) {
         if let Chunks::Write(lengths) = self.chunks
@@ -164,7 +169,7 @@ impl<'a> Payload<'a> {
     fn reduced(&mut self, position: u32, length: u32) -> Option<Place> {
         match self.chunks {
             Chunks::Read(chunks) => {
-                // No item began at this Position: the chunk belongs to none, and is passed over.
+                // No item begins at this Position, so the chunk is skipped.
                 while chunks.get(self.used)?.0 < position {
                     self.used += 1;
                 }
@@ -194,14 +199,15 @@ mod tests {
 
     #[test]
     fn an_item_of_a_call_is_where_a_position_says() {
-        // A word, the count 5 of an item whose bytes begin at 8, a word after it; the Read chunk carries no padding.
+        // A word; the count 5 of an item whose bytes begin at 8; a word after it. The Read chunk
+        // contains no padding.
         let stream = words(&[1, 5, 2]);
         let mut payload = Payload::new(&stream, Chunks::Read(&[(8, 5, 3)]));
         assert_eq!(payload.u32(), Ok(1));
         let (item, bytes) = payload.pull().unwrap();
         assert_eq!(item, Item { length: 5, position: 8, place: Place::ReadChunk(3) });
         assert!(bytes.is_empty());
-        assert_eq!(payload.position(), 16, "the item and its padding count in the unreduced stream");
+        assert_eq!(payload.position(), 16, "the unreduced stream includes the item and its padding");
         assert_eq!(payload.u32(), Ok(2));
     }
 
@@ -228,7 +234,7 @@ mod tests {
 
     #[test]
     fn write_chunks_are_used_in_order_and_empty_ones_leave_the_item_inline() {
-        // RFC 8267, section 6.4.3: three items, the second of which is wanted inline.
+        // RFC 8267, section 6.4.3: three items, the second requested inline.
         let stream = words(&[100, 4, 0x0102_0304, 200]);
         let mut payload = Payload::new(&stream, Chunks::Write(&[100, 0, 200]));
         assert_eq!(payload.pull().unwrap().0.place, Place::WriteChunk(0));
@@ -243,7 +249,7 @@ mod tests {
         let mut payload = Payload::new(&stream, Chunks::Write(&[0, 8]));
         payload.pass_chunk();
         assert_eq!(payload.pull().unwrap().0.place, Place::WriteChunk(1));
-        // RFC 8166, section 4.3.2.2: or the next item uses the chunk that the failed one left.
+        // Or the next item uses the chunk that the failed one left (RFC 8166, section 4.3.2.2).
         let mut payload = Payload::new(&stream, Chunks::Write(&[8]));
         payload.pass_chunk();
         assert_eq!(payload.pull().unwrap().0.place, Place::WriteChunk(0));

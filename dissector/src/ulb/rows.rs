@@ -1,8 +1,9 @@
-//! Operations as rows: the table of a version has for each operation its number, its name, whether it is auxiliary, its DDP-eligible item,
-//! and the walks over its arguments and results.
+//! Tables of operations. The table of a version has a row for each operation: number, name, whether
+//! it is auxiliary, DDP-eligible item, and the walks over its arguments and results.
 //!
-//! [`operations!`] makes the enum and the table of a version from one list, so that an operation without a row does not compile.
-//! A number that no row has is [`OperationKind::Unknown`] or [`OperationKind::UnknownProcedure`].
+//! [`operations!`] generates the enum and the table of a version from one list, so an operation
+//! without a row does not compile. A number without a row is [`OperationKind::Unknown`] or
+//! [`OperationKind::UnknownProcedure`].
 
 use super::walk::Walk;
 use super::{Outcome, nfs2, nfs3, nfs4, nfsacl};
@@ -10,33 +11,34 @@ use super::{Outcome, nfs2, nfs3, nfs4, nfsacl};
 #[cfg(test)]
 mod tests;
 
-/// Walks the arguments of an operation, or what follows the status of its result.
+/// A walk over the arguments of an operation, or over the result after its status.
 pub(super) type Step = fn(&mut Walk<'_, '_>) -> Outcome;
 
-/// Which data item of an operation is DDP-eligible (RFC 8267, sections 4, 5.2 and 6.1). No operation has more than one.
+/// The DDP-eligible data item of an operation (RFC 8267, sections 4, 5.2 and 6.1). No operation has
+/// more than one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DdpEligible {
-    /// None: chunks never hold a part of it.
+    /// None: no part of it may be in a chunk.
     Nothing,
-    /// One of the arguments, which a Read chunk may hold.
+    /// One of the arguments, which may be in a Read chunk.
     Argument,
-    /// One of the results, which a Write chunk may hold.
+    /// One of the results, which may be in a Write chunk.
     Result,
 }
 
-/// What a specification says of an operation.
+/// The specification of an operation.
 pub(super) struct Row {
     /// Its number in the XDR of its version.
     pub(super) code: u32,
-    /// Its name there, without the prefix that all names of the version have.
+    /// Its name there, without the prefix that all names of the version share.
     pub(super) name: &'static str,
-    /// The minor version of NFSv4 that brought it; `None` in the tables of other protocols.
+    /// The minor version of NFSv4 that introduced it; `None` in the tables of other protocols.
     pub(super) minor_version: Option<u32>,
-    /// Whether it only prepares for other operations of its COMPOUND, or reports on them.
+    /// Whether it only prepares or reports on other operations of its COMPOUND.
     pub(super) auxiliary: bool,
     /// Its DDP-eligible item.
     pub(super) eligible: DdpEligible,
-    /// Walks its arguments.
+    /// The walk over its arguments.
     pub(super) arguments: Step,
     /// Its results.
     pub(super) results: Results,
@@ -44,33 +46,33 @@ pub(super) struct Row {
 
 /// The results of an operation.
 pub(super) enum Results {
-    /// There are none, not even a status.
+    /// None, not even a status.
     Void,
     /// A union whose discriminant is the status.
     Union {
-        /// Walks what follows success.
+        /// The walk after success.
         success: Step,
-        /// Walks what follows any other status.
+        /// The walk after any other status.
         failure: Step,
     },
 }
 
-/// A status, and the same behind it whatever it is: nothing.
+/// A status with nothing after it.
 pub(super) const fn status() -> Results {
     Results::Union { success: nothing, failure: nothing }
 }
 
-/// A status, and something behind it where it is success.
+/// A status, followed by a result on success only.
 pub(super) const fn success(success: Step) -> Results {
     Results::Union { success, failure: nothing }
 }
 
-/// A status, and something behind it in either case.
+/// A status, followed by a result in either case.
 pub(super) const fn either(success: Step, failure: Step) -> Results {
     Results::Union { success, failure }
 }
 
-/// The step over nothing.
+/// The walk over nothing.
 pub(super) fn nothing(_: &mut Walk<'_, '_>) -> Outcome {
     Ok(())
 }
@@ -94,23 +96,24 @@ impl Row {
     }
 }
 
-/// A version's enum of operations, each of which has a row.
+/// The enum of operations of a version, each with a row.
 pub(super) trait Operations: Copy + Into<OperationKind> {
-    /// The operation of a number.
+    /// The operation with this number.
     fn of(code: u32) -> Option<Self>;
 
     /// Its row.
     fn row(self) -> &'static Row;
 
-    /// The name of a number that has a row.
+    /// The name of the operation with this number.
     fn name_of(code: u32) -> Option<&'static str> {
         Self::of(code).map(|operation| operation.row().name)
     }
 }
 
-/// Makes an enum of operations and the table that has their rows, both from one list: by the document that defines them, with the minor
-/// version. Each line has the number, the variant, the name, `principal` or `auxiliary`, the DDP-eligible item, the walk over the
-/// arguments, and the [`Results`].
+/// Generates an enum of operations and its table from one list, grouped by the document that
+/// defines them, with the minor version. Each line has the number, the variant, the name,
+/// `principal` or `auxiliary`, the DDP-eligible item, the walk over the arguments, and the
+/// [`Results`].
 macro_rules! operations {
     (
         $(#[$doc:meta])*
@@ -130,7 +133,7 @@ macro_rules! operations {
         }
 
         impl $name {
-            /// All of them, in the order of the table.
+            /// All operations, in the order of the table.
             pub const ALL: &[$name] = &[$($($name::$variant,)*)*];
 
             const ROWS: [$crate::ulb::rows::Row; $name::ALL.len()] = [$($(
@@ -174,7 +177,7 @@ macro_rules! operations {
 }
 pub(super) use operations;
 
-/// Which operation one is: the protocol, its version, and the row there.
+/// The kind of an operation: its protocol and version, and its row there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OperationKind {
@@ -194,9 +197,9 @@ pub enum OperationKind {
     NfsAcl2(nfsacl::NfsAcl2),
     /// A procedure of NFSACL version 3.
     NfsAcl3(nfsacl::NfsAcl3),
-    /// An operation of a COMPOUND or CB_COMPOUND with this number, which no row has.
+    /// An operation of a COMPOUND or CB_COMPOUND with an unknown number.
     Unknown(u32),
-    /// A procedure with this number, which no row has.
+    /// A procedure with an unknown number.
     UnknownProcedure(u32),
 }
 
@@ -206,8 +209,8 @@ impl OperationKind {
         self.row().map_or_else(|code| code, |row| row.code)
     }
 
-    /// The name in the specification's spelling without prefix: `WRITE`, `OPEN`, `CB_RECALL`; `operation` or `procedure` where there is no
-    /// row.
+    /// The name in the specification's spelling without prefix: `WRITE`, `OPEN`, `CB_RECALL`.
+    /// `operation` or `procedure` if the number is unknown.
     pub fn name(self) -> &'static str {
         match (self, self.row()) {
             (_, Ok(row)) => row.name,
@@ -216,34 +219,36 @@ impl OperationKind {
         }
     }
 
-    /// Whether it only prepares for other operations of its COMPOUND, or reports on them: SEQUENCE, PUTFH, GETFH and the like.
+    /// Whether it only prepares or reports on other operations of its COMPOUND: SEQUENCE, PUTFH,
+    /// GETFH and the like.
     pub fn is_auxiliary(self) -> bool {
         self.row().is_ok_and(|row| row.auxiliary)
     }
 
-    /// Which of its data items is DDP-eligible.
+    /// Its DDP-eligible data item.
     pub fn ddp_eligible(self) -> DdpEligible {
         self.row().map_or(DdpEligible::Nothing, |row| row.eligible)
     }
 
-    /// The minor version of NFSv4 that brought it; `None` of what is not an operation of a COMPOUND or CB_COMPOUND, and of unknown ones.
+    /// The minor version of NFSv4 that introduced it. `None` for unknown operations, and outside of
+    /// a COMPOUND or CB_COMPOUND.
     pub fn minor_version(self) -> Option<u32> {
         self.row().ok()?.minor_version
     }
 
-    /// Whether it is READ, of any version.
+    /// Whether it is READ of any version.
     pub fn is_read(self) -> bool {
         use OperationKind::{Nfs2, Nfs3, Nfs4};
         matches!(self, Nfs2(nfs2::Nfs2::Read) | Nfs3(nfs3::Nfs3::Read) | Nfs4(nfs4::Nfs4::Read))
     }
 
-    /// Whether it is WRITE, of any version.
+    /// Whether it is WRITE of any version.
     pub fn is_write(self) -> bool {
         use OperationKind::{Nfs2, Nfs3, Nfs4};
         matches!(self, Nfs2(nfs2::Nfs2::Write) | Nfs3(nfs3::Nfs3::Write) | Nfs4(nfs4::Nfs4::Write))
     }
 
-    /// Whether it is READDIR, of any version, or READDIRPLUS.
+    /// Whether it is READDIR of any version, or READDIRPLUS.
     pub fn is_readdir(self) -> bool {
         use OperationKind::{Nfs2, Nfs3, Nfs4};
         matches!(
@@ -254,7 +259,7 @@ impl OperationKind {
         )
     }
 
-    /// The row, or the number that has none.
+    /// The row, or the number if it has none.
     fn row(self) -> Result<&'static Row, u32> {
         Ok(match self {
             OperationKind::Nfs2(operation) => operation.row(),

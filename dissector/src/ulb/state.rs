@@ -1,10 +1,12 @@
-//! What operations say about state that lives on behind their COMPOUND: client IDs, sessions, stateids, and what they allow.
+//! Facts about state that outlives its COMPOUND: client IDs, sessions, stateids and their
+//! permissions.
 //!
-//! The facts of a transaction stand in one list in the order in which the walks meet them: those of the arguments, then those of the results. Each
-//! names its operation, which has the status. Whoever follows state asks both: what an operation that failed names is not changed.
+//! The facts of a transaction are in one list, those of the arguments before those of the results.
+//! Each has the index of its operation, which has the status. A consumer must check both: a failed
+//! operation does not change the state that it names.
 //!
-//! A `stateid4` is a sequence number and twelve bytes. The twelve bytes are the identity; the number grows with each change (RFC 8881, section
-//! 8.2.2; RFC 7530, section 9.1.4.2).
+//! A `stateid4` is a sequence number and twelve bytes. The twelve bytes are the identity; the
+//! number increases with each change (RFC 8881, section 8.2.2; RFC 7530, section 9.1.4.2).
 
 use super::walk::Walk;
 use super::{Outcome, SessionId, StateId};
@@ -12,21 +14,21 @@ use alloc::vec::Vec;
 use core::hash::BuildHasher as _;
 use rdmascope_wire::Stop;
 
-/// What an operation says about state.
+/// A fact about state, from one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateFact {
-    /// The operation's place in [`super::Details::operations`].
+    /// The index of the operation in [`super::Details::operations`].
     pub operation: u16,
-    /// What it says.
+    /// The fact.
     pub said: Said,
 }
 
 impl StateFact {
-    /// Facts that one transaction keeps. What a COMPOUND says beyond them is read and not kept.
+    /// Maximum number of facts of one transaction. Further facts are parsed but not stored.
     pub const MOST: usize = 1024;
 }
 
-/// One fact.
+/// The kinds of facts about state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Said {
     /// The stateid in the arguments. COPY and CLONE have that of the source first.
@@ -35,55 +37,58 @@ pub enum Said {
     Gives(StateId),
     /// The client ID in the arguments.
     Client(u64),
-    /// Arguments of EXCHANGE_ID and SETCLIENTID: who the client is.
+    /// The identity of the client, in the arguments of EXCHANGE_ID and SETCLIENTID.
     Owner {
         /// A hash of co_ownerid, or of the id of an nfs_client_id4.
         owner: u64,
-        /// The verifier: another one after the client was restarted.
+        /// The verifier. It changes when the client restarts.
         verifier: u64,
     },
-    /// Results of EXCHANGE_ID and SETCLIENTID: the client ID, and eir_flags; 0 of SETCLIENTID.
+    /// The client ID in the results of EXCHANGE_ID and SETCLIENTID.
     GivesClient {
         /// The client ID.
         client: u64,
-        /// eir_flags.
+        /// eir_flags; 0 for SETCLIENTID.
         flags: u32,
     },
-    /// Results of EXCHANGE_ID: a hash of so_major_id and of the server scope, by which servers are told apart (RFC 8881, section 2.10.4).
+    /// The identity of the server, in the results of EXCHANGE_ID: a hash of so_major_id and the
+    /// server scope (RFC 8881, section 2.10.4).
     Server(u64),
     /// The session ID in the arguments of DESTROY_SESSION and BIND_CONN_TO_SESSION.
     Session(SessionId),
-    /// Arguments of OPEN and OPEN_DOWNGRADE.
+    /// The share modes in the arguments of OPEN and OPEN_DOWNGRADE.
     Shares {
-        /// share_access, with the wishes of minor version 1 in the upper bits.
+        /// share_access; in minor version 1 its upper bits have further requests.
         access: u32,
         /// share_deny.
         deny: u32,
     },
-    /// Arguments of OPEN.
+    /// Further arguments of OPEN.
     Opens {
-        /// The client ID of the open_owner4, which minor version 0 alone uses.
+        /// The client ID of the open_owner4, which only minor version 0 uses.
         client: u64,
         /// The open_claim_type4.
         claim: u32,
     },
-    /// Results of OPEN, WANT_DELEGATION and GET_DIR_DELEGATION, arguments of CB_PUSH_DELEG: a delegation.
+    /// A delegation, in the results of OPEN, WANT_DELEGATION and GET_DIR_DELEGATION, and in the
+    /// arguments of CB_PUSH_DELEG.
     Delegates {
         /// Its stateid.
         id: StateId,
-        /// Whether it is for writing.
+        /// Whether it is a write delegation.
         writes: bool,
     },
-    /// Arguments of LOCK. The range stands in the operation.
+    /// Arguments of LOCK. The operation has the range.
     Locks {
         /// nfs_lock_type4.
         kind: u32,
-        /// A hash of the owner in the lock_owner4, where the lock-owner is a new one: then the stateid that is named is that of an OPEN.
+        /// A hash of the owner in the lock_owner4, if the lock-owner is new. Then the stateid in
+        /// the arguments is that of an OPEN.
         owner: Option<u64>,
     },
-    /// Arguments of TEST_STATEID, in whose order the results are: a status that is not success.
+    /// A status other than success, in the results of TEST_STATEID.
     Tested {
-        /// Which of the stateids.
+        /// The index of the stateid in the arguments.
         index: u32,
         /// Its status.
         status: u32,
@@ -92,26 +97,28 @@ pub enum Said {
     Layout {
         /// layoutiomode4.
         mode: u32,
-        /// Of LAYOUTRETURN and CB_LAYOUTRECALL, whose layouts: layoutreturn_type4 or layoutrecall_type4; 1 is the file's.
+        /// The layouts that LAYOUTRETURN and CB_LAYOUTRECALL apply to: layoutreturn_type4 or
+        /// layoutrecall_type4; 1 for one file.
         extent: u32,
     },
-    /// Results of LAYOUTRETURN: no layout of the file is left.
+    /// Results of LAYOUTRETURN: the client has no layout of the file left.
     NoLayoutLeft,
-    /// Results of COPY and WRITE_SAME, and arguments of CB_OFFLOAD within its write_response4: the stateid of what goes on.
+    /// The stateid of an operation that continues after its reply, in the results of COPY and
+    /// WRITE_SAME, and in the write_response4 of CB_OFFLOAD.
     GoesOn(StateId),
     /// Arguments of CB_OFFLOAD: coa_status.
     OffloadStatus(u32),
     /// Arguments of RECLAIM_COMPLETE: rca_one_fs.
     ReclaimComplete {
-        /// Of one file system only.
+        /// Whether it applies to one file system only.
         one_fs: bool,
     },
 }
 
-/// The facts of a transaction, to which one operation adds.
+/// The facts of a transaction, for one operation to add to.
 pub(super) struct Facts<'w> {
     list: &'w mut Vec<StateFact>,
-    /// The place of the operation; `None` of one that is not kept.
+    /// The index of the operation; `None` if it is not stored.
     operation: Option<u16>,
 }
 
@@ -121,7 +128,7 @@ impl<'w> Facts<'w> {
         Facts { list, operation: operation.and_then(|place| u16::try_from(place).ok()) }
     }
 
-    /// Keeps one.
+    /// Adds a fact.
     #[inline]
     pub(super) fn add(&mut self, said: Said) {
         if let Some(operation) = self.operation
@@ -133,7 +140,7 @@ impl<'w> Facts<'w> {
 }
 
 impl Walk<'_, '_> {
-    /// A stateid of the arguments.
+    /// Walks a stateid of the arguments.
     #[inline]
     pub(super) fn names(&mut self) -> Outcome {
         let id = self.sixteen()?;
@@ -141,7 +148,7 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// A stateid of the results.
+    /// Walks a stateid of the results.
     #[inline]
     pub(super) fn gives(&mut self) -> Outcome {
         let id = self.sixteen()?;
@@ -149,21 +156,21 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// A client ID of the arguments.
+    /// Walks a client ID of the arguments.
     pub(super) fn client(&mut self) -> Outcome {
         let client = self.payload.u64()?;
         self.facts.add(Said::Client(client));
         Ok(())
     }
 
-    /// A session ID of the arguments.
+    /// Walks a session ID of the arguments.
     pub(super) fn session_id(&mut self) -> Outcome {
         let session = self.sixteen()?;
         self.facts.add(Said::Session(session));
         Ok(())
     }
 
-    /// A `client_owner4`, or an `nfs_client_id4`.
+    /// Walks a `client_owner4` or an `nfs_client_id4`.
     pub(super) fn client_owner(&mut self) -> Outcome {
         let verifier = self.payload.u64()?;
         let owner = hash(&[self.payload.opaque()?]);
@@ -171,47 +178,47 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// A `state_owner4`; returns its client ID.
+    /// Walks a `state_owner4` and returns its client ID.
     pub(super) fn state_owner(&mut self) -> Result<u64, Stop> {
         let client = self.payload.u64()?;
         self.payload.opaque()?;
         Ok(client)
     }
 
-    /// A `lock_owner4`; returns a hash of its owner.
+    /// Walks a `lock_owner4` and returns a hash of its owner.
     pub(super) fn lock_owner(&mut self) -> Result<u64, Stop> {
         self.payload.u64()?;
         Ok(hash(&[self.payload.opaque()?]))
     }
 
-    /// share_access and share_deny.
+    /// Walks share_access and share_deny.
     pub(super) fn shares(&mut self) -> Outcome {
         let (access, deny) = (self.u32()?, self.u32()?);
         self.facts.add(Said::Shares { access, deny });
         Ok(())
     }
 
-    /// so_major_id of a `server_owner4`, and the server scope behind it.
+    /// Walks so_major_id of a `server_owner4`, and the server scope.
     pub(super) fn server(&mut self) -> Outcome {
         let (major, scope) = (self.payload.opaque()?, self.payload.opaque()?);
         self.facts.add(Said::Server(hash(&[major, scope])));
         Ok(())
     }
 
-    /// A counted array of stateids.
+    /// Walks a counted array of stateids.
     pub(super) fn names_each(&mut self) -> Outcome {
-        // An array that does not fit is not read at all.
+        // An array that does not fit is not parsed at all.
         let mut within = *self.payload;
         let count = self.payload.array(16)?;
         within.u32()?;
         for _ in 0..count.min(StateFact::MOST as u32) {
-            let id = *within.fixed(16)?.first_chunk().expect("that many were asked for");
+            let id = *within.fixed(16)?.first_chunk().expect("fixed() returns this many bytes");
             self.facts.add(Said::Names(id));
         }
         Ok(())
     }
 
-    /// The statuses of TEST_STATEID.
+    /// Walks the statuses of TEST_STATEID.
     pub(super) fn tested(&mut self) -> Outcome {
         let mut within = *self.payload;
         let count = self.payload.array(4)?;
@@ -243,7 +250,7 @@ pub const STATUS_FLAGS: [&str; 13] = [
     "DEVID_DELETED",
 ];
 
-/// A hash of several texts. Where one ends and the next begins counts.
+/// A hash of several texts. It depends on the boundaries between them.
 fn hash(texts: &[&[u8]]) -> u64 {
     foldhash::quality::FixedState::default().hash_one(texts)
 }

@@ -1,4 +1,5 @@
-//! A walk over one operation. It moves the cursor over the fields, and stores in the operation those that help to understand it.
+//! A walk over one operation. It moves the cursor over the fields, and stores those that explain
+//! the operation.
 
 use super::state::Facts;
 use super::{
@@ -7,7 +8,8 @@ use super::{
 use alloc::vec::Vec;
 use rdmascope_wire::Stop;
 
-/// The cursor, the operation that it is in, the memory for names, and what is known of a backchannel and a session.
+/// The cursor, the current operation, the memory for names, and the backchannel and session fields
+/// so far.
 pub(super) struct Walk<'w, 'a> {
     pub(super) payload: &'w mut Payload<'a>,
     pub(super) operation: &'w mut Operation,
@@ -32,7 +34,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         Walk { payload, operation, arena, backchannel, session, entries, facts }
     }
 
-    /// What the operations up to here say about a backchannel, to be added to.
+    /// The backchannel fields so far, for adding to.
     pub(super) fn backchannel(&mut self) -> &mut Backchannel {
         self.backchannel.get_or_insert_default()
     }
@@ -47,14 +49,15 @@ impl<'w, 'a> Walk<'w, 'a> {
         self.payload.bool()
     }
 
-    /// A `sessionid4` or a `stateid4`.
+    /// Reads a `sessionid4` or a `stateid4`.
     #[inline]
     pub(super) fn sixteen(&mut self) -> Result<[u8; 16], Stop> {
         let bytes = self.payload.fixed(16)?;
-        Ok(*bytes.first_chunk().expect("that many were asked for"))
+        Ok(*bytes.first_chunk().expect("fixed() returns this many bytes"))
     }
 
-    /// The arguments that SEQUENCE and CB_SEQUENCE share. Only the first of a COMPOUND counts.
+    /// Walks the arguments that SEQUENCE and CB_SEQUENCE share. Only the first of a COMPOUND
+    /// counts.
     #[inline]
     pub(super) fn sequence(&mut self) -> Outcome {
         let session = self.sixteen()?;
@@ -64,7 +67,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         self.skip(2 * 4)
     }
 
-    /// The results that SEQUENCE and CB_SEQUENCE share, and the flags of the former.
+    /// Walks the results that SEQUENCE and CB_SEQUENCE share, and the flags of SEQUENCE.
     #[inline]
     pub(super) fn sequenced(&mut self, has_flags: bool) -> Outcome {
         let session = self.sixteen()?;
@@ -99,7 +102,8 @@ impl<'w, 'a> Walk<'w, 'a> {
         self.payload.array(each).map(|_| ())
     }
 
-    /// Walks a counted array of elements of variable size. Each takes at least a word, so the stream bounds the loop.
+    /// Walks a counted array of elements of variable size. Each has at least one word, so the
+    /// stream bounds the loop.
     #[inline]
     pub(super) fn each(&mut self, mut element: impl FnMut(&mut Self) -> Outcome) -> Outcome {
         for _ in 0..self.u32()? {
@@ -108,7 +112,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         Ok(())
     }
 
-    /// Walks a list with a boolean in front of each entry (RFC 4506, section 4.19).
+    /// Walks a list with a boolean before each entry (RFC 4506, section 4.19).
     #[inline]
     pub(super) fn list(&mut self, mut entry: impl FnMut(&mut Self) -> Outcome) -> Outcome {
         while self.bool()? {
@@ -117,7 +121,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         Ok(())
     }
 
-    /// Walks the entries of a directory, of which `entry` returns name and file handle, and keeps those that have both.
+    /// Walks directory entries. `entry` returns name and file handle; entries with both are stored.
     #[inline]
     pub(super) fn entries(
         &mut self,
@@ -149,7 +153,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         Ok(keep(self.arena, bytes))
     }
 
-    /// A file handle of the arguments, the first or the second.
+    /// Walks a file handle of the arguments, the first or the second.
     #[inline]
     pub(super) fn file_handle(&mut self) -> Outcome {
         let handle = self.text()?;
@@ -165,7 +169,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         }
     }
 
-    /// The file handle of NFS version 2, which has a fixed length (RFC 1094, section 2.3.3).
+    /// Walks a file handle of NFS version 2, which has a fixed length (RFC 1094, section 2.3.3).
     #[inline]
     pub(super) fn file_handle_2(&mut self) -> Outcome {
         let bytes = self.payload.fixed(32)?;
@@ -205,21 +209,21 @@ impl<'w, 'a> Walk<'w, 'a> {
         Ok(())
     }
 
-    /// A count of 32 bits.
+    /// Walks a count of 32 bits.
     #[inline]
     pub(super) fn count(&mut self) -> Outcome {
         self.operation.count = Some(self.u32()?.into());
         Ok(())
     }
 
-    /// A count of 64 bits.
+    /// Walks a count of 64 bits.
     #[inline]
     pub(super) fn length(&mut self) -> Outcome {
         self.operation.count = Some(self.payload.u64()?);
         Ok(())
     }
 
-    /// An offset and a count of 64 bits behind it.
+    /// Walks an offset, and a count of 64 bits.
     #[inline]
     pub(super) fn range(&mut self) -> Outcome {
         self.offset()?;
@@ -260,7 +264,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         Ok(item.length)
     }
 
-    /// Pulls the text of a symbolic link from the arguments, and keeps it if it is inline.
+    /// Pulls the text of a symbolic link from the arguments, and stores it if it is inline.
     #[inline]
     pub(super) fn argument_link(&mut self) -> Outcome {
         let (item, bytes) = self.payload.pull()?;
@@ -269,7 +273,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         Ok(())
     }
 
-    /// Pulls the text of a symbolic link from the results, and keeps it if it is inline.
+    /// Pulls the text of a symbolic link from the results, and stores it if it is inline.
     #[inline]
     pub(super) fn result_link(&mut self) -> Outcome {
         let (item, bytes) = self.payload.pull()?;
@@ -284,7 +288,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         }
     }
 
-    /// Passes over the Write chunk of a result without a DDP-eligible item (RFC 8267, section 6.4.1).
+    /// Skips the Write chunk of a result without a DDP-eligible item (RFC 8267, section 6.4.1).
     #[inline]
     pub(super) fn pass_chunk(&mut self) {
         self.payload.pass_chunk();

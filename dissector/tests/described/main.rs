@@ -1,8 +1,10 @@
-//! The walks over arguments and results, against their description in the XDR language: random values of every procedure and operation, with each arm of each union.
+//! Comparison of the walks over arguments and results with the XDR descriptions: random values of
+//! every procedure and operation, with each arm of each union.
 //!
-//! `rdmascope-xdr` has the description. The walks are written by hand, because they run on every
-//! message. Here each reads values made from the description, inline and reduced. It has to stop right
-//! after their last byte, and to find the DDP-eligible items where the description has them.
+//! `rdmascope-xdr` has the descriptions. The walks are written by hand, because they run on every
+//! message. Here they read values generated from the descriptions, inline and reduced. They must
+//! stop exactly after the last byte, and find the DDP-eligible items where the descriptions have
+//! them.
 
 mod maker;
 
@@ -14,10 +16,10 @@ use rdmascope_xdr::language::{Form, Language, Type};
 use rdmascope_xdr::{CALLBACK, NFS3, NFS4};
 use std::collections::BTreeSet;
 
-/// Values of each message that are made.
+/// The number of values generated for each message.
 const ROUNDS: u64 = 2000;
 
-/// The members that are DDP-eligible: RFC 8267, section 4 of version 3, section 6.1 of version 4.
+/// The DDP-eligible members: RFC 8267, section 4 for version 3 and section 6.1 for version 4.
 const ELIGIBLE: [(&str, &str); 8] = [
     ("WRITE3args", "data"),
     ("READ3resok", "data"),
@@ -38,7 +40,7 @@ struct Message {
 }
 
 impl Message {
-    /// Those of all procedures that are described.
+    /// The messages of all procedures with a description.
     fn all() -> Vec<Message> {
         let mut found = Vec::new();
         let programs = [
@@ -62,7 +64,7 @@ impl Message {
     }
 
     fn name(&self) -> String {
-        let name = ulb::procedure_name(self.procedure).expect("it has a row");
+        let name = ulb::procedure_name(self.procedure).expect("the procedure has a row");
         format!(
             "{}.{} {name} {}",
             self.procedure.program,
@@ -115,13 +117,13 @@ fn walks_read_what_is_described() {
     assert_eq!(eligible.len(), 8, "{eligible:?}");
 }
 
-/// The same value with its items in chunks.
+/// Reads the same value with its items in chunks.
 fn reduced(message: &Message, made: &Made, items: &[Option<(u32, u32)>], place: &impl Fn() -> String) {
     let (mut stream, mut copied) = (Vec::new(), 0);
     let (mut reads, mut writes) = (Vec::new(), Vec::new());
     let mut places = Vec::new();
     for item in items {
-        // Nobody sends a Read chunk without bytes.
+        // A Read chunk without bytes is never sent.
         let Some((at, length)) = item.filter(|(_, length)| message.of_reply || *length > 0) else {
             places.push(None);
             continue;
@@ -149,7 +151,8 @@ fn reduced(message: &Message, made: &Made, items: &[Option<(u32, u32)>], place: 
     }
 }
 
-/// Operations with their numbers, and items with their positions and lengths, are those that were made.
+/// Checks that the operations have the generated numbers, and the items the generated positions and
+/// lengths.
 fn compare(
     message: &Message,
     made: &Made,
@@ -192,18 +195,18 @@ fn found(operation: &Operation, of_reply: bool) -> Option<ulb::Item> {
 fn items(made: &Made) -> Vec<Option<(u32, u32)>> {
     let ends = made.operations.iter().skip(1).copied().chain([made.bytes.len() + 1]);
     let of = |(start, end): (&usize, usize)| {
-        // An item without bytes begins where its operation ends, behind its count.
+        // An item without bytes begins at the end of its operation, after its count.
         let eligible =
             made.leaves.iter().filter(|leaf| ELIGIBLE.contains(&leaf.member)).map(|leaf| &leaf.range);
         let mut items = eligible.filter(|range| (*start..end).contains(&(range.start - 4)));
         let item = items.next().map(|range| (range.start as u32, range.len() as u32));
-        assert_eq!(items.next(), None, "no operation has more than one");
+        assert_eq!(items.next(), None, "an operation has at most one item");
         item
     };
     made.operations.iter().zip(ends).map(of).collect()
 }
 
-/// Directory entries that have a name and a file handle.
+/// Directory entries with a name and a file handle.
 fn entries(made: &Made) -> Vec<(&[u8], &[u8])> {
     let (mut entries, mut name) = (Vec::new(), &[][..]);
     for leaf in &made.leaves {
@@ -220,7 +223,7 @@ fn entries(made: &Made) -> Vec<(&[u8], &[u8])> {
     entries
 }
 
-/// A union without a default has no further arms: the walk stops at such a discriminant, as the description says.
+/// In a union without a default, the walk stops at a discriminant without an arm.
 #[test]
 fn walks_stop_where_no_arm_is_described() {
     let (mut expected, mut stopped) = (BTreeSet::new(), BTreeSet::new());
@@ -233,7 +236,7 @@ fn walks_stop_where_no_arm_is_described() {
             let chunks = if message.of_reply { Chunks::Write(&[]) } else { Chunks::Read(&[]) };
             let (outcome, _) = message.read(&mut Payload::new(&made.bytes, chunks));
             let is_there = |leaf: &&Leaf| leaf.range == (wrong..wrong + 4);
-            let member = made.leaves.iter().find(is_there).expect("it is a leaf").member;
+            let member = made.leaves.iter().find(is_there).expect("the discriminant is a leaf").member;
             let malformed = Err(Stop::malformed(Layer::UpperLayer, wrong));
             let place =
                 || format!("{} round {round}: {member:?} at {wrong} of {:02x?}", message.name(), made.bytes);
@@ -245,13 +248,14 @@ fn walks_stop_where_no_arm_is_described() {
     assert!(expected.contains("createhow4") && expected.contains("post_op_attr"), "{expected:?}");
 }
 
-/// The unions without a default, but for those of operations: one that has no number is told in another way.
+/// The unions without a default, except those of operations: unknown operations are handled
+/// differently.
 fn closed_unions(language: &'static Language, of: &'static Type) -> BTreeSet<&'static str> {
     let is_closed = |union: &&str| match language.named(union) {
         Some(Type::Named(index)) => {
             matches!(language.defined(*index).form, Form::Union { default: None, .. })
         }
-        _ => panic!("{union} is no union"),
+        _ => panic!("{union} is not a union"),
     };
     let unions = arms(language, of).into_iter().map(|(union, _)| union);
     unions.filter(is_closed).filter(|union| !OPERATIONS.contains(union)).collect()

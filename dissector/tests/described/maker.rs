@@ -1,49 +1,50 @@
-//! Random values that are well-formed by their description in the XDR language.
+//! Generator of random values that conform to their XDR description.
 
 use rdmascope_xdr::language::{Form, Language, Length, Member, Type};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// Elements of an array, or entries of a list.
+/// Maximum number of elements of an array, or of entries of a list.
 const MOST_ELEMENTS: u32 = 3;
-/// Bytes of opaque data or text.
+/// Maximum number of bytes of opaque data or text.
 const MOST_BYTES: u32 = 40;
 
 /// The unions of operations.
 pub(crate) const OPERATIONS: [&str; 4] = ["nfs_argop4", "nfs_resop4", "nfs_cb_argop4", "nfs_cb_resop4"];
 
-/// Makes values. What it makes depends on the seed only.
+/// The generator. Its values depend only on the seed.
 pub(crate) struct Maker {
     language: &'static Language,
     random: fastrand::Rng,
-    /// How often each arm of a union was made: that made least is next.
+    /// The number of times that each arm of a union was generated. The rarest is next.
     made: BTreeMap<Arm, u32>,
 }
 
-/// An arm of a union: its name, and which of its arms; the last one is `default`.
+/// An arm of a union: its name, and the index of the arm; the last one is `default`.
 pub(crate) type Arm = (&'static str, usize);
 
-/// A value, encoded.
+/// An encoded value.
 #[derive(Default)]
 pub(crate) struct Made {
     pub(crate) bytes: Vec<u8>,
-    /// Opaque data, texts and numbers in their order.
+    /// Opaque data, texts and numbers, in order.
     pub(crate) leaves: Vec<Leaf>,
-    /// The first bytes of the operations, which is the discriminant; of the value, where it is no COMPOUND.
+    /// The first bytes of the operations, where their discriminants are; for other values than a
+    /// COMPOUND, the first byte of the value.
     pub(crate) operations: Vec<usize>,
-    /// Where a discriminant stands for which there is no arm.
+    /// The offset of a discriminant without an arm.
     pub(crate) wrong: Option<usize>,
-    /// Whether the status of each operation is to be success.
+    /// Whether the status of each operation must be success.
     succeeds: bool,
-    /// How many discriminants with a missing arm are left to be passed before one is wrong.
+    /// The number of closed unions left to pass before one receives a wrong discriminant.
     right: Option<usize>,
 }
 
-/// A value that consists of no others.
+/// A value without inner values.
 pub(crate) struct Leaf {
-    /// The structure or union that it is a member of, and its name there.
+    /// The structure or union that contains it, and its name there.
     pub(crate) member: (&'static str, &'static str),
-    /// Its bytes, without a length and without padding.
+    /// Its bytes, without length and padding.
     pub(crate) range: Range<usize>,
 }
 
@@ -60,7 +61,8 @@ impl Maker {
         made
     }
 
-    /// A value in which the discriminant of a union has a number that no arm has, if it has such a union. What follows it is of a random arm.
+    /// A value in which the discriminant of one union has no arm, if the type has such a union. A
+    /// random arm follows it.
     pub(crate) fn wrong_value(&mut self, of: &'static Type) -> Made {
         let mut made = Made { right: Some(self.random.usize(0..10)), ..Made::default() };
         self.put(&mut made, of, ("", ""));
@@ -68,7 +70,7 @@ impl Maker {
         made
     }
 
-    /// The arms that were made.
+    /// The arms generated so far.
     pub(crate) fn arms(&self) -> BTreeSet<Arm> {
         self.made.keys().copied().collect()
     }
@@ -109,7 +111,7 @@ impl Maker {
                 for index in 0..count {
                     if are_operations {
                         made.operations.push(made.bytes.len());
-                        // The first that fails is the last one (RFC 7530, section 16.2).
+                        // The first failing operation is the last one (RFC 7530, section 16.2).
                         made.succeeds = index + 1 < count;
                     }
                     self.put(made, of, member);
@@ -180,19 +182,20 @@ impl Maker {
             match &mut made.right {
                 Some(0) => {
                     made.wrong = Some(made.bytes.len());
-                    number =
-                        (0..).find(|number| !listed.contains(number) && *number > 1).expect("there is one");
+                    number = (0..)
+                        .find(|number| !listed.contains(number) && *number > 1)
+                        .expect("some number is not listed");
                 }
                 Some(left) => *left -= 1,
                 None => {}
             }
         }
         made.leaf(discriminant, &number.to_be_bytes());
-        let follows = arms.get(arm).map(|(_, member)| member).or(default).expect("the arm is there");
+        let follows = arms.get(arm).map(|(_, member)| member).or(default).expect("the union has this arm");
         self.put(made, &follows.of, (name, follows.name));
     }
 
-    /// A value of a discriminant that none of the arms has.
+    /// A discriminant value that is in none of the arms.
     fn other(&mut self, of: &'static Type, listed: &[u32]) -> u32 {
         let possible = match self.values(of) {
             Some(values) => values,
@@ -200,7 +203,8 @@ impl Maker {
             None => (0..20).collect(),
         };
         let possible: Vec<u32> = possible.into_iter().filter(|value| !listed.contains(value)).collect();
-        // READ_PLUS has a default beside all values of `data_content4`, for those that later minor versions may add.
+        // READ_PLUS has a default in addition to all values of `data_content4`, for later minor
+        // versions.
         let later = listed.iter().max().expect("an arm has a value") + 1;
         match possible.is_empty() {
             true => later,
@@ -240,7 +244,7 @@ impl Maker {
         made.word(0);
         let (succeeds, right) = (std::mem::take(&mut made.succeeds), made.right.take());
         for number in numbers {
-            let attribute = self.language.attribute(number).expect("it is described");
+            let attribute = self.language.attribute(number).expect("the attribute has a description");
             self.put(made, &attribute.of, ("fattr4", &attribute.name));
         }
         (made.succeeds, made.right) = (succeeds, right);
@@ -254,7 +258,7 @@ impl Maker {
         made.bytes.resize(made.bytes.len().next_multiple_of(4), 0);
     }
 
-    /// Small ones, and such with all bits.
+    /// A random number, small or of any size.
     fn number(&mut self) -> u64 {
         if self.random.bool() { self.random.u64(0..8) } else { self.random.u64(..) }
     }
@@ -279,7 +283,7 @@ impl Made {
     }
 }
 
-/// The arms of all unions that a value of this type may have.
+/// The arms of all unions that a value of this type may contain.
 pub(crate) fn arms(language: &'static Language, of: &'static Type) -> BTreeSet<Arm> {
     let (mut found, mut seen) = (BTreeSet::new(), BTreeSet::new());
     add_arms(language, of, &mut found, &mut seen);
@@ -302,7 +306,12 @@ fn add_arms(
         Form::Alias(of) => add_arms(language, of, found, seen),
         Form::Structure(_) if defined.name == "fattr4" => {
             for number in 0..=86 {
-                add_arms(language, &language.attribute(number).expect("it is described").of, found, seen);
+                add_arms(
+                    language,
+                    &language.attribute(number).expect("the attribute has a description").of,
+                    found,
+                    seen,
+                );
             }
         }
         Form::Structure(members) => {

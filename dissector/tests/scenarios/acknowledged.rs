@@ -1,4 +1,4 @@
-//! When calls were acknowledged, how long Sends waited for their ACKs, and where that says the capture was made.
+//! Acknowledgements of calls, round-trip times, and the estimated capture point.
 
 use crate::speech::*;
 use crate::world::*;
@@ -18,11 +18,12 @@ fn acknowledged(transaction: &Transaction) -> Option<Seen> {
     transaction.timing.acknowledged
 }
 
-/// A call and its reply, each with an ACK so many nanoseconds later. Returns the index of the call's ACK.
+/// A call and its reply, each with an ACK after the given nanoseconds. Returns the index of the
+/// call's ACK.
 fn exchange(world: &mut World, xid: u32, to_responder: i64, to_requester: i64) -> usize {
     let (call, reply) = getattr(xid);
     world.send(CLIENT, &call);
-    // A frame takes the world 1 us.
+    // Each frame advances the clock by 1 us.
     world.wait(to_responder - 1_000);
     let ack = world.frames.len();
     world.ack(SERVER);
@@ -33,7 +34,8 @@ fn exchange(world: &mut World, xid: u32, to_responder: i64, to_requester: i64) -
     ack
 }
 
-/// A NAK for what comes behind a Send says that it has come, but not when: a receiver that waits for a packet sends it with the next one.
+/// A NAK for a later packet proves that a Send arrived, but not when: a receiver that lacks a
+/// packet sends the NAK with the next packet.
 #[test]
 fn a_nak_is_no_measure_of_a_round_trip() {
     let mut world = World::connected();
@@ -54,7 +56,8 @@ fn a_nak_is_no_measure_of_a_round_trip() {
 
 #[test]
 fn a_call_is_acknowledged() {
-    // Across the wrap of the PSNs, and captured from the middle on: the ACK is what joins the two directions.
+    // Across the wrap of the PSNs, and in a capture from the middle of a connection: the ACK pairs
+    // the half-flows.
     let mut wrapping = World::new();
     wrapping.connections.clear();
     wrapping.add([0x11, 0x22], [0xff_ffff, 0xff_fffe]);
@@ -101,7 +104,7 @@ fn a_reply_acknowledges_nothing() {
     world.send(SERVER, &reply);
     world.ack(SERVER);
     let report = world.run();
-    assert_eq!(acknowledged(report.one()), None, "its ACK came when it had ended");
+    assert_eq!(acknowledged(report.one()), None, "its ACK came after its end");
     assert!(report.connections[0].requester.round_trips.is_some());
     assert_eq!(acknowledged(world.run_without([world.frames.len() - 1]).one()), None);
     assert_eq!(acknowledged(world.run_only(CLIENT).one()), None);
@@ -114,14 +117,14 @@ fn a_read_response_acknowledges_what_was_sent_before() {
     write.reads = vec![read_segment(CALL_HEADER + 32, ARGUMENTS)];
     world.send(CLIENT, &message(&write, &nfs3(1, 7, "'handle' h0 100 2 100")));
     world.ack(SERVER);
-    // The server calls back, and then reads what the client wants to write.
+    // The server calls back, and then reads the data that the client wants to write.
     let none = message(&msg(9), &call_to(9, [0x4000_0000, 1, 0], ""));
     world.send(SERVER, &none);
     let response = world.read(SERVER, ARGUMENTS, &data(100));
     world.send(CLIENT, &message(&msg(9), &reply(9, "")));
     let report = world.run();
     assert_eq!(acknowledged(report.xid(9)), Some(seen(&world, response.start)));
-    // It came when the READ was done, which is not what an ACK would have taken.
+    // The response came when the READ was done, later than an ACK would have come.
     assert_eq!(report.connections[0].responder.round_trips, None);
 }
 
@@ -139,13 +142,10 @@ fn what_was_sent_again_has_no_round_trip() {
     world.send(SERVER, &reply);
     world.ack(CLIENT);
     let report = world.run();
-    assert_eq!(acknowledged(report.one()), Some(ack), "the RNR NAK did not take it");
-    assert_eq!(
-        report.connections[0].requester.round_trips, None,
-        "which transmission the ACK answers is not known"
-    );
+    assert_eq!(acknowledged(report.one()), Some(ack), "the RNR NAK rejected the first transmission");
+    assert_eq!(report.connections[0].requester.round_trips, None, "the ACK may answer either transmission");
     assert!(report.connections[0].responder.round_trips.is_some());
-    // What is sent later has its round trips again.
+    // Later Sends have round-trip times again.
     exchange(&mut world, 2, 5_000, 5_000);
     assert_eq!(world.run().connections[0].requester.round_trips.map(|times| times.count), Some(1));
 }
@@ -162,7 +162,7 @@ fn an_ack_may_be_captured_before_what_it_answers() {
     assert_eq!(report.connections[0].requester.round_trips, None);
 }
 
-// What waits behind a gap is handed up after its ACKs.
+// Packets held after a gap are delivered after their ACKs.
 #[test]
 fn a_gap_before_a_call_hides_no_acknowledgement() {
     let mut world = World::connected();
@@ -186,7 +186,7 @@ fn a_gap_before_a_call_hides_no_acknowledgement() {
     let frame = |seen: Option<Seen>| seen.map(|seen| seen.frame);
     for (xid, ack) in [(3, acks[1]), (4, third)] {
         assert_eq!(acknowledged(whole.xid(xid)), Some(seen(&world, ack)));
-        // Frames are counted without the one that is missing.
+        // Frame numbers exclude the missing frame.
         assert_eq!(frame(acknowledged(rest.xid(xid))), Some(ack as u64));
     }
 }
@@ -204,10 +204,10 @@ fn what_waits_for_an_ack_is_bounded() {
     }
     let report = world.run();
     let noted: Vec<u32> = (1..=100).filter(|xid| acknowledged(report.xid(*xid)).is_some()).collect();
-    assert_eq!(noted, (37..=100).collect::<Vec<_>>(), "64 are remembered");
+    assert_eq!(noted, (37..=100).collect::<Vec<_>>(), "at most 64 Sends wait");
 }
 
-/// Where a capture with these times from Sends to ACKs was made, in nanoseconds.
+/// The estimated capture point for these times from Sends to ACKs, in nanoseconds.
 #[track_caller]
 fn captured(exchanges: u32, to_responder: i64, to_requester: i64) -> Option<CapturePoint> {
     let mut world = World::connected();
@@ -226,7 +226,8 @@ fn where_the_capture_was_made() {
     assert_eq!(captured(32, 1_000, 3_000_000), Some(CapturePoint::Responder));
     assert_eq!(captured(32, 30_000, 40_000), Some(CapturePoint::Between));
     assert_eq!(captured(32, 40_000, 27_000), Some(CapturePoint::Between));
-    // Neither near nor equally far; so short that adapters take as long themselves; too few.
+    // Neither near nor equally far; shorter than the time that adapters need themselves; too few
+    // Sends.
     assert_eq!(captured(32, 40_000, 15_000), None);
     assert_eq!(captured(32, 4_000, 3_000), None);
     assert_eq!(captured(32, 1_000, 2_500), None);
@@ -237,7 +238,7 @@ fn where_the_capture_was_made() {
 fn least_and_median_have_to_agree_on_where_it_was() {
     let mut world = World::connected();
     for xid in 1..=40 {
-        // The requester's ACKs are mostly slow, and came back at once some times.
+        // The requester's ACKs are mostly slow, but some came at once.
         exchange(&mut world, xid, 40_000, if xid > 30 { 2_000 } else { 35_000 });
     }
     assert_eq!(world.run().connections[0].capture_point(), None);
@@ -253,9 +254,9 @@ fn packets_sent_again_leave_the_place_open() {
     let (call, _) = getattr(33);
     let sent = world.send(CLIENT, &call);
     world.again(sent.clone());
-    // Later than a copy could come.
+    // Too late for a copy.
     world.wait(3_000_000);
     world.again(sent);
     world.ack(SERVER);
-    assert_eq!(world.run().connections[0].capture_point(), None, "2 of some 130 packets");
+    assert_eq!(world.run().connections[0].capture_point(), None, "2 of about 130 packets");
 }

@@ -1,4 +1,4 @@
-//! What each packet is to the transactions.
+//! The role of each packet in the transactions.
 
 use crate::speech::*;
 use crate::world::*;
@@ -14,10 +14,10 @@ use std::collections::BTreeMap;
 
 const WRITE_POSITION: u32 = CALL_HEADER + 12 + 8 + 4 + 4 + 4;
 
-/// What a packet is: a word for its role, the XID of the transaction, what the step is.
+/// The role of a packet: a word for it, the XID of the transaction, the kind of step.
 type Said = (&'static str, u32, Option<StepKind>);
 
-/// Tells what each packet is, and returns the transactions.
+/// Calls `tell` with the role of each packet, and returns the transactions.
 fn tell(frames: &[Frame], mut tell: impl FnMut(&Attributed<'_>)) -> Vec<Transaction> {
     let mut engine = Engine::new(Config { attribute: true, ..Config::default() });
     let mut transactions = Vec::new();
@@ -34,11 +34,11 @@ fn tell(frames: &[Frame], mut tell: impl FnMut(&Attributed<'_>)) -> Vec<Transact
     transactions
 }
 
-/// Returns what each packet is, and the steps that it acknowledges.
+/// Returns the role of each packet, and the steps that it acknowledges.
 fn attribute(frames: &[Frame]) -> Vec<(Said, Vec<(u32, StepKind)>)> {
     let mut told = BTreeMap::new();
     let transactions = tell(frames, |Attributed { seen, role, acknowledged, only_acknowledges, .. }| {
-        assert!(told.insert(seen.frame, (*role, acknowledged.to_vec())).is_none(), "told of once");
+        assert!(told.insert(seen.frame, (*role, acknowledged.to_vec())).is_none(), "reported once");
         let is_part = matches!(role, Some(Role::Part(_) | Role::Repetition(_)));
         assert_ne!(is_part, *only_acknowledges, "{seen:?}");
     });
@@ -131,7 +131,7 @@ fn each_packet_of_a_write() {
     );
 }
 
-/// The packets of a Send are told of when its last one has come.
+/// The packets of a Send are reported when its last one has arrived.
 #[test]
 fn packets_that_wait() {
     let mut world = World::connected();
@@ -155,7 +155,7 @@ fn what_is_refused_is_sent_again() {
     world.rnr_nak(SERVER, first);
     world.again(3..4);
     world.ack(SERVER);
-    // The second response is lost before it reaches the capture: the rest is asked for again.
+    // The second response is lost before the capture point, and the rest is requested again.
     let psn = world.read_request(SERVER, segment, 600);
     let responses = world.read_response(CLIENT, psn, &data(600));
     world.frames.remove(responses.start + 1);
@@ -200,7 +200,7 @@ fn one_acknowledgement_for_several_transactions_and_none_of_them() {
         world.send(CLIENT, &calls.last().unwrap().0);
     }
     world.ack(SERVER);
-    // Something that is no RPC-over-RDMA message, and its acknowledgement.
+    // A Send that is not an RPC-over-RDMA message, and its acknowledgement.
     world.send(CLIENT, b"hello");
     world.ack(SERVER);
     for (_, answer) in &calls {
@@ -210,12 +210,12 @@ fn one_acknowledgement_for_several_transactions_and_none_of_them() {
     let call = StepKind::Call;
     assert_eq!(said[6], (("ack", 3, Some(call)), vec![(1, call), (2, call), (3, call)]));
     assert_eq!(said[7].0, ("nothing", 0, None));
-    assert_eq!(said[8], (("ack", 3, Some(call)), vec![]), "it lies behind the call, and in no step");
+    assert_eq!(said[8], (("ack", 3, Some(call)), vec![]), "its PSN is after the call and in no step");
 }
 
 #[test]
 fn psns_that_come_round_again() {
-    // 300 times 60,000 PSNs are more than there are.
+    // 300 times 60,000 PSNs exceed the PSN space.
     let long = 60_000 * MTU as u32;
     let mut world = World::connected();
     let start = world.end(SERVER).psn;
@@ -274,7 +274,7 @@ fn a_queue_pair_with_a_second_life() {
         assert_eq!(roles, life, "from frame {}", start + 1);
     }
     let parts = said.iter().filter(|((word, ..), _)| *word == "part").count();
-    assert_eq!(parts, 6, "each life has a transaction of its own");
+    assert_eq!(parts, 6, "each connection has its own transaction");
 }
 
 #[test]

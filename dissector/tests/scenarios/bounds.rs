@@ -1,4 +1,4 @@
-//! Tables are bounded, what they give up is an event, and nothing is sized by what a header claims.
+//! Bounded tables: evictions are events, and no memory is sized by a length in a header.
 
 use crate::speech::*;
 use crate::world::*;
@@ -19,7 +19,7 @@ fn twenty_thousand_calls_are_outstanding() {
         world.send(SERVER, &getattr(xid).1);
     }
     let report = world.run();
-    // The oldest are given up, and their replies then have no call.
+    // The oldest calls are evicted, so their replies have no call.
     let given_up = report.evictions.len();
     assert!((1..20_000).contains(&given_up));
     for (xid, eviction) in report.evictions.iter().enumerate() {
@@ -49,7 +49,7 @@ fn eighty_thousand_queue_pairs() {
     assert_eq!(report.transactions.len(), 80_000);
     assert_eq!(report.connections.len(), 80_000);
     let given_up = report.evictions.iter().filter(|each| matches!(each, Eviction::Connection(_))).count();
-    // 512 connections make a crowd, in which the first packets of 65,536 are held.
+    // From 512 connections on, the first packets of flows are held, up to 65,536.
     assert_eq!(given_up, 80_000 - 512 - 65_536);
     assert_eq!(report.evictions.len(), given_up);
     assert_eq!(report.totals.connections, 80_000);
@@ -70,12 +70,13 @@ fn twenty_thousand_connections_one_after_the_other() {
     let report = world.run();
     assert_eq!(report.connections.len(), 20_000);
     assert!(report.connections.is_sorted_by_key(|connection| connection.id));
-    assert_eq!(report.evictions, [], "what was closed makes room by itself");
+    assert_eq!(report.evictions, [], "closed connections make room by themselves");
 }
 
 #[test]
 fn a_closed_connection_ends_when_it_has_been_silent() {
-    // Seconds of silence before the first connection speaks again, those before the next one is made, and connections in the end.
+    // Seconds of silence before another packet of the first connection, those before the next
+    // connection, and the resulting number of connections.
     for (before, after, connections) in [(0, 1, 2), (0, 9, 2), (9, 9, 2), (0, 11, 3), (9, 11, 3)] {
         let mut world = World::connected();
         world.disconnect(CLIENT);
@@ -87,7 +88,7 @@ fn a_closed_connection_ends_when_it_has_been_silent() {
         world.wait(after * second);
         world.add([0x33, 0x44], [9_000, 700_000]);
         world.connect();
-        // What comes now is of the first one, if that has not ended.
+        // This packet belongs to the first connection if that has not ended.
         world.on = 0;
         world.send(CLIENT, &getattr(7).0);
         let report = world.run();
@@ -96,7 +97,8 @@ fn a_closed_connection_ends_when_it_has_been_silent() {
     }
 }
 
-/// One CM message closes a connection, whether or not its answer is in the capture; a repetition of it changes nothing.
+/// One CM message closes a connection, even if its answer is not in the capture. A repetition
+/// changes nothing.
 #[test]
 fn a_dreq_without_its_drep_closes() {
     for repeated in [0, 1, 2] {
@@ -109,7 +111,7 @@ fn a_dreq_without_its_drep_closes() {
         world.add([0x33, 0x44], [9_000, 700_000]);
         world.connect();
         world.on = 0;
-        // The first one has ended, so this begins a third.
+        // The first connection has ended, so this begins a third.
         world.send(CLIENT, &getattr(7).0);
         let report = world.run();
         let states: Vec<_> = report.connections.iter().map(|connection| connection.state).collect();
@@ -117,7 +119,7 @@ fn a_dreq_without_its_drep_closes() {
     }
 }
 
-/// 8,192 connections are remembered at once. Those that have ended do not count.
+/// The table has room for 8,192 connections. Ended connections do not count.
 #[test]
 fn what_has_ended_leaves_its_place() {
     let mut world = World::connected();
@@ -135,7 +137,7 @@ fn what_has_ended_leaves_its_place() {
     assert_eq!(report.evictions, []);
     assert_eq!((report.connections.len(), report.totals.connections), (4_203, 4_203));
     let open = report.connections.iter().filter(|connection| connection.state == State::Open);
-    assert_eq!(open.count(), 3, "the first one, and those behind the silence");
+    assert_eq!(open.count(), 3, "the first, and those after the silence");
 }
 
 #[test]
@@ -208,7 +210,8 @@ fn a_placement_far_outside_is_unmatched() {
     for offset in [u64::MAX, u64::MAX - 50, 0, 1 << 63] {
         world.write(SERVER, segment(7, 100, offset), &data(100));
     }
-    // Begins inside, and runs on: the first packet counts up to the end, the others have no place.
+    // Begins inside and continues past the end: the first packet counts up to the end, the others
+    // match no memory.
     world.write(SERVER, chunk, &data(1_000));
     let report = world.run();
     assert_eq!(report.one().timing.written_bytes, 100);
@@ -236,7 +239,7 @@ fn a_reply_chunk_of_4_gib_is_written_at_its_end() {
     assert_eq!(reply.missing[0], missing(Part::ReplyChunk, 0, u64::from(u32::MAX) - 300));
     let gathered = Eviction::Gathered { xid: Xid(1), part: Part::ReplyChunk };
     assert!(!report.evictions.is_empty());
-    assert!(report.evictions.iter().all(|each| *each == gathered), "bytes not kept are reported");
+    assert!(report.evictions.iter().all(|each| *each == gathered), "omitted bytes are reported");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Data that [`BulkCut`] leaves out, and copies of shortened packets.
+//! Data that [`BulkCut`] omits, and copies of shortened packets.
 
 use crate::speech::*;
 use crate::world::*;
@@ -7,15 +7,15 @@ use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::frame;
 use rdmascope_dissector::record::{Record, Tap};
 
-/// How many copies an engine counts in these records.
+/// The number of copies that an engine counts in these records.
 fn copies<'a>(records: impl Iterator<Item = Record<'a>>) -> u64 {
     let mut engine = Engine::new(Config::default());
     records.for_each(|record| engine.handle(&record, &mut |_| {}));
     engine.totals().copies
 }
 
-/// Two responses to one READ have the same headers and other data, from a host that sets no
-/// Identification. Two taps show both. Without their data the two look alike, so only one of them
+/// Two responses to one READ have the same headers but different data, from a host that sets no
+/// Identification. Two taps show both. Without their data the two look equal, so only one of them
 /// may be shortened.
 #[test]
 fn responses_that_differ_in_their_data_only() {

@@ -1,4 +1,4 @@
-//! Chunks put back together (RFC 8166, sections 3.4 and 3.5; RFC 8267, sections 4 and 6).
+//! Reassembly of chunks (RFC 8166, sections 3.4 and 3.5; RFC 8267, sections 4 and 6).
 
 use crate::speech::*;
 use crate::world::*;
@@ -6,7 +6,8 @@ use rdmascope_dissector::transaction::{Outcome, Transaction};
 use rdmascope_dissector::ulb::{Item, Place};
 use rdmascope_wire::rpcrdma::Segment;
 
-/// Where the data of an NFS version 3 WRITE begin: RPC header, handle, offset, count, stable, count of the data.
+/// The Position of the data of an NFS version 3 WRITE: after RPC header, handle, offset, count,
+/// stable, count of the data.
 const WRITE_POSITION: u32 = CALL_HEADER + 12 + 8 + 4 + 4 + 4;
 
 fn items(transaction: &Transaction) -> Vec<(Option<Item>, Option<Item>)> {
@@ -17,7 +18,7 @@ fn in_read_chunk(length: u32, position: u32, chunk: u16) -> Option<Item> {
     Some(Item { length, position, place: Place::ReadChunk(chunk) })
 }
 
-/// An NFS version 3 WRITE of 1001 bytes in a Read chunk of these segments.
+/// An NFS version 3 WRITE of 1001 bytes in a Read chunk with these segments.
 fn write_1001(segments: &[u32]) -> Transaction {
     let mut world = World::connected();
     let mut call = msg(1);
@@ -44,7 +45,8 @@ fn write_1001(segments: &[u32]) -> Transaction {
     assert_eq!(items(&write), [(in_read_chunk(1001, WRITE_POSITION, 0), None)]);
     let call = write.call.as_ref().unwrap();
     assert_eq!(call.read_chunks.len(), 1);
-    // As it was before reduction: the data and three bytes of padding, whether or not the chunk had them.
+    // The length before reduction: with the data and three bytes of padding, whether or not the
+    // chunk contains the padding.
     assert_eq!(call.message_length, Some(u64::from(WRITE_POSITION) + 1004));
     let reply = write.reply.as_ref().unwrap();
     assert_eq!(reply.message_length, Some(u64::from(REPLY_HEADER) + 28));
@@ -76,7 +78,8 @@ fn a_read_chunk_of_segments_that_are_not_aligned() {
 
 #[test]
 fn two_read_chunks_in_a_compound_with_segments_interleaved() {
-    // COMPOUND: tag, minor version, count; PUTFH; WRITE; WRITE. Each WRITE: code, stateid, offset, stable, count.
+    // COMPOUND: tag, minor version, count; PUTFH; WRITE; WRITE. Each WRITE: code, stateid, offset,
+    // stable, count.
     let first = CALL_HEADER + 12 + (4 + 12) + (4 + 16 + 8 + 4 + 4);
     let second = first + 504 + (4 + 16 + 8 + 4 + 4);
     let mut world = World::connected();
@@ -102,7 +105,7 @@ fn two_read_chunks_in_a_compound_with_segments_interleaved() {
     let expected = [None, in_read_chunk(501, first, 0), in_read_chunk(1000, second, 1)];
     assert_eq!(items(writes).iter().map(|item| item.0).collect::<Vec<_>>(), expected);
     let call = writes.call.as_ref().unwrap();
-    assert_eq!(call.read_chunks[0].segments, [a, c], "segments of one Position are one Read chunk");
+    assert_eq!(call.read_chunks[0].segments, [a, c], "segments with one Position form one Read chunk");
     assert_eq!(call.read_chunks[1].segments, [b, d]);
     assert_eq!(call.message_length, Some(u64::from(second) + 1000));
     assert_eq!(writes.timing.read_bytes, 1501);
@@ -129,7 +132,7 @@ fn a_read_list_whose_positions_go_down() {
 
 #[test]
 fn a_long_call_in_a_position_zero_read_chunk() {
-    // A SYMLINK whose text is too long for the inline threshold, and is not reduced.
+    // A SYMLINK whose text exceeds the inline threshold and is not reduced.
     let stream = nfs3(1, 10, "'dir' 'name' 0 0 0 0 0 0 *2001");
     let (front, back) = stream.split_at(777);
     let (a, b) = (segment(7, 777, 0x1000), segment(8, back.len() as u32, 0x1000));
@@ -153,7 +156,7 @@ fn a_long_call_in_a_position_zero_read_chunk() {
 
 #[test]
 fn a_long_call_whose_write_data_are_in_a_read_chunk() {
-    // RFC 8166, section 3.5.3: the Position Zero Read chunk holds the stream that is left after reduction.
+    // RFC 8166, section 3.5.3: the Position Zero Read chunk holds the reduced stream.
     let stream = nfs3(1, 7, "'handle' h0 1001 2 1001");
     let (zero, item) = (segment(7, stream.len() as u32, 0x1000), segment(8, 1001, 0x1000));
     let orders = [(1, [(0, zero), (WRITE_POSITION, item)]), (0, [(WRITE_POSITION, item), (0, zero)])];
@@ -201,7 +204,7 @@ fn write_chunks_a_and_c_with_b_empty() {
     assert!(matches!(inline.place, Place::Inline(_)));
     assert_eq!(found[8].1.map(|item| (item.length, item.place)), Some((399, Place::WriteChunk(2))));
     let reply = compound.reply.as_ref().unwrap();
-    // The stream as sent, 1000 bytes for A and 399 with one of padding for C.
+    // The stream as sent, plus 1000 bytes for A, and 399 and one of padding for C.
     let stream = u64::from(reply.send_length - reply.header_length);
     assert_eq!(reply.message_length, Some(stream + 1000 + 400));
     assert_eq!(reply.write_chunks[1].segments, []);
@@ -299,7 +302,7 @@ fn a_reply_chunk_of_segments_not_filled_to_their_ends() {
 
 #[test]
 fn a_reply_chunk_and_a_write_chunk_together() {
-    // RFC 8166, section 3.5.3: the Reply chunk holds what reduction left.
+    // RFC 8166, section 3.5.3: the Reply chunk holds the reduced stream.
     let stream = reply(1, "0 '' 3 22 0 9 0 1 7 *400 25 0 1 900");
     let (write, long) = (segment(7, 1000, 0x1000), segment(8, 4096, 0x2000));
     let mut world = World::connected();
@@ -343,7 +346,8 @@ fn a_small_reply_comes_inline_although_a_reply_chunk_was_offered() {
 
 #[test]
 fn items_without_bytes() {
-    // A WRITE of nothing whose Read chunk is one empty segment, then a READ at the end of the file.
+    // A WRITE without data, whose Read chunk is one empty segment, then a READ at the end of the
+    // file.
     let mut world = World::connected();
     let mut call = msg(1);
     call.reads = vec![read_segment(WRITE_POSITION, segment(7, 0, 0x1000))];

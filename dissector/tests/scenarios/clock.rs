@@ -1,4 +1,4 @@
-//! What time alone ends: nothing more comes by, and whoever follows a live wire asks the engine.
+//! Waits that end by time, without another packet, as in a live capture.
 
 use crate::loss;
 use crate::speech::*;
@@ -12,7 +12,7 @@ use rdmascope_dissector::transaction::Transaction;
 const MILLISECOND: i64 = 1_000_000;
 const SECOND: i64 = 1_000_000_000;
 
-/// An engine, and what it reported.
+/// An engine and its events.
 struct Live {
     engine: Engine,
     transactions: Vec<Transaction>,
@@ -20,7 +20,7 @@ struct Live {
 }
 
 impl Live {
-    /// Hands over the frames of a world, but for those that the capture lacks.
+    /// Handles the frames of a world, except those that the capture lacks.
     fn follow(world: &World, lost: &[usize]) -> Live {
         let engine = Engine::new(Config { observe: Observe::All, ..Config::default() });
         let mut live = Live { engine, transactions: Vec::new(), connections: 0 };
@@ -40,19 +40,22 @@ impl Live {
         });
     }
 
-    /// Lets time pass until nothing waits any more, deadline by deadline; returns when that was.
+    /// Advances time from deadline to deadline until nothing waits. Returns the last deadline.
     fn wait(&mut self) -> Option<Time> {
         let mut last = None;
         while let Some(deadline) = self.engine.next_deadline() {
             self.step(|engine, mut report| engine.handle_time(deadline, &mut report));
-            assert!(self.engine.next_deadline().is_none_or(|next| next > deadline), "it was dealt with");
+            assert!(
+                self.engine.next_deadline().is_none_or(|next| next > deadline),
+                "the deadline was handled"
+            );
             last = Some(deadline);
         }
         last
     }
 }
 
-/// A call and its reply, of five packets, with the acknowledgements.
+/// A call and its reply of five packets, both acknowledged.
 fn long_reply(world: &mut World) -> std::ops::Range<usize> {
     let mut call = msg(1);
     call.writes = vec![];
@@ -88,7 +91,7 @@ fn a_gap_that_nobody_acknowledged_waits_for_a_retransmission() {
         (last + 4 * SECOND - MILLISECOND..last + 5 * SECOND).contains(&ended.0),
         "{ended:?} after {last}"
     );
-    assert_eq!(live.engine.open_transactions().count(), 1, "the call, with what there is of it");
+    assert_eq!(live.engine.open_transactions().count(), 1, "the call, as far as it was captured");
 }
 
 #[test]
@@ -105,8 +108,9 @@ fn what_answers_nothing_waits_as_long_as_captures_reorder() {
     assert_eq!(live.transactions.len(), 4);
 }
 
-/// What answers calls that the capture does not hold waits for them: 64 at once. Where nothing of the other end comes by, it may hold one direction
-/// only, so that nothing waits any more; where both ends are known, what came first gives way.
+/// Up to 64 replies wait for calls that the capture lacks. If the capture has no packet of the
+/// other end, it may have one direction only, and then no reply waits any more. If both ends are
+/// known, the oldest reply is delivered.
 #[test]
 fn many_replies_wait_for_their_calls() {
     let told = |world: &mut World, replies: u32| {
@@ -117,7 +121,7 @@ fn many_replies_wait_for_their_calls() {
         }
         Live::follow(&world, &[]).transactions.len()
     };
-    // The half-flow alone, and behind the REQ of its connection.
+    // The half-flow alone, and after the REQ of its connection.
     for has_req in [false, true] {
         let mut world = World::new();
         if has_req {

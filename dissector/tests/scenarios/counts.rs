@@ -1,4 +1,5 @@
-//! What the engine counts of a capture, and what a packet with a bad ICRC changes: nothing, where others show that ICRCs were computed.
+//! Totals of a capture, and packets with a bad ICRC: they are ignored if other packets show that
+//! ICRCs were computed.
 
 use crate::speech::*;
 use crate::world::*;
@@ -13,7 +14,7 @@ use rdmascope_wire::bth::Extensions;
 use rdmascope_wire::psn::Psn;
 use rdmascope_wire::rpcrdma::Segment;
 
-/// Where the IP header and the BTH of a frame begin.
+/// The offsets of the IP header and of the BTH in a frame.
 const IP: usize = 14;
 const BTH: usize = IP + 20 + 8;
 
@@ -27,7 +28,7 @@ fn totals(records: &[(LinkType, u32, Vec<u8>)]) -> Totals {
     for (number, (link, cut, data)) in (1..).zip(records) {
         let record = Record {
             number,
-            // Every second one is stamped earlier than the one before.
+            // Every second record has an earlier time stamp than the one before.
             time: Time(1_000 + (number as i64 ^ 1) * 10),
             link: *link,
             original_length: data.len() as u32 + cut,
@@ -59,7 +60,7 @@ fn every_record_is_counted_by_what_it_is() {
     let mut records: Vec<_> =
         world.frames.iter().map(|frame| (LinkType::ETHERNET, 0, frame.data.clone())).collect();
     let good = world.frames[3].data.clone();
-    // Again the same packet: a copy.
+    // A copy of the same packet.
     records.push((LinkType::ETHERNET, 0, good.clone()));
     let mut fragment = good.clone();
     fragment[IP + 6] |= 0x20;
@@ -99,8 +100,8 @@ fn a_packet_with_a_bad_icrc_makes_closes_and_answers_nothing() {
     world.frames.last_mut().map(spoil);
     let report = world.run();
     let [connection] = &report.connections[..] else { panic!("{:?}", report.connections) };
-    assert_eq!(connection.state, State::Open, "a DREQ that is dropped closes nothing");
-    assert_eq!(report.one().outcome, Outcome::CutOff, "a reply that is dropped answers nothing");
+    assert_eq!(connection.state, State::Open, "a dropped DREQ must not close the connection");
+    assert_eq!(report.one().outcome, Outcome::CutOff, "a dropped reply must not complete the call");
     let ends = [&connection.requester, &connection.responder];
     assert_eq!(ends.map(|end| end.sent.bad_icrc), [0, 1]);
     assert_eq!(ends.map(|end| end.first_frames.bad_icrc), [None, Some(5)]);
@@ -123,7 +124,7 @@ fn where_no_icrc_is_good_they_say_nothing() {
     assert_eq!(report.totals.icrc, [0, 5, 0]);
 }
 
-/// Payload padded to words, packets of one message, RDMA Writes and what they write.
+/// Payload padded to words, packets of one message, RDMA Writes and their bytes.
 #[test]
 fn bytes_of_both_ends() {
     let mut world = World::connected();
@@ -144,7 +145,8 @@ fn bytes_of_both_ends() {
     assert_eq!((server.writes, server.written_bytes), (2, 700));
 }
 
-/// What a capture says that it lost may have been of any connection and of either end. Each connection takes it in with its next packet.
+/// Packets that the capture dropped may belong to any connection and to either end. Each connection
+/// notes them with its next packet.
 #[test]
 fn packets_that_the_capture_lost() {
     let mut world = World::connected();
@@ -175,13 +177,13 @@ fn packets_that_the_capture_lost() {
         told
     };
     assert_eq!(lost([0; 5]), []);
-    // What was lost before its first packet is not the connection's.
+    // Drops before its first packet do not affect a connection.
     assert_eq!(lost([9, 0, 0, 0, 0]), []);
     assert_eq!(lost([0, 0, 0, 3, 0]), [(0, 3), (1, 3)]);
     assert_eq!(lost([0, 0, 0, 3, 2]), [(0, 3), (1, 3), (0, 2), (1, 2)]);
 }
 
-/// A call has no reply where one may have been lost.
+/// A call without a reply has a capture gap if the capture may have dropped the reply.
 #[test]
 fn a_reply_may_be_among_what_the_capture_lost() {
     let mut world = World::connected();
@@ -204,7 +206,7 @@ fn a_reply_may_be_among_what_the_capture_lost() {
     }
 }
 
-/// A READ of memory that nobody advertised: each packet of the response has no place.
+/// A READ of memory that was not advertised: each packet of the response is unmatched.
 #[test]
 fn read_responses_without_a_place() {
     let mut world = World::connected();
@@ -220,7 +222,8 @@ fn read_responses_without_a_place() {
     assert_eq!(ends.map(|end| (end.sent.read_requests, end.sent.read_response_bytes)), [(0, 600), (1, 0)]);
 }
 
-/// The same packet behind an LRH (IBTA volume 1, section 7.7), with a variant CRC at its end; and UDP to the port of NFS.
+/// The same packet after an LRH (IBTA volume 1, section 7.7), with a variant CRC at its end; and
+/// UDP to the port of NFS.
 #[test]
 fn native_packets_and_named_traffic() {
     let mut world = World::connected();
@@ -241,7 +244,7 @@ fn native_packets_and_named_traffic() {
     assert_eq!(named.into_iter().filter(|(_, count)| *count > 0).collect::<Vec<_>>(), [(Traffic::Nfs, 3)]);
 }
 
-/// What is reported of each record: the connection, what that speaks, and no streams, which TCP alone has.
+/// Fields of each packet event: connection, protocol, and no stream contents, which only TCP has.
 #[test]
 fn packets_with_their_connection() {
     let mut world = World::connected();
@@ -259,7 +262,7 @@ fn packets_with_their_connection() {
             }
         });
     }
-    // REQ, REP, RTU and call; a Send of something else; a CNP.
+    // REQ, REP, RTU and call; a Send of another protocol; a CNP.
     let rpc = (true, true, false);
     assert_eq!(packets, [rpc, rpc, rpc, rpc, (true, false, false), (false, false, false)]);
 }
@@ -272,13 +275,14 @@ fn each_mark_of_congestion_counts() {
     world.send(SERVER, &answer);
     let bare = world.run().connections[0].clone();
     assert_eq!([&bare.requester, &bare.responder].map(|end| end.sent.congestion_marks), [0, 0]);
-    // ECT(0) is no mark, congestion experienced is; FECN and BECN are the highest bits behind the partition key.
+    // ECT(0) is no mark, "congestion experienced" is. FECN and BECN are the highest bits after the
+    // partition key.
     for (at, bits, marks) in [(IP + 1, 2, 0), (IP + 1, 3, 1), (BTH + 4, 0x80, 1), (BTH + 4, 0x40, 1)] {
         let mut marked = world.frames.clone();
         marked[0].data[at] |= bits;
         let connection = run(&marked).connections[0].clone();
         let ends = [&connection.requester, &connection.responder];
         assert_eq!(ends.map(|end| end.sent.congestion_marks), [marks, 0], "{at} {bits:#x}");
-        assert_eq!(connection.requester.sent.bad_icrc, 0, "these bits are not covered");
+        assert_eq!(connection.requester.sent.bad_icrc, 0, "the ICRC does not cover these bits");
     }
 }

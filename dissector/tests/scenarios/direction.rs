@@ -1,10 +1,11 @@
-//! Both directions on one connection (RFC 8167).
+//! Calls in both directions on one connection (RFC 8167).
 
 use crate::speech::*;
 use crate::world::*;
 use rdmascope_dissector::transaction::{Direction, Outcome};
 
-/// CB_COMPOUND with a CB_SEQUENCE: tag, minor version, callback_ident, count; RFC 5662, section 20.9.
+/// CB_COMPOUND with a CB_SEQUENCE: tag, minor version, callback_ident, count; RFC 5662, section
+/// 20.9.
 fn callback(xid: u32) -> (Vec<u8>, Vec<u8>) {
     let call = call_to(xid, [0x4000_0000, 1, 1], "'' 1 0 1 11 #16 1 0 0 1 0");
     let answer = reply(xid, "0 '' 1 11 0 #16 1 0 0 0");
@@ -72,7 +73,7 @@ fn a_callback_and_nothing_else() {
 
 #[test]
 fn a_reply_and_nothing_else_is_of_a_forward_call() {
-    // Nothing says otherwise, and the end that answers stands as the responder.
+    // Without other evidence, the end that replies counts as the responder.
     let mut world = World::new();
     world.send(SERVER, &getattr(7).1);
     let report = world.run();
@@ -99,7 +100,8 @@ fn a_backward_error_ends_the_backward_call() {
 
 #[test]
 fn a_backward_long_call_is_read_from_the_server() {
-    // RFC 8167 leaves chunks on the backward direction to the upper layer; RFC 8267, section 6.5.2, allows Long Calls.
+    // RFC 8167 leaves chunks in the backward direction to the upper layer; RFC 8267, section 6.5.2,
+    // allows Long Calls.
     let stream = call_to(7, [0x4000_0000, 1, 1], "'' 1 0 1 11 #16 1 0 0 1 0");
     let zero = segment(5, stream.len() as u32, 0x1000);
     let mut world = World::connected();

@@ -1,4 +1,4 @@
-//! Headers that cannot be used, and RDMA_ERROR (RFC 8166, section 4.5).
+//! Unusable headers, and RDMA_ERROR (RFC 8166, section 4.5).
 
 use crate::speech::*;
 use crate::world::*;
@@ -6,7 +6,7 @@ use rdmascope_dissector::transaction::{Outcome, Transaction};
 use rdmascope_wire::rpcrdma::{Builder, Error, Procedure};
 use rdmascope_wire::{Cause, Layer, Xid};
 
-/// What comes of one Send of the client, and of the RDMA_ERROR that answers it.
+/// The transaction of one Send of the client and the RDMA_ERROR that answers it.
 fn refused(call: &[u8], answer: &Builder) -> Transaction {
     let mut world = World::connected();
     world.send(CLIENT, call);
@@ -36,14 +36,15 @@ fn err_chunk(xid: u32) -> Builder {
 fn version_9_is_answered_with_err_vers() {
     let mut call = msg(1);
     call.version = 9;
-    // "The rdma_vers field MUST contain the same version that was in the rdma_vers field in the failing request."
+    // "The rdma_vers field MUST contain the same version that was in the rdma_vers field in the
+    // failing request."
     let mut answer = error(1, Error::Version { low: 1, high: 1 });
     answer.version = 9;
     let refused = refused(&message(&call, &nfs3(1, 1, "'handle'")), &answer);
     let call = refused.call.as_ref().unwrap();
     assert_eq!((call.version, call.procedure, call.credits), (9, Procedure::Msg, CREDITS));
     assert_eq!((call.header_length, call.message_length), (16, None));
-    assert_eq!((refused.procedure, refused.stop), (None, None), "nothing else of version 9 is known");
+    assert_eq!((refused.procedure, refused.stop), (None, None), "version 9 is otherwise unknown");
     assert_eq!(refused.reply.as_ref().unwrap().version, 9);
 }
 
@@ -69,7 +70,7 @@ fn an_error_that_is_none_of_the_specification() {
 
 #[test]
 fn err_chunk_after_a_reconnect_names_a_call_of_before() {
-    // RFC 8166, section 4.5.3: the Responder reports on the XID once the connection is there again.
+    // RFC 8166, section 4.5.3: the Responder reports the XID once the connection is reestablished.
     let mut world = World::connected();
     world.send(SERVER, &message(&err_chunk(5), &[]));
     let report = world.run();
@@ -79,13 +80,13 @@ fn err_chunk_after_a_reconnect_names_a_call_of_before() {
 
 #[test]
 fn a_header_that_ends_in_its_chunk_lists() {
-    // 20 bytes: the four fixed fields and an empty Read list; section 4.5 wants 28.
+    // 20 bytes: the four fixed fields and an empty Read list. Section 4.5 requires 28.
     let call = &getattr(1).0[..20];
     let refused = refused(call, &err_chunk(1));
     let stop = refused.call.as_ref().unwrap().stop.unwrap();
     assert_eq!((stop.layer, stop.offset, stop.needed, stop.available), (Layer::RpcRdma, 20, 4, 0));
     assert_eq!(stop.cause, Cause::TruncatedPacket);
-    assert_eq!((refused.stop, refused.procedure), (None, None), "no RPC message was come to");
+    assert_eq!((refused.stop, refused.procedure), (None, None), "parsing did not reach the RPC message");
 }
 
 #[test]
@@ -99,14 +100,14 @@ fn a_send_without_the_four_fixed_fields_is_counted_and_no_more() {
 
 #[test]
 fn a_discriminator_that_is_neither_0_nor_1() {
-    // The Write list begins at byte 20, the Reply chunk's word is at byte 24.
+    // The Write list begins at byte 20, and the word of the Reply chunk at byte 24.
     for offset in [16, 20, 24] {
         let mut call = getattr(1).0;
         call[offset..offset + 4].copy_from_slice(&[0, 0, 0, 2]);
         let refused = refused(&call, &err_chunk(1));
         let stop = refused.call.as_ref().unwrap().stop.unwrap();
         assert_eq!((stop.layer, stop.offset, stop.cause), (Layer::RpcRdma, offset, Cause::Malformed));
-        assert_eq!(refused.stop, None, "no RPC message was come to");
+        assert_eq!(refused.stop, None, "parsing did not reach the RPC message");
     }
 }
 
@@ -115,7 +116,7 @@ fn a_write_chunk_that_runs_past_the_message() {
     let mut call = msg(1);
     call.writes = vec![vec![segment(1, 100, 0)]];
     let mut call = message(&call, &[]);
-    // The count of segments, at byte 24, says 1000.
+    // The count of segments, at byte 24, is set to 1000.
     call[24..28].copy_from_slice(&1000u32.to_be_bytes());
     let refused = refused(&call, &err_chunk(1));
     let stop = refused.call.as_ref().unwrap().stop.unwrap();
@@ -134,8 +135,8 @@ fn an_unknown_procedure() {
 
 #[test]
 fn a_nomsg_without_its_chunk() {
-    // Section 4.5.2 has this among the XDR errors.
-    // Neither a chunk elsewhere nor what waits for a Long Reply says how long the call is.
+    // Section 4.5.2 lists this among the XDR errors. Neither a chunk at another Position nor the
+    // Reply chunk gives the length of the call.
     let mut with_others = nomsg(1);
     with_others.reads = vec![read_segment(64, segment(6, 512, 0x100))];
     with_others.reply = Some(vec![segment(7, 4096, 0x1000)]);

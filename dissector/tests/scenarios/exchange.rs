@@ -1,4 +1,4 @@
-//! What is kept of a transaction on request: its steps, and the bytes of its Sends and chunks.
+//! Kept details of a transaction: its steps, and the bytes of its Sends and chunks.
 
 use crate::speech::*;
 use crate::world::*;
@@ -11,14 +11,14 @@ use rdmascope_wire::rpcrdma::{Procedure, Segment};
 
 const CLIENT_PSN: u32 = 1_000;
 const SERVER_PSN: u32 = 500_000;
-/// Where the data of an NFS version 3 WRITE begin.
+/// The Position of the data of an NFS version 3 WRITE.
 const WRITE_POSITION: u32 = CALL_HEADER + 12 + 8 + 4 + 4 + 4;
 
 fn kept(transaction: &Transaction) -> &Exchange {
     transaction.exchange.as_ref().unwrap()
 }
 
-/// What a step moved: kind, whether the caller sent it, frames, positions, part, offset, length.
+/// A step: kind, whether the caller sent it, frames, positions, part, offset, length.
 type Line = (StepKind, bool, (u64, u64), (u32, u32), Part, u64, u64);
 
 fn lines(transaction: &Transaction) -> Vec<Line> {
@@ -29,15 +29,16 @@ fn lines(transaction: &Transaction) -> Vec<Line> {
     kept(transaction).steps.iter().map(line).collect()
 }
 
-/// The bytes of a part, of which none is missing.
+/// The bytes of a part without missing ranges.
 #[track_caller]
 fn whole(transaction: &Transaction, of_reply: bool, part: Part) -> &[u8] {
-    let content = kept(transaction).content(of_reply, part).expect("the part is there");
+    let content = kept(transaction).content(of_reply, part).expect("the part was kept");
     assert_eq!(content.captured.holes(content.bytes.len() as u64).count(), 0);
     &content.bytes
 }
 
-/// A WRITE of 1001 bytes in a Read chunk of two segments; frames 4 on are its own, 1 to 3 are the CM exchange.
+/// A WRITE of 1001 bytes in a Read chunk of two segments. Its frames begin at 4; 1 to 3 are the CM
+/// exchange.
 fn write(world: &mut World) -> (Vec<u8>, Vec<u8>, [Segment; 2]) {
     let segments = [segment(7, 600, 0x1000), segment(8, 401, 0x9000)];
     let mut call = msg(1);
@@ -52,7 +53,7 @@ fn write(world: &mut World) -> (Vec<u8>, Vec<u8>, [Segment; 2]) {
 fn the_steps_and_contents_of_a_write() {
     let mut world = World::connected();
     let (call, answer, [a, b]) = write(&mut world);
-    // Both requests, then both answers.
+    // Both requests, then both responses.
     let (first, second) = (world.read_request(SERVER, a, 600), world.read_request(SERVER, b, 401));
     world.read_response(CLIENT, first, &data(1001)[..600]);
     world.read_response(CLIENT, second, &data(1001)[600..]);
@@ -86,7 +87,7 @@ fn packets_out_of_order_again_and_late_make_no_other_steps() {
     let (call, answer, [a, b]) = write(&mut world);
     let first = world.read_request(SERVER, a, 600);
     let responses = world.read_response(CLIENT, first, &data(1001)[..600]);
-    // The responses overtake each other; one is lost on the way, and the rest is asked for again.
+    // The responses are reordered; one is lost on the way, and the rest is requested again.
     world.frames.swap(responses.start, responses.start + 2);
     world.again(responses.start..responses.start + 1);
     world.ask_again(SERVER, first.plus(1), Segment { length: 344, offset: 0x1100, ..a }, 344);
@@ -127,7 +128,7 @@ fn a_write_chunk_counts_as_far_as_each_segment_was_used() {
     let report = world.run_keeping();
     let read = report.one();
     assert_eq!(whole(read, true, Part::WriteChunk(0)), data(605));
-    assert_eq!(kept(read).content(false, Part::WriteChunk(0)), None, "what the reply returns is the reply's");
+    assert_eq!(kept(read).content(false, Part::WriteChunk(0)), None, "a returned chunk belongs to the reply");
     let chunk = Part::WriteChunk(0);
     assert_eq!(lines(read)[1], (StepKind::Write, false, (5, 6), (SERVER_PSN, 2), chunk, 0, 500));
     let frame = last.end as u64;
@@ -158,7 +159,7 @@ fn what_the_capture_lacks_of_a_chunk_is_zeros() {
     expected[256..512].fill(0);
     assert_eq!(content.bytes, expected);
     assert_eq!(content.captured.holes(600).collect::<Vec<_>>(), [(256, 512)]);
-    assert_eq!(lines(read)[1].3, (SERVER_PSN, 3), "the step takes up the PSN that is missing");
+    assert_eq!(lines(read)[1].3, (SERVER_PSN, 3), "the step covers the missing PSN");
 }
 
 #[test]
@@ -172,7 +173,7 @@ fn a_snap_length_leaves_the_front_of_each_packet() {
     let mut answer = msg(1);
     answer.writes = vec![vec![chunk]];
     world.send(SERVER, &message(&answer, &reply(1, "0 1 #84 600 1 600")));
-    // Ethernet, IPv4, UDP, BTH and, in the first, RETH in front.
+    // Headers before the data: Ethernet, IPv4, UDP, BTH and, in the first packet, RETH.
     let report = run_with(&world.frames, 14 + 20 + 8 + 12 + 16 + 100, Keep { steps: true, contents: true });
     let read = report.one();
     let content = kept(read).content(true, Part::WriteChunk(0)).unwrap();
@@ -209,7 +210,8 @@ fn a_reply_that_is_pulled() {
     assert_eq!(whole(report.one(), true, Part::Send), message(&answer, &[]));
 }
 
-/// The REQ names the path MTU, by which it is known how many PSNs an RDMA READ takes up, also where the capture shows it behind the REP.
+/// The REQ gives the path MTU, which determines the number of PSNs that an RDMA READ covers, even
+/// if the capture has the REQ after the REP.
 #[test]
 fn the_path_mtu_of_a_req_holds_for_both_ends() {
     for req_first in [true, false] {
@@ -269,7 +271,7 @@ fn steps_are_bounded() {
 
 #[test]
 fn a_byte_far_behind_takes_up_no_more_than_is_allowed() {
-    // Five chunks of which the last byte that counts is written: each alone fits, all together do not.
+    // Five chunks, each written near its end: one alone fits, all together do not.
     let length = Exchange::LONGEST_CONTENT as u32 + 4;
     let mut world = World::connected();
     let mut call = msg(1);

@@ -1,4 +1,5 @@
-//! Connections over TCP: how they begin, end, and begin again between the same ports (RFC 5044, section 7.1; RFC 6581; RFC 8267, section 9).
+//! Connections over TCP: how they begin, end, and begin again between the same ports (RFC 5044,
+//! section 7.1; RFC 6581; RFC 8267, section 9).
 
 use crate::speech::*;
 use crate::world::{CLIENT, SERVER};
@@ -20,43 +21,43 @@ const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
 
-/// Two hosts, one connection between them, and the capture: packets of IPv4, 1 us apart.
+/// Two hosts with one connection, and the capture: IPv4 packets, 1 us apart.
 struct Wire {
     packets: Vec<(i64, Vec<u8>)>,
     now: i64,
     ports: [u16; 2],
-    /// Sequence numbers that come next.
+    /// The next sequence numbers.
     next: [u32; 2],
-    /// Numbers of the next Sends.
+    /// The numbers of the next Sends.
     numbers: [u32; 2],
-    /// Bytes that the capture has of a packet.
+    /// The snap length.
     snap: usize,
-    /// The checksum of TCP is off by so much.
+    /// The error of the TCP checksum.
     damage: u16,
 }
 
-/// What the engine made of it.
+/// The events of the engine.
 #[derive(Default)]
 struct Heard {
     connections: Vec<Connection>,
     transactions: Vec<Transaction>,
-    /// Start frames, and states of connections behind them.
+    /// Start frames, each with the resulting state of the connection, and closing segments.
     announced: Vec<String>,
     framed: Vec<String>,
-    /// Packets that are a part of a step, or acknowledge one.
+    /// Packets with a role in a step, or that acknowledge one.
     roles: Vec<String>,
-    /// What closed it: whether that shows that the request was not answered.
+    /// For each closing segment: whether it proves that the request was not answered.
     silences: Vec<bool>,
-    /// What the first end expected when it asked.
+    /// The acknowledgement number of the first start frame.
     expects: Option<Position>,
-    /// The sequence numbers from which on, with the packets.
+    /// Packets with the position of their bytes.
     places: Vec<(u64, u32)>,
     totals: Totals,
 }
 
 const ADDRESSES: [[u8; 4]; 2] = [[10, 0, 0, 1], [10, 0, 0, 2]];
 
-/// The sum of RFC 9293, section 3.1, in the packet's place for it.
+/// Sets the TCP checksum (RFC 9293, section 3.1), with an error of `damage`.
 fn seal(packet: &mut [u8], damage: u16) {
     let length = (packet.len() - 20) as u32;
     let mut covered = packet[12..].to_vec();
@@ -69,7 +70,7 @@ fn seal(packet: &mut [u8], damage: u16) {
     packet[36..38].copy_from_slice(&(!(sum as u16)).wrapping_add(damage).to_be_bytes());
 }
 
-/// A start frame; `flags`: M, C, R, S.
+/// A start frame with the flags M, C, R, S.
 fn start(from: usize, flags: u8, revision: u8, data: &[u8]) -> Vec<u8> {
     let key = [b"MPA ID Req Frame", b"MPA ID Rep Frame"][from];
     [&key[..], &[flags, revision], &(data.len() as u16).to_be_bytes(), data].concat()
@@ -81,7 +82,7 @@ impl Wire {
         Wire { packets: Vec::new(), now: 0, ports, next, numbers: [1; 2], snap: usize::MAX, damage: 0 }
     }
 
-    /// Behind both start frames: packets 1 and 2.
+    /// The state after both start frames, packets 1 and 2.
     fn connected(ports: [u16; 2], private_data: [&[u8]; 2]) -> Wire {
         let mut wire = Wire::new(ports);
         wire.say(CLIENT, ACK, &start(CLIENT, 0, 1, private_data[CLIENT]));
@@ -89,7 +90,7 @@ impl Wire {
         wire
     }
 
-    /// A segment with what comes next of an end, that acknowledges all that the other one has sent.
+    /// Sends the next segment of an end. It acknowledges everything that the other end has sent.
     fn say(&mut self, from: usize, flags: u8, payload: &[u8]) {
         let to = 1 - from;
         let mut packet = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0];
@@ -108,13 +109,13 @@ impl Wire {
             .wrapping_add(payload.len() as u32 + u32::from(flags & SYN != 0) + u32::from(flags & FIN != 0));
     }
 
-    /// A Send of one FPDU without CRC (RFC 5044, section 4.1; RFC 5041, section 4.3).
+    /// Sends a message in one FPDU without CRC (RFC 5044, section 4.1; RFC 5041, section 4.3).
     fn send(&mut self, from: usize, message: &[u8]) {
         let fpdu = self.fpdu(from, message);
         self.say(from, ACK, &fpdu);
     }
 
-    /// The FPDU of the Send that comes next of an end.
+    /// The FPDU of the next Send of an end.
     fn fpdu(&mut self, from: usize, message: &[u8]) -> Vec<u8> {
         let mut fpdu = ((18 + message.len()) as u16).to_be_bytes().to_vec();
         fpdu.extend([0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0]);
@@ -185,7 +186,7 @@ impl Wire {
         heard
     }
 
-    /// Hands the capture to an engine and returns its totals.
+    /// Runs the capture through an engine and returns its totals.
     fn handle(&self, config: Config, take: &mut impl FnMut(Event<'_>)) -> Totals {
         let mut engine = Engine::new(config);
         for (number, (time, packet)) in (1..).zip(&self.packets) {
@@ -213,7 +214,7 @@ impl Heard {
     }
 }
 
-/// Segments of which the capture lacks data that something depends on are cut records; those that it holds whole are not.
+/// Segments count as cut records if the capture lacks data that a result depends on.
 #[test]
 fn segments_that_were_cut() {
     let mut wire = Wire::connected([40_000, 20_049], [&[], &[]]);
@@ -227,13 +228,14 @@ fn segments_that_were_cut() {
     assert_eq!((cut.totals.cut_records, cut.totals.records_without_payload), (2, 0));
 }
 
-/// Segments of other connections are not remembered, so that they cannot drive out one whose copy is yet to come.
+/// Segments of other connections are not noted, so they cannot replace a segment whose copy is yet
+/// to come.
 #[test]
 fn a_copy_behind_much_other_traffic() {
     let mut wire = Wire::connected([40_000, 20_049], [&[], &[]]);
     let (call, answer) = getattr(1);
     wire.send(CLIENT, &call);
-    // From as many ports as are remembered of one number, to the same one and with the same number.
+    // One port for each entry of a set, with the same destination port and sequence number.
     for port in 50_000..50_008 {
         let mut other = Wire { next: wire.next, ..Wire::new([port, 20_049]) };
         other.next[CLIENT] = other.next[CLIENT].wrapping_sub(wire.packets[2].1.len() as u32 - 40);
@@ -251,8 +253,8 @@ fn a_copy_behind_much_other_traffic() {
     assert_eq!(heard.transactions[0].outcome, Outcome::Completed);
 }
 
-/// A FIN numbers its connection whether or not anyone observes, so connections get the same
-/// numbers.
+/// A FIN gives its connection a number whether or not observations are enabled, so the numbers do
+/// not depend on them.
 #[test]
 fn a_fin_numbers_its_connection() {
     let mut first = Wire::new([40_000, 7_777]);
@@ -273,7 +275,8 @@ fn a_fin_numbers_its_connection() {
     }
 }
 
-/// RFC 8797, section 4.1: an inline threshold is the smaller one of what one end sends and the other receives.
+/// RFC 8797, section 4.1: an inline threshold is the smaller of one end's send size and the other's
+/// receive size.
 #[test]
 fn private_data_of_start_frames() {
     let [request, reply] = [private_data(4096, 8192), private_data(2048, 1024)];
@@ -308,11 +311,11 @@ fn private_data_of_start_frames() {
         ]
     );
     assert_eq!(heard.framed, ["start 1>2 [40000, 20049] true", "start 2>1 [20049, 40000] true"]);
-    // Of the Reply four bytes of private data are captured.
+    // The capture has four bytes of the Reply's private data.
     let heard = Wire { snap: 40 + 20 + 4, ..wire }.run();
     assert_eq!(heard.one().call_inline_threshold, None);
     assert_eq!(heard.announced[2], "second #2 MPA Reply, Accepts, 4, cut");
-    // IRD and ORD stand in front of the private data (RFC 6581, section 9).
+    // IRD and ORD precede the private data (RFC 6581, section 9).
     let mut wire = Wire::new([40_000, 20_049]);
     wire.say(CLIENT, ACK, &start(CLIENT, 0x10, 2, &[&[0, 5, 0, 6], &request[..]].concat()));
     wire.say(SERVER, ACK, &start(SERVER, 0x10, 2, &[&[0, 7, 0, 4], &reply[..]].concat()));
@@ -328,7 +331,7 @@ fn private_data_of_start_frames() {
     assert_eq!(heard.announced[0], "first #1 MPA Request, Asks, 8");
 }
 
-/// A Reply with R (RFC 5044, section 7.1.1): what comes with it settles nothing.
+/// A Reply with the R bit (RFC 5044, section 7.1.1): its private data negotiates nothing.
 #[test]
 fn a_rejected_request() {
     let [request, reply] = [private_data(4096, 8192), private_data(2048, 1024)];
@@ -347,7 +350,8 @@ fn a_rejected_request() {
     assert_eq!(heard.announced[2..], ["second #2 MPA Reply, Rejects(None), 8", "Refused by first"]);
 }
 
-/// Who sent the Request opened the connection, and the port is that of the other one: also where the capture shows the Reply alone.
+/// The sender of the Request opened the connection, and the port is that of the other end, even if
+/// the capture has only the Reply.
 #[test]
 fn who_opened_it() {
     let data = private_data(4096, 4096);
@@ -361,7 +365,7 @@ fn who_opened_it() {
         let is_rpc = heard.framed.iter().map(|framed| framed.ends_with("true")).collect::<Vec<_>>();
         assert_eq!(is_rpc, [server == 20_049, speaks], "{client} {server}");
     }
-    // The Request says more than the port.
+    // The Request overrides the port.
     let heard = Wire::connected([20_049, 40_000], [b"", b""]).run();
     assert_eq!((heard.one().port, heard.one().requester.tcp_port), (Some(40_000), Some(20_049)));
     assert!(heard.framed.iter().all(|framed| framed.ends_with("false")), "{:?}", heard.framed);
@@ -372,7 +376,8 @@ fn who_opened_it() {
     assert_eq!(heard.announced, ["first #1 MPA Reply, Accepts, 0", "Open by second"]);
 }
 
-/// A capture that begins in the middle: who listens at port 20049 was connected to (RFC 8267, section 9).
+/// A capture that begins in the middle: the end with port 20049 accepted the connection (RFC 8267,
+/// section 9).
 #[test]
 fn from_the_middle_on() {
     let (call, answer) = getattr(1);
@@ -389,7 +394,7 @@ fn from_the_middle_on() {
         assert_eq!(heard.transactions.len(), 1);
         assert_eq!(heard.transactions[0].outcome, Outcome::Completed);
     }
-    // The reply is seen first.
+    // The reply comes first.
     let mut wire = Wire::new([40_000, 20_049]);
     wire.send(SERVER, &answer);
     let heard = wire.run();
@@ -397,7 +402,8 @@ fn from_the_middle_on() {
     assert_eq!(heard.framed, ["FPDU 2>1 [20049, 40000] true"]);
 }
 
-/// Segments are counted, Sends wait for their ACKs, and each segment is what its bytes and its acknowledgement are.
+/// Segments are counted, Sends wait for their ACKs, and the role of a segment follows from its
+/// bytes and its acknowledgement number.
 #[test]
 fn calls_and_replies() {
     let (call, answer) = getattr(1);
@@ -437,7 +443,8 @@ fn calls_and_replies() {
     );
     let kinds: Vec<_> = transaction.exchange.iter().flat_map(|it| &it.steps).map(|step| step.kind).collect();
     assert_eq!(kinds, [StepKind::Call, StepKind::Reply]);
-    // A reply that acknowledges is no ACK of its own. What it ends is over before that counts.
+    // A reply that acknowledges is not a separate ACK. The transaction that it ends is over before
+    // the acknowledgement counts.
     let mut wire = Wire::connected([40_000, 20_049], [b"", b""]);
     wire.send(CLIENT, &call);
     wire.send(CLIENT, &getattr(2).0);
@@ -449,7 +456,8 @@ fn calls_and_replies() {
     assert_eq!(heard.one().requester.round_trips, None);
 }
 
-/// A segment may have the end of one message and the beginning of the next, and is told of once for each.
+/// A segment may have the end of one message and the beginning of the next. It is reported once for
+/// each.
 #[test]
 fn segments_of_several_messages() {
     let mut wire = Wire::connected([40_000, 20_049], [b"", b""]);
@@ -462,7 +470,7 @@ fn segments_of_several_messages() {
     let replies = [1, 2].map(|xid| wire.fpdu(SERVER, &getattr(xid).1));
     wire.say(SERVER, ACK, &replies.concat());
     wire.say(CLIENT, ACK, b"");
-    // The second half once more: its FPDU is not of the end of the first message.
+    // The second half again: it belongs only to the second message.
     wire.next[CLIENT] = wire.next[CLIENT].wrapping_sub(rest.len() as u32);
     wire.say(CLIENT, ACK, rest);
     let heard = wire.run();
@@ -491,7 +499,7 @@ fn segments_of_several_messages() {
     assert_eq!(of_replies.collect::<Vec<_>>(), [7_000 + 20, 7_000 + 20 + replies[0].len() as u32]);
 }
 
-/// A wrong checksum says something where others are right: the receiver drops the segment.
+/// If other checksums are correct, a wrong one is meaningful: the receiver drops the segment.
 #[test]
 fn damaged_segments() {
     let (call, answer) = getattr(1);
@@ -507,7 +515,7 @@ fn damaged_segments() {
     assert_eq!((requester.sent.bad_icrc, requester.sent.packets, requester.sent.repeated_packets), (1, 2, 0));
     assert_eq!((requester.first_frames.bad_icrc, requester.first_frames.sound), (Some(3), Some(1)));
     assert_eq!(heard.transactions[0].outcome, Outcome::Completed);
-    // Where none is right, none says anything.
+    // If no checksum is correct, wrong ones are meaningless.
     let mut wire = Wire::new([40_000, 20_049]);
     wire.damage = 1;
     wire.send(CLIENT, &call);
@@ -517,7 +525,7 @@ fn damaged_segments() {
     assert_eq!(heard.transactions.len(), 1);
 }
 
-/// RFC 9293, section 3.6: FINs of both ends close a connection, or a RST.
+/// RFC 9293, section 3.6: a connection is closed by FINs of both ends, or by a RST.
 #[test]
 fn how_it_ends() {
     for (segments, is_closed) in [
@@ -531,7 +539,7 @@ fn how_it_ends() {
         segments.iter().for_each(|(from, flags)| wire.say(*from, *flags, b""));
         let heard = wire.run();
         assert_eq!(heard.one().state == State::Closed, is_closed, "{segments:?}");
-        // What closes it is told once of each end, of a reset once.
+        // A closing segment is reported once for each end; a reset is reported once.
         let told = heard.announced.iter().filter(|line| line.ends_with("FIN") || line.ends_with("RST"));
         let expected = segments.iter().zip(3..).filter(|((_, flags), _)| flags & (FIN | RST) != 0);
         let line = |((from, flags), frame): (&(usize, u8), u64)| {
@@ -551,19 +559,20 @@ fn segments_are_counted() {
     wire.say(CLIENT, ACK, &start(CLIENT, 0, 1, b""));
     wire.say(SERVER, ACK, &start(SERVER, 0, 1, b""));
     wire.send(CLIENT, &getattr(1).0);
-    // The same packet once more, at once: captured twice.
+    // The same packet again at once: a copy.
     wire.packets.push(wire.packets[4].clone());
     wire.damage = 1;
     wire.say(SERVER, ACK, b"");
     let totals = wire.run().totals;
     assert_eq!((totals.records, totals.segments, totals.sound_segments), (7, 5, 3));
     assert_eq!((totals.copies, totals.connections, totals.packets), (1, 1, 0));
-    // Nothing of a connection was seen before the start frames. The port says what it may be.
+    // Segments before the start frames count as other traffic, named by the port.
     assert_eq!((totals.others, totals.traffic.iter().sum::<u64>()), (2, 2));
     assert_eq!((totals.cut_records, totals.records_without_payload), (0, 0));
 }
 
-/// A request without a reply stays one when the connection is closed. A Send shows that there was a reply.
+/// A request without a reply keeps its state when the connection is closed. A Send proves that
+/// there was a reply.
 #[test]
 fn a_request_without_a_reply() {
     let asks = || {
@@ -580,7 +589,8 @@ fn a_request_without_a_reply() {
     assert_eq!(asks().run().one().state, State::Requested);
     assert_eq!(closed(asks(), FIN), State::Requested);
     assert_eq!(closed(asks(), RST), State::Requested);
-    // What closes the connection shows whether the other end had sent something, also where the capture lacks that.
+    // The closing segments show whether the other end had sent anything, even if the capture lacks
+    // it.
     let silences = |lacks: u32, closes: &[(usize, u8, &[u8])]| {
         let mut wire = asks();
         wire.next[SERVER] += lacks;
@@ -611,7 +621,8 @@ fn a_request_without_a_reply() {
     assert_eq!(used_again(rejected), State::Refused);
 }
 
-/// The ports are used again: behind a SYN, or, where the capture lacks that, with start frames at other places.
+/// The ports are reused, after a SYN, or, if the capture lacks it, with start frames at other
+/// positions.
 #[test]
 fn ports_that_were_used_before() {
     let (call, answer) = getattr(1);
@@ -641,12 +652,13 @@ fn ports_that_were_used_before() {
                 Some(if with_syn { 7 } else { 5 })
             );
             assert_eq!(heard.transactions.len(), 2);
-            // A SYN is of no iWARP connection: not of the one that it ends, nor of one that no start frame has begun.
+            // A SYN belongs to no iWARP connection: neither to the one that it ends, nor to the
+            // next, which begins with its start frame.
             let others = if with_syn { 2 } else { 0 };
             assert_eq!((heard.totals.segments, heard.totals.others), (8, others));
         }
     }
-    // The same ones sent again begin nothing.
+    // Retransmitted start frames begin no connection.
     let mut wire = Wire::connected([40_000, 20_049], [b"", b""]);
     let next = wire.next;
     wire.next = next.map(|next| next.wrapping_sub(20));

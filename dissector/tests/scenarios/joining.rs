@@ -1,4 +1,4 @@
-//! What two half-flows knew, each of its own, the connection that they become knows.
+//! Pairing of half-flows: the connection has the facts of both.
 
 use crate::speech::*;
 use crate::world::*;
@@ -6,7 +6,7 @@ use rdmascope_dissector::connection::{Connection, Evidence, Origin, State};
 use rdmascope_dissector::transaction::{Direction, Outcome};
 use std::net::Ipv4Addr;
 
-/// A call and its reply, each acknowledged.
+/// A call and its reply, both acknowledged.
 fn exchange(world: &mut World, xid: u32) {
     let (call, answer) = getattr(xid);
     world.send(CLIENT, &call);
@@ -25,7 +25,8 @@ fn only(report: &Report) -> &Connection {
     connection
 }
 
-/// A call of the callback program: CB_NULL, as a server sends it to see whether a backchannel works, or another procedure.
+/// A call of the callback program: CB_NULL, with which a server probes a backchannel, or another
+/// procedure.
 fn cb(xid: u32, procedure: u32) -> Vec<u8> {
     call_to(xid, [0x4000_0000, 1, procedure], "")
 }
@@ -36,7 +37,8 @@ fn cb_null(xid: u32) -> Vec<u8> {
 
 #[test]
 fn transactions_told_of_each_half_flow_are_counted_once() {
-    // Each end uses an XID again for another call, so its first one is over before anything joins the two.
+    // Each end reuses an XID for another call, so its first transaction ends before the half-flows
+    // are paired.
     for from in [[CLIENT, SERVER], [SERVER, CLIENT]] {
         let mut world = World::new();
         for from in from {
@@ -52,7 +54,11 @@ fn transactions_told_of_each_half_flow_are_counted_once() {
         let connection = only(&report);
         assert_eq!(connection.transactions, [3, 3]);
         assert_eq!(connection.transactions, [of(Direction::Forward), of(Direction::Backward)]);
-        assert_eq!(connection.requester.qpn, Some(world.end(CLIENT).qpn), "who calls NFS opened it");
+        assert_eq!(
+            connection.requester.qpn,
+            Some(world.end(CLIENT).qpn),
+            "the NFS caller opened the connection"
+        );
         assert!(connection.roles_known);
     }
 }
@@ -62,7 +68,7 @@ fn what_was_counted_of_each_half_flow_is_its_ends() {
     for first in [CLIENT, SERVER] {
         let mut world = World::new();
         for from in [first, 1 - first] {
-            // A call of each, sent again.
+            // A call of each end, retransmitted.
             let call = if from == CLIENT { getattr(1).0 } else { cb_null(9) };
             let call = world.send(from, &call);
             world.again(call);
@@ -78,13 +84,13 @@ fn what_was_counted_of_each_half_flow_is_its_ends() {
     }
 }
 
-/// A half-flow that carries something else than RPC-over-RDMA makes its connection one that does.
+/// If a half-flow carries something other than RPC-over-RDMA, so does its connection.
 #[test]
 fn what_either_half_flow_carries_its_connection_carries() {
     for carry in [&[CLIENT][..], &[SERVER], &[CLIENT, SERVER], &[]] {
         let mut world = World::new();
         for from in carry {
-            // 64 bytes of no protocol that is known.
+            // 64 bytes of an unknown protocol.
             world.send(*from, &[0xaa; 64]);
         }
         if carry.is_empty() {
@@ -99,7 +105,8 @@ fn what_either_half_flow_carries_its_connection_carries() {
 
 #[test]
 fn what_a_half_flow_lacks_its_connection_lacks() {
-    // The server's reply is lost before anything of the server is seen to belong to the call.
+    // The server's reply is lost before any packet shows that the server's half-flow belongs to the
+    // call.
     for gaps in [1, 2] {
         let mut world = World::new();
         let mut lost = Vec::new();
@@ -108,7 +115,7 @@ fn what_a_half_flow_lacks_its_connection_lacks() {
             world.send(SERVER, &cb_null(50 + xid));
             lost.extend(world.send(SERVER, &getattr(xid).1));
         }
-        // So much behind a gap that it is given up.
+        // Enough packets after a gap to give it up.
         for xid in 100..300 {
             world.send(SERVER, &cb_null(xid));
         }
@@ -142,7 +149,7 @@ fn what_a_req_alone_says_stays_when_traffic_shows_its_connection() {
 
 #[test]
 fn what_a_rep_alone_says_stays_when_traffic_shows_its_connection() {
-    // The capture shows packets of the server before its REP, or behind it.
+    // The capture has packets of the server before its REP, or after it.
     for early in [false, true] {
         let mut world = World::new();
         if early {
@@ -164,11 +171,13 @@ fn what_a_rep_alone_says_stays_when_traffic_shows_its_connection() {
     }
 }
 
-/// RFC 8797 data that the capture cut off are not known to be absent (RFC 8166, section 3.3.3, has the default for those that are).
+/// Private data (RFC 8797) that the capture cut is unknown, not absent. Only absent data means the
+/// default (RFC 8166, section 3.3.3).
 #[test]
 fn private_data_that_were_cut_off_stay_cut_off() {
     let mut world = World::new();
-    // Behind so much of another layer that the snap length keeps that of the REQ, and not that of the REP.
+    // After 160 bytes of another layer, so the snap length keeps the private data of the REQ but
+    // not that of the REP.
     world.private_data[SERVER].splice(0..0, [0; 160]);
     let snap = 14 + 20 + 8 + 12 + 8 + 212;
     world.rep();
@@ -178,7 +187,7 @@ fn private_data_that_were_cut_off_stay_cut_off() {
         |report: Report| (only(&report).call_inline_threshold, only(&report).reply_inline_threshold);
     assert_eq!(thresholds(run_cut(&world.frames, snap)), (None, None));
     assert_eq!(thresholds(world.run()), (Some(4096), Some(4096)));
-    // Data that are not there are known not to be there.
+    // Complete messages without private data prove that it is absent.
     world.private_data[SERVER].clear();
     world.frames.clear();
     world.rep();
@@ -201,7 +210,7 @@ fn an_end_that_rejects_and_speaks_all_the_same_has_rejected() {
 
 #[test]
 fn names_go_with_the_connection_that_was_pieced_together() {
-    // A REQ, traffic, DREQ; long after it has ended its communication IDs are used again.
+    // A REQ, traffic, DREQ. Long after the connection has ended, its communication IDs are reused.
     for captured in ["REQ", "REP"] {
         let mut world = World::new();
         if captured == "REQ" {
@@ -228,7 +237,8 @@ fn names_go_with_the_connection_that_was_pieced_together() {
 
 #[test]
 fn who_calls_counts_as_requester_where_the_call_is_not_known() {
-    // A Long Call that the responder does not read; the server's half-flow is seen first, and has a number first.
+    // A Long Call that the responder does not read. The server's half-flow is seen first and has
+    // the first number.
     let mut world = World::new();
     let before = world.end(CLIENT).psn.minus(9);
     world.nak(SERVER, before);
@@ -246,7 +256,8 @@ fn who_calls_counts_as_requester_where_the_call_is_not_known() {
 
 #[test]
 fn what_a_call_showed_of_who_opened_the_connection_stays() {
-    // The XID is used again, so a call has ended before anything joins the two; the server's half-flow has a number first.
+    // The XID is reused, so a call ends before the half-flows are paired. The server's half-flow
+    // has the first number.
     let mut world = World::new();
     let before = world.end(CLIENT).psn.minus(9);
     world.nak(SERVER, before);
@@ -263,7 +274,7 @@ fn what_a_call_showed_of_who_opened_the_connection_stays() {
 
 #[test]
 fn only_the_beginning_of_a_message_names_an_xid() {
-    // The second packet of what the server sends would be a reply, if it were the first.
+    // The second packet of the server's message would be a reply if it were the first.
     let mut world = World::new();
     world.send(CLIENT, &getattr(1).0);
     let mut bytes = cb_null(9);
@@ -282,9 +293,5 @@ fn what_joins_two_half_flows_is_told() {
     world.ack(SERVER);
     world.send(SERVER, &getattr(1).1);
     let evidence = Evidence { acknowledged_psn: true, ..Evidence::default() };
-    assert_eq!(
-        only(&world.run()).origin,
-        Origin::Inferred(evidence),
-        "the first that shows it, and no other"
-    );
+    assert_eq!(only(&world.run()).origin, Origin::Inferred(evidence), "only the first evidence counts");
 }

@@ -1,4 +1,4 @@
-//! Connections that the kernel of a host told of: right, old, and wrong.
+//! Connections reported by a host's kernel: correct, outdated and wrong.
 
 use crate::speech::*;
 use crate::world::*;
@@ -9,7 +9,7 @@ use rdmascope_dissector::observation::Observe;
 use rdmascope_wire::Qpn;
 use rdmascope_wire::psn::Psn;
 
-/// What the client's kernel tells before anything is sent.
+/// The report of the client's kernel before the first packet.
 fn told(world: &mut World) -> KnownConnection {
     let mut end = |side: usize| {
         let End { address, qpn, psn, .. } = *world.end(side);
@@ -45,7 +45,7 @@ fn a_pair_is_known_with_its_first_packet() {
         assert!(connection.roles_known);
         assert_eq!(connection.requester.qpn, Some(world.end(CLIENT).qpn));
         assert_eq!(connection.responder.qpn, Some(world.end(SERVER).qpn));
-        assert_eq!(connection.call_inline_threshold, None, "what was negotiated is not known");
+        assert_eq!(connection.call_inline_threshold, None, "the negotiated values are unknown");
         assert_eq!((report.totals.known_connections, report.totals.contradicted_connections), (1, 0));
     }
 }
@@ -62,7 +62,7 @@ fn what_is_told_is_what_inference_finds() {
     assert_eq!(known.connections[0].requester.sent, inferred.connections[0].requester.sent);
 }
 
-/// The kernel told of queue pairs that were used again since: their PSNs are elsewhere.
+/// The kernel reported queue pairs that were reused since: their PSNs are elsewhere.
 #[test]
 fn what_is_old_is_not_believed() {
     for (local, remote) in [(3_000_000, 0), (0, 3_000_000)] {
@@ -71,7 +71,7 @@ fn what_is_old_is_not_believed() {
         let far = |end: &mut KnownEnd, by: u32| end.next_psn = end.next_psn.map(|psn| psn.plus(by));
         far(&mut told.local, local);
         far(&mut told.remote, remote);
-        // No ACK comes first: one that answers what was just sent would show that the pair is right.
+        // No ACK comes first: an ACK of a packet just sent would confirm the pair.
         let (call, reply) = getattr(1);
         world.send(CLIENT, &call);
         world.send(SERVER, &reply);
@@ -84,7 +84,8 @@ fn what_is_old_is_not_believed() {
     }
 }
 
-/// A little before: a request that was on its way is sent again; and what was sent while the capture began.
+/// A PSN may be slightly lower, for a retransmission, or higher by the packets sent while the
+/// capture started.
 #[test]
 fn a_psn_may_be_a_little_away() {
     for by in [-100i32, 100_000] {
@@ -99,7 +100,8 @@ fn a_psn_may_be_a_little_away() {
     }
 }
 
-/// The queue pair of one end was used again, so that the other half-flow is another than the kernel said, and nothing but evidence shows it.
+/// The queue pair of one end was reused, so the other half-flow differs from the report. Only
+/// evidence shows this.
 #[test]
 fn evidence_is_believed_before_what_was_told() {
     let mut world = World::new();
@@ -116,7 +118,8 @@ fn evidence_is_believed_before_what_was_told() {
     assert_whole(report.one());
 }
 
-/// Once both half-flows have shown the PSNs that the kernel told, another half-flow that fits by evidence is another connection's.
+/// Once both half-flows have confirmed the reported PSNs, another half-flow with evidence is a
+/// separate connection.
 #[test]
 fn what_was_shown_is_believed_before_evidence() {
     for shown in [false, true] {
@@ -155,7 +158,7 @@ fn a_cm_exchange_is_believed_before_what_was_told() {
     assert_eq!((connection.origin, connection.call_inline_threshold), (Origin::Cm, Some(4096)));
     assert_whole(report.one());
 
-    // The connection that was told of ends, and its queue pairs are used for another one.
+    // The reported connection ends, and its queue pairs are reused.
     let mut world = World::new();
     let told = self::told(&mut world);
     talk(&mut world);
@@ -171,8 +174,8 @@ fn a_cm_exchange_is_believed_before_what_was_told() {
     assert_whole(report.xid(2));
 }
 
-/// An ACK for a PSN that cannot have been sent is a fault. It numbers the connection whether or not
-/// anyone judges.
+/// An ACK for an impossible PSN is a fault. It gives the connection a number whether or not a judge
+/// is present.
 #[test]
 fn a_fault_numbers_its_connection() {
     let mut world = World::new();

@@ -1,4 +1,5 @@
-//! Messages before reduction: where their bytes are, and what they are (RFC 8166, sections 3.4 and 3.5; RFC 8267, section 6).
+//! Messages before reduction: the place of their bytes, and their contents (RFC 8166, sections 3.4
+//! and 3.5; RFC 8267, section 6).
 
 use crate::speech::*;
 use crate::world::*;
@@ -9,7 +10,7 @@ use rdmascope_wire::rpcrdma::Segment;
 const WRITE_POSITION: u32 = CALL_HEADER + 12 + 8 + 4 + 4 + 4;
 const SEND: Part = Part::Send;
 
-/// Length, part and offset of each extent; `None`: padding.
+/// Length, part and offset of each extent; `None` for padding.
 fn extents(transaction: &Transaction, of_reply: bool) -> Vec<(u64, Option<(Part, u64)>)> {
     let layout = transaction.layout(of_reply);
     let mut at = 0;
@@ -26,12 +27,12 @@ fn extents(transaction: &Transaction, of_reply: bool) -> Vec<(u64, Option<(Part,
 
 #[track_caller]
 fn assert_is(piece: Option<Piece>, expected: &[u8]) {
-    let piece = piece.expect("it is there");
+    let piece = piece.expect("the piece was kept");
     assert_eq!(piece.missing().collect::<Vec<_>>(), []);
     assert_eq!((piece.length, piece.bytes.as_slice()), (expected.len() as u64, expected));
 }
 
-/// A WRITE of 1001 bytes in a Read chunk of these segments.
+/// A WRITE of 1001 bytes in a Read chunk with these segments.
 fn write(segments: &[u32]) -> Transaction {
     let mut world = World::connected();
     let mut call = msg(1);
@@ -49,7 +50,7 @@ fn write(segments: &[u32]) -> Transaction {
     world.send(SERVER, &message(&msg(1), &reply(1, "0 0 0 1001 2 #8")));
     let report = world.run_keeping();
     let write = report.one().clone();
-    // As RFC 4506 writes it down, had nothing been reduced.
+    // The RFC 4506 encoding without reduction.
     assert_is(write.message(false), &nfs3(1, 7, "'handle' h0 1001 2 *1001"));
     assert_is(write.message(true), &reply(1, "0 0 0 1001 2 #8"));
     assert_is(write.item(false, &write.details.operations[0].argument_item.unwrap()), &data(1001));
@@ -137,7 +138,7 @@ fn a_long_call_alone_and_with_another_read_chunk() {
 
 #[test]
 fn write_chunks_stand_where_the_upper_layer_says() {
-    // RFC 8267, section 6.4.3: three items, the second of which is wanted inline.
+    // RFC 8267, section 6.4.3: three items, the second requested inline.
     let arguments = "9 22 'dir' 15 'a' 25 #16 h0 1000 22 'dir' 15 'b' 27 22 'dir' 15 'c' 25 #16 h0 1000";
     let (a, c1, c2) = (segment(1, 1000, 0x1000), segment(2, 300, 0x2000), segment(3, 700, 0x3000));
     let mut world = World::connected();
@@ -183,7 +184,7 @@ fn a_long_reply_alone_and_with_a_write_chunk() {
     call.writes = vec![vec![write]];
     call.reply = Some(vec![rest]);
     world.send(CLIENT, &message(&call, &compound(2, "3 22 'handle' 9 1 7 25 #16 h0 1000")));
-    // This server writes the roundup padding too, and what it should be is nobody's to say.
+    // This server also writes the roundup padding, whose contents are undefined.
     let mut padded = data(901);
     padded.extend([9, 9, 9]);
     world.write(SERVER, write, &padded);
@@ -227,7 +228,7 @@ fn what_the_capture_lacks_is_told() {
     world.send(CLIENT, &message(&call, &nfs3(1, 7, "'handle' h0 1001 2 1001")));
     let responses = world.read(SERVER, segment, &data(1001));
     world.send(SERVER, &message(&msg(1), &reply(1, "0 0 0 1001 2 #8")));
-    // The second packet, and the last one.
+    // The second packet and the last one.
     for index in [responses.end - 1, responses.start + 1] {
         world.frames.remove(index);
     }
@@ -247,7 +248,7 @@ fn what_the_capture_lacks_is_told() {
 
 #[test]
 fn positions_that_cannot_be() {
-    // Within the item before, and behind the end of the stream.
+    // Within the item before, and past the end of the stream.
     let stream = nfs3(1, 7, "'handle' h0 1001 2 1001");
     let chunk = |position, handle| read_segment(position, segment(handle, 1001, 0x1000));
     let mut world = World::connected();

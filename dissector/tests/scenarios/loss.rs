@@ -1,4 +1,5 @@
-//! Packets lost on the wire and sent again, packets that the capture lacks, and PSNs that wrap.
+//! Packets lost on the wire and retransmitted, packets missing from the capture, and PSNs that
+//! wrap.
 
 use crate::speech::*;
 use crate::world::*;
@@ -38,7 +39,7 @@ pub(crate) fn session(world: &mut World) {
     world.ack(CLIENT);
 }
 
-/// The three transactions of [`session`] are there, and lack nothing.
+/// Checks that the three transactions of [`session`] are complete.
 #[track_caller]
 pub(crate) fn assert_session(report: &Report) {
     assert_eq!(report.transactions.len(), 3);
@@ -83,7 +84,8 @@ fn psns_wrap_inside_every_kind_of_message() {
     }
 }
 
-/// Loses each packet of end `from` in turn; the receiver answers with NAK, and everything from there on is sent again.
+/// Loses each packet of end `from` in turn. The receiver answers with a NAK, and everything from
+/// there on is retransmitted.
 fn go_back(from: usize, is_request: impl Fn(u8) -> bool) {
     let mut world = World::connected();
     session(&mut world);
@@ -95,7 +97,8 @@ fn go_back(from: usize, is_request: impl Fn(u8) -> bool) {
         if frame.from != from || !is_request(opcode(frame)) {
             continue;
         }
-        // What else the sender had on its way before the NAK reached it: the requests that follow without an answer.
+        // The packets that the sender sent before the NAK arrived: the following requests up to the
+        // next answer.
         let burst = world.frames[lost..].iter().take_while(|frame| frame.from == from).count();
         let mut again = World::connected();
         again.frames = world.frames[..lost].to_vec();
@@ -104,7 +107,7 @@ fn go_back(from: usize, is_request: impl Fn(u8) -> bool) {
         if burst > 1 {
             again.nak(1 - from, psn(frame));
         } else {
-            // Nothing behind it shows the loss: the timeout does.
+            // No later packet reveals the loss, so the timeout does.
             again.wait(500_000_000);
         }
         let shift = again.now + 1_000 - frame.time;
@@ -118,7 +121,8 @@ fn go_back(from: usize, is_request: impl Fn(u8) -> bool) {
         assert_eq!(sent[1 - from].sequence_naks, u64::from(burst > 1));
         let first =
             [report.connections[0].requester.first_frames, report.connections[0].responder.first_frames];
-        // Frames are numbered from 1. What was lost is not in the capture; the NAK stands behind the burst.
+        // Frames are numbered from 1. The lost packet is not in the capture; the NAK comes after
+        // the burst.
         let nak = (lost + burst) as u64;
         assert_eq!(first[1 - from].sequence_nak, (burst > 1).then_some(nak), "packet {lost}");
         assert_eq!(first[from].repeated_packet, (burst > 1).then_some(nak + 2), "packet {lost}");
@@ -166,7 +170,7 @@ fn every_packet_comes_twice() {
     session(&mut world);
     let frames = world.frames.len();
     for twice in 0..frames {
-        // Once more at once, and once more at the end.
+        // Repeated immediately, and at the end.
         for place in [twice + 1, frames] {
             let mut captured = world.frames.clone();
             let time = captured[place - 1].time;
@@ -184,7 +188,7 @@ fn a_packet_with_a_bad_icrc_is_dropped_and_sent_again() {
     let mut world = World::connected();
     session(&mut world);
     for bad in 3..world.frames.len() {
-        // The last byte of the payload or of a header is another; then the good one.
+        // The last byte of the payload or of a header is changed; the good packet follows.
         let mut captured = world.frames.clone();
         let mut broken = captured[bad].clone();
         let at = broken.data.len() - 5;
@@ -201,7 +205,7 @@ fn a_packet_with_a_bad_icrc_is_dropped_and_sent_again() {
 
 #[test]
 fn a_gap_of_the_capture_is_passed_once_the_receiver_has_acknowledged_it() {
-    // The call of XID 2 is not captured at all, though it was received; what follows goes on.
+    // The call of XID 2 was received but is missing from the capture; later calls are processed.
     let mut world = World::connected();
     let mut lost = 0..0;
     for xid in 1..100 {
@@ -249,7 +253,7 @@ fn a_reply_that_the_capture_lacks_is_a_gap_and_not_silence() {
     assert!(report.transactions.iter().filter(|each| each.xid.0 != 2).all(|each| !each.capture_gap));
 }
 
-/// Frames of two RDMA READs of 2000 bytes each that are outstanding together.
+/// Frames of two RDMA READs of 2000 bytes each that are outstanding at the same time.
 fn two_reads(world: &mut World) -> Range<usize> {
     let start = world.frames.len();
     let mut call = msg(1);

@@ -1,7 +1,8 @@
 //! Scenarios of the whole engine: records in, events out.
 //!
-//! Each test scripts what two hosts put on the wire and states what the specifications make of it. [`world`] builds the
-//! frames; the expectations come from RFC 8166, RFC 8167, RFC 8267, RFC 8797 and the reliable-reply draft.
+//! Each test scripts the packets of two hosts and states the events that the specifications
+//! require. [`world`] builds the frames; the expectations come from RFC 8166, RFC 8167, RFC 8267,
+//! RFC 8797 and the reliable-reply draft.
 
 mod speech;
 mod world;

@@ -1,4 +1,4 @@
-//! Which reply belongs to which call, and which memory to which.
+//! Matching of replies to calls, and of RDMA operations to memory.
 
 use crate::speech::*;
 use crate::world::*;
@@ -10,7 +10,7 @@ fn outcomes(report: &Report) -> Vec<(u32, Outcome)> {
     report.transactions.iter().map(|each| (each.xid.0, each.outcome)).collect()
 }
 
-/// A READ of `length` bytes into the same memory each time.
+/// A READ of `length` bytes, always into the same memory.
 fn read(world: &mut World, xid: u32, length: usize) {
     let mut call = msg(xid);
     call.writes = vec![vec![segment(7, 1000, 0x1000)]];
@@ -67,7 +67,7 @@ fn a_misdirected_write_is_unmatched() {
     assert_eq!(read.timing.written_bytes, 0);
     let part = rdmascope_dissector::transaction::Part::WriteChunk(0);
     assert_eq!(read.reply.as_ref().unwrap().missing, [missing(part, 0, 100)]);
-    assert!(!read.capture_gap, "nothing suggests that the capture is at fault");
+    assert!(!read.capture_gap, "there is no sign of a capture gap");
     assert_eq!(report.connections[0].responder.sent.unmatched_placements, 3);
 }
 
@@ -142,7 +142,8 @@ fn a_reply_without_a_call_on_a_half_flow_that_is_paired_later() {
 
 #[test]
 fn xids_are_replayed_on_the_next_connection() {
-    // Addresses and queue pairs are the same; the calls outstanding are sent again with the same XIDs and memory.
+    // Addresses and queue pairs are the same; outstanding calls are repeated with the same XIDs and
+    // memory.
     let mut world = World::connected();
     let mut call = msg(5);
     call.writes = vec![vec![segment(7, 1000, 0x1000)]];
@@ -166,7 +167,8 @@ fn xids_are_replayed_on_the_next_connection() {
     assert_eq!(report.connections[0].state, State::Closed);
 }
 
-/// What a NULL-like GETATTR of RPCSEC_GSS becomes: the arguments and results as they stand behind the headers.
+/// The transaction of a GETATTR with RPCSEC_GSS. Arguments and results are given as they follow the
+/// RPC headers.
 fn gss(service: u32, arguments: &str, results: &str) -> Transaction {
     // RFC 2203, section 5.3.1: version 1, RPCSEC_GSS_DATA, sequence 9, service, a handle.
     let body = xdr(&format!("1 0 9 {service} 'ctx'"));
@@ -219,8 +221,8 @@ fn krb5p_is_opaque_and_says_so() {
     assert!(getattr.details.operations.is_empty());
 }
 
-/// A Long Reply of the server at this XID, under a handle of its own: bytes written in two operations, and the reply that returns the Reply
-/// chunk. `length` is that of the results behind the reply's header.
+/// A Long Reply with this XID and its own handle: bytes written in two operations, and the reply
+/// that returns the Reply chunk. `length` is that of the results after the reply header.
 fn long_reply(world: &mut World, xid: u32, length: usize) -> usize {
     let payload = reply(xid, &format!("0 #{length}"));
     let half = payload.len() / 2;
@@ -234,7 +236,8 @@ fn long_reply(world: &mut World, xid: u32, length: usize) -> usize {
     payload.len()
 }
 
-/// The reply names the memory that was written for it, so what the capture holds of it is no longer missing, nor out of place.
+/// The reply names the memory that was written for it, so the captured bytes are neither missing
+/// nor unmatched.
 #[test]
 fn a_long_reply_whose_call_is_missing_has_what_was_written_for_it() {
     let mut world = World::connected();
@@ -252,7 +255,7 @@ fn a_long_reply_whose_call_is_missing_has_what_was_written_for_it() {
     assert_eq!(report.connections[0].responder.sent.unmatched_placements, 0);
 }
 
-/// Where a packet of it is missing too, that is what is missing.
+/// If a packet of it is missing too, only its bytes are missing.
 #[test]
 fn a_long_reply_without_its_call_and_a_part_of_itself() {
     let mut world = World::connected();
@@ -264,12 +267,13 @@ fn a_long_reply_without_its_call_and_a_part_of_itself() {
     let missing = &lone.reply.as_ref().unwrap().missing;
     let half = length as u64 / 2;
     assert_eq!(missing[..], [Missing { part: Part::ReplyChunk, start: 0, end: Some(half) }]);
-    // Where nothing of it is there, nobody can tell whether it was written before the capture began.
+    // If no packet of it was captured, it may have been written before the capture began.
     let report = world.run_without([first, first + 1]);
     assert_eq!(report.xid(5).reply.as_ref().unwrap().missing[..], []);
 }
 
-/// A handle that a later call advertises stays that call's: the reply to an earlier one does not take it away.
+/// A handle that a later call advertises belongs to that call, even after the reply to an earlier
+/// call.
 #[test]
 fn a_handle_that_is_advertised_anew_stays_with_the_later_call() {
     let mut world = World::connected();

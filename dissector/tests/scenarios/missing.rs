@@ -1,4 +1,4 @@
-//! Bytes that the capture lacks are listed exactly, and those that come after all are not.
+//! Missing bytes are listed exactly; bytes that arrive late are not listed.
 
 use crate::speech::*;
 use crate::world::*;
@@ -47,7 +47,8 @@ fn one_rdma_write_packet_is_not_captured() {
     read_reply(&mut world);
     assert_eq!((first.len(), second.len()), (3, 2));
     let part = Part::WriteChunk(0);
-    // What has no FIRST says not where it goes; a MIDDLE or LAST that is absent leaves a hole of its own size.
+    // Without its FIRST, a WRITE has no known address; a missing MIDDLE or LAST leaves a hole of
+    // its own size.
     let cases = [
         (first.start, missing(part, 0, 601)),
         (first.start + 1, missing(part, 256, 512)),
@@ -95,7 +96,7 @@ fn a_whole_rdma_read_is_not_captured() {
 #[test]
 fn a_middle_packet_of_a_send_is_not_captured() {
     let mut world = World::connected();
-    // 28 bytes of header, then the stream: a SYMLINK with 900 bytes of text.
+    // 28 bytes of header, then the stream: a SYMLINK with 990 bytes of text.
     let call = message(&msg(1), &nfs3(1, 10, "'dir' 'name' 0 0 0 0 0 0 *990"));
     let frames = world.send(CLIENT, &call);
     world.ack(SERVER);
@@ -132,7 +133,7 @@ fn the_last_packet_of_a_send_is_not_captured() {
     assert_eq!((symlink.outcome, names(symlink)), (Outcome::Completed, vec!["SYMLINK"]));
     let call = symlink.call.as_ref().unwrap();
     assert_eq!(call.missing, [Missing { part: Part::Send, start: 1024, end: None }]);
-    assert_eq!(call.message_length, None, "it is not known where it ended");
+    assert_eq!(call.message_length, None, "its end is unknown");
     assert_whole(report.xid(2));
 }
 
@@ -151,14 +152,14 @@ fn one_packet_of_a_reply_chunk_is_not_captured() {
     let report = world.run_without([frames.start + 1]);
     let readdir = report.one();
     assert_eq!(readdir.reply.as_ref().unwrap().missing, [missing(Part::ReplyChunk, 256, 512)]);
-    assert_eq!(readdir.status, Some(0), "it stands in front of the hole");
+    assert_eq!(readdir.status, Some(0), "the status comes before the hole");
     assert_eq!(readdir.stop.unwrap().cause, rdmascope_wire::Cause::TruncatedCapture);
 }
 
 #[test]
 fn nothing_is_missing_when_it_is_sent_again() {
     let lose = |world: &mut World, lost: usize, from: usize, psn| {
-        // The receiver asks for it, and the sender goes back.
+        // The receiver sends a NAK, and the sender goes back.
         world.frames.remove(lost);
         world.nak(1 - from, psn);
     };
@@ -176,7 +177,7 @@ fn nothing_is_missing_when_it_is_sent_again() {
         assert_whole(report.one());
         assert_eq!(report.one().timing.written_bytes, 1001);
     }
-    // A READ response: the requester asks again for what it lacks.
+    // A READ response: the requester requests the missing part again.
     for index in 0..4usize {
         let mut world = World::connected();
         let psn = world.end(SERVER).psn;
@@ -197,7 +198,8 @@ fn nothing_is_missing_when_it_is_sent_again() {
 
 #[test]
 fn a_write_that_failed_before_its_data_were_read_lacks_them() {
-    // The transport does not know that the upper layer had no use for them; nothing suggests a gap of the capture.
+    // The transport cannot know that the upper layer did not need the data. There is no sign of a
+    // capture gap.
     let mut world = World::connected();
     let mut call = msg(1);
     call.reads = vec![read_segment(WRITE_POSITION, SEGMENT)];

@@ -1,4 +1,4 @@
-//! What is reported to those who observe, and to nobody else.
+//! Observations, which are reported only if enabled.
 
 use crate::speech::*;
 use crate::world::*;
@@ -10,7 +10,7 @@ use rdmascope_dissector::rdma::Fault;
 use rdmascope_wire::Xid;
 use rdmascope_wire::bth::Extensions;
 
-/// What `tell` makes of each observation, with the record that brought it.
+/// The result of `tell` for each observation, with the record that caused it.
 fn observe<T>(
     frames: &[Frame],
     observe: Observe,
@@ -32,7 +32,7 @@ fn observe<T>(
     told
 }
 
-/// By connection: which of its hosts were heard.
+/// [`Ending::heard`](rdmascope_dissector::observation::Ending::heard) of each connection.
 fn heard(frames: &[Frame]) -> Vec<[bool; 2]> {
     let told = observe(frames, Observe::All, |what| match what {
         Observed::Ending(ending) => Some(ending.heard),
@@ -46,12 +46,13 @@ fn a_cm_message_is_heard() {
     let mut world = World::connected();
     world.send(CLIENT, &getattr(1).0);
     assert_eq!(heard(&world.frames), [[true, true]], "the server sent a REP");
-    // Without it, the calls and the REQ are told of apart: nothing shows that they belong together.
+    // Without the REP, the calls and the REQ are separate connections: nothing pairs them.
     world.frames.retain(|frame| frame.from == CLIENT);
     assert_eq!(heard(&world.frames), [[true, false]; 2]);
 }
 
-/// With the first CM message that closes a connection, and only to a judge: frame 5, behind REQ, REP, RTU and the call.
+/// They are reported with the first closing CM message, and only at the level for a judge: frame 5,
+/// after REQ, REP, RTU and the call.
 #[test]
 fn calls_without_a_reply_are_told_of_once() {
     let mut world = World::connected();
@@ -66,7 +67,8 @@ fn calls_without_a_reply_are_told_of_once() {
     }
 }
 
-/// What is known of a connection, with each CM message that says something of it: not with the RTU.
+/// The parameters of a connection are reported with each CM message that changes them, so not with
+/// the RTU.
 #[test]
 fn what_cm_messages_establish_is_told_to_a_judge() {
     let mut world = World::connected();
@@ -80,7 +82,7 @@ fn what_cm_messages_establish_is_told_to_a_judge() {
     }
 }
 
-/// A SEND Middle that goes on with no message (IBTA volume 1, section 9.7.3.3): frame 6.
+/// A SEND Middle without a message to continue (IBTA volume 1, section 9.7.3.3): frame 6.
 #[test]
 fn a_request_at_fault_is_told_to_a_judge() {
     let mut world = World::connected();
@@ -96,11 +98,11 @@ fn a_request_at_fault_is_told_to_a_judge() {
         });
         assert_eq!(told, expected, "{observed:?}");
     }
-    assert_eq!(world.run().transactions.len(), 1, "and nobody is told who does not observe");
+    assert_eq!(world.run().transactions.len(), 1, "without observations, the result is the same");
 }
 
-/// A call that is sent again is told of with the packet seen first, until a CM message closes the connection: what comes then may be of another life
-/// of the queue pair.
+/// A retransmitted call is reported with the packet seen first, until a CM message closes the
+/// connection: a later packet may belong to a new connection of the queue pair.
 #[test]
 fn what_is_sent_again_behind_the_close_repeats_nothing_known() {
     let mut world = World::connected();
@@ -117,7 +119,7 @@ fn what_is_sent_again_behind_the_close_repeats_nothing_known() {
     assert_eq!(told, [(5, Some(4)), (8, None)]);
 }
 
-/// What is asked for may change between two records, and nothing else changes with it.
+/// The reporting options may change between two records, without an effect on other events.
 #[test]
 fn what_is_asked_for_from_some_record_on() {
     let mut world = World::connected();
@@ -135,7 +137,7 @@ fn what_is_asked_for_from_some_record_on() {
             assert!(engine.config().attribute && engine.config().report_packets);
             let [connection] = &engine.connections().collect::<Vec<_>>()[..] else { panic!("one") };
             assert_eq!(connection.transactions, [1, 0]);
-            let found = engine.connection(connection.id).expect("it has not ended");
+            let found = engine.connection(connection.id).expect("the connection is open");
             assert_eq!(format!("{found:?}"), format!("{connection:?}"));
             let mut other = connection.id;
             other.0 += 1;
@@ -152,6 +154,6 @@ fn what_is_asked_for_from_some_record_on() {
     assert_eq!(kept, [(5, Xid(1), false), (7, Xid(2), true)]);
     engine.report_packets(false);
     engine.handle(&world.frames[6].sent_again(world.now + 1_000).record(8), &mut |event| {
-        assert!(!matches!(event, Event::Packet(_)), "not any more");
+        assert!(!matches!(event, Event::Packet(_)), "packets are no longer reported");
     });
 }

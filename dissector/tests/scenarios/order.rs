@@ -1,11 +1,11 @@
-//! Captures reorder: neighbours change places, and the transactions are the same.
+//! Reordering in the capture: swapped neighbours yield the same transactions.
 
 use crate::loss::{assert_session, session};
 use crate::speech::*;
 use crate::world::*;
 use rdmascope_dissector::transaction::Outcome;
 
-/// Runs the capture with frames `index` and `index + 1` in each other's place, for each index from `start` on.
+/// Runs the capture with frames `index` and `index + 1` swapped, for each index from `start` on.
 fn swaps(world: &World, start: usize) -> impl Iterator<Item = (usize, Report)> + '_ {
     (start..world.frames.len() - 1).map(|index| {
         let mut frames = world.frames.clone();
@@ -16,7 +16,7 @@ fn swaps(world: &World, start: usize) -> impl Iterator<Item = (usize, Report)> +
     })
 }
 
-/// What a transaction says, apart from when.
+/// The contents of the transactions, without their times.
 fn gist(report: &Report) -> Vec<String> {
     let mut all: Vec<_> = report
         .transactions
@@ -56,7 +56,7 @@ fn neighbours_of_a_session_change_places() {
 
 #[test]
 fn neighbours_change_places_where_nothing_is_acknowledged() {
-    // Every answer stands right behind what it answers.
+    // Every answer follows its request directly.
     let mut world = World::connected();
     let mut call = nomsg(1);
     let (pulled, pushed) = (segment(7, 500, 0x1000), segment(8, 500, 0x2000));
@@ -83,7 +83,8 @@ fn neighbours_change_places_where_nothing_is_acknowledged() {
     }
 }
 
-/// The end of a call is captured behind the RDMA READ that it allows, and behind what that brought: all of it waits for the call.
+/// The end of a call is captured after the RDMA READ that it permits and after the responses: all
+/// of them wait for the call.
 #[test]
 fn a_call_ends_behind_what_was_read_of_it() {
     let mut world = World::connected();
@@ -109,8 +110,8 @@ fn a_call_ends_behind_what_was_read_of_it() {
     );
 }
 
-/// A reply shows that its call has come, and with it all that was sent before: nobody waits for a packet that the capture lacks there (IBTA volume
-/// 1, section 9.7.5: in order).
+/// A reply proves that its call and all packets before it arrived, so missing packets before the
+/// call are given up (IBTA volume 1, section 9.7.5: in order).
 #[test]
 fn a_reply_whose_call_waits_behind_a_gap() {
     let mut world = World::connected();
@@ -129,7 +130,7 @@ fn a_reply_whose_call_waits_behind_a_gap() {
 
 #[test]
 fn one_half_flow_lags_behind_the_other() {
-    // The capture shows what the client sent 20 packets late, then what the server sent.
+    // The capture has the client's packets 2 to 20 packets late, then the server's.
     let mut world = World::connected();
     session(&mut world);
     let straight = gist(&world.run());

@@ -1,4 +1,4 @@
-//! Half-flows and connections: by CM (IBTA volume 1, section 12.9; RFC 8797), or by inference.
+//! Pairing of half-flows, by CM (IBTA volume 1, section 12.9; RFC 8797) or by inference.
 
 use crate::speech::*;
 use crate::world::*;
@@ -35,7 +35,7 @@ fn a_connection_from_req_to_drep() {
 
 #[test]
 fn thresholds_are_of_each_direction_its_own() {
-    // RFC 8797, section 4.2: the smaller of what one sends and the other receives.
+    // RFC 8797, section 4.2: the smaller of one end's send size and the other's receive size.
     let mut world = World::new();
     world.private_data = [private_data(8192, 2048), private_data(4096, 16384)];
     world.connect();
@@ -63,7 +63,7 @@ fn without_private_data_of_one_side_the_defaults_hold() {
 
 #[test]
 fn private_data_at_an_odd_offset() {
-    // RFC 8797, section 5.2: other layers may put theirs in front.
+    // RFC 8797, section 5.2: other layers may put their data before it.
     let mut world = World::new();
     for side in [CLIENT, SERVER] {
         world.private_data[side].splice(0..0, [1, 2, 3]);
@@ -81,7 +81,7 @@ fn private_data_of_another_version_count_for_nothing() {
     world.private_data[SERVER][4] = 2;
     world.connect();
     let connection = &world.run().connections[0];
-    assert_eq!(connection.responder.private_data.unwrap().version, 2, "it is kept as it was");
+    assert_eq!(connection.responder.private_data.unwrap().version, 2, "the version is kept as sent");
     assert_eq!(connection.call_inline_threshold, Some(1024));
 }
 
@@ -121,8 +121,8 @@ fn cm_messages_come_twice() {
     assert_whole(report.one());
 }
 
-/// Who sends, on a connection that is made before the capture holds one direction of it only: the CM message names the PSN that the other end
-/// begins at, and that is what the first ACK acknowledges.
+/// The connections of a capture that has one direction only, from before the connection is made.
+/// The CM message has the first PSN of the other end, which the first ACK acknowledges.
 fn one_direction(from: usize, between: impl FnOnce(&mut World)) -> Vec<Connection> {
     let mut world = World::new();
     world.connect();
@@ -149,9 +149,10 @@ fn what_one_end_sent_is_one_connection() {
         assert_eq!(absent, [from == SERVER, from == CLIENT]);
         assert!(ends.iter().all(|end| end.qpn.is_some()));
         assert_eq!(connection.state, State::Closed);
-        // The REQ or the REP, which was seen before the half-flow that carried the ACK.
+        // The REQ or the REP, seen before the half-flow with the ACK.
         assert_eq!(ends[from].first_frames.cm_message, Some(1));
-        // Another connection between the same hosts, whose PSNs are elsewhere, does not matter; one with the same PSNs leaves it open.
+        // Another connection between the same hosts does not matter if its PSNs are elsewhere; with
+        // the same PSNs, the pairing stays open.
         let elsewhere = one_direction(from, |world| {
             world.add([0x33, 0x44], [7_000_000, 8_000_000]);
             world.connect();
@@ -208,7 +209,7 @@ fn a_connection_without_its_req_or_without_its_rep() {
         assert_eq!(connection.responder.qpn, Some(world.end(SERVER).qpn));
         assert_eq!(connection.requester.private_data.is_some(), captured == "REQ");
         assert_eq!(connection.responder.private_data.is_some(), captured == "REP");
-        // What the other side said is not known, so neither is what they agreed on.
+        // One side's private data is unknown, so the negotiated values are too.
         assert_eq!(connection.call_inline_threshold, None, "{captured} alone");
         assert_eq!(connection.remote_invalidation, None, "{captured} alone");
     }
@@ -232,7 +233,8 @@ fn the_capture_shows_rep_before_req() {
 
 #[test]
 fn communication_ids_are_used_again_after_a_connection_that_was_pieced_together() {
-    // The REP is not captured, traffic joins the two; then the same IDs and queue pairs connect anew, twice.
+    // The REP is not captured, and traffic pairs the half-flows; then the same IDs and queue pairs
+    // connect twice more.
     let mut world = World::new();
     world.req();
     for round in 1..4 {
@@ -255,8 +257,8 @@ fn communication_ids_are_used_again_after_a_connection_that_was_pieced_together(
 
 #[test]
 fn a_rep_that_changes_its_mind_leaves_nothing_behind() {
-    // No REQ was seen; a second REP names another queue pair and another ID. Then both connect anew, and messages to the
-    // first ID and queue pair come late.
+    // The capture has no REQ, and a second REP with another queue pair and another ID. Then both
+    // ends connect again, and late messages for the first ID and queue pair follow.
     let mut world = World::new();
     world.rep();
     let first = world.connections[0];
@@ -295,7 +297,8 @@ fn paired_by_an_acknowledged_psn_alone() {
     assert_eq!(report.one().outcome, Outcome::CutOff);
 }
 
-/// Every packet of a message but its last one is as long as the path MTU (IBTA volume 1, section 9.7.2.1): so it is known without a REQ.
+/// Every packet of a message except the last is as long as the path MTU (IBTA volume 1, section
+/// 9.7.2.1), so packets show it without a REQ.
 #[test]
 fn a_path_mtu_that_packets_show() {
     for (bytes, shown) in [(400, Some(256)), (0, None)] {
@@ -310,7 +313,8 @@ fn a_path_mtu_that_packets_show() {
     }
 }
 
-/// A half-flow of which nothing is told but RDMA WRITEs has no number before something is, as long as another one waits that it may belong to.
+/// A half-flow with only RDMA WRITEs has no events, and no number while another half-flow waits
+/// that it may be paired with.
 #[test]
 fn writes_alone_give_no_number() {
     let mut world = World::new();
@@ -369,7 +373,8 @@ fn paired_by_an_rkey_alone() {
 
 #[test]
 fn paired_in_the_middle_of_everything() {
-    // The capture begins between two packets of a reply; from the next call on all is as ever.
+    // The capture begins between two packets of a reply; everything from the next call on is
+    // normal.
     let mut world = World::new();
     let frames = world.send(SERVER, &message(&msg(1), &reply(1, "0 1 #84 600 1 *600")));
     world.frames.remove(frames.start);
@@ -399,7 +404,7 @@ fn only_calls_are_captured() {
         report.transactions.iter().all(|each| each.outcome == Outcome::CutOff && names(each) == ["GETATTR"])
     );
 
-    // Mid-connection, and the connection ends.
+    // In the middle of the connection, which then ends.
     world.frames.drain(..3);
     world.disconnect(CLIENT);
     let report = world.run_only(CLIENT);
@@ -423,12 +428,13 @@ fn only_replies_are_captured() {
             assert_eq!((transaction.outcome, transaction.xid.0), (Outcome::NoCall, xid as u32));
             assert_eq!(transaction.rpc_status, Some(rdmascope_wire::rpc::Status::Success));
         }
-        // Nothing joins a REP to what was never acknowledged.
+        // No evidence pairs a REP with a half-flow that was never acknowledged.
         assert_eq!(report.connections.len(), 1 + usize::from(connected));
     }
 }
 
-/// Two connections between the same hosts, whose making is not captured, with the same XIDs in flight on both.
+/// Two connections between the same hosts, without their setup in the capture, and with the same
+/// XIDs in flight on both.
 fn two_connections(order: [usize; 2], acked: bool, psns: [[u32; 2]; 2], xids: [u32; 2]) -> Report {
     let mut world = World::new();
     world.connections.clear();
@@ -499,7 +505,7 @@ fn two_connections_with_psns_close_to_each_other_are_not_mixed_up() {
     }
 }
 
-/// Its path MTU is not known: it has as many responses at most as its bytes have packets of 256.
+/// The path MTU is unknown, so a READ has at most one response for each 256 bytes.
 #[test]
 fn a_response_behind_all_that_a_read_can_bring_is_of_another_connection() {
     let mut world = World::new();
@@ -532,7 +538,8 @@ fn done_of_an_unknown_connection_makes_no_transaction() {
     assert!(report.transactions.is_empty());
 }
 
-/// The numbers of the connections of a capture in which the server, on the first connection, answers what came before the capture.
+/// The connection numbers of a capture in which the server first answers requests from before the
+/// capture, on the first connection.
 fn numbers(earlier: impl Fn(&mut World, Psn)) -> Vec<u32> {
     let mut world = World::new();
     let before = world.end(CLIENT).psn.minus(9);
@@ -549,21 +556,21 @@ fn numbers(earlier: impl Fn(&mut World, Psn)) -> Vec<u32> {
 
 #[test]
 fn two_half_flows_have_one_number() {
-    assert_eq!(numbers(|_, _| {}), [1, 2], "the second half-flow is joined with its first packet");
-    // READ responses whose request came before the capture tell nothing, and belong to no half-flow seen.
+    assert_eq!(numbers(|_, _| {}), [1, 2], "the second half-flow is paired by its first packet");
+    // READ responses to requests from before the capture cause no events, and match no half-flow.
     let responses = |count: u32| {
         numbers(move |world, before| {
             (0..count).for_each(|_| _ = world.read_response(SERVER, before, &[0; 4]));
         })
     };
     assert_eq!(responses(1), [1, 2]);
-    assert_eq!(responses(1024), [1, 2], "it is joined with its 1025th packet");
-    assert_eq!(responses(1025), [1, 3], "with its 1025th packet it has a number");
+    assert_eq!(responses(1024), [1, 2], "its 1025th packet pairs it");
+    assert_eq!(responses(1025), [1, 3], "its 1025th packet gives it a number");
 }
 
 #[test]
 fn a_number_is_left_out_where_something_was_told_of_both_half_flows() {
-    // A call of each end, before an acknowledgement shows that they are of one connection.
+    // A call of each end, before an acknowledgement pairs the half-flows.
     let calls_back = |world: &mut World, _| _ = world.send(SERVER, &getattr(9).0);
     assert_eq!(numbers(calls_back), [1, 3]);
 }
@@ -574,7 +581,7 @@ fn half_flows_joined_in_another_order_than_they_were_seen_in_have_numbers_in_tha
     world.connections.clear();
     world.add([0x11, 0x22], [1_000, 500_000]);
     world.add([0x33, 0x44], [9_000_000, 80_000]);
-    // Replies to calls before the capture wait: they tell nothing by themselves.
+    // Replies to calls from before the capture wait: they cause no events by themselves.
     for on in [0, 1] {
         world.on = on;
         world.send(SERVER, &getattr(7 + on as u32).1);
@@ -595,5 +602,5 @@ fn half_flows_joined_in_another_order_than_they_were_seen_in_have_numbers_in_tha
     found.sort_unstable();
     assert_eq!(found, [(1, 0x33, 0x44), (2, 0x11, 0x22)]);
     let of = |xid: u32| report.transactions.iter().find(|it| it.xid.0 == xid).unwrap().connection.0;
-    assert_eq!([7, 20, 8, 21].map(of), [2, 2, 1, 1], "replies that came before the join, too");
+    assert_eq!([7, 20, 8, 21].map(of), [2, 2, 1, 1], "including replies from before the pairing");
 }

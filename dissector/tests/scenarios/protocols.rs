@@ -1,4 +1,4 @@
-//! Other protocols beside NFS over RDMA: named, counted in operations, and not taken for what they are not.
+//! Protocols other than NFS over RDMA: named, counted by operation, and not mistaken for NFS.
 
 use crate::speech::*;
 use crate::world::*;
@@ -35,7 +35,7 @@ fn by_the_service_that_the_req_asks_for() {
         world.service = service;
         world.private_data = [Vec::new(), Vec::new()];
         world.connect();
-        // Looks like an RPC call; the port says that it is none.
+        // The bytes look like an RPC call, but the port belongs to another protocol.
         operations(&mut world, &getattr(1).0);
         let report = world.run();
         let [connection] = &report.connections[..] else { panic!("one connection: {report:?}") };
@@ -48,7 +48,7 @@ fn by_the_service_that_the_req_asks_for() {
     }
 }
 
-/// CONFIRM LINK of SMC-R (RFC 7609, appendix A.3), on queue pairs that no CM message connects.
+/// CONFIRM LINK of SMC-R (RFC 7609, appendix A.3), on queue pairs without CM messages.
 #[test]
 fn by_the_first_send() {
     let mut message = vec![0; 44];
@@ -64,7 +64,7 @@ fn by_the_first_send() {
     }
 }
 
-/// A port without a name, and Sends that nobody knows: nothing is said of RPC.
+/// A port without a name and unknown Sends: no property of RPC is reported.
 #[test]
 fn what_has_no_name() {
     let mut world = World::new();
@@ -79,7 +79,8 @@ fn what_has_no_name() {
     assert!(connection.is_foreign);
 }
 
-/// The control: NFS on the same ports is NFS, because its private data or its port says so; and its strays are counted.
+/// The control: NFS on the same ports is recognized by its private data or its port, and its stray
+/// operations are counted.
 #[test]
 fn nfs_is_nfs() {
     for port in [20049, 4420] {
@@ -99,7 +100,8 @@ fn nfs_is_nfs() {
     }
 }
 
-/// Queries of subnet administration, class 3, go to the queue pair that CM messages go to (IBTA volume 1, section 13.4.4).
+/// Queries of subnet administration, class 3, use the queue pair of CM messages (IBTA volume 1,
+/// section 13.4.4).
 #[test]
 fn subnet_administration_is_not_cm() {
     let mut world = World::new();
@@ -115,16 +117,16 @@ fn subnet_administration_is_not_cm() {
     assert_eq!((report.totals.cm_messages, report.totals.other_transports), (3, 1));
 }
 
-/// Nothing is said of Sends that the capture cut before the end of the shortest header, nor where the CM exchange says that Sends are RPC-over-RDMA
-/// messages.
+/// A connection is not called foreign if the capture cut its Sends before the end of the shortest
+/// header, or if the CM exchange identifies it as RPC-over-RDMA.
 #[test]
 fn what_may_be_rpc_over_rdma_is_not_called_something_else() {
     let other = b"hello, this is no RPC message";
     let mut world = World::new();
     operations(&mut world, other);
     assert!(world.run().connections[0].is_foreign);
-    assert!(!run_cut(&world.frames, 66).connections[0].is_foreign, "of each Send 12 bytes are left");
+    assert!(!run_cut(&world.frames, 66).connections[0].is_foreign, "each Send is cut to 12 bytes");
     let mut world = World::connected();
     operations(&mut world, other);
-    assert!(!world.run().connections[0].is_foreign, "the private data says so");
+    assert!(!world.run().connections[0].is_foreign, "the private data identifies RPC-over-RDMA");
 }

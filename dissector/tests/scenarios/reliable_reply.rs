@@ -17,7 +17,7 @@ use rdmascope_wire::rpcrdma::{Procedure, Segment};
 
 const READDIR: &str = "0 1 #84 #8 1 h5 'name' h1 1 h6 'other' h2 1 h7 *255 h3 0 1";
 
-/// The call, the reply's header, and what is to be pulled from where.
+/// The call, the header of the reply, and the data to be pulled with its memory.
 fn call_and_reply(world: &mut World, xid: u32) -> Vec<(Segment, Vec<u8>)> {
     let stream = reply(xid, READDIR);
     let (front, back) = stream.split_at(301);
@@ -105,7 +105,7 @@ fn the_capture_ends_before_the_pull() {
     let reply = readdir.reply.as_ref().unwrap();
     assert_eq!(reply.missing, [missing(Part::ReadChunk(0), 0, length as u64)]);
     assert_eq!(reply.message_length, Some(length as u64));
-    assert_eq!(names(readdir), ["READDIR"], "the call says so");
+    assert_eq!(names(readdir), ["READDIR"], "the call names the operation");
 }
 
 #[test]
@@ -137,6 +137,6 @@ fn replies_never_done_are_given_up_as_completed() {
     assert!(report.transactions.iter().all(|each| each.outcome == Outcome::Completed));
     assert!(
         report.evictions.iter().any(|each| matches!(each, Eviction::Transaction { xid: Xid(0), .. })),
-        "the oldest is given up first"
+        "the oldest is evicted first"
     );
 }

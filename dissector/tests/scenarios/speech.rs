@@ -1,4 +1,4 @@
-//! What the hosts say: headers, RPC messages, and XDR written as text.
+//! Builders for messages: headers, RPC messages, and XDR written as text.
 
 use crate::world::CREDITS;
 use rdmascope_dissector::transaction::{Missing, Part, Transaction};
@@ -6,7 +6,7 @@ use rdmascope_wire::private_data::PrivateData;
 use rdmascope_wire::rpcrdma::{Builder, Procedure, ReadSegment, Segment};
 use rdmascope_wire::{Rkey, Xid, rpc};
 
-/// RFC 8797 private data of a version 1 peer that does not do remote invalidation.
+/// RFC 8797 private data of a version 1 peer without remote invalidation.
 pub(crate) fn private_data(send: u32, receive: u32) -> Vec<u8> {
     let size = |bytes| rdmascope_wire::private_data::encode_size(bytes).unwrap();
     let mut out = Vec::new();
@@ -16,7 +16,7 @@ pub(crate) fn private_data(send: u32, receive: u32) -> Vec<u8> {
     out
 }
 
-/// `length` bytes that differ from place to place.
+/// `length` bytes that vary with their position.
 pub(crate) fn data(length: usize) -> Vec<u8> {
     (0..length).map(|index| (index * 7 + index / 251) as u8).collect()
 }
@@ -48,7 +48,7 @@ pub(crate) fn nomsg(xid: u32) -> Builder {
     header(xid, Procedure::Nomsg)
 }
 
-/// A header and the Payload stream behind it.
+/// A header followed by the Payload stream.
 pub(crate) fn message(header: &Builder, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     header.build(&mut out);
@@ -61,7 +61,7 @@ pub(crate) const CALL_HEADER: u32 = 40;
 /// Length of the header of an accepted RPC reply with AUTH_NONE.
 pub(crate) const REPLY_HEADER: u32 = 24;
 
-/// An RPC call: program, version, procedure.
+/// An RPC call of a program, version and procedure.
 pub(crate) fn call_to(xid: u32, [program, version, procedure]: [u32; 3], arguments: &str) -> Vec<u8> {
     let none = rpc::Auth { flavor: rpc::flavor::NONE, body: &[] };
     let (credential, verifier) = (none, none);
@@ -77,7 +77,7 @@ pub(crate) fn nfs3(xid: u32, procedure: u32, arguments: &str) -> Vec<u8> {
     call_to(xid, [100_003, 3, procedure], arguments)
 }
 
-/// A COMPOUND of NFS version 4.1, without a tag: the number of operations and they.
+/// A COMPOUND of NFS version 4.1 without a tag. `operations` is the count, then the operations.
 pub(crate) fn compound(xid: u32, operations: &str) -> Vec<u8> {
     call_to(xid, [100_003, 4, 1], &format!("'' 1 {operations}"))
 }
@@ -90,8 +90,8 @@ pub(crate) fn reply(xid: u32, results: &str) -> Vec<u8> {
     out
 }
 
-/// XDR written as text: `7` is a word, `h7` a hyper, `#16` sixteen bytes of fixed opaque data, `'name'` counted opaque data with its
-/// padding, `*5` five bytes of counted opaque data.
+/// Converts XDR from text: `7` is a word, `h7` a hyper, `#16` sixteen bytes of fixed opaque data,
+/// `'name'` counted opaque data with its padding, `*5` five bytes of counted opaque data.
 pub(crate) fn xdr(text: &str) -> Vec<u8> {
     let mut out = Vec::new();
     let opaque = |out: &mut Vec<u8>, bytes: &[u8]| {
@@ -115,7 +115,7 @@ pub(crate) fn xdr(text: &str) -> Vec<u8> {
     out
 }
 
-/// GETATTR of NFS version 3: a call and a reply as short as they come.
+/// GETATTR of NFS version 3: a short call and reply.
 pub(crate) fn getattr(xid: u32) -> (Vec<u8>, Vec<u8>) {
     let call = message(&msg(xid), &nfs3(xid, 1, "'handle'"));
     let reply = message(&msg(xid), &reply(xid, "0 #84"));
@@ -127,7 +127,7 @@ pub(crate) fn names(transaction: &Transaction) -> Vec<&'static str> {
     transaction.details.operations.iter().map(|operation| operation.name()).collect()
 }
 
-/// The two messages of a transaction list nothing missing.
+/// Checks that neither message of a transaction has missing bytes.
 #[track_caller]
 pub(crate) fn assert_whole(transaction: &Transaction) {
     for message in [&transaction.call, &transaction.reply].into_iter().flatten() {

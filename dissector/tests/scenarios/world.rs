@@ -1,4 +1,5 @@
-//! A scripted world: two hosts, reliable connections between them, and the capture of what they say.
+//! A scripted world: two hosts, reliable connections between them, and the capture of their
+//! packets.
 
 use crate::speech::private_data;
 use rdmascope_dissector::connection::{Connection, KnownConnection};
@@ -21,7 +22,7 @@ use std::ops::Range;
 pub(crate) const CLIENT: usize = 0;
 /// The end that accepts them.
 pub(crate) const SERVER: usize = 1;
-/// The path MTU, small so that little makes many packets.
+/// The path MTU, small so that short messages have many packets.
 pub(crate) const MTU: usize = 256;
 /// Credits in every header.
 pub(crate) const CREDITS: u32 = 32;
@@ -31,12 +32,12 @@ pub(crate) const CREDITS: u32 = 32;
 pub(crate) struct Frame {
     pub(crate) time: i64,
     pub(crate) data: Vec<u8>,
-    /// Which end sent it.
+    /// The end that sent it.
     pub(crate) from: usize,
 }
 
 impl Frame {
-    /// What a capture holds of it.
+    /// The record of the frame in a capture.
     pub(crate) fn record(&self, number: u64) -> Record<'_> {
         Record {
             number,
@@ -49,13 +50,13 @@ impl Frame {
         }
     }
 
-    /// The same packet, sent once more: under another Identification.
+    /// A retransmission of the packet, with another Identification.
     pub(crate) fn sent_again(&self, time: i64) -> Frame {
         let [first, second] = [self.data[18] ^ 0x80, self.data[19]];
         self.numbered(u16::from_be_bytes([first, second]), time)
     }
 
-    /// The same packet under this Identification, captured at this time.
+    /// The packet with this Identification, captured at this time.
     pub(crate) fn numbered(&self, identification: u16, time: i64) -> Frame {
         let mut data = self.data.clone();
         data[18..20].copy_from_slice(&identification.to_be_bytes());
@@ -77,22 +78,22 @@ pub(crate) struct End {
     pub(crate) communication_id: CommunicationId,
 }
 
-/// Two hosts, what is between them, and the capture.
+/// Two hosts, their connections, and the capture.
 pub(crate) struct World {
     pub(crate) frames: Vec<Frame>,
     pub(crate) now: i64,
-    /// Connections; those that follow speak on [`World::on`].
+    /// The connections; new packets use the one at [`World::on`].
     pub(crate) connections: Vec<[End; 2]>,
     pub(crate) on: usize,
     /// Private data of REQ and REP.
     pub(crate) private_data: [Vec<u8>; 2],
-    /// What the REQ asks for.
+    /// The service ID of the REQ.
     pub(crate) service: ServiceId,
-    /// The IP addresses that the REQ names, where those are others than the packets have.
+    /// The IP addresses that the REQ names, if they differ from those of the packets.
     pub(crate) named: Option<[Ipv4Addr; 2]>,
 }
 
-/// What the engine made of a capture.
+/// The events of the engine for a capture.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) transactions: Vec<Transaction>,
@@ -102,7 +103,7 @@ pub(crate) struct Report {
 }
 
 impl World {
-    /// Two hosts with a connection whose making is not captured.
+    /// Two hosts with a connection whose setup is not captured.
     pub(crate) fn new() -> World {
         let mut world = World {
             frames: Vec::new(),
@@ -117,14 +118,14 @@ impl World {
         world
     }
 
-    /// Two hosts with a connection whose making is captured.
+    /// Two hosts with a connection whose setup is captured.
     pub(crate) fn connected() -> World {
         let mut world = World::new();
         world.connect();
         world
     }
 
-    /// Adds a connection and goes on with it.
+    /// Adds a connection and selects it.
     pub(crate) fn add(&mut self, qpns: [u32; 2], psns: [u32; 2]) {
         self.on = self.connections.len();
         let end = |side: usize| End {
@@ -173,7 +174,7 @@ impl World {
                 remote_cm_response_timeout: 20,
                 transport_service_type: TransportServiceType::ReliableConnection,
                 end_to_end_flow_control: false,
-                // The PSN at which the sender expects to receive.
+                // The PSN that the sender expects first.
                 starting_psn: server.psn,
                 local_cm_response_timeout: 20,
                 retry_count: 7,
@@ -329,7 +330,7 @@ impl World {
         self.frames.push(Frame { time: self.now, data, from });
     }
 
-    /// A message of one operation, split by the path MTU. `opcodes`: First, Middle, Last, Only.
+    /// A message of one operation, split by the path MTU. `opcodes` are First, Middle, Last, Only.
     fn split(
         &mut self,
         from: usize,
@@ -369,7 +370,7 @@ impl World {
         })
     }
 
-    /// RDMA WRITE of `data` to the front of `segment`.
+    /// RDMA WRITE of `data` to the start of `segment`.
     pub(crate) fn write(&mut self, from: usize, segment: Segment, data: &[u8]) -> Range<usize> {
         let psn = self.advance(from, data.len());
         let reth = reth(segment, data.len());
@@ -406,7 +407,7 @@ impl World {
         self.read_response(1 - from, psn, data)
     }
 
-    /// End `from` acknowledges all that the other end sent.
+    /// An ACK from end `from` for everything that the other end sent.
     pub(crate) fn ack(&mut self, from: usize) {
         let psn = self.end(1 - from).psn.minus(1);
         self.respond(from, psn, 0x1f);
@@ -427,7 +428,7 @@ impl World {
         self.packet(from, 0x11, psn, Extensions { aeth, ..Extensions::default() }, &[]);
     }
 
-    /// The PSN of a request of `length` bytes; the next one comes behind it.
+    /// Reserves the PSNs of a request of `length` bytes and returns the first.
     fn advance(&mut self, from: usize, length: usize) -> Psn {
         let end = self.end(from);
         let psn = end.psn;
@@ -435,7 +436,7 @@ impl World {
         psn
     }
 
-    /// Frames are sent again at the end of the capture.
+    /// Retransmits frames at the end of the capture.
     pub(crate) fn again(&mut self, frames: Range<usize>) {
         for index in frames {
             self.now += 1_000;
@@ -444,24 +445,24 @@ impl World {
         }
     }
 
-    /// Hands the capture to the engine.
+    /// Runs the capture through the engine.
     pub(crate) fn run(&self) -> Report {
         run(&self.frames)
     }
 
-    /// The same, and has the engine keep all that it can.
+    /// Runs the capture with all steps and contents kept.
     pub(crate) fn run_keeping(&self) -> Report {
         run_with(&self.frames, usize::MAX, EVERYTHING)
     }
 
-    /// The same, without these frames.
+    /// Runs the capture without these frames.
     pub(crate) fn run_without(&self, frames: impl IntoIterator<Item = usize>) -> Report {
         let lost: Vec<usize> = frames.into_iter().collect();
         let kept = self.frames.iter().enumerate().filter(|(index, _)| !lost.contains(index));
         run(&kept.map(|(_, frame)| frame.clone()).collect::<Vec<_>>())
     }
 
-    /// The same, with only what one end sent.
+    /// Runs the capture with the packets of one end only.
     pub(crate) fn run_only(&self, from: usize) -> Report {
         run(&self.frames.iter().filter(|frame| frame.from == from).cloned().collect::<Vec<_>>())
     }
@@ -471,7 +472,7 @@ pub(crate) fn run(frames: &[Frame]) -> Report {
     run_cut(frames, usize::MAX)
 }
 
-/// Runs a capture that keeps `snap` bytes of each frame. That the engine is asked to keep more changes nothing else.
+/// Runs a capture with a snap length. Checks that keeping details does not change other results.
 pub(crate) fn run_cut(frames: &[Frame], snap: usize) -> Report {
     let report = run_with(frames, snap, Keep::default());
     let mut kept = run_with(frames, snap, EVERYTHING);
@@ -485,12 +486,12 @@ pub(crate) fn run_cut(frames: &[Frame], snap: usize) -> Report {
 
 const EVERYTHING: Keep = Keep { steps: true, contents: true };
 
-/// Runs a capture that keeps `snap` bytes of each frame, and has the engine keep what is asked for.
+/// Runs a capture with a snap length, keeping the requested details.
 pub(crate) fn run_with(frames: &[Frame], snap: usize, keep: Keep) -> Report {
     run_engine(Engine::new(Config { keep, ..Config::default() }), frames, snap)
 }
 
-/// Runs a capture of which the kernel of a host told these connections.
+/// Runs a capture for which a host's kernel reported these connections.
 pub(crate) fn run_knowing(frames: &[Frame], known: &[KnownConnection]) -> Report {
     let mut engine = Engine::new(Config::default());
     known.iter().for_each(|known| engine.know(*known));
@@ -503,7 +504,7 @@ fn run_engine(mut engine: Engine, frames: &[Frame], snap: usize) -> Report {
         Event::Transaction(transaction) => transactions.push(transaction.clone()),
         Event::Connection(connection) => connections.push(connection.clone()),
         Event::Eviction(eviction) => evictions.push(eviction),
-        event => panic!("nobody asked for {event:?}"),
+        event => panic!("unexpected event {event:?}"),
     };
     for (index, frame) in frames.iter().enumerate() {
         let data = &frame.data[..frame.data.len().min(snap)];

@@ -2,12 +2,14 @@
 
 use super::conveyance::{Conveyed, Forms};
 use super::directory::Listing;
-use super::fields::attributes::{self, set_bits};
 use super::fields::{self, Called, Coding, Field, Kind, Part, Place};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write as _;
+use rdmascope_xdr::NFS4;
+use rdmascope_xdr::language::Language;
+use rdmascope_xdr::visit::set_bits;
 
 /// Differences of one reply that are told.
 pub const MOST_DIFFERENCES: usize = 8;
@@ -240,10 +242,10 @@ impl Comparison {
         let Some((field, bytes)) = list.first() else { return };
         let number = number(field.part);
         *list = &list[list.iter().take_while(|(field, _)| self::number(field.part) == number).count()..];
-        let field = Field { name: attributes::name(number).unwrap_or(field.name), ..(*field).clone() };
+        let field = Field { name: attribute_name(number).unwrap_or(field.name), ..(*field).clone() };
         let (there, none) = (value(&field, bytes), String::from("not there"));
         let (recorded, live) = if is_recorded { (there, none) } else { (none, there) };
-        match attributes::is_required(number) {
+        match fields::is_required(number) {
             true => self.add(&field, recorded, live),
             false => self.add_granted(&field, recorded, live),
         }
@@ -263,6 +265,11 @@ fn add(list: &mut Vec<Difference>, field: &Field, recorded: String, live: String
         let Field { operation, name, .. } = *field;
         list.push(Difference { operation, field: name, recorded, live });
     }
+}
+
+fn attribute_name(number: u32) -> Option<&'static str> {
+    let language: &'static Language = &NFS4;
+    language.attribute(number).map(|attribute| &attribute.name[..])
 }
 
 /// The number of an attribute. A field after all attributes has a higher one.
@@ -318,7 +325,7 @@ fn values(field: &Field, a: &[u8], b: &[u8]) -> (String, String) {
 fn bits_beyond(field: &Field, here: &[u8], there: &[u8]) -> String {
     let mut text = String::new();
     for bit in bits(here).filter(|bit| !bits(there).any(|other| other == *bit)) {
-        let name = attributes::name(bit).filter(|_| field.coding == Coding::Attributes);
+        let name = attribute_name(bit).filter(|_| field.coding == Coding::Attributes);
         let name = name.map_or_else(|| format!("bit {bit}"), String::from);
         text.push_str(if text.is_empty() { "with " } else { ", " });
         text.push_str(&name);

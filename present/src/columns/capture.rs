@@ -1,4 +1,4 @@
-//! `capture`: what was read of the files of a capture, and the interfaces that they describe.
+//! `capture`: totals of the packets that were read, and the files and interfaces of a capture.
 
 use crate::column::Read::{Frame, Object, Objects, Shown, Text, Time, U16, U32, U64};
 use crate::column::{Column, Columns, Role, Subject, Within, lend};
@@ -10,7 +10,7 @@ impl Subject for Ending {
     type Of<'a> = &'a Ending;
 }
 
-/// Packets beside RDMA that have a name.
+/// A protocol other than RDMA, with its packet count.
 struct Named;
 
 impl Subject for Named {
@@ -24,12 +24,12 @@ static TRAFFIC: Columns<Named> = {
         role: Role::Inner,
         columns: &[
             C::new("protocol", Shown(|(traffic, _), see| see(&traffic.name())), "The name of the protocol."),
-            C::new("packets", U64(|(_, count)| Some(count)), "How many packets."),
+            C::new("packets", U64(|(_, count)| Some(count)), "The number of packets."),
         ],
     }
 };
 
-/// What was read of a capture.
+/// The totals of a capture.
 pub static CAPTURE: Columns<Ending> = {
     type C = Column<Ending>;
     type O<U> = Within<Ending, U>;
@@ -38,7 +38,7 @@ pub static CAPTURE: Columns<Ending> = {
         role: Role::Line,
         columns: &[
             C::new("records", U64(|it| Some(it.totals.records)), "Packets in the files."),
-            C::new("bytes", U64(|it| Some(it.totals.bytes)), "Their bytes on the wire."),
+            C::new("bytes", U64(|it| Some(it.totals.bytes)), "Bytes of these packets on the wire."),
             C::new(
                 "first",
                 Time(|it| it.totals.span.map(|(first, _)| first)),
@@ -55,18 +55,18 @@ pub static CAPTURE: Columns<Ending> = {
             C::new(
                 "copies",
                 U64(|it| Some(it.totals.copies)),
-                "Those among them that the capture shows a second time. They are left out of everything else.",
+                "Packets among these that were captured a second time. The analysis ignores them.",
             ),
             C::new(
                 "apart",
                 Shown(|it, see| lend(it.apart().as_ref(), |apart| see(apart))),
-                "Why several files may be no one capture: they share no connection, or more time lies between them than in them.",
+                "Why the files may not belong to one capture: they share no connection, or the time between them is longer than the time they cover.",
             )
             .optional(),
             C::new(
                 "chosen",
                 Object(&O { columns: &CHOSEN, lend: |it, see| lend(it.chosen, see) }),
-                "The transactions that were chosen, where not all were. Lines behind this one are of them; what this one counts is of the whole capture.",
+                "The selected transactions, if a filter is in effect. The lines after this one describe only these; the other counts of this line cover the whole capture.",
             )
             .optional(),
             C::new(
@@ -75,7 +75,7 @@ pub static CAPTURE: Columns<Ending> = {
                 "TCP segments of iWARP connections.",
             )
             .optional(),
-            C::new("others", U64(|it| Some(it.totals.others)), "Packets of other kinds."),
+            C::new("others", U64(|it| Some(it.totals.others)), "Packets of other protocols."),
             C::new(
                 "traffic",
                 Objects(&O {
@@ -85,30 +85,30 @@ pub static CAPTURE: Columns<Ending> = {
                         counts.filter(|(_, count)| *count > 0).for_each(see);
                     },
                 }),
-                "Those of them that have a name. iWARP is here where it is of no connection that could be followed.",
+                "The packets in `others` whose protocol is known. iWARP is listed here if its connection could not be followed.",
             )
             .optional(),
             C::new(
                 "unknown_link",
                 U64(|it| Some(it.totals.unknown_link)),
-                "Packets of link types that are not understood.",
+                "Packets with an unsupported link type.",
             ),
             C::new("fragments", U64(|it| Some(it.totals.fragments)), "Fragments of IP packets."),
             C::new(
                 "unreadable",
                 U64(|it| Some(it.totals.stops)),
-                "Packets that end before their headers do.",
+                "Packets whose headers are truncated or malformed.",
             ),
-            C::new("snapped", U64(|it| Some(it.totals.cut_records)), "Packets that a snap length cut."),
+            C::new("snapped", U64(|it| Some(it.totals.cut_records)), "Packets truncated by a snap length."),
             C::new(
                 "without_payload",
                 U64(|it| Some(it.totals.records_without_payload)),
-                "RDMA Writes and RDMA Read responses that are whole but for their payload, as `--cut-bulk` leaves it out.",
+                "RDMA Writes and RDMA Read responses that are complete except for their payload, which `--cut-bulk` omits.",
             ),
             C::new(
                 "icrc",
                 Object(&O { columns: &ICRC, lend: |it, see| see(it.totals.icrc) }),
-                "Packets by the verdict on their ICRC.",
+                "Packets by ICRC verdict.",
             ),
             C::new(
                 "congestion_notifications",
@@ -121,23 +121,23 @@ pub static CAPTURE: Columns<Ending> = {
                 "Packets of transports other than RC.",
             ),
             C::new("cm_messages", U64(|it| Some(it.totals.cm_messages)), "CM messages."),
-            C::new("connections", U64(|it| Some(it.totals.connections)), "Connections that were seen."),
+            C::new("connections", U64(|it| Some(it.totals.connections)), "Connections in the capture."),
             C::new(
                 "known_connections",
                 U64(|it| Some(it.totals.known_connections).filter(|count| *count > 0)),
-                "Connections that the kernel of a host told of while it was captured, whether packets of them were seen or not.",
+                "Connections that the kernel of a host reported during the capture, with or without packets in the capture.",
             )
             .optional(),
             C::new(
                 "contradicted_connections",
                 U64(|it| Some(it.totals.contradicted_connections).filter(|_| it.totals.known_connections > 0)),
-                "Those of them that packets contradict: their queue pairs were used again. They were not believed.",
+                "Reported connections that packets contradict, because the queue pairs were reused. These reports are ignored.",
             )
             .optional(),
             C::new(
                 "first_contradiction_frame",
                 Frame(|it| it.totals.first_contradiction),
-                "The first packet that does.",
+                "The first packet that contradicts a report.",
             )
             .optional(),
             C::new(
@@ -148,12 +148,12 @@ pub static CAPTURE: Columns<Ending> = {
             C::new(
                 "evictions",
                 U64(|it| Some(it.totals.evictions)),
-                "Entries that were given up because a table was full.",
+                "Table entries evicted because a table was full.",
             ),
             C::new(
                 "files",
                 Objects(&O { columns: &FILE, lend: |it, see| it.files.iter().for_each(see) }),
-                "The files of the capture, in the order in which they were given.",
+                "The files of the capture, in the order given.",
             ),
         ],
     }
@@ -169,13 +169,17 @@ static CHOSEN: Columns<Chosen> = {
         name: "chosen",
         role: Role::Inner,
         columns: &[
-            C::new("transactions", U64(|it| Some(it.transactions)), "How many."),
-            C::new("connections", U64(|it| Some(it.connections)), "How many connections they are on."),
+            C::new("transactions", U64(|it| Some(it.transactions)), "The number of transactions."),
+            C::new(
+                "connections",
+                U64(|it| Some(it.connections)),
+                "The number of connections that carried them.",
+            ),
         ],
     }
 };
 
-/// Packets whose ICRC is good, bad, and cannot be verified.
+/// Packets by ICRC verdict: good, bad, unverifiable.
 struct Icrc;
 
 impl Subject for Icrc {
@@ -212,11 +216,15 @@ static OUTCOMES: Columns<Outcomes> = {
         name: "transactions",
         role: Role::Inner,
         columns: &[
-            C::new("completed", U64(|counts| Some(counts[0])), "Of the outcome `completed`."),
-            C::new("no_reply", U64(|counts| Some(counts[1])), "Of the outcome `no-reply`."),
-            C::new("no_call", U64(|counts| Some(counts[2])), "Of the outcome `no-call`."),
-            C::new("transport_error", U64(|counts| Some(counts[3])), "Of the outcome `transport-error`."),
-            C::new("cut_off", U64(|counts| Some(counts[4])), "Of the outcome `cut-off`."),
+            C::new("completed", U64(|counts| Some(counts[0])), "Transactions with the outcome `completed`."),
+            C::new("no_reply", U64(|counts| Some(counts[1])), "Transactions with the outcome `no-reply`."),
+            C::new("no_call", U64(|counts| Some(counts[2])), "Transactions with the outcome `no-call`."),
+            C::new(
+                "transport_error",
+                U64(|counts| Some(counts[3])),
+                "Transactions with the outcome `transport-error`.",
+            ),
+            C::new("cut_off", U64(|counts| Some(counts[4])), "Transactions with the outcome `cut-off`."),
         ],
     }
 };
@@ -236,24 +244,24 @@ pub static FILE: Columns<FileEnding> = {
             C::new(
                 "name",
                 Text(|file, see| see(&file.name)),
-                "The name of the file as it was given. `-` is standard input.",
+                "The name of the file as given. `-` is standard input.",
             ),
             C::new(
                 "cut_short",
                 Object(&O { columns: &CUT, lend: |file, see| lend(file.cut, see) }),
-                "Where the file ends in the middle of something.",
+                "Where the file ends within a packet or block.",
             )
             .or_null(),
             C::new(
                 "trouble",
                 Shown(|file, see| lend(file.trouble.as_ref(), |trouble| see(trouble))),
-                "Why the file could not be read on. The others were read to their ends.",
+                "Why reading the file stopped early. The other files were read completely.",
             )
             .or_null(),
             C::new(
                 "interfaces",
                 Objects(&O { columns: &INTERFACE, lend: |file, see| file.interfaces.iter().for_each(see) }),
-                "The interfaces at which a pcapng file was captured, as the file describes them. Other files have none.",
+                "The interfaces that a pcapng file describes. Other file formats describe none.",
             )
             .optional(),
         ],
@@ -293,16 +301,16 @@ pub static INTERFACE: Columns<Interface> = {
             C::new(
                 "operating_system",
                 Text(|it, see| lend(it.operating_system.as_deref(), see)),
-                "The system on which it was captured (if_os, or shb_os of the section): at most 256 bytes.",
+                "The operating system of the capturing host (if_os, or shb_os of the section): at most 256 bytes.",
             )
             .optional(),
             C::new(
                 "link_type",
                 U16(|it| Some(it.link.0)),
-                "The link type, of the tcpdump.org registry. 1 is Ethernet.",
+                "The link type from the tcpdump.org registry. 1 is Ethernet.",
             ),
-            C::new("start", Time(|it| it.statistics.start), "When capturing began (isb_starttime).").or_null(),
-            C::new("end", Time(|it| it.statistics.end), "When capturing ended (isb_endtime).").or_null(),
+            C::new("start", Time(|it| it.statistics.start), "When the capture began (isb_starttime).").or_null(),
+            C::new("end", Time(|it| it.statistics.end), "When the capture ended (isb_endtime).").or_null(),
             C::new(
                 "received",
                 U64(|it| it.statistics.received),
@@ -312,38 +320,36 @@ pub static INTERFACE: Columns<Interface> = {
             C::new(
                 "accepted",
                 U64(|it| it.statistics.accepted),
-                "Packets that the filter let through (isb_filteraccept).",
+                "Packets that the filter accepted (isb_filteraccept).",
             )
             .or_null(),
             C::new(
                 "delivered",
                 U64(|it| it.statistics.delivered),
-                "Packets that were handed to the program that captured (isb_usrdeliv).",
+                "Packets delivered to the capturing program (isb_usrdeliv).",
             )
             .or_null(),
             C::new(
                 "dropped_by_interface",
                 U64(|it| it.statistics.dropped_by_interface),
-                "Packets that the interface lost for lack of room (isb_ifdrop). dumpcap counts here what the kernel dropped.",
+                "Packets that the interface dropped for lack of resources (isb_ifdrop). dumpcap counts packets dropped by the kernel here.",
             )
             .or_null(),
             C::new(
                 "dropped_by_system",
                 U64(|it| it.statistics.dropped_by_system),
-                "Packets that the operating system lost for lack of room (isb_osdrop).",
+                "Packets that the operating system dropped for lack of resources (isb_osdrop).",
             )
             .or_null(),
             C::new(
                 "dropped_before_packets",
                 U64(|it| Some(it.dropped_before_packets)),
-                "Packets lost just before one that was captured, summed up (epb_dropcount, and the drops count of obsolete packet \
-                 blocks).",
+                "Packets dropped directly before a captured packet, summed up (epb_dropcount, and the drops count of obsolete packet blocks).",
             ),
             C::new(
                 "dropped",
                 U64(|it| Some(it.dropped())),
-                "Packets lost: `dropped_by_interface` and `dropped_by_system` together, or `dropped_before_packets` where that is \
-                 greater.",
+                "Packets dropped: the sum of `dropped_by_interface` and `dropped_by_system`, or `dropped_before_packets` if that is greater.",
             ),
         ],
     }
@@ -359,9 +365,9 @@ static CUT: Columns<Cut> = {
         name: "cut_short",
         role: Role::Inner,
         columns: &[
-            C::new("offset", U64(|cut| Some(cut.offset)), "The byte of the file."),
-            C::new("needed", U64(|cut| Some(cut.needed)), "Bytes that are needed there."),
-            C::new("available", U64(|cut| Some(cut.available)), "Bytes that are there."),
+            C::new("offset", U64(|cut| Some(cut.offset)), "The byte offset in the file."),
+            C::new("needed", U64(|cut| Some(cut.needed)), "Bytes needed at that offset."),
+            C::new("available", U64(|cut| Some(cut.available)), "Bytes available at that offset."),
         ],
     }
 };

@@ -1,4 +1,4 @@
-//! `check`: what was judged, and how often what was found.
+//! `check`: the scope of a check, and the number of findings of each rule.
 
 use super::capture::FILE;
 use super::finding::LEVELS;
@@ -10,14 +10,14 @@ use rdmascope_analysis::policy::Policed;
 use rdmascope_analysis::tally::{LevelCount, RuleCount, Tally};
 use rdmascope_conformance::Level;
 
-/// What a judge found in a capture, and how the reading of it ended.
+/// A marker for the findings of the judge in a capture, with the totals of the capture.
 pub struct Judged;
 
 impl Subject for Judged {
     type Of<'a> = (&'a Tally, &'a Ending);
 }
 
-/// What was judged, and how often what was found.
+/// The scope of a check, and the number of findings of each rule.
 pub static CHECK: Columns<Judged> = {
     type C = Column<Judged>;
     type O<U> = Within<Judged, U>;
@@ -28,12 +28,12 @@ pub static CHECK: Columns<Judged> = {
             C::new(
                 "broken",
                 Boolean(|(tally, _)| Some(tally.is_broken())),
-                "Whether a violation stands that is not allowed.",
+                "Whether any rule of the level `violation` has a conclusive finding that is not allowed.",
             ),
             C::new(
                 "policy",
                 Text(|(tally, _), see| lend(tally.policy.as_ref(), |policy| see(&policy.file))),
-                "The file of the policy, where there is one.",
+                "The file of the policy, if one is used.",
             )
             .optional(),
             C::new(
@@ -69,18 +69,23 @@ pub static CHECK: Columns<Judged> = {
                             .for_each(see);
                     },
                 }),
-                "The rules of which something was found.",
+                "The rules that have findings.",
             ),
             C::new(
                 "rules_asked",
                 U64(|(tally, _)| Some(tally.rules.len() as u64)),
-                "Rules that were asked: all, or those that `--level` leaves.",
+                "Rules that were checked: all, or those that `--level` selects.",
             ),
-            C::new("connections", U64(|(tally, _)| Some(tally.connections)), "Connections that were judged."),
+            C::new(
+                "connections",
+                U64(|(tally, _)| Some(tally.connections)),
+                "Connections that were checked.",
+            ),
             C::new(
                 "connections_inferred",
                 U64(|(tally, _)| Some(tally.inferred)),
-                "Connections that were open before the capture began. What they negotiated is not known.",
+                "Connections that were open before the capture began. Their negotiated parameters are \
+                 unknown.",
             ),
             C::new(
                 "connections_one_sided",
@@ -90,32 +95,33 @@ pub static CHECK: Columns<Judged> = {
             C::new(
                 "transactions",
                 U64(|(tally, _)| Some(tally.transactions)),
-                "Transactions that were judged.",
+                "Transactions that were checked.",
             ),
             C::new(
                 "transactions_encrypted",
                 U64(|(tally, _)| Some(tally.sealed)),
-                "Those of them whose arguments and results are encrypted (krb5p): their operations, statuses and slots of sessions are not judged.",
+                "Checked transactions with encrypted arguments and results (krb5p). Their operations, \
+                 statuses and session slots are not checked.",
             ),
             C::new(
                 "missing_packets",
                 U64(|(tally, _)| Some(tally.missing_packets)),
-                "Request packets that the capture lacks.",
+                "Request packets missing from the capture.",
             ),
             C::new(
                 "snapped",
                 U64(|(_, ending)| Some(ending.totals.cut_records)),
-                "Packets that a snap length cut.",
+                "Packets truncated by a snap length.",
             ),
             C::new(
                 "evictions",
                 U64(|(_, ending)| Some(ending.totals.evictions)),
-                "Entries that were given up because a table was full.",
+                "Table entries evicted because a table was full.",
             ),
             C::new(
                 "files",
                 Objects(&O { columns: &FILE, lend: |(_, ending), see| ending.files.iter().for_each(see) }),
-                "The files of the capture, in the order in which they were given.",
+                "The files of the capture, in the order given.",
             ),
         ],
     }
@@ -131,8 +137,8 @@ static LEVEL: Columns<LevelCount> = {
         name: "level",
         role: Role::Inner,
         columns: &[
-            C::new("stands", U64(|count| Some(count.stands)), "Findings that stand."),
-            C::new("allowed", U64(|count| Some(count.allowed)), "Those of them that are allowed."),
+            C::new("stands", U64(|count| Some(count.stands)), "Conclusive findings."),
+            C::new("allowed", U64(|count| Some(count.allowed)), "Conclusive findings that are allowed."),
             C::new("inconclusive", U64(|count| Some(count.inconclusive)), "Findings that are inconclusive."),
         ],
     }
@@ -152,14 +158,14 @@ static RULE_COUNT: Columns<RuleCount> = {
             C::new(
                 "level",
                 Word(LEVELS, |count| Some(words::level(count.rule.level))),
-                "How much the rule weighs.",
+                "The severity of the rule.",
             ),
             C::new(
                 "allowed_rule",
                 Boolean(|count| Some(count.is_allowed)),
                 "Whether `--allow` names the rule.",
             ),
-            C::new("stands", U64(|count| Some(count.stands)), "Findings that stand."),
+            C::new("stands", U64(|count| Some(count.stands)), "Conclusive findings."),
             C::new("inconclusive", U64(|count| Some(count.inconclusive)), "Findings that are inconclusive."),
         ],
     }

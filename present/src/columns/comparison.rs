@@ -1,4 +1,4 @@
-//! `comparison` and `difference`: what `diff` finds between two captures.
+//! `comparison` and `difference`: the results of `diff`.
 
 use super::transaction::DIRECTIONS;
 use crate::column::Read::{Any, Boolean, Fraction, Nanoseconds, Object, Shown, Text, U32, U64, Word};
@@ -7,12 +7,12 @@ use crate::column::{
 };
 use rdmascope_analysis::diff::{Area, Comparison, Difference, Latencies, Measure, Pair, Side};
 
-/// Two captures, and what their comparison came to.
+/// Two captures and the result of their comparison.
 #[derive(Clone, Copy)]
 pub struct ComparisonRow<'a> {
     /// A and B.
     pub sides: [&'a Side; 2],
-    /// What differs.
+    /// The differences.
     pub comparison: &'a Comparison,
 }
 
@@ -41,7 +41,8 @@ pub static COMPARISON: Columns<ComparisonRow<'static>> = {
             C::new(
                 "same_work",
                 Boolean(|row| Some(row.comparison.same_work)),
-                "Whether both hold as many transactions, within `--count-ratio`. Where they do not, counts are compared as shares.",
+                "Whether both captures have the same number of transactions, within `--count-ratio`. If \
+                 not, counts are compared as shares.",
             ),
             C::new(
                 "differences",
@@ -66,7 +67,7 @@ pub static SIDE: Columns<Side> = {
             C::new(
                 "name",
                 Text(|side, see| see(side.ending.files.first().map_or("", |file| &file.name))),
-                "The name of the file as it was given; the first one of a folder. `-` is standard input.",
+                "The name of the file as given, or of the first file of a folder. `-` is standard input.",
             ),
             C::new("records", U64(|side| Some(side.ending.totals.records)), "Packets in the file."),
             C::new(
@@ -74,12 +75,12 @@ pub static SIDE: Columns<Side> = {
                 Nanoseconds(|side| Some(side.length())),
                 "The time from the first packet to the last.",
             ),
-            C::new("connections", U64(|side| Some(side.connections())), "Connections that were seen."),
+            C::new("connections", U64(|side| Some(side.connections())), "Connections in the capture."),
             C::new("transactions", U64(|side| Some(side.transactions())), "Transactions."),
             C::new(
                 "snapped",
                 U64(|side| Some(side.ending.totals.cut_records)),
-                "Packets that a snap length cut.",
+                "Packets truncated by a snap length.",
             ),
         ],
     }
@@ -103,16 +104,16 @@ static AREAS: Words = &[
 
 static VERDICTS: Words = &[
     explained("differs", "the captures differ"),
-    explained("too-few", "it looks different, and so few values cannot tell it from chance"),
-    explained("chance", "with `--all`: it looks different, and chance makes as much"),
+    explained("too-few", "the values look different, but are too few to rule out chance"),
+    explained("chance", "with `--all`: the values look different, but chance explains it"),
     explained("equal", "with `--all`: equal, or within the threshold"),
-    explained("unknown", "with `--all`: one capture does not hold it"),
+    explained("unknown", "with `--all`: one capture lacks the value"),
 ];
 
-/// What the objects of a measure may be.
+/// The objects that a measure may have as its value.
 static MEASURES: Lists = &[&COUNT, &OCCURRENCE, &EXTREMES, &LATENCIES];
 
-/// What is compared of two captures.
+/// A property compared in two captures.
 pub static DIFFERENCE: Columns<Difference> = {
     type C = Column<Difference>;
     const TYPES: &str = "object, objects, number";
@@ -120,23 +121,27 @@ pub static DIFFERENCE: Columns<Difference> = {
         name: "difference",
         role: Role::Line,
         columns: &[
-            C::new("area", Word(AREAS, |it| Some(it.area.name())), "What it belongs to."),
-            C::new("name", Word(&[], |it| Some(it.name)), "What was compared. The areas and their names stand below."),
-            C::new("verdict", Word(VERDICTS, |it| Some(it.verdict.name())), "What the comparison came to."),
+            C::new("area", Word(AREAS, |it| Some(it.area.name())), "The area of the property."),
+            C::new(
+                "name",
+                Word(&[], |it| Some(it.name)),
+                "The property that was compared. The areas and their properties are listed below.",
+            ),
+            C::new("verdict", Word(VERDICTS, |it| Some(it.verdict.name())), "The result of the comparison."),
             C::new(
                 "weight",
                 Fraction(|it| Some(rounded(it.weight()))),
-                "A number from 0 to 100. The higher it is, the sooner a person should look.",
+                "The importance of the difference, from 0 to 100. Look at high values first.",
             ),
             C::new(
                 "operation",
                 Shown(|it, see| lend(it.operation, |pair| see(&pair.label))),
-                "The operation that it is about; of `error` the one that failed.",
+                "The operation that the property belongs to; for `error`, the operation that failed.",
             )
             .or_null(),
             C::new(
                 "direction",
-                // What failed is counted whichever way it ran.
+                // Failures are counted over both directions.
                 Word(DIRECTIONS, |it| {
                     let pair = it.operation.filter(|_| it.area != Area::Errors)?;
                     Some(if pair.backward { "backward" } else { "forward" })
@@ -147,47 +152,60 @@ pub static DIFFERENCE: Columns<Difference> = {
             C::new(
                 "protocol_a",
                 Shown(|it, see| lend(protocol(it.operation, 0), |protocol| see(&protocol))),
-                "As which protocol the first capture has the operation: `NFSv4.1`.",
+                "The protocol of the operation in the first capture: `NFSv4.1`.",
             )
             .or_null(),
             C::new(
                 "protocol_b",
                 Shown(|it, see| lend(protocol(it.operation, 1), |protocol| see(&protocol))),
-                "The same of the second capture.",
+                "The protocol of the operation in the second capture.",
             )
             .or_null(),
             C::new(
                 "above_bytes",
                 U64(|it| it.operation?.size?.above()),
-                "Of the area `latency`, where transactions of the operation moved different amounts: those are compared that moved more than this. It is \
-                 null where also those are that moved none.",
+                "For the area `latency`, if transactions of the operation moved different amounts: only \
+                 transactions that moved more bytes than this are compared. Null also includes those that \
+                 moved none.",
             )
             .or_null(),
             C::new(
                 "most_bytes",
                 U64(|it| it.operation?.size?.most()),
-                "The same: those that moved no more than this. It is null where there is no limit.",
+                "The corresponding upper limit: only transactions that moved at most this many bytes are \
+                 compared. It is null if there is no limit.",
             )
             .or_null(),
             C::new(
                 "what",
                 Text(|it, see| see(&it.what)),
-                "What was compared, in words for people. They may change. Of `error` it is the error, of `compound` its operations.",
+                "A description of the property, in words for people. The wording may change. For `error` it \
+                 is the error, for `compound` the operations.",
             ),
-            C::new("a", Any(TYPES, MEASURES, |it, see| measure(&it.sides[0], see)), "What the first capture has.").or_null(),
-            C::new("b", Any(TYPES, MEASURES, |it, see| measure(&it.sides[1], see)), "What the second capture has.")
-                .or_null(),
+            C::new(
+                "a",
+                Any(TYPES, MEASURES, |it, see| measure(&it.sides[0], see)),
+                "The value in the first capture.",
+            )
+            .or_null(),
+            C::new(
+                "b",
+                Any(TYPES, MEASURES, |it, see| measure(&it.sides[1], see)),
+                "The value in the second capture.",
+            )
+            .or_null(),
             C::new(
                 "ratio",
                 Fraction(|it| it.ratio().map(rounded)),
-                "`b` divided by `a`: of counts (not of shares), of averages, of median latencies. It is null where one is 0, or where nothing \
-                 can be divided.",
+                "`b` divided by `a`: counts (not shares), averages or median latencies. It is null if one \
+                 of them is 0 or if the values cannot be divided.",
             )
             .or_null(),
             C::new(
                 "chance",
                 Fraction(|it| it.chance),
-                "The probability that what is no difference looks so different. It is null where there was no test.",
+                "The probability that chance alone causes a difference of this size. It is null if no test \
+                 applies.",
             )
             .or_null(),
         ],
@@ -202,7 +220,7 @@ fn protocol(operation: Option<Pair>, side: usize) -> Option<rdmascope_analysis::
     operation?.protocols[side]
 }
 
-/// Lends what one side has. Its form depends on what is compared.
+/// Lends the measure of one side to `see`. Its type depends on the property.
 fn measure(measure: &Measure, see: &mut dyn FnMut(Value<'_>)) {
     match measure {
         Measure::Count(count, of) => see(Value::Object(&COUNT.of((*count, *of)))),
@@ -215,34 +233,34 @@ fn measure(measure: &Measure, see: &mut dyn FnMut(Value<'_>)) {
     }
 }
 
-/// So many of so many.
+/// A marker for a count and its total.
 pub struct Count;
 
 impl Subject for Count {
     type Of<'a> = (u64, u64);
 }
 
-/// So many of so many.
+/// A count and its total.
 pub static COUNT: Columns<Count> = {
     type C = Column<Count>;
     Columns {
         name: "count",
         role: Role::Shared,
         columns: &[
-            C::new("count", U64(|(count, _)| Some(count)), "How many."),
-            C::new("of", U64(|(_, of)| Some(of)), "Of how many."),
+            C::new("count", U64(|(count, _)| Some(count)), "The count."),
+            C::new("of", U64(|(_, of)| Some(of)), "The total."),
         ],
     }
 };
 
-/// A value, and how often it is there.
+/// A marker for a value and its number of occurrences.
 pub struct Occurrence;
 
 impl Subject for Occurrence {
     type Of<'a> = (&'a str, u64);
 }
 
-/// A value, and how often it is there.
+/// A value and its number of occurrences.
 pub static OCCURRENCE: Columns<Occurrence> = {
     type C = Column<Occurrence>;
     Columns {
@@ -250,28 +268,32 @@ pub static OCCURRENCE: Columns<Occurrence> = {
         role: Role::Shared,
         columns: &[
             C::new("value", Text(|(value, _), see| see(value)), "The value."),
-            C::new("count", U64(|(_, count)| Some(count)), "Transactions or connections that have it."),
+            C::new(
+                "count",
+                U64(|(_, count)| Some(count)),
+                "The number of transactions or connections with this value.",
+            ),
         ],
     }
 };
 
-/// The least, the greatest and the last of several values.
+/// A marker for the minimum, the maximum and the last of several values.
 pub struct Extremes;
 
 impl Subject for Extremes {
     type Of<'a> = [u32; 3];
 }
 
-/// The least, the greatest and the last of several values.
+/// The minimum, the maximum and the last of several values.
 pub static EXTREMES: Columns<Extremes> = {
     type C = Column<Extremes>;
     Columns {
         name: "extremes",
         role: Role::Shared,
         columns: &[
-            C::new("min", U32(|[min, ..]| Some(min)), "The least."),
-            C::new("max", U32(|[_, max, _]| Some(max)), "The greatest."),
-            C::new("last", U32(|[.., last]| Some(last)), "The last."),
+            C::new("min", U32(|[min, ..]| Some(min)), "The minimum."),
+            C::new("max", U32(|[_, max, _]| Some(max)), "The maximum."),
+            C::new("last", U32(|[.., last]| Some(last)), "The last value."),
         ],
     }
 };
@@ -280,7 +302,7 @@ impl Subject for Latencies {
     type Of<'a> = &'a Latencies;
 }
 
-/// How long the transactions of one operation took.
+/// The latencies of one operation.
 pub static LATENCIES: Columns<Latencies> = {
     type C = Column<Latencies>;
     type O<U> = Within<Latencies, U>;
@@ -288,26 +310,30 @@ pub static LATENCIES: Columns<Latencies> = {
         name: "latencies",
         role: Role::Shared,
         columns: &[
-            C::new(
-                "count",
-                U64(|it| Some(it.count)),
-                "Transactions of which both call and reply are captured.",
-            ),
-            C::new("min_ns", Nanoseconds(|it| Some(it.latency.minimum)), "The shortest."),
+            C::new("count", U64(|it| Some(it.count)), "Transactions whose call and reply were captured."),
+            C::new("min_ns", Nanoseconds(|it| Some(it.latency.minimum)), "The minimum."),
             C::new(
                 "median_ns",
                 Nanoseconds(|it| Some(it.latency.median)),
                 "The median, to three significant digits.",
             ),
-            C::new("p90_ns", Nanoseconds(|it| Some(it.latency.p90)), "The 90th percentile, likewise."),
-            C::new("p99_ns", Nanoseconds(|it| Some(it.latency.p99)), "The 99th percentile, likewise."),
-            C::new("max_ns", Nanoseconds(|it| Some(it.latency.maximum)), "The longest."),
+            C::new(
+                "p90_ns",
+                Nanoseconds(|it| Some(it.latency.p90)),
+                "The 90th percentile, to three significant digits.",
+            ),
+            C::new(
+                "p99_ns",
+                Nanoseconds(|it| Some(it.latency.p99)),
+                "The 99th percentile, to three significant digits.",
+            ),
+            C::new("max_ns", Nanoseconds(|it| Some(it.latency.maximum)), "The maximum."),
             C::new(
                 "mean_phases",
                 Object(&O { columns: &super::transaction::PHASES, lend: |it, see| see(it.phases) }),
-                "The average of each phase.",
+                "The mean of each phase.",
             ),
-            C::new("mean_bytes", U64(|it| Some(it.bytes)), "The average payload of a transaction."),
+            C::new("mean_bytes", U64(|it| Some(it.bytes)), "The mean payload of a transaction."),
         ],
     }
 };

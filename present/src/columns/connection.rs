@@ -1,4 +1,4 @@
-//! `connection`.
+//! `connection`: a connection, its two ends and their counts.
 
 use super::shared::PRIVATE_DATA;
 use crate::column::Align::{Left, Right};
@@ -17,18 +17,19 @@ impl Subject for Connection {
 }
 
 static CAPTURE_POINTS: Words = &[
-    explained("requester", "at the requester, or near it"),
-    explained("between", "about as far from both"),
-    explained("responder", "at the responder, or near it"),
+    explained("requester", "at or near the requester"),
+    explained("between", "about equally far from both ends"),
+    explained("responder", "at or near the responder"),
 ];
 
 static ORIGINS: Words = &[
     explained("cm", "the CM exchange was captured"),
     explained(
         "kernel",
-        "it was not, but the kernel of a host told of the connection while it was captured (`rdmascope capture`)",
+        "the CM exchange was not captured, but the kernel of a host reported the connection during the \
+         capture (`rdmascope capture`)",
     ),
-    explained("inferred", "the two directions were joined by what they carry"),
+    explained("inferred", "the two directions were paired by their contents"),
 ];
 
 /// A connection.
@@ -42,21 +43,21 @@ pub static CONNECTION: Columns<Connection> = {
             C::new(
                 "connection",
                 U32(|it| Some(it.id.0)),
-                "The number of the connection, from 1 in the order in which something was first told of connections.",
+                "The number of the connection, from 1 in the order in which connections are first reported.",
             )
             .text(0, "#", Right(4)),
-            C::new("origin", Word(ORIGINS, |it| Some(words::origin(it.origin))), "How the connection is known.")
+            C::new("origin", Word(ORIGINS, |it| Some(words::origin(it.origin))), "How the connection was found.")
                 .text(6, "origin", Left(8)),
             C::new(
                 "evidence",
                 Object(&O { columns: &EVIDENCE, lend: |it, see| lend(evidence(it), see) }),
-                "What joined the two directions of an inferred connection.",
+                "The evidence that paired the two directions of an inferred connection.",
             )
             .or_null(),
             C::new(
                 "roles_known",
                 Boolean(|it| Some(it.roles_known)),
-                "Whether it is known which end opened the connection.",
+                "Whether the capture shows which end opened the connection.",
             )
             .cell(
                 3,
@@ -70,7 +71,7 @@ pub static CONNECTION: Columns<Connection> = {
                     &[word("requested"), word("open"), word("rejected"), word("closed")],
                     |it| Some(words::state(it.state)),
                 ),
-                "How far the connection came.",
+                "The last state of the connection.",
             )
             .text(7, "state", Left(9))
             .tint(|it| if matches!(it.state, State::Rejected(_) | State::Refused) { Tint::Red } else { Tint::Plain }),
@@ -80,7 +81,7 @@ pub static CONNECTION: Columns<Connection> = {
                     State::Rejected(reason) => Some(reason),
                     State::Requested | State::Open | State::Refused | State::Closed => None,
                 }),
-                "The reason that a REJ gives (IBTA volume 1, section 12.6.7.2).",
+                "The reason code in the REJ (IBTA volume 1, section 12.6.7.2).",
             )
             .or_null(),
             C::new(
@@ -89,7 +90,7 @@ pub static CONNECTION: Columns<Connection> = {
                     State::Rejected(reason) => reject_reason_name(reason),
                     State::Requested | State::Open | State::Refused | State::Closed => None,
                 }),
-                "The same in words.",
+                "The name of the reason.",
             )
             .or_null(),
             C::new(
@@ -104,82 +105,84 @@ pub static CONNECTION: Columns<Connection> = {
                 "The end that accepted the connection.",
             )
             .last(),
-            C::new("requester address", Shown(|it, see| see(&Named(&it.requester))), "Of the requester.")
+            C::new("requester address", Shown(|it, see| see(&Named(&it.requester))), "The address of the requester.")
                 .text_only()
                 .text(1, "requester", Left(15)),
-            C::new("requester QP", Qpn(|it| it.requester.qpn.map(|qpn| qpn.0)), "Of the requester.")
+            C::new("requester QP", Qpn(|it| it.requester.qpn.map(|qpn| qpn.0)), "The QP of the requester.")
                 .text_only()
                 .text(2, "QP", Left(8)),
-            C::new("responder address", Shown(|it, see| see(&Named(&it.responder))), "Of the responder.")
+            C::new("responder address", Shown(|it, see| see(&Named(&it.responder))), "The address of the responder.")
                 .text_only()
                 .text(4, "responder", Left(15)),
-            C::new("responder QP", Qpn(|it| it.responder.qpn.map(|qpn| qpn.0)), "Of the responder.")
+            C::new("responder QP", Qpn(|it| it.responder.qpn.map(|qpn| qpn.0)), "The QP of the responder.")
                 .text_only()
                 .text(5, "QP", Left(8)),
             C::new(
                 "transport",
                 Word(&[word("iwarp")], |it| it.is_iwarp.then_some("iwarp")),
-                "`iwarp` where the connection runs over TCP. It is not there for InfiniBand and RoCE.",
+                "`iwarp` if the connection runs over TCP. It is absent for InfiniBand and RoCE.",
             )
             .optional(),
             C::new(
                 "crc",
                 Boolean(|it| it.has_crc),
-                "For iWARP whether FPDUs have CRCs (RFC 5044, section 7.1.1), where the capture shows it.",
+                "For iWARP, whether FPDUs have CRCs (RFC 5044, section 7.1.1), if the capture shows it.",
             )
             .optional(),
             C::new(
                 "protocol",
                 Shown(|it, see| it.protocol.iter().for_each(|protocol| see(&protocol.name()))),
-                "What it carries, where that is another protocol than RPC-over-RDMA: `SMB Direct`, `NVMe-oF`, `iSER`, `SMC-R`, `IPoIB-CM` or \
-                 `perftest`.",
+                "The protocol of the connection, if it is not RPC-over-RDMA: `SMB Direct`, `NVMe-oF`, \
+                 `iSER`, `SMC-R`, `IPoIB-CM` or `perftest`.",
             )
             .optional(),
             C::new(
                 "foreign",
                 Boolean(|it| it.is_foreign.then_some(true)),
-                "True where it carries something else than RPC-over-RDMA, as far as the capture shows: that `protocol`, or Sends of which none is an \
-                 RPC-over-RDMA message. It is not there for other connections.",
+                "True if the connection carries something other than RPC-over-RDMA, as far as the capture \
+                 shows: the protocol in `protocol`, or only Sends that are not RPC-over-RDMA messages. It \
+                 is absent for other connections.",
             )
             .optional(),
             C::new(
                 "operations",
                 Object(&O { columns: &OPERATIONS, lend: |it, see| it.protocol.iter().for_each(|_| see(it)) }),
-                "What both ends did on a connection with a `protocol`.",
+                "The operations of both ends of a connection with a `protocol`.",
             )
             .optional(),
-            C::new("port", U16(|it| it.port), "The port that the REQ names, or the TCP port of the end that accepted. 20049 is NFS/RDMA.").or_null(),
+            C::new("port", U16(|it| it.port), "The port in the REQ, or the TCP port of the end that accepted the connection. 20049 is NFS/RDMA.").or_null(),
             C::new("path_mtu", U16(|it| it.path_mtu), "The path MTU in bytes.")
                 .or_null()
                 .text(8, "MTU", Right(4)),
             C::new(
                 "call_inline_threshold",
                 U32(|it| it.call_inline_threshold),
-                "The most bytes that a Send to the responder may have. It is null where the CM exchange was not captured, or its \
-                 private data were cut off.",
+                "The largest Send to the responder, in bytes. It is null if the CM exchange was not \
+                 captured or its private data were truncated.",
             )
             .or_null()
             .text(9, "call", Right(5)),
             C::new(
                 "reply_inline_threshold",
                 U32(|it| it.reply_inline_threshold),
-                "The same for a Send to the requester.",
+                "The largest Send to the requester, in bytes. It is null in the same cases.",
             )
             .or_null()
             .text(10, "reply", Right(5)),
             C::new(
                 "remote_invalidation",
                 Boolean(|it| it.remote_invalidation),
-                "Whether both ends support remote invalidation. It is null where the CM exchange was not captured.",
+                "Whether both ends support remote invalidation. It is null if the CM exchange was not \
+                 captured.",
             )
             .or_null()
             .text(11, "inv", Right(3)),
             C::new(
                 "capture_point",
                 Word(CAPTURE_POINTS, |it| it.capture_point().map(words::capture_point)),
-                "Where the connection was captured: an estimate from the `round_trips` of both ends, because ACKs of a near end come back \
-                 at once. It is null where these are few, where more than one packet in a hundred was sent again, or where the times do not \
-                 tell.",
+                "The capture point of the connection, estimated from the `round_trips` of both ends: the \
+                 ACKs of the near end arrive sooner. It is null if ACKs are few, if more than one packet in \
+                 a hundred was retransmitted, or if the ACK times are inconclusive.",
             )
             .or_null(),
             C::new("first", Time(|it| Some(it.first)), "The time of the first packet."),
@@ -187,7 +190,7 @@ pub static CONNECTION: Columns<Connection> = {
             C::new(
                 "transactions",
                 Object(&O { columns: &TRANSACTIONS, lend: |it, see| see(it.transactions) }),
-                "How many transactions it carried.",
+                "The number of transactions on the connection.",
             ),
             C::new("forward transactions", U64(|it| Some(it.transactions[0])), "Transactions.")
                 .text_only()
@@ -195,11 +198,11 @@ pub static CONNECTION: Columns<Connection> = {
             C::new("backward transactions", U64(|it| Some(it.transactions[1])), "Transactions.")
                 .text_only()
                 .cell(13, "backward", Right(8), Cell::Shown(|it, _, see| see(&Number(it.transactions[1])))),
-            C::new("payload", U64(|it| Some(payload(it))), "Payload bytes of both ends.").text_only().cell(
+            C::new("payload", U64(|it| Some(payload(it))), "The payload bytes of both ends.").text_only().cell(
                 14,
                 "bytes",
                 Right(9),
-                // The last column of the table has room for what few connections have.
+                // The last column has room for the protocol name, which few connections have.
                 Cell::Shown(|it, _, see| match it.protocol {
                     Some(protocol) => see(&format_args!("{:>9}  {}", Bytes(payload(it)), protocol.name())),
                     None => see(&Bytes(payload(it))),
@@ -220,7 +223,7 @@ fn evidence(connection: &Connection) -> Option<Evidence> {
     }
 }
 
-/// What both ends of a connection did, in operations.
+/// A marker for the operations of both ends of a connection.
 struct Operations;
 
 impl Subject for Operations {
@@ -233,7 +236,7 @@ static OPERATIONS: Columns<Operations> = {
         name: "operations",
         role: Role::Inner,
         columns: &[
-            C::new("sends", U64(|it| Some(sum(it, |sent| sent.sends))), "Sends that were completed."),
+            C::new("sends", U64(|it| Some(sum(it, |sent| sent.sends))), "Completed Sends."),
             C::new("writes", U64(|it| Some(sum(it, |sent| sent.writes))), "RDMA Writes."),
             C::new("reads", U64(|it| Some(sum(it, |sent| sent.read_requests))), "RDMA Reads."),
         ],
@@ -257,23 +260,23 @@ static EVIDENCE: Columns<Evidence> = {
             C::new(
                 "acknowledged_psn",
                 Boolean(|it| Some(it.acknowledged_psn)),
-                "Whether responses of one end carried PSNs of requests of the other.",
+                "Whether responses of one end carried PSNs of requests of the other end.",
             ),
             C::new(
                 "xid",
                 Boolean(|it| Some(it.xid)),
-                "Whether replies of one end carried XIDs of calls of the other.",
+                "Whether replies of one end carried XIDs of calls of the other end.",
             ),
             C::new(
                 "rkey",
                 Boolean(|it| Some(it.rkey)),
-                "Whether RDMA by one end named memory that the other had advertised.",
+                "Whether RDMA operations of one end used memory that the other end had advertised.",
             ),
         ],
     }
 };
 
-/// How many transactions run in each direction.
+/// A marker for the number of transactions in each direction.
 struct Transactions;
 
 impl Subject for Transactions {
@@ -286,12 +289,8 @@ static TRANSACTIONS: Columns<Transactions> = {
         name: "transactions",
         role: Role::Inner,
         columns: &[
-            C::new("forward", U64(|[forward, _]| Some(forward)), "Transactions that the requester called."),
-            C::new(
-                "backward",
-                U64(|[_, backward]| Some(backward)),
-                "Transactions that the responder called.",
-            ),
+            C::new("forward", U64(|[forward, _]| Some(forward)), "Transactions called by the requester."),
+            C::new("backward", U64(|[_, backward]| Some(backward)), "Transactions called by the responder."),
         ],
     }
 };
@@ -308,38 +307,39 @@ pub static END: Columns<Endpoint> = {
         name: "end",
         role: Role::Shared,
         columns: &[
-            C::new("address", Shown(|end, see| see(&end.address)), "Its address."),
+            C::new("address", Shown(|end, see| see(&end.address)), "The address of the end."),
             C::new(
                 "ip",
                 Shown(|end, see| end.ip.iter().for_each(|ip| see(ip))),
-                "The IP address that the REQ gives it, where `address` is a LID, or a GID that is another one.",
+                "The IP address of the end in the REQ, if `address` is a LID or a different GID.",
             )
             .optional(),
-            C::new("qpn", Qpn(|end| end.qpn.map(|qpn| qpn.0)), "Its queue pair.").or_null(),
-            C::new("tcp_port", U16(|end| end.tcp_port), "For iWARP its TCP port.").optional(),
+            C::new("qpn", Qpn(|end| end.qpn.map(|qpn| qpn.0)), "The queue pair of the end.").or_null(),
+            C::new("tcp_port", U16(|end| end.tcp_port), "For iWARP, the TCP port of the end.").optional(),
             C::new(
                 "start",
                 Object(&O { columns: &START, lend: |end, see| lend(end.start, see) }),
-                "For iWARP the MPA start frame that it sent (RFC 5044, section 7.1.1; RFC 6581).",
+                "For iWARP, the MPA start frame of the end (RFC 5044, section 7.1.1; RFC 6581).",
             )
             .optional(),
             C::new(
                 "round_trips",
                 Object(&O { columns: &ROUND_TRIPS, lend: |end, see| lend(end.round_trips, see) }),
-                "How long its Sends waited for their ACKs. It is null where no Send has an ACK of its own in the capture.",
+                "The times from the end's Sends to their ACKs. It is null if the capture has no Send with \
+                 an ACK of its own.",
             )
             .or_null(),
             C::new(
                 "private_data",
                 Object(&O { columns: &PRIVATE_DATA, lend: |end, see| lend(end.private_data, see) }),
-                "Its private data (RFC 8797).",
+                "The private data of the end (RFC 8797).",
             )
             .or_null()
             .last(),
             C::new(
                 "counts",
                 Object(&O { columns: &COUNTS, lend: |end, see| see(&end.sent) }),
-                "What it sent.",
+                "Counts of packets, bytes and operations that the end sent.",
             )
             .parquet(""),
         ],
@@ -357,21 +357,29 @@ static START: Columns<Start> = {
         name: "start",
         role: Role::Inner,
         columns: &[
-            C::new("frame", U64(|it| Some(it.frame_number)), "The packet that has its first byte."),
+            C::new(
+                "frame",
+                U64(|it| Some(it.frame_number)),
+                "The packet with the first byte of the start frame.",
+            ),
             C::new("revision", U8(|it| Some(it.frame.revision)), "Rev: 1, or 2 with RFC 6581."),
-            C::new("crc", Boolean(|it| Some(it.frame.crc)), "C: it wants CRCs."),
-            C::new("markers", Boolean(|it| Some(it.frame.markers)), "M: it wants to receive markers."),
-            C::new("rejected", Boolean(|it| Some(it.frame.rejected)), "R: it rejects the connection."),
+            C::new("crc", Boolean(|it| Some(it.frame.crc)), "C: the end requests CRCs."),
+            C::new(
+                "markers",
+                Boolean(|it| Some(it.frame.markers)),
+                "M: the end requests markers in the FPDUs that it receives.",
+            ),
+            C::new("rejected", Boolean(|it| Some(it.frame.rejected)), "R: the end rejects the connection."),
             C::new(
                 "inbound_reads",
                 U16(|it| it.depths.map(|depths| depths.inbound)),
-                "IRD: RDMA Reads that it serves at once (RFC 6581, section 9).",
+                "IRD: the RDMA Reads that the end serves at once (RFC 6581, section 9).",
             )
             .or_null(),
             C::new(
                 "outbound_reads",
                 U16(|it| it.depths.map(|depths| depths.outbound)),
-                "ORD: RDMA Reads that it may have outstanding.",
+                "ORD: the RDMA Reads that the end may have outstanding.",
             )
             .or_null(),
         ],
@@ -382,7 +390,7 @@ impl Subject for RoundTrips {
     type Of<'a> = RoundTrips;
 }
 
-/// How long Sends waited for their ACKs.
+/// The times from Sends to their ACKs.
 static ROUND_TRIPS: Columns<RoundTrips> = {
     type C = Column<RoundTrips>;
     Columns {
@@ -392,13 +400,13 @@ static ROUND_TRIPS: Columns<RoundTrips> = {
             C::new(
                 "count",
                 U64(|it| Some(it.count)),
-                "Sends with an ACK of their own. Those while packets were sent again do not count.",
+                "Sends with an ACK of their own, except during retransmission.",
             ),
             C::new(
                 "min_ns",
                 Nanoseconds(|it| Some(it.minimum)),
-                "The shortest time from the last packet of a Send to its ACK: from where the capture was made to the other end, its queue \
-                 pair, and back.",
+                "The shortest time from the last packet of a Send to its ACK: from the capture point to the \
+                 other end's queue pair and back.",
             ),
             C::new("median_ns", Nanoseconds(|it| Some(it.median)), "The median, to within 1 part in 16."),
         ],
@@ -409,7 +417,7 @@ impl Subject for Counts {
     type Of<'a> = &'a Counts;
 }
 
-/// What one end of a connection sent.
+/// The counts of one end of a connection.
 static COUNTS: Columns<Counts> = {
     type C = Column<Counts>;
     Columns {
@@ -417,12 +425,12 @@ static COUNTS: Columns<Counts> = {
         role: Role::Inner,
         columns: &[
             C::new("packets", U64(|sent| Some(sent.packets)), "Packets."),
-            C::new("bytes", U64(|sent| Some(sent.bytes)), "Payload bytes behind the transport headers."),
-            C::new("sends", U64(|sent| Some(sent.sends)), "Sends that were completed."),
+            C::new("bytes", U64(|sent| Some(sent.bytes)), "Payload bytes after the transport headers."),
+            C::new("sends", U64(|sent| Some(sent.sends)), "Completed Sends."),
             C::new(
                 "read_requests",
                 U64(|sent| Some(sent.read_requests)),
-                "RDMA Read requests, without repetitions.",
+                "RDMA Read requests, without retransmissions.",
             ),
             C::new("written_bytes", U64(|sent| Some(sent.written_bytes)), "Payload bytes of RDMA Writes."),
             C::new(
@@ -432,22 +440,23 @@ static COUNTS: Columns<Counts> = {
             ),
             C::new("acknowledgements", U64(|sent| Some(sent.acknowledgements)), "ACKs."),
             C::new("sequence_naks", U64(|sent| Some(sent.sequence_naks)), "NAKs for a PSN sequence error."),
-            C::new("fatal_naks", U64(|sent| Some(sent.fatal_naks)), "NAKs that end a connection."),
+            C::new("fatal_naks", U64(|sent| Some(sent.fatal_naks)), "NAKs that end the connection."),
             C::new("rnr_naks", U64(|sent| Some(sent.rnr_naks)), "RNR NAKs."),
             C::new(
                 "repeated_packets",
                 U64(|sent| Some(sent.repeated_packets)),
-                "Request packets whose PSN was seen before, and RDMA Read responses that came again.",
+                "Request packets with a PSN seen before, and repeated RDMA Read responses.",
             ),
             C::new(
                 "reordered_packets",
                 U64(|sent| Some(sent.reordered_packets)),
-                "Request packets that filled a gap before packets seen earlier: out of order in the capture, or lost before it and sent again.",
+                "Request packets that filled a gap before packets seen earlier: out of order in the \
+                 capture, or lost before the capture point and retransmitted.",
             ),
             C::new(
                 "missing_packets",
                 U64(|sent| Some(sent.missing_packets)),
-                "Request packets that the capture lacks.",
+                "Request packets missing from the capture.",
             ),
             C::new(
                 "unmatched_responses",
@@ -462,12 +471,13 @@ static COUNTS: Columns<Counts> = {
             C::new(
                 "other_sends",
                 U64(|sent| Some(sent.other_sends)),
-                "Sends that are no RPC-over-RDMA message.",
+                "Sends that are not RPC-over-RDMA messages.",
             ),
             C::new(
                 "bad_icrc",
                 U64(|sent| Some(sent.bad_icrc)),
-                "Packets with a bad ICRC; of iWARP, segments with a wrong TCP checksum. No other field counts them.",
+                "Packets with a bad ICRC, or iWARP segments with a bad TCP checksum. No other field counts \
+                 them.",
             ),
             C::new(
                 "congestion_marks",

@@ -1,4 +1,4 @@
-//! `course`: the transactions of an interval of a capture, or those of them that have something in common.
+//! `course`: the transactions of one interval of a capture, or one group of them.
 
 use super::report::LATENCY;
 use super::transaction::DIRECTIONS;
@@ -10,7 +10,7 @@ impl Subject for Figures {
     type Of<'a> = &'a Figures;
 }
 
-/// A row of the course of a capture.
+/// The figures of one interval.
 pub static COURSE: Columns<Figures> = {
     type C = Column<Figures>;
     type O<U> = Within<Figures, U>;
@@ -22,20 +22,24 @@ pub static COURSE: Columns<Figures> = {
             C::new(
                 "duration_ns",
                 Nanoseconds(|row| Some(row.length)),
-                "How long it was. The last one ends with the capture.",
+                "The length of the interval. The last interval ends with the capture.",
             ),
-            C::new("connection", U32(|row| Some(row.group.connection?.0)), "The number of the connection, with `--by connection`.")
-                .optional(),
+            C::new(
+                "connection",
+                U32(|row| Some(row.group.connection?.0)),
+                "The number of the connection, with `--by connection`.",
+            )
+            .optional(),
             C::new(
                 "client",
                 Shown(|row, see| lend(row.group.client, |address| see(&address))),
-                "The address of the NFS client, with `--by client`, where it is known.",
+                "The address of the NFS client, with `--by client`, if known.",
             )
             .optional(),
             C::new(
                 "server",
                 Shown(|row, see| lend(row.group.server, |address| see(&address))),
-                "The address of the NFS server, with `--by server`, where it is known.",
+                "The address of the NFS server, with `--by server`, if known.",
             )
             .optional(),
             C::new(
@@ -43,7 +47,7 @@ pub static COURSE: Columns<Figures> = {
                 Shown(|row, see| {
                     lend(row.group.operation.and_then(|key| key.protocol), |protocol| see(&protocol));
                 }),
-                "The program and its version as one name, with `--by operation`, where the call is known.",
+                "The program and its version as one name, with `--by operation`, if the call was captured.",
             )
             .optional(),
             C::new(
@@ -63,19 +67,24 @@ pub static COURSE: Columns<Figures> = {
             C::new(
                 "count",
                 U64(|row| Some(row.count)),
-                "Transactions whose reply was there in the interval, or whose call was, where there is no reply.",
+                "Transactions whose reply is in the interval; without a reply, those whose call is in the \
+                 interval.",
             ),
             C::new("errors", U64(|row| Some(row.errors)), "Transactions that failed."),
             C::new(
                 "bytes",
                 U64(|row| Some(row.bytes)),
-                "Bytes of DDP-eligible items; where there are none, bytes moved by RDMA.",
+                "Bytes of DDP-eligible items, or bytes moved by RDMA if the operation has none.",
             ),
-            C::new("calls_per_second", Fraction(|row| Some(rounded(row.rate(row.count)))), "Transactions a second, to three decimals."),
+            C::new(
+                "calls_per_second",
+                Fraction(|row| Some(rounded(row.rate(row.count)))),
+                "Transactions per second, to three decimals.",
+            ),
             C::new(
                 "bytes_per_second",
                 Fraction(|row| Some(rounded(row.rate(row.bytes)))),
-                "These bytes a second, to three decimals.",
+                "Bytes per second, to three decimals.",
             ),
             C::new(
                 "latency",
@@ -83,14 +92,15 @@ pub static COURSE: Columns<Figures> = {
                     columns: &LATENCY,
                     lend: |row, see| lend(row.latency, |latency| see((latency, row.total_latency))),
                 }),
-                "The latencies. Of more than 1,024, the median and the percentile have three significant digits.",
+                "The latencies. With more than 1,024 transactions, the median and the percentile have three \
+                 significant digits.",
             )
             .or_null(),
         ],
     }
 };
 
-/// To three decimals.
+/// Rounds to three decimals.
 fn rounded(rate: f64) -> f64 {
     (rate * 1000.0).round() / 1000.0
 }

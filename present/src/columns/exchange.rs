@@ -17,16 +17,15 @@ use rdmascope_dissector::exchange::StepKind;
 use rdmascope_dissector::layout::{Piece, Source};
 use rdmascope_dissector::record;
 
-/// A transaction, how it was exchanged, and what its Sends and messages hold.
+/// A transaction, its ladder, and the contents of its Sends and messages.
 #[derive(Clone, Copy)]
 pub struct ExchangeRow<'a> {
-    /// The transaction.
     transaction: TransactionRow<'a>,
-    /// How it was exchanged.
+    /// The ladder of the transaction.
     ladder: &'a Ladder,
-    /// For each rung, the rules of the findings that name a packet of it.
+    /// For each rung, the rules whose findings refer to one of its packets.
     evidence: &'a [Vec<&'static str>],
-    /// The fields of the Sends of the call and of the reply, and their bytes.
+    /// The fields and the bytes of the Sends of the call and of the reply.
     sends: [(&'a [Field], &'a [u8]); 2],
     /// The RPC messages of the call and of the reply before reduction.
     messages: [Option<UnreducedMessage<'a>>; 2],
@@ -35,16 +34,17 @@ pub struct ExchangeRow<'a> {
 /// An RPC message before reduction.
 #[derive(Clone, Copy)]
 pub struct UnreducedMessage<'a> {
-    /// Its bytes.
+    /// The bytes of the message.
     piece: &'a Piece,
-    /// Its fields, where they are not those of a Send.
+    /// The fields of the message. Empty if they are among those of a Send.
     fields: &'a [Field],
-    /// Where its bytes were conveyed.
+    /// The stretches of the message, each with its source.
     stretches: &'a [Stretch<'a>],
 }
 
 impl ExchangeRow<'_> {
-    /// Lends the row of a transaction to `see`. `findings`: those of the capture. Without `full`, the middle of long stretches is left out.
+    /// Lends the row of a transaction to `see`. `findings` are those of the whole capture. Without
+    /// `full`, the middle of long stretches is omitted.
     pub fn lend<R>(
         row: TransactionRow<'_>,
         ladder: &Ladder,
@@ -110,7 +110,8 @@ pub static EXCHANGE: Columns<ExchangeRow<'static>> = {
                         rungs.for_each(|(rung, evidence)| see(RungRow { rung, start, evidence }));
                     },
                 }),
-                "What Requester and Responder sent, in the order of first packets.",
+                "The packets of Requester and Responder, grouped into rungs in the order of their first \
+                 packets.",
             ),
             C::new(
                 "rungs_left_out",
@@ -119,31 +120,38 @@ pub static EXCHANGE: Columns<ExchangeRow<'static>> = {
             ),
             C::new(
                 "call_fields",
-                Objects(&O { columns: &FIELD, lend: |row, see| frame::each(row.sends[0].0, row.sends[0].1, see) }),
+                Objects(&O {
+                    columns: &FIELD,
+                    lend: |row, see| frame::each(row.sends[0].0, row.sends[0].1, see),
+                }),
                 "The fields of the Send of the call. Their offsets count from the start of the Send.",
             ),
             C::new(
                 "reply_fields",
-                Objects(&O { columns: &FIELD, lend: |row, see| frame::each(row.sends[1].0, row.sends[1].1, see) }),
-                "The same of the reply.",
+                Objects(&O {
+                    columns: &FIELD,
+                    lend: |row, see| frame::each(row.sends[1].0, row.sends[1].1, see),
+                }),
+                "The fields of the Send of the reply.",
             ),
             C::new(
                 "call_message",
                 Object(&O { columns: &UNREDUCED_MESSAGE, lend: |row, see| lend(row.messages[0], see) }),
-                "The RPC message of the call before reduction. It is null where the capture holds nothing of it.",
+                "The RPC message of the call before reduction. It is null if the capture holds no part of \
+                 it.",
             )
             .or_null(),
             C::new(
                 "reply_message",
                 Object(&O { columns: &UNREDUCED_MESSAGE, lend: |row, see| lend(row.messages[1], see) }),
-                "The same of the reply.",
+                "The RPC message of the reply before reduction.",
             )
             .or_null(),
         ],
     }
 };
 
-/// A rung, when its ladder starts, and the rules of the findings that name a packet of it.
+/// A rung, the start time of its ladder, and the rules whose findings refer to one of its packets.
 #[derive(Clone, Copy)]
 pub struct RungRow<'a> {
     rung: &'a Rung,
@@ -155,7 +163,7 @@ impl Subject for RungRow<'static> {
     type Of<'a> = RungRow<'a>;
 }
 
-/// Packets of one sender that belong together.
+/// Consecutive packets of one operation from one sender.
 pub static RUNG: Columns<RungRow<'static>> = {
     type C = Column<RungRow<'static>>;
     Columns {
@@ -178,12 +186,13 @@ pub static RUNG: Columns<RungRow<'static>> = {
                     ],
                     |row| Some(kind(row.rung.kind)),
                 ),
-                "What it is.",
+                "The kind of rung.",
             ),
             C::new(
                 "again",
                 Boolean(|row| Some(matches!(row.rung.kind, RungKind::Again(_)))),
-                "Whether these packets were sent before: they are in the capture, or a NAK says that they did not arrive.",
+                "Whether these packets are a retransmission: the capture has an earlier transmission, or a \
+                 NAK reports its loss.",
             ),
             C::new(
                 "from",
@@ -196,22 +205,22 @@ pub static RUNG: Columns<RungRow<'static>> = {
                 ),
                 "The sender.",
             ),
-            C::new("frame", Frame(|row| Some(row.rung.first.frame)), "Its first packet."),
-            C::new("time", Time(|row| Some(row.rung.first.time)), "The time of its first packet."),
-            C::new("last_frame", Frame(|row| Some(row.rung.last.frame)), "Its last packet."),
-            C::new("last_time", Time(|row| Some(row.rung.last.time)), "The time of its last packet."),
+            C::new("frame", Frame(|row| Some(row.rung.first.frame)), "The first packet."),
+            C::new("time", Time(|row| Some(row.rung.first.time)), "The time of the first packet."),
+            C::new("last_frame", Frame(|row| Some(row.rung.last.frame)), "The last packet."),
+            C::new("last_time", Time(|row| Some(row.rung.last.time)), "The time of the last packet."),
             C::new(
                 "since_ns",
                 Nanoseconds(|row| Some(row.rung.first.time.since(row.start))),
-                "The time from the first packet of the transaction to that of the rung.",
+                "The time from the first packet of the transaction to the first packet of the rung.",
             ),
             C::new(
                 "psn",
                 U32(|row| Some(row.rung.position.number())),
-                "Its first PSN. It is greater than `last_psn` where PSNs wrap. The PSNs of responses are those of the end that asked; the PSNs of \
-                 an RDMA Read request are those of its responses.",
+                "The first PSN. It is greater than `last_psn` if PSNs wrap. Responses have the PSNs of the \
+                 end that requested them; an RDMA Read request has the PSNs of its responses.",
             ),
-            C::new("last_psn", U32(|row| Some(row.rung.last_position().number())), "Its last PSN."),
+            C::new("last_psn", U32(|row| Some(row.rung.last_position().number())), "The last PSN."),
             C::new(
                 "nak",
                 Shown(|row, see| {
@@ -219,7 +228,7 @@ pub static RUNG: Columns<RungRow<'static>> = {
                         see(&code);
                     }
                 }),
-                "What a NAK says.",
+                "The code of a NAK.",
             )
             .or_null(),
             C::new(
@@ -227,37 +236,37 @@ pub static RUNG: Columns<RungRow<'static>> = {
                 Word(&[word("call"), word("reply")], |row| {
                     row.rung.piece.map(|piece| if piece.of_reply { "reply" } else { "call" })
                 }),
-                "The message of which it moved a piece.",
+                "The message that the rung moved a piece of.",
             )
             .or_null(),
             C::new(
                 "part",
                 Word(PARTS, |row| row.rung.piece.map(|piece| words::part(piece.part).0)),
-                "The part of the message that the piece is of.",
+                "The part of the message that the piece belongs to.",
             )
             .or_null(),
             C::new(
                 "index",
                 U16(|row| row.rung.piece.and_then(|piece| words::part(piece.part).1)),
-                "Which of the chunks, from 0.",
+                "The index of the chunk, from 0.",
             )
             .or_null(),
             C::new(
                 "offset",
                 U64(|row| row.rung.piece.map(|piece| piece.offset)),
-                "The first byte of the piece in the part.",
+                "The offset of the piece in the part.",
             )
             .or_null(),
             C::new(
                 "length",
                 U64(|row| row.rung.piece.map(|piece| piece.length)),
-                "The bytes of the piece. Of an RDMA Read request: the bytes asked for.",
+                "The length of the piece in bytes; for an RDMA Read request, the bytes requested.",
             )
             .or_null(),
             C::new(
                 "evidence_of",
                 Texts(|row, see| row.evidence.iter().for_each(|rule| see(rule))),
-                "The rules of the findings that name a packet of it.",
+                "The rules whose findings refer to a packet of the rung.",
             ),
         ],
     }
@@ -291,14 +300,19 @@ pub static UNREDUCED_MESSAGE: Columns<UnreducedMessage<'static>> = {
         name: "unreduced_message",
         role: Role::Shared,
         columns: &[
-            C::new("length", U64(|message| Some(message.piece.length)), "Its length in bytes."),
+            C::new(
+                "length",
+                U64(|message| Some(message.piece.length)),
+                "The length of the message in bytes.",
+            ),
             C::new(
                 "fields",
                 Objects(&O {
                     columns: &FIELD,
                     lend: |message, see| frame::each(message.fields, &message.piece.bytes, see),
                 }),
-                "Its fields, where a chunk conveyed it. Else they are among those of the Send.",
+                "The fields of the message, if a chunk conveyed it. Otherwise they are among those of the \
+                 Send.",
             ),
             C::new(
                 "stretches",
@@ -306,7 +320,7 @@ pub static UNREDUCED_MESSAGE: Columns<UnreducedMessage<'static>> = {
                     columns: &STRETCH,
                     lend: |message, see| message.stretches.iter().for_each(see),
                 }),
-                "Its stretches, in order and without gaps.",
+                "The stretches of the message, in order and without gaps.",
             ),
         ],
     }
@@ -326,9 +340,9 @@ static STRETCH: Columns<Stretch<'static>> = {
             C::new(
                 "start",
                 U64(|stretch| Some(stretch.extent.start)),
-                "Its first byte in the message, counted from the XID of the RPC message.",
+                "The offset of the first byte in the message, counted from the XID of the RPC message.",
             ),
-            C::new("length", U64(|stretch| Some(stretch.extent.length)), "Its length in bytes."),
+            C::new("length", U64(|stretch| Some(stretch.extent.length)), "The length in bytes."),
             C::new(
                 "part",
                 Word(
@@ -337,7 +351,7 @@ static STRETCH: Columns<Stretch<'static>> = {
                         explained("read-chunk", "a Read chunk"),
                         explained("write-chunk", "a Write chunk"),
                         explained("reply-chunk", "the Reply chunk"),
-                        explained("padding", "nothing conveyed them"),
+                        explained("padding", "XDR padding that was not conveyed"),
                     ],
                     |stretch| {
                         Some(match stretch.extent.source {
@@ -346,19 +360,19 @@ static STRETCH: Columns<Stretch<'static>> = {
                         })
                     },
                 ),
-                "What conveyed its bytes.",
+                "The source of the bytes.",
             ),
             C::new(
                 "index",
                 Any("number or null", &[], |stretch, see| match stretch.extent.source {
-                    // Null says that there is only one, and padding has none at all.
+                    // Null means that there is only one chunk of the kind. Padding has no index.
                     Source::Part(part, _) => match words::part(part).1 {
                         Some(index) => see(Value::Number(index.into())),
                         None => see(Value::Json(&serde_json::Value::Null)),
                     },
                     Source::Padding => {}
                 }),
-                "Which of the chunks, from 0. Padding does not have it.",
+                "The index of the chunk, from 0. Padding has none.",
             )
             .optional(),
             C::new(
@@ -367,7 +381,7 @@ static STRETCH: Columns<Stretch<'static>> = {
                     Source::Part(_, at) => Some(at),
                     Source::Padding => None,
                 }),
-                "Its first byte in that part. Padding does not have it.",
+                "The offset of the first byte in that part. Padding has none.",
             )
             .optional(),
             C::new("position", U32(|stretch| stretch.position), "The Position of the Read chunk.").or_null(),
@@ -377,7 +391,7 @@ static STRETCH: Columns<Stretch<'static>> = {
                     columns: &super::shared::RANGE,
                     lend: |stretch, see| stretch.missing.iter().copied().for_each(see),
                 }),
-                "The ranges of the message that the capture lacks.",
+                "The ranges of the message that are missing from the capture.",
             ),
             C::new(
                 "bytes",
@@ -389,12 +403,13 @@ static STRETCH: Columns<Stretch<'static>> = {
                     };
                     see(&stretch.bytes[..shown]);
                 }),
-                "Its bytes, 0 where the capture lacks them. Without `--full` only the first 128 of long stretches.",
+                "The bytes, with zeros for those missing from the capture. Without `--full`, only the first \
+                 128 bytes of long stretches.",
             ),
             C::new(
                 "left_out",
                 U64(|stretch| Some(stretch.left_out.len() as u64)),
-                "Bytes left out behind these.",
+                "Bytes omitted after `bytes`.",
             ),
             C::new(
                 "last_bytes",
@@ -403,7 +418,7 @@ static STRETCH: Columns<Stretch<'static>> = {
                         see(&stretch.bytes[stretch.left_out.end..]);
                     }
                 }),
-                "The last 32 bytes, where some were left out.",
+                "The last 32 bytes, if some were omitted.",
             )
             .optional(),
         ],

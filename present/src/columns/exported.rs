@@ -1,4 +1,4 @@
-//! `exported`: a capture of a dataset, with what was read of it and what became of it.
+//! `exported`: a capture of a dataset, with its totals and the result of the export.
 
 use crate::column::Read::{Text, Texts, Time, U32, U64};
 use crate::column::{Column, Columns, Role, Subject, lend};
@@ -7,19 +7,19 @@ use rdmascope_analysis::ending::Ending;
 /// A capture whose tables were written.
 #[derive(Clone, Copy, Debug)]
 pub struct Exported<'a> {
-    /// How its reading ended; of what could not be read at all, nothing.
+    /// The totals of the capture. `None` if it could not be read at all.
     pub ending: Option<&'a Ending>,
     /// The names of its files, without folders, in the order in which they were read.
     pub files: &'a [String],
-    /// Bytes of its files, if that is known.
+    /// The size of its files in bytes, if known.
     pub size: Option<u64>,
     /// Rows in its other tables.
     pub rows: u64,
-    /// Why it could not be read, or not to its end.
+    /// Why it could not be read completely.
     pub error: Option<&'a str>,
     /// The version of the program that wrote the tables.
     pub version: &'a str,
-    /// The version of their schema.
+    /// The version of the tables' schema.
     pub schema: u32,
 }
 
@@ -43,15 +43,15 @@ pub static EXPORTED: Columns<Exported<'static>> = {
             C::new(
                 "files",
                 Texts(|it, see| it.files.iter().for_each(|name| see(name))),
-                "The names of its files, without folders, in the order in which they were read.",
+                "The names of the files, without folders, in the order in which they were read.",
             ),
-            C::new("size", U64(|it| it.size), "Bytes of its files.").or_null(),
+            C::new("size", U64(|it| it.size), "The size of the files in bytes.").or_null(),
             C::new("records", U64(|it| it.total(|ending| ending.totals.records)), "Packets in the files.").or_null(),
-            C::new("bytes", U64(|it| it.total(|ending| ending.totals.bytes)), "Their bytes on the wire.").or_null(),
+            C::new("bytes", U64(|it| it.total(|ending| ending.totals.bytes)), "Bytes of these packets on the wire.").or_null(),
             C::new(
                 "first",
                 Time(|it| it.ending.and_then(|ending| ending.totals.span).map(|(first, _)| first)),
-                "The time of the first packet. `day` is its day, UTC.",
+                "The time of the first packet. `day` is its date in UTC.",
             )
             .or_null(),
             C::new(
@@ -67,59 +67,59 @@ pub static EXPORTED: Columns<Exported<'static>> = {
                 "TCP segments of iWARP connections.",
             )
             .or_null(),
-            C::new("others", U64(|it| it.total(|ending| ending.totals.others)), "Packets of other kinds.").or_null(),
+            C::new("others", U64(|it| it.total(|ending| ending.totals.others)), "Packets of other protocols.").or_null(),
             C::new(
                 "copies",
                 U64(|it| it.total(|ending| ending.totals.copies)),
-                "Packets that the capture shows a second time. They are left out of everything else.",
+                "Packets captured a second time. The analysis ignores them.",
             )
             .or_null(),
             C::new(
                 "bad_icrc",
                 U64(|it| it.total(|ending| ending.totals.icrc[1])),
-                "Packets whose ICRC is wrong.",
+                "Packets with a bad ICRC.",
             )
             .or_null(),
             C::new(
                 "snapped",
                 U64(|it| it.total(|ending| ending.totals.cut_records)),
-                "Packets that a snap length cut.",
+                "Packets truncated by a snap length.",
             )
             .or_null(),
             C::new(
                 "dropped",
                 U64(|it| it.total(Ending::dropped)),
-                "Packets that the files say were dropped while they were captured.",
+                "Packets dropped during the capture, as recorded in the files.",
             )
             .or_null(),
             C::new(
                 "connections",
                 U64(|it| it.total(|ending| ending.totals.connections)),
-                "Connections that were seen.",
+                "Connections in the capture.",
             )
             .or_null(),
             C::new(
                 "transactions",
                 U64(|it| it.total(|ending| ending.totals.transactions.iter().sum())),
-                "RPC calls that were seen, with or without their replies.",
+                "RPC calls in the capture, with or without replies.",
             )
             .or_null(),
             C::new(
                 "evictions",
                 U64(|it| it.total(|ending| ending.totals.evictions)),
-                "Entries that were given up because a table was full.",
+                "Table entries evicted because a table was full.",
             )
             .or_null(),
             C::new(
                 "cut_short",
                 U64(|it| it.total(|ending| ending.files.iter().filter(|file| file.cut.is_some()).count() as u64)),
-                "Files that end in the middle of a packet.",
+                "Files that end within a packet.",
             )
             .or_null(),
             C::new(
                 "error",
                 Text(|it, see| lend(it.error, see)),
-                "Why the capture, or one of its files, could not be read, or not to its end. The rows of the other tables are of what could be read.",
+                "Why the capture, or one of its files, could not be read completely. The other tables contain the readable part.",
             )
             .or_null(),
             C::new(
@@ -128,7 +128,7 @@ pub static EXPORTED: Columns<Exported<'static>> = {
                     let interfaces = it.ending.iter().flat_map(|ending| &ending.files).flat_map(|file| &file.interfaces);
                     lend(interfaces.filter_map(|interface| interface.operating_system.as_deref()).next(), see);
                 }),
-                "The system on which it was captured, where a pcapng file says so (if_os, shb_os). `rdmascope capture` and dumpcap name the kernel there.",
+                "The operating system of the capturing host, if a pcapng file names it (if_os, shb_os). `rdmascope capture` and dumpcap store the kernel version there.",
             )
             .or_null(),
             C::new("rows", U64(|it| Some(it.rows)), "Rows in the other tables."),

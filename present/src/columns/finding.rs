@@ -1,4 +1,4 @@
-//! `finding`: a place where a rule is broken, or may be; and `rule`.
+//! `finding`: a broken rule, or one that may be broken; and `rule`.
 
 use super::transaction::DIRECTIONS;
 use crate::column::Read::{Any, Boolean, Frames, Object, Objects, Shown, Text, U32, U64, Word, Xid};
@@ -7,24 +7,24 @@ use crate::words;
 use rdmascope_analysis::names;
 use rdmascope_conformance::{Finding, Rule, Source, Value as Measure};
 
-/// A finding, and whether a person said that its rule may be broken.
+/// A finding, and whether it is allowed.
 #[derive(Clone, Copy)]
 pub struct FindingRow<'a> {
     /// The finding.
     pub finding: &'a Finding,
-    /// Whether the rule is allowed to be broken.
+    /// Whether the user allows the rule to be broken.
     pub allowed_rule: bool,
-    /// Why a policy allows it.
+    /// Why a policy allows the finding.
     pub reason: Option<&'a str>,
 }
 
 impl<'a> FindingRow<'a> {
-    /// `allowed_rule`: whether a person said that the rule may be broken.
+    /// Creates a row. `allowed_rule`: whether the user allows the rule to be broken.
     pub fn new(finding: &'a Finding, allowed_rule: bool) -> FindingRow<'a> {
         FindingRow { finding, allowed_rule, reason: None }
     }
 
-    /// Adds why a policy allows it.
+    /// Adds the reason for which a policy allows the finding.
     pub fn because(self, reason: Option<&'a str>) -> FindingRow<'a> {
         FindingRow { reason, ..self }
     }
@@ -34,15 +34,15 @@ impl Subject for FindingRow<'static> {
     type Of<'a> = FindingRow<'a>;
 }
 
-/// How much rules weigh.
+/// The levels of rules.
 pub(super) static LEVELS: Words = &[word("violation"), word("warning"), word("advice")];
 
 static VERDICTS: Words = &[
-    explained("stands", "the capture shows it"),
-    explained("inconclusive", "the capture lacks packets that could show otherwise"),
+    explained("stands", "the capture proves it"),
+    explained("inconclusive", "missing packets could disprove it"),
 ];
 
-/// A place where a rule is broken, or may be.
+/// A broken rule, or one that may be broken.
 pub static FINDING: Columns<FindingRow<'static>> = {
     type C = Column<FindingRow<'static>>;
     type O<U> = Within<FindingRow<'static>, U>;
@@ -55,17 +55,17 @@ pub static FINDING: Columns<FindingRow<'static>> = {
             C::new(
                 "level",
                 Word(LEVELS, |row| row.finding.rule.map(|rule| words::level(rule.level))),
-                "How much the rule weighs.",
+                "The severity of the rule.",
             )
             .or_null(),
             C::new(
                 "verdict",
                 Word(VERDICTS, |row| Some(words::verdict(row.finding.verdict))),
-                "Whether the finding is certain.",
+                "Whether the finding is conclusive.",
             ),
-            C::new("allowed_rule", Boolean(|row| Some(row.allowed_rule)), "Whether it is allowed: `--allow` names the rule, or an entry of the policy allows it.")
+            C::new("allowed_rule", Boolean(|row| Some(row.allowed_rule)), "Whether the finding is allowed: `--allow` names the rule, or an entry of the policy allows it.")
                 .json_only(),
-            C::new("reason", Text(|row, see| lend(row.reason, see)), "Why the policy allows it, where it does.")
+            C::new("reason", Text(|row, see| lend(row.reason, see)), "The reason for which the policy allows the finding.")
                 .optional()
                 .json_only(),
             C::new(
@@ -83,38 +83,38 @@ pub static FINDING: Columns<FindingRow<'static>> = {
                     ],
                     |row| row.finding.by_requester.map(words::end),
                 ),
-                "The end that broke the rule. It is null where both did, or where it cannot be told.",
+                "The end that broke the rule. It is null if both did or if the capture does not show it.",
             )
             .or_null(),
             C::new(
                 "direction",
                 Word(DIRECTIONS, |row| row.finding.direction.map(names::direction)),
-                "The direction of the transaction that the finding is about.",
+                "The direction of the transaction that the finding concerns.",
             )
             .or_null(),
             C::new(
                 "xid",
                 Xid(|row| row.finding.xid.map(|xid| xid.0)),
-                "The XID of what the finding is about.",
+                "The XID of the transaction or message that the finding concerns.",
             )
             .or_null(),
             C::new(
                 "transaction",
                 U64(|row| row.finding.transaction),
-                "The number of the transaction, where it had ended when the finding became certain. Else `connection`, `direction`, \
-                 `xid` and `frames` tell which transaction it was.",
+                "The number of the transaction, if it had ended when the finding became certain. Otherwise \
+                 `connection`, `direction`, `xid` and `frames` identify the transaction.",
             )
             .or_null()
             .parquet("number"),
             C::new(
                 "frames",
                 Frames(|row, see| row.finding.frames.iter().copied().for_each(see)),
-                "The packets that are the evidence, in the order of the capture, at most 16.",
+                "The packets that are the evidence, in capture order, at most 16.",
             ),
             C::new(
                 "message",
                 Text(|row, see| see(&row.finding.message)),
-                "What was seen, in words for people. They may change.",
+                "A description of the observation, in words for people. The wording may change.",
             ),
             C::new(
                 "sources",
@@ -124,12 +124,12 @@ pub static FINDING: Columns<FindingRow<'static>> = {
                         row.finding.rule.into_iter().flat_map(|rule| rule.sources).for_each(see);
                     },
                 }),
-                "Where the rule stands.",
+                "The sections that contain the rule.",
             ),
             C::new(
                 "observed",
                 Object(&O { columns: &VALUE, lend: |row, see| lend(row.finding.observed.as_ref(), see) }),
-                "The value seen.",
+                "The observed value.",
             )
             .or_null(),
             C::new(
@@ -162,7 +162,7 @@ impl Subject for Measure {
     type Of<'a> = &'a Measure;
 }
 
-/// A value that was seen, or that a rule allows.
+/// An observed value, or one that a rule allows.
 pub static VALUE: Columns<Measure> = {
     type C = Column<Measure>;
     Columns {
@@ -175,12 +175,13 @@ pub static VALUE: Columns<Measure> = {
                     Measure::Count(number) | Measure::Bytes(number) | Measure::Nanoseconds(number) => {
                         see(Value::Number(*number));
                     }
-                    // The form is the same for people: 0x and at least 8 digits.
+                    // JSON and text have the same form: 0x and at least 8 digits.
                     Measure::Hexadecimal(_) => see(Value::Shown(measure)),
                     Measure::Name(name) => see(Value::Text(name)),
                     Measure::Words(words) => see(Value::Text(words)),
                 }),
-                "A number; of `hexadecimal` and `text` a string. A hexadecimal number is `0x` and at least 8 digits.",
+                "The value: a string for `hexadecimal` and `text`, otherwise a number. A hexadecimal number \
+                 is `0x` and at least 8 digits.",
             )
             .json_only(),
             C::new(
@@ -192,7 +193,7 @@ pub static VALUE: Columns<Measure> = {
                     | Measure::Hexadecimal(number) => Some(*number),
                     Measure::Name(_) | Measure::Words(_) => None,
                 }),
-                "The value, where it is a number.",
+                "The value, if it is a number.",
             )
             .parquet_only(),
             C::new(
@@ -200,9 +201,12 @@ pub static VALUE: Columns<Measure> = {
                 Text(|measure, see| match measure {
                     Measure::Name(name) => see(name),
                     Measure::Words(words) => see(words),
-                    Measure::Count(_) | Measure::Bytes(_) | Measure::Nanoseconds(_) | Measure::Hexadecimal(_) => {}
+                    Measure::Count(_)
+                    | Measure::Bytes(_)
+                    | Measure::Nanoseconds(_)
+                    | Measure::Hexadecimal(_) => {}
                 }),
-                "The value, where it is a text.",
+                "The value, if it is text.",
             )
             .parquet_only(),
             C::new(
@@ -213,7 +217,7 @@ pub static VALUE: Columns<Measure> = {
                         word("bytes"),
                         word("nanoseconds"),
                         word("hexadecimal"),
-                        explained("text", "a name out of a specification, or words"),
+                        explained("text", "a name from a specification, or words"),
                     ],
                     |measure| {
                         Some(match measure {
@@ -225,13 +229,13 @@ pub static VALUE: Columns<Measure> = {
                         })
                     },
                 ),
-                "What the value counts.",
+                "The unit of the value.",
             ),
         ],
     }
 };
 
-/// A rule, and what it is about.
+/// A marker for a rule and its subject.
 pub struct RuleRow;
 
 impl Subject for RuleRow {
@@ -247,26 +251,26 @@ pub static RULE: Columns<RuleRow> = {
         role: Role::Line,
         columns: &[
             C::new("rule", Word(&[], |(_, rule)| Some(rule.id)), "The id of the rule."),
-            C::new("subject", Word(&[], |(subject, _)| Some(subject)), "What the rule is about."),
+            C::new("subject", Word(&[], |(subject, _)| Some(subject)), "The subject of the rule."),
             C::new(
                 "level",
                 Word(LEVELS, |(_, rule)| Some(words::level(rule.level))),
-                "How much the rule weighs.",
+                "The severity of the rule.",
             ),
             C::new(
                 "sources",
                 Objects(&O { columns: &SOURCE, lend: |(_, rule), see| rule.sources.iter().for_each(see) }),
-                "Where the rule stands.",
+                "The sections that contain the rule.",
             ),
             C::new(
                 "sentence",
                 Word(&[], |(_, rule)| Some(rule.sentence)),
-                "What the rule asks, in one sentence.",
+                "The requirement, in one sentence.",
             ),
             C::new(
                 "explanation",
                 Word(&[], |(_, rule)| Some(rule.explanation)),
-                "What counts as evidence, and when the answer is inconclusive.",
+                "The evidence that the rule needs, and when its findings are inconclusive.",
             ),
         ],
     }

@@ -6,14 +6,14 @@ use crate::column::{Column, Columns, Role, Subject, Within, lend};
 use crate::fields::Field;
 use rdmascope_dissector::event::Packet;
 
-/// A packet, the transaction that it belongs to, and all of its fields.
+/// A packet, its transaction, and all of its fields.
 #[derive(Clone, Copy)]
 pub struct FrameRow<'a> {
     /// The packet.
     pub packet: &'a Packet<'a>,
-    /// The number of the transaction that it belongs to.
+    /// The number of the packet's transaction.
     pub transaction: Option<u64>,
-    /// Its headers in the order of the frame.
+    /// The headers, in frame order.
     pub fields: &'a [Field],
 }
 
@@ -34,7 +34,7 @@ pub static FRAME: Columns<FrameRow<'static>> = {
                 Frame(|row| Some(row.packet.record.number)),
                 "The number of the packet in the capture, from 1.",
             ),
-            C::new("time", Time(|row| Some(row.packet.record.time)), "When it was captured."),
+            C::new("time", Time(|row| Some(row.packet.record.time)), "The capture time."),
             C::new("length", U32(|row| Some(row.packet.record.original_length)), "Bytes on the wire."),
             C::new(
                 "captured_length",
@@ -44,13 +44,14 @@ pub static FRAME: Columns<FrameRow<'static>> = {
             C::new(
                 "connection",
                 U32(|row| row.packet.connection.map(|connection| connection.0)),
-                "The number of the connection that the packet was counted for, as `packets` shows it.",
+                "The number of the connection that counts the packet, as in `packets`.",
             )
             .or_null(),
             C::new(
                 "transaction",
                 U64(|row| row.transaction),
-                "The number of the transaction that the frame belongs to, as a part of it or as an answer.",
+                "The number of the transaction that the frame belongs to, as a part of a message or as an \
+                 acknowledgement.",
             )
             .or_null(),
             C::new(
@@ -59,21 +60,21 @@ pub static FRAME: Columns<FrameRow<'static>> = {
                     columns: &FIELD,
                     lend: |row, see| each(row.fields, row.packet.record.data, see),
                 }),
-                "The headers in the order of the frame.",
+                "The headers, in frame order.",
             ),
             C::new("bytes", Bytes(|row, see| see(row.packet.record.data)), "The captured bytes."),
         ],
     }
 };
 
-/// A field of some bytes.
+/// A field, and the bytes that contain it.
 #[derive(Clone, Copy)]
 pub struct FieldRow<'a> {
     field: &'a Field,
     bytes: &'a [u8],
 }
 
-/// Lends each of the `fields` of `bytes`.
+/// Lends each of the `fields` of `bytes` to `see`.
 pub(super) fn each(fields: &[Field], bytes: &[u8], see: &mut dyn FnMut(FieldRow<'_>)) {
     fields.iter().for_each(|field| see(FieldRow { field, bytes }));
 }
@@ -82,7 +83,7 @@ impl Subject for FieldRow<'static> {
     type Of<'a> = FieldRow<'a>;
 }
 
-/// A field of a frame or of a message, with the fields in it.
+/// A field of a frame or of a message, with its subfields.
 pub static FIELD: Columns<FieldRow<'static>> = {
     type C = Column<FieldRow<'static>>;
     type O<U> = Within<FieldRow<'static>, U>;
@@ -94,7 +95,8 @@ pub static FIELD: Columns<FieldRow<'static>> = {
             C::new(
                 "value",
                 Text(|row, see| see(&row.field.value)),
-                "The value for people: a number, decimal or after `0x`, with the name that it has. Programs take `bytes` and `mask`.",
+                "The value for people: a number, decimal or hexadecimal with `0x`, with its name if it has \
+                 one. Programs should use `bytes` and `mask`.",
             ),
             C::new(
                 "meaning",
@@ -103,19 +105,24 @@ pub static FIELD: Columns<FieldRow<'static>> = {
                         see(&row.field.meaning);
                     }
                 }),
-                "What the value says: the names of flags, of bits in a bitmap and of numbers that have one, without what all of them begin with; bits that have no name, as `0x40 unknown`; \
-                 a mode as `ls` shows it; the date of a time. It is left out where `value` says all.",
+                "The meaning of the value: the names of flags, of bits in a bitmap and of numbers, without \
+                 their common prefix; unnamed bits as `0x40 unknown`; a mode as `ls` shows it; a time as a \
+                 date. It is absent if `value` is self-explanatory.",
             )
             .optional(),
             C::new(
                 "offset",
                 U64(|row| row.field.range.as_ref().map(|range| range.start as u64)),
-                "Its first byte in the frame, in the Send, or in the message. It is left out where the value is known and not where it \
-                 stands.",
+                "The offset of the first byte in the frame, the Send or the message. It is absent if the \
+                 position of the value is unknown.",
             )
             .optional(),
-            C::new("length", U64(|row| row.field.range.as_ref().map(|range| range.len() as u64)), "Its length in bytes.")
-                .optional(),
+            C::new(
+                "length",
+                U64(|row| row.field.range.as_ref().map(|range| range.len() as u64)),
+                "The length in bytes.",
+            )
+            .optional(),
             C::new(
                 "bytes",
                 Bytes(|FieldRow { field, bytes }, see| {
@@ -126,28 +133,27 @@ pub static FIELD: Columns<FieldRow<'static>> = {
                         see(bytes.get(range.clone()).unwrap_or_default());
                     }
                 }),
-                "Its bytes. Only fields without other fields in them have it.",
+                "The bytes of the field. Only fields without subfields have them.",
             )
             .optional(),
             C::new(
                 "mask",
                 Shown(|row, see| lend(row.field.mask, |mask| see(&format_args!("0x{mask:x}")))),
-                "Which bits of the bytes are the field's: `0x` and hexadecimal digits. It is left out where all are.",
+                "The bits of the bytes that belong to the field: `0x` and hexadecimal digits. It is absent \
+                 if all of them do.",
             )
             .optional(),
             C::new(
                 "stop",
                 Object(&O { columns: &STOP, lend: |row, see| lend(row.field.stop, see) }),
-                "Where the bytes could not be read on. Then this is not a field, but the reason why there are no more.",
+                "Where parsing stopped. This entry is then not a field, but the reason why no further \
+                 fields follow.",
             )
             .optional(),
             C::new(
                 "fields",
-                Objects(&O {
-                    columns: &FIELD,
-                    lend: |row, see| each(&row.field.children, row.bytes, see),
-                }),
-                "The fields in it.",
+                Objects(&O { columns: &FIELD, lend: |row, see| each(&row.field.children, row.bytes, see) }),
+                "The subfields.",
             )
             .optional(),
         ],

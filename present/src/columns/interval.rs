@@ -1,4 +1,5 @@
-//! `interval`, `interval_connection` and `interval_operation`: what came by in a span of time of a live capture.
+//! `interval`, `interval_connection` and `interval_operation`: the figures of an interval of a live
+//! capture.
 
 use super::report::LATENCY;
 use super::transaction::DIRECTIONS;
@@ -12,7 +13,6 @@ use rdmascope_analysis::report::Key;
 use rdmascope_analysis::time::Rfc3339;
 use rdmascope_analysis::units::{Bytes, Duration};
 
-/// Transactions that ended in an interval.
 impl Subject for Figures {
     type Of<'a> = &'a Figures;
 }
@@ -26,17 +26,16 @@ pub static FIGURES: Columns<Figures> = {
         role: Role::Shared,
         columns: &[
             C::new("count", U64(|figures| Some(figures.stats.count)), "Transactions that ended."),
-            C::new("errors", U64(|figures| Some(figures.stats.errors)), "Those of them that failed."),
+            C::new("errors", U64(|figures| Some(figures.stats.errors)), "Transactions that failed."),
             C::new(
                 "bytes_to_responder",
                 U64(|figures| Some(figures.to_responder)),
-                "Bytes of DDP-eligible items that went to the end that accepted the connection: data of WRITEs. Where there are none, bytes \
-                 moved by RDMA.",
+                "Bytes of DDP-eligible items sent to the end that accepted the connection, such as the data of WRITEs; bytes moved by RDMA if there are no such items.",
             ),
             C::new(
                 "bytes_to_requester",
                 U64(|figures| Some(figures.to_requester)),
-                "The same to the end that opened the connection: data of READs.",
+                "The same for the end that opened the connection, such as the data of READs.",
             ),
             C::new(
                 "latency",
@@ -46,19 +45,18 @@ pub static FIGURES: Columns<Figures> = {
                         lend(figures.stats.latency(), |latency| see((latency, figures.stats.total_latency)));
                     },
                 }),
-                "Their latencies. The median and the percentile have three significant digits.",
+                "The latencies. The median and the percentile have three significant digits.",
             )
             .or_null(),
         ],
     }
 };
 
-/// What ends sent.
 impl Subject for Transport {
     type Of<'a> = Transport;
 }
 
-/// What ends sent.
+/// Packets that the ends sent.
 pub static TRANSPORT: Columns<Transport> = {
     type C = Column<Transport>;
     Columns {
@@ -66,23 +64,23 @@ pub static TRANSPORT: Columns<Transport> = {
         role: Role::Shared,
         columns: &[
             C::new("packets", U64(|sent| Some(sent.packets)), "Packets."),
-            C::new("bytes", U64(|sent| Some(sent.bytes)), "Bytes behind the transport headers."),
+            C::new("bytes", U64(|sent| Some(sent.bytes)), "Bytes after the transport headers."),
             C::new(
                 "repeated_packets",
                 U64(|sent| Some(sent.resent)),
-                "Request packets whose PSN was seen before: retransmissions.",
+                "Retransmissions: request packets with a PSN seen before.",
             ),
             C::new("naks", U64(|sent| Some(sent.naks)), "NAKs other than RNR NAKs."),
             C::new("rnr_naks", U64(|sent| Some(sent.rnr_naks)), "RNR NAKs."),
             C::new(
                 "missing_packets",
                 U64(|sent| Some(sent.missing)),
-                "Request packets that the capture lacks.",
+                "Request packets missing from the capture.",
             ),
             C::new(
                 "bad_icrc",
                 U64(|sent| Some(sent.bad_icrc)),
-                "Packets with a bad ICRC; of iWARP, segments with a wrong TCP checksum.",
+                "Packets with a bad ICRC, or iWARP segments with a bad TCP checksum.",
             ),
             C::new(
                 "congestion_marks",
@@ -97,7 +95,7 @@ impl Subject for Waiting {
     type Of<'a> = Waiting;
 }
 
-/// Calls that wait.
+/// Outstanding calls.
 static WAITING: Columns<Waiting> = {
     type C = Column<Waiting>;
     Columns {
@@ -105,21 +103,24 @@ static WAITING: Columns<Waiting> = {
         role: Role::Inner,
         columns: &[
             C::new("calls", U64(|waiting| Some(waiting.calls)), "Calls."),
-            C::new("oldest_ns", Nanoseconds(|waiting| waiting.oldest), "For how long the oldest has waited.")
-                .or_null(),
+            C::new(
+                "oldest_ns",
+                Nanoseconds(|waiting| waiting.oldest),
+                "How long the oldest call has been outstanding.",
+            )
+            .or_null(),
         ],
     }
 };
 
-/// What the columns of calls that wait say.
-const WAITS: &str = "Calls without a reply at the end of the interval. Where packets were missing or dropped after a call, its reply may be among \
-                     these, and it does not count. A connection that is closed has none. It is null where the capture holds one direction.";
+/// The meaning of the columns of outstanding calls.
+const WAITS: &str = "Calls without a reply at the end of the interval. Calls whose replies may be among missing or dropped packets do not count. A closed connection has none. It is null if only one direction was captured.";
 
 impl Subject for Interval {
     type Of<'a> = &'a Interval;
 }
 
-/// What came by in a span of time.
+/// The figures of an interval.
 pub static INTERVAL: Columns<Interval> = {
     type C = Column<Interval>;
     type O<U> = Within<Interval, U>;
@@ -127,29 +128,29 @@ pub static INTERVAL: Columns<Interval> = {
         name: "interval",
         role: Role::Line,
         columns: &[
-            C::new("time", Time(|interval| Some(interval.start)), "When it began."),
-            C::new("duration_ns", Nanoseconds(|interval| Some(interval.length)), "How long it was."),
+            C::new("time", Time(|interval| Some(interval.start)), "When the interval began."),
+            C::new("duration_ns", Nanoseconds(|interval| Some(interval.length)), "The length of the interval."),
             C::new(
                 "packets",
                 U64(|interval| Some(interval.packets)),
-                "Packets that were captured, of whatever kind.",
+                "Packets captured, of any kind.",
             ),
-            C::new("bytes", U64(|interval| Some(interval.bytes)), "Their bytes on the wire."),
+            C::new("bytes", U64(|interval| Some(interval.bytes)), "Bytes of these packets on the wire."),
             C::new(
                 "dropped_packets",
                 U64(|interval| interval.dropped),
-                "Packets that were dropped before they could be captured, as far as a packet behind them told. It is null of an RDMA device by verbs, which does not count them.",
+                "Packets dropped before they could be captured, as reported with a later packet. It is null for an RDMA device (verbs), which does not count drops.",
             )
             .or_null(),
             C::new(
                 "connections",
                 U64(|interval| Some(interval.connections.iter().filter(|one| !one.has_ended).count() as u64)),
-                "Connections that are there at its end.",
+                "Connections that exist at the end of the interval.",
             ),
             C::new(
                 "transactions",
                 Object(&O { columns: &FIGURES, lend: |interval, see| lend(interval.figures(), see) }),
-                "All transactions that ended. It is null where the capture holds one direction of all connections.",
+                "All transactions that ended. It is null if only one direction of every connection was captured.",
             )
             .or_null(),
             C::new(
@@ -161,18 +162,18 @@ pub static INTERVAL: Columns<Interval> = {
             C::new(
                 "one_direction",
                 U64(|interval| Some(interval.connections.iter().filter(|one| one.one_direction).count() as u64)),
-                "Connections seen in one direction only. Their packets count in `transport`; their calls are not counted.",
+                "Connections captured in one direction only. Their packets count in `transport`; their calls do not count.",
             ),
             C::new(
                 "transport",
                 Object(&O { columns: &TRANSPORT, lend: |interval, see| see(interval.transport) }),
-                "What the ends of all connections sent.",
+                "Packets that the ends of all connections sent.",
             ),
             C::new("findings", U64(|interval| Some(interval.findings[0])), "Conclusive findings that are not allowed."),
             C::new(
                 "inconclusive",
                 U64(|interval| Some(interval.findings[1])),
-                "Findings that may not: packets are missing.",
+                "Inconclusive findings: missing packets could disprove them.",
             ),
             C::new(
                 "allowed",
@@ -182,20 +183,20 @@ pub static INTERVAL: Columns<Interval> = {
             C::new(
                 "given_up_connections",
                 U64(|interval| Some(interval.given_up)),
-                "Connections that were given up to bound memory. They count as ended.",
+                "Connections that were evicted to bound memory. They count as ended.",
             ),
         ],
     }
 };
 
-/// A connection in an interval.
+/// A marker for a connection in an interval.
 pub struct ConnectionInInterval;
 
 impl Subject for ConnectionInInterval {
     type Of<'a> = (&'a Interval, &'a OfConnection);
 }
 
-/// What came by on one connection in a span of time.
+/// The figures of one connection in an interval.
 pub static INTERVAL_CONNECTION: Columns<ConnectionInInterval> = {
     type C = Column<ConnectionInInterval>;
     type O<U> = Within<ConnectionInInterval, U>;
@@ -204,23 +205,31 @@ pub static INTERVAL_CONNECTION: Columns<ConnectionInInterval> = {
         role: Role::Line,
         columns: &[
             C::new("time", Time(|(interval, _)| Some(interval.start)), "When the interval began."),
-            C::new("duration_ns", Nanoseconds(|(interval, _)| Some(interval.length)), "How long it was."),
+            C::new(
+                "duration_ns",
+                Nanoseconds(|(interval, _)| Some(interval.length)),
+                "The length of the interval.",
+            ),
             C::new("connection", U32(|(_, one)| Some(one.connection.id.0)), "The number of the connection."),
             C::new(
                 "requester",
                 Shown(|(_, one), see| see(&Named(&one.connection.requester))),
-                "The address of the end that opened it.",
+                "The address of the end that opened the connection.",
             ),
             C::new(
                 "responder",
                 Shown(|(_, one), see| see(&Named(&one.connection.responder))),
                 "The address of the other end.",
             ),
-            C::new("ended", Boolean(|(_, one)| Some(one.has_ended)), "Whether it ended in this interval."),
+            C::new(
+                "ended",
+                Boolean(|(_, one)| Some(one.has_ended)),
+                "Whether the connection ended in this interval.",
+            ),
             C::new(
                 "transactions",
                 Object(&O { columns: &FIGURES, lend: |(_, one), see| lend(one.figures(), see) }),
-                "Its transactions that ended. It is null where the capture holds one direction.",
+                "Transactions of the connection that ended. It is null if only one direction was captured.",
             )
             .or_null(),
             C::new(
@@ -238,38 +247,38 @@ pub static INTERVAL_CONNECTION: Columns<ConnectionInInterval> = {
                     ],
                     |(_, one)| one.only_sender().map(words::end),
                 ),
-                "The only end whose packets the capture holds. It is null where it holds those of both.",
+                "The only end whose packets were captured. It is null if both directions were captured.",
             )
             .or_null(),
             C::new(
                 "credits_in_flight",
                 U64(|(_, one)| Some(one.credits?.in_flight)),
-                "Forward calls in flight at the end of the interval. It is null where nothing is known of credits.",
+                "Forward calls in flight at the end of the interval. It is null if credits are unknown.",
             )
             .or_null(),
             C::new(
                 "credits_granted",
                 U32(|(_, one)| one.credits?.granted),
-                "Credits that the latest reply granted. It is null where no reply was seen.",
+                "Credits that the latest reply granted. It is null if no reply was captured.",
             )
             .or_null(),
             C::new(
                 "transport",
                 Object(&O { columns: &TRANSPORT, lend: |(_, one), see| see(one.transport) }),
-                "What its ends sent.",
+                "Packets that the ends of the connection sent.",
             ),
         ],
     }
 };
 
-/// An operation in an interval.
+/// A marker for an operation in an interval.
 pub struct OperationInInterval;
 
 impl Subject for OperationInInterval {
     type Of<'a> = (&'a Interval, &'a Key, &'a Figures);
 }
 
-/// The transactions of one operation in a span of time.
+/// The transactions of one operation in an interval.
 pub static INTERVAL_OPERATION: Columns<OperationInInterval> = {
     type C = Column<OperationInInterval>;
     type O<U> = Within<OperationInInterval, U>;
@@ -278,11 +287,11 @@ pub static INTERVAL_OPERATION: Columns<OperationInInterval> = {
         role: Role::Line,
         columns: &[
             C::new("time", Time(|(interval, ..)| Some(interval.start)), "When the interval began."),
-            C::new("duration_ns", Nanoseconds(|(interval, ..)| Some(interval.length)), "How long it was."),
+            C::new("duration_ns", Nanoseconds(|(interval, ..)| Some(interval.length)), "The length of the interval."),
             C::new(
                 "protocol",
                 Shown(|(_, key, _), see| lend(key.protocol, |protocol| see(&protocol))),
-                "The program and its version as one name: `NFSv3`, `NFSv4.1`. It is null where the call is not known.",
+                "The program and its version as one name: `NFSv3`, `NFSv4.1`. It is null if the call was not captured.",
             )
             .or_null(),
             C::new(
@@ -294,41 +303,41 @@ pub static INTERVAL_OPERATION: Columns<OperationInInterval> = {
             C::new(
                 "transactions",
                 Object(&O { columns: &FIGURES, lend: |(.., figures), see| see(figures) }),
-                "Its transactions that ended.",
+                "Transactions of the operation that ended.",
             ),
         ],
     }
 };
 
-/// A row of the table that people see: of a whole interval, or of a part of it, which has a name.
+/// A row of the text table: a whole interval, or a named part of it.
 #[derive(Clone, Copy)]
 pub struct IntervalRow<'a> {
     /// The interval.
     pub interval: &'a Interval,
-    /// What the row is of; empty where it is of all.
+    /// The name of the part; empty for the whole interval.
     pub name: &'a str,
-    /// The transactions, where the capture holds both directions.
+    /// The transactions, if both directions were captured.
     pub figures: Option<&'a Figures>,
-    /// The calls that wait, where that is known of the part.
+    /// The outstanding calls, if known for the part.
     pub waiting: Option<Waiting>,
-    /// What ends sent, where that is known of the part.
+    /// Packets that the ends sent, if known for the part.
     pub transport: Option<Transport>,
 }
 
 impl<'a> IntervalRow<'a> {
-    /// The row of all.
+    /// Creates the row of the whole interval.
     pub fn all(interval: &'a Interval) -> IntervalRow<'a> {
         let (figures, waiting) = (interval.figures(), interval.waiting());
         IntervalRow { interval, name: "", figures, waiting, transport: Some(interval.transport) }
     }
 
-    /// The row of a connection, whose name is given.
+    /// Creates the row of a connection with the given name.
     pub fn connection(interval: &'a Interval, one: &'a OfConnection, name: &'a str) -> IntervalRow<'a> {
         let (figures, waiting) = (one.figures(), one.waiting());
         IntervalRow { interval, name, figures, waiting, transport: Some(one.transport) }
     }
 
-    /// The row of an operation, whose name is given.
+    /// Creates the row of an operation with the given name.
     pub fn operation(interval: &'a Interval, figures: &'a Figures, name: &'a str) -> IntervalRow<'a> {
         IntervalRow { interval, name, figures: Some(figures), waiting: None, transport: None }
     }
@@ -351,7 +360,7 @@ impl Subject for IntervalRow<'static> {
     type Of<'a> = IntervalRow<'a>;
 }
 
-/// The name of a connection in such a row.
+/// Returns the name of a connection in an [`IntervalRow`].
 pub fn connection_name(one: &OfConnection) -> String {
     format!(
         "{}: {} to {}",
@@ -361,7 +370,7 @@ pub fn connection_name(one: &OfConnection) -> String {
     )
 }
 
-/// The table that people see.
+/// The columns of the text table.
 pub static INTERVAL_ROW: Columns<IntervalRow<'static>> = {
     type C = Column<IntervalRow<'static>>;
     const fn cell(place: u8, heading: &'static str, width: usize, cell: Cell<IntervalRow<'static>>) -> C {

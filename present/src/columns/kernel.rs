@@ -1,4 +1,5 @@
-//! What a trace of the kernel tells: `kernel`, `kernel_step`, `kernel_disagreement`, `kernel_transaction`.
+//! `kernel`, `kernel_step`, `kernel_disagreement` and `kernel_transaction`: the contents of a
+//! kernel trace, compared with the capture.
 
 use crate::column::Read::{
     Boolean, Fraction, Frame, Key, Nanoseconds, Objects, Offset, Shown, U32, U64, Word, Xid,
@@ -12,7 +13,8 @@ impl Subject for Witness {
     type Of<'a> = &'a Witness;
 }
 
-static ROLES: Words = &[explained("caller", "it sends the call"), explained("answerer", "it answers")];
+static ROLES: Words =
+    &[explained("caller", "the host sends the call"), explained("answerer", "the host sends the reply")];
 
 static POINTS: Words = &[
     explained("reserved", "`xprt_reserve`: the RPC has an XID"),
@@ -24,78 +26,80 @@ static POINTS: Words = &[
     explained("reply-matched", "`xprtrdma_reply`"),
     explained("call-arrived", "the call's last packet"),
     explained("call-received", "`svcrdma_wc_recv`"),
-    explained("decoded", "`svcrdma_decode_rqst`, of a callback `xprtrdma_cb_call`"),
+    explained("decoded", "`svcrdma_decode_rqst`, for a callback `xprtrdma_cb_call`"),
     explained("reads-done", "`svcrdma_read_finished`"),
     explained("processed", "`svc_process`"),
     explained("encoded", "`svcrdma_encode_wseg`"),
-    explained("reply-posted", "`svcrdma_post_send`, of a callback `xprtrdma_cb_reply`"),
+    explained("reply-posted", "`svcrdma_post_send`, for a callback `xprtrdma_cb_reply`"),
     explained("reply-sent", "the reply's first packet"),
 ];
 
-/// What a trace holds, and how it goes with the capture.
+/// The totals of a trace, and the match with the capture.
 pub static KERNEL: Columns<Witness> = {
     type C = Column<Witness>;
     Columns {
         name: "kernel",
         role: Role::Line,
         columns: &[
-            C::new("trace", Shown(|one, see| see(&Plain(&one.trace.name))), "The file, as it was named."),
-            C::new("lines", U64(|one| Some(one.trace.lines)), "Its lines."),
-            C::new("events", U64(|one| Some(one.trace.events)), "Its events."),
-            C::new("unknown_events", U64(|one| Some(one.trace.unknown)), "Events that are not known here."),
+            C::new("trace", Shown(|one, see| see(&Plain(&one.trace.name))), "The trace file as given."),
+            C::new("lines", U64(|one| Some(one.trace.lines)), "Lines in the trace."),
+            C::new("events", U64(|one| Some(one.trace.events)), "Events in the trace."),
+            C::new("unknown_events", U64(|one| Some(one.trace.unknown)), "Events of unknown types."),
             C::new("unread_lines", U64(|one| Some(one.trace.unread.lines)), "Lines that could not be read."),
             C::new(
                 "first_unread_line",
                 U64(|one| one.trace.unread.first.map(|(line, _)| line)),
-                "The first of these, from 1.",
+                "The first unreadable line, from 1.",
             )
             .or_null(),
-            C::new("lost_events", U64(|one| Some(one.trace.lost.events)), "Events that the trace says it lacks, as far as it counts them."),
-            C::new("transactions", U64(|one| Some(one.trace.calls.len() as u64)), "Transactions that it tells of."),
+            C::new("lost_events", U64(|one| Some(one.trace.lost.events)), "Events that the trace reports as lost."),
+            C::new("transactions", U64(|one| Some(one.trace.calls.len() as u64)), "Transactions in the trace."),
             C::new(
                 "beyond",
                 U64(|one| Some(one.trace.beyond.saturating_add(one.beyond))),
-                "Events and transactions that were left out because there are too many.",
+                "Events and transactions beyond the limits, which were discarded.",
             ),
-            C::new("joined", U64(|one| one.has_capture.then_some(one.joined.joined)), "Transactions that the capture shows too. It is null without a capture.").or_null(),
-            C::new("ambiguous", U64(|one| one.has_capture.then_some(one.joined.ambiguous)), "Transactions whose XID several of the capture have, so that they are not joined.").or_null(),
+            C::new("joined", U64(|one| one.has_capture.then_some(one.joined.joined)), "Transactions that were matched with the capture. It is null without a capture.").or_null(),
+            C::new("ambiguous", U64(|one| one.has_capture.then_some(one.joined.ambiguous)), "Transactions that were not matched because several transactions in the capture have their XID.").or_null(),
             C::new(
                 "only_in_trace",
                 U64(|one| one.has_capture.then_some(one.joined.only_in_trace)),
-                "Transactions that the capture lacks, though it was made at that time, on a connection that it shows.",
+                "Transactions missing from the capture, although it covers their time and their connection.",
             )
             .or_null(),
             C::new(
                 "only_in_capture",
                 U64(|one| one.has_capture.then_some(one.joined.only_in_capture)),
-                "Transactions that the trace lacks, though it was made at that time, and tells of their connection.",
+                "Transactions missing from the trace, although it covers their time and their connection.",
             )
             .or_null(),
-            C::new("outside", U64(|one| one.has_capture.then_some(one.joined.outside)), "Other transactions of the trace: at other times, or on connections that the capture does not show.").or_null(),
+            C::new("outside", U64(|one| one.has_capture.then_some(one.joined.outside)), "Other transactions of the trace: at other times, or on connections that are not in the capture.").or_null(),
             C::new(
                 "offset_ns",
                 Shown(|one, see| lend(one.clock.windows.first(), |window| see(&window.offset))),
-                "Nanoseconds from a time of the trace to the same time of the capture, as a decimal number; of the first part where there are several. It is null where nothing ties the clocks.",
+                "Nanoseconds from a time in the trace to the same time in the capture, as a decimal number; \
+                 for the first part if there are several. It is null if no transaction relates the clocks.",
             )
             .or_null(),
             C::new(
                 "uncertainty_ns",
                 Nanoseconds(|one| one.clock.uncertainty()),
-                "How wrong that may be, in either direction. It is null where transactions bound it from one side only.",
+                "The error of the offset, in either direction. It is null if transactions bound it on one \
+                 side only.",
             )
             .or_null(),
             C::new(
                 "clock_parts",
                 U64(|one| one.has_capture.then_some(one.clock.windows.len() as u64)),
-                "Parts of the trace with an offset of their own, because the clocks drift or were set.",
+                "Parts of the trace with their own offset, because the clocks drifted or were set.",
             )
             .or_null(),
-            C::new("backward_steps", U64(|one| Some(one.backward_steps)), "Steps that would end before they begin, and are left out."),
+            C::new("backward_steps", U64(|one| Some(one.backward_steps)), "Steps that would end before they begin. They are omitted."),
         ],
     }
 };
 
-/// A step of the transactions of one operation.
+/// A marker for a step of the transactions of one operation.
 pub struct StepRow;
 
 impl Subject for StepRow {
@@ -109,77 +113,75 @@ pub static KERNEL_STEP: Columns<StepRow> = {
         name: "kernel_step",
         role: Role::Line,
         columns: &[
-            C::new(
-                "trace",
-                Shown(|(one, _), see| see(&Plain(&one.trace.name))),
-                "The file, as it was named.",
-            ),
+            C::new("trace", Shown(|(one, _), see| see(&Plain(&one.trace.name))), "The trace file as given."),
             C::new(
                 "operation",
                 Shown(|(one, step), see| see(&Plain(one.operation(step)))),
-                "The protocol and the operation; as the kernel calls it where there is no capture.",
+                "The protocol and the operation, or the kernel's name for the operation if there is no \
+                 capture.",
             ),
             C::new(
                 "host",
                 Word(ROLES, |(_, step)| Some(step.role.word())),
-                "Which end of the transactions the host is.",
+                "The role of the host in the transactions.",
             ),
-            C::new("from", Word(POINTS, |(_, step)| Some(step.from.word())), "Where the step begins."),
+            C::new(
+                "from",
+                Word(POINTS, |(_, step)| Some(step.from.word())),
+                "The point where the step begins.",
+            ),
             C::new(
                 "to",
                 Word(POINTS, |(_, step)| Some(step.to.word())),
-                "Where it ends: the next point that is known.",
+                "The point where the step ends: the next known point.",
             ),
             C::new(
                 "holds",
                 Shown(|(_, step), see| see(&step.holds())),
-                "What happens in it, in words for people. They may change.",
+                "A description of the step, in words for people. The wording may change.",
             ),
             C::new(
                 "crosses_clocks",
                 Boolean(|(_, step)| Some(step.crosses_clocks())),
-                "Whether one of its ends is told by a packet and the other by the trace: then the offset of the clocks is in its times.",
+                "Whether one point is a packet in the capture and the other an event in the trace. The \
+                 times then include the offset of the clocks.",
             ),
             C::new("count", U64(|(_, step)| Some(step.count())), "Transactions."),
-            C::new("min_ns", Nanoseconds(|(_, step)| Some(step.minimum())), "The shortest."),
+            C::new("min_ns", Nanoseconds(|(_, step)| Some(step.minimum())), "The minimum."),
             C::new("median_ns", Nanoseconds(|(_, step)| Some(step.percentile(50))), "The median."),
             C::new("p99_ns", Nanoseconds(|(_, step)| Some(step.percentile(99))), "The 99th percentile."),
-            C::new("max_ns", Nanoseconds(|(_, step)| Some(step.maximum())), "The longest."),
+            C::new("max_ns", Nanoseconds(|(_, step)| Some(step.maximum())), "The maximum."),
             C::new("total_ns", Nanoseconds(|(_, step)| Some(step.total())), "The sum."),
             C::new(
                 "share",
                 Fraction(|(one, step)| Some(one.share(step))),
-                "Its share of the time of all steps of the operation.",
+                "The share of the total time of all steps of the operation.",
             ),
         ],
     }
 };
 
-/// Where kernel and wire disagree.
+/// A marker for a disagreement between kernel and wire.
 pub struct DisagreementRow;
 
 impl Subject for DisagreementRow {
     type Of<'a> = (&'a Witness, &'a Disagreement);
 }
 
-/// Where kernel and wire disagree.
+/// A disagreement between kernel and wire.
 pub static KERNEL_DISAGREEMENT: Columns<DisagreementRow> = {
     type C = Column<DisagreementRow>;
     Columns {
         name: "kernel_disagreement",
         role: Role::Line,
         columns: &[
-            C::new(
-                "trace",
-                Shown(|(one, _), see| see(&Plain(&one.trace.name))),
-                "The file, as it was named.",
-            ),
+            C::new("trace", Shown(|(one, _), see| see(&Plain(&one.trace.name))), "The trace file as given."),
             C::new(
                 "about",
                 Word(
                     &[
                         explained("only-in-trace", "the capture lacks the call"),
-                        explained("only-in-capture", "the trace lacks it"),
+                        explained("only-in-capture", "the trace lacks the call"),
                         explained("header-length", "bytes of the RPC-over-RDMA header"),
                         explained("call-length", "bytes of the RPC call before reduction"),
                         explained("send-length", "bytes of the Send"),
@@ -187,37 +189,44 @@ pub static KERNEL_DISAGREEMENT: Columns<DisagreementRow> = {
                         explained("read-list", "the Read list"),
                         explained(
                             "write-list",
-                            "the segments of Write chunks, at the server with those of the Reply chunk",
+                            "the segments of Write chunks; at the server, also those of the Reply chunk",
                         ),
                         explained("reply-chunk", "the Reply chunk"),
-                        explained("returned-segments", "what the reply says of the memory that was written"),
+                        explained(
+                            "returned-segments",
+                            "the segments of written memory that the reply returns",
+                        ),
                         explained("rdma-error", "whether the reply is an RDMA_ERROR"),
                     ],
                     |(_, one)| Some(one.difference.about.word()),
                 ),
-                "What they disagree about.",
+                "The property that differs.",
             ),
             C::new("xid", Xid(|(_, one)| Some(one.xid)), "rdma_xid."),
             C::new("connection", U32(|(_, one)| one.connection), "The number of the connection.").or_null(),
-            C::new("frame", Frame(|(_, one)| one.frame), "The packet that it is about.").or_null(),
+            C::new("frame", Frame(|(_, one)| one.frame), "The packet that differs.").or_null(),
             C::new("line", U64(|(_, one)| one.line), "The line of the trace.").or_null(),
             C::new(
                 "host",
                 Word(ROLES, |(_, one)| one.role.map(kernel::Role::word)),
-                "Which end of the transaction the host is.",
+                "The role of the host in the transaction.",
             )
             .or_null(),
             C::new(
                 "kernel",
                 Shown(|(_, one), see| see(&Plain(&one.difference.kernel))),
-                "What the kernel says.",
+                "The value in the kernel trace.",
             ),
-            C::new("wire", Shown(|(_, one), see| see(&Plain(&one.difference.wire))), "What the packets say."),
+            C::new(
+                "wire",
+                Shown(|(_, one), see| see(&Plain(&one.difference.wire))),
+                "The value in the packets.",
+            ),
         ],
     }
 };
 
-/// A transaction as the trace alone tells it.
+/// A marker for a transaction from the trace alone.
 pub struct CallRow;
 
 impl Subject for CallRow {
@@ -241,7 +250,7 @@ static READ_SEGMENT: Columns<ReadSegment> = {
         name: "kernel_read_segment",
         role: Role::Inner,
         columns: &[
-            C::new("position", U32(|(position, _)| Some(position)), "Its Position."),
+            C::new("position", U32(|(position, _)| Some(position)), "The Position of the segment."),
             C::new("handle", Key(|(_, one)| Some(one.handle)), "The handle."),
             C::new("length", U32(|(_, one)| Some(one.length)), "The length in bytes."),
             C::new("offset", Offset(|(_, one)| Some(one.offset)), "The offset."),
@@ -262,12 +271,12 @@ static PLAIN_SEGMENT: Columns<Segment> = {
     }
 };
 
-/// Lends the segments of a list.
+/// Lends each segment of a list to `see`.
 fn segments<T: Copy>(call: &Call, list: fn(&Chunks) -> &Vec<T>, see: &mut dyn FnMut(T)) {
     call.chunks.iter().flat_map(|chunks| list(chunks)).for_each(|one| see(*one));
 }
 
-/// When a point was, by the trace's clock.
+/// The time of a point, by the trace's clock.
 struct PointRow;
 
 impl Subject for PointRow {
@@ -280,17 +289,17 @@ static POINT: Columns<PointRow> = {
         name: "kernel_point",
         role: Role::Inner,
         columns: &[
-            C::new("point", Word(POINTS, |(point, _)| Some(point.word())), "What happened."),
+            C::new("point", Word(POINTS, |(point, _)| Some(point.word())), "The point."),
             C::new(
                 "time_ns",
                 U64(|(_, time)| u64::try_from(time).ok()),
-                "When, in nanoseconds of the trace's clock.",
+                "The time of the point, in nanoseconds of the trace's clock.",
             ),
         ],
     }
 };
 
-/// A transaction as the trace alone tells it.
+/// A transaction from the trace alone.
 pub static KERNEL_TRANSACTION: Columns<CallRow> = {
     type C = Column<CallRow>;
     type O<U> = Within<CallRow, U>;
@@ -298,19 +307,19 @@ pub static KERNEL_TRANSACTION: Columns<CallRow> = {
         name: "kernel_transaction",
         role: Role::Line,
         columns: &[
-            C::new("trace", Shown(|(trace, _), see| see(&Plain(&trace.name))), "The file, as it was named."),
-            C::new("origin", Word(&[word("kernel")], |_| Some("kernel")), "Who tells of it."),
-            C::new("line", U64(|(_, call)| Some(call.line)), "The first line that tells of it, from 1."),
-            C::new("host", Word(ROLES, |(_, call)| Some(call.role.word())), "Which end of it the host is."),
-            C::new("callback", Boolean(|(_, call)| Some(call.backward)), "Whether it is known to be a callback."),
+            C::new("trace", Shown(|(trace, _), see| see(&Plain(&trace.name))), "The trace file as given."),
+            C::new("origin", Word(&[word("kernel")], |_| Some("kernel")), "The source of the data."),
+            C::new("line", U64(|(_, call)| Some(call.line)), "The first line about the transaction, from 1."),
+            C::new("host", Word(ROLES, |(_, call)| Some(call.role.word())), "The role of the host in the transaction."),
+            C::new("callback", Boolean(|(_, call)| Some(call.backward)), "Whether the transaction is known to be a callback."),
             C::new("xid", Xid(|(_, call)| Some(call.xid)), "rdma_xid."),
-            C::new("operation", Shown(|(trace, call), see| lend(trace.name_of(call), |name| see(&Plain(name)))), "What the kernel calls it, where `rpc_stats_latency` or `svc_process` was traced.").or_null(),
-            C::new("latency_ns", Nanoseconds(|(_, call)| call.latency()), "From marshalling the call to matching the reply; where the host answers, from the receipt of the call, else from decoding it, to posting the reply.").or_null(),
+            C::new("operation", Shown(|(trace, call), see| lend(trace.name_of(call), |name| see(&Plain(name)))), "The kernel's name for the operation, if `rpc_stats_latency` or `svc_process` was traced.").or_null(),
+            C::new("latency_ns", Nanoseconds(|(_, call)| call.latency()), "From marshalling the call to matching the reply. If the host answers: from receiving the call, or else decoding it, to posting the reply.").or_null(),
             C::new("header_length", U32(|(_, call)| call.header_length), "Bytes of the RPC-over-RDMA header.").or_null(),
-            C::new("message_length", U64(|(_, call)| call.message_length), "Bytes of the RPC call before reduction, where the host calls.").or_null(),
+            C::new("message_length", U64(|(_, call)| call.message_length), "Bytes of the RPC call before reduction, if the host calls.").or_null(),
             C::new("received_length", U32(|(_, call)| call.received), "Bytes of the Send that the host received.").or_null(),
-            C::new("credits", U32(|(_, call)| call.credits), "rdma_credit of what the host received.").or_null(),
-            C::new("rdma_error", Boolean(|(_, call)| Some(call.has_error)), "Whether an RDMA_ERROR came in place of a reply."),
+            C::new("credits", U32(|(_, call)| call.credits), "rdma_credit in the message that the host received.").or_null(),
+            C::new("rdma_error", Boolean(|(_, call)| Some(call.has_error)), "Whether the answer was an RDMA_ERROR."),
             C::new(
                 "reads",
                 Objects(&O {
@@ -326,7 +335,7 @@ pub static KERNEL_TRANSACTION: Columns<CallRow> = {
                     columns: &PLAIN_SEGMENT,
                     lend: |(_, call), see| segments(call, |chunks| &chunks.writes, see),
                 }),
-                "The segments of Write chunks; where the host answers, those of the Reply chunk behind them.",
+                "The segments of Write chunks; if the host answers, followed by those of the Reply chunk.",
             )
             .optional(),
             C::new(
@@ -335,7 +344,7 @@ pub static KERNEL_TRANSACTION: Columns<CallRow> = {
                     columns: &PLAIN_SEGMENT,
                     lend: |(_, call), see| segments(call, |chunks| &chunks.reply, see),
                 }),
-                "The segments of the Reply chunk, where the host calls.",
+                "The segments of the Reply chunk, if the host calls.",
             )
             .optional(),
             C::new(
@@ -344,7 +353,7 @@ pub static KERNEL_TRANSACTION: Columns<CallRow> = {
                     columns: &PLAIN_SEGMENT,
                     lend: |(_, call), see| segments(call, |chunks| &chunks.returned, see),
                 }),
-                "The segments that the reply returns, with the lengths used, where the host answers.",
+                "The segments that the reply returns, with the lengths used, if the host answers.",
             )
             .optional(),
             C::new(
@@ -357,7 +366,7 @@ pub static KERNEL_TRANSACTION: Columns<CallRow> = {
                         }
                     },
                 }),
-                "What the trace tells of it, in the order of time.",
+                "The points of the transaction in the trace, in the order of the steps.",
             ),
         ],
     }

@@ -16,7 +16,7 @@ pub struct MessageRow<'a> {
     pub transaction: &'a Transaction,
     /// The message.
     pub message: &'a Message,
-    /// Whether it is the reply; else it is the call.
+    /// Whether the message is the reply.
     pub is_reply: bool,
 }
 
@@ -46,19 +46,18 @@ pub static MESSAGE: Columns<MessageRow<'static>> = {
             C::new(
                 "is_reply",
                 Boolean(|row| Some(row.is_reply)),
-                "Whether the message is the reply; else it is the call.",
+                "Whether the message is the reply. If not, it is the call.",
             )
             .parquet_only(),
             C::new("frame", Frame(|row| Some(row.message.seen.frame)), "The packet that completed the Send."),
-            C::new("time", Time(|row| Some(row.message.seen.time)), "Its time."),
+            C::new("time", Time(|row| Some(row.message.seen.time)), "The time of that packet."),
             C::new("first_frame", Frame(|row| Some(row.message.first.frame)), "The first packet of the Send."),
-            C::new("first_time", Time(|row| Some(row.message.first.time)), "Its time."),
+            C::new("first_time", Time(|row| Some(row.message.first.time)), "The time of that packet."),
             C::new("version", U32(|row| Some(row.message.version)), "rdma_vers: 1."),
             C::new(
                 "procedure",
                 Shown(|row, see| see(&row.message.procedure)),
-                "rdma_proc: `RDMA_MSG`, `RDMA_NOMSG`, `RDMA_MSGP`, `RDMA_DONE`, `RDMA_ERROR`, or `rdma_proc` with a number that has \
-                 no name.",
+                "rdma_proc: `RDMA_MSG`, `RDMA_NOMSG`, `RDMA_MSGP`, `RDMA_DONE`, `RDMA_ERROR`, or `rdma_proc` with a number that has no name.",
             ),
             C::new(
                 "credits",
@@ -84,7 +83,7 @@ pub static MESSAGE: Columns<MessageRow<'static>> = {
             C::new(
                 "rpc_xid",
                 Xid(|row| row.message.rpc_xid.map(|xid| xid.0)),
-                "The XID in the RPC message itself, which should equal rdma_xid. It is null where it could not be read.",
+                "The XID in the RPC message itself, which should equal rdma_xid. It is null if it could not be read.",
             )
             .or_null(),
             C::new(
@@ -102,19 +101,19 @@ pub static MESSAGE: Columns<MessageRow<'static>> = {
             C::new(
                 "read_chunk_count",
                 U32(|row| Some(row.message.read_chunks.len() as u32)),
-                "The number of Read chunks. Read segments with one Position are one chunk.",
+                "The number of Read chunks. Read segments with the same Position are one chunk.",
             )
             .parquet_only(),
             C::new(
                 "read_chunk_bytes",
                 U64(|row| Some(row.message.read_chunks.iter().map(|chunk| Segment::total(&chunk.segments)).sum())),
-                "The lengths of the Read chunks together.",
+                "The total length of the Read chunks.",
             )
             .parquet_only(),
             C::new(
                 "read_segments",
                 Objects(&O { columns: &READ_SEGMENT, lend: read_segments }),
-                "The segments of the Read chunks, as they stand in the header.",
+                "The segments of the Read chunks, as in the header.",
             )
             .parquet_only(),
             C::new(
@@ -126,14 +125,13 @@ pub static MESSAGE: Columns<MessageRow<'static>> = {
             C::new(
                 "write_chunk_count",
                 U32(|row| Some(row.message.write_chunks.len() as u32)),
-                "The number of Write chunks, with those that are empty.",
+                "The number of Write chunks, including empty ones.",
             )
             .parquet_only(),
             C::new(
                 "write_chunk_bytes",
                 U64(|row| Some(row.message.write_chunks.iter().map(|chunk| Segment::total(&chunk.segments)).sum())),
-                "The lengths of the Write chunks together: in a call the bytes that the responder may write, in a reply the bytes that \
-                 it says it wrote.",
+                "The total length of the Write chunks: in a call, the bytes that the responder may write; in a reply, the bytes written according to the responder.",
             )
             .parquet_only(),
             C::new(
@@ -170,12 +168,12 @@ pub static MESSAGE: Columns<MessageRow<'static>> = {
             C::new(
                 "missing",
                 Objects(&O { columns: &MISSING, lend: |row, see| row.message.missing.iter().for_each(see) }),
-                "The byte ranges that should have moved, and that the capture does not show moving.",
+                "The byte ranges that should have moved but are missing from the capture.",
             ),
             C::new(
                 "stop",
                 Object(&O { columns: &STOP, lend: |row, see| lend(row.message.stop, see) }),
-                "Where the header could not be read on.",
+                "Where parsing of the header stopped.",
             )
             .or_null(),
         ],
@@ -186,14 +184,14 @@ fn reply_segments(row: MessageRow<'_>) -> &[Segment] {
     row.message.reply_chunk.as_ref().map_or(&[], |chunk| &chunk.segments)
 }
 
-/// Each with the Position of its chunk.
+/// Lends each Read segment with the Position of its chunk.
 fn read_segments(row: MessageRow<'_>, see: &mut dyn FnMut((u32, Segment))) {
     for chunk in &row.message.read_chunks {
         chunk.segments.iter().for_each(|segment| see((chunk.position, *segment)));
     }
 }
 
-/// Each with the index of its chunk.
+/// Lends each Write segment with the index of its chunk.
 fn write_segments(row: MessageRow<'_>, see: &mut dyn FnMut((u32, Segment))) {
     for (index, chunk) in (0..).zip(&row.message.write_chunks) {
         chunk.segments.iter().for_each(|segment| see((index, *segment)));
@@ -222,7 +220,7 @@ static READ_CHUNK: Columns<ReadChunk> = {
                     columns: &SEGMENT,
                     lend: |chunk, see| chunk.segments.iter().copied().for_each(see),
                 }),
-                "Its segments, as they stand in the header.",
+                "The segments, as in the header.",
             ),
         ],
     }
@@ -244,7 +242,7 @@ static CHUNK: Columns<Chunk> = {
                 columns: &SEGMENT,
                 lend: |chunk, see| chunk.segments.iter().copied().for_each(see),
             }),
-            "Its segments, as they stand in the header.",
+            "The segments, as in the header.",
         )],
     }
 };
@@ -291,7 +289,7 @@ static WRITE_SEGMENT: Columns<WriteSegment> = {
             C::new(
                 "chunk",
                 U32(|(chunk, _)| Some(chunk)),
-                "The place of the chunk in the Write list, from 0.",
+                "The index of the chunk in the Write list, from 0.",
             ),
         ),
     }
@@ -312,13 +310,13 @@ static MISSING: Columns<Missing> = {
                 Word(PARTS, |missing| Some(words::part(missing.part).0)),
                 "The part of the message.",
             ),
-            C::new("index", U16(|missing| words::part(missing.part).1), "Which of the chunks, from 0.")
+            C::new("index", U16(|missing| words::part(missing.part).1), "The index of the chunk, from 0.")
                 .or_null(),
             C::new("start", U64(|missing| Some(missing.start)), "The first byte."),
             C::new(
                 "end",
                 U64(|missing| missing.end),
-                "The byte after the last. It is null where the length is not known.",
+                "The byte after the last. It is null if the length is unknown.",
             )
             .or_null(),
         ],

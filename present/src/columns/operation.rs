@@ -8,14 +8,14 @@ use rdmascope_analysis::paths::Paths;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_dissector::ulb::{self, Item, Operation};
 
-/// One of the operations of a transaction.
+/// An operation of a transaction.
 #[derive(Clone, Copy)]
 pub struct OperationRow<'a> {
     /// The transaction.
     pub transaction: &'a Transaction,
-    /// The paths of files, where somebody follows them.
+    /// The paths of files, if they are tracked.
     pub paths: Option<&'a Paths>,
-    /// The place of the operation among those of the transaction.
+    /// The index of the operation in the transaction.
     pub index: usize,
     /// The operation.
     pub operation: &'a Operation,
@@ -38,38 +38,39 @@ pub static OPERATION: Columns<OperationRow<'static>> = {
             C::new("connection", U32(|row| Some(row.transaction.connection.0)), "The number of the connection.")
                 .parquet_only(),
             C::new("xid", Xid(|row| Some(row.transaction.xid.0)), "rdma_xid.").parquet_only(),
-            C::new("index", U32(|row| Some(row.index as u32)), "The place of the operation in the COMPOUND, from 0.")
+            C::new("index", U32(|row| Some(row.index as u32)), "The index of the operation in the COMPOUND, from 0.")
                 .parquet_only(),
             C::new("code", U32(|row| Some(row.operation.code())), "The number of the operation or procedure."),
             C::new(
                 "name",
                 Word(&[], |row| Some(row.operation.name())),
-                "Its name. `operation` or `procedure`: the number has no name.",
+                "The name of the operation or procedure. `operation` or `procedure`: the number has no name.",
             ),
-            C::new("status", U32(|row| row.operation.status), "The status that the reply gave it.").optional(),
+            C::new("status", U32(|row| row.operation.status), "The status of the operation in the reply.").optional(),
             C::new("status_name", Word(&[], |row| status_name(row)), "The name of the status.").optional(),
             C::new(
                 "file_handle",
                 Bytes(|row, see| lend(row.bytes(row.operation.file_handle), see)),
-                "The file handle that the operation names, or that PUTFH sets.",
+                "The file handle that the operation uses, or that PUTFH sets.",
             )
             .optional(),
             C::new(
                 "result_file_handle",
                 Bytes(|row, see| lend(row.bytes(row.operation.result_file_handle), see)),
-                "The file handle that the result returned.",
+                "The file handle in the result.",
             )
             .optional(),
             C::new(
                 "file_name",
                 Lossy(|row, see| lend(row.bytes(row.operation.file_name), see)),
-                "The directory entry that the operation is about. Bytes that are not UTF-8 are replaced by U+FFFD.",
+                "The name of the directory entry that the operation uses. Bytes that are not UTF-8 are \
+                 replaced by U+FFFD.",
             )
             .optional(),
             C::new(
                 "file_name_hex",
                 Bytes(|row, see| lend(row.odd(row.operation.file_name), see)),
-                "All bytes of `file_name`, where some are not UTF-8.",
+                "All bytes of `file_name`, if some are not UTF-8.",
             )
             .optional(),
             C::new(
@@ -81,24 +82,24 @@ pub static OPERATION: Columns<OperationRow<'static>> = {
             C::new(
                 "other_name_hex",
                 Bytes(|row, see| lend(row.odd(row.operation.other_name), see)),
-                "All bytes of `other_name`, where some are not UTF-8.",
+                "All bytes of `other_name`, if some are not UTF-8.",
             )
             .optional(),
             C::new(
                 "file",
                 Lossy(|row, see| row.path(Paths::file, see)),
-                "The path of what the operation is about, as far as the capture shows it.",
+                "The path of the file that the operation uses, as far as the capture shows it.",
             )
             .optional(),
             C::new(
                 "other_file",
                 Lossy(|row, see| row.path(Paths::other_file, see)),
-                "The new path of RENAME and LINK, and where COPY and CLONE write.",
+                "The new path of RENAME and LINK, and the destination of COPY and CLONE.",
             )
             .optional(),
             C::new("offset", U64(|row| row.operation.offset), "The first byte in the file.").optional(),
-            C::new("count", U64(|row| row.operation.count), "Bytes asked for or sent.").optional(),
-            C::new("result_count", U64(|row| row.operation.result_count), "Bytes that the result says were moved.")
+            C::new("count", U64(|row| row.operation.count), "Bytes requested or sent.").optional(),
+            C::new("result_count", U64(|row| row.operation.result_count), "Bytes moved according to the result.")
                 .optional(),
             C::new("end_of_file", Boolean(|row| row.operation.end_of_file), "Whether a READ reached the end of the file.")
                 .optional(),
@@ -130,7 +131,7 @@ impl<'a> OperationRow<'a> {
         }
     }
 
-    /// All bytes of a text that is not UTF-8.
+    /// Returns all bytes of a text that is not UTF-8.
     fn odd(self, text: Option<ulb::Text>) -> Option<&'a [u8]> {
         self.bytes(text).filter(|bytes| core::str::from_utf8(bytes).is_err())
     }
@@ -152,18 +153,22 @@ static ITEM: Columns<Item> = {
         role: Role::Inner,
         columns: &[
             C::new("length", U32(|item| Some(item.length)), "The length without padding."),
-            C::new("position", U32(|item| Some(item.position)), "Its first byte in the unreduced message."),
+            C::new(
+                "position",
+                U32(|item| Some(item.position)),
+                "The offset of the first byte in the unreduced message.",
+            ),
             C::new(
                 "place",
                 Word(&[word("inline"), word("read-chunk"), word("write-chunk")], |item| {
                     Some(words::place(item.place).0)
                 }),
-                "Where it was.",
+                "Where the item was conveyed.",
             ),
             C::new(
                 "index",
                 U16(|item| words::place(item.place).1),
-                "Which of `read_chunks` or `write_chunks`, from 0.",
+                "The index in `read_chunks` or `write_chunks`, from 0.",
             )
             .or_null(),
         ],

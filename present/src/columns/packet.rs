@@ -1,4 +1,4 @@
-//! `packet`. Most columns concern few packets.
+//! `packet`. Most columns apply to few packets, and are optional.
 
 use super::shared::{PRIVATE_DATA, SEGMENT, STOP, columns_of_segment};
 use crate::column::Align::{Left, Right};
@@ -34,7 +34,7 @@ pub static PACKET: Columns<Packet<'static>> = {
                 "The number of the packet in the capture, from 1.",
             )
             .text(0, "frame", Right(7)),
-            C::new("time", Time(|it| Some(it.record.time)), "When it was captured.").cell(
+            C::new("time", Time(|it| Some(it.record.time)), "The capture time.").cell(
                 1,
                 "seconds",
                 Right(11),
@@ -45,13 +45,15 @@ pub static PACKET: Columns<Packet<'static>> = {
             C::new(
                 "connection",
                 U32(|it| it.connection.map(|id| id.0)),
-                "The number of the connection that the packet is of. It is null in the first packets of a connection whose connect was not captured, as long as only packets are known of it.",
+                "The number of the connection that the packet belongs to. It is null for the first packets \
+                 of a connection that was open before the capture, until more than packets is known of it.",
             )
             .or_null(),
             C::new(
                 "copy_of",
                 FrameNumber(|it| it.copy_of.map(|first| first.frame)),
-                "The number of the packet in the capture that this one is a copy of: the capture shows it twice. It is counted once.",
+                "The number of the earlier packet that this one is a copy of: the packet was captured \
+                 twice. It is counted once.",
             )
             .optional(),
             C::new(
@@ -69,11 +71,9 @@ pub static PACKET: Columns<Packet<'static>> = {
             )
             .optional()
             .text(5, "destination", Left(15)),
-            C::new("to", Word(&[], |_| Some("->")), "From the sender to the receiver.").text_only().text(
-                4,
-                "",
-                Left(2),
-            ),
+            C::new("to", Word(&[], |_| Some("->")), "The direction, from the sender to the receiver.")
+                .text_only()
+                .text(4, "", Left(2)),
             C::new(
                 "carrier",
                 Word(&[word("rocev2"), word("rocev1"), word("infiniband")], |it| {
@@ -147,7 +147,7 @@ pub static PACKET: Columns<Packet<'static>> = {
                     let of_tcp = it.segment().map(|segment| segment.payload_length);
                     it.readable_headers().map(|headers| headers.payload_length).or(of_tcp)
                 }),
-                "Bytes behind the headers on the wire.",
+                "Bytes after the headers on the wire.",
             )
             .optional(),
             C::new(
@@ -165,7 +165,7 @@ pub static PACKET: Columns<Packet<'static>> = {
                     columns: &RETH,
                     lend: |it, see| lend(headers(it).and_then(|headers| headers.extensions.reth), see),
                 }),
-                "The memory that an RDMA operation names.",
+                "The memory that an RDMA operation uses.",
             )
             .optional(),
             C::new(
@@ -197,7 +197,7 @@ pub static PACKET: Columns<Packet<'static>> = {
             C::new(
                 "cm",
                 Object(&O { columns: &CM, lend: |it, see| lend(cm(it), |fields| see(&fields)) }),
-                "A CM message, with the fields that it has.",
+                "A CM message, with its fields.",
             )
             .optional(),
             C::new(
@@ -209,7 +209,7 @@ pub static PACKET: Columns<Packet<'static>> = {
             C::new(
                 "carries",
                 Shown(|it, see| lend(headers(it), |headers| see(&Carried(headers)))),
-                "In words.",
+                "The contents in words.",
             )
             .text_only()
             .cell(
@@ -226,10 +226,16 @@ pub static PACKET: Columns<Packet<'static>> = {
             C::new(
                 "other",
                 Word(
-                    &[word("tcp"), word("not-infiniband"), word("unknown-link-type"), word("fragment"), word("stop")],
+                    &[
+                        word("tcp"),
+                        word("not-infiniband"),
+                        word("unknown-link-type"),
+                        word("fragment"),
+                        word("stop"),
+                    ],
                     |it| it.frame.err().map(words::other),
                 ),
-                "Why there is no transport packet.",
+                "The reason for the lack of a transport packet.",
             )
             .optional()
             .cell(
@@ -244,7 +250,7 @@ pub static PACKET: Columns<Packet<'static>> = {
             C::new(
                 "stop",
                 Object(&O { columns: &STOP, lend: |it, see| lend(it.stop(), see) }),
-                "Where the headers could not be read on.",
+                "Where parsing of the headers stopped.",
             )
             .optional()
             .cell(
@@ -269,7 +275,7 @@ fn frame<'a>(packet: &'a Packet<'_>) -> Option<&'a Frame<'a>> {
     packet.frame.as_ref().ok()
 }
 
-/// Source and destination.
+/// Returns source and destination.
 fn addresses(packet: &Packet<'_>) -> Option<[Address; 2]> {
     let of_frame = frame(packet).map(|frame| [frame.source, frame.destination]);
     of_frame.or_else(|| packet.segment().map(|segment| [segment.source, segment.destination]))
@@ -302,7 +308,7 @@ fn header<'a>(packet: &'a Packet<'a>) -> Option<&'a Header<'a>> {
     }
 }
 
-/// A TCP segment, and the packet that it is.
+/// A TCP segment, with its packet.
 #[derive(Clone, Copy)]
 struct InSegment<'a>(&'a Packet<'a>, &'a Segment<'a>);
 
@@ -317,7 +323,7 @@ static TCP: Columns<InSegment<'static>> = {
         name: "tcp",
         role: Role::Inner,
         columns: &[
-            C::new("sequence", U32(|it| Some(it.1.sequence)), "Its sequence number."),
+            C::new("sequence", U32(|it| Some(it.1.sequence)), "The sequence number."),
             C::new(
                 "acknowledgement",
                 U32(|it| it.1.acknowledgement),
@@ -332,7 +338,7 @@ static TCP: Columns<InSegment<'static>> = {
                 Word(&[word("good"), word("unfinished"), word("bad"), word("unverifiable")], |it| {
                     Some(words::checksum(it.1.checksum()))
                 }),
-                "The verdict on its checksum; `unfinished`: the host left it to the network adapter.",
+                "The verdict on the checksum. `unfinished`: the host left it to the network adapter.",
             ),
             C::new(
                 "fpdus",
@@ -346,7 +352,7 @@ static TCP: Columns<InSegment<'static>> = {
                         }
                     },
                 }),
-                "The FPDUs of iWARP in it, whole or in part.",
+                "The iWARP FPDUs in the segment, complete or in part.",
             )
             .json_only(),
         ],
@@ -372,40 +378,40 @@ static FPDU: Columns<Fpdu> = {
             C::new(
                 "opcode",
                 Word(&[], |fpdu| Some(fpdu.header.control().opcode.name())),
-                "The opcode of RDMAP: `RDMA Write`.",
+                "The RDMAP opcode: `RDMA Write`.",
             ),
             C::new(
                 "last",
                 Boolean(|fpdu| Some(fpdu.header.control().last)),
-                "Whether its message ends with it.",
+                "Whether the FPDU ends its message.",
             ),
-            C::new("length", U32(|fpdu| Some(fpdu.length)), "Bytes of data behind its header."),
+            C::new("length", U32(|fpdu| Some(fpdu.length)), "Bytes of data after the header."),
             C::new(
                 "data_offset",
                 U32(|fpdu| Some(fpdu.data_offset)),
-                "How many of them are in earlier segments.",
+                "Bytes of the data in earlier segments.",
             ),
-            C::new("begins", Boolean(|fpdu| Some(fpdu.begins)), "Whether it begins in this segment."),
+            C::new("begins", Boolean(|fpdu| Some(fpdu.begins)), "Whether the FPDU begins in this segment."),
             C::new(
                 "inferred",
                 Boolean(|fpdu| Some(fpdu.is_inferred)),
-                "Whether where it begins is inferred from its headers, its length and its CRC.",
+                "Whether the start of the FPDU was inferred from its headers, its length and its CRC.",
             ),
             C::new("handle", Key(|fpdu| Some(tagged(fpdu)?.stag.0)), "The STag of a tagged segment.")
                 .optional(),
-            C::new("offset", Offset(|fpdu| Some(tagged(fpdu)?.offset)), "Its tagged offset.").optional(),
+            C::new("offset", Offset(|fpdu| Some(tagged(fpdu)?.offset)), "The tagged offset.").optional(),
             C::new("queue", U32(|fpdu| Some(untagged(fpdu)?.queue)), "The queue of an untagged segment.")
                 .optional(),
             C::new(
                 "message_number",
                 U32(|fpdu| Some(untagged(fpdu)?.message_number)),
-                "The number of its message in that queue.",
+                "The number of the message in that queue.",
             )
             .optional(),
             C::new(
                 "message_offset",
                 U32(|fpdu| Some(untagged(fpdu)?.message_offset)),
-                "Where in the message its data begin.",
+                "The offset of the data in the message.",
             )
             .optional(),
             C::new(
@@ -413,7 +419,7 @@ static FPDU: Columns<Fpdu> = {
                 Word(&[word("good"), word("bad"), word("unused"), word("unverifiable")], |fpdu| {
                     Some(words::crc(fpdu.crc?))
                 }),
-                "The verdict on its CRC, where it ends in this segment.",
+                "The verdict on the CRC, if the FPDU ends in this segment.",
             )
             .optional(),
         ],
@@ -452,7 +458,7 @@ static AETH: Columns<Aeth> = {
                 Word(&[word("ack"), word("nak"), word("rnr-nak"), word("reserved")], |aeth| {
                     Some(words::acknowledgement(aeth.syndrome.kind()))
                 }),
-                "Its kind.",
+                "The kind of acknowledgement.",
             ),
             C::new("syndrome", U8(|aeth| Some(aeth.syndrome.0)), "The syndrome."),
             C::new("msn", U32(|aeth| Some(aeth.message_sequence_number)), "The message sequence number."),
@@ -503,15 +509,15 @@ static CM: Columns<CmFields> = {
             C::new(
                 "qpn",
                 Qpn(|cm| cm.qpn.map(|qpn| qpn.0)),
-                "The queue pair of the sender; in a DisconnectRequest that of the receiver.",
+                "The queue pair of the sender, or of the receiver in a DisconnectRequest.",
             )
             .optional(),
             C::new("starting_psn", U32(|cm| cm.starting_psn.map(|psn| psn.value())), "The Starting PSN.")
                 .optional(),
-            C::new("port", U16(|cm| cm.port), "The port that a REQ names.").optional(),
+            C::new("port", U16(|cm| cm.port), "The port in a REQ.").optional(),
             C::new("path_mtu", U16(|cm| cm.path_mtu), "The path MTU in bytes.").optional(),
-            C::new("reject_reason", U16(|cm| cm.reject_reason), "The reason that a REJ gives.").optional(),
-            C::new("reject_reason_name", Word(&[], |cm| cm.reject_reason_name()), "The same in words.")
+            C::new("reject_reason", U16(|cm| cm.reject_reason), "The reason code in a REJ.").optional(),
+            C::new("reject_reason_name", Word(&[], |cm| cm.reject_reason_name()), "The name of the reason.")
                 .optional(),
             C::new(
                 "private_data",
@@ -569,13 +575,13 @@ static HEADER: Columns<Header<'static>> = {
             C::new(
                 "error",
                 Shown(|header, see| lend(header.error, |error| see(&error))),
-                "What an RDMA_ERROR says.",
+                "The error in an RDMA_ERROR.",
             )
             .or_null(),
             C::new(
                 "stop",
                 Object(&O { columns: &STOP, lend: |header, see| lend(header.stop, see) }),
-                "Where the header could not be read on.",
+                "Where parsing of the header stopped.",
             )
             .or_null(),
         ],
@@ -612,7 +618,7 @@ static CHUNK: Columns<Chunk<'static>> = {
         columns: &[C::new(
             "segments",
             Objects(&O { columns: &SEGMENT, lend: |chunk, see| chunk.segments().for_each(see) }),
-            "Its segments.",
+            "The segments.",
         )],
     }
 };

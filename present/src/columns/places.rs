@@ -1,4 +1,4 @@
-//! What captures at several places tell together: `place`, `way` and `operation_split`.
+//! `place`, `way` and `operation_split`: comparisons of captures from several capture points.
 
 use super::transaction::DIRECTIONS;
 use crate::column::Read::{Fraction, Frames, Nanoseconds, Object, Shown, Text, Texts, U32, U64, Word};
@@ -11,19 +11,23 @@ impl Subject for Place {
     type Of<'a> = (usize, &'a Place);
 }
 
-/// A place where one of several captures was made.
+/// A capture point.
 pub static PLACE: Columns<Place> = {
     type C = Column<Place>;
     Columns {
         name: "place",
         role: Role::Line,
         columns: &[
-            C::new("place", U32(|(index, _)| Some(index as u32 + 1)), "The number of the place, from 1."),
-            C::new("name", Text(|(_, place), see| see(&place.name)), "Its first file."),
+            C::new(
+                "place",
+                U32(|(index, _)| Some(index as u32 + 1)),
+                "The number of the capture point, from 1.",
+            ),
+            C::new("name", Text(|(_, place), see| see(&place.name)), "The name of its first file."),
             C::new(
                 "near",
                 Texts(|(_, place), see| place.near.iter().for_each(|host| see(&host.to_string()))),
-                "The addresses of hosts whose packets pass it before they pass the other places.",
+                "The addresses of hosts whose packets pass this capture point before the others.",
             ),
             C::new(
                 "clock",
@@ -31,25 +35,27 @@ pub static PLACE: Columns<Place> = {
                     let offset = place.tie.as_ref()?.parts.first()?.line.offset;
                     Some(if offset < 0 { "ahead" } else { "behind" })
                 }),
-                "Whether its clock is ahead of that of the first place, or behind it, when it shows the first packet that both do. It is left out of the first place.",
+                "Whether the clock is ahead of or behind that of the first capture point, at the first \
+                 packet in both captures. It is absent for the first capture point.",
             )
             .optional(),
             C::new(
                 "clock_ns",
                 Nanoseconds(|(_, place)| Some(place.tie.as_ref()?.parts.first()?.line.offset.unsigned_abs())),
-                "By how much.",
+                "The difference of the clocks.",
             )
             .optional(),
             C::new(
                 "drift",
                 Fraction(|(_, place)| Some(-place.tie.as_ref()?.parts.first()?.line.rate * 1e6)),
-                "Microseconds that its clock gains in a second; negative where it loses.",
+                "Microseconds per second that the clock gains; negative if it loses.",
             )
             .optional(),
             C::new(
                 "parts",
                 U32(|(_, place)| Some(place.tie.as_ref()?.parts.len() as u32)),
-                "For how many parts of the time its clock is told by lines of their own: more than one where a clock was set or slewed.",
+                "The number of time ranges with a separate clock fit: more than one if a clock was set or \
+                 slewed.",
             )
             .optional(),
             C::new(
@@ -61,7 +67,10 @@ pub static PLACE: Columns<Place> = {
                         Doubt::Contradicted(_) => "contradicted",
                     })
                 }),
-                "How far the clock may be wrong: `within` `doubt_ns`, whatever packets take; not known, because packets went `one-way`, and the fastest is taken to need no time; or the times of packets are `contradicted` by `doubt_ns`.",
+                "The error of the clock. `within`: at most `doubt_ns`, whatever the packets' transit times. \
+                 `one-way`: unknown, because packets went in one direction only; the fastest packet is \
+                 assumed to take no time. `contradicted`: the packets' times contradict each other by \
+                 `doubt_ns`.",
             )
             .optional(),
             C::new(
@@ -70,11 +79,15 @@ pub static PLACE: Columns<Place> = {
                     Doubt::Within(most) | Doubt::Contradicted(most) => Some(most),
                     Doubt::OneWay => None,
                 }),
-                "Nanoseconds of it.",
+                "The error in nanoseconds.",
             )
             .optional(),
-            C::new("clock_said", Shown(|(_, place), see| lend(clock_said(place), |said| see(&said))), "The same in words, which may change.")
-                .optional(),
+            C::new(
+                "clock_said",
+                Shown(|(_, place), see| lend(clock_said(place), |said| see(&said))),
+                "The clock and its error in words. The wording may change.",
+            )
+            .optional(),
         ],
     }
 };
@@ -89,11 +102,11 @@ static LOCATED: Columns<Located> = {
         name: "located",
         role: Role::Inner,
         columns: &[
-            C::new("packets", U64(|located| Some(located.count)), "How many."),
+            C::new("packets", U64(|located| Some(located.count)), "The number of packets."),
             C::new(
                 "frames",
                 Frames(|located, see| located.frames.iter().for_each(|frame| see(*frame))),
-                "The first ones, at most 16, where they were seen.",
+                "The first packets, at most 16, in the capture that has them.",
             ),
         ],
     }
@@ -103,7 +116,7 @@ impl Subject for Way {
     type Of<'a> = &'a Way;
 }
 
-/// The way of packets from one place to another.
+/// The path of packets from one capture point to the next.
 pub static WAY: Columns<Way> = {
     type C = Column<Way>;
     type O<U> = Within<Way, U>;
@@ -111,50 +124,55 @@ pub static WAY: Columns<Way> = {
         name: "way",
         role: Role::Line,
         columns: &[
-            C::new("source", Shown(|way, see| see(&way.route.source)), "Who sends the packets."),
-            C::new("destination", Shown(|way, see| see(&way.route.destination)), "Who receives them."),
-            C::new("from", U32(|way| Some(way.from as u32 + 1)), "The place that they pass first."),
-            C::new("to", U32(|way| Some(way.to as u32 + 1)), "The place that they pass next."),
-            C::new("packets", U64(|way| Some(way.packets)), "Packets that both places show."),
+            C::new("source", Shown(|way, see| see(&way.route.source)), "The sender of the packets."),
+            C::new(
+                "destination",
+                Shown(|way, see| see(&way.route.destination)),
+                "The receiver of the packets.",
+            ),
+            C::new("from", U32(|way| Some(way.from as u32 + 1)), "The capture point that they pass first."),
+            C::new("to", U32(|way| Some(way.to as u32 + 1)), "The capture point that they pass next."),
+            C::new("packets", U64(|way| Some(way.packets)), "Packets captured at both points."),
             C::new(
                 "min_ns",
                 Nanoseconds(|way| Some(way.times()?[0])),
-                "The least that one took, by the tied clocks.",
+                "The minimum transit time, by the aligned clocks.",
             )
             .optional(),
             C::new("median_ns", Nanoseconds(|way| Some(way.times()?[1])), "The median.").optional(),
-            C::new("p99_ns", Nanoseconds(|way| Some(way.times()?[2])), "What 99 of 100 did not exceed.")
-                .optional(),
-            C::new("max_ns", Nanoseconds(|way| Some(way.times()?[3])), "The most.").optional(),
+            C::new("p99_ns", Nanoseconds(|way| Some(way.times()?[2])), "The 99th percentile.").optional(),
+            C::new("max_ns", Nanoseconds(|way| Some(way.times()?[3])), "The maximum.").optional(),
             C::new(
                 "lost",
                 Object(&O { columns: &LOCATED, lend: |way, see| see(&way.lost) }),
-                "Packets that the first place shows, and the next never does.",
+                "Packets captured at the first point but never at the next.",
             ),
             C::new(
                 "damaged",
                 Object(&O { columns: &LOCATED, lend: |way, see| see(&way.damaged) }),
-                "Packets that only the next place shows, with a wrong ICRC: what they were is among the lost ones.",
+                "Packets captured only at the next point, with a bad ICRC. The original packets count as \
+                 lost.",
             ),
             C::new(
                 "doubled",
                 Object(&O { columns: &LOCATED, lend: |way, see| see(&way.doubled) }),
-                "Packets that the next place shows twice.",
+                "Packets captured twice at the next point.",
             ),
             C::new(
                 "behind",
                 Object(&O { columns: &LOCATED, lend: |way, see| see(&way.reordered) }),
-                "Packets that came behind one that was sent after them.",
+                "Packets that arrived after a packet that was sent later.",
             ),
             C::new(
                 "unseen",
                 Object(&O { columns: &LOCATED, lend: |way, see| see(&way.unseen) }),
-                "Packets that the next place shows, and the first does not: its capture lacks them.",
+                "Packets captured at the next point but not at the first: its capture lacks them.",
             ),
             C::new(
                 "undecided",
                 U64(|way| Some(way.undecided)),
-                "Packets that one place shows outside of the time of which the other shows any: whether they were lost is not known.",
+                "Packets captured at one point outside the time range of the other capture, so that loss \
+                 cannot be decided.",
             ),
         ],
     }
@@ -164,7 +182,7 @@ impl Subject for Split {
     type Of<'a> = Split;
 }
 
-/// Where the time of a transaction passed.
+/// The time of a transaction at each end and on the network.
 pub static SPLIT: Columns<Split> = {
     type C = Column<Split>;
     Columns {
@@ -174,28 +192,29 @@ pub static SPLIT: Columns<Split> = {
             C::new(
                 "client_ns",
                 Nanoseconds(|split| Some(split.client)),
-                "At the end that called: from each RDMA Read request that came to the last of its responses that left.",
+                "At the calling end: from the arrival of each RDMA Read request to the departure of the \
+                 last of its responses.",
             ),
             C::new(
                 "there_ns",
                 Nanoseconds(|split| Some(split.there)),
-                "On the way to the other end: the call, and responses to RDMA Reads.",
+                "In transit to the answering end: the call, and responses to RDMA Reads.",
             ),
             C::new(
                 "server_ns",
                 Nanoseconds(|split| Some(split.server)),
-                "At the end that answered, RDMA Writes included.",
+                "At the answering end, including RDMA Writes.",
             ),
             C::new(
                 "back_ns",
                 Nanoseconds(|split| Some(split.back)),
-                "On the way back: RDMA Read requests, and the reply.",
+                "In transit to the calling end: RDMA Read requests, and the reply.",
             ),
         ],
     }
 };
 
-/// The splits of the transactions of one operation.
+/// A marker for the splits of the transactions of one operation.
 pub struct OperationSplit;
 
 impl Subject for OperationSplit {
@@ -213,7 +232,8 @@ pub static OPERATION_SPLIT: Columns<OperationSplit> = {
             C::new(
                 "protocol",
                 Shown(|(key, _), see| lend(key.protocol, |protocol| see(&protocol))),
-                "The program and its version as one name: `NFSv3`, `NFSv4.1`. It is null where the call is not known.",
+                "The program and its version as one name: `NFSv3`, `NFSv4.1`. It is null if the call was \
+                 not captured.",
             )
             .or_null(),
             C::new(
@@ -221,13 +241,21 @@ pub static OPERATION_SPLIT: Columns<OperationSplit> = {
                 Word(DIRECTIONS, |(key, _)| Some(if key.backward { "backward" } else { "forward" })),
                 "Which end calls.",
             ),
-            C::new("operation", Shown(|(key, _), see| see(&key.label)), "The principal operation, or the procedure."),
-            C::new("count", U64(|(_, sum)| Some(sum.count)), "Transactions that both ends show."),
-            C::new("unknown", U64(|(_, sum)| Some(sum.unknown)), "Transactions of which an end lacks the call or the reply."),
+            C::new(
+                "operation",
+                Shown(|(key, _), see| see(&key.label)),
+                "The principal operation, or the procedure.",
+            ),
+            C::new("count", U64(|(_, sum)| Some(sum.count)), "Transactions captured at both ends."),
+            C::new(
+                "unknown",
+                U64(|(_, sum)| Some(sum.unknown)),
+                "Transactions whose call or reply is missing from the capture of one end.",
+            ),
             C::new(
                 "total",
                 Object(&O { columns: &SPLIT, lend: |(_, sum), see| see(sum.split) }),
-                "The time of all of them.",
+                "The sum over these transactions.",
             ),
         ],
     }

@@ -1,18 +1,18 @@
-//! `deviation` and `verdict`: what `regress` finds.
+//! `deviation` and `verdict`: the results of `regress`.
 
 use crate::column::Read::{Any, Boolean, Frame, Text, U64, Word};
 use crate::column::{Column, Columns, Role, Subject, Value, explained, lend, word};
 use crate::regress::{self, Change, Difference, Outcome, Verdict};
 use serde_json::Value as Json;
 
-/// A difference, and the path of the capture.
+/// A marker for a difference, with the path of its capture.
 pub struct DeviationRow;
 
 impl Subject for DeviationRow {
     type Of<'a> = (&'a str, &'a Difference);
 }
 
-/// A difference between what is expected of a capture and what was found.
+/// A difference between the expectation of a capture and its analysis.
 pub static DEVIATION: Columns<DeviationRow> = {
     type C = Column<DeviationRow>;
     Columns {
@@ -24,11 +24,11 @@ pub static DEVIATION: Columns<DeviationRow> = {
                 "change",
                 Word(
                     &[
-                        explained("missing", "the line is expected and not there"),
+                        explained("missing", "the line is expected but absent"),
                         explained("new", "the line is not expected"),
-                        explained("moved", "the line has another place among the lines of its type"),
-                        explained("changed", "a field has another value"),
-                        explained("lost-field", "a field, or an entry of a list, is not there"),
+                        explained("moved", "the line has a different index among the lines of its type"),
+                        explained("changed", "a field has a different value"),
+                        explained("lost-field", "a field, or an entry of a list, is absent"),
                         explained("new-field", "a field, or an entry of a list, is not expected"),
                     ],
                     |(_, it)| {
@@ -42,18 +42,18 @@ pub static DEVIATION: Columns<DeviationRow> = {
                         })
                     },
                 ),
-                "What differs.",
+                "The kind of difference.",
             ),
             C::new(
                 "of",
                 Text(|(_, it), see| text(it, "type", see)),
-                "The `type` of the line: `capture`, `connection`, `transaction`, `finding`, or whatever else an expectation holds.",
+                "The `type` of the line: `capture`, `connection`, `transaction`, `finding`, or any other type in an expectation.",
             )
             .or_null(),
             C::new(
                 "connection",
                 U64(|(_, it)| it.of.get("connection")?.as_u64()),
-                "The number of the connection. It and the next four are those of the line expected, or of the new one.",
+                "The number of the connection. This and the next four fields come from the expected line, or from the new one.",
             )
             .or_null(),
             C::new("direction", Text(|(_, it), see| text(it, "direction", see)), "The direction of the transaction.").or_null(),
@@ -68,7 +68,7 @@ pub static DEVIATION: Columns<DeviationRow> = {
             C::new(
                 "frame",
                 Frame(|(_, it)| regress::Subject(&it.of).frame()),
-                "The frame of the call. Where there is none, that of the reply; of a finding the first.",
+                "The frame of the call, or of the reply if there is no call; for a finding, its first frame.",
             )
             .or_null(),
             C::new(
@@ -79,8 +79,7 @@ pub static DEVIATION: Columns<DeviationRow> = {
                     | Change::NewField { field, .. } => see(field),
                     Change::Missing | Change::New | Change::Moved { .. } => {}
                 }),
-                "The field: `call.read_chunks[0].segments[1].length`. Where several lines have a field that the others do not know, its entries \
-                 have no numbers: `operation_details[].name`.",
+                "The field: `call.read_chunks[0].segments[1].length`. If several lines have a field that the other side lacks, its entries have no numbers: `operation_details[].name`.",
             )
             .or_null(),
             C::new(
@@ -93,7 +92,7 @@ pub static DEVIATION: Columns<DeviationRow> = {
                     }
                     Change::New | Change::NewField { .. } => {}
                 }),
-                "The value expected. Of `missing` the whole line; of `moved` the place from 1.",
+                "The expected value. For `missing`, the whole line; for `moved`, the index from 1.",
             )
             .or_null(),
             C::new(
@@ -104,7 +103,7 @@ pub static DEVIATION: Columns<DeviationRow> = {
                     Change::Changed { found, .. } | Change::NewField { found, .. } => see(Value::Json(found)),
                     Change::Missing | Change::LostField { .. } => {}
                 }),
-                "The value found. Of `new` the whole line; of `moved` the place from 1.",
+                "The value found. For `new`, the whole line; for `moved`, the index from 1.",
             )
             .or_null(),
             C::new(
@@ -115,25 +114,25 @@ pub static DEVIATION: Columns<DeviationRow> = {
                         Change::Missing | Change::New | Change::Moved { .. } | Change::Changed { .. } => 1,
                     })
                 }),
-                "Lines that have a field that the other side does not know; the values are of the first. Else 1.",
+                "The number of lines with a field that the other side lacks; the values are from the first. Otherwise 1.",
             ),
         ],
     }
 };
 
-/// Lends a field of the line, where it is a text.
+/// Lends a field of the line to `see`, if it is a text.
 fn text(difference: &Difference, field: &str, see: &mut dyn FnMut(&str)) {
     lend(difference.of.get(field).and_then(Json::as_str), see);
 }
 
-/// What came of a file, and its path.
+/// A marker for the outcome of a file, with its path.
 pub struct VerdictRow;
 
 impl Subject for VerdictRow {
     type Of<'a> = (&'a str, &'a Outcome);
 }
 
-/// What came of a file.
+/// The outcome of a file.
 pub static VERDICT: Columns<VerdictRow> = {
     type C = Column<VerdictRow>;
     Columns {
@@ -147,15 +146,15 @@ pub static VERDICT: Columns<VerdictRow> = {
                     &[
                         word("same"),
                         word("different"),
-                        explained("no-expectation", "nothing is expected of it"),
-                        explained("blessed", "its expectation was written"),
-                        explained("no-capture", "an expectation without its capture"),
-                        explained("absent", "listed in the MANIFEST and not there"),
+                        explained("no-expectation", "the capture has no expectation"),
+                        explained("blessed", "the expectation was written"),
+                        explained("no-capture", "the expectation has no capture"),
+                        explained("absent", "listed in the MANIFEST but absent"),
                         explained("other-file", "not the file that the MANIFEST lists"),
                         word("unreadable"),
                         explained(
                             "broken-expectation",
-                            "its expectation is none, or cannot be read or written",
+                            "the expectation is invalid, or cannot be read or written",
                         ),
                     ],
                     |(_, it)| {
@@ -177,7 +176,7 @@ pub static VERDICT: Columns<VerdictRow> = {
             C::new(
                 "listed",
                 Boolean(|(_, it)| it.listed),
-                "Whether a MANIFEST lists the file. It is null where there is no MANIFEST.",
+                "Whether a MANIFEST lists the file. It is null if there is no MANIFEST.",
             )
             .or_null(),
             C::new(
@@ -187,25 +186,25 @@ pub static VERDICT: Columns<VerdictRow> = {
                     Verdict::Different { count, .. } => Some(count),
                     _ => None,
                 }),
-                "How many there are, whatever `--limit` leaves out. It is null where nothing was compared.",
+                "The number of differences, including those beyond `--limit`. It is null if nothing was compared.",
             )
             .or_null(),
             C::new(
                 "added",
                 U64(|(_, it)| Some(it.blessed()?.added)),
-                "Lines that a written expectation has more.",
+                "Lines added to a written expectation.",
             )
             .or_null(),
             C::new(
                 "removed",
                 U64(|(_, it)| Some(it.blessed()?.removed)),
-                "Lines that a written expectation no longer has.",
+                "Lines removed from a written expectation.",
             )
             .or_null(),
             C::new(
                 "trouble",
                 Text(|(_, it), see| lend(it.trouble(), |trouble| see(&trouble))),
-                "What stood in the way.",
+                "The error.",
             )
             .or_null(),
         ],

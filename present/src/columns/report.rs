@@ -1,4 +1,4 @@
-//! What the report of `analyze` counts: `operation`, `error` and `problem`.
+//! The counts in the report of `analyze`: `operation`, `error` and `problem`.
 
 use super::transaction::DIRECTIONS;
 use crate::column::Read::{Fraction, Frame, Nanoseconds, Object, Shown, U32, U64, Word};
@@ -8,7 +8,7 @@ use rdmascope_analysis::phases::{Phases, grouped};
 use rdmascope_analysis::replies::{Mechanism, Replies};
 use rdmascope_analysis::report::{ErrorCount, ErrorKey, Group, Key, Latency, Problem, Stats};
 
-/// The transactions of one protocol, direction and principal operation.
+/// A marker for the transactions of one protocol, direction and principal operation.
 pub struct Operation;
 
 impl Subject for Operation {
@@ -26,11 +26,13 @@ pub static OPERATION_FIGURES: Columns<Operation> = {
             C::new(
                 "protocol",
                 Shown(|(key, _), see| lend(key.protocol, |protocol| see(&protocol))),
-                "The program and its version as one name: `NFSv3`, `NFSv4.1`. It is null where the call is not known.",
+                "The program and its version as one name: `NFSv3`, `NFSv4.1`. It is null if the call was \
+                 not captured.",
             )
             .or_null(),
             C::new("program", U32(|(key, _)| Some(key.protocol?.program)), "The RPC program.").or_null(),
-            C::new("version", U32(|(key, _)| Some(key.protocol?.version)), "Its version.").or_null(),
+            C::new("version", U32(|(key, _)| Some(key.protocol?.version)), "The version of the program.")
+                .or_null(),
             C::new("minor_version", U32(|(key, _)| key.protocol?.minor), "The minor version of NFSv4.")
                 .or_null(),
             C::new(
@@ -48,7 +50,7 @@ pub static OPERATION_FIGURES: Columns<Operation> = {
             C::new(
                 "bytes",
                 U64(|(_, stats)| Some(stats.bytes)),
-                "Bytes of DDP-eligible items; where there are none, bytes moved by RDMA.",
+                "Bytes of DDP-eligible items, or bytes moved by RDMA if the operation has none.",
             ),
             C::new(
                 "latency",
@@ -64,7 +66,8 @@ pub static OPERATION_FIGURES: Columns<Operation> = {
             C::new(
                 "shares",
                 Object(&O { columns: &SHARES, lend: |(_, stats), see| lend(stats.shares(), see) }),
-                "Which share of the time went where: the phases of all transactions together. The sum is 1, with the server counted once.",
+                "The share of each phase in the time of all transactions. The sum is 1, with `server` and \
+                 its parts counted once.",
             )
             .or_null(),
         ],
@@ -84,16 +87,16 @@ pub(super) static LATENCY: Columns<Latencies> = {
         name: "latency",
         role: Role::Inner,
         columns: &[
-            C::new("min_ns", Nanoseconds(|(latency, _)| Some(latency.minimum)), "The shortest."),
+            C::new("min_ns", Nanoseconds(|(latency, _)| Some(latency.minimum)), "The minimum."),
             C::new("median_ns", Nanoseconds(|(latency, _)| Some(latency.median)), "The median."),
             C::new("p99_ns", Nanoseconds(|(latency, _)| Some(latency.p99)), "The 99th percentile."),
-            C::new("max_ns", Nanoseconds(|(latency, _)| Some(latency.maximum)), "The longest."),
+            C::new("max_ns", Nanoseconds(|(latency, _)| Some(latency.maximum)), "The maximum."),
             C::new("total_ns", Nanoseconds(|(_, total)| Some(total)), "The sum."),
         ],
     }
 };
 
-/// Shares of the phases.
+/// The share of each phase.
 struct Shares;
 
 impl Subject for Shares {
@@ -107,11 +110,16 @@ static SHARES: Columns<Shares> = {
         role: Role::Inner,
         columns: &[
             C::new("call", Fraction(|shares| Some(rounded(shares[0]))), "The Sends of the calls."),
-            C::new("ack", Fraction(|shares| Some(rounded(shares[1]))), "From the calls to their ACKs."),
+            C::new(
+                "ack",
+                Fraction(|shares| Some(rounded(shares[1]))),
+                "From the end of the calls' Sends until their ACKs.",
+            ),
             C::new(
                 "server_before",
                 Fraction(|shares| Some(rounded(shares[2]))),
-                "The server before its first RDMA operation or its reply, and the time to ACKs that are not in the capture.",
+                "The server before its first RDMA operation or its reply. It may include queueing, and the \
+                 time until the ACK if the ACK is not in the capture.",
             ),
             C::new("reads", Fraction(|shares| Some(rounded(shares[3]))), "RDMA Reads."),
             C::new(
@@ -138,18 +146,18 @@ impl Subject for Replies {
     type Of<'a> = &'a Replies;
 }
 
-/// How replies were conveyed, and which Reply chunks were needed.
+/// How replies were conveyed, and which Reply chunks were unnecessary.
 pub static REPLIES: Columns<Replies> = {
     type C = Column<Replies>;
     Columns {
         name: "replies",
         role: Role::Line,
         columns: &[
-            C::new("send", U64(|it| Some(it.conveyed(Mechanism::Send))), "Replies inline."),
+            C::new("send", U64(|it| Some(it.conveyed(Mechanism::Send))), "Inline replies."),
             C::new(
                 "write_chunk",
                 U64(|it| Some(it.conveyed(Mechanism::WriteChunk))),
-                "Replies inline, with items in Write chunks.",
+                "Inline replies with items in Write chunks.",
             ),
             C::new(
                 "reply_chunk",
@@ -162,18 +170,27 @@ pub static REPLIES: Columns<Replies> = {
                 "Replies in a Read chunk of the responder.",
             ),
             C::new("offered", U64(|it| Some(it.offered().0)), "Reply chunks of calls with a reply."),
-            C::new("offered_bytes", U64(|it| Some(it.offered().1)), "Their bytes."),
+            C::new(
+                "offered_bytes",
+                U64(|it| Some(it.offered().1)),
+                "The total length of these Reply chunks.",
+            ),
             C::new(
                 "in_vain",
                 U64(|it| Some(it.in_vain().0)),
-                "Reply chunks whose reply fits inline, or did not use them. Sizes count in steps of 1024 bytes.",
+                "Unnecessary Reply chunks: the reply fits inline, or did not use the chunk. Sizes are \
+                 counted in steps of 1024 bytes.",
             ),
-            C::new("in_vain_bytes", U64(|it| Some(it.in_vain().1)), "Their bytes."),
+            C::new(
+                "in_vain_bytes",
+                U64(|it| Some(it.in_vain().1)),
+                "The total length of these Reply chunks.",
+            ),
         ],
     }
 };
 
-/// Replies that report the same error for the same operation.
+/// A marker for replies that report the same error for the same operation.
 pub struct ErrorRow;
 
 impl Subject for ErrorRow {
@@ -190,11 +207,13 @@ pub static ERROR: Columns<ErrorRow> = {
             C::new(
                 "protocol",
                 Shown(|(key, _), see| lend(key.protocol, |protocol| see(&protocol))),
-                "The program and its version as one name: `NFSv3`, `NFSv4.1`. It is null where the call is not known.",
+                "The program and its version as one name: `NFSv3`, `NFSv4.1`. It is null if the call was \
+                 not captured.",
             )
             .or_null(),
             C::new("program", U32(|(key, _)| Some(key.protocol?.program)), "The RPC program.").or_null(),
-            C::new("version", U32(|(key, _)| Some(key.protocol?.version)), "Its version.").or_null(),
+            C::new("version", U32(|(key, _)| Some(key.protocol?.version)), "The version of the program.")
+                .or_null(),
             C::new("minor_version", U32(|(key, _)| key.protocol?.minor), "The minor version of NFSv4.")
                 .or_null(),
             C::new("operation", Shown(|(key, _), see| see(&key.label)), "The operation that failed."),
@@ -224,14 +243,15 @@ pub static ERROR: Columns<ErrorRow> = {
                     Failure::Transport(error) => lend(error, |error| see(&error)),
                     Failure::Rpc(status) => see(&status),
                     Failure::Status(status) => {
-                        let name = key.protocol.and_then(|p| names::status_name(p.program, p.version, status));
+                        let name =
+                            key.protocol.and_then(|p| names::status_name(p.program, p.version, status));
                         lend(name, |name| see(&name));
                     }
                 }),
-                "The name of the error, in whatever layer.",
+                "The name of the error, in any layer.",
             )
             .or_null(),
-            C::new("count", U64(|(_, error)| Some(error.count)), "How often it was reported."),
+            C::new("count", U64(|(_, error)| Some(error.count)), "The number of replies that report it."),
             C::new("first_frame", Frame(|(_, error)| error.first_frame), "The first reply that reports it.")
                 .or_null(),
         ],
@@ -242,7 +262,7 @@ impl Subject for Problem {
     type Of<'a> = &'a Problem;
 }
 
-/// Something that went wrong besides errors that replies report.
+/// A problem other than errors in replies.
 pub static PROBLEM: Columns<Problem> = {
     type C = Column<Problem>;
     Columns {
@@ -252,7 +272,8 @@ pub static PROBLEM: Columns<Problem> = {
             C::new(
                 "problem",
                 Word(&[], |problem| Some(problem.name)),
-                "A word for it, such as `no-reply`, `retransmission`, `sequence-nak`, `missing-packet`, `dropped-packet`.",
+                "The name of the problem, such as `no-reply`, `retransmission`, `sequence-nak`, \
+                 `missing-packet`, `dropped-packet`.",
             ),
             C::new(
                 "group",
@@ -263,13 +284,13 @@ pub static PROBLEM: Columns<Problem> = {
                         Group::Capture => "capture",
                     })
                 }),
-                "What it is a problem of.",
+                "The area of the problem.",
             ),
-            C::new("count", U64(|problem| Some(problem.count)), "How often."),
+            C::new("count", U64(|problem| Some(problem.count)), "The number of occurrences."),
             C::new(
                 "what",
                 Word(&[], |problem| Some(problem.what)),
-                "What is counted, in words for people. They may change.",
+                "A description of the problem, in words for people. The wording may change.",
             ),
             C::new("first_frame", Frame(|problem| problem.first_frame), "The packet to look at first.")
                 .or_null(),

@@ -1,4 +1,4 @@
-//! Objects that lines of several kinds have.
+//! Objects that several kinds of lines contain.
 
 use crate::column::Read::{Boolean, Frame, Shown, Time, U8, U32, U64, Word};
 use crate::column::{Column, Columns, Role, Subject, Words, word};
@@ -13,21 +13,21 @@ impl Subject for Stop {
     type Of<'a> = Stop;
 }
 
-/// Where something could not be read on.
+/// Where parsing stopped.
 pub static STOP: Columns<Stop> = {
     type C = Column<Stop>;
     Columns {
         name: "stop",
         role: Role::Shared,
         columns: &[
-            C::new("layer", Shown(|stop, see| see(&stop.layer)), "The header that could not be read on."),
+            C::new("layer", Shown(|stop, see| see(&stop.layer)), "The header in which parsing stopped."),
             C::new(
                 "offset",
                 U64(|stop| Some(stop.offset as u64)),
-                "Where reading stopped: bytes from the start of that header.",
+                "Where parsing stopped: bytes from the start of that header.",
             ),
-            C::new("needed", U64(|stop| Some(stop.needed as u64)), "Bytes that are needed there."),
-            C::new("available", U64(|stop| Some(stop.available as u64)), "Bytes that are there."),
+            C::new("needed", U64(|stop| Some(stop.needed as u64)), "Bytes needed at that offset."),
+            C::new("available", U64(|stop| Some(stop.available as u64)), "Bytes available at that offset."),
             C::new(
                 "cause",
                 Word(&[word("truncated-capture"), word("truncated-packet"), word("malformed")], |stop| {
@@ -43,14 +43,15 @@ impl Subject for Segment {
     type Of<'a> = Segment;
 }
 
-/// The columns of a segment, behind others that a row has: `C` is the type of the columns, and the function finds the segment in a row.
+/// The columns of a segment, after any other columns of the row. `C` is the column type; the
+/// closure returns the segment of a row.
 macro_rules! columns_of_segment {
     ($column:ident, |$row:pat_param| $segment:expr $(, $others:expr)* $(,)?) => {
         &[
             $($others,)*
             $column::new("handle", $crate::column::Read::Key(|$row| Some($segment.handle.0)), "The R_Key of the memory."),
-            $column::new("length", $crate::column::Read::U32(|$row| Some($segment.length)), "Its length in bytes."),
-            $column::new("offset", $crate::column::Read::Offset(|$row| Some($segment.offset)), "Its address."),
+            $column::new("length", $crate::column::Read::U32(|$row| Some($segment.length)), "The length in bytes."),
+            $column::new("offset", $crate::column::Read::Offset(|$row| Some($segment.offset)), "The address of the memory."),
         ]
     };
 }
@@ -73,19 +74,15 @@ pub static PRIVATE_DATA: Columns<PrivateData> = {
         name: "private_data",
         role: Role::Shared,
         columns: &[
-            C::new("offset", U8(|data| Some(data.offset)), "Bytes in front of the format identifier."),
+            C::new("offset", U8(|data| Some(data.offset)), "Bytes before the format identifier."),
             C::new("version", U8(|data| Some(data.version)), "The version of the format."),
             C::new("reserved", U8(|data| Some(data.reserved)), "The reserved bits."),
             C::new("remote_invalidation", Boolean(|data| Some(data.remote_invalidation)), "The R bit."),
-            C::new(
-                "send_size",
-                U32(|data| Some(data.send_size)),
-                "The most bytes that the end puts in a Send.",
-            ),
+            C::new("send_size", U32(|data| Some(data.send_size)), "The largest Send of the end, in bytes."),
             C::new(
                 "receive_size",
                 U32(|data| Some(data.receive_size)),
-                "The most bytes that the end can receive in a Send.",
+                "The largest Send that the end can receive, in bytes.",
             ),
         ],
     }
@@ -102,8 +99,8 @@ pub(super) static SEEN: Columns<Seen> = {
         name: "packet",
         role: Role::Inner,
         columns: &[
-            C::new("frame", Frame(|seen| Some(seen.frame)), "The packet."),
-            C::new("time", Time(|seen| Some(seen.time)), "Its time."),
+            C::new("frame", Frame(|seen| Some(seen.frame)), "The number of the packet."),
+            C::new("time", Time(|seen| Some(seen.time)), "The time of the packet."),
         ],
     }
 };
@@ -115,7 +112,7 @@ impl Subject for Span {
     type Of<'a> = (record::Time, record::Time);
 }
 
-/// When something began and ended.
+/// The time of the first and of the last packet.
 pub(super) static SPAN: Columns<Span> = {
     type C = Column<Span>;
     Columns {
@@ -132,7 +129,7 @@ pub(super) static SPAN: Columns<Span> = {
 pub(super) static PARTS: Words =
     &[word("send"), word("read-chunk"), word("write-chunk"), word("reply-chunk")];
 
-/// Bytes from the first on, up to the one after the last.
+/// A range of bytes: the first byte, and the byte after the last.
 pub(super) struct Range;
 
 impl Subject for Range {

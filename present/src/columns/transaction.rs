@@ -20,7 +20,7 @@ impl Subject for Transaction {
     type Of<'a> = TransactionRow<'a>;
 }
 
-/// Which end calls.
+/// The direction of a transaction.
 pub(super) static DIRECTIONS: Words = &[
     explained("forward", "the end that opened the connection calls"),
     explained("backward", "the other end calls (RFC 8167)"),
@@ -28,7 +28,7 @@ pub(super) static DIRECTIONS: Words = &[
 
 static OUTCOMES: Words = &[
     explained("completed", "the capture has the call and the reply"),
-    explained("no-reply", "the connection ended, or the XID was used again, without a reply"),
+    explained("no-reply", "the connection ended, or the XID was reused, without a reply"),
     explained("no-call", "the call was not captured"),
     explained("transport-error", "the reply is an RDMA_ERROR"),
     explained("cut-off", "the call was outstanding when the capture ended"),
@@ -70,7 +70,7 @@ pub static TRANSACTION: Columns<Transaction> = {
             C::new(
                 "program",
                 U32(|it| it.procedure.map(|called| called.program)),
-                "The RPC program that is called. It is null where the call was not captured.",
+                "The RPC program of the call. It is null if the call was not captured.",
             )
             .or_null(),
             C::new("version", U32(|it| it.procedure.map(|called| called.version)), "The version of the program.")
@@ -84,7 +84,7 @@ pub static TRANSACTION: Columns<Transaction> = {
             C::new(
                 "procedure",
                 U32(|it| it.procedure.map(|called| called.number)),
-                "The number of the procedure that is called.",
+                "The number of the procedure.",
             )
             .or_null(),
             C::new(
@@ -104,7 +104,8 @@ pub static TRANSACTION: Columns<Transaction> = {
             C::new(
                 "operation",
                 Shown(|it, see| see(&Label::of(it.transaction))),
-                "The principal operation of a COMPOUND, else the procedure. `?`: the call is not known.",
+                "The principal operation of a COMPOUND, otherwise the procedure. `?`: the call was not \
+                 captured.",
             )
             .parquet_only()
             .text(9, "operation", Left(20)),
@@ -116,7 +117,7 @@ pub static TRANSACTION: Columns<Transaction> = {
             C::new(
                 "status",
                 U32(|it| it.status),
-                "nfsstat3, nfsstat4, or the number that the results of the procedure begin with.",
+                "nfsstat3, nfsstat4, or the number at the start of the procedure's results.",
             )
             .or_null(),
             C::new("status_name", Word(&[], |it| status_name(it.transaction)), "The name of the status: `NFS4ERR_NOENT`.").or_null(),
@@ -130,35 +131,38 @@ pub static TRANSACTION: Columns<Transaction> = {
             C::new(
                 "rpc_status",
                 Shown(|it, see| lend(it.rpc_status, |status| see(&status))),
-                "What the RPC header of the reply says: `SUCCESS`, `PROG_UNAVAIL`, `PROG_MISMATCH 2 to 4` (lowest and highest version), \
-                 `PROC_UNAVAIL`, `GARBAGE_ARGS`, `SYSTEM_ERR`, `RPC_MISMATCH 2 to 2`, `AUTH_ERROR 13` (auth_stat), or `accept_stat` or \
-                 `reject_stat` with a number that has no name.",
+                "The status in the RPC header of the reply: `SUCCESS`, `PROG_UNAVAIL`, `PROG_MISMATCH 2 to \
+                 4` (lowest and highest version), `PROC_UNAVAIL`, `GARBAGE_ARGS`, `SYSTEM_ERR`, \
+                 `RPC_MISMATCH 2 to 2`, `AUTH_ERROR 13` (auth_stat), or `accept_stat` or `reject_stat` with \
+                 a number that has no name.",
             )
             .or_null(),
             C::new(
                 "error",
                 Shown(|it, see| lend(it.error, |error| see(&error))),
-                "What an RDMA_ERROR says: `ERR_VERS 1 to 1` (lowest and highest version), `ERR_CHUNK`, or `rdma_err` with a number \
-                 that has no name.",
+                "The error in an RDMA_ERROR: `ERR_VERS 1 to 1` (lowest and highest version), `ERR_CHUNK`, \
+                 or `rdma_err` with a number that has no name.",
             )
             .or_null(),
             C::new(
                 "failed",
                 Boolean(|it| Some(Failure::of(it.transaction).is_some())),
-                "Whether the reply reports an error: RDMA_ERROR, an RPC that was not carried out, or a status other than 0.",
+                "Whether the reply reports an error: RDMA_ERROR, an RPC that was not executed, or a status \
+                 other than 0.",
             )
             .parquet_only(),
             C::new(
                 "security",
                 Shown(|it, see| lend(it.security, |security| see(&SecurityName(security)))),
-                "How the call was authenticated: `none`, `sys`, `gss` (krb5), `gss-integrity` (krb5i), `gss-privacy` (krb5p), \
-                 `gss-control` (a context is set up or destroyed), or `flavor-` and a number.",
+                "The authentication of the call: `none`, `sys`, `gss` (krb5), `gss-integrity` (krb5i), \
+                 `gss-privacy` (krb5p), `gss-control` (a context is set up or destroyed), or `flavor-` and \
+                 a number.",
             )
             .or_null(),
             C::new(
                 "client",
                 Shown(|it, see| lend(paths::client(it.transaction), |address| see(&address))),
-                "The address of the NFS client: who calls, or in a callback who is called.",
+                "The address of the NFS client: the caller, or the called end of a callback.",
             )
             .or_null(),
             C::new(
@@ -168,37 +172,41 @@ pub static TRANSACTION: Columns<Transaction> = {
             )
             .or_null(),
             C::new("uid", U32(|it| Some(it.user?.uid)), "The user ID of the AUTH_SYS credential.").or_null(),
-            C::new("gid", U32(|it| Some(it.user?.gid)), "Its group ID.").or_null(),
+            C::new("gid", U32(|it| Some(it.user?.gid)), "The group ID of the AUTH_SYS credential.").or_null(),
             C::new(
                 "machine",
                 Lossy(|it, see| lend(it.user, |user| see(it.transaction.details.bytes(user.machine)))),
-                "The name that the client gives itself in the AUTH_SYS credential. Bytes that are not UTF-8 are replaced by U+FFFD.",
+                "The machine name in the AUTH_SYS credential. Bytes that are not UTF-8 are replaced by \
+                 U+FFFD.",
             )
             .or_null(),
             C::new(
                 "gss_context",
                 Offset(|it| Some(it.gss?.context)),
-                "A hash of the handle of the RPCSEC_GSS context: calls with the same one are of the same principal. Its name is encrypted in the \
-                 Kerberos ticket.",
+                "A hash of the handle of the RPCSEC_GSS context: calls with the same hash are from the same \
+                 principal. The principal's name is encrypted in the Kerberos ticket.",
             )
             .or_null(),
             C::new(
                 "file",
                 Lossy(|it, see| it.file(see)),
-                "The path of what the principal operation is about, as far as the capture shows it. It begins with `/` where the capture shows \
-                 the root of the server's name space, else at the uppermost directory whose name it shows. A `/` in a name is written as `\\x2f`.",
+                "The path of the file that the principal operation uses, as far as the capture shows it. It \
+                 begins with `/` if the capture shows the root of the server's name space, otherwise with \
+                 the topmost directory whose name is known. A `/` in a name is written as `\\x2f`.",
             )
             .or_null(),
             C::new(
                 "other_file",
                 Lossy(|it, see| it.other_file(see)),
-                "The same of a second file: the new name of RENAME and LINK, and where COPY and CLONE write.",
+                "The path of a second file: the new name of RENAME and LINK, and the destination of COPY \
+                 and CLONE.",
             )
             .or_null(),
             C::new(
                 "capture_gap",
                 Boolean(|it| Some(it.capture_gap)),
-                "Whether the capture lacks packets that could have held what is missing here.",
+                "Whether packets are missing from the capture that could have held the missing parts of the \
+                 transaction.",
             ),
             C::new(
                 "latency_ns",
@@ -207,50 +215,52 @@ pub static TRANSACTION: Columns<Transaction> = {
             )
             .or_null()
             .text(7, "latency", Right(8)),
-            C::new("phases", Object(&O { columns: &PHASES, lend: |it, see| lend(Phases::of(it.transaction), see) }), "Where the time went.")
+            C::new("phases", Object(&O { columns: &PHASES, lend: |it, see| lend(Phases::of(it.transaction), see) }), "The phases of the transaction.")
                 .or_null(),
             C::new(
                 "split",
                 Object(&O { columns: &SPLIT, lend: |it, see| lend(it.split, see) }),
-                "Where the time went from end to end, by captures of both ends: with `--with`, if both show call and reply.",
+                "The time at each end and on the network, from captures at both ends: with `--with`, if \
+                 both have call and reply.",
             )
             .optional()
             .json_only(),
             C::new(
                 "read_bytes",
                 U64(|it| Some(it.timing.read_bytes)),
-                "Bytes moved by RDMA Read. Bytes that moved twice count once.",
+                "Bytes moved by RDMA Read. Bytes moved twice count once.",
             ),
-            C::new("written_bytes", U64(|it| Some(it.timing.written_bytes)), "The same for RDMA Write.")
+            C::new("written_bytes", U64(|it| Some(it.timing.written_bytes)), "Bytes moved by RDMA Write. Bytes moved twice count once.")
                 .cell(11, "file; chunks; operations", Left(0), Cell::Shown(|it, _, see| see(&Remarks(it)))),
             C::new(
                 "bytes",
                 U64(|it| Some(it.bytes())),
-                "Bytes that READ and WRITE operations moved, as their results say.",
+                "Bytes moved by READ and WRITE operations, according to their results.",
             ),
             C::new(
                 "acknowledged",
                 Object(&O { columns: &SEEN, lend: |it, see| lend(it.timing.acknowledged, see) }),
-                "The packet that acknowledged the Send of the call. It is null where none was seen before the transaction ended.",
+                "The packet that acknowledged the Send of the call. It is null if none was captured before \
+                 the transaction ended.",
             )
             .or_null(),
             C::new(
                 "reads",
                 Object(&O { columns: &SPAN, lend: |it, see| lend(it.timing.reads, see) }),
-                "When RDMA Reads were on the wire.",
+                "The time range of RDMA Reads on the wire.",
             )
             .or_null(),
             C::new(
                 "writes",
                 Object(&O { columns: &SPAN, lend: |it, see| lend(it.timing.writes, see) }),
-                "When RDMA Writes were on the wire.",
+                "The time range of RDMA Writes on the wire.",
             )
             .or_null(),
             C::new("call", Object(&O { columns: &MESSAGE, lend: |it, see| lend(call(it.transaction), see) }), "The call.").or_null().json_only(),
             C::new(
                 "reply",
                 Object(&O { columns: &MESSAGE, lend: |it, see| lend(reply(it.transaction), see) }),
-                "The reply. An RDMA_ERROR stands as the reply.",
+                "The reply, which may be an RDMA_ERROR.",
             )
             .or_null()
             .json_only(),
@@ -262,7 +272,7 @@ pub static TRANSACTION: Columns<Transaction> = {
             .or_null()
             .parquet_only()
             .text(4, "call", Right(7)),
-            C::new("call_time", Time(|it| Some(it.call.as_ref()?.seen.time)), "Its time.")
+            C::new("call_time", Time(|it| Some(it.call.as_ref()?.seen.time)), "The time of that packet.")
                 .or_null()
                 .parquet_only()
                 .cell(
@@ -279,7 +289,7 @@ pub static TRANSACTION: Columns<Transaction> = {
             .or_null()
             .parquet_only()
             .text(5, "reply", Right(7)),
-            C::new("reply_time", Time(|it| Some(it.reply.as_ref()?.seen.time)), "Its time.")
+            C::new("reply_time", Time(|it| Some(it.reply.as_ref()?.seen.time)), "The time of that packet.")
                 .or_null()
                 .parquet_only(),
             C::new(
@@ -291,31 +301,33 @@ pub static TRANSACTION: Columns<Transaction> = {
             C::new(
                 "reply_mechanism",
                 Word(MECHANISMS, |it| Mechanism::of(it.transaction).map(Mechanism::name)),
-                "How the Payload stream of the reply was conveyed. It is null for an RDMA_ERROR, and without a reply.",
+                "How the Payload stream of the reply was conveyed. It is null for an RDMA_ERROR and without \
+                 a reply.",
             )
             .or_null(),
             C::new(
                 "pulled_ns",
                 Nanoseconds(|it| Pull::of(it.transaction).map(|pull| pull.pulled)),
-                "From the Send of a reply in a Read chunk of the responder to the last RDMA Read response. It comes after the latency.",
+                "From the Send of a reply in a Read chunk of the responder to the last RDMA Read response. \
+                 The latency does not include it.",
             )
             .or_null(),
             C::new(
                 "done_ns",
                 Nanoseconds(|it| Pull::of(it.transaction).and_then(|pull| pull.done)),
-                "From that response to RDMA_DONE.",
+                "From that response to the RDMA_DONE.",
             )
             .or_null(),
             C::new(
                 "operation_details",
                 Objects(&O { columns: &OPERATION, lend: operations }),
-                "An object for each of `operations`.",
+                "One object per entry of `operations`.",
             )
             .json_only(),
             C::new(
                 "stop",
                 Object(&O { columns: &STOP, lend: |it, see| lend(it.stop, see) }),
-                "Where arguments or results could not be read on.",
+                "Where parsing of arguments or results stopped.",
             )
             .or_null(),
         ],
@@ -353,7 +365,7 @@ impl Subject for Phases {
     type Of<'a> = Phases;
 }
 
-/// Where the time of a transaction went.
+/// The phases of a transaction.
 pub(super) static PHASES: Columns<Phases> = {
     type C = Column<Phases>;
     Columns {
@@ -363,21 +375,25 @@ pub(super) static PHASES: Columns<Phases> = {
             C::new(
                 "call_ns",
                 Nanoseconds(|phases| Some(phases.times[0])),
-                "First to last packet of the Send of the call. This comes before the latency. The phases behind it are the latency.",
+                "First to last packet of the Send of the call. The latency does not include it. The \
+                 following phases add up to the latency.",
             ),
             C::new(
                 "ack_ns",
                 Nanoseconds(|phases| phases.acknowledged.then_some(phases.times[1])),
-                "From the last packet of the call's Send to the packet that acknowledged it: the network, seen from where the capture was \
-                 made, and the responder's queue pair. One that acknowledges late, in software on a busy host, hides work of the server here. One ACK may stand for several Sends: this phase ends at the latest with the first \
-                 RDMA operation or the reply. It is null where the capture shows no ACK before the transaction ended; \
-                 `server_before_ns` has this time then.",
+                "From the last packet of the call's Send until its ACK: the network as seen from the \
+                 capture point, and the responder's queue pair. If the responder acknowledges late, in \
+                 software on a busy host, this phase includes server work. One ACK may cover several Sends, \
+                 so this phase ends at the latest with the first RDMA operation or the reply. It is null if \
+                 the capture has no ACK before the transaction ended; `server_before_ns` then includes this \
+                 time.",
             )
             .or_null(),
             C::new(
                 "server_before_ns",
                 Nanoseconds(|phases| Some(phases.times[2])),
-                "The server before its first RDMA operation; where there is none, before its reply.",
+                "The server before the first RDMA operation, or before the reply if there is none. It may \
+                 include queueing.",
             ),
             C::new(
                 "reads_ns",
@@ -387,7 +403,7 @@ pub(super) static PHASES: Columns<Phases> = {
             C::new(
                 "server_ns",
                 Nanoseconds(|phases| Some(grouped(phases.times)[2])),
-                "What remains of the latency: `server_before_ns` and `server_after_ns` together.",
+                "The rest of the latency: `server_before_ns` plus `server_after_ns`.",
             ),
             C::new(
                 "server_after_ns",

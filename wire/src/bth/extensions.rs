@@ -1,4 +1,4 @@
-//! The extension headers behind a BTH (IBTA volume 1, section 9.3).
+//! The extension headers that follow a BTH (IBTA volume 1, section 9.3).
 
 use super::{Bth, Opcode, Operation, Transport};
 use crate::layout::Layout;
@@ -10,11 +10,11 @@ use core::time::Duration;
 /// The RDMA extended transport header (section 9.3.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reth {
-    /// Where in the remote region.
+    /// Address in the remote memory region.
     pub virtual_address: u64,
-    /// The region.
+    /// R_Key of the remote memory region.
     pub rkey: Rkey,
-    /// Bytes that the whole message moves.
+    /// Total length of the transfer in bytes.
     pub dma_length: u32,
 }
 
@@ -28,9 +28,9 @@ header! {
 /// The ACK extended transport header (section 9.3.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Aeth {
-    /// What kind of acknowledgement, and its detail.
+    /// The kind of acknowledgement, with its detail.
     pub syndrome: Syndrome,
-    /// MSN: messages that the responder has completed, modulo 2^24.
+    /// MSN: number of messages that the responder has completed, modulo 2^24.
     pub message_sequence_number: u32,
 }
 
@@ -46,7 +46,7 @@ wrappers! { Syndrome }
 pub struct Syndrome(pub u8);
 
 impl Syndrome {
-    /// What bits 6 and 5 say, with the detail of bits 4 to 0.
+    /// Decodes the kind of acknowledgement (bits 6 and 5) and its detail (bits 4 to 0).
     #[inline]
     pub const fn kind(self) -> Acknowledgement {
         let detail = self.0 & 0x1f;
@@ -66,18 +66,19 @@ impl Syndrome {
     }
 }
 
-/// The end-to-end credits that the five bits of an ACK stand for (table 46); `None` where there is no end-to-end flow control.
+/// Decodes the end-to-end credit count of an ACK (table 46). `None` means no end-to-end flow
+/// control.
 pub const fn end_to_end_credits(encoded: u8) -> Option<u32> {
     match encoded {
         0..=2 => Some(encoded as u32),
-        // Every second one is a power of two, and the one behind it half as much again.
+        // Even codes are powers of two; each odd code is 1.5 times the even code before it.
         3..=30 if encoded.is_multiple_of(2) => Some(1 << (encoded / 2)),
         3..=30 => Some(3 << ((encoded - 3) / 2)),
         _ => None,
     }
 }
 
-/// The time to wait that the five bits of an RNR NAK stand for (table 47).
+/// Decodes the timer of an RNR NAK (table 47).
 pub const fn rnr_timer(encoded: u8) -> Duration {
     const HUNDREDTHS_OF_A_MILLISECOND: [u64; 32] = [
         65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048,
@@ -86,26 +87,26 @@ pub const fn rnr_timer(encoded: u8) -> Duration {
     Duration::from_micros(HUNDREDTHS_OF_A_MILLISECOND[(encoded & 0x1f) as usize] * 10)
 }
 
-/// What an AETH says.
+/// The decoded syndrome of an AETH.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acknowledgement {
-    /// All up to the PSN is received; `credits` is the encoded end-to-end credit count.
+    /// Everything up to the PSN was received.
     Ack {
-        /// Encoded as table 46 says; 31: no end-to-end flow control.
+        /// End-to-end credits, encoded as in table 46; 31 means no end-to-end flow control.
         credits: u8,
     },
-    /// The receiver had no Receive posted; try again after the encoded time.
+    /// No receive buffer was posted; the sender has to retry after the encoded time.
     RnrNak {
-        /// Encoded as table 47 says.
+        /// Time to wait, encoded as in table 47.
         timer: u8,
     },
     /// The request at the PSN failed.
     Nak(NakCode),
-    /// Bits 6 and 5 are 2.
+    /// Bits 6 and 5 are 2, a reserved value.
     Reserved(u8),
 }
 
-/// Why a request failed (table 48).
+/// The reason why a request failed (table 48).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum NakCode {
@@ -135,7 +136,7 @@ impl core::fmt::Display for NakCode {
 pub struct Deth {
     /// Q_Key.
     pub queue_key: u32,
-    /// The queue pair that sent the packet.
+    /// The source queue pair.
     pub source_qp: Qpn,
 }
 
@@ -149,13 +150,13 @@ header! {
 /// The atomic extended transport header (section 9.3.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AtomicEth {
-    /// Where in the remote region.
+    /// Address in the remote memory region.
     pub virtual_address: u64,
-    /// The region.
+    /// R_Key of the remote memory region.
     pub rkey: Rkey,
-    /// What to swap in or to add.
+    /// The operand to swap in or to add.
     pub swap_or_add: u64,
-    /// What to compare with.
+    /// The operand to compare with.
     pub compare: u64,
 }
 
@@ -168,7 +169,7 @@ header! {
     }
 }
 
-/// An extension header, in the order in which they follow the BTH.
+/// The extension headers, in wire order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each has the name of the standard")]
 pub enum ExtensionHeader {
@@ -184,19 +185,19 @@ pub enum ExtensionHeader {
 }
 
 impl ExtensionHeader {
-    /// All of them, in wire order.
+    /// All extension headers, in wire order.
     pub const ALL: [ExtensionHeader; 9] = {
         use ExtensionHeader::*;
         [Rdeth, Deth, Xrceth, Reth, AtomicEth, Aeth, AtomicAckEth, ImmDt, Ieth]
     };
 
-    /// Its name in the standard.
+    /// Returns the name in the specification.
     pub const fn name(self) -> &'static str {
         ["RDETH", "DETH", "XRCETH", "RETH", "AtomicETH", "AETH", "AtomicAckETH", "ImmDt", "IETH"]
             [self as usize]
     }
 
-    /// The fields that it consists of.
+    /// Returns the fields of the header.
     pub const fn layout(self) -> Layout {
         match self {
             ExtensionHeader::Rdeth => Layout(&[("reserved", 8), ("EE-Context", 24)]),
@@ -211,24 +212,23 @@ impl ExtensionHeader {
         }
     }
 
-    /// Whether `opcode` calls for it.
+    /// Returns true if packets with `opcode` have this header.
     #[inline]
     pub const fn is_of(self, opcode: Opcode) -> bool {
         CALLED_FOR[opcode.0 as usize] & self.bit() != 0
     }
 
-    /// Its bit in [`CALLED_FOR`].
+    /// The bit of this header in [`CALLED_FOR`].
     const fn bit(self) -> u16 {
         1 << self as u16
     }
 
-    /// Its length in bytes.
     const fn length(self) -> usize {
         self.layout().length()
     }
 }
 
-/// The extension headers that each opcode calls for (section 9.3, table 38).
+/// The extension headers of each opcode (section 9.3, table 38).
 static CALLED_FOR: [u16; 256] = table();
 
 const fn table() -> [u16; 256] {
@@ -266,7 +266,7 @@ const fn called_for(opcode: Opcode) -> u16 {
         }
 }
 
-/// The extension headers that an opcode calls for, in the order in which they follow the BTH.
+/// The extension headers of a packet, in wire order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extensions {
     /// Reliable datagram: the end-to-end context.
@@ -281,7 +281,7 @@ pub struct Extensions {
     pub atomic_eth: Option<AtomicEth>,
     /// Acknowledgements and the first, last or only READ response.
     pub aeth: Option<Aeth>,
-    /// The original value that an ATOMIC Acknowledge returns.
+    /// The original value, returned by an ATOMIC Acknowledge.
     pub atomic_ack_eth: Option<u64>,
     /// Immediate data.
     pub immediate: Option<u32>,
@@ -290,8 +290,8 @@ pub struct Extensions {
 }
 
 impl Extensions {
-    /// Reads the extension headers that `opcode` calls for from the bytes after the BTH; also returns their length.
-    /// Stops count from the first byte of the BTH.
+    /// Parses the extension headers of `opcode` from the bytes after the BTH. Also returns their
+    /// length. Offsets in a [`Stop`] count from the first byte of the BTH.
     pub fn parse(opcode: Opcode, bytes: &[u8]) -> Result<(Extensions, usize), Stop> {
         let mut extensions = Extensions::default();
         let mut cursor = Cursor { bytes, at: 0 };
@@ -316,10 +316,10 @@ impl Extensions {
         Ok(())
     }
 
-    /// Bytes of the extension headers that `opcode` calls for.
+    /// Returns the length in bytes of the extension headers of `opcode`.
     #[inline]
     pub const fn length(opcode: Opcode) -> usize {
-        /// One for each opcode.
+        /// Indexed by opcode.
         static LENGTHS: [u8; 256] = {
             let mut lengths = [0; 256];
             let (mut opcode, called_for) = (0, table());
@@ -338,19 +338,19 @@ impl Extensions {
         LENGTHS[opcode.0 as usize] as usize
     }
 
-    /// Appends the headers that are there, in wire order.
+    /// Appends the headers that are present, in wire order.
     pub fn build(&self, out: &mut Vec<u8>) {
         self.each(|header| out.extend_from_slice(header));
     }
 
-    /// Bytes of the headers that are there.
+    /// Returns the length in bytes of the headers that are present.
     pub(crate) fn present(&self) -> usize {
         let mut length = 0;
         self.each(|header| length += header.len());
         length
     }
 
-    /// Hands over the bytes of each header that is there, in wire order.
+    /// Calls `put` with the bytes of each header that is present, in wire order.
     #[inline]
     pub(crate) fn each(&self, mut put: impl FnMut(&[u8])) {
         if let Some(rdeth) = self.rdeth {

@@ -2,7 +2,7 @@ use super::*;
 use crate::layout::Layout;
 use proptest::prelude::*;
 
-/// RC SEND Only to QP 0x000016, acknowledgement asked for, written by hand from section 9.2.
+/// RC SEND Only to QP 0x000016 with the acknowledge request bit, written by hand from section 9.2.
 const SEND_ONLY: [u8; 12] = [0x04, 0xc0 | 0x20, 0xff, 0xff, 0x40, 0x00, 0x00, 0x16, 0x80, 0x12, 0x34, 0x56];
 
 #[test]
@@ -28,7 +28,7 @@ fn every_truncation_is_located() {
     }
     let stop = Extensions::parse(Opcode::RC_READ_REQUEST, &[0; 10]).unwrap_err();
     assert_eq!((stop.offset, stop.needed, stop.available), (12, 16, 10));
-    // RD SEND Only: the DETH behind the RDETH.
+    // RD SEND Only: the DETH follows the RDETH.
     let stop = Extensions::parse(Opcode(0x44), &[0; 11]).unwrap_err();
     assert_eq!((stop.offset, stop.needed, stop.available), (16, 8, 7));
 }
@@ -91,7 +91,7 @@ fn every_opcode_is_as_long_as_its_extension_headers() {
     }
 }
 
-/// Tables 46 and 47; timers also by the names in `enum ib_rnr_timeout` of ib_verbs.h in Linux.
+/// Tables 46 and 47. The timers are also in `enum ib_rnr_timeout` of Linux's ib_verbs.h.
 #[test]
 fn credits_and_timers_are_encoded() {
     let credits =
@@ -108,7 +108,7 @@ fn credits_and_timers_are_encoded() {
 }
 
 proptest! {
-    /// What the layouts say stands where the parsers read it.
+    /// The layouts and the parsers agree on the position of each field.
     #[test]
     fn layouts_agree_with_the_parsers(bytes: [u8; 36]) {
         let bth = Bth::parse(&bytes).unwrap();

@@ -1,18 +1,18 @@
-//! Paths, and LAP and APR, which give a connection another one.
+//! LAP and APR, which set the alternate path of a connection, and the fields of a path.
 
 use super::{CommunicationId, Gid, message};
 use crate::Qpn;
 
-/// A path between two ports. REQ and LAP have the same fields in two layouts: see their tables.
+/// A path between two ports. REQ and LAP have the same fields in different layouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Path {
-    /// The sender's LID; 0xffff on an Ethernet.
+    /// The sender's LID; 0xffff on Ethernet.
     pub local_lid: u16,
-    /// The receiver's LID; 0xffff on an Ethernet.
+    /// The receiver's LID; 0xffff on Ethernet.
     pub remote_lid: u16,
-    /// The sender's GID: on RoCEv2 its IP address.
+    /// The sender's GID; on RoCEv2, its IP address.
     pub local_gid: Gid,
-    /// The receiver's GID: on RoCEv2 its IP address.
+    /// The receiver's GID; on RoCEv2, its IP address.
     pub remote_gid: Gid,
     /// The flow label of a GRH, 20 bits.
     pub flow_label: u32,
@@ -24,24 +24,26 @@ pub struct Path {
     pub hop_limit: u8,
     /// SL, the service level, 4 bits.
     pub service_level: u8,
-    /// Whether both ports are in one subnet.
+    /// True if both ports are in one subnet.
     pub subnet_local: bool,
-    /// Time to wait for an acknowledgement, encoded in 5 bits: see [`timeout`](super::timeout); 0: for ever.
+    /// Time to wait for an acknowledgement, encoded in 5 bits: see [`timeout`](super::timeout); 0:
+    /// forever.
     pub local_ack_timeout: u8,
 }
 
-/// LAP, LoadAlternatePath: the active side names another path (section 12.8.1).
+/// LAP, LoadAlternatePath: the active side proposes an alternate path (section 12.8.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadAlternatePath<'a> {
-    /// What the sender calls the connection.
+    /// The sender's communication ID.
     pub local_communication_id: CommunicationId,
-    /// What the receiver calls it.
+    /// The receiver's communication ID.
     pub remote_communication_id: CommunicationId,
-    /// The receiver's queue pair, or its end-to-end context where the service is reliable datagram.
+    /// The receiver's queue pair, or its end-to-end context for reliable datagrams.
     pub remote_qpn: Qpn,
-    /// Time for the receiver to answer, encoded in 5 bits: see [`timeout`](super::timeout).
+    /// Time in which the receiver has to answer, encoded in 5 bits: see
+    /// [`timeout`](super::timeout).
     pub remote_cm_response_timeout: u8,
-    /// The path.
+    /// The proposed path.
     pub alternate_path: Path,
     /// Up to [`LoadAlternatePath::PRIVATE_DATA_LENGTH`] bytes.
     pub private_data: &'a [u8],
@@ -50,7 +52,7 @@ pub struct LoadAlternatePath<'a> {
 impl LoadAlternatePath<'_> {
     /// The attribute ID.
     pub const ATTRIBUTE: u16 = 0x0019;
-    /// Bytes of private data.
+    /// Length of the private data in bytes.
     pub const PRIVATE_DATA_LENGTH: usize = 168;
 }
 
@@ -77,15 +79,16 @@ message! {
 /// APR, AlternatePathResponse: answers a LAP (section 12.8.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AlternatePathResponse<'a> {
-    /// What the sender calls the connection.
+    /// The sender's communication ID.
     pub local_communication_id: CommunicationId,
-    /// What the receiver calls it.
+    /// The receiver's communication ID.
     pub remote_communication_id: CommunicationId,
-    /// Bytes of the additional information that mean something, as the sender says.
+    /// Valid bytes of the additional information, according to the sender.
     pub additional_information_length: u8,
-    /// What became of the path: [`alternate_path_status_name`] knows the numbers.
+    /// The result; [`alternate_path_status_name`] decodes it.
     pub status: u8,
-    /// Up to [`AlternatePathResponse::ADDITIONAL_INFORMATION_LENGTH`] bytes, whose meaning depends on the status.
+    /// Up to [`AlternatePathResponse::ADDITIONAL_INFORMATION_LENGTH`] bytes. The meaning depends on
+    /// the status.
     pub additional_information: &'a [u8],
     /// Up to [`AlternatePathResponse::PRIVATE_DATA_LENGTH`] bytes.
     pub private_data: &'a [u8],
@@ -94,9 +97,9 @@ pub struct AlternatePathResponse<'a> {
 impl AlternatePathResponse<'_> {
     /// The attribute ID.
     pub const ATTRIBUTE: u16 = 0x001a;
-    /// Bytes of additional information.
+    /// Length of the additional information in bytes.
     pub const ADDITIONAL_INFORMATION_LENGTH: usize = 72;
-    /// Bytes of private data.
+    /// Length of the private data in bytes.
     pub const PRIVATE_DATA_LENGTH: usize = 148;
 }
 
@@ -110,7 +113,7 @@ message! {
     "Private Data" private_data: PRIVATE_DATA_LENGTH;
 }
 
-/// What the AP Status of an APR means (section 12.8.2), or `None` for a number that is not assigned.
+/// Describes the AP Status of an APR (section 12.8.2). `None` for unassigned numbers.
 pub const fn alternate_path_status_name(status: u8) -> Option<&'static str> {
     Some(match status {
         0 => "alternate path loaded",

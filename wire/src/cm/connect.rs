@@ -1,4 +1,4 @@
-//! REQ, REP and RTU: how a connection comes about.
+//! REQ, REP and RTU: connection setup.
 
 use super::{CommunicationId, Fields, Path, ServiceId, message, put_padded};
 use crate::layout::{Layout, join};
@@ -7,14 +7,14 @@ use crate::table::{enumerations, rows};
 use crate::{Qpn, Stop, rdma_cm_ip};
 use alloc::vec::Vec;
 
-/// REQ, ConnectRequest: the active side asks for a connection to a service (section 12.6.5).
+/// REQ, ConnectRequest: the active side requests a connection to a service (section 12.6.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// What the active side calls the connection.
+    /// The active side's communication ID.
     pub local_communication_id: CommunicationId,
-    /// Vendor ID, 24 bits: whose options the MAD's attribute modifier selects; 0: nobody's.
+    /// Vendor ID, 24 bits, of the options that the MAD's attribute modifier selects; 0: no vendor.
     pub vendor_id: u32,
-    /// The service that is asked for.
+    /// The requested service.
     pub service_id: ServiceId,
     /// The channel adapter of the active side.
     pub local_ca_guid: u64,
@@ -22,52 +22,58 @@ pub struct Request<'a> {
     pub local_queue_key: u32,
     /// The queue pair of the active side.
     pub local_qpn: Qpn,
-    /// RDMA READ and ATOMIC requests that the active side can have outstanding towards it.
+    /// Maximum of outstanding RDMA READ and ATOMIC requests that the active side accepts.
     pub responder_resources: u8,
-    /// The end-to-end context of reliable datagrams, 24 bits. With the extended transport type XRC: the XRC SRQ.
+    /// The end-to-end context of reliable datagrams, 24 bits. With the extended transport type XRC,
+    /// the XRC SRQ.
     pub local_eecn: u32,
-    /// RDMA READ and ATOMIC requests that the active side means to have outstanding.
+    /// Maximum of outstanding RDMA READ and ATOMIC requests that the active side intends to send.
     pub initiator_depth: u8,
     /// The passive side's end-to-end context, 24 bits.
     pub remote_eecn: u32,
-    /// Time for the passive side to answer, encoded in 5 bits: see [`timeout`](super::timeout).
+    /// Time in which the passive side has to answer, encoded in 5 bits: see
+    /// [`timeout`](super::timeout).
     pub remote_cm_response_timeout: u8,
-    /// The service that the queue pairs are to have.
+    /// The requested transport service.
     pub transport_service_type: TransportServiceType,
-    /// Whether the active side implements end-to-end flow control.
+    /// True if the active side implements end-to-end flow control.
     pub end_to_end_flow_control: bool,
-    /// The PSN at which the active side expects to receive: the first request of the passive side carries it.
+    /// The first PSN that the active side expects: the PSN of the passive side's first request.
     pub starting_psn: Psn,
-    /// Time for the active side to answer, encoded in 5 bits: see [`timeout`](super::timeout).
+    /// Time in which the active side will answer, encoded in 5 bits: see
+    /// [`timeout`](super::timeout).
     pub local_cm_response_timeout: u8,
-    /// Times to retry before a request fails, 3 bits.
+    /// Retries before a request fails, 3 bits.
     pub retry_count: u8,
     /// The partition key.
     pub partition_key: u16,
     /// The path MTU, encoded in 4 bits: [`mtu_bytes`] decodes it.
     pub path_packet_payload_mtu: u8,
-    /// Whether a reliable datagram channel is there already.
+    /// True if a reliable datagram channel exists already.
     pub rdc_exists: bool,
-    /// Times to retry after an RNR NAK, 3 bits; 7: without end.
+    /// Retries after an RNR NAK, 3 bits; 7: unlimited.
     pub rnr_retry_count: u8,
-    /// Times that either side may resend a CM message, 4 bits.
+    /// Maximum of retries of a CM message by either side, 4 bits.
     pub max_cm_retries: u8,
-    /// Whether the active side's queue pair has a shared receive queue.
+    /// True if the active side's queue pair has a shared receive queue.
     pub srq: bool,
-    /// What a [`TransportServiceType::Extended`] stands for, 3 bits; 1: XRC.
+    /// The transport type if the service type is [`TransportServiceType::Extended`], 3 bits; 1:
+    /// XRC.
     pub extended_transport_type: u8,
-    /// The primary path; `None` where the capture ends in it. Built as zeros then.
+    /// The primary path. `None` if the capture ends before the end of the path; built as zeros.
     pub primary_path: Option<Path>,
-    /// The alternate path, all zeros where there is none; `None` where the capture ends in it. Built as zeros then.
+    /// The alternate path, all zeros if there is none. `None` if the capture ends before the end of
+    /// the path; built as zeros.
     pub alternate_path: Option<Path>,
-    /// SAP Supported, the bit behind the alternate path's local ACK timeout; false where the capture ends before it.
+    /// SAP Supported, the bit after the alternate path's local ACK timeout. False if the capture
+    /// ends before it.
     pub sap_supported: bool,
     /// Up to [`Request::PRIVATE_DATA_LENGTH`] bytes.
     pub private_data: &'a [u8],
 }
 
 impl<'a> Request<'a> {
-    /// Its fields behind the MAD header and where they stand.
+    /// The fields after the MAD header, in order.
     pub const LAYOUT: Layout = Layout(&join::<
         { Request::FRONT.0.len() + PrimaryPath::LAYOUT.0.len() + AlternatePath::LAYOUT.0.len() + 1 },
     >(&[
@@ -78,14 +84,14 @@ impl<'a> Request<'a> {
     ]));
     /// The attribute ID.
     pub const ATTRIBUTE: u16 = 0x0010;
-    /// Bytes of private data.
+    /// Length of the private data in bytes.
     pub const PRIVATE_DATA_LENGTH: usize = 92;
 
     pub(super) fn parse(fields: &mut Fields<'a>) -> Result<Request<'a>, Stop> {
         let mut request = Request::default();
         request.read(fields)?;
-        // A capture that keeps 160 bytes of a frame ends in a path. What is in front, queue pair and PSN above all, is too
-        // good to be given up for that.
+        // A capture with a snap length of 160 bytes ends in a path. Keep the fields before it,
+        // which include queue pair and PSN.
         let (mut primary, mut alternate) = (PrimaryPath::default(), AlternatePath::default());
         if primary.read(fields).is_ok() {
             request.primary_path = Some(primary.path);
@@ -106,20 +112,23 @@ impl<'a> Request<'a> {
         put_padded(out, self.private_data, Request::PRIVATE_DATA_LENGTH);
     }
 
-    /// The path MTU in bytes, 256 to 4096; `None` where its encoding is reserved.
+    /// Returns the path MTU in bytes, 256 to 4096; `None` if its encoding is reserved.
     #[inline]
     pub const fn path_mtu_bytes(&self) -> Option<u16> {
         mtu_bytes(self.path_packet_payload_mtu)
     }
 
-    /// The header of the RDMA connection manager at the front of the private data and the consumer's private data behind it,
-    /// where the service ID says that there is one. An error where the capture ends in it.
+    /// Parses the header of the RDMA connection manager at the start of the private data. Also
+    /// returns the consumer's private data after it.
+    ///
+    /// Returns `None` if the service ID does not belong to the RDMA connection manager, and an
+    /// error if the capture ends within the header.
     #[inline]
     pub fn rdma_cm_ip(&self) -> Option<Result<(rdma_cm_ip::Header, &'a [u8]), Stop>> {
         self.service_id.rdma_cm_port().map(|_| rdma_cm_ip::Header::parse(self.private_data))
     }
 
-    /// The private data without the header of the RDMA connection manager, as far as it is there.
+    /// Returns the captured private data without the header of the RDMA connection manager.
     #[inline]
     pub fn consumer_private_data(&self) -> &'a [u8] {
         match self.rdma_cm_ip() {
@@ -151,7 +160,7 @@ rows! {
     }
 }
 
-/// The primary path as a REQ has it.
+/// The primary path in the layout of a REQ.
 #[derive(Default)]
 struct PrimaryPath {
     path: Path,
@@ -171,7 +180,7 @@ rows! {
     }
 }
 
-/// The alternate path as a REQ has it, and the bit behind its last field.
+/// The alternate path in the layout of a REQ, and the bit after its last field.
 #[derive(Default)]
 struct AlternatePath {
     path: Path,
@@ -192,7 +201,7 @@ rows! {
     }
 }
 
-/// The path MTU that an encoding stands for, in bytes: 1 is 256, 5 is 4096; `None` for the reserved ones.
+/// Decodes a path MTU to bytes: 1 is 256, 5 is 4096. `None` for reserved encodings.
 pub const fn mtu_bytes(encoded: u8) -> Option<u16> {
     match encoded {
         1..=5 => Some(128 << encoded),
@@ -200,7 +209,7 @@ pub const fn mtu_bytes(encoded: u8) -> Option<u16> {
     }
 }
 
-/// The encoding of a path MTU of `bytes`, which has to be one of 256, 512, 1024, 2048 and 4096.
+/// Encodes a path MTU of 256, 512, 1024, 2048 or 4096 bytes. `None` for other sizes.
 pub const fn mtu_encoding(bytes: u16) -> Option<u8> {
     match bytes {
         256 => Some(1),
@@ -212,7 +221,7 @@ pub const fn mtu_encoding(bytes: u16) -> Option<u8> {
     }
 }
 
-/// The transport service that a connection is asked to have: two bits.
+/// The transport service requested for a connection, 2 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TransportServiceType {
     /// 0: RC.
@@ -222,7 +231,7 @@ pub enum TransportServiceType {
     UnreliableConnection,
     /// 2: RD.
     ReliableDatagram,
-    /// 3: the extended transport type says which.
+    /// 3: the service that the extended transport type names.
     Extended,
 }
 
@@ -236,7 +245,7 @@ impl TransportServiceType {
         }
     }
 
-    /// The number on the wire.
+    /// Returns the number on the wire.
     pub const fn bits(self) -> u8 {
         match self {
             TransportServiceType::ReliableConnection => 0,
@@ -252,9 +261,9 @@ enumerations! { TransportServiceType }
 /// REP, ConnectReply: the passive side accepts (section 12.6.8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reply<'a> {
-    /// What the passive side calls the connection.
+    /// The passive side's communication ID.
     pub local_communication_id: CommunicationId,
-    /// What the active side calls it.
+    /// The active side's communication ID.
     pub remote_communication_id: CommunicationId,
     /// Q_Key, for datagrams.
     pub local_queue_key: u32,
@@ -262,23 +271,24 @@ pub struct Reply<'a> {
     pub local_qpn: Qpn,
     /// The end-to-end context of reliable datagrams, 24 bits.
     pub local_eecn: u32,
-    /// The PSN at which the passive side expects to receive: the first request of the active side carries it.
+    /// The first PSN that the passive side expects: the PSN of the active side's first request.
     pub starting_psn: Psn,
-    /// Vendor ID, 24 bits: whose options the MAD's attribute modifier selects; 0: nobody's.
+    /// Vendor ID, 24 bits, of the options that the MAD's attribute modifier selects; 0: no vendor.
     pub vendor_id: u32,
-    /// RDMA READ and ATOMIC requests that the passive side can have outstanding towards it.
+    /// Maximum of outstanding RDMA READ and ATOMIC requests that the passive side accepts.
     pub responder_resources: u8,
-    /// RDMA READ and ATOMIC requests that the passive side means to have outstanding.
+    /// Maximum of outstanding RDMA READ and ATOMIC requests that the passive side intends to send.
     pub initiator_depth: u8,
-    /// The longest time from a message to its acknowledgement, encoded in 5 bits: see [`timeout`](super::timeout).
+    /// Maximum time from a message to its acknowledgement, encoded in 5 bits: see
+    /// [`timeout`](super::timeout).
     pub target_ack_delay: u8,
-    /// What became of the alternate path, 2 bits; 0: accepted.
+    /// Result for the alternate path, 2 bits; 0: accepted.
     pub failover_accepted: u8,
-    /// Whether the passive side implements end-to-end flow control.
+    /// True if the passive side implements end-to-end flow control.
     pub end_to_end_flow_control: bool,
-    /// Times to retry after an RNR NAK, 3 bits; 7: without end.
+    /// Retries after an RNR NAK, 3 bits; 7: unlimited.
     pub rnr_retry_count: u8,
-    /// Whether the passive side's queue pair has a shared receive queue.
+    /// True if the passive side's queue pair has a shared receive queue.
     pub srq: bool,
     /// The channel adapter of the passive side.
     pub local_ca_guid: u64,
@@ -289,7 +299,7 @@ pub struct Reply<'a> {
 impl Reply<'_> {
     /// The attribute ID.
     pub const ATTRIBUTE: u16 = 0x0013;
-    /// Bytes of private data.
+    /// Length of the private data in bytes.
     pub const PRIVATE_DATA_LENGTH: usize = 196;
 }
 
@@ -310,12 +320,12 @@ message! {
     "Private Data" private_data: PRIVATE_DATA_LENGTH;
 }
 
-/// RTU, ReadyToUse: the active side has its queue pair ready (section 12.6.9).
+/// RTU, ReadyToUse: the queue pair of the active side is ready (section 12.6.9).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadyToUse<'a> {
-    /// What the active side calls the connection.
+    /// The active side's communication ID.
     pub local_communication_id: CommunicationId,
-    /// What the passive side calls it.
+    /// The passive side's communication ID.
     pub remote_communication_id: CommunicationId,
     /// Up to [`ReadyToUse::PRIVATE_DATA_LENGTH`] bytes.
     pub private_data: &'a [u8],
@@ -324,7 +334,7 @@ pub struct ReadyToUse<'a> {
 impl ReadyToUse<'_> {
     /// The attribute ID.
     pub const ATTRIBUTE: u16 = 0x0014;
-    /// Bytes of private data.
+    /// Length of the private data in bytes.
     pub const PRIVATE_DATA_LENGTH: usize = 224;
 }
 

@@ -1,16 +1,16 @@
-//! DREQ and DREP: how a connection ends.
+//! DREQ and DREP: connection teardown.
 
 use super::{CommunicationId, message};
 use crate::Qpn;
 
-/// DREQ, DisconnectRequest: either side ends the connection (section 12.6.10).
+/// DREQ, DisconnectRequest: either side closes the connection (section 12.6.10).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DisconnectRequest<'a> {
-    /// What the sender calls the connection.
+    /// The sender's communication ID.
     pub local_communication_id: CommunicationId,
-    /// What the receiver calls it.
+    /// The receiver's communication ID.
     pub remote_communication_id: CommunicationId,
-    /// The receiver's queue pair, or its end-to-end context where the service is reliable datagram.
+    /// The receiver's queue pair, or its end-to-end context for reliable datagrams.
     pub remote_qpn: Qpn,
     /// Up to [`DisconnectRequest::PRIVATE_DATA_LENGTH`] bytes.
     pub private_data: &'a [u8],
@@ -19,7 +19,7 @@ pub struct DisconnectRequest<'a> {
 impl DisconnectRequest<'_> {
     /// The attribute ID.
     pub const ATTRIBUTE: u16 = 0x0015;
-    /// Bytes of private data.
+    /// Length of the private data in bytes.
     pub const PRIVATE_DATA_LENGTH: usize = 220;
 }
 
@@ -35,9 +35,9 @@ message! {
 /// DREP, DisconnectReply: answers a DREQ (section 12.6.11).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DisconnectReply<'a> {
-    /// What the sender calls the connection.
+    /// The sender's communication ID.
     pub local_communication_id: CommunicationId,
-    /// What the receiver calls it.
+    /// The receiver's communication ID.
     pub remote_communication_id: CommunicationId,
     /// Up to [`DisconnectReply::PRIVATE_DATA_LENGTH`] bytes.
     pub private_data: &'a [u8],
@@ -46,7 +46,7 @@ pub struct DisconnectReply<'a> {
 impl DisconnectReply<'_> {
     /// The attribute ID.
     pub const ATTRIBUTE: u16 = 0x0016;
-    /// Bytes of private data.
+    /// Length of the private data in bytes.
     pub const PRIVATE_DATA_LENGTH: usize = 224;
 }
 

@@ -1,18 +1,18 @@
-//! MRA and REJ: not yet, and no.
+//! MRA and REJ: messages that delay or refuse an answer.
 
 use super::{CommunicationId, message};
 use crate::table::enumerations;
 
-/// MRA, MsgRcptAck: a message has come, its answer will take longer (section 12.6.6).
+/// MRA, MsgRcptAck: a message was received, but the answer will take longer (section 12.6.6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessageReceiptAcknowledgement<'a> {
-    /// What the sender calls the connection.
+    /// The sender's communication ID.
     pub local_communication_id: CommunicationId,
-    /// What the receiver calls it.
+    /// The receiver's communication ID.
     pub remote_communication_id: CommunicationId,
-    /// The message that has come.
+    /// The message that was received.
     pub message_acknowledged: Acknowledged,
-    /// How long the answer may take, encoded in 5 bits: see [`timeout`](super::timeout).
+    /// Maximum time until the answer, encoded in 5 bits: see [`timeout`](super::timeout).
     pub service_timeout: u8,
     /// Up to [`MessageReceiptAcknowledgement::PRIVATE_DATA_LENGTH`] bytes.
     pub private_data: &'a [u8],
@@ -21,7 +21,7 @@ pub struct MessageReceiptAcknowledgement<'a> {
 impl MessageReceiptAcknowledgement<'_> {
     /// The attribute ID.
     pub const ATTRIBUTE: u16 = 0x0011;
-    /// Bytes of private data.
+    /// Length of the private data in bytes.
     pub const PRIVATE_DATA_LENGTH: usize = 222;
 }
 
@@ -35,7 +35,7 @@ message! {
     "Private Data" private_data: PRIVATE_DATA_LENGTH;
 }
 
-/// What an MRA acknowledges: two bits.
+/// The message that an MRA acknowledges, 2 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Acknowledged {
     /// 0: a REQ.
@@ -59,7 +59,7 @@ impl Acknowledged {
         }
     }
 
-    /// The number on the wire.
+    /// Returns the number on the wire.
     pub const fn bits(self) -> u8 {
         match self {
             Acknowledged::Request => 0,
@@ -70,21 +70,21 @@ impl Acknowledged {
     }
 }
 
-/// REJ, ConnectReject: the sender will not go on with a connection (section 12.6.7).
+/// REJ, ConnectReject: the sender refuses or abandons a connection (section 12.6.7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reject<'a> {
-    /// What the sender calls the connection; 0 where it never gave it a name.
+    /// The sender's communication ID; 0 if it has not assigned one.
     pub local_communication_id: CommunicationId,
-    /// What the receiver calls it.
+    /// The receiver's communication ID.
     pub remote_communication_id: CommunicationId,
     /// The message that is rejected.
     pub message_rejected: Rejected,
-    /// Bytes of the additional information that mean something, as the sender says: 7 bits, so it may say more than there
-    /// can be.
+    /// Valid bytes of the additional information, according to the sender. The field has 7 bits, so
+    /// the value may exceed the length of the information.
     pub reject_info_length: u8,
-    /// Why: [`reject_reason_name`] knows the numbers.
+    /// The reason; [`reject_reason_name`] decodes it.
     pub reason: u16,
-    /// Up to [`Reject::ADDITIONAL_INFORMATION_LENGTH`] bytes, whose meaning depends on the reason.
+    /// Up to [`Reject::ADDITIONAL_INFORMATION_LENGTH`] bytes. The meaning depends on the reason.
     pub additional_information: &'a [u8],
     /// Up to [`Reject::PRIVATE_DATA_LENGTH`] bytes.
     pub private_data: &'a [u8],
@@ -93,9 +93,9 @@ pub struct Reject<'a> {
 impl Reject<'_> {
     /// The attribute ID.
     pub const ATTRIBUTE: u16 = 0x0012;
-    /// Bytes of additional information.
+    /// Length of the additional information in bytes.
     pub const ADDITIONAL_INFORMATION_LENGTH: usize = 72;
-    /// Bytes of private data.
+    /// Length of the private data in bytes.
     pub const PRIVATE_DATA_LENGTH: usize = 148;
 }
 
@@ -111,7 +111,7 @@ message! {
     "Private Data" private_data: PRIVATE_DATA_LENGTH;
 }
 
-/// What a REJ rejects: two bits.
+/// The message that a REJ rejects, 2 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Rejected {
     /// 0: a REQ.
@@ -135,7 +135,7 @@ impl Rejected {
         }
     }
 
-    /// The number on the wire.
+    /// Returns the number on the wire.
     pub const fn bits(self) -> u8 {
         match self {
             Rejected::Request => 0,
@@ -148,7 +148,7 @@ impl Rejected {
 
 enumerations! { Acknowledged, Rejected }
 
-/// What the reason of a REJ means (section 12.6.7.2), or `None` for a number that is not assigned.
+/// Describes the reason of a REJ (section 12.6.7.2). `None` for unassigned numbers.
 pub const fn reject_reason_name(reason: u16) -> Option<&'static str> {
     Some(match reason {
         1 => "no QP available",

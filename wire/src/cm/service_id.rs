@@ -4,15 +4,15 @@ use super::message;
 use crate::Qpn;
 
 crate::newtype! {
-    /// A service ID: what a ConnectRequest asks for (section 12.7). Those of the RDMA connection manager hold a port:
-    /// [`ServiceId::rdma_cm_port`].
+    /// A service ID: the service that a ConnectRequest asks for (section 12.7). Service IDs of the
+    /// RDMA connection manager contain a port: [`ServiceId::rdma_cm_port`].
     ServiceId, u64, 16
 }
 
-/// SIDR_REQ, ServiceIDResReq: asks which queue pair serves a service ID (section 12.11.1).
+/// SIDR_REQ, ServiceIDResReq: asks for the queue pair that serves a service ID (section 12.11.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServiceIdResolutionRequest<'a> {
-    /// What the reply repeats.
+    /// Identifies the request; the reply repeats it.
     pub request_id: u32,
     /// The partition key.
     pub partition_key: u16,
@@ -25,7 +25,7 @@ pub struct ServiceIdResolutionRequest<'a> {
 impl ServiceIdResolutionRequest<'_> {
     /// The attribute ID.
     pub const ATTRIBUTE: u16 = 0x0017;
-    /// Bytes of private data.
+    /// Length of the private data in bytes.
     pub const PRIVATE_DATA_LENGTH: usize = 216;
 }
 
@@ -42,21 +42,22 @@ message! {
 /// SIDR_REP, ServiceIDResReqResp: answers a SIDR_REQ (section 12.11.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServiceIdResolutionReply<'a> {
-    /// The request's.
+    /// The request ID of the request.
     pub request_id: u32,
-    /// How it went: [`service_id_resolution_status_name`] knows the numbers.
+    /// The result; [`service_id_resolution_status_name`] decodes it.
     pub status: u8,
-    /// Bytes of the additional information that mean something, as the sender says.
+    /// Valid bytes of the additional information, according to the sender.
     pub additional_information_length: u8,
-    /// Vendor ID, 24 bits: whose options the MAD's attribute modifier selects; 0: nobody's.
+    /// Vendor ID, 24 bits, of the options that the MAD's attribute modifier selects; 0: no vendor.
     pub vendor_id: u32,
     /// The queue pair that serves the service ID.
     pub qpn: Qpn,
-    /// The request's.
+    /// The service ID of the request.
     pub service_id: ServiceId,
-    /// The Q_Key with which to send to that queue pair.
+    /// The Q_Key for packets to that queue pair.
     pub queue_key: u32,
-    /// Up to [`ServiceIdResolutionReply::ADDITIONAL_INFORMATION_LENGTH`] bytes, whose meaning depends on the status.
+    /// Up to [`ServiceIdResolutionReply::ADDITIONAL_INFORMATION_LENGTH`] bytes. The meaning depends
+    /// on the status.
     pub additional_information: &'a [u8],
     /// Up to [`ServiceIdResolutionReply::PRIVATE_DATA_LENGTH`] bytes.
     pub private_data: &'a [u8],
@@ -65,9 +66,9 @@ pub struct ServiceIdResolutionReply<'a> {
 impl ServiceIdResolutionReply<'_> {
     /// The attribute ID.
     pub const ATTRIBUTE: u16 = 0x0018;
-    /// Bytes of additional information.
+    /// Length of the additional information in bytes.
     pub const ADDITIONAL_INFORMATION_LENGTH: usize = 72;
-    /// Bytes of private data.
+    /// Length of the private data in bytes.
     pub const PRIVATE_DATA_LENGTH: usize = 136;
 }
 
@@ -84,7 +85,7 @@ message! {
     "Private Data" private_data: PRIVATE_DATA_LENGTH;
 }
 
-/// What the status of a SIDR_REP means (section 12.11.2), or `None` for a number that is not assigned.
+/// Describes the status of a SIDR_REP (section 12.11.2). `None` for unassigned numbers.
 pub const fn service_id_resolution_status_name(status: u8) -> Option<&'static str> {
     Some(match status {
         0 => "QPN valid",

@@ -1,4 +1,4 @@
-// Digits are grouped as the fields are.
+// Digits are grouped by field.
 #![allow(clippy::unusual_byte_groupings)]
 
 mod captured;
@@ -11,8 +11,8 @@ use proptest::prelude::*;
 
 const TRANSACTION: u64 = 0x0123_4567_89ab_cdef;
 
-/// All attribute IDs, each with the offset of the first byte that can be missing without a stop: where opaque bytes begin,
-/// or, in a REQ, the primary path.
+/// All attribute IDs, each with the length below which parsing stops: the offset of the opaque
+/// fields or, in a REQ, of the primary path.
 const ATTRIBUTES: [(u16, usize); 11] = [
     (0x0010, 52),
     (0x0011, 10),
@@ -34,7 +34,7 @@ fn mad(attribute: u16, data: &[u8]) -> Vec<u8> {
     mad
 }
 
-/// Parses `front` and zeros behind it, compares, builds, compares again.
+/// Parses `front` followed by zeros, compares, builds, compares again.
 #[track_caller]
 fn both_ways(attribute: u16, name: &str, front: &[u8], expected: Message<'_>) {
     let mut bytes = mad(attribute, front);
@@ -49,14 +49,14 @@ fn both_ways(attribute: u16, name: &str, front: &[u8], expected: Message<'_>) {
     assert_eq!(built[1..], bytes);
 }
 
-/// `front` and then zeros, as an opaque field of `length` bytes has them.
+/// Pads `front` with zeros to an opaque field of `length` bytes.
 fn padded(front: &[u8], length: usize) -> Vec<u8> {
     let mut bytes = front.to_vec();
     bytes.resize(length, 0);
     bytes
 }
 
-// The layouts, each field another value, written by hand from the tables of chapter 12.
+// Messages written by hand from the tables of chapter 12. Each field has a distinct value.
 
 #[rustfmt::skip]
 const REQUEST: [u8; 144] = [
@@ -330,7 +330,7 @@ fn what_is_no_cm_message_is_kept() {
     let management_class = ManagementClass::COMMUNICATION_MANAGEMENT;
     assert_eq!(message, Message::Unknown { management_class, attribute: 0x0001, data: &data });
 
-    // Subnet administration has another attribute 0x0012.
+    // Attribute 0x0012 also exists in subnet administration.
     let mut bytes = mad(0x0012, &data);
     bytes[1] = 0x03;
     let (header, message) = Message::parse(&bytes).unwrap();
@@ -382,7 +382,8 @@ fn every_truncation_is_located() {
 #[test]
 fn a_request_that_ends_in_its_paths_still_names_queue_pair_and_psn() {
     let bytes = mad(0x0010, &REQUEST);
-    // 160 bytes of an IPv4 frame: 14 Ethernet, 20 IP, 8 UDP, 12 BTH, 8 DETH leave 98 of the MAD, 74 of the message.
+    // A snap length of 160 bytes on IPv4: 14 Ethernet, 20 IP, 8 UDP, 12 BTH and 8 DETH leave 98
+    // bytes of the MAD, 74 of the message.
     for (length, primary, alternate) in [(74, false, false), (96, true, false), (140, true, true)] {
         let (_, message) = Message::parse(&bytes[..24 + length]).unwrap();
         let Message::Request(request) = message else { panic!("{}", message.name()) };
@@ -445,7 +446,7 @@ fn encodings() {
     assert_eq!((gid.to_string(), gid.ip().to_string()), ("::ffff:10.77.0.2".into(), "10.77.0.2".into()));
 }
 
-/// The bits of the data that the specification reserves, as offset and mask.
+/// The reserved bits of the data, as offset and mask.
 fn reserved_bits(attribute: u16) -> &'static [(usize, u8)] {
     match attribute {
         0x0010 => &[
@@ -527,7 +528,7 @@ proptest! {
                     let consumer = request.consumer_private_data();
                     prop_assert!(request.private_data.ends_with(consumer));
                 }
-                // Where bytes are missing, what is built has zeros for them; then, and where none are, it stays.
+                // Building fills missing bytes with zeros. A complete message does not change.
                 let (_, whole) = Message::parse(&built).unwrap();
                 let mut again = Vec::new();
                 whole.build(&header, &mut again);
@@ -538,7 +539,7 @@ proptest! {
     }
 }
 
-/// What the layouts say stands where the parsers read it.
+/// The layouts and the parsers agree on the position of each field.
 mod layouts {
     use super::*;
 

@@ -4,8 +4,9 @@ use crate::psn::Psn;
 use crate::{Qpn, Rkey};
 use proptest::prelude::*;
 
-// Written by hand from the diagrams of RFC 791, RFC 8200, RFC 768 and IBTA volume 1; the checksum and the ICRCs were computed
-// apart from this code: with Python, the ICRCs by its zlib.crc32 over the masked bytes.
+// Written by hand from the diagrams of RFC 791, RFC 8200, RFC 768 and IBTA volume 1. The checksum
+// and the ICRCs were computed independently in Python, the ICRCs with zlib.crc32 over the masked
+// bytes.
 
 #[rustfmt::skip]
 const ETHERNET: [u8; 12] = [
@@ -52,7 +53,7 @@ fn frame(carrier: Carrier, vlan: Option<u16>) -> Frame<'static> {
             opcode: Opcode(0x0a),
             solicited_event: true,
             migration_request: true,
-            // Not the one of the payload.
+            // Ignored: the composer computes it.
             pad_count: 1,
             transport_version: 0,
             partition_key: 0xffff,
@@ -132,7 +133,8 @@ fn a_buffer_of_every_length() {
 
 #[test]
 fn the_longest_payload() {
-    // 65535 bytes less BTH, RETH and ICRC, and less the headers that the length field counts; rounded down to words.
+    // 65535 bytes minus BTH, RETH and ICRC, and minus the headers that the length field counts,
+    // rounded down to a multiple of four.
     for (carrier, maximum) in
         [(ipv4_carrier(), 65_472), (ipv6_carrier(), 65_492), (Carrier::Grh(ipv6()), 65_500)]
     {
@@ -188,7 +190,8 @@ proptest! {
     }
 }
 
-/// The sum of all words of a header is all ones (RFC 1071), also where carries of the sum give another carry.
+/// The sum of all words of a header is all ones (RFC 1071), even if adding the carries produces
+/// another carry.
 #[test]
 fn checksums_of_ipv4() {
     for identification in 0..=u16::MAX {
@@ -199,7 +202,7 @@ fn checksums_of_ipv4() {
     }
 }
 
-/// 65535 bytes with IP header and UDP header, and with the ICRC.
+/// 65535 bytes including the IP header, the UDP header and the ICRC.
 #[test]
 fn the_longest_transport_packet() {
     let (ip, udp) = (Ipv4::new([192, 0, 2, 1].into(), [192, 0, 2, 2].into()), Udp::from_port(50_000));
@@ -226,7 +229,7 @@ fn a_transport_packet_as_it_is() {
         let mut out = b"before".to_vec();
         carrier.enclose(transport, &mut out).unwrap();
         assert_eq!(out, [&b"before"[..], &expected].concat());
-        // What is no packet goes out too, but not what no length field can say.
+        // Bytes that are no packet are sent; a packet longer than the length field allows is not.
         carrier.enclose(b"x", &mut out).unwrap();
         assert_eq!(out[out.len() - 5..], *b"x\0\0\0\0");
         let length = out.len();

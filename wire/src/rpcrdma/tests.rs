@@ -10,8 +10,8 @@ fn segment(handle: u32, length: u32, offset: u64) -> Segment {
     Segment { handle: Rkey(handle), length, offset }
 }
 
-/// The chunk lists of RFC 8166, section 4.7, in one header: Read list `1 PHLOO 1 PHLOO 0`, Write list
-/// `1 2 HLOO HLOO 1 0 0` (the second chunk is empty), Reply chunk `1 1 HLOO`.
+/// The chunk lists of RFC 8166, section 4.7, in one header: Read list `1 PHLOO 1 PHLOO 0`, Write
+/// list `1 2 HLOO HLOO 1 0 0` (the second chunk is empty), Reply chunk `1 1 HLOO`.
 fn every_list() -> Vec<u8> {
     words(&[
         0x1b39_6a62,
@@ -30,7 +30,7 @@ fn every_list() -> Vec<u8> {
         131_071,
         0x1b39_6a62,
         0x046b_4000,
-        0, // another, end of the Read list
+        0, // another read segment, end of the Read list
         1,
         2,
         0x10,
@@ -55,7 +55,7 @@ fn every_list() -> Vec<u8> {
     ])
 }
 
-/// What RDMA_DONE has (draft, section 4.3): four words, whatever lists are given.
+/// RDMA_DONE has four words (draft, section 4.3), even if lists are given.
 #[test]
 fn a_done_is_four_words() {
     let mut built = Vec::new();
@@ -127,7 +127,8 @@ fn a_segment_count_that_the_message_cannot_hold() {
 
 #[test]
 fn errors() {
-    // As Linux 6.1 answers a header of version 9: the version is echoed, versions 1 to 1 are offered.
+    // The answer of Linux 6.1 to a header of version 9: it echoes the version and offers versions 1
+    // to 1.
     let message = words(&[0x1122_3345, 9, 64, 4, 1, 1, 1]);
     let header = Header::parse(&message).unwrap();
     assert_eq!(header.error, Some(Error::Version { low: 1, high: 1 }));

@@ -1,9 +1,9 @@
 use std::collections::BTreeSet;
 
-/// A constant of the texts is a name that some row shows, or it stands here with the reason why not: none is described in vain.
+/// Each constant of the descriptions belongs to a row or to the exceptions listed here.
 #[test]
 fn no_constant_is_left_out() {
-    // Names of attributes, which have a list of their own, and constants that the types use.
+    // Names of attributes, which have their own list, and constants that types use.
     let others = ["AUTH_", "RPCSEC_", "FATTR4_"];
     let texts = [
         (include_str!("../nfs2.x"), super::NFS2),

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{NFS3, NFS4};
 
-/// Writes down a walk: values that are entered and left, leaves with their ranges, and the stop.
+/// Records a walk: values entered and left, leaves with their ranges, and the stop.
 #[derive(Default)]
 struct Trace {
     lines: Vec<String>,
@@ -40,8 +40,8 @@ fn walk(language: &'static Language, name: &str, bytes: &[u8]) -> (Trace, usize,
     (walk.visitor, walk.at, walked)
 }
 
-/// The results of READ by hand (RFC 1813, section 3.3.6): NFS3_OK, no attributes, five bytes, the end
-/// of the file, the bytes with their padding.
+/// The results of READ, written by hand (RFC 1813, section 3.3.6): NFS3_OK, no attributes, count 5,
+/// end of file, the data with padding.
 const READ: [u8; 28] =
     [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 1, 0, 0, 0, 5, b'h', b'e', b'l', b'l', b'o', 0, 0, 0];
 
@@ -90,15 +90,15 @@ fn values_that_a_type_does_not_have() {
     // A file handle of more than 64 bytes (RFC 1813, section 2.4).
     let handle = [[0, 0, 0, 65].as_slice(), &[0; 68]].concat();
     assert_eq!(walk(&NFS3, "nfs_fh3", &handle).0.stop, Some(Stop::Malformed { at: 0 }));
-    // As many elements as a word can count, in a message without bytes for them.
+    // The maximum count of elements, without bytes for them.
     let (trace, _, walked) = walk(&NFS4, "bitmap4", &[0xff; 4]);
     assert_eq!((walked, trace.stop), (Err(Stopped), Some(Stop::Short { at: 4, needed: 4, end: 4 })));
 }
 
-/// Two entries of READDIR (RFC 1813, section 3.3.16), side by side and not within each other.
+/// Two entries of READDIR (RFC 1813, section 3.3.16) follow each other and are not nested.
 #[test]
 fn entries_of_a_list_do_not_nest() {
-    // That there is one, its number, its name and its cookie.
+    // Flag, file ID, name, cookie.
     let entry =
         |id: u8| [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, id, 0, 0, 0, 1, b'a', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     let bytes = [&entry(7)[..], &entry(8), &[0; 4], &[0, 0, 0, 1]].concat();

@@ -4,7 +4,8 @@ use rdmascope_dissector::ulb::Procedure;
 use rdmascope_tests::values::{self as samples, segment};
 use rdmascope_wire::{Rkey, rpcrdma};
 
-/// Each way of conveying a message, made from the RFC's descriptions, with the words it counts as.
+/// Every way of conveying a message, built from the RFC's descriptions, with the names that it
+/// counts as.
 #[test]
 fn ways_of_conveying() {
     let plain = || samples::transaction(Procedure { program: 100_003, version: 3, number: 7 }, 1, 10);
@@ -47,7 +48,8 @@ fn ways_of_conveying() {
             }),
         ),
         (
-            // RFC 8166, section 3.4.6.1: an unused Write chunk is returned with zero in its lengths.
+            // RFC 8166, section 3.4.6.1: an unused Write chunk is returned with zero in its
+            // lengths.
             vec!["inline-call", "inline-reply", "unused-reply-chunk", "unused-write-chunk"],
             made(&|one| {
                 let call = one.call.as_mut().unwrap();

@@ -1,4 +1,4 @@
-//! Expected values are those of scipy 1.17.1, by the call beside each.
+//! The expected values come from scipy 1.17.1, by the calls in the comments.
 
 use super::*;
 
@@ -12,13 +12,13 @@ fn close(actual: f64, expected: f64) {
     assert!((actual - expected).abs() <= expected * 1e-6, "{actual} is not {expected}");
 }
 
-/// `scipy.stats.mannwhitneyu(a, b, method="asymptotic")`; values below 2048 have a bucket each.
+/// `scipy.stats.mannwhitneyu(a, b, method="asymptotic")`. Values below 2048 have a bucket each.
 #[test]
 fn ranks() {
     let a = [1010, 1100, 1200, 1230, 1440, 1500, 1600, 1700, 1900, 2040];
     let b = [1300, 1450, 1550, 1800, 1900, 2000, 2010, 2020, 2030, 2045, 2046, 1440];
     close(mann_whitney(&histogram(a), &histogram(b)), 0.03768888939586322);
-    // Most values tie.
+    // Most values are tied.
     let (a, b) = ([1, 2, 2, 3, 3, 3, 4], [2, 3, 4, 4, 5, 5, 6, 6]);
     close(mann_whitney(&histogram(a), &histogram(b)), 0.025144761173357368);
     close(mann_whitney(&histogram(b), &histogram(a)), 0.025144761173357368);
@@ -32,7 +32,8 @@ fn what_cannot_be_ranked_does_not_differ() {
     }
 }
 
-/// `mannwhitneyu(range(n), range(100, 100 + m), method="asymptotic")`: as far apart as so many can be.
+/// `mannwhitneyu(range(n), range(100, 100 + m), method="asymptotic")`: the greatest possible
+/// difference.
 #[test]
 fn too_few_cannot_tell() {
     for (a, b, expected) in [
@@ -67,16 +68,16 @@ fn shares_of_counts() {
     for (of_a, all_a, of_b, all_b) in [(0, 0, 3, 7), (0, 9, 0, 7), (9, 9, 7, 7), (5, 3, 4, 4)] {
         assert_eq!(shares(of_a, all_a, of_b, all_b), 1.0);
     }
-    // Counts of long captures come to an end, and to a number.
+    // The computation ends for the counts of long captures, with a finite result.
     for (of_a, of_b) in [(0, 1_000_000), (1, 2), (500_000_000, 1), (3_999_999_999, 4_000_000_000)] {
         let chance = shares(of_a, 4_000_000_000, of_b, 4_000_000_000);
         assert!((0.0..=1.0).contains(&chance), "{of_a} {of_b} {chance}");
     }
 }
 
-/// Half of the values are the same and a fifth of one side's are far out: the ranks say nothing (scipy: 0.63), the tail does.
-/// `numpy.sort` puts the 180th of 200 at 100, beyond which there are none of `a` and 20 of `b`;
-/// `chi2_contingency([[0, 100], [20, 80]])`.
+/// Half of the values are the same, and a fifth of one side's are outliers. The rank test finds
+/// nothing (scipy: 0.63), the tail test does. `numpy.sort` puts the 180th of 200 at 100, beyond
+/// which there are none of `a` and 20 of `b`; `chi2_contingency([[0, 100], [20, 80]])`.
 #[test]
 fn tails() {
     let a = histogram(1..101);
@@ -87,7 +88,8 @@ fn tails() {
     assert_eq!(tail(&a, &histogram([])), 1.0);
 }
 
-/// Holm's own steps by hand: 0.005 x 4, then 0.01 x 3, then 0.03 x 2, then 0.04 x 1, which may not be less than the one before.
+/// Holm's steps by hand: 0.005 x 4, then 0.01 x 3, then 0.03 x 2, then 0.04 x 1, which may not be
+/// less than the one before.
 #[test]
 fn several_tests() {
     let mut chances = [0.01, 0.04, 0.03, 0.005];

@@ -3,7 +3,7 @@
 use super::super::erf;
 use super::*;
 
-/// 1 700 000 000 s and so many units of 2^-32 s, as it stands in a record.
+/// A timestamp in wire format: seconds, and a fraction in units of 2^-32 s.
 fn stamp(seconds: u32, fraction: u32) -> [u8; 8] {
     let [a, b, c, d] = fraction.to_le_bytes();
     let [e, f, g, h] = seconds.to_le_bytes();
@@ -18,7 +18,8 @@ fn record(stamp: [u8; 8], kind: u8, wire_length: u16, rest: &[u8]) -> Vec<u8> {
 
 const NOW: u32 = 1_700_000_000;
 
-/// InfiniBand with two bytes of padding; padding; Ethernet, extended, of which 4 of 60 bytes were captured; metadata.
+/// InfiniBand with two bytes of padding; padding; extended Ethernet with 4 of 60 bytes captured;
+/// metadata.
 fn capture() -> Vec<u8> {
     [
         record(stamp(NOW, 0x8000_0000), 21, 4, b"abcd\0\0"),
@@ -34,7 +35,7 @@ fn records_of_every_kind() {
     let bytes = capture();
     let expected = [
         (1, NOW as i64 * 1_000_000_000 + 500_000_000, 22, &bytes[..22]),
-        // The nanosecond that is nearest.
+        // Rounded to the nearest nanosecond.
         (2, NOW as i64 * 1_000_000_000 + 999_999_999, 16 + 16 + 2 + 60, &bytes[46..84]),
         (3, (NOW + 2) as i64 * 1_000_000_000, 18, &bytes[84..]),
     ];
@@ -84,7 +85,7 @@ fn damage_is_located() {
         format!("byte 56: expected an ERF record of at least {least} bytes, found a record length of {found}")
     };
     assert_eq!(damaged(46 + 10, &[0, 15]), (1, length(16, 15)));
-    // Its extension headers, and what stands in front of Ethernet.
+    // Its extension headers, and the bytes before the Ethernet frame.
     assert_eq!(damaged(46 + 10, &[0, 31]), (1, length(32, 31)));
     assert_eq!(damaged(46 + 10, &[0, 33]), (1, length(34, 33)));
 }
@@ -92,7 +93,7 @@ fn damage_is_located() {
 #[test]
 fn what_the_first_headers_tell() {
     let bytes = capture();
-    // The first two headers stand in 38 bytes.
+    // The first two headers end at byte 38.
     for length in 0..bytes.len() {
         let needed = match length {
             0..16 => Err(16),
@@ -107,24 +108,25 @@ fn what_the_first_headers_tell() {
         bytes[at..at + to.len()].copy_from_slice(to);
         erf::begins(&bytes, true)
     };
-    // Types that are not given out, lengths that cannot be, errors of the card, no time.
+    // Unassigned types, impossible lengths, errors of the card, no time.
     for (at, to) in [(8, &[0][..]), (8, &[30]), (8, &[127]), (10, &[0, 15]), (9, &[0x24]), (9, &[0x84])] {
         assert_eq!(changed(at, to), Ok(false), "{at} {to:?}");
     }
     assert_eq!(changed(4, &[0; 4]), Ok(false));
-    // The same of the second record, which is padding here and needs no time; then Ethernet, a week and a second later.
+    // The same for the second record. It is padding here, which needs no time; then Ethernet, a
+    // week and a second later.
     assert_eq!(changed(22 + 8, &[49]), Ok(false));
     assert_eq!(changed(22 + 8, &[2]), Ok(false));
     let of = |later: u32| [record(stamp(NOW, 0), 21, 1, b"a"), record(stamp(NOW + later, 0), 21, 1, b"b")];
     assert_eq!(erf::begins(&of(7 * 24 * 3600).concat(), true), Ok(true));
     assert_eq!(erf::begins(&of(7 * 24 * 3600 + 1).concat(), true), Ok(false));
-    // One record whose type is of no interest says too little.
+    // A single record of an irrelevant type is not sufficient.
     assert_eq!(erf::begins(&record(stamp(NOW, 0), 10, 1, b"a"), true), Ok(false));
-    // Text whose ninth byte passes for a type.
+    // Text whose ninth byte looks like a type.
     assert_eq!(erf::begins(b"# A text\nANOTHER LINE of some text, and more of it", true), Ok(false));
 }
 
-/// A record in a pcap or pcapng capture has a time stamp of its own, which is finer.
+/// A record in a pcap or pcapng capture has its own, finer timestamp.
 #[test]
 fn the_time_of_records_in_other_captures() {
     let data = record(stamp(NOW, 0x2000_0001), 21, 4, b"abcd");
@@ -141,12 +143,12 @@ fn the_time_of_records_in_other_captures() {
     assert_eq!(times(NOW, 125_000), own);
     assert_eq!(times(NOW, 0), own);
     assert_eq!(times(0, 0), own);
-    // Another moment: somebody changed the capture's times.
+    // Another time: the capture's times were changed.
     assert_eq!(times(NOW + 3600, 125_000), own + 3_600_000_000_000);
-    // Of another link type, the bytes are none of an ERF header.
+    // With another link type, the bytes are no ERF header.
     let ethernet = LITTLE.pcap(0xa1b2_c3d4, 1, &[(7, 0, 20, &data)]);
     assert_eq!(whole(&ethernet)[0].time, 7_000_000_000);
-    // No time of its own, and no room for one.
+    // No own time, and no room for one.
     let none = record([0; 8], 21, 4, b"abcd");
     for data in [&none[..], &none[..15]] {
         let bytes = LITTLE.pcap(0xa1b2_c3d4, 197, &[(7, 5, 20, data)]);

@@ -1,8 +1,8 @@
-//! What captures say of their interfaces and of what they lost.
+//! Descriptions and drop counts of interfaces.
 
 use super::*;
 
-/// The interfaces of a capture that ends where it should.
+/// Returns the interfaces of a capture that ends regularly.
 fn interfaces(bytes: &[u8]) -> Vec<Interface> {
     let mut framer = Framer::new();
     let mut at = 0;
@@ -42,7 +42,7 @@ fn names_and_filters() {
 fn statistics() {
     for writer in [LITTLE, BIG] {
         let value = |value: u64| writer.u64(value);
-        // Time stamps are two words, the upper half first.
+        // Timestamps are two words, the upper half first.
         let time =
             |ticks: u64| <[u8; 8]>::try_from(writer.words(&[(ticks >> 32) as u32, ticks as u32])).unwrap();
         let begun = writer.statistics(0, &[(4, &value(10)), (7, &value(1))]);
@@ -81,7 +81,8 @@ fn statistics_that_make_no_sense_harm_nothing() {
         let bytes = [
             writer.section(),
             writer.interface(1, 0, &[]),
-            // Of no interface; too short; with an option that is too short, one that runs on, and what is behind the end.
+            // For an unknown interface; too short; with a short option, an option beyond the block,
+            // and bytes after the end.
             writer.statistics(7, &[(5, &[1; 8])]),
             writer.block(5, &[0; 4]),
             writer.block(5, &[]),
@@ -107,7 +108,7 @@ fn drops_beside_packets() {
             writer.enhanced_with(0, 7, 9, b"first", &[(1, b"a comment"), (4, &count), (2, &[0; 4])]),
             writer.enhanced_with(1, 8, 9, b"second", &[(2, &[0; 4])]),
             writer.enhanced_with(0, 9, 9, b"", &[(4, &writer.u64(u64::MAX))]),
-            // Its drops count are the bytes 00 09.
+            // Its drop count is the bytes 00 09.
             writer.obsolete(1, 10, 9, b"third"),
         ]
         .concat();
@@ -122,7 +123,8 @@ fn drops_beside_packets() {
     }
 }
 
-/// What each record says of packets dropped before it; where a framer goes on from a mark, it says the same.
+/// Returns the number of drops before each record, and checks that a framer resumed from a mark
+/// gives the same.
 fn dropped(bytes: &[u8]) -> Vec<u32> {
     let (mut framer, mut at, mut all) = (Framer::new(), 0, Vec::new());
     loop {
@@ -182,7 +184,7 @@ fn both_counts_are_of_the_same_packets() {
 fn packets_with_options_that_are_damaged_are_whole() {
     for writer in [LITTLE, BIG] {
         let mut damaged = writer.enhanced_with(0, 7, 9, b"data", &[(4, &[1; 8])]);
-        // The option's length: beyond the block.
+        // The option's length exceeds the block.
         damaged[28 + 4 + 2..][..2].fill(0xff);
         let bytes = [writer.section(), writer.interface(1, 0, &[]), damaged].concat();
         assert_eq!(whole(&bytes), [record(1, 7000, 1, 9, b"data")]);

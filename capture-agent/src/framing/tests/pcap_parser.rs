@@ -1,5 +1,5 @@
-//! What pcap-parser gets wrong or cannot do, and is therefore done by hand or not used. Where one of these tests fails with a later
-//! version, a part of what is done by hand can go.
+//! Errors and limits of pcap-parser, which are the reason for code written by hand. If a test fails
+//! with a later version, some of that code can be removed.
 
 use super::*;
 use ::pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
@@ -14,7 +14,8 @@ fn block(writer: Writer, bytes: &[u8]) -> Block<'_> {
     parsed.expect("it is a block").1
 }
 
-/// Time stamps: resolutions that are powers of two, or finer than 10^-19 s, and offsets in big-endian sections.
+/// Timestamps: resolutions that are powers of two or finer than 10^-19 s, and offsets in big-endian
+/// sections.
 #[test]
 fn clocks() {
     let of = |writer: Writer, options: &[(u16, &[u8])]| {
@@ -31,7 +32,7 @@ fn clocks() {
     assert_ne!(of(BIG, &[(14, &3i64.to_be_bytes())]).1, 3);
 }
 
-/// pcap's second word is called microseconds, also where it counts nanoseconds.
+/// The second word of pcap is called microseconds even if it has nanoseconds.
 #[test]
 fn nanoseconds() {
     let bytes = LITTLE.pcap(0xa1b2_3c4d, 1, &[(1, 999_999_999, 1, b"x")]);
@@ -52,7 +53,7 @@ fn counts() {
     }
 }
 
-/// Options of every packet are gathered in memory that is allocated for them.
+/// The options of every packet are collected in allocated memory.
 #[test]
 fn options_are_gathered() {
     let options = |options: &[(u16, &[u8])]| {
@@ -63,13 +64,14 @@ fn options_are_gathered() {
         }
     };
     assert_eq!(options(&[]), (0, 0));
-    // What an option takes in memory beside the four bytes that it has at least.
+    // The size of an option in memory, compared to at least four bytes in the file.
     assert_eq!(size_of::<::pcap_parser::PcapNGOption<'_>>(), 32);
     let (found, room) = options(&[(2, &[0; 4])]);
     assert!(found == 2 && room >= 4, "opt_endofopt among them");
 }
 
-/// Lengths at the end of most blocks, and lengths that are no multiple of four.
+/// The trailing lengths of most blocks, and lengths that are not a multiple of four, are not
+/// checked.
 #[test]
 fn lengths_that_are_not_looked_at() {
     let mut simple = LITTLE.simple(1, b"x");
@@ -79,11 +81,11 @@ fn lengths_that_are_not_looked_at() {
     let mut odd = LITTLE.block(0x0bad_cafe, &[0; 8]);
     odd[4] -= 1;
     assert!(matches!(block(LITTLE, &odd), Block::Unknown(_)));
-    // The obsolete packet block is not known at all.
+    // The obsolete packet block is not supported.
     assert!(matches!(block(LITTLE, &LITTLE.obsolete(0, 0, 1, b"x")), Block::Unknown(_)));
 }
 
-/// Gives what it has piece by piece, after an interruption each.
+/// Returns one piece per read, after an interruption each.
 struct Pipe(Vec<io::Result<Vec<u8>>>);
 
 impl Read for Pipe {
@@ -97,7 +99,7 @@ impl Read for Pipe {
     }
 }
 
-/// The readers want the whole first header from one read.
+/// The readers require the whole first header in one read.
 #[test]
 fn readers_of_pipes_that_begin_slowly() {
     let bytes = LITTLE.pcapng();
@@ -109,7 +111,7 @@ fn readers_of_pipes_that_begin_slowly() {
     assert!(matches!(LegacyPcapReader::new(65_536, pipe), Err(PcapError::Incomplete(_))));
 }
 
-/// The readers take an interruption for an error, and do not say which error it was.
+/// The readers treat an interruption as an error and do not report which error it was.
 #[test]
 fn readers_that_are_interrupted() {
     let bytes = LITTLE.pcapng();
@@ -120,7 +122,8 @@ fn readers_that_are_interrupted() {
     }
 }
 
-/// A corrupt length looks like a buffer that is too small: who grows it as asked grows it to 4 GiB.
+/// A corrupt length looks like a buffer that is too small. Growing it as requested would take 4
+/// GiB.
 #[test]
 fn readers_and_lengths_that_lie() {
     let mut bytes = LITTLE.pcap(0xa1b2_c3d4, 1, &[(1, 0, 1, b"x")]);
@@ -131,7 +134,7 @@ fn readers_and_lengths_that_lie() {
     assert!(matches!(reader.next(), Err(PcapError::BufferTooSmall)));
 }
 
-/// Where its readers are known to be right, they see what we see.
+/// The readers agree with the framer on captures that they support.
 #[test]
 fn its_readers_agree() {
     for bytes in captures() {

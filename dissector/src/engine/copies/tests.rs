@@ -2,19 +2,19 @@ use super::*;
 use crate::frame::{Address, IcrcVerdict};
 use core::net::Ipv4Addr;
 
-/// The packet with this Identification at a time, as tap 0 shows it.
+/// A packet with this Identification and time, at tap 0.
 fn sighting(number: u16, frame: u64, nanoseconds: i64) -> Sighting {
     sighting_for(0x11, number, frame, nanoseconds)
 }
 
-/// The same, for this queue pair.
+/// The same for this queue pair.
 fn sighting_for(receiver: u32, number: u16, frame: u64, nanoseconds: i64) -> Sighting {
     let addresses = [1, 2].map(|host: u32| Address::V4(Ipv4Addr::from(host)));
     let identity = Identity::new(&[7; 40], addresses, Some(5), IcrcVerdict::Good, Some(number));
     Sighting::of(identity, 10, receiver, Seen { frame, time: Time(nanoseconds) }, Tap::default())
 }
 
-/// A packet is held until others drive it out of its set, however much time passes.
+/// A packet is held until others replace it in its set, however much time passes.
 #[test]
 fn whether_a_packet_is_held() {
     let mut copies = Copies::default();
@@ -23,12 +23,13 @@ fn whether_a_packet_is_held() {
     assert!(copies.holds(sighting(1, 2, 1_000)));
     assert!(copies.holds(sighting(1, 2, 3_000_000)), "too late for a copy");
     assert!(!copies.holds(sighting(2, 2, 1_000)));
-    assert!(!copies.holds(sighting(2, 2, 1_000)), "holds() notes nothing");
+    assert!(!copies.holds(sighting(2, 2, 1_000)), "holds() must not note packets");
     (2..10).for_each(|number| assert_eq!(copies.note(sighting(number, number.into(), 0)), None));
-    assert!(!copies.holds(sighting(1, 10, 1_000)), "eight others came");
+    assert!(!copies.holds(sighting(1, 10, 1_000)), "replaced by eight others");
 }
 
-/// Packets with the same PSN for many queue pairs do not drive each other out: connections that begin together count alike.
+/// Packets with the same PSN for many queue pairs do not replace each other: connections that begin
+/// together use the same PSNs.
 #[test]
 fn copies_of_many_connections_with_the_same_psn() {
     let mut copies = Copies::default();

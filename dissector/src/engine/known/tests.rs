@@ -4,7 +4,7 @@ use crate::frame::Address;
 use core::net::Ipv4Addr;
 use rdmascope_wire::Qpn;
 
-/// The connection between two queue pairs of this number.
+/// The connection between two queue pairs with this number.
 fn connection(number: u32) -> KnownConnection {
     let end =
         |host: u32| KnownEnd { address: Address::V4(Ipv4Addr::from(host)), qpn: Qpn(number), next_psn: None };
@@ -12,7 +12,7 @@ fn connection(number: u32) -> KnownConnection {
     KnownConnection { local, remote, local_is_requester: None, port: None, speaks_rpc: true }
 }
 
-/// 65,536 connections are remembered, each by both of its half-flows; of more than that only the number is.
+/// 65,536 connections are kept, each under both of its half-flows. Further ones are only counted.
 #[test]
 fn so_many_connections_are_remembered() {
     let mut known = KnownConnections::default();
@@ -20,12 +20,12 @@ fn so_many_connections_are_remembered() {
     (0..=most).for_each(|number| known.add(connection(number)));
     assert_eq!(known.told, u64::from(most) + 1);
     let flow = |number| Told { connection: connection(number), from_local: false }.flow();
-    assert_eq!(known.take(&flow(most)), None, "it found no room");
+    assert_eq!(known.take(&flow(most)), None, "the table is full");
     for number in [most - 1, 0] {
         assert_eq!(known.take(&flow(number)).map(|told| told.connection), Some(connection(number)));
-        assert_eq!(known.take(&flow(number)), None, "it was taken");
+        assert_eq!(known.take(&flow(number)), None, "already removed");
     }
-    // What was taken makes room.
+    // A removed entry makes room.
     known.add(connection(most));
     assert!(known.take(&flow(most)).is_some());
 }

@@ -1,4 +1,4 @@
-//! The table by hand: what gives way, and what all connections hold back together.
+//! Tests of the table: evictions, and the bound on bytes held back.
 
 use super::*;
 use crate::frame::{self, Checksum, Other};
@@ -11,7 +11,7 @@ use rdmascope_wire::Qpn;
 use rdmascope_wire::bth::Operation;
 use rdmascope_wire::psn::Psn;
 
-/// The table, and what it gave up.
+/// The table and its evictions.
 #[derive(Default)]
 struct Table {
     sessions: Sessions,
@@ -25,7 +25,8 @@ fn host(number: u32) -> Address {
 }
 
 impl Table {
-    /// Begins a connection, with the half-flow of its first end to this queue pair. It gets the next number.
+    /// Begins a connection with the half-flow from its first end to this queue pair. It receives
+    /// the next number.
     fn begin(&mut self, qpn: u32) -> EndRef {
         let Table { sessions, transactions, given_up, .. } = self;
         let mut report = |event: Event<'_>| {
@@ -41,7 +42,7 @@ impl Table {
         place
     }
 
-    /// Takes a SEND Only of so many bytes, as the engine does.
+    /// Handles a SEND Only with `length` bytes, as the engine does.
     fn take(&mut self, place: EndRef, psn: u32, length: usize) {
         self.frame += 1;
         let payload = vec![7; length];
@@ -63,7 +64,7 @@ impl Table {
         sessions.settle(place.session, transactions, &mut report);
     }
 
-    /// Begins a connection over TCP between ports that say nothing of what it carries.
+    /// Begins a connection over TCP between ports that do not identify a protocol.
     fn begin_tcp(&mut self) -> EndRef {
         let Table { sessions, transactions, .. } = self;
         let session = sessions.add([host(1), host(2)], Time(0), transactions, &mut |_| {});
@@ -71,7 +72,7 @@ impl Table {
         EndRef { session, end: End::First }
     }
 
-    /// Takes a segment of an end, so many bytes behind the first one that it sent.
+    /// Handles a segment of an end, at the offset `behind` in its stream.
     fn say(&mut self, place: EndRef, from: End, behind: u32, payload: &[u8]) {
         self.frame += 1;
         let (hosts, ports) = ([1u32, 2], [40_000u16, 40_001]);
@@ -107,14 +108,15 @@ impl Table {
         sessions.settle(place.session, transactions, &mut report);
     }
 
-    /// Packets of an end that the capture lacks, as far as that is certain.
+    /// Packets of an end known to be missing from the capture.
     fn missing(&mut self, place: EndRef) -> u64 {
         let connection = self.sessions.session(place.session).summary();
         connection.requester.sent.missing_packets
     }
 }
 
-/// Up to 16 MiB wait. One byte more, and the connection that it came on goes on behind its gap; others go on waiting for what fills theirs.
+/// Up to 16 MiB are held. One byte more, and its connection gives up its gap; the others keep
+/// waiting.
 #[test]
 fn all_connections_together_hold_back_16_mib() {
     for (more, gives_up) in [(0, false), (1, true)] {
@@ -127,7 +129,7 @@ fn all_connections_together_hold_back_16_mib() {
         let held = [first, second].map(|place| table.sessions.session(place.session).buffered);
         assert!(held.iter().all(|bytes| (3000..4000).contains(bytes)), "3 packets of each: {held:?}");
         assert_eq!(table.sessions.buffered, held[0] + held[1]);
-        // Others hold back the rest, but for 500 bytes.
+        // Other connections hold the rest, except 500 bytes.
         let others = MOST_BUFFERED - 500 - held[0] - held[1];
         table.sessions.buffered += others;
         table.take(second, 15, 500 + more);
@@ -140,7 +142,8 @@ fn all_connections_together_hold_back_16_mib() {
     }
 }
 
-/// Only what grows gives way: packets in order, and those that fill a gap, come to no harm because others wait.
+/// Only a connection that holds more than before gives up its gap. Packets in order, and packets
+/// that fill a gap, are not affected by the bytes that others hold.
 #[test]
 fn what_holds_back_no_more_than_before_gives_up_nothing() {
     let mut table = Table::default();
@@ -154,12 +157,14 @@ fn what_holds_back_no_more_than_before_gives_up_nothing() {
     assert_eq!([first, second].map(|place| table.missing(place)), [0, 0]);
 }
 
-/// What is left of a connection over TCP where it gives up what waits: the RDMA Read Request whose answer is to come. That is counted still.
+/// When a TCP connection gives up its held packets, an unanswered RDMA Read Request remains, and
+/// still counts.
 #[test]
 fn what_is_left_is_counted() {
     let mut table = Table::default();
     let place = table.begin_tcp();
-    // A start frame of each end (RFC 5044, section 7.1.1), and an FPDU with a Read Request: 16 bytes of 7:0x700 to 9:0x900.
+    // A start frame of each end (RFC 5044, section 7.1.1), and an FPDU with a Read Request: 16
+    // bytes from 7:0x700 to 9:0x900.
     table.say(place, End::First, 0, b"MPA ID Req Frame\0\x01\0\0");
     table.say(place, End::Second, 0, b"MPA ID Rep Frame\0\x01\0\0");
     let mut request = vec![0, 46, 0x41, 0x41];
@@ -169,7 +174,7 @@ fn what_is_left_is_counted() {
     table.say(place, End::First, 20, &request);
     let left = table.sessions.buffered;
     assert!((1..200).contains(&left), "one request: {left}");
-    // Others hold back all but 10 bytes. What comes is ahead of a gap.
+    // Other connections hold all but 10 bytes. The next segment comes after a gap.
     table.sessions.buffered = MOST_BUFFERED - 10;
     table.say(place, End::First, 20 + request.len() as u32 + 100, &[7; 500]);
     let id = table.sessions.session(place.session).peers.connection();
@@ -178,7 +183,7 @@ fn what_is_left_is_counted() {
     assert_eq!(table.sessions.buffered, MOST_BUFFERED - 10);
 }
 
-/// A connection that ends holds back nothing any more.
+/// A connection that ends releases its bytes.
 #[test]
 fn what_ends_makes_room() {
     let mut table = Table::default();
@@ -193,7 +198,7 @@ fn what_ends_makes_room() {
     assert_eq!(table.sessions.buffered, 0);
 }
 
-/// Where the table is full, connections that spoke since the search last came by have a second chance.
+/// In a full table, connections with packets since the last search have a second chance.
 #[test]
 fn what_was_silent_longest_gives_way() {
     let mut table = Table::default();
@@ -201,9 +206,9 @@ fn what_was_silent_longest_gives_way() {
     assert_eq!(table.given_up, []);
     let ids: Vec<_> =
         places.iter().map(|place| table.sessions.session(place.session).peers.connection()).collect();
-    // All are new: the first search goes round once, and takes the one that it began with.
+    // All are new: the first search goes around once and takes the connection that it started with.
     table.begin(0x1_0000);
-    // The third one speaks, the fourth one does not.
+    // The third connection has a packet, the fourth has none.
     table.take(places[2], 1, 8);
     table.begin(0x1_0001);
     table.begin(0x1_0002);
@@ -211,7 +216,7 @@ fn what_was_silent_longest_gives_way() {
     assert_eq!(table.given_up, given_up);
 }
 
-/// In a full table, connections with few packets are given up first, the oldest before the others.
+/// In a full table, connections with few packets are evicted first, the oldest before the others.
 /// Connections with more packets stay, even if they are silent.
 #[test]
 fn what_has_shown_little_gives_way_first() {

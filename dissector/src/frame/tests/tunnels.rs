@@ -1,8 +1,8 @@
-//! Frames in other frames: GRE and ERSPAN, VXLAN, GENEVE, MPLS, PPPoE, IP in IP.
+//! Tests of tunnels: GRE and ERSPAN, VXLAN, GENEVE, MPLS, PPPoE, IP in IP.
 
 use super::*;
 
-/// `flags` are the first two bytes of the GRE header; what they promise is in `header`.
+/// `flags` are the first two bytes of the GRE header; `header` has the fields that they announce.
 pub(super) fn gre(flags: [u8; 2], protocol: u16, header: &[u8], payload: &[u8]) -> Vec<u8> {
     let gre = [&flags[..], &protocol.to_be_bytes(), header, payload].concat();
     ethernet(0x0800, &ipv4(&[], 47, &gre))
@@ -26,13 +26,13 @@ pub(super) fn geneve(first: u8, protocol: u16, options: &[u8], inner: &[u8]) -> 
 /// Two labels, 16 and 17, with TTL 64; S is set in the second.
 pub(super) const LABELS: [u8; 8] = [0, 1, 0, 64, 0, 1, 0x11, 64];
 
-/// `length` is what the header says: two bytes of PPP and the packet.
+/// `length` is the length field: two bytes of PPP and the packet.
 pub(super) fn pppoe(length: usize, protocol: u16, inner: &[u8]) -> Vec<u8> {
     let header = [&[0x11, 0, 0, 7][..], &(length as u16).to_be_bytes(), &protocol.to_be_bytes()].concat();
     ethernet(0x8864, &[&header[..], inner].concat())
 }
 
-/// IP in IPv6, without the ICRC that its composer would add.
+/// IP in IPv6, without the ICRC that the composer would add.
 pub(super) fn in_ipv6(next: u8, inner: &[u8]) -> Vec<u8> {
     let mut out = vec![0x60, 0, 0, 0];
     out.extend((inner.len() as u16).to_be_bytes());
@@ -58,7 +58,8 @@ pub(super) fn frames() -> Vec<(&'static str, LinkType, Vec<u8>)> {
     };
     let family = |family: [u8; 4], rest: &[u8]| [&family[..], rest].concat();
     let padded = [&[0, 0][..], SEND_ONLY].concat();
-    // Version 1, VLAN 0, session 1; type III: version 2, granularity and the O bit at its end.
+    // Version 1, VLAN 0, session 1. Type III has version 2, and the granularity and the O bit at
+    // its end.
     let erspan_2 = [0x10, 0, 0, 1, 0, 0, 0, 0];
     let erspan_3 = [0x20, 0, 0, 1, 0, 0, 0, 9, 0, 0, 0, 0];
     let erspan_3_long = [0x20, 0, 0, 1, 0, 0, 0, 9, 0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8];
@@ -118,7 +119,7 @@ pub(super) fn frames() -> Vec<(&'static str, LinkType, Vec<u8>)> {
             erf(20 | 0x80, &[3, 0, 0, 0, 0, 0, 0, 0], &padded),
         ),
         ("GENEVE, Ethernet", ether, geneve(0, 0x6558, &[], SEND_ONLY)),
-        // One option of class 0x0102 and type 3 with four bytes.
+        // One option with class 0x0102, type 3 and four bytes.
         ("GENEVE, option, Ethernet", ether, geneve(2, 0x6558, &[0x01, 0x02, 3, 1, 9, 9, 9, 9], SEND_ONLY)),
         ("GENEVE, IPv4", ether, geneve(0, 0x0800, &[], &ip)),
         ("GENEVE, IPv6", ether, geneve(0, 0x86dd, &[], &v6)),
@@ -141,7 +142,7 @@ pub(super) fn frames() -> Vec<(&'static str, LinkType, Vec<u8>)> {
 
 #[test]
 fn a_mirror_may_cut_too() {
-    // ERSPAN type II with T set; the mirroring device sent 60 bytes of the frame.
+    // ERSPAN type II with the T bit; the mirroring device sent 60 bytes of the frame.
     let header = [0, 0, 0, 1, 0x10, 0, 0x04, 1, 0, 0, 0, 0];
     let data = gre([0x10, 0], 0x88be, &header, &SEND_ONLY[..60]);
     let found = dissected(LinkType::ETHERNET, &data).unwrap();
@@ -171,7 +172,7 @@ fn nesting_has_an_end() {
     ];
     for (name, wrap) in wraps {
         let mut data = ip();
-        // The last two add two to the depth each time.
+        // The last two add two levels each time.
         let most = if name.contains("GRE") { 2 } else { 4 };
         for times in 1..8 {
             data = wrap(&data);
@@ -180,7 +181,7 @@ fn nesting_has_an_end() {
     }
 }
 
-/// At depth 4 nothing more is looked for, whatever it is in: four times GRE, and then an encapsulation.
+/// Parsing stops at depth 4 in any kind of encapsulation: here in GRE, followed by another kind.
 #[test]
 fn the_last_encapsulation_may_be_of_any_kind() {
     let in_gre = |times: usize, ether_type: u16, inner: &[u8]| {
@@ -195,7 +196,7 @@ fn the_last_encapsulation_may_be_of_any_kind() {
         pppoe(2 + mpls.len(), 0x0281, &mpls)[14..].to_vec()
     };
     let (once, twice) = (ipv4(&[], 4, &ip), ipv4(&[], 4, &ipv4(&[], 4, &ip)));
-    // How often GRE may be around it.
+    // The maximum number of GRE headers around it.
     for (name, ether_type, inner, most) in [
         ("IP", 0x0800, ip.clone(), 4),
         ("MPLS", 0x8847, mpls.clone(), 3),
@@ -217,7 +218,8 @@ fn the_last_encapsulation_may_be_of_any_kind() {
     }
 }
 
-/// ERSPAN type III tells what it mirrors: FT, the five bits behind P. 0: Ethernet, 2: IP (draft-foschiano-erspan-03, section 4.3).
+/// ERSPAN type III has the type of the mirrored frame in FT, the five bits after P: 0 for Ethernet,
+/// 2 for IP (draft-foschiano-erspan-03, section 4.3).
 #[test]
 fn what_erspan_mirrors() {
     let mirrored = |bits: u8, inner: &[u8]| {
@@ -238,7 +240,7 @@ fn what_erspan_mirrors() {
     }
 }
 
-/// Behind the labels four bits of zero are those of an address where an Ethertype stands behind it.
+/// Four zero bits after the labels belong to a MAC address if an Ethertype follows in its place.
 #[test]
 fn an_address_is_no_control_word() {
     let inner = ethernet(0x0800, &ip());
@@ -249,7 +251,7 @@ fn an_address_is_no_control_word() {
     }
 }
 
-/// GRE in a fragment of an IP packet is not looked into, for the rest of it is elsewhere.
+/// Tunnels in fragments of IP packets are not parsed, because the fragments are not reassembled.
 #[test]
 fn fragments_of_tunnels() {
     for data in [
@@ -266,7 +268,8 @@ fn fragments_of_tunnels() {
     }
 }
 
-/// A length of 2 has the protocol number alone: what lies behind it is padding. A PPPoE packet may hold less than was captured.
+/// A length of 2 covers only the protocol number, so the rest is padding. A PPPoE packet may be
+/// shorter than the captured bytes.
 #[test]
 fn lengths_of_pppoe() {
     let stop_of = |length| stop(LinkType::ETHERNET, &pppoe(length, 0x0021, &ip()));
@@ -279,7 +282,7 @@ fn lengths_of_pppoe() {
     assert_eq!((found.layer, found.available, found.cause), (Layer::Network, 19, Cause::TruncatedPacket));
 }
 
-/// RFC 2784 and 2890, draft-foschiano-erspan-03 section 4.2: lengths added up by hand.
+/// Header lengths by hand, from RFC 2784 and 2890 and draft-foschiano-erspan-03, section 4.2.
 #[test]
 fn where_the_headers_stand() {
     let mut inner = vec![0; 12];
@@ -331,7 +334,8 @@ pub(super) fn headers_of(link: LinkType, data: &[u8]) -> Vec<(Header, Range<usiz
     found
 }
 
-/// RFC 8926, 3032, 4448, 2516 and 2003: lengths added up by hand; 80 bytes of transport packet stand in every frame.
+/// Header lengths by hand, from RFC 8926, 3032, 4448, 2516 and 2003. Each frame has 80 bytes of
+/// transport packet.
 #[test]
 fn where_the_headers_of_tunnels_stand() {
     let ether = LinkType::ETHERNET;

@@ -15,7 +15,7 @@ const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const MILLISECOND: i64 = 1_000_000;
 
-/// An FPDU (RFC 5044, section 4.1) whose CRC says nothing.
+/// An FPDU (RFC 5044, section 4.1) with an unused CRC.
 pub(in crate::iwarp) fn fpdu(ulpdu: &[u8]) -> Vec<u8> {
     let mut fpdu = (ulpdu.len() as u16).to_be_bytes().to_vec();
     fpdu.extend(ulpdu);
@@ -23,7 +23,8 @@ pub(in crate::iwarp) fn fpdu(ulpdu: &[u8]) -> Vec<u8> {
     fpdu
 }
 
-/// One with an untagged segment (RFC 5041, section 4.3): 28 bytes with four of data. The last one of its message if `opcode` has the bit 0x80.
+/// An FPDU with an untagged segment (RFC 5041, section 4.3): 28 bytes with four of data. Bit 0x80
+/// of `opcode` marks the last segment of its message.
 pub(in crate::iwarp) fn untagged(opcode: u8, queue: u32, number: u32, offset: u32, data: &[u8]) -> Vec<u8> {
     let invalidate = if matches!(opcode & 15, 4 | 6) { 7u32 } else { 0 };
     let mut ulpdu = vec![1 | (opcode & 0x80) >> 1, 0x40 | opcode & 15];
@@ -32,7 +33,7 @@ pub(in crate::iwarp) fn untagged(opcode: u8, queue: u32, number: u32, offset: u3
     fpdu(&ulpdu)
 }
 
-/// One with a tagged segment (RFC 5041, section 4.2): 24 bytes with four of data.
+/// An FPDU with a tagged segment (RFC 5041, section 4.2): 24 bytes with four of data.
 pub(in crate::iwarp) fn tagged(opcode: u8, stag: u32, offset: u64, data: &[u8]) -> Vec<u8> {
     let mut ulpdu = vec![0x81 | (opcode & 0x80) >> 1, 0x40 | opcode & 15];
     ulpdu.extend(stag.to_be_bytes());
@@ -55,26 +56,28 @@ fn read(number: u32, sink: u32, sink_offset: u64, size: u32) -> Vec<u8> {
     untagged(0x81, 1, number, 0, &header)
 }
 
-/// A start frame (RFC 5044, section 7.1.1; RFC 6581, section 6): 20 bytes without private data. `flags`: M, C, R, S.
+/// A start frame (RFC 5044, section 7.1.1; RFC 6581, section 6): 20 bytes without private data.
+/// `flags`: M, C, R, S.
 pub(in crate::iwarp) fn start(of: End, flags: u8, revision: u8, data: &[u8]) -> Vec<u8> {
     let key = if of == A { b"MPA ID Req Frame" } else { b"MPA ID Rep Frame" };
     [&key[..], &[flags, revision], &(data.len() as u16).to_be_bytes(), data].concat()
 }
 
-/// Two ends, and what was told of them. Places count from the first byte that an end sends. A began the connection.
+/// A connection and its deliveries. Positions count from the first byte of each end. A initiated
+/// it.
 #[derive(Clone)]
 pub(in crate::iwarp) struct Talk {
     pub(in crate::iwarp) connection: IwarpConnection,
     frame: u64,
     time: i64,
-    /// What comes next of each end.
+    /// Next position of each end.
     next: [u32; 2],
     told: Vec<String>,
 }
 
 const BEGINS: [u32; 2] = [0u32.wrapping_sub(40), 5_000];
 
-/// What a delivery says: the end, what it is, and where its position lies in the stream that it is about.
+/// A delivery as text: the end, the kind, and the position in the stream that it concerns.
 fn told(from: End, delivery: Delivery<'_>) -> String {
     let place = |of: End, position: Position| position.number().wrapping_sub(BEGINS[of]);
     let placed = |placement: Placement<'_>| {
@@ -139,7 +142,8 @@ impl Talk {
         Talk { connection, frame: 0, time: 0, next: [0; 2], told: Vec::new() }
     }
 
-    /// Behind start frames of revision 1 without CRCs, markers and private data: packets 1 and 2. FPDUs begin at 20.
+    /// A connection after start frames of revision 1 without CRCs, markers and private data, in
+    /// packets 1 and 2. FPDUs start at 20.
     pub(in crate::iwarp) fn connected() -> Talk {
         let mut talk = Talk::new();
         talk.say(A, &start(A, 0, 1, b""));
@@ -147,7 +151,7 @@ impl Talk {
         talk
     }
 
-    /// The packet with a segment of TCP (RFC 9293, section 3.1) over IPv4.
+    /// A packet with a TCP segment (RFC 9293, section 3.1) over IPv4.
     fn packet(from: End, place: u32, flags: u8, next: Option<u32>, payload: &[u8]) -> Vec<u8> {
         let mut packet = vec![0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0];
         let (ends, ports) = ([[10, 0, 0, 1], [10, 0, 0, 2]], [[0x80, 0], [0x4e, 0x51]]);
@@ -179,7 +183,7 @@ impl Talk {
         }
     }
 
-    /// A packet, of which the capture has so many bytes of payload.
+    /// Feeds a packet that was cut to `kept` bytes of payload.
     pub(in crate::iwarp) fn cut(
         &mut self,
         from: End,
@@ -199,22 +203,22 @@ impl Talk {
         self.next[from] = place + payload.len() as u32;
     }
 
-    /// A packet with payload at a place.
+    /// Feeds a packet with payload at a position.
     pub(in crate::iwarp) fn at(&mut self, from: End, place: u32, payload: &[u8]) {
         self.cut(from, place, 0, None, payload, payload.len());
     }
 
-    /// A packet with what comes next of an end.
+    /// Feeds a packet with the next bytes of an end.
     pub(in crate::iwarp) fn say(&mut self, from: End, payload: &[u8]) {
         self.at(from, self.next[from], payload);
     }
 
-    /// What comes next of an end is not in the capture.
+    /// Skips the next bytes of an end, which are missing from the capture.
     pub(in crate::iwarp) fn lose(&mut self, from: End, bytes: u32) {
         self.next[from] += bytes;
     }
 
-    /// A packet without payload that acknowledges all in front of a place.
+    /// Feeds a packet without payload that acknowledges everything before a position.
     pub(in crate::iwarp) fn acknowledge(&mut self, from: End, next: u32) {
         self.cut(from, self.next[from], 0, Some(next), b"", 0);
     }
@@ -228,13 +232,13 @@ impl Talk {
         self.time += nanoseconds;
     }
 
-    /// Time passes, and nothing comes.
+    /// Advances the time without a packet.
     fn time(&mut self, time: i64) {
         let Talk { connection, told: all, .. } = self;
         connection.handle_time(Time(time), &mut |from, delivery| all.push(told(from, delivery)));
     }
 
-    /// What was told since this was last asked.
+    /// Checks the deliveries since the last check.
     #[track_caller]
     pub(in crate::iwarp) fn tells<const N: usize>(&mut self, expected: [&str; N]) {
         assert_eq!(core::mem::take(&mut self.told), expected);
@@ -245,7 +249,7 @@ impl Talk {
     }
 }
 
-/// Segments that come again, keep-alives, and the ends of the streams (RFC 9293, sections 3.8.4 and 3.6).
+/// Repeated segments, keep-alives and FINs (RFC 9293, sections 3.8.4 and 3.6).
 #[test]
 fn segments_of_both_ends() {
     let mut talk = Talk::new();
@@ -270,11 +274,11 @@ fn segments_of_both_ends() {
     assert!(!talk.connection.is_finished());
     talk.cut(B, 21, 0, Some(50), b"", 0);
     assert!(!talk.connection.is_finished());
-    // The FIN takes up a sequence number (section 3.4).
+    // The FIN has a sequence number of its own (section 3.4).
     assert_eq!(talk.connection.missing_at_the_end(A), Some(0));
     talk.cut(B, 21, FIN, Some(50), b"", 0);
     assert!(talk.connection.is_finished());
-    // Said once more, it is as before.
+    // A repeated FIN changes nothing.
     talk.cut(B, 21, FIN, Some(50), b"", 0);
     assert!(talk.connection.is_finished());
     for _ in 0..2 {
@@ -283,7 +287,7 @@ fn segments_of_both_ends() {
     }
 }
 
-/// What B acknowledges tells what the capture has not shown of A.
+/// An acknowledgement by B shows the bytes of A that the capture lacks.
 #[test]
 fn what_was_acknowledged() {
     let mut talk = Talk::connected();
@@ -310,7 +314,7 @@ fn what_was_acknowledged() {
     assert_eq!(talk.counts(B).acknowledgements, 7);
 }
 
-/// All in front of what has begun was handed up.
+/// Everything before the current message was delivered.
 #[test]
 fn what_is_settled() {
     let settled = |talk: &Talk, places: [u32; 4]| {
@@ -323,17 +327,17 @@ fn what_is_settled() {
     assert_eq!(settled(&talk, [20, 47, 48, 49]), [true, true, false, false]);
     let untold = Talk::new();
     assert_eq!(settled(&untold, [0, 1, 2, 3]), [true; 4]);
-    // An FPDU has begun.
+    // An FPDU is incomplete.
     talk.say(A, &send(2, b"efgh")[..10]);
     assert_eq!(settled(&talk, [47, 48, 57, 58]), [true, false, false, false]);
     talk.say(A, &send(2, b"efgh")[10..]);
-    // A message has begun, and goes on in another FPDU.
+    // A message continues in another FPDU.
     talk.say(A, &untagged(3, 0, 3, 0, b"abcd"));
     talk.say(A, &untagged(3, 0, 3, 4, b"efgh"));
     assert_eq!(settled(&talk, [75, 76, 104, 131]), [true, false, false, false]);
 }
 
-/// Gaps are given up by the packet, by time, by what was received, and where there is no room.
+/// Gaps are given up by a packet, by time, after an acknowledgement, and when memory runs short.
 #[test]
 fn gaps_are_given_up() {
     let mut talk = Talk::connected();
@@ -342,7 +346,7 @@ fn gaps_are_given_up() {
     let (ask, gone) = (talk.clone(), ["A missing 3", "A send 77+28, [3, 3], \"ijkl\" of 4"]);
     talk.tells([]);
     assert_eq!(talk.connection.deadline(), Some(Time(3 + 4_000_000_001)));
-    assert!(!talk.connection.give_up_received(A, &mut |_, _| panic!("nothing was received")));
+    assert!(!talk.connection.give_up_received(A, &mut |_, _| panic!("nothing was acknowledged")));
     talk.acknowledge(B, 105);
     assert_eq!(talk.connection.deadline(), Some(Time(4 + 2_000_001)));
     let mut later = talk.clone();
@@ -362,7 +366,7 @@ fn gaps_are_given_up() {
     by_time.time(4_000_000_004);
     by_time.tells(gone);
     let mut full = ask;
-    // B has begun a Send, of which the bytes are given up, too.
+    // B has an open Send, whose bytes are given up too.
     full.say(B, &untagged(3, 0, 1, 0, b"abcd"));
     assert!(full.connection.buffered() >= 28 + 4);
     let Talk { connection, told: all, .. } = &mut full;
@@ -373,7 +377,8 @@ fn gaps_are_given_up() {
     full.tells(["B send 20+56, [4, 5], \"\" of 8"]);
 }
 
-/// RFC 5044, section 7.1.1: if either end asks for CRCs both use them; each says whether it wants markers.
+/// RFC 5044, section 7.1.1: both ends use CRCs if either asks for them. Each end decides whether it
+/// receives markers.
 #[test]
 fn what_start_frames_agree() {
     for (request, reply, has_crc) in [
@@ -398,7 +403,7 @@ fn what_start_frames_agree() {
         assert_eq!(talk.connection.started(B).is_some(), reply.is_some());
         talk.tells([]);
     }
-    // Half of one waits for the rest.
+    // An incomplete start frame waits for the rest.
     let mut talk = Talk::new();
     talk.say(A, &start(A, 0, 1, b"")[..10]);
     assert!((10..100).contains(&talk.connection.buffered()) && talk.connection.started(A).is_none());
@@ -407,7 +412,8 @@ fn what_start_frames_agree() {
         (talk.connection.buffered(), talk.connection.started(A).map(|it| it.seen.frame)),
         (0, Some(1))
     );
-    // Behind a gap at the first FPDU the markers that B asked for are where they belong: at 20, 532 (RFC 5044, section 4.3).
+    // The first FPDU is missing. The markers that B requested are still found, at 20 and 532 (RFC
+    // 5044, section 4.3).
     let mut talk = Talk::new();
     talk.say(A, &start(A, 0, 1, b""));
     talk.say(B, &start(B, 0x80, 1, b""));
@@ -417,7 +423,7 @@ fn what_start_frames_agree() {
     stream.chunks(100).for_each(|segment| talk.say(A, segment));
     talk.finish();
     talk.tells(["A missing 1", "A send 52+628, [3, 9], 600 bytes of 600"]);
-    // With CRCs a wrong one costs the FPDU, and the number of its message.
+    // With CRCs, a wrong one invalidates the FPDU and its message number.
     for verify in [true, false] {
         let mut talk = Talk { connection: IwarpConnection::new(verify, false), ..Talk::new() };
         talk.say(A, &start(A, 0x40, 1, b""));
@@ -431,14 +437,15 @@ fn what_start_frames_agree() {
     }
 }
 
-/// Faults of start frames, and of what follows them (RFC 5044, sections 4.3 and 7.1).
+/// Faults of start frames, and of the FPDUs after them (RFC 5044, sections 4.3 and 7.1).
 #[test]
 fn what_start_frames_break() {
     let mut talk = Talk::new();
     talk.say(A, &start(A, 0x81, 1, b""));
     talk.say(B, &start(B, 0, 1, b""));
     talk.tells(["A faulty MPA start frame 20, #1, StartFrame(Reserved(1))"]);
-    // A asked for markers, B sends none, and sends before it has seen an FPDU. That it acknowledges the Request is no FPDU.
+    // A requested markers. B sends none, and sends before it has seen an FPDU. Its acknowledgement
+    // of the Request covers no FPDU.
     talk.acknowledge(B, 20);
     talk.tells([]);
     talk.cut(B, 20, 0, Some(20), &send(1, b"abcd"), 28);
@@ -449,7 +456,7 @@ fn what_start_frames_break() {
     ]);
     talk.say(B, &send(2, b"abcd"));
     talk.tells(["B send 48+28, [5, 5], \"abcd\" of 4"]);
-    // A Reply that goes beyond the Request's IRD, and what its sender wants of markers kept.
+    // The Reply exceeds the Request's IRD. Its request for markers is honoured.
     let mut talk = Talk::new();
     talk.say(A, &start(A, 0x10, 2, &[0, 4, 0, 4]));
     talk.say(B, &start(B, 0x90, 2, &[0, 4, 0, 5]));
@@ -457,7 +464,7 @@ fn what_start_frames_break() {
     talk.say(A, &[&[0; 4][..], &send(1, b"abcd")].concat());
     talk.cut(B, 24, 0, Some(56), &send(1, b"abcd"), 28);
     talk.tells(["A send 28+28, [3, 3], \"abcd\" of 4", "B send 24+28, [4, 4], \"abcd\" of 4"]);
-    // An empty FPDU where nothing else can stand.
+    // An invalid FPDU at a certain start.
     let mut talk = Talk::connected();
     talk.say(A, &[0, 1, 0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]);
     talk.tells(["A faulty TCP segment 20, #3, Segment"]);
@@ -471,9 +478,9 @@ fn start_frames_of_another_connection() {
         Talk::on_segment(&packet, packet.len(), |segment| talk.connection.begins_anew(from, segment))
     };
     let talk = Talk::connected();
-    assert!(!anew(&talk, A, 0) && !anew(&talk, B, 0), "it comes again");
+    assert!(!anew(&talk, A, 0) && !anew(&talk, B, 0), "it is repeated");
     assert!(anew(&talk, A, 20) && anew(&talk, B, 1));
-    // From the middle on.
+    // In mid-connection.
     let mut talk = Talk::new();
     assert!(!anew(&talk, A, 0));
     talk.say(A, &send(7, b"abcd"));
@@ -481,7 +488,7 @@ fn start_frames_of_another_connection() {
     assert!(!anew(&talk, B, 0), "its first");
     talk.say(B, &send(7, b"abcd"));
     assert!(!anew(&talk, B, 0), "no Request");
-    // Nothing told where its FPDUs begin.
+    // The start of the FPDUs was unknown.
     assert_eq!((talk.connection.unsure(A), Talk::connected().connection.unsure(A)), (1, 0));
     talk.lose(A, 4);
     talk.say(A, &send(9, b"abcd"));

@@ -3,7 +3,8 @@ use crate::iwarp::framing::tests::{START, run, send, with_markers};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A framing that knows where the stream begins: behind a start frame without private data.
+/// A framing after a start frame without private data, so that the start of the first FPDU is
+/// known.
 fn started(markers: bool) -> Framing {
     let mut framing = Framing::default();
     let frame = StartFrame { key: StartFrame::REQUEST, revision: 1, crc: true, ..StartFrame::default() };
@@ -12,7 +13,7 @@ fn started(markers: bool) -> Framing {
     framing
 }
 
-/// The parts of each segment of a stream that is cut at these places.
+/// The parts of each segment of a stream that is cut at these positions.
 fn cut(framing: &mut Framing, stream: &[u8], cuts: &[usize]) -> Vec<Vec<Part>> {
     let mut begin = 0;
     let ends = cuts.iter().copied().chain([stream.len()]);
@@ -46,7 +47,7 @@ fn a_segment_of_two_fpdus_by_hand() {
     assert_eq!(header.message_number, 2);
 }
 
-/// Wherever it is cut, each segment says what it has, and all of them together have all of it.
+/// The parts of all segments together cover the stream, wherever it is cut.
 #[test]
 fn an_fpdu_in_several_segments() {
     let stream = [send(1, b"first"), send(2, &[7; 300]), send(3, b"third")].concat();
@@ -81,14 +82,14 @@ fn a_header_in_two_segments() {
     let stream = send(1, b"first");
     let segments = cut(&mut started(false), &stream, &[19, 20]);
     assert_eq!(segments[0], [Part::Begun(0..19)]);
-    // Its last byte.
+    // The last byte of the header.
     let second = fpdu(&segments[1][0]);
     assert_eq!((second.begins, &second.place, &second.data), (false, &(0..1), &(1..1)));
     let third = fpdu(&segments[2][0]);
     assert_eq!((third.begins, &third.place, &third.data), (false, &(0..12), &(0..5)));
 }
 
-/// RFC 5044, section 4.4: markers stand at every 512th byte.
+/// RFC 5044, section 4.4: a marker at every 512th byte.
 #[test]
 fn markers_have_their_places() {
     let stream = with_markers();
@@ -118,7 +119,7 @@ fn a_start_frame_and_its_private_data() {
     assert_eq!((parts.len(), &fpdu(&parts[1]).place), (2, &(24..56)));
 }
 
-/// Data with a marker in it go on behind it; 508 bytes of the stream stand between two.
+/// Data continues after a marker. 508 bytes of the stream are between two markers.
 #[test]
 fn data_with_a_marker_in_it() {
     let fpdu_of_624 = send(1, &[7; 600]);
@@ -138,7 +139,7 @@ fn a_start_frame_without_private_data() {
     assert_eq!((&parts[0], fpdu(&parts[1]).place.clone()), (&Part::Start(0..20, frame), 20..52));
 }
 
-/// Of a captured segment: IPv4 and TCP of 20 bytes each, and an FPDU behind them.
+/// A captured segment with IPv4 and TCP headers of 20 bytes each and an FPDU.
 #[test]
 fn parts_of_a_captured_segment() {
     use crate::frame::{Config, Other, dissect};
@@ -168,7 +169,8 @@ fn parts_of_a_captured_segment() {
     assert_eq!((parts.len(), &fpdu(&parts[0]).data), (1, &(20..25)));
 }
 
-/// What was seen before is of no part. Of a segment that came again, or came ahead, FPDUs are looked for.
+/// Bytes that were seen before are in no part. FPDUs are searched for in a repeated segment and in
+/// one after a gap.
 #[test]
 fn segments_out_of_order() {
     let stream = [send(1, b"first"), send(2, b"second")].concat();

@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 
-/// What is told of the streams: the end, the packet, the sequence number, what it is.
+/// The reported units of both streams: end, sequence number, packet, contents.
 fn taken(talk: &mut Talk, begins: [u32; 2]) -> Vec<String> {
     let of = |(from, framed): (End, Framed)| {
         let Framed { first, sequence, kind } = framed;
@@ -25,7 +25,7 @@ fn taken(talk: &mut Talk, begins: [u32; 2]) -> Vec<String> {
     talk.connection.take_framed().into_iter().map(of).collect()
 }
 
-/// Sequence numbers at which the ends of a [`Talk`] begin.
+/// Sequence numbers at which the ends of a [`Talk`] start.
 const BEGINS: [u32; 2] = [0u32.wrapping_sub(40), 5_000];
 
 #[test]
@@ -37,7 +37,7 @@ fn what_streams_consist_of() {
     talk.say(A, &send(1, b"abcd"));
     let fpdu = untagged(0x83, 0, 2, 0, b"efghijkl");
     talk.say(A, &fpdu[..30]);
-    // B between two segments of an FPDU of A.
+    // A segment of B between two segments of an FPDU of A.
     talk.say(B, &tagged(0x80, 7, 0x100, b"abcd"));
     assert_eq!(
         taken(&mut talk, BEGINS),
@@ -48,7 +48,7 @@ fn what_streams_consist_of() {
             format!("Second 20 #5, RDMA Write \"\" of 4, {unused}"),
         ]
     );
-    assert!(taken(&mut talk, BEGINS).is_empty(), "told once");
+    assert!(taken(&mut talk, BEGINS).is_empty(), "reported once");
     talk.say(A, &[&fpdu[30..], &[0, 9, 0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0]].concat());
     talk.finish();
     assert_eq!(
@@ -61,14 +61,15 @@ fn what_streams_consist_of() {
     let mut other = Talk::new();
     other.connection = super::super::IwarpConnection::new(true, false);
     other.say(A, &start(A, 0, 1, b""));
-    assert!(taken(&mut other, BEGINS).is_empty(), "nobody asks");
+    assert!(taken(&mut other, BEGINS).is_empty(), "not requested");
 }
 
-/// What is followed no further is told as far as it came.
+/// A unit that cannot be followed is reported as far as it was seen.
 #[test]
 fn what_does_not_end() {
     let fpdu = send(1, b"abcdefghijkl");
-    // Bytes that come, and what is told at the end. With less than 20 the headers have not come.
+    // Bytes fed, and the unit reported at the end. With fewer than 20 bytes the header is
+    // incomplete.
     for (bytes, expected) in [
         (19, None),
         (20, Some("First 20 #3, Send \"\" of 12, None")),
@@ -84,7 +85,7 @@ fn what_does_not_end() {
             "{bytes}"
         );
     }
-    // A hole within it, and one that goes beyond it.
+    // A gap within it, and one that extends beyond it.
     let mut talk = Talk::connected();
     talk.say(A, &fpdu[..24]);
     talk.lose(A, 4);
@@ -102,7 +103,8 @@ fn what_does_not_end() {
     );
 }
 
-/// Of a long message the first 1,024 bytes are kept; a wrong CRC is told by its bits.
+/// The first 1,024 bytes of a long message are kept. A wrong CRC is reported with its differing
+/// bits.
 #[test]
 fn fronts_and_crcs() {
     for (lengths, kept) in
@@ -137,7 +139,7 @@ fn fronts_and_crcs() {
     );
 }
 
-/// No more than 2^16 pieces wait to be asked for.
+/// At most 2^16 units are held.
 #[test]
 fn pieces_that_wait() {
     let mut talk = Talk::connected();

@@ -8,10 +8,11 @@ use rdmascope_wire::rdmap::Opcode;
 
 pub(in crate::iwarp) const START: u32 = u32::MAX - 100;
 
-/// What of a stream becomes known.
+/// The units found in a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Found {
-    /// By FPDU: its sequence number, its data as far as they were captured, and whether its CRC is wrong.
+    /// For each FPDU, its sequence number, the captured bytes of its data, and whether its CRC is
+    /// wrong.
     fpdus: Vec<(u32, Vec<u8>, bool)>,
     data: Vec<u8>,
     starts: Vec<(StartFrame, Vec<u8>)>,
@@ -46,7 +47,8 @@ pub(in crate::iwarp) fn run(bytes: &[u8], at: usize) -> Run<'_> {
     Run { seen, sequence: START.wrapping_add(at as u32), bytes, length: bytes.len() as u32 }
 }
 
-/// Takes a stream in pieces of `size` bytes, from FPDU to FPDU; `missing`: what the capture lacks of it.
+/// Feeds a stream that starts with an FPDU in pieces of `size` bytes. `missing` is skipped as a
+/// gap.
 fn take(mut framing: Framing, stream: &[u8], size: usize, missing: Option<core::ops::Range<usize>>) -> Found {
     framing.state = State::Fpdu(Fpdu::new(true));
     let mut found = Found::default();
@@ -79,8 +81,8 @@ pub(in crate::iwarp) fn send(number: u8, data: &[u8]) -> Vec<u8> {
     fpdu
 }
 
-/// RFC 5044, section 4.4: the FPDU of figure 6 begins 492 bytes behind the first marker, and has the second one in it. In front of it stands an
-/// FPDU of 488 bytes.
+/// The example of RFC 5044, section 4.4: the FPDU of figure 6 starts 492 bytes after the first
+/// marker and contains the second one. An FPDU of 488 bytes precedes it.
 pub(in crate::iwarp) fn with_markers() -> Vec<u8> {
     let mut first = vec![0; 4];
     first.extend((488u16 - 2 - 4).to_be_bytes());
@@ -109,11 +111,11 @@ fn markers_as_in_the_specification() {
     }
 }
 
-/// Wherever the hole is, the FPDU behind the one that has it is found, as long as the hole is within one.
+/// The next FPDU is found after any gap that lies within one FPDU.
 #[test]
 fn a_hole_with_a_marker_in_it() {
     let mut stream = with_markers();
-    // A third FPDU behind the second; the next marker is further off.
+    // A third FPDU after the second. The next marker is further away.
     stream.extend(send(3, b"third"));
     for from in 0x1ec + 20..0x214 {
         for to in from + 1..=0x220 {
@@ -140,7 +142,8 @@ fn a_wrong_crc_is_told() {
     assert!(off.fpdus.iter().all(|(_, _, is_bad)| !is_bad));
 }
 
-/// The capture begins in the middle: the first FPDU that begins a segment is found, or one that is whole within a segment.
+/// The capture starts in mid-connection. The first FPDU found is at the start of a segment, or
+/// whole within one.
 #[test]
 fn fpdus_are_found_again() {
     let stream = [send(1, b"first"), send(2, &[7; 300]), send(3, b"third")].concat();
@@ -172,7 +175,7 @@ fn start_frames_in_pieces() {
     }
 }
 
-/// What is not MPA is left alone, and what is cut by a snap length is a hole.
+/// Bytes that are not MPA are ignored. Bytes cut by a snap length are a gap.
 #[test]
 fn other_bytes() {
     let (mut framing, mut found) = (Framing::default(), Found::default());
@@ -190,12 +193,12 @@ fn other_bytes() {
     );
 }
 
-/// In the middle of a connection, wherever the markers stand but in the header of the FPDU.
+/// Markers are found in mid-connection, at any place but the header of the FPDU.
 #[test]
 fn markers_are_found_in_the_middle() {
     let send = send(7, &[0xab; 600]);
     for at in (0..512).step_by(4).filter(|at| *at == 0 || *at >= Fpdu::HEAD) {
-        // The first one, and those behind it, each in front of 508 bytes of FPDUs.
+        // The first marker and those after it, each before 508 bytes of FPDUs.
         let mut stream = Vec::new();
         for (index, byte) in send.iter().enumerate() {
             if index >= at && (index - at).is_multiple_of(508) {
@@ -212,7 +215,8 @@ fn markers_are_found_in_the_middle() {
     }
 }
 
-/// Where a marker may stand in the place of an FPDU, none is accused. Two FPDUs that are far apart show that there are none.
+/// No fault is reported where a marker may be in the place of an FPDU. Two FPDUs that are far apart
+/// show that the stream has no markers.
 #[test]
 fn nobody_is_accused_of_a_marker() {
     let begun = |length: usize| {
@@ -226,6 +230,6 @@ fn nobody_is_accused_of_a_marker() {
         }
         (found.fpdus.len(), found.lost, framing.unfinished().is_some())
     };
-    assert_eq!(begun(100), (2, 1, false), "it is looked for anew");
-    assert_eq!(begun(600), (2, 0, true), "it is an FPDU, and a wrong one");
+    assert_eq!(begun(100), (2, 1, false), "a new search begins");
+    assert_eq!(begun(600), (2, 0, true), "it is an invalid FPDU");
 }

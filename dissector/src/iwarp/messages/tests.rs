@@ -3,7 +3,8 @@ use crate::iwarp::connection::tests::{A, B, Talk, send, start, tagged, untagged}
 use crate::iwarp::framing::tests::send as send_with_crc;
 use alloc::vec;
 
-/// What is told of FPDUs that A sends behind its start frame, each in a segment of its own: packets from 3 on, from byte 20 on.
+/// Checks the deliveries of FPDUs that A sends after its start frame, each in its own segment:
+/// packets from 3 on, bytes from 20 on.
 #[track_caller]
 fn check<const N: usize>(fpdus: &[Vec<u8>], expected: [&str; N]) {
     let mut talk = Talk::connected();
@@ -11,7 +12,7 @@ fn check<const N: usize>(fpdus: &[Vec<u8>], expected: [&str; N]) {
     talk.tells(expected);
 }
 
-/// RFC 5040, section 5.1: four kinds of Send, of which two invalidate an STag.
+/// RFC 5040, section 5.1: four kinds of Send, two of them with Invalidate.
 #[test]
 fn sends() {
     let kinds: Vec<_> = [0x83, 0x84, 0x85, 0x86].into_iter().zip(1..).collect();
@@ -36,7 +37,7 @@ fn sends() {
     );
 }
 
-/// RFC 5041, section 5.3: in each queue the numbers count from 1.
+/// RFC 5041, section 5.3: the numbers of each queue count from 1.
 #[test]
 fn numbers_of_messages() {
     let fault = "MessageNumber { found";
@@ -45,7 +46,7 @@ fn numbers_of_messages() {
         (vec![2, 3], Some((0, format_args(2, 1)))),
         (vec![1, 3, 4], Some((1, format_args(3, 2)))),
         (vec![1, 1, 2], Some((1, format_args(1, 2)))),
-        // Its sender counted right, and wrote one number wrong.
+        // The sender counted correctly and sent one wrong number.
         (vec![1, 7, 3, 4], Some((1, format_args(7, 2)))),
         (vec![1, 1, 3, 4], Some((1, format_args(1, 2)))),
     ] {
@@ -66,7 +67,7 @@ fn numbers_of_messages() {
             }
         }
     }
-    // Each queue by itself, and behind a gap nobody knows. 2^32 - 1 is followed by 0.
+    // Each queue has its own numbers. After a gap the next number is unknown. 0 follows 2^32 - 1.
     let reading = untagged(0x81, 1, 1, 0, &[0; 28]);
     let terminate = untagged(0x87, 2, 1, 0, &[0x02, 0x06, 0, 0]);
     let mut talk = Talk::connected();
@@ -91,12 +92,12 @@ fn format_args(found: u32, expected: u32) -> alloc::string::String {
     alloc::format!("{found}, expected: {expected}")
 }
 
-/// RFC 5041, section 5.3: the MO of a segment is that behind the segment before it.
+/// RFC 5041, section 5.3: the MO of a segment is the end of the previous segment.
 #[test]
 fn offsets_of_messages() {
     let first = || untagged(3, 0, 1, 0, b"abcd");
     let of = |offset: u32| untagged(0x83, 0, 1, offset, b"efgh");
-    // It goes back: what was gathered holds as far as it is not contradicted.
+    // A lower offset: the bytes before it remain valid.
     check(
         &[first(), of(2)],
         [
@@ -104,7 +105,7 @@ fn offsets_of_messages() {
             "A send 20+56, [3, 4], \"ab\" of 6",
         ],
     );
-    // It goes ahead: bytes are missing.
+    // A higher offset: bytes are missing.
     check(
         &[first(), of(8)],
         [
@@ -112,7 +113,7 @@ fn offsets_of_messages() {
             "A send 20+56, [3, 4], \"abcd\" of 12, lacks 4..8",
         ],
     );
-    // A second hole is told with the first one, and blamed on nobody.
+    // A second gap is merged with the first and causes no fault.
     check(
         &[first(), untagged(3, 0, 1, 6, b"gh"), of(12)],
         [
@@ -120,7 +121,7 @@ fn offsets_of_messages() {
             "A send 20+84, [3, 5], \"abcd\" of 16, lacks 4..12",
         ],
     );
-    // A message that begins at a wrong offset has its number all the same.
+    // A message with a wrong first offset still counts.
     check(
         &[of(4), send(2, b"ijkl")],
         [
@@ -129,7 +130,7 @@ fn offsets_of_messages() {
             "A send 48+28, [4, 4], \"ijkl\" of 4",
         ],
     );
-    // A Send to another queue: which message comes next is not known.
+    // After a Send to another queue, the next message number is unknown.
     check(
         &[untagged(0x83, 2, 1, 0, b"abcd"), send(2, b"ijkl")],
         [
@@ -138,7 +139,7 @@ fn offsets_of_messages() {
             "A send 48+28, [4, 4], \"ijkl\" of 4",
         ],
     );
-    // The next message of its queue has no beginning; of another one nobody knows.
+    // The first segment is missing. That is a fault if the message is the next one of its queue.
     check(&[of(4)], ["A faulty Send 20, #3, MessageOffset { found: 4, expected: 0 }", "A unplaced 4"]);
     check(&[untagged(0x83, 0, 5, 4, b"efgh")], ["A unplaced 4"]);
     check(&[untagged(0x83, 0, 5, 4, b"")], []);
@@ -153,7 +154,7 @@ fn offsets_of_messages() {
     );
 }
 
-/// Another message begins before one has ended.
+/// A message starts before the previous one has ended.
 #[test]
 fn messages_without_an_end() {
     check(
@@ -172,7 +173,7 @@ fn messages_without_an_end() {
             "A send 44+28, [4, 4], \"efgh\" of 4",
         ],
     );
-    // What is no Send is not handed up.
+    // Only Sends are delivered.
     check(&[untagged(1, 1, 1, 0, &[0; 20]), send(1, b"efgh")], ["A send 64+28, [4, 4], \"efgh\" of 4"]);
     let mut talk = Talk::connected();
     talk.say(A, &untagged(3, 0, 1, 0, b"abcd"));
@@ -180,10 +181,10 @@ fn messages_without_an_end() {
     talk.tells(["A send 20+4, [3, 3], \"abcd\" of ?, lacks 4.."]);
 }
 
-/// What the capture lacks of a message is told as a range.
+/// The missing bytes of a message are reported as a range.
 #[test]
 fn messages_with_holes() {
-    // Of an FPDU with twelve bytes from 40 on: which are lost, and what is told.
+    // Twelve bytes of data from 40 on: the lost range, and the delivery.
     let of_one = [
         (40, 44, "\"\" of 12, lacks 0..4"),
         (44, 48, "\"abcd\" of 12, lacks 4..8"),
@@ -196,19 +197,19 @@ fn messages_with_holes() {
         talk.at(A, 20, &stream[..from - 20]);
         talk.at(A, to as u32, &stream[to - 20..]);
         talk.finish();
-        // Where the CRC is lost, no later packet has anything of it.
+        // If the CRC is lost, no later packet has bytes of the FPDU.
         let frame = if to == 56 { 3 } else { 4 };
         let told = alloc::format!("A send 20+36, [3, {frame}], {expected}");
         talk.tells(["A missing 1", &told, "A send 56+28, [4, 4], \"mnop\" of 4"]);
     }
-    // The second of three FPDUs is lost: the message is followed no further.
+    // The second of three FPDUs is lost, so the message is given up.
     let mut talk = Talk::connected();
     talk.say(A, &untagged(3, 0, 1, 0, b"abcd"));
     talk.lose(A, 28);
     talk.say(A, &untagged(0x83, 0, 1, 8, b"ijkl"));
     talk.finish();
     talk.tells(["A missing 1", "A send 20+4, [3, 3], \"abcd\" of ?, lacks 4..", "A unplaced 4"]);
-    // A hole of two within one FPDU of several.
+    // A gap within one FPDU of several.
     let mut talk = Talk::connected();
     let second = untagged(3, 0, 1, 4, b"efghijkl");
     talk.say(A, &untagged(3, 0, 1, 0, b"abcd"));
@@ -218,7 +219,7 @@ fn messages_with_holes() {
     talk.say(A, &untagged(0x83, 0, 1, 12, b"mnop"));
     talk.finish();
     talk.tells(["A missing 1", "A send 20+88, [3, 6], \"abcdefgh\" of 16, lacks 8..12"]);
-    // A snap length cuts what nothing is appended to.
+    // A snap length cuts a message. Nothing is appended after the cut.
     for (message, expected) in [
         (vec![send(1, b"abcdefgh")], "A send 20+32, [3, 3], \"abcd\" of 8"),
         (
@@ -233,7 +234,7 @@ fn messages_with_holes() {
     }
 }
 
-/// Of a message 512 KiB are kept; one that is longer is told with its length.
+/// 512 KiB of a message are kept. A longer one is reported with its length.
 #[test]
 fn bytes_of_messages_that_are_kept() {
     let of = |fpdus: &[(u32, u32)]| {
@@ -254,10 +255,10 @@ fn bytes_of_messages_that_are_kept() {
         }
         fpdus
     };
-    // Each FPDU has 24 bytes beside its data, and is a multiple of four.
+    // Each FPDU has 24 bytes besides its data, and its length is a multiple of four.
     of(&with(eight(65_512), &[192])).tells(["A send 20+524504, [3, 19], 524288 bytes of 524288"]);
     of(&with(eight(65_512), &[196])).tells(["A send 20+524508, [3, 19], 524096 bytes of 524292"]);
-    // Behind a piece for which there was no room nothing is appended.
+    // Nothing is appended after a piece that did not fit.
     let told = "A send 20+540272, [3, 22], 520000 bytes of 540008";
     of(&with(with(eight(60_000), &[40_000]), &[20_000, 8])).tells([told]);
 }
@@ -297,14 +298,15 @@ fn a_terminate_ends() {
         (1, 0)
     );
     assert_eq!(talk.connection.first_frames(A, first).fatal_nak, Some(5));
-    // One that is cut says nothing, and ends all the same.
+    // A truncated Terminate has no reason, and still ends the stream.
     check(
         &[untagged(0x87, 2, 1, 0, &[1]), send(1, b"abcd")],
         ["A faulty Send 48, #4, Terminated", "A send 48+28, [4, 4], \"abcd\" of 4"],
     );
 }
 
-/// What RPC-over-RDMA has no use for (RFC 7306, sections 5 and 6), and what RFC 5040, figure 4, does not allow.
+/// Messages that RPC-over-RDMA does not use (RFC 7306, sections 5 and 6), and those that RFC 5040,
+/// figure 4, forbids.
 #[test]
 fn foreign_messages() {
     check(&[untagged(0x88, 0, 1, 0, b"abcdefgh")], ["A faulty Immediate Data 20, #3, Foreign"]);
@@ -320,7 +322,7 @@ fn foreign_messages() {
     check(&[untagged(0x83, 9, 1, 0, b"abcd")], fault);
 }
 
-/// RFC 5041, section 5.2: the segments of a tagged message go to one STag, one TO behind the other.
+/// RFC 5041, section 5.2: the segments of a tagged message have one STag and consecutive TOs.
 #[test]
 fn tagged_messages() {
     let write = |offset: u64, data: &[u8]| tagged(0, 7, offset, data);
@@ -338,7 +340,7 @@ fn tagged_messages() {
     );
     let fault = "A faulty RDMA Write 44, #4, MessageOffset { found: 264, expected: 260 }";
     check(&[write(0x100, b"abcd"), last(0x108, b"efgh")], [first, fault, begins_anew]);
-    // Behind the last one a message begins, and so does one to another STag.
+    // After a last segment, or with another STag, a new message starts.
     check(&[last(0x100, b"abcd"), last(0x108, b"efgh")], [first, begins_anew]);
     check(
         &[last(0x100, b"abcd"), last(0x104, b"efgh")],
@@ -353,17 +355,17 @@ fn tagged_messages() {
         &[write(0x100, b"abcd"), tagged(0x82, 7, 0x104, b"efgh")],
         [first, "A faulty RDMA Read Response 44, #4, Unasked", "A unplaced 4"],
     );
-    // One offset is wrong: what comes next goes on from where it would have been.
+    // One offset is wrong: the next segment continues at the expected offset.
     check(
         &[write(0x100, b"abcd"), write(0x108, b"efgh"), last(0x108, b"ijkl")],
         [first, fault, begins_anew, "A write 84 of 20, #5, \"ijkl\" 4, 108 in 7:100+12"],
     );
-    // Or from where it is.
+    // Or at the actual one.
     check(
         &[write(0x100, b"abcd"), write(0x108, b"efgh"), last(0x10c, b"ijkl")],
         [first, fault, begins_anew, "A write 84 of 44, #5, \"ijkl\" 4, 10c in 7:108+8"],
     );
-    // A Send begins before the last segment of an RDMA Write.
+    // A Send starts before the last segment of an RDMA Write.
     check(
         &[write(0x100, b"abcd"), send(1, b"efgh"), last(0x104, b"ijkl")],
         [
@@ -373,9 +375,9 @@ fn tagged_messages() {
             "A write 72 of 72, #5, \"ijkl\" 4, 104 in 7:104+4",
         ],
     );
-    // One of no bytes writes nothing.
+    // An RDMA Write of no bytes places nothing.
     check(&[last(0x100, b"")], []);
-    // An FPDU in two segments, and a Send between two of a message: its offset goes on.
+    // An FPDU in two segments.
     let mut talk = Talk::connected();
     let fpdu = write(0x100, b"abcdefgh");
     talk.say(A, &fpdu[..20]);
@@ -384,7 +386,7 @@ fn tagged_messages() {
         "A write 20 of 20, #3, \"abcd\" 4, 100 in 7:100+8",
         "A write 40 of 20, #4, \"efgh\" 4, 104 in 7:100+8",
     ]);
-    // Its middle is lost: what follows has its place all the same.
+    // The middle of an FPDU is lost. The rest still has its address.
     let mut talk = Talk::connected();
     let fpdu = write(0x100, b"abcdefghijkl");
     talk.say(A, &fpdu[..20]);
@@ -400,7 +402,7 @@ fn tagged_messages() {
     ]);
 }
 
-/// RFC 5044, section 8: of an FPDU with a wrong CRC nothing is taken.
+/// RFC 5044, section 8: an FPDU with a wrong CRC is dropped.
 #[test]
 fn a_wrong_crc() {
     let mut talk = Talk::new();
@@ -417,7 +419,8 @@ fn a_wrong_crc() {
         "A missing 1",
         "A send 76+28, [5, 5], \"ijkl\" of 4",
     ]);
-    // It may be the length that is wrong: what seems to come next begins in the midst of an FPDU, and the one behind it is looked for.
+    // Its length may be wrong: the next start is inside another FPDU, so the one after that is
+    // searched for.
     let mut talk = Talk::new();
     talk.say(A, &start(A, 0x40, 1, b""));
     talk.say(B, &start(B, 0x40, 1, b""));
@@ -425,7 +428,7 @@ fn a_wrong_crc() {
     longer[1] += 4;
     talk.say(A, &[longer, send_with_crc(2, b"efgh"), send_with_crc(3, b"ijkl")].concat());
     talk.tells(["A faulty Send 20, #3, Crc", "A missing 1", "A send 76+28, [3, 3], \"ijkl\" of 4"]);
-    // Behind a gap, too: the start frames say that no marker can stand where an FPDU is found.
+    // The same after a gap. By the start frames, no marker can be in the place of an FPDU.
     let mut talk = Talk::new();
     talk.say(A, &start(A, 0x40, 1, b""));
     talk.say(B, &start(B, 0x40, 1, b""));

@@ -1,4 +1,4 @@
-//! What is taken for an FPDU, by hand: its header, its length, its CRC, and what stands behind it.
+//! Recognition of an FPDU by its header, its length, its CRC and the bytes after it.
 
 use super::*;
 use crate::iwarp::framing::tests::{run, send};
@@ -6,7 +6,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use rdmascope_wire::mpa::padding;
 
-/// An RDMA Write of so many bytes, with this CRC or the right one. 2 + 14 + the data, padding, 4.
+/// An RDMA Write with this number of bytes and this CRC, or the correct one. The length is 2 + 14 +
+/// data + padding + 4.
 fn write(data: usize, crc: Option<[u8; CRC_LENGTH]>) -> Vec<u8> {
     let length = (14 + data) as u16;
     let mut fpdu = length.to_be_bytes().to_vec();
@@ -24,7 +25,8 @@ fn followed(fpdu: &[u8], behind: &[u8]) -> Vec<u8> {
     [fpdu, behind].concat()
 }
 
-/// Of a Send the header is enough. A Write has to be whole, with a right CRC or none, and nothing that is no FPDU behind it.
+/// The header of a Send is enough. A Write must be whole, with a correct CRC or none, and may only
+/// be followed by an FPDU.
 #[test]
 fn what_a_segment_may_begin_with() {
     let (send, write_of) = (send(1, b"first"), |data| write(data, None));
@@ -33,14 +35,14 @@ fn what_a_segment_may_begin_with() {
     for (name, payload, begins) in [
         ("a Send", send.clone(), true),
         ("its header", send[..20].to_vec(), true),
-        ("all but a byte of that", send[..19].to_vec(), false),
-        ("a Send with something behind it", followed(&send, &[0xff; 40]), true),
+        ("the header without its last byte", send[..19].to_vec(), false),
+        ("a Send and other bytes", followed(&send, &[0xff; 40]), true),
         ("a Write", whole.clone(), true),
         ("a Write of no bytes", write_of(0), true),
-        ("all but a byte of one", whole[..whole.len() - 1].to_vec(), false),
+        ("a Write without its last byte", whole[..whole.len() - 1].to_vec(), false),
         ("a Write without CRC", other_crc([0; 4]), true),
-        ("a Write with a wrong one", other_crc([1, 2, 3, 4]), false),
-        // The header of a Send has 20 bytes with the length: fewer may be the beginning of one.
+        ("a Write with a wrong CRC", other_crc([1, 2, 3, 4]), false),
+        // The header of a Send has 20 bytes with the length. Fewer bytes may be the start of one.
         ("a Write and 19 bytes", followed(&whole, &[0xff; 19]), true),
         ("a Write and 20 bytes", followed(&whole, &[0xff; 20]), false),
         ("a Write and a Send", followed(&whole, &send), true),
@@ -48,7 +50,7 @@ fn what_a_segment_may_begin_with() {
         ("two bytes", vec![0, 20], false),
     ] {
         assert_eq!(begins_with_fpdu(&payload, payload.len() as u32), begins, "{name}");
-        // Behind a marker that points to no byte before it (RFC 5044, section 4.3).
+        // After a marker whose pointer is 0 (RFC 5044, section 4.3).
         for (marker, is_one) in [([0; 4], true), ([0, 0, 0, 4], false)] {
             let payload = followed(&marker, &payload);
             assert_eq!(begins_with_fpdu(&payload, payload.len() as u32), begins && is_one, "{name}");
@@ -56,7 +58,7 @@ fn what_a_segment_may_begin_with() {
     }
 }
 
-/// One field changed of a Send of five bytes, or of a Write of four.
+/// One byte changed in a Send of five bytes, or in a Write of four.
 #[test]
 fn headers_that_are_regular() {
     let is_regular = |fpdu: &[u8], at: usize, value: u8| {
@@ -71,11 +73,11 @@ fn headers_that_are_regular() {
         (1, 18, Some(18)),
         (1, 17, None),
         (1, 13, None),
-        // A version of DDP that is none, a reserved bit, a version of RDMAP that is none.
+        // An unknown DDP version, a reserved bit, an unknown RDMAP version.
         (2, 0x42, None),
         (2, 0x45, None),
         (3, 0x83, None),
-        // Number 0, which is the last before 1, is not likely; queue 1 is not that of Sends.
+        // Number 0 only follows 2^32 - 1 and is unlikely. Sends do not use queue 1.
         (15, 0, None),
         (15, 255, Some(23)),
         (11, 1, None),
@@ -90,7 +92,7 @@ fn headers_that_are_regular() {
     assert!(regular(&write[..16]).is_some());
 }
 
-/// In the middle of a segment an FPDU has to be whole, and its CRC right where there are CRCs.
+/// In the middle of a segment an FPDU must be whole, with a correct CRC if CRCs are used.
 #[test]
 fn fpdus_behind_other_bytes() {
     let (right, wrong, without) = (write(5, None), write(5, WRONG), write(5, Some([0; 4])));
@@ -106,13 +108,14 @@ fn fpdus_behind_other_bytes() {
         assert_eq!([&right, &wrong, &without].map(|fpdu| found(fpdu, crc_use)), expected, "{crc_use:?}");
     }
     assert_eq!(found(&right[..right.len() - 1], CrcUse::Off), None);
-    // A Send as well.
+    // The same holds for a Send.
     let send = send(1, b"first");
     assert_eq!(found(&send, CrcUse::On), Some(7));
     assert_eq!(found(&send[..send.len() - 1], CrcUse::On), None);
 }
 
-/// At the beginning of a segment a Write that goes on in the next one is believed; one that is whole is looked at.
+/// At the start of a segment, a Write that continues in the next one is accepted. A whole one is
+/// verified.
 #[test]
 fn fpdus_at_the_beginning() {
     let wrong = write(5, WRONG);
@@ -124,7 +127,7 @@ fn fpdus_at_the_beginning() {
     assert_eq!(found(&[]), None);
 }
 
-/// An FPDU with a marker at `at` and at every 512th byte from there on.
+/// Inserts a marker at `at` and at every 512th byte from there on.
 fn marked(fpdu: &[u8], at: usize) -> Vec<u8> {
     let mut stream = Vec::new();
     for (index, byte) in fpdu.iter().enumerate() {
@@ -136,10 +139,11 @@ fn marked(fpdu: &[u8], at: usize) -> Vec<u8> {
     stream
 }
 
-/// The first marker is told by the number in it, and by where the FPDU ends that has it and all behind it.
+/// The first marker is found by its pointer, and by the end of the FPDU when all markers are
+/// skipped.
 #[test]
 fn where_the_first_marker_stands() {
-    // From one marker in an FPDU to three.
+    // FPDUs with one to three markers.
     for length in [36, 512, 516, 1024, 1028, 1100] {
         let fpdu = write(length - 20, None);
         assert_eq!(fpdu.len(), length);
@@ -148,15 +152,15 @@ fn where_the_first_marker_stands() {
             assert_eq!(stream.len(), length + 4 * (1 + (length - at - 1) / 508));
             assert_eq!(find_marker(&stream), Some(at as u32), "{at} in {length}");
             assert_eq!(find_marker(&followed(&stream, &send(1, b"first"))), Some(at as u32));
-            // Bytes that are missing, or too many.
+            // Bytes are missing, or there are too many.
             for other in [&stream[..stream.len() - 1], &followed(&stream, &[0xff; 24])] {
                 assert_eq!(find_marker(other), None, "{at} in {length}");
             }
         }
-        // In front of it.
+        // A marker before the FPDU.
         assert_eq!(find_marker(&followed(&[0; 4], &fpdu)), Some(0));
         assert_eq!(find_marker(&followed(&[0; 3], &fpdu)), None);
-        // Where another FPDU follows, or nothing, there is none.
+        // If another FPDU or nothing follows, the FPDU has no marker.
         assert_eq!(find_marker(&fpdu), None);
         assert_eq!(find_marker(&followed(&fpdu, &send(1, b"first"))), None);
         assert_eq!(find_marker(&followed(&fpdu, &[0xff; 24])), None);

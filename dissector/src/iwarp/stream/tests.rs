@@ -5,7 +5,7 @@ use alloc::vec;
 
 const MILLISECOND: i64 = 1_000_000;
 
-/// A stream whose first byte has this sequence number; places count from there.
+/// A stream with this first sequence number. Positions count from it.
 struct Told {
     stream: Stream,
     begin: u32,
@@ -20,7 +20,7 @@ impl Told {
         Told { stream: Stream::default(), begin }
     }
 
-    /// Behind 100 bytes, which came in packet 1.
+    /// A stream after its first 100 bytes, which arrived in packet 1.
     fn begun(begin: u32) -> Told {
         let mut told = Told::new(begin);
         assert_eq!(told.take(seen(1, 0), 0, 100), "next 0+100");
@@ -49,7 +49,8 @@ impl Told {
         self.stream.acknowledge(self.at(place), seen);
     }
 
-    /// What can be handed on: what is missing, and of segments the packet, what they bring, and how much of it was there.
+    /// The next released item: the missing bytes, or a segment with its packet, range and known
+    /// bytes.
     fn next(&mut self, until: Until) -> Option<String> {
         Some(match self.stream.next(until)? {
             Next::Missing(bytes) => format!("missing {bytes}"),
@@ -70,20 +71,21 @@ impl Told {
     }
 }
 
-/// RFC 9293, section 3.10.7.4: what lies before RCV.NXT is trimmed, what lies behind it waits. Sequence numbers wrap wherever they do.
+/// RFC 9293, section 3.10.7.4: bytes before RCV.NXT are trimmed, bytes after it are held. Sequence
+/// numbers may wrap anywhere.
 #[test]
 fn segments_where_they_belong() {
     for begin in [1000, 0, 0u32.wrapping_sub(50), 0u32.wrapping_sub(100), 0u32.wrapping_sub(151), 1 << 31] {
         let mut told = Told::new(begin);
         assert_eq!((told.expected(), told.next(Until::End)), (None, None));
         let rows = [
-            // An ACK without payload tells where the stream is.
+            // An ACK without payload shows the start of the stream.
             (0, 0, "nothing"),
             (0, 100, "next 0+100"),
             (0, 100, "repeated"),
             (40, 60, "repeated"),
             (50, 100, "next 100+50"),
-            // A keep-alive has SEG.SEQ = SND.NXT - 1, and one byte or none (section 3.8.4).
+            // A keep-alive has SEG.SEQ = SND.NXT - 1 and at most one byte (section 3.8.4).
             (149, 1, "nothing"),
             (149, 0, "nothing"),
             (148, 1, "repeated"),
@@ -102,13 +104,14 @@ fn segments_where_they_belong() {
         let Stream { repeated, first_repeated, reordered, first_reordered, .. } = told.stream;
         assert_eq!((repeated, first_repeated, reordered, first_reordered), (5, Some(3), 0, None));
         assert_eq!((told.expected(), told.stream.waits()), (Some(151), true));
-        // The longest has 100 bytes.
+        // The longest segment has 100 bytes.
         assert_eq!([0, 1, 100, 101, 200, 201].map(|bytes| told.stream.packets(bytes)), [1, 1, 1, 2, 2, 3]);
     }
     assert_eq!(Stream::default().packets(7), 7);
 }
 
-/// What waits goes on in the order of its sequence numbers, and of what is there twice the first counts.
+/// Held segments are released in the order of their sequence numbers. Of duplicate bytes the first
+/// count.
 #[test]
 fn what_waits_is_put_in_order() {
     for begin in [1000, 0u32.wrapping_sub(150), 0u32.wrapping_sub(320)] {
@@ -129,7 +132,7 @@ fn what_waits_is_put_in_order() {
         assert_eq!((told.stream.reordered, told.stream.first_reordered), (2, Some(7)));
         assert_eq!(told.all(Until::End), ["missing 50", "#6 500+1, 0 known"]);
         assert_eq!((told.expected(), told.stream.waits(), told.stream.footprint()), (Some(501), false, 0));
-        // Nothing fills it.
+        // The gap is not filled.
         let all = first.all(Until::End);
         assert_eq!((&all[0][..], &all[1..5]), ("missing 100", &behind.map(String::from)[..]));
         assert_eq!(all[5..], ["missing 150", "#6 500+1, 0 known"]);
@@ -137,7 +140,7 @@ fn what_waits_is_put_in_order() {
     }
 }
 
-/// Nobody acknowledges what is missing: a retransmission may come within 4 s.
+/// The missing bytes are not acknowledged, so a retransmission may arrive within 4 s.
 #[test]
 fn a_gap_that_nobody_acknowledges() {
     let mut told = Told::begun(1000);
@@ -163,11 +166,11 @@ fn a_gap_that_nobody_acknowledges() {
     }
 }
 
-/// The other end has received what is missing: the capture may show it for 2 ms and 64 packets yet.
+/// The missing bytes were acknowledged, so they may still arrive within 2 ms and 64 packets.
 #[test]
 fn a_gap_that_is_acknowledged() {
     let (waits, time) = (seen(10, MILLISECOND), 3 * MILLISECOND);
-    // Whether it is, when packet 20 acknowledges so much.
+    // Positions acknowledged by packet 20, and whether they confirm the gap.
     for (place, is_confirmed) in [
         (100, false),
         (199, false),
@@ -182,7 +185,7 @@ fn a_gap_that_is_acknowledged() {
         told.acknowledge(place, seen(20, time));
         let over = if is_confirmed { time + 2_000_001 } else { waits.time.0 + 4_000_000_001 };
         assert_eq!(told.stream.deadline(), Some(Time(over)), "{place}");
-        // The first packet that says so counts.
+        // The first packet that confirms it counts.
         told.acknowledge(if is_confirmed { place.max(201) } else { 201 }, seen(21, time + 5));
         let over = if is_confirmed { over } else { time + 2_000_006 };
         assert_eq!(told.stream.deadline(), Some(Time(over)), "{place}");
@@ -205,7 +208,8 @@ fn a_gap_that_is_acknowledged() {
     }
 }
 
-/// The acknowledgement came by first: what is missing may come as late as what waits did. What it says holds for the gap behind, too.
+/// The acknowledgement precedes the held segment, so the wait starts at that segment. The
+/// acknowledgement also covers the next gap.
 #[test]
 fn an_acknowledgement_in_front() {
     let mut told = Told::new(1000);
@@ -222,7 +226,7 @@ fn an_acknowledgement_in_front() {
     let until = Until::Time(Time(5 * MILLISECOND + 1));
     assert_eq!(told.all(until), ["missing 100", "#4 200+10, 0 known"]);
     assert_eq!(told.stream.deadline(), Some(Time(6 * MILLISECOND + 1)));
-    // The first packet that acknowledged it counts, if it came behind what waits.
+    // The first packet that acknowledged it counts if it came after the held segment.
     let mut later = Told::begun(1000);
     later.take(seen(2, 0), 200, 10);
     later.take(seen(3, 0), 300, 10);
@@ -232,13 +236,13 @@ fn an_acknowledgement_in_front() {
     assert_eq!(later.next(Until::Received).as_deref(), Some("#2 200+10, 0 known"));
     assert_eq!(later.stream.deadline(), Some(Time(3 * MILLISECOND + 1)));
     assert_eq!(later.all(Until::Received).len(), 2);
-    // Behind 400 nothing is acknowledged.
+    // Nothing after 400 is acknowledged.
     let until = Until::Time(Time(10 * MILLISECOND));
     assert_eq!(told.all(until), ["missing 90", "#5 300+10, 0 known"]);
     assert_eq!(told.stream.deadline(), Some(Time(4_005 * MILLISECOND + 1)));
 }
 
-/// 1,024 segments, and 2 MiB of what was captured.
+/// 1,024 segments, and 2 MiB of captured bytes.
 #[test]
 fn bounds_of_what_waits() {
     let mut told = Told::begun(1000);
@@ -254,7 +258,7 @@ fn bounds_of_what_waits() {
     assert!(told.stream.footprint() > 2 << 20);
     let cut = Run { seen: seen(2, 0), sequence: 1000 + 400, bytes: &[], length: 50 };
     told.stream.take(cut);
-    assert_eq!(told.next(now), None, "nothing of it was captured");
+    assert_eq!(told.next(now), None, "it has no captured bytes");
     told.take(seen(2, 0), 400, 1);
     assert_eq!(told.next(now).as_deref(), Some("missing 100"));
 }

@@ -1,4 +1,4 @@
-//! Packets of both ends by hand: what is handed up, counted and known of each end.
+//! Handmade packets of both ends: the deliveries, counters and state of each end.
 
 use super::*;
 use crate::rc::Extension;
@@ -8,7 +8,7 @@ use core::time::Duration;
 use rdmascope_wire::Rkey;
 use rdmascope_wire::bth::{Aeth, Reth, Syndrome};
 
-/// What a delivery says, with its PSN.
+/// The contents of a delivery, with its PSN.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Told {
     Send(u32),
@@ -20,14 +20,14 @@ enum Told {
     Other,
 }
 
-/// Takes packets, each a microsecond behind the one before it.
+/// Feeds packets one microsecond apart.
 struct Feed {
     connection: ReliableConnection,
     now: Seen,
     told: Vec<(End, Told)>,
 }
 
-/// The end that asks, and the one that answers.
+/// The end that sends requests, and the end that responds.
 const ASKER: End = End::First;
 const RESPONDER: End = End::Second;
 
@@ -52,7 +52,7 @@ fn tell(from: End, delivery: Delivery<'_>) -> (End, Told) {
 }
 
 impl Feed {
-    /// Of a connection on which the requests of both ends begin at PSN 10, with a path MTU of 256.
+    /// A connection with first PSN 10 at both ends and a path MTU of 256.
     fn begun() -> Feed {
         let mut feed = Feed::new();
         End::BOTH.iter().for_each(|end| feed.connection.begin(*end, Psn::new(10), Some(256)));
@@ -76,7 +76,7 @@ impl Feed {
         self.take(from, Operation::SendOnly, psn, Extension::None, 4);
     }
 
-    /// An RDMA READ of so many bytes at 0x1000.
+    /// An RDMA READ of `length` bytes at 0x1000.
     fn ask(&mut self, psn: u32, length: u32) {
         let reth = Reth { virtual_address: 0x1000, rkey: Rkey(1), dma_length: length };
         self.take(ASKER, Operation::ReadRequest, psn, Extension::Reth(reth), 0);
@@ -114,14 +114,15 @@ fn response(psn: u32, address: u64, repeated: bool) -> (End, Told) {
     (RESPONDER, Told::Response { psn, address, repeated })
 }
 
-/// IBTA volume 1, tables 43 to 47: what each syndrome says of the request at its PSN, and what it acknowledges.
+/// IBTA volume 1, tables 43 to 47: the refusal that each syndrome means, and the PSN that it
+/// acknowledges.
 #[test]
 fn what_refuses_a_request() {
     let failed = |failure| Some(Refusal::Failed(failure));
     let other = |name, code| failed(Failure::Other { name, code });
     for (syndrome, refusal, acknowledged) in [
         (ACK, None, 12),
-        // 12: 0.64 ms.
+        // Timer 12 is 0.64 ms.
         (0x2c, Some(Refusal::ReceiverNotReady(Duration::from_micros(640))), 11),
         (0x60, Some(Refusal::OutOfSequence), 11),
         (0x61, failed(Failure::InvalidRequest), 11),
@@ -144,7 +145,7 @@ fn what_refuses_a_request() {
     }
 }
 
-/// Each counter from its own responses, and the first NAK of each kind.
+/// Each counter counts its own responses. The first NAK of each kind is recorded.
 #[test]
 fn what_is_counted_of_responses() {
     let mut feed = Feed::begun();
@@ -156,7 +157,7 @@ fn what_is_counted_of_responses() {
     [ACK, 0x2c, 0x60, 0x61, 0x62, 0x60, 0x2c, ACK].iter().for_each(|it| feed.acknowledge(13, *it));
     feed.respond(Operation::ReadResponseFirst, 14, 256);
     feed.respond(Operation::ReadResponseLast, 16, 88);
-    // An atomic operation has a response of its own, which is no ACK.
+    // The response to an atomic operation is not an ACK.
     feed.respond(Operation::AtomicAcknowledge, 13, 0);
     let (counts, first_frames) = feed.counted();
     let expected = Counts {
@@ -179,7 +180,7 @@ fn what_is_counted_of_responses() {
     assert_eq!(feed.connection.count(ASKER, Counts::default()), Counts::default());
 }
 
-/// What came again or late is counted of the end that sent it, and together it disturbs.
+/// Repeated and late packets are counted for the end that sent them. `disturbed` is their sum.
 #[test]
 fn what_is_counted_of_requests() {
     let mut feed = Feed::begun();
@@ -192,7 +193,8 @@ fn what_is_counted_of_requests() {
     assert_eq!(feed.connection.disturbed(RESPONDER), 0);
 }
 
-/// The highest PSN is kept with the packet that acknowledged it first; what is complete goes up to the one that did so last.
+/// The highest PSN is kept with the first packet that acknowledged it. The frame in `complete` is
+/// that of the last one.
 #[test]
 fn what_was_acknowledged_first_and_last() {
     let mut feed = Feed::begun();
@@ -207,28 +209,30 @@ fn what_was_acknowledged_first_and_last() {
         assert_eq!((position.number(), seen.frame), known);
         assert_eq!(feed.connection.complete(ASKER), complete);
     }
-    // An older one says nothing new. One ahead tells that two packets are missing behind all.
+    // An older acknowledgement changes nothing. One for PSN 16 shows that two packets are missing
+    // at the end.
     feed.acknowledge(11, ACK);
     assert_eq!(feed.connection.complete(ASKER), Some(9));
     assert_eq!(feed.connection.missing_at_the_end(ASKER), Some(0));
     feed.acknowledge(16, ACK);
     assert_eq!(feed.connection.missing_at_the_end(ASKER), Some(2));
     assert_eq!(feed.connection.complete(ASKER), None);
-    // Three that were not acknowledged.
+    // Three packets were not acknowledged.
     let mut feed = Feed::begun();
     (10..15).for_each(|psn| feed.send(ASKER, psn));
     feed.acknowledge(11, ACK);
     assert_eq!(feed.connection.missing_at_the_end(ASKER), Some(-3));
 }
 
-/// A response fits what was sent last: 512 PSNs at most. At the beginning that is what was announced, and a READ response fits its request.
+/// An acknowledgement fits up to 512 PSNs before the next one, or from the announced first PSN on.
+/// A READ response must fit its request.
 #[test]
 fn what_a_response_fits() {
     let fits = |feed: &Feed, operation, psn: u32, is_new| {
         feed.connection.fits(ASKER, &packet(feed.now, operation, psn, aeth(ACK), &[]), is_new)
     };
     let mut feed = Feed::begun();
-    // What answers the first request, or one of the 511 behind it that were not seen.
+    // It answers the first request, or one of the next 511, which were not seen.
     let found: Vec<u32> = (0..2000).filter(|psn| fits(&feed, Operation::Acknowledge, *psn, true)).collect();
     assert_eq!(found, (10..522).collect::<Vec<_>>());
     feed.ask(10, 600);
@@ -246,7 +250,7 @@ fn what_a_response_fits() {
     assert_eq!(found, (489..1001).collect::<Vec<_>>());
 }
 
-/// A READ response that comes by before its request waits for it, for as long as captures reorder.
+/// A READ response that precedes its request is held as long as captures reorder packets.
 #[test]
 fn a_response_may_come_before_its_request() {
     let early = || {
@@ -262,15 +266,15 @@ fn a_response_may_come_before_its_request() {
     feed.ask(11, 88);
     assert_eq!(feed.told, [(ASKER, Told::Read(11)), response(11, 0x1000, false)]);
     assert_eq!(feed.counted().0.unmatched_responses, 0);
-    // Two milliseconds behind frame 2, which was seen after 2 us, and not before.
+    // Two milliseconds after frame 2, at 2 us, and not before.
     let mut feed = early();
     assert_eq!(feed.connection.deadline(), Some(Time(2_002_001)));
     feed.handle_time(Time(2_002_000));
     assert_eq!(feed.counted().0.unmatched_responses, 0);
     feed.handle_time(Time(2_002_001));
     assert_eq!((feed.counted().0.unmatched_responses, feed.connection.deadline()), (1, None));
-    assert_eq!(feed.told, [], "what it answers may be missing in the capture");
-    // Or at the end, or where memory is short.
+    assert_eq!(feed.told, [], "its request may be missing from the capture");
+    // The wait also ends with the connection, or when memory runs short.
     let mut feed = early();
     feed.connection.finish(&mut |_, _| {});
     assert_eq!(feed.counted().0.unmatched_responses, 1);
@@ -281,7 +285,8 @@ fn a_response_may_come_before_its_request() {
     assert!(!feed.connection.waits(ASKER));
 }
 
-/// It waits no longer than its request may come: a Send in its place ends the wait, and so does a READ of which the path MTU is not known.
+/// The wait ends when the request can no longer arrive: a Send has its PSN. It also ends with a
+/// READ of unknown path MTU.
 #[test]
 fn what_ends_the_wait_for_a_request() {
     let mut feed = Feed::begun();
@@ -300,7 +305,7 @@ fn what_ends_the_wait_for_a_request() {
     feed.told.clear();
     feed.ask(11, 600);
     assert_eq!(feed.told, [(ASKER, Told::Read(11)), response(12, 0x1000 + 512, false)]);
-    // Of both ends at once.
+    // With responses of both ends held.
     let mut feed = Feed::begun();
     End::BOTH.iter().for_each(|end| feed.send(*end, 10));
     End::BOTH.iter().for_each(|end| {
@@ -311,7 +316,8 @@ fn what_ends_the_wait_for_a_request() {
     assert_eq!(feed.told, [(ASKER, Told::Read(11)), response(11, 0x1000, false)]);
 }
 
-/// It waits behind a gap in which its request may be. That gap is given up for it, once the responder has acknowledged what is in it.
+/// The request may be held because of a gap. The gap is given up once the responder has
+/// acknowledged its packets.
 #[test]
 fn a_response_to_what_waits_behind_a_gap() {
     let mut feed = Feed::begun();
@@ -327,7 +333,8 @@ fn a_response_to_what_waits_behind_a_gap() {
     assert_eq!(feed.counted().0.unmatched_responses, 0);
 }
 
-/// Where the capture shows that there was no READ, its response is a fault; and so is one that nobody can have asked for.
+/// A READ response is a fault if the capture has another request at its PSN, or if its PSN is far
+/// outside the window.
 #[test]
 fn responses_that_nobody_asked_for() {
     for judged in [true, false] {
@@ -337,7 +344,7 @@ fn responses_that_nobody_asked_for() {
         (10..13).for_each(|psn| feed.send(ASKER, psn));
         feed.told.clear();
         feed.respond(Operation::ReadResponseOnly, 11, 88);
-        // Before the first one: what was sent there is not known.
+        // This one is before the first PSN in the capture, so its request is unknown.
         feed.respond(Operation::ReadResponseOnly, 9, 88);
         feed.acknowledge(0x7f_0000, ACK);
         let unasked = (RESPONDER, Told::Faulty(11, Fault::Unasked));
@@ -363,7 +370,8 @@ fn responses_that_are_not_as_they_were_asked_for() {
     assert_eq!(feed.told, expected);
 }
 
-/// The path MTU shows in packets that others of their message follow: requests of an end, and responses to them.
+/// The path MTU is the payload length of packets that are not the last of their message, both
+/// requests of an end and responses to them.
 #[test]
 fn where_the_path_mtu_shows() {
     let mut feed = Feed::new();
@@ -386,7 +394,7 @@ fn where_the_path_mtu_shows() {
     assert_eq!(End::BOTH.map(|end| feed.connection.path_mtu(end)), [Some(1024); 2]);
 }
 
-/// The length of a response goes by the path MTU of the end that asked.
+/// A response must match the path MTU of the end that sent the request.
 #[test]
 fn packets_are_inspected_with_the_path_mtu_of_their_requests() {
     let mut connection = ReliableConnection::default();
@@ -408,7 +416,7 @@ fn packets_are_inspected_with_the_path_mtu_of_their_requests() {
     }
 }
 
-/// What one end sent goes over from another connection, with its READs and what was found of responses to them.
+/// A half-flow of another connection is moved with its READs and the responses seen.
 #[test]
 fn a_half_flow_is_taken_over() {
     let mut other = Feed::begun();
@@ -422,7 +430,7 @@ fn a_half_flow_is_taken_over() {
     assert!(!feed.connection.is_settled(ASKER, Psn::new(12).into()));
 }
 
-/// How often it was not known what comes next: a READ without a path MTU says it of its own end only.
+/// Only the end that sent a READ without a path MTU has an unknown next PSN.
 #[test]
 fn what_is_not_known_of_an_end() {
     let mut feed = Feed::new();
@@ -430,7 +438,7 @@ fn what_is_not_known_of_an_end() {
     assert_eq!(End::BOTH.map(|end| feed.connection.unsure(end)), [1, 0]);
 }
 
-/// A closed connection says nothing more of the request that a NAK is about.
+/// After a connection is closed, a NAK has no frame of its request.
 #[test]
 fn what_a_closed_connection_forgets() {
     let mut feed = Feed::begun();
@@ -444,7 +452,8 @@ fn what_a_closed_connection_forgets() {
     assert_eq!(feed.told, [(RESPONDER, refused)]);
 }
 
-/// Three READs wait for two that the responder takes: that shows when the first of them is answered.
+/// Three READs are outstanding and the responder serves two. The fault is reported with the
+/// response to the first.
 #[test]
 fn more_reads_than_are_served() {
     for (allowed, is_told) in [(3, false), (2, true)] {
@@ -462,7 +471,7 @@ fn more_reads_than_are_served() {
     }
 }
 
-/// What is held back is a Send that has begun, READs that were asked for, and responses that came early: each by itself counts.
+/// An open Send, outstanding READs and early responses each count as memory.
 #[test]
 fn what_takes_up_memory() {
     let empty = Feed::begun();
@@ -481,14 +490,14 @@ fn what_takes_up_memory() {
     });
     let least = [256, 64, 4096];
     assert!(each.iter().zip(least).all(|(bytes, least)| *bytes >= least), "{each:?}");
-    // Of both ends together.
+    // Both ends together.
     let mut feed = Feed::begun();
     feed.take(RESPONDER, Operation::SendFirst, 10, Extension::None, 256);
     feed.take(ASKER, Operation::SendFirst, 10, Extension::None, 256);
     assert_eq!(feed.connection.buffered(), 2 * each[0]);
 }
 
-/// A Send behind a gap is found at its own end, and the gap in front of it can be given up.
+/// A held Send is found at its own end, and the gap before it can be given up.
 #[test]
 fn a_send_that_waits() {
     let mut feed = Feed::begun();

@@ -1,4 +1,4 @@
-//! Packets in order by hand: what each message comes to where it is cut, broken off, or goes on behind a gap.
+//! Handmade packets in order: messages that are truncated, broken off, or continued after a gap.
 
 use super::*;
 use crate::rc::Extension;
@@ -6,7 +6,7 @@ use crate::record::Time;
 use alloc::vec;
 use rdmascope_wire::Rkey;
 
-/// What a delivery says.
+/// The contents of a delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Told {
     Send { first: u64, last: u64, psn: u32, extent: u32, bytes: usize, length: Option<u32>, missing: Lacking },
@@ -37,14 +37,14 @@ fn tell(delivery: Delivery<'_>) -> Told {
     }
 }
 
-/// Takes packets; the frame of each has the number of its PSN.
+/// Feeds packets. The frame number of each is its PSN.
 struct Feed {
     messages: Messages,
     told: Vec<Told>,
 }
 
 impl Feed {
-    /// Of a connection with a path MTU of 256, from its beginning on.
+    /// A connection with a path MTU of 256, from its first packet on.
     fn begun() -> Feed {
         let mut messages = Messages::default();
         messages.begin();
@@ -52,7 +52,8 @@ impl Feed {
         Feed { messages, told: Vec::new() }
     }
 
-    /// Of `length` bytes on the wire `captured` are there. Returns the PSN that comes next.
+    /// Feeds a packet of `length` bytes on the wire that was cut to `captured` bytes. Returns the
+    /// next PSN.
     fn take(&mut self, it: (Operation, u32, u32), extension: Extension, captured: usize) -> Option<u32> {
         let payload = vec![7; captured];
         let Feed { messages, told } = self;
@@ -75,7 +76,7 @@ impl Feed {
         });
     }
 
-    /// So many packets are missing in front of this one, which comes.
+    /// Skips `packets` missing packets and feeds the one after them.
     fn skip(&mut self, packets: u32, operation: Operation, psn: u32, length: u32) {
         let payload = vec![7; length as usize];
         let held = HeldPacket::new(&packet((operation, psn, length), Extension::None, &payload));
@@ -98,13 +99,13 @@ fn reth(dma_length: u32) -> Extension {
     Extension::Reth(Reth { virtual_address: 0x1000, rkey: Rkey(1), dma_length })
 }
 
-/// A whole Send that has begun at PSN 10.
+/// A complete Send that started at PSN 10.
 fn sent(last: u64, bytes: usize, length: u32, missing: Lacking) -> Told {
     let extent = last as u32 - 9;
     Told::Send { first: 10, last, psn: 10, extent, bytes, length: Some(length), missing }
 }
 
-/// One of which the end did not come.
+/// A Send from PSN 10 whose end is missing.
 fn broken(extent: u32, bytes: usize, from: u32) -> Told {
     let missing = Some((from, None));
     Told::Send { first: 10, last: 10, psn: 10, extent, bytes, length: None, missing }
@@ -112,7 +113,7 @@ fn broken(extent: u32, bytes: usize, from: u32) -> Told {
 
 use Operation::*;
 
-/// A snap length cuts a packet: what follows is counted and not appended.
+/// A snap length truncates a packet. The packets after it are counted and not appended.
 #[test]
 fn packets_of_a_send_that_are_cut() {
     for (captured, bytes) in
@@ -128,7 +129,7 @@ fn packets_of_a_send_that_are_cut() {
     }
 }
 
-/// 512 KiB of a Send are kept: 128 packets of 4096 bytes.
+/// At most 512 KiB of a Send are kept: 128 packets of 4096 bytes.
 #[test]
 fn a_long_send_is_kept_in_part() {
     for (packets, bytes) in [(127, 127 << 12), (128, 128 << 12), (129, 128 << 12), (130, 128 << 12)] {
@@ -142,7 +143,7 @@ fn a_long_send_is_kept_in_part() {
             "{packets} packets"
         );
     }
-    // What does not fit any more is left out, and so is all behind it.
+    // A packet that does not fit is left out, and so are all after it.
     let mut feed = Feed::begun();
     feed.whole(SendFirst, 10, 4096);
     (11..137).for_each(|psn| feed.whole(SendMiddle, psn, 4096));
@@ -151,7 +152,8 @@ fn a_long_send_is_kept_in_part() {
     assert_eq!(feed.told, [sent(138, 127 << 12, (128 << 12) + 2, None)]);
 }
 
-/// One packet missing between two of a Send was of its middle. A second one, or something else behind it, leaves its end open.
+/// A single packet missing inside a Send was a middle packet. If more are missing, or another kind
+/// of packet follows, the end of the Send is unknown.
 #[test]
 fn what_a_send_lacks() {
     let mut feed = Feed::begun();
@@ -169,9 +171,9 @@ fn what_a_send_lacks() {
         feed.whole(SendFirst, 10, 256);
         feed.skip(packets, operation, 11 + packets, 256);
         let expected = [&[broken(1, 256, 256)][..], rest].concat();
-        assert_eq!(feed.told, expected, "{packets} in front of {operation:?}");
+        assert_eq!(feed.told, expected, "{packets} before {operation:?}");
     }
-    // Twice. Of the Send that is given up, the four packets are known that came by or were missing between.
+    // Two gaps. The Send that is given up has four known packets, one of them missing.
     let mut feed = Feed::begun();
     feed.whole(SendFirst, 10, 256);
     feed.skip(1, SendMiddle, 12, 256);
@@ -180,7 +182,7 @@ fn what_a_send_lacks() {
     assert_eq!(feed.told, [broken(4, 256, 256), Told::Unplaced(256)]);
 }
 
-/// A Send that is broken off takes up as many PSNs as its bytes need, and one at least.
+/// A Send that was broken off has the number of PSNs that its bytes need, and at least one.
 #[test]
 fn extents_of_what_is_broken_off() {
     for (lengths, extent) in [(&[256][..], 1), (&[256, 256], 2), (&[256, 100], 2), (&[0], 1)] {
@@ -195,7 +197,7 @@ fn extents_of_what_is_broken_off() {
     }
 }
 
-/// A message of one packet that comes late changes nothing of the one that is open, and accuses nobody.
+/// A late message of one packet does not change the open message and causes no fault.
 #[test]
 fn a_late_message_apart() {
     let only = |psn: u32| {
@@ -207,14 +209,15 @@ fn a_late_message_apart() {
     feed.apart(SendOnly, 5);
     feed.whole(SendLast, 11, 9);
     assert_eq!(feed.told, [only(5), sent(11, 265, 265, None)]);
-    // It is still known what the next packet follows.
+    // The predecessor of the next packet is still known.
     feed.told.clear();
     feed.apart(SendOnly, 6);
     feed.whole(SendLast, 12, 9);
     assert_eq!(feed.told, [only(6), Told::Faulty(12, Fault::Order), Told::Unplaced(9)]);
 }
 
-/// What goes on with a message of another operation is told once, and its end begins anew.
+/// A packet that continues a message of another operation is reported once, and the open message
+/// ends.
 #[test]
 fn what_goes_on_with_another_operation() {
     let order = |psn| Told::Faulty(psn, Fault::Order);
@@ -225,7 +228,7 @@ fn what_goes_on_with_another_operation() {
     feed.whole(WriteLast, 13, 9);
     let unplaced = [256, 256, 9].map(Told::Unplaced);
     assert_eq!(feed.told, [&[order(11), broken(1, 256, 256)][..], &unplaced].concat());
-    // Behind the last packet all is clear; behind another one nothing is.
+    // After a last packet the state is known again; after a middle packet it is not.
     for (operation, is_told) in [(WriteLast, true), (WriteMiddle, false)] {
         let mut feed = Feed::begun();
         feed.whole(SendFirst, 10, 256);
@@ -237,7 +240,7 @@ fn what_goes_on_with_another_operation() {
     }
 }
 
-/// Behind a packet that goes on with its message, or that ends one, it is known what the next one follows.
+/// The predecessor is known after a packet that continues its message or ends one.
 #[test]
 fn what_a_packet_follows() {
     let mut feed = Feed::begun();
@@ -256,7 +259,8 @@ fn what_a_packet_follows() {
     }
 }
 
-/// 600 bytes are announced: packets that bring more or fewer are told at the last one, where the path MTU is known and none is missing.
+/// 600 bytes are announced. A different length is reported at the last packet, if the path MTU is
+/// known and no packet is missing.
 #[test]
 fn what_a_write_brings() {
     let wrong = |psn, bytes, announced| Told::Faulty(psn, Fault::Written { bytes, announced });
@@ -267,7 +271,7 @@ fn what_a_write_brings() {
         (88, 600, None),
         (87, 600, Some(wrong(12, 599, 600))),
         (88, 599, Some(wrong(12, 600, 599))),
-        // No message is longer than 2^31 bytes: the RETH is what is wrong.
+        // No message is longer than 2^31 bytes, so the RETH is at fault.
         (88, 1 << 31, Some(wrong(12, 600, 1 << 31))),
         (88, (1 << 31) + 1, None),
     ] {
@@ -284,7 +288,8 @@ fn what_a_write_brings() {
         let writes = feed.told.iter().filter(|told| matches!(told, Told::Write { .. })).count();
         assert_eq!(writes, usize::from(length > 0));
     }
-    // A first packet that is not as long as the path MTU says nothing of those behind it; nor does one that is missing.
+    // The check is skipped if the first packet is not as long as the path MTU, or if a packet is
+    // missing.
     let mut feed = Feed::begun();
     feed.write(WriteFirst, 10, 512, 600);
     feed.whole(WriteLast, 11, 9);
@@ -296,18 +301,18 @@ fn what_a_write_brings() {
     assert_eq!(feed.told.last(), Some(&Told::Write { address: 0x1200, length: 9 }));
 }
 
-/// Whether a READ asks for something new is certain where it is known what it follows.
+/// A READ is certainly new only if its predecessor is known.
 #[test]
 fn whether_a_read_is_new() {
     let mut feed = Feed::begun();
     assert_eq!(feed.take((ReadRequest, 10, 0), reth(600), 0), Some(13));
     assert_eq!(feed.take((ReadRequest, 13, 0), reth(600), 0), Some(16));
-    // Without a RETH it is not known what comes next.
+    // Without a RETH the next PSN is unknown.
     assert_eq!(feed.take((ReadRequest, 16, 0), Extension::None, 0), None);
     assert_eq!(feed.take((ReadRequest, 20, 0), reth(600), 0), Some(23));
     let reads = [(10, true), (13, true), (20, false)];
     assert_eq!(feed.told, reads.map(|(psn, is_new)| Told::Read { psn, is_new }));
-    // Nor without a path MTU.
+    // Nor is it known without a path MTU.
     let mut feed = Feed { messages: Messages::default(), told: Vec::new() };
     feed.messages.begin();
     assert_eq!(feed.take((ReadRequest, 10, 0), reth(600), 0), None);

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use rdmascope_wire::Rkey;
 use rdmascope_wire::bth::Reth;
 
-/// What a delivery says, owned.
+/// The contents of a delivery, owned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Got {
     Send { bytes: Vec<u8>, length: Option<u32>, missing: Option<(u32, Option<u32>)>, last: u64 },
@@ -17,7 +17,7 @@ enum Got {
     Overflow,
 }
 
-/// Repetitions and faults have tests of their own.
+/// Repetitions and faults have separate tests.
 fn keep(delivery: Delivery<'_>) -> Option<Got> {
     Some(match delivery {
         Delivery::Send(send) => Got::Send {
@@ -38,7 +38,7 @@ fn keep(delivery: Delivery<'_>) -> Option<Got> {
     })
 }
 
-/// A request packet as a test writes it: its payload is `length` bytes of `fill`.
+/// A request packet in short form: its payload is `length` bytes of `fill`.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     operation: Operation,
@@ -56,7 +56,7 @@ fn reth(virtual_address: u64, dma_length: u32) -> Option<Reth> {
     Some(Reth { virtual_address, rkey: Rkey(7), dma_length })
 }
 
-/// Feeds packets a microsecond apart.
+/// Feeds packets one microsecond apart.
 struct Feed {
     requests: Requests,
     frame: u64,
@@ -99,7 +99,7 @@ impl Feed {
     }
 }
 
-/// A Send of three packets, an RDMA WRITE of three, a Send of one, from PSN `first` on.
+/// A Send of three packets, an RDMA WRITE of three, and a Send of one, from PSN `first` on.
 fn conversation(first: u32) -> Vec<Sent> {
     use Operation::*;
     let at = |index: u32| Psn::new(first).plus(index).value();
@@ -125,7 +125,7 @@ fn run(first: u32, order: &[usize]) -> Vec<Got> {
 
 const IN_ORDER: [usize; 7] = [0, 1, 2, 3, 4, 5, 6];
 
-/// What must come of a delivery whatever happened on the way: without the frame numbers.
+/// The deliveries without frame numbers, which depend on the order of the packets.
 fn essence(got: &[Got]) -> Vec<Got> {
     got.iter()
         .cloned()
@@ -138,7 +138,7 @@ fn essence(got: &[Got]) -> Vec<Got> {
 
 #[test]
 fn messages_across_the_wrap() {
-    // The PSN wraps inside the first Send, and in other places of the conversation.
+    // The PSN wraps inside the first Send, and at other points of the conversation.
     for first in (0xff_fff8..=0xff_ffff).chain([0, 0x7f_fffd]) {
         let got = run(first, &IN_ORDER);
         let message = [vec![1; 256], vec![2; 256], vec![3; 10]].concat();
@@ -176,7 +176,7 @@ fn a_capture_that_starts_inside_a_message_says_nothing_of_it() {
 
 #[test]
 fn going_back_to_a_lost_packet_repeats_nothing() {
-    // Packet 1 is lost on its way to the receiver, after the capture or before it; the sender goes back to it.
+    // Packet 1 is lost before or after the capture point. The sender goes back to it.
     for order in [&[0usize, 1, 2, 3, 1, 2, 3, 4, 5, 6][..], &[0, 2, 3, 1, 2, 3, 4, 5, 6]] {
         assert_eq!(essence(&run(5, order)), essence(&run(5, &IN_ORDER)), "{order:?}");
     }
@@ -193,7 +193,7 @@ fn one_packet_missing_inside_a_send_is_a_hole_of_known_length() {
 
 #[test]
 fn what_is_missing_may_hide_the_end_of_a_send() {
-    // Of PSNs 5 to 11 the capture has 5 and 8: whether 6 ended the Send cannot be told.
+    // Of PSNs 5 to 11 the capture has 5 and 8. The Send may have ended at 6.
     let mut feed = Feed::new();
     feed.requests.begin(Psn::new(5), Some(256));
     feed.take(sent(Operation::SendFirst, 5, 1, 256));
@@ -218,13 +218,13 @@ fn what_the_receiver_acknowledged_will_not_be_sent_again() {
     for index in [0, 1, 2, 4, 5, 6] {
         feed.take(all[index]);
     }
-    assert_eq!(feed.got.len(), 1, "the gap may yet be filled");
+    assert_eq!(feed.got.len(), 1, "the gap may still be filled");
     feed.acknowledge(11);
     feed.frame += 3000;
     feed.acknowledge(11);
     assert_eq!(feed.got[1], Got::Missing(1));
     assert_eq!(feed.got[2..4], [Got::Unplaced(256), Got::Unplaced(88)]);
-    // And what turns up afterwards was only late: one packet that stands for itself is still good.
+    // A packet that arrives afterwards is late. If it is a whole message, it is still delivered.
     feed.requests.begin(Psn::new(12), Some(256));
     feed.take(sent(Operation::SendOnly, 8, 9, 1));
     assert!(matches!(feed.got.last(), Some(Got::Send { bytes, .. }) if bytes == &[9]));
@@ -252,7 +252,7 @@ fn without_a_path_mtu_a_read_leaves_the_next_psn_open() {
     assert_eq!(feed.got.len(), 2);
 }
 
-/// A snap length of 68 bytes ends within the RETH.
+/// A snap length of 68 bytes cuts the RETH.
 #[test]
 fn a_read_whose_reth_was_cut_leaves_the_next_psn_open() {
     let mut feed = Feed::new();
@@ -273,7 +273,8 @@ fn a_queue_pair_with_a_new_life() {
     assert_eq!((feed.requests.repeated, feed.requests.reordered), (0, 0));
 }
 
-/// What comes behind others is out of order, not what came before it; and where nothing comes any more, nothing is.
+/// A packet that fills a gap counts as reordered, not the packets that came before it. A gap that
+/// is never filled has no reordered packet.
 #[test]
 fn only_what_fills_a_gap_is_reordered() {
     let all: Vec<_> = (10..16).map(|psn| sent(Operation::SendOnly, psn, 1, 1)).collect();
@@ -281,7 +282,7 @@ fn only_what_fills_a_gap_is_reordered() {
         (vec![0, 2, 3, 4, 5], 0, None),
         (vec![0, 2, 3, 4, 1, 5], 1, Some(5)),
         (vec![0, 3, 4, 1, 2, 5], 2, Some(4)),
-        // Sent again from the gap on: one fills it, the others are repeated.
+        // Retransmission from the gap on: one packet fills it, the others are repeated.
         (vec![0, 2, 3, 1, 2, 3], 1, Some(4)),
     ] {
         let mut feed = Feed::new();
@@ -290,7 +291,8 @@ fn only_what_fills_a_gap_is_reordered() {
         let Requests { reordered: found, first_reordered, .. } = feed.requests;
         assert_eq!((found, first_reordered), (reordered, first), "{order:?}");
     }
-    // The other end acknowledged what is missing, so that the gap is given up before its packet comes by.
+    // The other end acknowledged the missing packet, so the gap is given up before the packet
+    // arrives.
     let mut feed = Feed::new();
     [0, 2].iter().for_each(|index| feed.take(all[*index]));
     feed.acknowledge(12);
@@ -360,7 +362,7 @@ proptest! {
     }
 }
 
-/// What somebody who watches is told of faults, and of repetitions with the packet seen first: the PSN, and of a fault what it is.
+/// The faults, and the repetitions that have a first sighting, as PSN and fault.
 fn watched(announced: Option<u32>, packets: &[Sent]) -> Vec<(u32, Option<Fault>)> {
     let mut requests = Requests::default();
     requests.watch();
@@ -440,7 +442,7 @@ fn repetitions_are_told_with_the_first() {
     assert_eq!(watched(Some(0xff_ffff), &packets), [(0xff_ffff, None), (2, None)]);
 }
 
-/// A request asks; the bytes that it asks for are those of responses.
+/// A READ request has no payload. The bytes that it asks for are in its responses.
 #[test]
 fn a_repeated_read_request_has_no_payload() {
     let request = Sent { reth: reth(0x1000, 65_536), ..sent(Operation::ReadRequest, 10, 0, 0) };

@@ -1,4 +1,4 @@
-//! Steps and bytes by hand.
+//! Tests with handmade steps and bytes.
 
 use super::*;
 use crate::rdma::MemoryRange;
@@ -8,7 +8,7 @@ use rdmascope_wire::Rkey;
 use rdmascope_wire::rpcrdma::Segment;
 
 const EVERYTHING: Keep = Keep { steps: true, contents: true };
-/// The memory that operations are about.
+/// The memory of all operations.
 const MEMORY: MemoryRange = MemoryRange { rkey: Rkey(7), address: 0x1000, length: 600 };
 const READ: Part = Part::ReadChunk(0);
 const WRITE: Part = Part::WriteChunk(0);
@@ -17,7 +17,7 @@ fn seen(frame: u64) -> Seen {
     Seen { frame, time: Time(frame as i64) }
 }
 
-/// Where packets are counted.
+/// A position that counts packets.
 fn packet_at(number: u32) -> Position {
     Position::default().plus(number)
 }
@@ -29,7 +29,8 @@ fn placed(part: Part, length: u32) -> Placed {
     Placed { part, of_reply, segment, base, is_stream, asked, moved, captured }
 }
 
-/// One packet, or one DDP segment, of an operation on [`MEMORY`]: its frame, its position and that of the first, its first byte and its length.
+/// A packet or DDP segment of an operation on [`MEMORY`]: frame, own and first position, offset of
+/// its first byte, and length.
 fn placement(
     frame: u64,
     [position, first]: [Position; 2],
@@ -50,7 +51,7 @@ fn placement(
     }
 }
 
-/// What is kept of an RDMA Write, or of the responses to an RDMA Read, of which these packets come by.
+/// The contents after these packets of an RDMA Write, or of the response to an RDMA Read.
 fn take(reading: bool, packets: &[Placement<'_>]) -> Box<Keeping> {
     let mut keeping = Keeping::new(EVERYTHING).unwrap();
     let placed = placed(if reading { READ } else { WRITE }, MEMORY.length);
@@ -60,14 +61,15 @@ fn take(reading: bool, packets: &[Placement<'_>]) -> Box<Keeping> {
     keeping
 }
 
-/// Frames of the first and last packet of each step, its first position and how many it takes up.
+/// Frames of the first and last packet of each step, its first position and its extent.
 fn steps(keeping: &Keeping) -> Vec<(u64, u64, u32, u32)> {
     let line = |step: &Step| (step.first.frame, step.last.frame, step.position.number(), step.extent);
     keeping.steps.iter().map(line).collect()
 }
 
-/// Every packet of an RDMA WRITE but its last one is as long as the path MTU. One whose packets are shorter takes up more PSNs than its first
-/// packet lets expect, and is one operation all the same: each packet tells its first.
+/// Every packet of an RDMA WRITE but the last has the length of the path MTU. One with shorter
+/// packets has more PSNs than its first packet suggests. It is still one operation, because each
+/// packet has its first position.
 #[test]
 fn a_write_of_more_packets_than_its_first_lets_expect() {
     let packets = [(1, 10, 0, 256), (2, 11, 256, 100), (3, 12, 356, 100), (4, 13, 456, 144)].map(
@@ -77,23 +79,24 @@ fn a_write_of_more_packets_than_its_first_lets_expect() {
     );
     let keeping = take(false, &packets);
     assert_eq!(steps(&keeping), [(1, 4, 10, 4)]);
-    // It is new; then it grew, with the packet that nobody expected.
+    // It is new, and then grows with the unexpected packet.
     assert_eq!(keeping.changed, [(0, true), (0, false)]);
     assert_eq!(steps(&take(false, &packets[..3])), [(1, 3, 10, 3)]);
 }
 
-/// The capture may show packets in another order than they were sent in.
+/// A capture may have reordered packets.
 #[test]
 fn the_first_and_the_last_packet_in_the_capture() {
     let packet =
         |frame, number, start| placement(frame, [packet_at(number), packet_at(10)], None, start, 200);
     let keeping = take(false, &[packet(6, 10, 0), packet(4, 11, 200), packet(5, 12, 400)]);
     assert_eq!(steps(&keeping), [(4, 6, 10, 3)]);
-    assert_eq!(keeping.changed, [(0, true), (0, false)], "it began earlier than was known");
+    assert_eq!(keeping.changed, [(0, true), (0, false)], "an earlier packet was found");
 }
 
-/// Responses have the PSNs of their request. Where the rest was asked for again, and those responses are seen first, a late one of the first
-/// request has another first position, and its own one tells where it belongs (IBTA volume 1, section 9.7.5.1.9).
+/// Responses have the PSNs of their request. If the rest was requested again and those responses
+/// come first, a late response of the first request has another first position. Its own position
+/// decides (IBTA volume 1, section 9.7.5.1.9).
 #[test]
 fn a_late_response_belongs_where_its_position_is() {
     let rest = MemoryRange { address: MEMORY.address + 256, length: 344, ..MEMORY };
@@ -102,7 +105,8 @@ fn a_late_response_belongs_where_its_position_is() {
     assert_eq!(steps(&take(true, &[again, late])), [(5, 6, 11, 2)]);
 }
 
-/// Of TCP the numbers count bytes: an operation grows by each segment, and the first position tells which it is.
+/// TCP numbers count bytes. An operation grows with each segment, and its first position identifies
+/// it.
 #[test]
 fn ddp_segments_of_one_message_are_one_step() {
     let at = Position::of_sequence;
@@ -117,7 +121,8 @@ fn ddp_segments_of_one_message_are_one_step() {
     }
 }
 
-/// How many PSNs an RDMA READ takes up is known with its first response, where no path MTU was. For TCP a request takes up its own bytes.
+/// Without a path MTU, the first response shows the number of PSNs of an RDMA READ. On TCP, the
+/// extent of a request is its own length.
 #[test]
 fn a_request_takes_up_as_many_positions_as_its_responses() {
     let at = Position::of_sequence;
@@ -149,7 +154,7 @@ fn a_request_takes_up_as_many_positions_as_its_responses() {
     }
 }
 
-/// What may be kept is kept up to the last byte.
+/// The budget may be used up to its last byte.
 #[test]
 fn a_send_that_just_fits() {
     let bytes = [7; 100];
@@ -169,7 +174,7 @@ fn a_send_that_just_fits() {
         assert_eq!(matches!(outcome, Err(Full(Part::Send))), !kept, "{budget}");
         let found = (keeping.bytes(), keeping.sends[0].as_deref());
         assert_eq!(found, if kept { (100, Some(&bytes[..])) } else { (0, None) }, "{budget}");
-        assert_eq!(steps(&keeping), [(1, 1, 10, 1)], "the step is known all the same");
+        assert_eq!(steps(&keeping), [(1, 1, 10, 1)], "the step is still kept");
     }
 }
 
@@ -195,7 +200,8 @@ fn a_chunk_that_just_fits() {
     }
 }
 
-/// So many ranges apart from each other are remembered. What lies in one more is not, and takes up nothing.
+/// The number of separate ranges is limited. Bytes in a further range are not kept and use no
+/// memory.
 #[test]
 fn what_finds_no_range_is_not_kept() {
     let placed = placed(WRITE, u32::MAX);
@@ -205,12 +211,13 @@ fn what_finds_no_range_is_not_kept() {
         let packet = Placement { bytes: &[7], ..placement(1, [packet_at(10); 2], None, 2 * range + 1, 1) };
         assert!(keeping.take_placement(&placed, &packet, false, usize::MAX).is_ok());
     }
-    // The last one of them ends where the one before the last packet did.
+    // The last range kept ends before that of the last packet.
     assert_eq!(keeping.bytes() as u64, 2 * most);
     assert_eq!(keeping.chunks[&(false, WRITE)].bytes.len() as u64, 2 * most);
 }
 
-/// What its lists take up: the steps, each chunk, and the ranges of a chunk that came out of order.
+/// The memory of its lists: the steps, each chunk, and the ranges of a chunk that arrived out of
+/// order.
 #[test]
 fn what_the_lists_take_up() {
     let bytes = [7; 20];
@@ -222,17 +229,18 @@ fn what_the_lists_take_up() {
     let packets = [packet(1, 10, 0), packet(2, 13, 60), packet(3, 11, 30), packet(4, 15, 100)];
     let keeping = take(false, &packets);
     let ranges = keeping.chunks[&(false, WRITE)].captured.memory();
-    assert!(ranges >= 3 * size_of::<(u64, u64)>(), "three ranges are apart from the front");
+    assert!(ranges >= 3 * size_of::<(u64, u64)>(), "three ranges are separate from the first");
     let steps = keeping.steps.capacity() * size_of::<Step>();
     assert_eq!(keeping.lists, steps + size_of::<((bool, Part), Gathered)>() + ranges);
     assert_eq!(keeping.bytes(), 120);
 }
 
-/// Segments need not be used to their ends: what was moved stands one behind the other (RFC 8166, section 3.4.6).
+/// Segments may be used in part. The bytes moved are then adjacent (RFC 8166, section 3.4.6).
 #[test]
 fn segments_close_up_as_far_as_they_were_used() {
-    // Three segments of 10 bytes, of which 4, none and 6 were used; of the last one the capture lacks the first two. Bytes that an RDMA WRITE
-    // brought behind what was used do not count.
+    // Three segments of 10 bytes. 4, none and 6 bytes of them were used. Of the last one, the
+    // capture lacks the first two. Bytes that an RDMA WRITE placed after the used ones do not
+    // count.
     let segments: Vec<Placed> =
         [0, 10, 20].map(|base| Placed { base, ..placed(WRITE, 10) }).into_iter().collect();
     let uses = [(4, 0), (0, 4), (6, 4)].map(|(used, base)| Usage { used, base });

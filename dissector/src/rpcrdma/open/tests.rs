@@ -1,4 +1,4 @@
-//! Bytes that move, and what is missing of them, by hand.
+//! Tests with handmade placements, and the bytes missing from them.
 
 use super::*;
 use crate::rdma::{MemoryRange, Position};
@@ -6,7 +6,8 @@ use crate::record::Seen;
 
 const WRITE: Part = Part::WriteChunk(0);
 
-/// A transaction whose call advertised these segments as the Reply chunk: their R_Keys and lengths, each at address 0.
+/// A transaction whose call advertised these segments as the Reply chunk: R_Key and length of each,
+/// all at address 0.
 fn with_reply_chunk(segments: &[(u32, u32)]) -> Open {
     let mut open = Open { is_open: true, ..Open::default() };
     let segments: Vec<_> = segments
@@ -44,7 +45,7 @@ fn put(open: &mut Open, index: usize, start: u64, bytes: &[u8], budget: usize) -
     }
 }
 
-/// What is gathered is gathered up to the last byte that the budget has; what the stream has already costs nothing more.
+/// The budget may be used up to its last byte. Bytes that the stream has already cost nothing.
 #[test]
 fn a_message_that_just_fits() {
     for (budget, expected) in [(101, Ok(100)), (100, Ok(100)), (99, Err(Part::ReplyChunk))] {
@@ -57,7 +58,7 @@ fn a_message_that_just_fits() {
     assert_eq!(put(&mut open, 0, 0, &[7; 100], 0), Ok(0));
 }
 
-/// Bytes of memory in which the ranges are listed that moved out of order, and those of them that the capture holds.
+/// The lists of ranges that moved out of order, and of captured ranges, count as memory.
 #[test]
 fn what_moves_out_of_order_is_counted() {
     let mut open = with_reply_chunk(&[(7, 6000)]);
@@ -72,11 +73,11 @@ fn what_moves_out_of_order_is_counted() {
     assert!(open.scattered >= 2 * ranges);
 }
 
-/// A message is read up to its first hole: what is behind belongs elsewhere. Segments that are not used to their ends leave none.
+/// A message is parsed up to its first gap. Segments used in part leave no gap.
 #[test]
 fn a_message_ends_at_its_first_hole() {
     for (first, used, message) in [
-        // Of 8 bytes of the first segment all came by, or 6 that the reply returns, or 5 of 8.
+        // Of 8 bytes in the first segment, all arrived, or the 6 that the reply returns, or only 5.
         (&b"abcdefgh"[..], [8, 4], &b"abcdefghijkl"[..]),
         (b"abcdef", [6, 4], b"abcdefijkl"),
         (b"abcde", [8, 4], b"abcde"),
@@ -89,7 +90,7 @@ fn a_message_ends_at_its_first_hole() {
     }
 }
 
-/// One message lists 1,024 holes at most.
+/// A message lists at most 1,024 gaps.
 #[test]
 fn holes_are_bounded() {
     for (holes, listed) in [(1023, 1023), (1024, 1024), (1025, 1024)] {

@@ -1,4 +1,5 @@
-//! The layer by hand: Sends and RDMA operations of two ends in; transactions, observations and what is left open out.
+//! Tests of the layer with handmade Sends and RDMA operations: transactions, observations and
+//! state.
 
 use super::*;
 use crate::exchange::Step;
@@ -14,7 +15,7 @@ const CLIENT: End = End::First;
 const SERVER: End = End::Second;
 const NOTHING: Keep = Keep { steps: false, contents: false };
 
-/// One connection that speaks RPC-over-RDMA.
+/// A connection that carries RPC-over-RDMA.
 struct Layer {
     transactions: Transactions,
     peers: Peers,
@@ -24,13 +25,14 @@ struct Layer {
     told: Vec<Saw>,
 }
 
-/// Some of what is observed, with the frame of the packet that brought it.
+/// A part of an observation, with the frame of its packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Saw {
-    /// Who sent it, what it is, whether it says so itself, and what the call was that is outstanding under its XID.
+    /// The sender, the kind, whether the Send shows its kind, and the identity of the outstanding
+    /// call with its XID.
     Sent(u64, End, Kind, bool, Option<CallIdentity>),
     RolesKnown(u64),
-    /// The first byte that is astray, and why.
+    /// The first byte outside the advertised memory, and the reason.
     Stray(u64, Astray),
 }
 
@@ -49,7 +51,7 @@ fn message(header: &Builder, payload: &[u32]) -> Vec<u8> {
     bytes
 }
 
-/// An RDMA_MSG with an RPC message of which only XID and type are there: 0 for a call, 1 for a reply.
+/// An RDMA_MSG whose RPC message has only an XID and a type: 0 for a call, 1 for a reply.
 fn msg(xid: u32, kind: u32) -> Vec<u8> {
     message(&header(xid, Procedure::Msg), &[xid, kind])
 }
@@ -147,7 +149,8 @@ impl Layer {
         }
     }
 
-    /// The server writes to the client's memory, or reads it. False where no transaction advertised that.
+    /// The server writes to or reads from the client's memory. Returns false if no transaction
+    /// advertised it.
     fn move_bytes(&mut self, reading: bool, target: Segment, bytes: &[u8]) -> bool {
         let placement = self.placement(target, bytes);
         self.step(|transactions, peers, mut report| {
@@ -159,7 +162,7 @@ impl Layer {
         self.move_bytes(false, target, &vec![7; target.length as usize])
     }
 
-    /// The server writes to memory that nobody advertised, before the reply that returns it.
+    /// The server writes to memory that was not advertised, before the reply that returns it.
     fn write_unclaimed(&mut self, target: Segment) {
         assert!(!self.write(target));
         let bytes = vec![7; target.length as usize];
@@ -167,7 +170,7 @@ impl Layer {
         self.transactions.keep_unclaimed(&placement, CLIENT, &self.peers);
     }
 
-    /// The server's RDMA WRITE of this memory begins.
+    /// The server starts an RDMA WRITE to this memory.
     fn begin_write(&mut self, target: Segment) {
         let Placement { seen, position, memory, .. } = self.placement(target, &[]);
         self.step(|transactions, peers, mut report| {
@@ -184,7 +187,7 @@ impl Layer {
     }
 }
 
-/// Of a transaction that has ended nothing is counted, gathered, kept or advertised any more.
+/// A transaction that has ended leaves no counts, bytes or advertised memory.
 #[test]
 fn what_ends_leaves_nothing_behind() {
     let mut layer = Layer::new(Keep { steps: true, contents: true }, Observe::Nothing);
@@ -211,7 +214,7 @@ fn what_ends_leaves_nothing_behind() {
     assert_eq!(ended.exchange.as_ref().unwrap().contents.len(), 4, "two Sends and two chunks");
 }
 
-/// The list of steps weighs as much as it has room for, however often the transaction is weighed.
+/// The list of steps counts with its capacity, however often it is counted.
 #[test]
 fn what_is_kept_is_weighed() {
     let mut layer = Layer::new(Keep { steps: true, contents: false }, Observe::Nothing);
@@ -223,14 +226,14 @@ fn what_is_kept_is_weighed() {
         assert_eq!(layer.transactions.weight, open.weight);
     };
     kept(&layer, 1);
-    // One RDMA WRITE of each chunk: a step each, and at the fifth the list grows.
+    // One RDMA WRITE for each chunk is a step each. At the fifth the list grows.
     for (steps, chunk) in (2..).zip(chunks) {
         assert!(layer.write(chunk));
         kept(&layer, steps);
     }
 }
 
-/// Its place is used again at once; what comes late for the one that has ended is not the next one's.
+/// The slot is reused at once. Late packets of the ended transaction do not count for the next one.
 #[test]
 fn what_comes_late_is_of_no_other_transaction() {
     let mut layer = Layer::new(NOTHING, Observe::Nothing);
@@ -244,7 +247,7 @@ fn what_comes_late_is_of_no_other_transaction() {
     assert_eq!(acknowledged, [None, None]);
 }
 
-/// What acknowledges a call counts where it came before the reply: a TCP segment may do both.
+/// An acknowledgement of a call counts if it precedes the reply. A TCP segment may be both.
 #[test]
 fn a_call_is_not_acknowledged_by_its_own_reply() {
     for (before, expected) in [(1, Some(2)), (0, None)] {
@@ -259,7 +262,8 @@ fn a_call_is_not_acknowledged_by_its_own_reply() {
     }
 }
 
-/// Ended transactions stay in the order until it is twice as long as so many may be open; then those go, and only those.
+/// Ended transactions stay in the order until it has twice the maximum of open ones. Then only they
+/// are removed.
 #[test]
 fn the_order_is_swept() {
     let mut layer = Layer::new(NOTHING, Observe::Nothing);
@@ -276,7 +280,8 @@ fn the_order_is_swept() {
     assert_eq!(layer.transactions.all_open(|_| Some(&layer.peers)).count(), 1);
 }
 
-/// What was written before a reply whose call the capture lacks is what the reply returns, unless some of it may have been forgotten.
+/// RDMA Writes before a reply without a call belong to the chunks that it returns, unless some of
+/// them may have been dropped.
 #[test]
 fn a_reply_claims_what_was_written_for_it() {
     let returned = segment(7, 100, 0x1000);
@@ -284,12 +289,12 @@ fn a_reply_claims_what_was_written_for_it() {
     let lacks = |start, end| vec![Missing { part: Part::WriteChunk(0), start, end: Some(end) }];
     for (what, written, forgot, claimed, missing) in [
         ("all of it", vec![part(0, 100)], false, 100, vec![]),
-        ("all of it, and other things were forgotten", vec![part(0, 100)], true, 100, vec![]),
+        ("all of it, and other writes were dropped", vec![part(0, 100)], true, 100, vec![]),
         ("in two packets", vec![part(0, 50), part(50, 50)], true, 100, vec![]),
         ("a part", vec![part(0, 60)], false, 60, lacks(60, 100)),
-        ("a part, and the rest may be forgotten", vec![part(0, 60)], true, 0, vec![]),
-        ("nothing, but something else", vec![segment(9, 100, 0x1000)], false, 0, vec![]),
-        ("nothing but what is behind it", vec![part(100, 10)], false, 0, vec![]),
+        ("a part, and the rest may have been dropped", vec![part(0, 60)], true, 0, vec![]),
+        ("only another handle", vec![segment(9, 100, 0x1000)], false, 0, vec![]),
+        ("only bytes after it", vec![part(100, 10)], false, 0, vec![]),
     ] {
         let mut layer = Layer::new(NOTHING, Observe::Nothing);
         written.iter().for_each(|segment| layer.write_unclaimed(*segment));
@@ -304,7 +309,7 @@ fn a_reply_claims_what_was_written_for_it() {
     }
 }
 
-/// What was written before a call advertised its memory was not written for it.
+/// RDMA Writes before a call advertised its memory do not belong to it.
 #[test]
 fn a_reply_to_a_call_claims_nothing() {
     let chunk = segment(7, 100, 0x1000);
@@ -318,7 +323,8 @@ fn a_reply_to_a_call_claims_nothing() {
     assert_eq!(layer.transactions.take_claimed(), 0);
 }
 
-/// The packets of one message go to one segment, though another call advertises some of the same memory; a message that begins there is its own.
+/// The packets of one message go to one segment, even if another call advertises some of the same
+/// memory. A new message goes to the segment at its address.
 #[test]
 fn a_packet_goes_where_the_one_before_it_went() {
     let (large, small, apart) = (segment(7, 0x1000, 0x1000), segment(7, 0x100, 0x1800), segment(8, 16, 0));
@@ -337,7 +343,7 @@ fn a_packet_goes_where_the_one_before_it_went() {
     }
 }
 
-/// Segments that lie one behind the other are one piece of memory to an RDMA WRITE, but only those that are to be written.
+/// An RDMA WRITE may span adjacent segments, but only those to be written.
 #[test]
 fn a_write_that_goes_on_in_memory_to_be_read() {
     let (written, read) = (segment(7, 100, 0x1000), segment(7, 100, 0x1064));
@@ -348,13 +354,14 @@ fn a_write_that_goes_on_in_memory_to_be_read() {
     };
     let mut layer = Layer::new(NOTHING, Observe::Nothing);
     layer.send(CLIENT, &message(&call, &[1, 0]));
-    assert!(layer.write(Segment { length: 150, ..written }), "its front has a place");
-    assert!(!layer.write(Segment { length: 150, ..read }), "that may only be read");
+    assert!(layer.write(Segment { length: 150, ..written }), "its first bytes are placed");
+    assert!(!layer.write(Segment { length: 150, ..read }), "this memory may only be read");
     layer.send(SERVER, &reply_with(1, &[written]));
     assert_eq!((layer.ended[0].timing.written_bytes, layer.ended[0].timing.read_bytes), (100, 0));
 }
 
-/// Of an RDMA_MSG the Payload stream is in the Send. Where the capture cut that within the Read list, nothing is read from elsewhere.
+/// The Payload stream of an RDMA_MSG is in the Send. If the capture cut it within the Read list, no
+/// other stream is parsed.
 #[test]
 fn a_reply_that_was_cut_in_its_header_is_not_read() {
     let answer = Builder {
@@ -364,13 +371,14 @@ fn a_reply_that_was_cut_in_its_header_is_not_read() {
     let mut layer = Layer::new(NOTHING, Observe::Nothing);
     layer.send(CLIENT, &msg(1, 0));
     let cut = &message(&answer, &[1, 1])[..16 + 4 + 20];
-    assert_eq!(layer.send(SERVER, cut).0, Kind::Reply, "a call with its XID waits");
+    assert_eq!(layer.send(SERVER, cut).0, Kind::Reply, "a call with its XID is outstanding");
     let reply = layer.ended[0].reply.as_ref().unwrap();
     assert!(reply.stop.is_some());
     assert_eq!((reply.unread, layer.ended[0].rpc_status), (None, None));
 }
 
-/// A Send with Invalidate takes away the memory of one handle (RFC 8166, section 3.3.2.2), not the others of its transaction.
+/// A Send with Invalidate invalidates the memory of one handle (RFC 8166, section 3.3.2.2), and not
+/// the other memory of its transaction.
 #[test]
 fn what_was_invalidated_is_one_handle() {
     let (gone, stays) = (segment(7, 100, 0x1000), segment(8, 100, 0x2000));
@@ -386,7 +394,8 @@ fn what_was_invalidated_is_one_handle() {
     assert_eq!((revoked.seen.frame, revoked.since.frame), (3, 1));
 }
 
-/// What is no RPC-over-RDMA message is reported all the same where the connection speaks that, and somebody asks.
+/// Other messages are also reported if the connection carries RPC-over-RDMA and observations are
+/// enabled.
 #[test]
 fn a_send_that_is_too_short_for_a_header() {
     for (observe, speaks_rpc, expected) in [
@@ -403,12 +412,12 @@ fn a_send_that_is_too_short_for_a_header() {
     }
 }
 
-/// An RDMA_NOMSG says itself that it is a call only by its Read list, and where that was captured to its end.
+/// An RDMA_NOMSG is certainly a call only if it has a Read list that was captured completely.
 #[test]
 fn whether_a_long_call_says_what_it_is() {
     let long = message(&long_call(1, segment(7, 40, 0)), &[]);
     let bare = message(&header(1, Procedure::Nomsg), &[]);
-    // One Read segment, and the capture ends where the next one may begin.
+    // One Read segment, cut where the next one may start.
     let cut = &long[..16 + 4 + 20];
     for (bytes, told) in [(&long[..], true), (&bare, false), (cut, false)] {
         let mut layer = Layer::new(NOTHING, Observe::All);
@@ -417,7 +426,8 @@ fn whether_a_long_call_says_what_it_is() {
     }
 }
 
-/// A call whose XID is outstanding is compared with that one by who judges: in the Send, or, of a Long Call, by the Send as a whole.
+/// The judge compares a call with the outstanding one of its XID: by the call in the Send, or by
+/// the whole Send of a Long Call.
 #[test]
 fn what_the_outstanding_call_calls() {
     let short = message(&header(1, Procedure::Msg), &[1, 0, 2, 100_003, 3, 0, 0, 0, 0, 0]);
@@ -445,15 +455,15 @@ fn what_the_outstanding_call_calls() {
     }
 }
 
-/// Who opened a connection is told when it becomes known: with a call in a Send that is before anything is told of it, with a Long Call at its
-/// end.
+/// The requester is reported when it becomes known. A call in a Send shows it before any report,
+/// and a Long Call at its end.
 #[test]
 fn roles_become_known_once() {
     let chunk = segment(7, 40, 0x1000);
     let run = |observe: Observe, requester: Option<End>| {
         let mut layer = Layer::new(NOTHING, observe);
         layer.peers.requester = requester;
-        // A reply without its call says nothing of that.
+        // A reply without its call does not show it.
         layer.send(SERVER, &msg(9, 1));
         assert_eq!(layer.peers.requester, requester);
         for xid in 1..=2 {
@@ -465,13 +475,13 @@ fn roles_become_known_once() {
         layer.told.retain(|it| matches!(it, Saw::RolesKnown(_)));
         layer.told
     };
-    // Frame 1 is the reply without its call, 4 the reply to the first one.
+    // Frame 1 is the reply without its call, frame 4 the reply to the first Long Call.
     assert_eq!(run(Observe::All, None), [Saw::RolesKnown(4)]);
     assert_eq!(run(Observe::All, Some(CLIENT)), []);
     assert_eq!(run(Observe::Nothing, None), []);
 }
 
-/// Segments of one Position are one chunk (RFC 8166, section 4.3.1); others between them are noted, however often that is so.
+/// Segments of one Position are one chunk (RFC 8166, section 4.3.1). Any interleaving is noted.
 #[test]
 fn read_chunks_that_are_interleaved() {
     for (positions, interleaved, chunks) in [
@@ -489,7 +499,8 @@ fn read_chunks_that_are_interleaved() {
     }
 }
 
-/// From the host that called to the other one, whichever half-flow shows them, and by the IP addresses of a REQ.
+/// The route from the calling host to the other one, shown by either half-flow, with the IP
+/// addresses of a REQ.
 #[test]
 fn the_route_of_a_transaction() {
     let host = |number: u32| IpAddr::from(Ipv4Addr::from(number));

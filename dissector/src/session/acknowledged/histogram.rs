@@ -1,8 +1,9 @@
-//! Times counted by size, in bounded memory.
+//! A histogram of times in bounded memory.
 
 use crate::connection::RoundTrips;
 
-/// Times in nanoseconds. Each power of two has [`Histogram::STEPS`] counters, so that a time is known to within 1 part in 8.
+/// A histogram of times in nanoseconds. Each power of two has [`Histogram::STEPS`] counters, so the
+/// range of a counter is at most 1/8 of its times.
 #[derive(Clone, Debug)]
 pub(super) struct Histogram {
     least: u64,
@@ -20,7 +21,7 @@ impl Default for Histogram {
 impl Histogram {
     /// Counters for each power of two.
     const STEPS: usize = 8;
-    /// Powers of two that have counters: up to 17 seconds. What is longer counts as that.
+    /// Powers of two with counters: up to 17 seconds. Longer times use the last counter.
     const POWERS: usize = 32;
     const COUNTERS: usize = Histogram::STEPS * Histogram::POWERS;
 
@@ -33,7 +34,7 @@ impl Histogram {
         *counter = counter.saturating_add(1);
     }
 
-    /// What was counted; `None` where nothing was.
+    /// A summary of the times; `None` if there are none.
     pub(super) fn summary(&self) -> Option<RoundTrips> {
         let middle = self.count.div_ceil(2);
         let mut up_to_here = 0;
@@ -47,13 +48,13 @@ impl Histogram {
     }
 }
 
-/// The counter of a time: below 8 one for each, then eight for each power of two.
+/// The counter of a time: one for each time below 8, then eight for each power of two.
 fn index(time: u64) -> usize {
     let power = time.max(1).ilog2().saturating_sub(Histogram::STEPS.ilog2());
     power as usize * Histogram::STEPS + (time >> power) as usize
 }
 
-/// The first time of a counter, and of how many it is.
+/// The first time of a counter, and the number of its times.
 fn range(index: usize) -> (u64, u64) {
     let power = (index / Histogram::STEPS).saturating_sub(1);
     let first = (index - power * Histogram::STEPS) as u64;
@@ -70,12 +71,12 @@ mod tests {
         for time in (0..5_000).chain(edges) {
             let (first, width) = range(index(time));
             assert!((first..first + width).contains(&time), "{time} in {first}, {width}");
-            assert!(width <= (time / 8).max(1), "{time} is known to within {width}");
+            assert!(width <= (time / 8).max(1), "{time}: the range is {width} wide");
         }
         let mut before = 0;
         for index in 0..Histogram::COUNTERS {
             let (first, width) = range(index);
-            assert_eq!(first, before, "without a hole at {index}");
+            assert_eq!(first, before, "a hole before {index}");
             before = first + width;
         }
     }
@@ -87,7 +88,7 @@ mod tests {
         for time in [900, 1_000, 1_000_000_000_000] {
             histogram.record(time);
         }
-        // 1000 is among the times from 960 to 1023.
+        // 1000 is in the range from 960 to 1023.
         assert_eq!(histogram.summary(), Some(RoundTrips { count: 3, minimum: 900, median: 991 }));
         let mut one = Histogram::default();
         one.record(1_020);

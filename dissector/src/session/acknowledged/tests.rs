@@ -1,7 +1,7 @@
 use super::*;
 use rdmascope_wire::psn::Psn;
 
-/// PSNs of the Sends that wait, after Sends of one packet with these.
+/// The PSNs of the Sends that wait, after one-packet Sends with these PSNs.
 fn waiting(psns: &[u32]) -> Vec<u32> {
     let mut kept = Acknowledgements::default();
     for (frame, psn) in (1..).zip(psns) {
@@ -21,13 +21,14 @@ fn waiting(psns: &[u32]) -> Vec<u32> {
     kept.waiting.iter().map(|waiting| waiting.last.number()).collect()
 }
 
-/// Sends wait in the order in which they were sent. One that comes late does not: what is behind it may have been acknowledged already. One that
-/// is further off than a sender gets ahead begins another life of the queue pair.
+/// Sends wait in the order in which they were sent. A late Send is not added: later Sends may have
+/// been acknowledged already. A larger distance than a sender can be ahead means that the queue
+/// pair was reused.
 #[test]
 fn the_sends_that_wait_for_their_ack() {
     assert_eq!(waiting(&[10, 11, 15]), [10, 11, 15]);
     assert_eq!(waiting(&[10, 12, 11]), [10, 12]);
-    assert_eq!(waiting(&[10, 12, 12]), [10, 12], "the same once more");
+    assert_eq!(waiting(&[10, 12, 12]), [10, 12], "a repetition");
     assert_eq!(waiting(&[100_000, 100_000 - 65_536]), [100_000]);
     assert_eq!(waiting(&[100_000, 100_000 - 65_537]), [100_000 - 65_537]);
     assert_eq!(waiting(&[10, 10 + 65_536]), [10, 10 + 65_536]);

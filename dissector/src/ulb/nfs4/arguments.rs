@@ -252,7 +252,7 @@ pub(super) fn allocate(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.range()
 }
 
-/// The range that is kept is that in the destination, which is the current file handle.
+/// COPY. The stored range is that in the destination, the current file handle.
 pub(super) fn copy(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.names()?;
     walk.names()?;
@@ -322,7 +322,7 @@ pub(super) fn listxattrs(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.count()
 }
 
-/// A `callback_sec_parms4`.
+/// Walks a `callback_sec_parms4`.
 fn callback_security(walk: &mut Walk<'_, '_>) -> Outcome {
     match walk.u32()? {
         // AUTH_NONE.
@@ -344,7 +344,7 @@ fn callback_security(walk: &mut Walk<'_, '_>) -> Outcome {
     }
 }
 
-/// A `state_protect4_a`.
+/// Walks a `state_protect4_a`.
 fn state_protection(walk: &mut Walk<'_, '_>) -> Outcome {
     match walk.u32()? {
         // SP4_NONE.

@@ -1,4 +1,5 @@
-//! Callback operations: `nfs_cb_argop4` and `nfs_cb_resop4`. None has a DDP-eligible item (RFC 8267, section 6.5).
+//! Callback operations: `nfs_cb_argop4` and `nfs_cb_resop4`. None has a DDP-eligible item (RFC
+//! 8267, section 6.5).
 
 use super::super::Outcome;
 use super::super::rows::{nothing, operations, status, success};
@@ -94,7 +95,7 @@ fn notify_lock(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.owner()
 }
 
-/// `notify4` is laid out as `fattr4` is.
+/// CB_NOTIFY_DEVICEID. A `notify4` has the layout of a `fattr4`.
 fn notify_deviceid(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.each(Walk::attributes)
 }

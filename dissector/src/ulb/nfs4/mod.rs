@@ -1,7 +1,9 @@
-//! NFS version 4: COMPOUND of minor versions 0 (RFC 7531), 1 (RFC 5662) and 2 (RFC 7863, RFC 8276), and its callbacks.
+//! NFS version 4: COMPOUND of minor versions 0 (RFC 7531), 1 (RFC 5662) and 2 (RFC 7863, RFC 8276),
+//! and its callbacks.
 //!
-//! Later minor versions add operations and never change one, so the walk does not depend on the minor version. If the length of one
-//! operation were wrong, all that follow would be lost, so every operation is walked to its end.
+//! Later minor versions add operations and never change one, so the walk does not depend on the
+//! minor version. A wrong length of one operation would lose all that follow, so every operation is
+//! walked to its end.
 
 mod arguments;
 mod callback;
@@ -40,33 +42,33 @@ operations! {
 /// The number of OP_ILLEGAL and OP_CB_ILLEGAL.
 const ILLEGAL: u32 = 10044;
 
-/// The arguments of COMPOUND.
+/// Parses the arguments of COMPOUND.
 pub(super) fn call(payload: &mut Payload<'_>, details: &mut Details) -> Outcome {
     details.tag = keep(&mut details.arena, payload.opaque()?);
     details.minor_version = Some(payload.u32()?);
     arguments_of_all::<Nfs4>(payload, details)
 }
 
-/// The results of COMPOUND.
+/// Parses the results of COMPOUND.
 pub(super) fn reply(payload: &mut Payload<'_>, details: &mut Details) -> Outcome {
     results_of_all::<Nfs4>(payload, details)
 }
 
-/// The arguments of CB_COMPOUND.
+/// Parses the arguments of CB_COMPOUND.
 pub(super) fn callback_call(payload: &mut Payload<'_>, details: &mut Details) -> Outcome {
     details.tag = keep(&mut details.arena, payload.opaque()?);
     details.minor_version = Some(payload.u32()?);
-    // callback_ident, which minor version 0 alone uses.
+    // callback_ident, which only minor version 0 uses.
     payload.skip(4)?;
     arguments_of_all::<Callback>(payload, details)
 }
 
-/// The results of CB_COMPOUND.
+/// Parses the results of CB_COMPOUND.
 pub(super) fn callback_reply(payload: &mut Payload<'_>, details: &mut Details) -> Outcome {
     results_of_all::<Callback>(payload, details)
 }
 
-/// Walks `argarray`. Every element takes a word at least, so the stream bounds the loop.
+/// Walks `argarray`. Every element has at least one word, so the stream bounds the loop.
 #[inline]
 fn arguments_of_all<O: Operations>(payload: &mut Payload<'_>, details: &mut Details) -> Outcome {
     let count = payload.u32()?;
@@ -83,7 +85,7 @@ fn arguments_of_all<O: Operations>(payload: &mut Payload<'_>, details: &mut Deta
         let mut walk = Walk::new(payload, operation, arena, backchannel, session, entries, facts);
         match found {
             Some(found) => (found.row().arguments)(&mut walk)?,
-            // The length of its arguments is not known, so the operations behind it cannot be found.
+            // The length of its arguments is unknown, so the operations after it cannot be found.
             None => return Err(walk.no_such_arm()),
         }
     }
@@ -104,7 +106,8 @@ fn results_of_all<O: Operations>(payload: &mut Payload<'_>, details: &mut Detail
         let status_at = payload.reader().position();
         let found = O::of(code);
         let mut unkept = None;
-        // An operation that the server does not know is answered as OP_ILLEGAL (RFC 7530, section 16.2).
+        // The server answers an operation that it does not know with OP_ILLEGAL (RFC 7530, section
+        // 16.2).
         let kind = found.map_or(OperationKind::Unknown(code), Into::into);
         let called = |operation: &Operation| operation.kind == kind || code == ILLEGAL;
         let Details { operations, arena, backchannel, session, entries, states, .. } = &mut *details;
@@ -118,7 +121,8 @@ fn results_of_all<O: Operations>(payload: &mut Payload<'_>, details: &mut Detail
             Some(found) => found.row().results(&mut walk)?,
             None => unknown(&mut walk)?,
         }
-        // The first operation that fails is the last one (RFC 7530, section 16.2), so a failure with results behind it is none.
+        // The first failing operation is the last result (RFC 7530, section 16.2), so a failure
+        // followed by another result is malformed.
         if operation.status != Some(0) && index + 1 < count {
             return Err(Stop::malformed(payload.reader().layer(), status_at));
         }
@@ -126,7 +130,8 @@ fn results_of_all<O: Operations>(payload: &mut Payload<'_>, details: &mut Detail
     Ok(())
 }
 
-/// The result of an operation that has no row: its status, which ends the COMPOUND unless it is success.
+/// Parses the result of an operation without a row: its status, which ends the COMPOUND unless it
+/// is success.
 fn unknown(walk: &mut Walk<'_, '_>) -> Result<(), Stop> {
     let number = walk.no_such_arm();
     if walk.status()? { Err(number) } else { Ok(()) }

@@ -21,7 +21,7 @@ pub(super) const CLIENTID: u32 = 8;
 pub(super) const TIME: u32 = 12;
 /// CREATE_SESSION4_FLAG_CONN_BACK_CHAN.
 pub(super) const CONN_BACK_CHAN: u32 = 2;
-/// The bit for the backchannel in a channel_dir_from_client4 and a channel_dir_from_server4.
+/// The bit for the backchannel in channel_dir_from_client4 and channel_dir_from_server4.
 pub(super) const BACK: u32 = 2;
 /// Bytes of a `change_info4`.
 pub(super) const CHANGE_INFO: u32 = 4 + 8 + 8;
@@ -29,7 +29,8 @@ pub(super) const CHANGE_INFO: u32 = 4 + 8 + 8;
 /// The number of the attribute filehandle (RFC 8881, section 5.8.1).
 const FILE_HANDLE: u32 = 19;
 
-/// The bytes that each attribute before filehandle takes, by its number (RFC 8881, sections 5.8.1 and 5.8.2); `None`: a length stands in it.
+/// The lengths of the attributes before filehandle, by number (RFC 8881, sections 5.8.1 and 5.8.2).
+/// `None`: variable, with a length or count in the attribute.
 const BEFORE_FILE_HANDLE: [Option<u32>; FILE_HANDLE as usize] = [
     None,     // supported_attrs: a bitmap
     Some(4),  // type
@@ -52,7 +53,7 @@ const BEFORE_FILE_HANDLE: [Option<u32>; FILE_HANDLE as usize] = [
     Some(4),  // chown_restricted
 ];
 
-/// The attribute filehandle among the values of those in `mask`.
+/// Finds the attribute filehandle among the values of the attributes in `mask`.
 fn file_handle_among(values: &[u8], mask: u32) -> Result<&[u8], Stop> {
     let mut reader = Reader::new(values, Layer::UpperLayer);
     for (number, bytes) in BEFORE_FILE_HANDLE.into_iter().enumerate() {
@@ -77,7 +78,7 @@ fn file_handle_among(values: &[u8], mask: u32) -> Result<&[u8], Stop> {
     reader.opaque()
 }
 
-// Steps that several operations share.
+// Walks that several operations share.
 
 pub(super) fn word(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.skip(4)
@@ -95,17 +96,17 @@ pub(super) fn opaque(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.opaque().map(|_| ())
 }
 
-/// A stateid of the arguments.
+/// Walks a stateid of the arguments.
 pub(super) fn named(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.names()
 }
 
-/// A stateid of the results.
+/// Walks a stateid of the results.
 pub(super) fn given(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.gives()
 }
 
-/// OFFLOAD_CANCEL and OFFLOAD_STATUS: which operation it is about.
+/// OFFLOAD_CANCEL and OFFLOAD_STATUS: the stateid of the offloaded operation.
 pub(super) fn offloaded(walk: &mut Walk<'_, '_>) -> Outcome {
     let id = walk.sixteen()?;
     walk.session.offload = Some(id);
@@ -138,20 +139,21 @@ pub(super) fn file_name(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 impl<'a> Walk<'_, 'a> {
-    /// A `bitmap4`.
+    /// Walks a `bitmap4`.
     #[inline]
     pub(super) fn bitmap(&mut self) -> Outcome {
         self.array(4)
     }
 
-    /// A `fattr4`.
+    /// Walks a `fattr4`.
     #[inline]
     pub(super) fn attributes(&mut self) -> Outcome {
         self.bitmap()?;
         self.opaque().map(|_| ())
     }
 
-    /// A `fattr4` that is set. Of the attributes before size (4) none can be set, so that size stands first (RFC 8881, section 5.8).
+    /// Walks a `fattr4` to be set. Attributes before size (4) cannot be set, so size comes first
+    /// (RFC 8881, section 5.8).
     pub(super) fn settable_attributes(&mut self) -> Outcome {
         let mut ahead = *self.payload;
         let first = ahead.u32().and_then(|words| if words == 0 { Ok(0) } else { ahead.u32() });
@@ -165,8 +167,8 @@ impl<'a> Walk<'_, 'a> {
         Ok(())
     }
 
-    /// A `fattr4`, and the file handle in it; empty where it has none. Before that stand only attributes with a smaller number, in their order
-    /// (RFC 8881, section 3.3.7).
+    /// Walks a `fattr4` and returns the file handle in it, or an empty slice. The values are in the
+    /// order of the attribute numbers (RFC 8881, section 3.3.7).
     pub(super) fn file_handle_attribute(&mut self) -> Result<&'a [u8], Stop> {
         let mut ahead = *self.payload;
         let first = ahead.u32().and_then(|words| if words == 0 { Ok(0) } else { ahead.u32() });
@@ -176,31 +178,33 @@ impl<'a> Walk<'_, 'a> {
         if mask & 1 << FILE_HANDLE == 0 {
             return Ok(&[]);
         }
-        // What cannot be read to there is another walk's to tell: the length of all values is known.
+        // The length of all values is known, so an attribute that cannot be parsed does not end the
+        // walk.
         Ok(file_handle_among(values, mask).unwrap_or(&[]))
     }
 
-    /// A `state_owner4`.
+    /// Walks a `state_owner4`.
     #[inline]
     pub(super) fn owner(&mut self) -> Outcome {
         self.skip(CLIENTID)?;
         self.opaque().map(|_| ())
     }
 
-    /// A type or number of one word and an opaque body: `layout_content4`, `device_addr4`, `layoutupdate4`.
+    /// Walks a type or number of one word, and an opaque body: `layout_content4`, `device_addr4`,
+    /// `layoutupdate4`.
     #[inline]
     pub(super) fn typed_body(&mut self) -> Outcome {
         self.skip(4)?;
         self.opaque().map(|_| ())
     }
 
-    /// A `netaddr4`.
+    /// Walks a `netaddr4`.
     pub(super) fn network_address(&mut self) -> Outcome {
         self.opaque()?;
         self.opaque().map(|_| ())
     }
 
-    /// A `netloc4` (RFC 7863).
+    /// Walks a `netloc4` (RFC 7863).
     pub(super) fn network_location(&mut self) -> Outcome {
         match self.u32()? {
             // NL4_NAME and NL4_URL.
@@ -210,20 +214,20 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// An `nfs_impl_id4`.
+    /// Walks an `nfs_impl_id4`.
     pub(super) fn implementation(&mut self) -> Outcome {
         self.opaque()?;
         self.opaque()?;
         self.skip(TIME)
     }
 
-    /// A `state_protect_ops4`.
+    /// Walks a `state_protect_ops4`.
     pub(super) fn protected_operations(&mut self) -> Outcome {
         self.bitmap()?;
         self.bitmap()
     }
 
-    /// A `channel_attrs4`.
+    /// Walks a `channel_attrs4`.
     pub(super) fn channel_attributes(&mut self) -> Result<ChannelAttributes, Stop> {
         // ca_headerpadsize.
         self.skip(4)?;
@@ -235,13 +239,13 @@ impl<'a> Walk<'_, 'a> {
         Ok(ChannelAttributes { largest_request, largest_response, most_operations, most_requests })
     }
 
-    /// A `write_response4`; returns its count.
+    /// Walks a `write_response4` and returns its count.
     pub(super) fn write_response(&mut self) -> Result<u64, Stop> {
-        // wr_callback_id: none, or the one that CB_OFFLOAD will name.
+        // wr_callback_id: none, or the stateid that CB_OFFLOAD will name.
         let mut ahead = *self.payload;
         if self.payload.array(STATEID)? > 0 {
             ahead.u32()?;
-            let id = *ahead.fixed(STATEID)?.first_chunk().expect("that many were asked for");
+            let id = *ahead.fixed(STATEID)?.first_chunk().expect("fixed() returns this many bytes");
             self.session.offload.get_or_insert(id);
             self.facts.add(Said::GoesOn(id));
         }
@@ -250,7 +254,7 @@ impl<'a> Walk<'_, 'a> {
         Ok(count)
     }
 
-    /// An `open_delegation4`, with the arms that RFC 9754 added.
+    /// Walks an `open_delegation4`, including the arms of RFC 9754.
     pub(super) fn delegation(&mut self) -> Outcome {
         match self.u32()? {
             // OPEN_DELEGATE_NONE.
@@ -283,7 +287,7 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// An `nfsace4`.
+    /// Walks an `nfsace4`.
     fn access_control_entry(&mut self) -> Outcome {
         self.skip(3 * 4)?;
         self.opaque().map(|_| ())

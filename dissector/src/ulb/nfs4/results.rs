@@ -1,4 +1,4 @@
-//! `nfs_resop4`: what follows the status in the result of each operation.
+//! `nfs_resop4`: the result of each operation, after its status.
 
 use super::super::Outcome;
 use super::super::state::Said;
@@ -23,7 +23,7 @@ pub(super) fn file_handle(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.result_file_handle()
 }
 
-/// LOCK and LOCKT: who holds the lock.
+/// LOCK and LOCKT: the owner of the conflicting lock.
 pub(super) fn denied(walk: &mut Walk<'_, '_>) -> Outcome {
     if walk.operation.status == Some(nfsstat4::DENIED) {
         walk.skip(8 + 8 + 4)?;
@@ -58,7 +58,7 @@ pub(super) fn link_text(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.result_link()
 }
 
-/// The directories that RENAME changed.
+/// The two directories that RENAME changed.
 pub(super) fn both_changed(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.skip(2 * CHANGE_INFO)
 }
@@ -75,7 +75,7 @@ pub(super) fn flavors(walk: &mut Walk<'_, '_>) -> Outcome {
     })
 }
 
-/// SETCLIENTID: who uses the name.
+/// SETCLIENTID: the client that uses the name.
 pub(super) fn in_use(walk: &mut Walk<'_, '_>) -> Outcome {
     match walk.operation.status {
         Some(nfsstat4::CLID_INUSE) => walk.network_address(),
@@ -101,7 +101,7 @@ pub(super) fn exchanged(walk: &mut Walk<'_, '_>) -> Outcome {
     let flags = walk.u32()?;
     walk.facts.add(Said::GivesClient { client, flags });
     state_protection(walk)?;
-    // so_minor_id, which tells apart no servers, but connections that a session may be bound to.
+    // so_minor_id. It does not identify servers, but connections that a session may be bound to.
     walk.skip(8)?;
     walk.server()?;
     walk.each(Walk::implementation)
@@ -170,7 +170,7 @@ pub(super) fn try_later(walk: &mut Walk<'_, '_>) -> Outcome {
     if_status(walk, nfsstat4::LAYOUTTRYLATER, 4)
 }
 
-/// LAYOUTRETURN: the stateid, where layouts of the file are left.
+/// LAYOUTRETURN: the stateid, if layouts of the file are left.
 pub(super) fn layouts_left(walk: &mut Walk<'_, '_>) -> Outcome {
     if walk.bool()? {
         return walk.gives();
@@ -192,7 +192,7 @@ pub(super) fn copied(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.skip(2 * 4)
 }
 
-/// COPY: what the server could do instead.
+/// COPY: the requirements that the server can meet instead.
 pub(super) fn no_requirements(walk: &mut Walk<'_, '_>) -> Outcome {
     if_status(walk, nfsstat4::OFFLOAD_NO_REQS, 2 * 4)
 }
@@ -205,12 +205,12 @@ pub(super) fn copy_allowed(walk: &mut Walk<'_, '_>) -> Outcome {
 
 pub(super) fn offload_status(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.result_length()?;
-    // osr_complete: the status, where it has ended.
+    // osr_complete: the status, if the operation has ended.
     walk.session.offload_ended = walk.payload.array(4)? > 0;
     Ok(())
 }
 
-/// READ_PLUS. Its data are not DDP-eligible: RFC 8267, section 6.1 names four items.
+/// READ_PLUS. Its data is not DDP-eligible: RFC 8267, section 6.1, lists four items.
 pub(super) fn read_plus_data(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.end_of_file()?;
     let mut data = 0;
@@ -252,7 +252,7 @@ pub(super) fn names(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.end_of_file()
 }
 
-/// Skips `bytes` that are there if the status is this one.
+/// Skips `bytes` that follow this status.
 fn if_status(walk: &mut Walk<'_, '_>, status: u32, bytes: u32) -> Outcome {
     match walk.operation.status == Some(status) {
         true => walk.skip(bytes),
@@ -260,7 +260,7 @@ fn if_status(walk: &mut Walk<'_, '_>, status: u32, bytes: u32) -> Outcome {
     }
 }
 
-/// A `state_protect4_r`.
+/// Walks a `state_protect4_r`.
 fn state_protection(walk: &mut Walk<'_, '_>) -> Outcome {
     match walk.u32()? {
         // SP4_NONE.

@@ -1,4 +1,4 @@
-//! The tables beside the descriptions in `rdmascope-xdr`.
+//! Comparison of the tables with the XDR descriptions in `rdmascope-xdr`.
 
 use super::super::*;
 use super::Row;
@@ -18,7 +18,8 @@ fn procedures(language: &'static Language, program: u32, version: u32, prefix: &
     (0..32).filter_map(named).collect()
 }
 
-/// The operations of an enumeration. `last` has the last number of minor versions 0 and 1.
+/// The operations of an enumeration. `last` has the last operation number of minor versions 0 and
+/// 1.
 fn operations(enumeration: &str, last: [u32; 2]) -> Specified {
     let minor_version = |number| match number {
         ILLEGAL => 0,
@@ -28,21 +29,21 @@ fn operations(enumeration: &str, last: [u32; 2]) -> Specified {
         let name = name.strip_prefix("OP_").expect("the prefix of operations");
         (*number, (Some(minor_version(*number)), name))
     };
-    NFS4.enumerators(enumeration).expect("it is described").iter().map(named).collect()
+    NFS4.enumerators(enumeration).expect("the enumeration has a description").iter().map(named).collect()
 }
 
 /// OP_ILLEGAL and OP_CB_ILLEGAL.
 const ILLEGAL: u32 = 10_044;
 
-/// `ACLPROC2_…` as Solaris and Linux have them.
+/// `ACLPROC2_…` as in Solaris and Linux.
 const ACL_2: [(u32, &str); 6] =
     [(0, "NULL"), (1, "GETACL"), (2, "SETACL"), (3, "GETATTR"), (4, "ACCESS"), (5, "GETXATTRDIR")];
 
-/// Compares a table with the specification: each number with its name, both ways, and no number besides.
+/// Compares a table with the specification: the same numbers with the same names, and no others.
 fn same<O: Operations + core::fmt::Debug>(all: &[O], expected: &Specified) {
     let shown = |row: &Row| (row.minor_version, row.name);
     let rows: Specified = all.iter().map(|one| (one.row().code, shown(one.row()))).collect();
-    assert_eq!(rows.len(), all.len(), "a number stands in two rows");
+    assert_eq!(rows.len(), all.len(), "two rows have the same number");
     assert_eq!(&rows, expected);
     for code in (0..200).chain([10_043, 10_044, 10_045, u32::MAX]) {
         assert_eq!(O::of(code).map(|one| shown(one.row())), expected.get(&code).copied());

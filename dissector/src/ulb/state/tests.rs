@@ -1,4 +1,4 @@
-//! Facts from bytes written by hand: RFC 7531, 5662 and 7863 have the XDR.
+//! Facts from hand-written bytes. RFC 7531, 5662 and 7863 have the XDR.
 
 use super::super::tests::{answered, called, xdr};
 use super::super::{Chunks, Details, Payload, Procedure, call, reply};
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 const COMPOUND: Procedure = Procedure { program: 100_003, version: 4, number: 1 };
 const CB_COMPOUND: Procedure = Procedure { program: 0x4000_0000, version: 1, number: 1 };
 
-/// Words as the bytes of a stateid or a session ID: of a stateid, the first is its sequence number.
+/// A stateid or session ID as words. The first word of a stateid is its sequence number.
 fn id(words: [u32; 4]) -> [u8; 16] {
     let mut id = [0; 16];
     id.chunks_exact_mut(4).zip(words).for_each(|(bytes, word)| bytes.copy_from_slice(&word.to_be_bytes()));
@@ -19,7 +19,7 @@ fn said(details: &Details) -> Vec<Said> {
     details.states.iter().map(|fact| fact.said).collect()
 }
 
-/// What one operation says in its arguments, and what its results add.
+/// The facts in the arguments of one operation, and those in its results.
 fn of(arguments: &str, results: &str) -> (Vec<Said>, Vec<Said>) {
     let mut details = called(COMPOUND, &format!("'' 1 1 {arguments}"), &[]);
     let of_call = said(&details);
@@ -35,7 +35,8 @@ fn clients_and_sessions() {
     let (owner, given) = of("42 h9 'owner' 257 0 0", "0 h7 1 131072 0 h0 'major' 'scope' 0");
     let [Owner { owner, verifier: 9 }] = owner[..] else { panic!("{owner:?}") };
     let [GivesClient { client: 7, flags: 0x2_0000 }, Server(server)] = given[..] else { panic!("{given:?}") };
-    // The same name is the same hash, for SETCLIENTID too; a name that ends elsewhere is another one.
+    // Equal names have equal hashes, for SETCLIENTID too. A name that ends elsewhere is another
+    // name.
     let (again, given) = of("35 h8 'owner' 1073741824 'tcp' '10.0.0.1.8.1' 1", "0 h6 #8");
     assert_eq!(
         (again, given),
@@ -57,7 +58,8 @@ fn clients_and_sessions() {
 fn opens_and_delegations() {
     use Said::*;
     let (one, two) = (id([1, 0, 0, 5]), id([2, 0, 0, 6]));
-    // seqid, share_access with OPEN4_SHARE_ACCESS_WANT_READ_DELEG, share_deny, owner, OPEN4_NOCREATE, CLAIM_NULL.
+    // seqid, share_access with OPEN4_SHARE_ACCESS_WANT_READ_DELEG, share_deny, owner,
+    // OPEN4_NOCREATE, CLAIM_NULL.
     let (arguments, results) =
         of("18 1 257 2 h7 'owner' 0 0 'name'", "0 1 0 0 5 #20 4 0 2 2 0 0 6 0 1 h9 0 0 7 'who'");
     assert_eq!(arguments, [Shares { access: 257, deny: 2 }, Opens { client: 7, claim: 0 }]);
@@ -67,11 +69,11 @@ fn opens_and_delegations() {
         of("18 1 1 0 h7 'owner' 0 5 2 0 0 6", "0 1 0 0 5 #20 4 0 4 2 0 0 6 0 0 0 7 'who'");
     assert_eq!(arguments[2..], [Names(two)]);
     assert_eq!(results[1], Delegates { id: two, writes: false });
-    // No delegation, in both ways.
+    // No delegation, in both encodings.
     for none in ["0", "3 1 0"] {
         assert_eq!(of("18 1 1 0 h7 'owner' 0 4", &format!("0 1 0 0 5 #20 4 0 {none}")).1, [Gives(one)]);
     }
-    // A failure gives nothing.
+    // A failure has no facts.
     assert_eq!(of("18 1 1 0 h7 'owner' 0 4", "13").1, []);
     assert_eq!(
         of("21 1 0 0 5 1 1 0", "0 2 0 0 5"),
@@ -153,7 +155,7 @@ fn layouts_and_what_goes_on() {
 
 #[test]
 fn facts_name_their_operations_and_go_with_them() {
-    // SEQUENCE, PUTFH, CLOSE, and READ behind it.
+    // SEQUENCE, PUTFH, CLOSE, then READ.
     let mut details = called(COMPOUND, "'' 1 4 53 #16 1 0 0 1 22 'handle' 4 1 1 0 0 5 25 1 0 0 6 h0 5", &[]);
     let places = |details: &Details| details.states.iter().map(|fact| fact.operation).collect::<Vec<_>>();
     assert_eq!(places(&details), [2, 3]);
@@ -161,7 +163,7 @@ fn facts_name_their_operations_and_go_with_them() {
     assert_eq!(places(&details), [2, 3, 2]);
     details.clear();
     assert!(details.states.is_empty());
-    // A reply that answers something else: its facts are those of the operation that was added.
+    // The facts of a result for another operation belong to the operation that was added.
     let mut details = called(COMPOUND, "'' 0 1 24", &[]);
     answered(COMPOUND, &mut details, "0 '' 1 4 0 2 0 0 5", &[]);
     assert_eq!(places(&details), [1]);
@@ -170,17 +172,17 @@ fn facts_name_their_operations_and_go_with_them() {
 #[test]
 fn no_more_is_kept_than_there_is_room_for() {
     let many = StateFact::MOST + 10;
-    // TEST_STATEID with as many, each bad.
+    // TEST_STATEID with this many stateids, all bad.
     let ids = " 1 0 0 5".repeat(many);
     let mut details = called(COMPOUND, &format!("'' 1 1 55 {many}{ids}"), &[]);
     answered(COMPOUND, &mut details, &format!("0 '' 1 55 0 {many}{}", " 10025".repeat(many)), &[]);
     assert_eq!(details.states.len(), StateFact::MOST);
-    // Operations that are not kept say nothing.
+    // Operations that are not stored have no facts.
     let many = Details::MOST_OPERATIONS + 10;
     let details = called(COMPOUND, &format!("'' 1 {many}{}", " 8 1 0 0 5".repeat(many)), &[]);
     assert_eq!(details.states.len(), Details::MOST_OPERATIONS.min(StateFact::MOST));
     assert!(size_of::<StateFact>() <= 32, "{}", size_of::<StateFact>());
-    // A count that does not fit is none.
+    // A count that exceeds the bytes is malformed.
     let stream = xdr("'' 1 1 55 4294967295 1 0 0 5");
     let mut details = Details::default();
     assert!(call(COMPOUND, &mut Payload::new(&stream, Chunks::Read(&[])), &mut details).is_err());
@@ -188,11 +190,11 @@ fn no_more_is_kept_than_there_is_room_for() {
 }
 
 proptest! {
-    /// Whatever the bytes are: the facts are of operations that are kept, and bounded.
+    /// For any bytes, the facts belong to stored operations and are bounded.
     #[test]
     fn any_bytes(code in 0u32..80, bytes in proptest::collection::vec(any::<u8>(), 0..400), zeros in any::<bool>()) {
         let mut stream = xdr(&format!("'' 1 3 {code}"));
-        // Small numbers reach further than random ones.
+        // Small numbers reach more code than random ones.
         stream.extend(bytes.iter().enumerate().map(|(at, byte)| if zeros && at % 4 < 3 { 0 } else { byte % 8 }));
         for procedure in [COMPOUND, CB_COMPOUND] {
             let mut details = Details::default();

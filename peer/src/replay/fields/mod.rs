@@ -1,18 +1,20 @@
-//! What the bytes of an RPC message are: its fields, by the XDR of NFS versions 3 and 4, NFSACL version 3 and the NFSv4 callback program.
+//! The fields of an RPC message of NFS version 3 or 4, NFSACL version 3 or NFSv4 callbacks.
 //!
-//! Each field says whether two implementations must agree on it. Where the tables end, the rest of
-//! the message is one field that is not understood. So every byte but padding is in a field, is the
-//! count in front of one, or says which attributes follow.
+//! Each field has a kind: whether two implementations must agree on it. Where the description of
+//! the message ends, its rest is one field that is not understood. So every byte but padding is in
+//! a field, is the count in front of one, or says which attributes follow.
 
-pub(super) mod attributes;
-mod nfs3;
-mod nfs4;
+mod kinds;
 
 use alloc::vec::Vec;
 use core::ops::Range;
+pub(super) use kinds::is_required;
 use rdmascope_wire::Layer;
 use rdmascope_wire::rpc::{self, flavor, program};
 use rdmascope_wire::xdr::Reader;
+use rdmascope_xdr::language::{Form, Language, Procedure, Type};
+use rdmascope_xdr::visit::{Extent, Leaf, Rest, Role, Stopped, Value, Visitor, Walk, Walked};
+use rdmascope_xdr::{CALLBACK, NFS3, NFS4};
 
 /// The boolean in front of an entry of a directory.
 pub(super) const ENTRY: &str = "entry";
@@ -20,7 +22,10 @@ pub(super) const ENTRY: &str = "entry";
 pub(super) const END: &str = "eof";
 /// The name of the field that is the header of a call, credential and verifier included.
 pub(super) const HEADER: &str = "RPC header";
-/// Fields of one message; what follows is one more.
+/// The bits that select attributes. They are no field: two servers with other attributes are
+/// compared by those that both have.
+const MASK: &str = "attrmask";
+/// Fields of one message; its rest is one more.
 const MOST_FIELDS: usize = 65_536;
 
 /// Whether a field must be equal in two replies to the same call.
@@ -132,450 +137,352 @@ pub(super) struct Fields {
     pub(super) understood: bool,
 }
 
-/// The form of a field or of several.
-#[derive(Clone, Copy)]
-enum Form {
-    Word(&'static str, Kind),
-    Hyper(&'static str, Kind),
-    Fixed(u32, &'static str, Kind),
-    Opaque(&'static str, Kind),
-    /// A DDP-eligible item of variable length.
-    Item(&'static str),
-    /// A `bitmap4`.
-    Bits(&'static str, Kind),
-    /// A `bitmap4` of attributes.
-    AttributeBits(&'static str, Kind),
-    Parts(&'static [Form]),
-    /// A grant of the Responder.
-    Grant(&'static [Form]),
-    /// A count and so many of these.
-    Many(&'static str, &'static [Form]),
-    /// The entries of a directory: a boolean in front of each.
-    List(&'static str, &'static [Form]),
-    /// A boolean, and if it is true these.
-    Maybe(&'static str, &'static [Form]),
-    /// A discriminant and its arms.
-    Choice(&'static str, &'static [(u32, &'static [Form])]),
-    /// The same, where every other discriminant has nothing behind it.
-    Perhaps(&'static str, &'static [(u32, &'static [Form])]),
-    /// These, if the status of the operation is that.
-    IfStatus(u32, &'static [Form]),
-    /// A `fattr4`.
-    Attributes,
-}
-
-const fn word(name: &'static str) -> Form {
-    Form::Word(name, Kind::Equal)
-}
-
-const fn hyper(name: &'static str) -> Form {
-    Form::Hyper(name, Kind::Equal)
-}
-
-const fn opaque(name: &'static str) -> Form {
-    Form::Opaque(name, Kind::Equal)
-}
-
-const fn bits(name: &'static str, kind: Kind) -> Form {
-    Form::Bits(name, kind)
-}
-
-/// A counted array of words.
-const fn words(name: &'static str) -> Form {
-    Form::Many(name, &[Form::Word("word", Kind::Equal)])
-}
-
-/// A procedure, or an operation of a COMPOUND.
-struct Operation {
-    code: u32,
-    name: &'static str,
-    arguments: &'static [Form],
-    /// What follows the status NFS_OK.
-    success: &'static [Form],
-    /// What follows any other status.
-    failure: &'static [Form],
-}
-
-impl Operation {
-    const fn new(
-        code: u32,
-        name: &'static str,
-        arguments: &'static [Form],
-        success: &'static [Form],
-        failure: &'static [Form],
-    ) -> Operation {
-        Operation { code, name, arguments, success, failure }
-    }
-
-    /// Whether one of its results is DDP-eligible.
-    fn has_item(&self) -> bool {
-        self.success.iter().any(|form| matches!(form, Form::Item(_)))
-    }
-}
-
-/// The operations of a protocol.
-enum Protocol {
-    /// Procedures with these arguments and results.
-    Procedures(&'static [Operation]),
-    /// COMPOUND or CB_COMPOUND of these operations; whether `callback_ident` is among its arguments.
-    Compound(&'static [Operation], bool),
-}
-
-/// The tables of a program. `None`: there are none for this procedure.
-fn protocol(program: u32, version: u32) -> Option<Protocol> {
-    match (program, version) {
-        (program::NFS, 3) => Some(Protocol::Procedures(&nfs3::PROCEDURES)),
-        (program::NFSACL, 3) => Some(Protocol::Procedures(&nfs3::ACL_PROCEDURES)),
-        (program::NFS, 4) => Some(Protocol::Compound(&nfs4::OPERATIONS, false)),
-        (program, _) if program::is_callback(program) => {
-            Some(Protocol::Compound(&nfs4::CALLBACK_OPERATIONS, true))
-        }
-        _ => None,
-    }
-}
-
 /// Program, version and procedure.
 pub type Called = (u32, u32, u32);
 
-/// The name of a procedure: its number where no table has it.
+/// The description of a procedure. `None`: its program has none here, or no such procedure.
+fn described((program, version, procedure): Called) -> Option<(&'static Language, &'static Procedure)> {
+    let (language, program, version): (&'static Language, _, _) = match (program, version) {
+        (program::NFS | program::NFSACL, 3) => (&NFS3, program, version),
+        (program::NFS, 4) => (&NFS4, program, version),
+        _ if program::is_callback(program) => (&NFS4, CALLBACK, 1),
+        _ => return None,
+    };
+    Some((language, language.procedure(program, version, procedure)?))
+}
+
+/// The name of a procedure. `None`: no description has it.
 pub fn procedure_name(called: Called) -> Option<&'static str> {
-    let (program, version, procedure) = called;
-    match (protocol(program, version)?, procedure) {
-        (_, 0) => Some("NULL"),
-        (Protocol::Procedures(table), _) => {
-            table.iter().find(|row| row.code == procedure).map(|row| row.name)
+    let (_, procedure) = described(called)?;
+    Some(match (called.2, procedure.name) {
+        (0, _) => "NULL",
+        (_, name) if name.starts_with("CB_") => name,
+        (_, name) => name.split_once('_').map_or(name, |(_, name)| name),
+    })
+}
+
+/// The fields of a whole call after its XID, and the procedure that it calls.
+pub(super) fn of_call(message: &[u8]) -> (Fields, Option<Called>) {
+    let mut reader = Reader::new(message, Layer::UpperLayer);
+    let mut reading = Reading::new(&[]);
+    let Ok(call) = rpc::Call::parse(&mut reader) else {
+        return (reading.end(message, reader.position(), false), None);
+    };
+    let called = (call.program, call.version, call.procedure);
+    let start = reader.position();
+    reading.add(HEADER, Kind::Equal, 4..start, Coding::Plain);
+    // A message that RPCSEC_GSS protects can be neither read nor changed.
+    let described = described(called).filter(|_| call.credential.flavor != flavor::RPCSEC_GSS);
+    let fields = match described {
+        Some((language, procedure)) => reading.walk(language, &procedure.arguments, called, message, start),
+        None => reading.end(message, start, false),
+    };
+    (fields, Some(called))
+}
+
+/// The fields after the XID of a reply to such a call. `items` are those of its Write chunks.
+pub(super) fn of_reply(called: Option<Called>, stream: &[u8], items: &[Vec<u8>]) -> Fields {
+    let mut reader = Reader::new(stream, Layer::UpperLayer);
+    let mut reading = Reading::new(items);
+    let accepted = reading.accepted(&mut reader);
+    match called.and_then(|called| Some((called, described(called)?))) {
+        Some((called, (language, procedure))) if accepted.is_some() => {
+            reading.walk(language, &procedure.results, called, stream, reader.position())
         }
-        (Protocol::Compound(_, false), 1) => Some("COMPOUND"),
-        (Protocol::Compound(_, true), 1) => Some("CB_COMPOUND"),
-        _ => None,
+        _ => reading.end(stream, reader.position(), false),
     }
 }
 
-/// The fields of a call, whole, from behind its XID on; and what it calls.
-pub(super) fn of_call(message: &[u8]) -> (Fields, Option<Called>) {
-    let mut walk = Walk::new(message, &[]);
-    let header = rpc::Call::parse(&mut walk.reader);
-    let Ok(call) = header else { return (walk.end(Err(())), None) };
-    let called = (call.program, call.version, call.procedure);
-    // The header: all of it is as recorded.
-    let start = walk.reader.position();
-    walk.fields.push(Walk::field(None, HEADER, Kind::Equal, Place::Stream(4..start), Coding::Plain));
-    // What RPCSEC_GSS protects cannot be read, nor can it be changed.
-    let walked = match call.credential.flavor {
-        flavor::RPCSEC_GSS => Err(()),
-        _ => walk.arguments(called),
-    };
-    (walk.end(walked), Some(called))
-}
-
-/// The fields of a reply to such a call, from behind its XID on. `items`: what its Write chunks brought.
-pub(super) fn of_reply(called: Option<Called>, stream: &[u8], items: &[Vec<u8>]) -> Fields {
-    let mut walk = Walk::new(stream, items);
-    let walked = walk.reply(called);
-    walk.end(walked)
-}
-
-/// A walk over a message. What stops it is where the tables end, whatever the reason.
-struct Walk<'m> {
-    reader: Reader<'m>,
-    stream: &'m [u8],
+/// The fields of a message as a walk finds them.
+struct Reading<'m> {
     items: &'m [Vec<u8>],
     /// Write chunks that were looked at.
     used: usize,
+    around: Vec<Around>,
+    /// The operation, entry and part of the next field.
     operation: Option<(usize, &'static str)>,
-    status: u32,
-    /// Entries of directories that were begun, and the one that the cursor is in.
-    entries: usize,
     entry: Option<usize>,
     part: Part,
-    /// Whether there were attributes that no table has.
+    /// Operations and entries so far.
+    operations: usize,
+    entries: usize,
+    /// How many of the values in `around` are one field each.
+    wholes: usize,
+    /// The first byte of a value that has begun and is no field yet.
+    begun: Option<usize>,
+    /// The last attribute that was begun.
+    attribute: u32,
+    /// Whether the values of some attributes are not described.
     lacking: bool,
     fields: Vec<Field>,
 }
 
-type Walked = Result<(), ()>;
+/// A value that was entered.
+struct Around {
+    /// The entry and part of the fields around it.
+    entry: Option<usize>,
+    part: Part,
+    /// Its field, if it is a single one.
+    whole: Option<Single>,
+    /// Whether it has the operations of a COMPOUND.
+    is_compound: bool,
+}
 
-impl<'m> Walk<'m> {
-    fn new(stream: &'m [u8], items: &'m [Vec<u8>]) -> Walk<'m> {
-        let reader = Reader::new(stream, Layer::UpperLayer);
-        Walk {
-            reader,
-            stream,
+/// The field of a value.
+#[derive(Clone, Copy)]
+struct Single {
+    name: &'static str,
+    kind: Kind,
+    coding: Coding,
+    /// The first byte, the count included.
+    start: usize,
+}
+
+impl Single {
+    fn of(value: &Value<'_>, start: usize) -> Single {
+        let kind = kinds::of(value).unwrap_or(Kind::Equal);
+        let name = match kind {
+            Kind::Handle => "file handle",
+            Kind::Stateid if value.place.name == "other" => "stateid",
+            Kind::Session => "session ID",
+            Kind::Client => "client ID",
+            _ => value.place.name,
+        };
+        let coding = match value.type_name() {
+            "bitmap4" if name.contains("attr") => Coding::Attributes,
+            "bitmap4" => Coding::Bits,
+            _ => Coding::Plain,
+        };
+        Single { name, kind, coding, start }
+    }
+}
+
+impl<'m> Reading<'m> {
+    fn new(items: &'m [Vec<u8>]) -> Reading<'m> {
+        Reading {
             items,
             used: 0,
+            around: Vec::new(),
             operation: None,
-            status: 0,
-            entries: 0,
             entry: None,
             part: Part::Whole,
+            operations: 0,
+            entries: 0,
+            wholes: 0,
+            begun: None,
+            attribute: 0,
             lacking: false,
             fields: Vec::new(),
         }
     }
 
-    fn field(
-        operation: Option<(usize, &'static str)>,
-        name: &'static str,
-        kind: Kind,
-        place: Place,
-        coding: Coding,
-    ) -> Field {
-        Field { operation, name, kind, place, coding, part: Part::Whole, entry: None }
+    /// Reads arguments or results that begin at byte `at`.
+    fn walk(
+        mut self,
+        language: &'static Language,
+        of: &'static Type,
+        called: Called,
+        message: &[u8],
+        at: usize,
+    ) -> Fields {
+        let procedure = procedure_name(called).filter(|name| !name.ends_with("COMPOUND"));
+        self.operation = procedure.map(|name| (0, name));
+        let mut walk = Walk::new(language, message, message.len(), at, self);
+        let walked = walk.whole(of);
+        let at = walk.visitor.begun.take().unwrap_or(walk.at);
+        walk.visitor.end(message, at, walked.is_ok())
     }
 
-    /// What was found, with what is left as one field.
-    fn end(mut self, walked: Walked) -> Fields {
-        let at = self.reader.position();
-        // Chunks that no item was found for, and bytes behind the results.
-        let chunks = self.used..self.items.len();
-        let understood = walked.is_ok() && at == self.stream.len() && !self.lacking;
-        if at < self.stream.len() {
-            let name = if walked.is_ok() { "bytes behind the results" } else { "bytes not understood" };
-            self.fields.push(Walk::field(
-                self.operation,
-                name,
-                Kind::Equal,
-                Place::Stream(at..self.stream.len()),
-                Coding::Plain,
-            ));
+    /// Adds the bytes from `at` on, and those of chunks without an item, as fields.
+    fn end(mut self, message: &[u8], at: usize, walked: bool) -> Fields {
+        let understood = walked && at == message.len() && !self.lacking;
+        (self.part, self.entry) = (Part::Whole, None);
+        if at < message.len() {
+            let name = if walked { "bytes behind the results" } else { "bytes not understood" };
+            self.fields.push(self.field(name, Kind::Equal, Place::Stream(at..message.len()), Coding::Plain));
         }
-        for index in chunks {
-            self.fields.push(Walk::field(
-                None,
-                "bytes of a Write chunk",
-                Kind::Equal,
-                Place::Item(index, usize::MAX),
-                Coding::Plain,
-            ));
+        self.operation = None;
+        for chunk in self.used..self.items.len() {
+            let place = Place::Item(chunk, usize::MAX);
+            self.fields.push(self.field("bytes of a Write chunk", Kind::Equal, place, Coding::Plain));
         }
         Fields { list: self.fields, understood }
     }
 
-    fn reply(&mut self, called: Option<Called>) -> Walked {
-        self.reader.skip(4).map_err(drop)?;
-        // msg_type and reply_stat.
-        self.take(word("msg_type"))?;
-        if self.number("reply_stat")? != 0 {
-            return Err(());
-        }
-        let verifier = match self.number("flavor of the verifier")? {
-            flavor::RPCSEC_GSS => Kind::Own,
-            _ => Kind::Equal,
-        };
-        self.take(Form::Opaque("verifier", verifier))?;
-        if self.number("accept_stat")? != 0 || verifier == Kind::Own {
-            return Err(());
-        }
-        let (program, version, procedure) = called.ok_or(())?;
-        match (protocol(program, version).ok_or(())?, procedure) {
-            (_, 0) => Ok(()),
-            (Protocol::Procedures(table), _) => {
-                let row = table.iter().find(|row| row.code == procedure).ok_or(())?;
-                self.operation = Some((0, row.name));
-                self.results(row)
-            }
-            (Protocol::Compound(table, _), 1) => {
-                self.take(word("status"))?;
-                self.take(opaque("tag"))?;
-                for index in 0..self.number("resarray")? as usize {
-                    let code = self.number("resop")?;
-                    match table.iter().find(|row| row.code == code) {
-                        Some(row) => {
-                            self.operation = Some((index, row.name));
-                            self.results(row)?;
-                        }
-                        // Only its status, unless it succeeded.
-                        None => {
-                            self.operation = Some((index, "unknown operation"));
-                            if self.number("status")? == 0 {
-                                return Err(());
-                            }
-                        }
-                    }
-                }
-                self.operation = None;
-                Ok(())
-            }
-            _ => Err(()),
-        }
+    /// Reads the header of a reply. `None`: the call was not accepted, or the results are encrypted.
+    fn accepted(&mut self, reader: &mut Reader<'_>) -> Option<()> {
+        reader.skip(4).ok()?;
+        self.word(reader, "msg_type")?;
+        (self.word(reader, "reply_stat")? == 0).then_some(())?;
+        let flavor = self.word(reader, "flavor of the verifier")?;
+        let kind = if flavor == flavor::RPCSEC_GSS { Kind::Own } else { Kind::Equal };
+        let start = reader.position() + 4;
+        let length = reader.opaque().ok()?.len();
+        self.add("verifier", kind, start..start + length, Coding::Counted);
+        (self.word(reader, "accept_stat")? == 0 && kind == Kind::Equal).then_some(())
     }
 
-    fn arguments(&mut self, called: Called) -> Walked {
-        let (program, version, procedure) = called;
-        match (protocol(program, version).ok_or(())?, procedure) {
-            (_, 0) => Ok(()),
-            (Protocol::Procedures(table), _) => {
-                let row = table.iter().find(|row| row.code == procedure).ok_or(())?;
-                self.operation = Some((0, row.name));
-                self.all(row.arguments)
-            }
-            (Protocol::Compound(table, has_identifier), 1) => {
-                self.take(opaque("tag"))?;
-                self.take(word("minorversion"))?;
-                if has_identifier {
-                    self.take(Form::Word("callback_ident", Kind::Own))?;
-                }
-                for index in 0..self.number("argarray")? as usize {
-                    let code = self.number("argop")?;
-                    let row = table.iter().find(|row| row.code == code).ok_or(())?;
-                    self.operation = Some((index, row.name));
-                    self.all(row.arguments)?;
-                }
-                self.operation = None;
-                Ok(())
-            }
-            _ => Err(()),
-        }
+    fn word(&mut self, reader: &mut Reader<'_>, name: &'static str) -> Option<u32> {
+        let start = reader.position();
+        let word = reader.u32().ok()?;
+        self.add(name, Kind::Equal, start..start + 4, Coding::Plain);
+        Some(word)
     }
 
-    fn results(&mut self, row: &Operation) -> Walked {
-        self.status = self.number("status")?;
-        if self.status == 0 {
-            return self.all(row.success);
-        }
-        // RFC 8267, section 6.4.1: a READ that failed leaves its Write chunk unused.
-        if row.has_item() && self.items.get(self.used).is_some_and(Vec::is_empty) {
-            self.used += 1;
-        }
-        self.all(row.failure)
+    fn field(&self, name: &'static str, kind: Kind, place: Place, coding: Coding) -> Field {
+        let Reading { operation, part, entry, .. } = *self;
+        Field { operation, name, kind, place, coding, part, entry }
     }
 
-    fn all(&mut self, forms: &[Form]) -> Walked {
-        forms.iter().try_for_each(|form| self.take(*form))
+    fn add(&mut self, name: &'static str, kind: Kind, range: Range<usize>, coding: Coding) {
+        self.fields.push(self.field(name, kind, Place::Stream(range), coding));
     }
 
-    /// Adds a field that ends where the cursor is.
-    fn add(&mut self, name: &'static str, kind: Kind, bytes: &[u8], padded: usize, coding: Coding) -> Walked {
+    /// Adds a field, if there is room for one.
+    fn take(&mut self, field: Single, range: Range<usize>) -> Walked {
         if self.fields.len() >= MOST_FIELDS {
-            return Err(());
+            self.begun = Some(field.start);
+            return Err(Stopped);
         }
-        let start = self.reader.position() - padded;
-        let place = Place::Stream(start..start + bytes.len());
-        let field = Walk::field(self.operation, name, kind, place, coding);
-        self.fields.push(Field { entry: self.entry, part: self.part, ..field });
+        self.begun = None;
+        self.add(field.name, field.kind, range, field.coding);
         Ok(())
     }
 
-    /// A word that says what follows.
-    fn number(&mut self, name: &'static str) -> Result<u32, ()> {
-        let before = self.reader;
-        let number = self.reader.u32().map_err(drop)?;
-        if self.add(name, Kind::Equal, &[0; 4], 4, Coding::Plain).is_err() {
-            self.reader = before;
-            return Err(());
+    /// Whether a value with values in it is one field.
+    fn is_whole(&self, value: &Value<'_>) -> bool {
+        let is_single = || matches!(value.type_name(), "nfstime3" | "nfstime4" | "bitmap4");
+        self.wholes == 0 && (is_single() || kinds::of(value).is_some())
+    }
+
+    /// Begins the operation of a COMPOUND that a number selects.
+    fn select(&mut self, value: &Value<'_>, number: u32) {
+        if !matches!(value.place.name, "argop" | "resop") {
+            return;
         }
-        Ok(number)
+        let Type::Named(index) = value.is else { return };
+        let Form::Enumeration(values) = &NFS4.defined(*index).form else { return };
+        let known = values.iter().find(|(known, _)| *known == number);
+        let name = known.map_or("unknown operation", |(_, name)| name.trim_start_matches("OP_"));
+        self.operation = Some((self.operations, name));
+        self.operations += 1;
     }
 
-    fn fixed(&mut self, length: u32, name: &'static str, kind: Kind) -> Walked {
-        let before = self.reader;
-        let bytes = self.reader.fixed(length).map_err(drop)?;
-        self.or_back(before, |walk| {
-            walk.add(name, kind, bytes, bytes.len().next_multiple_of(4), Coding::Plain)
-        })
+    /// RFC 8267, section 6.4.1: a READ that failed leaves its Write chunk unused.
+    fn pass_unused_chunk(&mut self, value: &Value<'_>, status: u32) {
+        let is_unused = self.items.get(self.used).is_some_and(Vec::is_empty);
+        self.used += usize::from(status != 0 && is_unused && kinds::is_status_before_item(value));
     }
 
-    fn counted(&mut self, name: &'static str, kind: Kind) -> Walked {
-        let before = self.reader;
-        let bytes = self.reader.opaque().map_err(drop)?;
-        self.or_back(before, |walk| {
-            walk.add(name, kind, bytes, bytes.len().next_multiple_of(4), Coding::Counted)
-        })
-    }
-
-    fn bitmap(&mut self, name: &'static str, kind: Kind, coding: Coding) -> Walked {
-        let before = self.reader;
-        let words = self.reader.u32().map_err(drop)?;
-        self.or_back(before, |walk| {
-            let length = words.checked_mul(4).ok_or(())?;
-            let bytes = walk.reader.fixed(length).map_err(drop)?;
-            walk.add(name, kind, bytes, bytes.len(), coding)
-        })
-    }
-
-    fn or_back(&mut self, before: Reader<'m>, step: impl FnOnce(&mut Self) -> Walked) -> Walked {
-        let done = step(self);
-        if done.is_err() {
-            self.reader = before;
-        }
-        done
-    }
-
-    /// A DDP-eligible item: in the next Write chunk, unless that came back empty (RFC 8166, section 4.3.2.1).
-    fn item(&mut self, name: &'static str) -> Walked {
-        let mut ahead = self.reader;
-        let length = ahead.u32().map_err(drop)?;
-        match self.items.get(self.used) {
-            Some(item) if length == 0 || !item.is_empty() => {
-                self.reader = ahead;
-                let place = Place::Item(self.used, length as usize);
-                self.fields.push(Walk::field(self.operation, name, Kind::Equal, place, Coding::Counted));
-                self.used += 1;
-                Ok(())
+    /// The part of the message that the fields of a value belong to.
+    fn part(&mut self, value: &Value<'_>) -> Part {
+        match value.place.role {
+            Role::Attribute(number) => {
+                self.attribute = number;
+                Part::Attribute(number)
             }
-            chunk => {
-                self.used += usize::from(chunk.is_some());
-                self.counted(name, Kind::Equal)
-            }
+            _ if kinds::is_grant(value) => Part::Grant,
+            _ => self.part,
         }
     }
+}
 
-    fn take(&mut self, form: Form) -> Walked {
-        match form {
-            Form::Word(name, kind) => self.fixed(4, name, kind),
-            Form::Hyper(name, kind) => self.fixed(8, name, kind),
-            Form::Fixed(length, name, kind) => self.fixed(length, name, kind),
-            Form::Opaque(name, kind) => self.counted(name, kind),
-            Form::Item(name) => self.item(name),
-            Form::Bits(name, kind) => self.bitmap(name, kind, Coding::Bits),
-            Form::AttributeBits(name, kind) => self.bitmap(name, kind, Coding::Attributes),
-            Form::Parts(forms) => self.all(forms),
-            Form::Grant(forms) => {
-                self.part = Part::Grant;
-                self.all(forms)?;
-                self.part = Part::Whole;
-                Ok(())
-            }
-            Form::Many(name, forms) => {
-                // Each takes a word at least, so the stream bounds the loop.
-                for _ in 0..self.number(name)? {
-                    self.all(forms)?;
+impl Visitor for Reading<'_> {
+    fn is_apart(&mut self, value: &Value<'_>, length: u32) -> bool {
+        if !kinds::is_item(value) {
+            return false;
+        }
+        let chunk = self.items.get(self.used);
+        // RFC 8166, section 4.3.2.1: an item is in the next Write chunk, unless that came back empty.
+        let is_apart = chunk.is_some_and(|item| length == 0 || !item.is_empty());
+        if is_apart {
+            let place = Place::Item(self.used, length as usize);
+            self.fields.push(self.field(value.place.name, Kind::Equal, place, Coding::Counted));
+            self.begun = None;
+        }
+        self.used += usize::from(chunk.is_some());
+        is_apart
+    }
+
+    fn enter(&mut self, value: &Value<'_>, at: usize) -> Walked {
+        let whole = Some(at).filter(|_| self.is_whole(value)).map(|start| Single::of(value, start));
+        self.wholes += usize::from(whole.is_some());
+        let is_compound =
+            matches!(value.is, Type::Array(..)) && matches!(value.place.name, "argarray" | "resarray");
+        self.around.push(Around { entry: self.entry, part: self.part, whole, is_compound });
+        self.part = self.part(value);
+        if value.place.role == Role::Entry {
+            self.entry = Some(self.entries);
+            self.entries += 1;
+        }
+        Ok(())
+    }
+
+    fn leaf(&mut self, value: &Value<'_>, leaf: Leaf, extent: &Extent) -> Walked {
+        if self.wholes > 0 {
+            return Ok(());
+        }
+        let is_array = matches!(value.is, Type::Array(..));
+        if matches!(leaf, Leaf::Length(_)) && !is_array {
+            // Opaque data: the field comes with the bytes, or, of attributes, with each value.
+            self.begun = Some(extent.all.start);
+            return Ok(());
+        }
+        let mut field = Single::of(value, extent.all.start);
+        if let Leaf::Flag(_) = leaf {
+            field.name = ENTRY;
+        }
+        if extent.all.start < extent.value.start {
+            field.coding = Coding::Counted;
+        }
+        let part = self.part(value);
+        let around = core::mem::replace(&mut self.part, part);
+        let taken = self.take(field, extent.value.clone());
+        self.part = around;
+        if let Leaf::Number(number) = leaf {
+            self.select(value, number as u32);
+            self.pass_unused_chunk(value, number as u32);
+        }
+        taken
+    }
+
+    fn leave(&mut self, at: usize, walked: Walked) -> Walked {
+        let Some(around) = self.around.pop() else { return walked };
+        let mut left = walked;
+        if let Some(whole) = around.whole {
+            self.wholes -= 1;
+            left = match walked {
+                Ok(()) if whole.name == MASK => Ok(()),
+                Ok(()) => {
+                    let count = if whole.coding == Coding::Plain { 0 } else { 4 };
+                    self.take(whole, whole.start + count..at)
                 }
-                Ok(())
-            }
-            Form::List(name, forms) => {
-                while self.flag(name)? {
-                    self.entry = Some(self.entries);
-                    self.entries += 1;
-                    self.all(forms)?;
-                    self.entry = None;
+                Err(_) => {
+                    self.begun = Some(whole.start);
+                    walked
                 }
-                Ok(())
-            }
-            Form::Maybe(name, forms) => match self.flag(name)? {
-                true => self.all(forms),
-                false => Ok(()),
-            },
-            Form::Choice(name, arms) | Form::Perhaps(name, arms) => {
-                let number = self.number(name)?;
-                match arms.iter().find(|(arm, _)| *arm == number) {
-                    Some((_, forms)) => self.all(forms),
-                    None if matches!(form, Form::Perhaps(..)) => Ok(()),
-                    None => Err(()),
-                }
-            }
-            Form::IfStatus(status, forms) if self.status == status => self.all(forms),
-            Form::IfStatus(..) => Ok(()),
-            Form::Attributes => self.attributes(),
+            };
         }
+        if left.is_ok() {
+            self.begun = None;
+            self.operation = self.operation.filter(|_| !around.is_compound);
+        }
+        (self.part, self.entry) = (around.part, around.entry);
+        left
     }
 
-    fn flag(&mut self, name: &'static str) -> Result<bool, ()> {
-        match self.number(name)? {
-            0 => Ok(false),
-            1 => Ok(true),
-            _ => Err(()),
+    fn rest(&mut self, rest: Rest, range: Range<usize>) -> Walked {
+        if let Rest::Unknown(number) = rest {
+            self.attribute = number;
         }
+        self.lacking = true;
+        let start = self.begun.take().unwrap_or(range.start);
+        let around = core::mem::replace(&mut self.part, Part::Attribute(self.attribute));
+        let name = "attributes not understood";
+        let field = Single { name, kind: Kind::Equal, coding: Coding::Plain, start };
+        let taken = self.take(field, start..range.end);
+        self.part = around;
+        taken
     }
 }
 

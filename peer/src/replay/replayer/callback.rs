@@ -10,7 +10,7 @@ use crate::replay::slots::Sequence;
 use crate::rpcrdma::{Called, RecordedReply};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use rdmascope_wire::nfs::nfs_cb_opnum4::{CB_GETATTR, CB_SEQUENCE};
+use rdmascope_wire::nfs::nfs_cb_opnum4::{CB_GETATTR, CB_LAYOUTRECALL, CB_PUSH_DELEG, CB_SEQUENCE};
 use rdmascope_wire::nfs::nfsstat4;
 use rdmascope_wire::rpc;
 use rdmascope_wire::xdr::{put_opaque, put_u32};
@@ -70,7 +70,18 @@ fn answer(peer: &mut Peer, id: ConnectionId, called: &Called, reply: Option<Reco
     }
 }
 
-/// A reply to a callback that the recording does not have: every operation succeeds, as far as it is known what that says.
+/// The status of an operation of a callback that the recording does not have. This end has no files
+/// and no layouts, and wants no delegations.
+fn status_of(operation: u32) -> u32 {
+    match operation {
+        CB_GETATTR => nfsstat4::BADHANDLE,
+        CB_LAYOUTRECALL => nfsstat4::NOMATCHING_LAYOUT,
+        CB_PUSH_DELEG => nfsstat4::REJECT_DELEG,
+        _ => nfsstat4::OK,
+    }
+}
+
+/// A reply to a callback that the recording does not have.
 fn generic(called: &Called) -> Vec<u8> {
     let (fields, what) = fields::of_call(&called.message);
     let mut stream = Vec::new();
@@ -89,8 +100,7 @@ fn generic(called: &Called) -> Vec<u8> {
     let operations = fields.list.iter().enumerate().filter(|(_, field)| field.name == "argop");
     for (at, field) in operations {
         let Some(code) = bytes(field).first_chunk().map(|word| u32::from_be_bytes(*word)) else { break };
-        // This end has no such file.
-        last = if code == CB_GETATTR { nfsstat4::BADHANDLE } else { nfsstat4::OK };
+        last = status_of(code);
         put_u32(&mut results, code);
         put_u32(&mut results, last);
         count += 1;

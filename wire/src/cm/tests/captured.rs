@@ -1,5 +1,5 @@
-//! MADs of the captured sessions nfs4.1-basic and connect-rejected (Linux 6.1, rxe). What they are compared with was read in
-//! the output of tshark 4.0.17, unless said otherwise.
+//! MADs of the captured sessions nfs4.1-basic and connect-rejected (Linux 6.1, rxe). The expected
+//! values are from the output of tshark 4.0.17, unless noted otherwise.
 
 use super::padded;
 use crate::cm::*;
@@ -53,8 +53,8 @@ fn a_captured_request() {
             remote_lid: 65535,
             local_gid: Gid::from(IpAddr::from([10, 77, 0, 2])),
             remote_gid: Gid::from(IpAddr::from([10, 77, 0, 1])),
-            // The bytes are 7a 3d f0 00. tshark takes the label from three of them and says 0x007a3, and a rate of 0x3a; see
-            // below for another witness.
+            // The bytes are 7a 3d f0 00. tshark reads the label from three of them as 0x007a3 and a
+            // rate of 0x3a, which is wrong: see the UDP source port below.
             flow_label: 0x7a3df,
             packet_rate: 0,
             traffic_class: 0,
@@ -70,7 +70,8 @@ fn a_captured_request() {
     assert_eq!(request, expected);
     assert_eq!(request.path_mtu_bytes(), Some(1024));
 
-    // Linux folds the flow label into the UDP source port of the connection's packets: 58305 in this capture.
+    // Linux folds the flow label into the UDP source port of the connection's packets, 58305 in
+    // this capture.
     let label = request.primary_path.unwrap().flow_label;
     assert_eq!((label & 0x3fff) ^ (label >> 14) | 0xc000, 58305);
 

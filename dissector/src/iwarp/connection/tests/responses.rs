@@ -1,8 +1,9 @@
-//! RDMA Read Responses: the requests that they answer, and what they bring (RFC 5040, sections 4.5 and 5.5).
+//! RDMA Read Responses and the requests that they answer (RFC 5040, sections 4.5 and 5.5).
 
 use super::*;
 
-/// RFC 5040, section 4.4: the response names sink STag and sink TO of the request, in the order of the requests (section 5.5).
+/// RFC 5040, section 4.4: a response has the sink STag and sink TO of its request. Responses come
+/// in the order of the requests (section 5.5).
 #[test]
 fn responses_belong_to_their_requests() {
     let mut talk = Talk::connected();
@@ -16,7 +17,7 @@ fn responses_belong_to_their_requests() {
         "B answer 60 of 20, #5, \"efgh\" 4, 904 in 9:900+8, asked at 20",
         "B answer 68 of 68, #6, \"ijkl\" 4, 900 in 9:900+4, asked at 72",
     ]);
-    // One of no bytes ends its request, and nobody asks any more.
+    // An empty response ends its request, and no request is left.
     talk.say(B, &tagged(0x82, 5, 0x50, b""));
     let counts = talk.counts(B);
     assert_eq!((counts.read_response_bytes, counts.unmatched_responses), (12, 0));
@@ -33,7 +34,7 @@ fn responses_belong_to_their_requests() {
     assert_eq!((counts.read_response_bytes, counts.unmatched_responses), (20, 2));
 }
 
-/// What is answered of two requests ends those in front of it. A response lies within its sink.
+/// A response to the second request ends the first one. A response must lie within its sink.
 #[test]
 fn responses_that_fit_no_request() {
     for (stag, offset, answer) in [
@@ -51,7 +52,7 @@ fn responses_that_fit_no_request() {
         match answer {
             Some(answer) => {
                 let answer = format!("B answer 20 of 20, #4, \"abcd\" 4, {answer}");
-                // Its last three bytes are not in the sink.
+                // Its last three bytes are outside the sink.
                 let too_long =
                     "B faulty RDMA Read Response 20, #4, Response { left: 1, index: 0, length: 4 }";
                 let faults = if offset == 0x57 { &[too_long][..] } else { &[] };
@@ -61,7 +62,7 @@ fn responses_that_fit_no_request() {
         }
         let unmatched = u64::from(answer.is_none());
         assert_eq!(talk.counts(B).unmatched_responses, unmatched, "{stag} {offset:x}");
-        // The first request is over once the second is answered.
+        // The first request ends when the second is answered.
         talk.say(B, &tagged(0x82, 4, 0x44, b"efgh"));
         let is_over = answer.is_some_and(|answer| answer.ends_with("72"));
         assert_eq!(
@@ -72,11 +73,12 @@ fn responses_that_fit_no_request() {
     }
 }
 
-/// RFC 5040, section 4.5: what is asked for is answered with as many bytes.
+/// RFC 5040, section 4.5: a response is as long as requested.
 #[test]
 fn responses_of_another_length() {
     let response = |last: u8, offset: u64, data: &[u8]| tagged(2 | last, 5, offset, data);
-    // Bytes asked for, the pieces of the response, and what is wrong: bytes left, place among the pieces, length.
+    // Bytes requested, pieces of the response, and the fault: bytes left, index of the piece,
+    // length.
     type Case<'a> = (u32, &'a [&'a [u8]], Option<(u32, u32, u32)>);
     let cases: [Case<'_>; 6] = [
         (8, &[&response(0x80, 0x50, b"abcdefgh")], None),
@@ -106,7 +108,7 @@ fn responses_of_another_length() {
     }
 }
 
-/// Of 2^14 requests that nobody answers the oldest gives way.
+/// At most 2^14 unanswered requests are remembered, and the oldest is dropped.
 #[test]
 fn requests_that_are_remembered() {
     for (more, is_known) in [(0, true), (1, false)] {
@@ -121,7 +123,7 @@ fn requests_that_are_remembered() {
     }
 }
 
-/// The capture shows a response before it shows its request.
+/// A response precedes its request in the capture.
 #[test]
 fn a_response_before_its_request() {
     let mut talk = Talk::connected();
@@ -145,7 +147,7 @@ fn a_response_before_its_request() {
     assert_eq!((talk.counts(B).read_response_bytes, talk.counts(A).reordered_packets), (8, 1));
     assert_eq!(talk.connection.first_frames(A, FirstFrames::default()).reordered_packet, Some(6));
     assert_eq!(talk.connection.disturbed(A), 1);
-    // Two milliseconds and 64 packets later it is not waited for.
+    // The wait ends after two milliseconds or 64 packets.
     let deadline = 4 + 2_000_001;
     assert_eq!(before.connection.deadline(), Some(Time(deadline)));
     let mut talk = before.clone();
@@ -161,11 +163,11 @@ fn a_response_before_its_request() {
     talk.tells([]);
     talk.acknowledge(B, 20);
     talk.tells(["B faulty RDMA Read Response 20, #4, Unasked", "B unplaced 4"]);
-    // Nothing comes any more: the gap is given up, and the request found.
+    // No more packets follow: the gap is given up, and the request is found.
     let mut talk = before.clone();
     talk.finish();
     talk.tells(["A missing 1", "A read 48+52, #3, 9:900+8", first, second]);
-    // The gap is filled by something else.
+    // Other messages fill the gap.
     let mut talk = before;
     talk.at(A, 20, &[send(1, b"abcd"), send(2, &[b'x'; 44])].concat());
     talk.tells([
@@ -177,7 +179,7 @@ fn a_response_before_its_request() {
     ]);
 }
 
-/// A READ is over once the gap is, and more than 64 responses do not wait.
+/// At most 64 responses are held.
 #[test]
 fn responses_that_wait_are_bounded() {
     let mut talk = Talk::connected();
@@ -187,7 +189,7 @@ fn responses_that_wait_are_bounded() {
     talk.tells([]);
     talk.say(B, &tagged(0x82, 5, 0x50, b"abcd"));
     talk.tells(["B faulty RDMA Read Response 20, #4, Unasked", "B unplaced 4"]);
-    // What waits has its bytes.
+    // Held responses count with their bytes.
     let mut talk = Talk::connected();
     talk.lose(A, 28);
     talk.say(A, &send(2, b"efgh"));
@@ -195,12 +197,12 @@ fn responses_that_wait_are_bounded() {
     assert!((40_000..80_000).contains(&talk.connection.buffered()));
 }
 
-/// RFC 6581, section 9.1: who serves so many RDMA Reads at once is asked for no more.
+/// RFC 6581, section 9.1: an end must not be asked for more RDMA Reads at once than it serves.
 #[test]
 fn reads_beyond_the_depth() {
-    // IRD of the Reply, when its sender begins to answer, and what is found.
+    // IRD of the Reply, the wait before the first response, and whether the fault is found.
     for (inbound, wait, is_found) in [
-        // The second one was asked for two packets, of 1 ns each, before that.
+        // The second request came two packets earlier, at 1 ns each.
         (1, 2 * MILLISECOND - 1, true),
         (1, 2 * MILLISECOND - 2, false),
         (2, 3 * MILLISECOND, false),
@@ -220,7 +222,7 @@ fn reads_beyond_the_depth() {
             "B faulty RDMA Read Response 24, #6, Reads { outstanding: 2, allowed: 1, first: 3, last: 4 }";
         assert_eq!(talk.told.contains(&fault.into()), is_found, "{inbound} {wait}: {:?}", talk.told);
         assert_eq!(talk.told.len(), 2 + usize::from(is_found));
-        // Found once.
+        // Reported once.
         talk.told.clear();
         talk.say(A, &read(4, 8, 0x80, 4));
         talk.wait(3 * MILLISECOND);

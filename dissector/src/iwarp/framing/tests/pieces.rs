@@ -1,9 +1,9 @@
-//! Each piece of an FPDU, each verdict on a CRC, and each place of a marker, from both sides of every bound.
+//! Pieces of FPDUs, verdicts on CRCs, and marker positions. Each bound is tested from both sides.
 
 use super::*;
 use rdmascope_wire::ddp::Tagged;
 
-/// What is found, with places counted from the beginning of the stream.
+/// A unit, with positions counted from the start of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Start(u32),
@@ -20,7 +20,7 @@ enum Told {
     Malformed(u32, [u8; 4]),
 }
 
-/// Behind which byte, and whether its CRC is right.
+/// The position after the FPDU, and the verdict on its CRC.
 type Ended = (u32, CrcVerdict);
 
 fn tell(unit: Unit<'_>) -> Told {
@@ -41,7 +41,7 @@ fn tell(unit: Unit<'_>) -> Told {
     }
 }
 
-/// A framing of which the first FPDU begins with the next byte.
+/// A framing whose first FPDU starts with the next byte.
 fn at_fpdu(crc: CrcUse) -> Framing {
     Framing { state: State::Fpdu(Fpdu::new(true)), crc, knows_markers: true, ..Framing::default() }
 }
@@ -63,7 +63,7 @@ fn first() -> Vec<u8> {
     send(1, b"first")
 }
 
-/// Wherever an FPDU is cut, its data come in two pieces that meet, and the second one ends it.
+/// An FPDU cut at any byte yields its data in two adjacent pieces, and the second one ends it.
 #[test]
 fn an_fpdu_in_two_runs() {
     let stream = first();
@@ -86,13 +86,13 @@ fn an_fpdu_in_two_runs() {
         };
         let end = Some((32, CrcVerdict::Good));
         let expected = [piece(20, 0, data(cut), None), piece(cut.max(20), data(cut), 5, end)];
-        // Without data of it in front of the cut there is one piece.
+        // If the cut is before the data, only one piece has data.
         assert_eq!(told, expected[usize::from(cut <= 20)..], "{cut}");
         assert!(framing.begun().is_none() && framing.unfinished().is_none());
     }
 }
 
-/// Byte for byte: one piece for each byte of data, and one without bytes where the FPDU ends.
+/// Byte by byte: one piece for each byte of data, and an empty one at the end of the FPDU.
 #[test]
 fn an_fpdu_in_runs_of_one_byte() {
     let stream = first();
@@ -112,7 +112,7 @@ fn an_fpdu_in_runs_of_one_byte() {
     assert_eq!(told, expected);
 }
 
-/// So many bytes are missing from here on: where they lie within the FPDU, it goes on behind them.
+/// Framing continues after a gap that lies within the FPDU.
 #[test]
 fn a_hole_in_an_fpdu() {
     let stream = first();
@@ -125,7 +125,7 @@ fn a_hole_in_an_fpdu() {
                 took(&mut framing, run(&stream[..from as usize], 0));
                 let told = skipped(&mut framing, from, to - from);
                 if to == 33 {
-                    assert_eq!(told, [Told::Lost], "the next FPDU has begun in the hole");
+                    assert_eq!(told, [Told::Lost], "the next FPDU started in the gap");
                     assert!(matches!(framing.state, State::Searching));
                     continue;
                 }
@@ -143,13 +143,13 @@ fn a_hole_in_an_fpdu() {
             }
         }
     }
-    // In front of the end of its header nothing is known of it.
+    // Before the end of its header, its length is unknown.
     for from in 1..20 {
         let mut framing = at_fpdu(CrcUse::On);
         took(&mut framing, run(&stream[..from], 0));
         assert_eq!(skipped(&mut framing, from as u32, 1), [Told::Lost]);
     }
-    // Where FPDUs are looked for, a hole says nothing; a start frame with one is none.
+    // A gap changes nothing during a search. It makes a start frame invalid.
     let mut framing = Framing { state: State::Searching, ..Framing::default() };
     assert_eq!(skipped(&mut framing, 0, 9), []);
     let mut framing = Framing::default();
@@ -159,7 +159,8 @@ fn a_hole_in_an_fpdu() {
     assert!(matches!(framing.state, State::Searching) && framing.footprint() == 0);
 }
 
-/// A snap length cuts an FPDU: within its header all is lost, behind it only its CRC is not verifiable.
+/// A snap length cuts an FPDU. In the header it loses the FPDU; after the header only its CRC
+/// cannot be verified.
 #[test]
 fn an_fpdu_that_is_cut() {
     let stream = [first(), send(2, b"second")].concat();
@@ -180,7 +181,7 @@ fn an_fpdu_that_is_cut() {
     }
 }
 
-/// The bits by which a CRC differs, the one that stands first in the lowest byte.
+/// The bits in which a CRC differs. The first byte of the field is the lowest.
 #[test]
 fn by_which_bits_a_crc_differs() {
     let mut stream = first();
@@ -193,7 +194,8 @@ fn by_which_bits_a_crc_differs() {
     assert_eq!(found, [(CrcVerdict::Bad, 0x0804_0201)]);
 }
 
-/// RFC 5044, section 4.4, and what follows where the start frames were not captured: the first FPDU shows whether there are CRCs.
+/// Verdicts by RFC 5044, section 4.4. Without start frames, the first FPDU shows whether CRCs are
+/// used.
 #[test]
 fn verdicts_on_crcs() {
     use CrcUse::*;
@@ -214,7 +216,7 @@ fn verdicts_on_crcs() {
     ] {
         for (overlooks_crc, knows_markers) in [(false, true), (true, true), (false, false)] {
             let mut framing = Framing { crc, overlooks_crc, knows_markers, ..Framing::default() };
-            // A marker that is not known of may be what makes it wrong.
+            // The CRC may differ because of an unknown marker.
             let is_accused = !overlooks_crc && knows_markers;
             let verdict = if verdict == Bad && !is_accused { Unverifiable } else { verdict };
             assert_eq!(framing.judge_crc(computed, field), verdict, "{crc:?} {computed:?} {field:?}");
@@ -223,7 +225,7 @@ fn verdicts_on_crcs() {
     }
 }
 
-/// A length below that of the header is malformed where it is certain that an FPDU stands there.
+/// A length shorter than the header is malformed if an FPDU certainly starts there.
 #[test]
 fn what_is_malformed() {
     let tagged = |length: u8| [&[0, length, 0xc1, 0x40][..], &[0; Tagged::LENGTH - 2]].concat();
@@ -238,7 +240,7 @@ fn what_is_malformed() {
         let told = took(&mut framing, run(&stream, 0));
         assert_eq!(told, fields.map(|fields| Told::Malformed(0, fields)).into_iter().collect::<Vec<_>>());
         assert_eq!(matches!(framing.state, State::Searching), fields.is_some());
-        // Where a marker may stand there, or where it was inferred, it is looked for anew.
+        // If a marker may be there, or the start was inferred, a new search begins.
         for (certain, knows_markers) in [(true, false), (false, true)] {
             let state = State::Fpdu(Fpdu::new(certain));
             let mut framing = Framing { state, knows_markers, ..Framing::default() };
@@ -247,7 +249,7 @@ fn what_is_malformed() {
             assert_eq!(told, expected, "{stream:?} {certain} {knows_markers}");
         }
     }
-    // A header that is not regular stands where that is certain, for its receiver takes it there.
+    // An irregular header is accepted if its place is certain, because the receiver accepts it too.
     let irregular = [&[0, 18, 0x45, 0x43][..], &[0; Untagged::LENGTH - 2]].concat();
     for (certain, knows_markers, expected) in
         [(true, true, &[][..]), (true, false, &[Told::Lost]), (false, true, &[Told::Lost])]
@@ -258,7 +260,7 @@ fn what_is_malformed() {
     }
 }
 
-/// Byte for byte: 4 bytes of a marker, 508 of FPDUs (RFC 5044, section 4.3).
+/// Byte by byte: 4 bytes of a marker, 508 of FPDUs (RFC 5044, section 4.3).
 #[test]
 fn bytes_that_are_not_of_markers() {
     for (left, ahead) in
@@ -292,7 +294,8 @@ fn bytes_that_are_not_of_markers() {
     assert_eq!(Framing::default().markers(START, 1030).count(), 0);
 }
 
-/// The first two bytes behind the start frame are those of a marker or a length. They show what is there whatever was asked for.
+/// The first two bytes after the start frame are a marker or a length. They decide, regardless of
+/// the request for markers.
 #[test]
 fn what_the_first_bytes_show_of_markers() {
     let frame = b"MPA ID Rep Frame\x40\x01\0\0";
@@ -307,7 +310,7 @@ fn what_the_first_bytes_show_of_markers() {
             assert_eq!(framing.shown.map(|(_, are_there)| are_there), shown);
             let are_there = shown.unwrap_or(wanted.is_some());
             assert_eq!(framing.markers.is_some(), are_there, "{wanted:?} {shown:?}");
-            // What is shown goes before what is asked for.
+            // Markers seen in the stream take precedence over the request.
             framing.insert_markers(if are_there { None } else { Some(START) });
             assert_eq!(framing.markers.is_some(), are_there == shown.is_some(), "{wanted:?} {shown:?}");
         }
@@ -320,7 +323,7 @@ fn what_the_first_bytes_show_of_markers() {
     assert_eq!(framing.shown, None);
 }
 
-/// What is known of the stream as a whole goes over to where FPDUs are looked for, and nothing else.
+/// A search keeps the properties of the whole stream, and nothing else.
 #[test]
 fn what_is_known_where_fpdus_are_looked_for() {
     let mut framing = at_fpdu(CrcUse::On);
@@ -332,7 +335,7 @@ fn what_is_known_where_fpdus_are_looked_for() {
     assert_eq!((found.crc, found.inferred, found.markers.is_none()), (CrcUse::On, 0, true));
 }
 
-/// A marker that points no byte back stands in front of an FPDU, and is as good as the one before that.
+/// A marker whose pointer is 0 precedes an FPDU, whose start is then known.
 #[test]
 fn a_marker_in_front_of_an_fpdu() {
     let stream = [&[0; 4][..], &first()].concat();
@@ -343,7 +346,7 @@ fn a_marker_in_front_of_an_fpdu() {
         let [Told::Piece { fpdu: 4, end: Some((36, _)), .. }] = told[..] else { panic!("{told:?}") };
         assert_eq!(framing.inferred, 1);
     }
-    // One that points back is within an FPDU, and where one was told of nothing is inferred.
+    // A marker that points back is within an FPDU. Nothing is inferred if the start is known.
     let within = [&[0, 0, 0, 8][..], &[0xff; 8]].concat();
     let mut framing = Framing { state: State::Searching, ..Framing::default() };
     framing.insert_markers(Some(START));
@@ -353,7 +356,8 @@ fn a_marker_in_front_of_an_fpdu() {
     assert_eq!((took(&mut framing, run(&stream, 0)).len(), framing.inferred), (1, 0));
 }
 
-/// Two FPDUs that begin 512 bytes apart show that there are no markers; nearer ones do not.
+/// Two FPDUs that start at least 512 bytes apart show that the stream has no markers. Closer ones
+/// do not.
 #[test]
 fn how_far_fpdus_show_that_there_are_no_markers() {
     // 24 bytes are not data: 2 of length, 18 of header, 4 of CRC.
@@ -371,7 +375,8 @@ fn how_far_fpdus_show_that_there_are_no_markers() {
     }
 }
 
-/// Start frames without private data, with as much as there may be, and with more, behind which FPDUs are looked for.
+/// Start frames without private data, with up to the most allowed, and with more. After the last a
+/// search begins.
 #[test]
 fn start_frames_of_each_length() {
     for (length, is_followed) in [(0, true), (1, true), (512, true), (513, false)] {
@@ -389,7 +394,7 @@ fn start_frames_of_each_length() {
             assert_eq!(matches!(framing.state, State::Fpdu(_)), is_followed, "{length} {size}");
             assert!(framing.begun().is_none());
         }
-        // The snap length cuts it: the private data are not whole, or there is no frame.
+        // The snap length cuts the private data, or the frame itself.
         for captured in [19, 20, 20 + length / 2] {
             let (mut framing, bytes) = (Framing::default(), &stream[..captured]);
             let told = took(&mut framing, Run { bytes, length: 20 + length as u32, ..run(&stream, 0) });
@@ -399,7 +404,8 @@ fn start_frames_of_each_length() {
     }
 }
 
-/// Bytes that begin as a key does and go on otherwise are no start frame, and FPDUs are found behind them.
+/// Bytes that start like a key and continue differently are no start frame. FPDUs are found after
+/// them.
 #[test]
 fn what_only_begins_as_a_start_frame() {
     for (begun, rest) in
@@ -414,7 +420,7 @@ fn what_only_begins_as_a_start_frame() {
     }
 }
 
-/// What looks like a marker in front of an FPDU is none within the data of another.
+/// Bytes that look like a marker and an FPDU are not a marker within the data of another FPDU.
 #[test]
 fn a_marker_is_looked_for_between_fpdus() {
     let within = [&[0; 4][..], &first()].concat();
@@ -427,7 +433,7 @@ fn a_marker_is_looked_for_between_fpdus() {
         "{told:?}"
     );
     assert!(framing.markers.is_none());
-    // The same bytes between two FPDUs are one.
+    // Between two FPDUs the same bytes are a marker.
     took(&mut framing, run(&within, 60));
     assert!(framing.markers.is_some());
 }

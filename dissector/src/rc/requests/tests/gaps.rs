@@ -1,8 +1,9 @@
-//! Where a gap ends, and what is known of a PSN before, in and behind it: the bounds, each from both sides.
+//! Gaps: when they are given up, and the state of PSNs before, in and after them. Each bound is
+//! tested from both sides.
 
 use super::*;
 
-/// Single Sends at these PSNs, behind an announced PSN 10.
+/// Single Sends at these PSNs. The announced first PSN is 10.
 fn sends(psns: &[u32]) -> Feed {
     let mut feed = Feed::new();
     feed.requests.begin(Psn::new(10), Some(256));
@@ -10,12 +11,13 @@ fn sends(psns: &[u32]) -> Feed {
     feed
 }
 
-/// What the capture shows, may show yet, and cannot show, of an end that has sent PSNs 10, 11 and 13 to 15, where 12 was given up.
+/// An end has sent PSNs 10, 11 and 13 to 15, and 12 was given up. The test checks which PSNs the
+/// capture has, may still have, and cannot have.
 #[test]
 fn what_is_known_of_a_psn() {
     let mut feed = sends(&[10, 11, 13, 14, 15]);
     assert!(feed.requests.waits());
-    assert!(!feed.requests.give_up_received(&mut |_| {}), "nobody has acknowledged it");
+    assert!(!feed.requests.give_up_received(&mut |_| {}), "it was not acknowledged");
     feed.acknowledge(15);
     assert!(feed.requests.give_up_received(&mut |_| {}));
     assert!(!feed.requests.waits());
@@ -25,16 +27,16 @@ fn what_is_known_of_a_psn() {
     assert_eq!(may, [16, 17, 18, 19]);
     let settled: Vec<u32> = (5..20).filter(|psn| feed.requests.is_settled(Psn::new(*psn))).collect();
     assert_eq!(settled, (5..16).collect::<Vec<_>>());
-    // 65536 is as far as a sender may get ahead.
+    // A sender is at most 65536 PSNs ahead.
     for (psn, cannot) in [(16 + 65_536, false), (16 + 65_537, true), (0xff_0010, false), (0xff_000f, true)] {
         assert_eq!(feed.requests.cannot_have_sent(Psn::new(psn)), cannot, "{psn:#x}");
     }
-    // A Send that has begun is not settled from its first packet on.
+    // A Send is unsettled from its first packet until it ends.
     feed.take(sent(Operation::SendFirst, 16, 1, 256));
     assert!(feed.requests.is_settled(Psn::new(15)) && !feed.requests.is_settled(Psn::new(16)));
 }
 
-/// Before anything begins a message, it is not known what comes; where nothing waits, nothing does.
+/// Before the first packet of a message, any packet may still arrive if another one is held.
 #[test]
 fn what_is_known_before_the_first_message() {
     let mut feed = Feed::new();
@@ -42,18 +44,18 @@ fn what_is_known_before_the_first_message() {
     assert!(!feed.requests.cannot_have_sent(Psn::new(0x80_0000)));
     feed.take(sent(Operation::SendLast, 10, 1, 1));
     assert!(feed.requests.may_yet_show(Psn::new(5)) && !feed.requests.is_settled(Psn::new(5)));
-    // The same packet again, and another one of it.
+    // The same packet again, and then another packet of its message.
     feed.take(sent(Operation::SendLast, 10, 1, 1));
     assert_eq!(feed.requests.repeated, 1);
     feed.take(sent(Operation::SendMiddle, 9, 1, 1));
     assert_eq!(feed.requests.repeated, 1);
-    // What begins at the PSN of one that waits takes its place: none of the two came before.
+    // A message that starts at the PSN of a held packet replaces it. Neither is a repetition.
     feed.take(sent(Operation::SendOnly, 10, 1, 1));
     assert_eq!((feed.requests.repeated, feed.requests.expected()), (1, Some(Psn::new(11))));
     assert!(!feed.requests.waits());
 }
 
-/// Of a message whose beginning does not come 64 packets are waited for.
+/// Up to 64 packets of a message without its start are held.
 #[test]
 fn a_beginning_that_does_not_come_is_waited_for_in_vain() {
     let mut feed = Feed::new();
@@ -64,22 +66,22 @@ fn a_beginning_that_does_not_come_is_waited_for_in_vain() {
     assert!(!feed.requests.waits());
 }
 
-/// 65536 PSNs ahead is a gap; one more is another life of the queue pair, of which it is not known where it begins.
+/// 65536 PSNs ahead is a gap. One more is a new use of the queue pair, with an unknown start.
 #[test]
 fn a_gap_is_no_wider_than_a_sender_gets_ahead() {
     for (psn, waits, unsure) in [(10 + 65_536, true, 0), (10 + 65_537, false, 1)] {
         let feed = sends(&[psn]);
         assert_eq!((feed.requests.waits(), feed.requests.unsure), (waits, unsure), "{psn}");
     }
-    // Two lives later.
+    // Two new uses in a row.
     assert_eq!(sends(&[10, 0x30_0000, 0x60_0000]).requests.unsure, 2);
-    // Of a message that began before the announced PSN nothing follows, nor of one that is in another life.
+    // A packet before the announced PSN that continues a message does not set the expected PSN.
     let mut feed = sends(&[]);
     feed.take(sent(Operation::SendMiddle, 9, 1, 256));
     assert_eq!((feed.requests.expected(), feed.requests.repeated), (Some(Psn::new(10)), 1));
 }
 
-/// The first request of all may have been sent before the announced PSN: then its end begins there, up to 65536 PSNs earlier.
+/// The first request may precede the announced PSN by up to 65536. The end then starts with it.
 #[test]
 fn a_first_request_before_the_announced_psn() {
     for (before, begins) in [(1, true), (65_536, true), (65_537, false)] {
@@ -91,7 +93,8 @@ fn a_first_request_before_the_announced_psn() {
     }
 }
 
-/// What the first packet of another life goes on with is not known, so it is no fault, and a READ may ask for what was asked before.
+/// The predecessor of the first packet of a new use is unknown. So its position in a message is no
+/// fault, and a READ is not certainly new.
 #[test]
 fn another_life_follows_nothing() {
     let mut packets = vec![sent(Operation::SendOnly, 10, 1, 1)];
@@ -118,7 +121,7 @@ fn another_life_follows_nothing() {
     assert_eq!(told, [true, false, true]);
 }
 
-/// What was given up counts as late from its first to its last packet, and what is beside it as repeated.
+/// Exactly the packets of a gap that was given up count as late. Those beside it are repeated.
 #[test]
 fn what_is_late_is_what_was_given_up() {
     for (psn, repeated, late) in [(12, 1, 0), (13, 0, 1), (14, 0, 1), (15, 1, 0), (10, 1, 0)] {
@@ -128,16 +131,16 @@ fn what_is_late_is_what_was_given_up() {
         feed.got.clear();
         feed.take(sent(Operation::SendOnly, psn, 7, 1));
         assert_eq!((feed.requests.repeated, feed.requests.reordered), (repeated, late), "{psn}");
-        assert_eq!(feed.got.len(), late as usize, "{psn}: it stands for itself");
+        assert_eq!(feed.got.len(), late as usize, "{psn}: a late message is delivered");
         assert_eq!((feed.requests.unsure, feed.requests.expected()), (0, Some(Psn::new(17))));
     }
-    // What is in the middle of a message does not.
+    // A late packet from the middle of a message is not delivered.
     let mut feed = sends(&[10, 13]);
     feed.requests.finish(&mut |_| {});
     feed.got.clear();
     feed.take(sent(Operation::SendMiddle, 12, 7, 256));
     assert_eq!((feed.got, feed.requests.reordered), (vec![], 1));
-    // How many PSNs a late READ takes up is not known without a path MTU.
+    // Without a path MTU, the number of PSNs of a late READ is unknown.
     let mut feed = Feed::new();
     [10, 12].iter().for_each(|psn| feed.take(sent(Operation::SendOnly, *psn, 1, 1)));
     feed.requests.finish(&mut |_| {});
@@ -145,7 +148,7 @@ fn what_is_late_is_what_was_given_up() {
     assert_eq!((feed.requests.unsure, feed.requests.expected()), (1, Some(Psn::new(13))));
 }
 
-/// Sixteen gaps are remembered; behind more it is not known what was late.
+/// The last sixteen gaps are remembered. After more, late packets cannot be recognized.
 #[test]
 fn gaps_given_up_are_remembered_for_a_while() {
     for (gaps, shows) in [(16, true), (17, false)] {
@@ -156,7 +159,7 @@ fn gaps_given_up_are_remembered_for_a_while() {
     }
 }
 
-/// The times and numbers at which a gap is given up.
+/// The times and packet counts after which a gap is given up.
 #[test]
 fn how_long_a_gap_is_waited_for() {
     let later = |feed: &mut Feed, nanoseconds: u64| {
@@ -165,7 +168,7 @@ fn how_long_a_gap_is_waited_for() {
         requests.handle_time(now, &mut |delivery| got.extend(keep(delivery)));
         !requests.waits()
     };
-    // Nobody acknowledges: 64 packets behind it, and no time.
+    // Without any acknowledgement: after 64 packets, at any time.
     let mut feed = sends(&[10]);
     for psn in 12..12 + 63 {
         feed.take(sent(Operation::SendOnly, psn, 1, 1));
@@ -174,20 +177,20 @@ fn how_long_a_gap_is_waited_for() {
     assert!(!later(&mut feed, u64::from(u32::MAX)));
     feed.take(sent(Operation::SendOnly, 12 + 63, 1, 1));
     assert!(!feed.requests.waits());
-    // What came before it was acknowledged: a retransmission may take four seconds.
+    // The packet before the gap was acknowledged: four seconds, for a retransmission.
     let mut feed = sends(&[10, 12]);
     feed.acknowledge(10);
     assert_eq!(feed.requests.deadline(), Some(feed.now().plus(4_000_000_001)));
     assert!(!later(&mut feed, 4_000_000_000));
     assert!(later(&mut feed, 4_000_000_001));
-    // The same where a packet comes by at that time.
+    // The same if a packet arrives at that time.
     let mut feed = sends(&[10, 12]);
     let since = feed.now();
     for (after, waits) in [(0, true), (4_000_000_000, true), (4_000_000_001, false)] {
         feed.requests.acknowledge(Psn::new(10), since.plus(after), &mut |_| {});
         assert_eq!(feed.requests.waits(), waits, "{after}");
     }
-    // It was acknowledged itself: two milliseconds.
+    // The gap itself was acknowledged: two milliseconds.
     let mut feed = sends(&[10, 12]);
     feed.acknowledge(11);
     assert_eq!(feed.requests.deadline(), Some(feed.now().plus(2_000_001)));
@@ -197,14 +200,14 @@ fn how_long_a_gap_is_waited_for() {
     });
     assert!(!at(&mut feed, 2_000_000, now));
     assert!(at(&mut feed, 2_000_001, now));
-    // Packets count from then on.
+    // Packets count from the acknowledgement on.
     let mut feed = sends(&[10, 12, 13, 14, 15]);
     feed.acknowledge(11);
     (16..16 + 63).for_each(|psn| feed.take(sent(Operation::SendOnly, psn, 1, 1)));
     assert!(feed.requests.waits());
     feed.take(sent(Operation::SendOnly, 16 + 63, 1, 1));
     assert!(!feed.requests.waits());
-    // A second gap, of which the ACK says the same: it is looked at at once.
+    // The same ACK covers a second gap, which is checked at once.
     let mut feed = sends(&[10, 12, 14]);
     let since = feed.now();
     feed.acknowledge(14);
@@ -212,7 +215,7 @@ fn how_long_a_gap_is_waited_for() {
     assert_eq!((feed.requests.waits(), feed.requests.deadline()), (true, Some(since)));
 }
 
-/// An RDMA READ that fills a gap takes up PSNs, of packets that came before it as well.
+/// An RDMA READ that fills a gap covers PSNs of packets that were seen before it.
 #[test]
 fn a_packet_within_a_read_is_a_repetition() {
     let mut feed = sends(&[12]);
@@ -221,7 +224,7 @@ fn a_packet_within_a_read_is_a_repetition() {
     assert_eq!((feed.requests.repeated, feed.requests.expected()), (1, Some(Psn::new(14))));
 }
 
-/// The last Send that begins among packets that wait, and what is given up so that it can go on.
+/// Finds the last held Send and gives up the gaps before it.
 #[test]
 fn a_send_behind_gaps_is_found() {
     let mut feed = sends(&[10, 12]);
@@ -232,19 +235,15 @@ fn a_send_behind_gaps_is_found() {
         feed.requests.find_held_send(|bytes| fill.is_none_or(|fill| bytes[0] == fill)).map(Psn::value)
     };
     assert_eq!((found(None), found(Some(1))), (Some(16), Some(12)));
-    assert_eq!(
-        (found(Some(3)), found(Some(4))),
-        (None, None),
-        "one that does not begin, and one that is no Send"
-    );
+    assert_eq!((found(Some(3)), found(Some(4))), (None, None), "a middle packet, and an RDMA WRITE");
     feed.got.clear();
     let Feed { requests, got, .. } = &mut feed;
     requests.give_up_before(Psn::new(14), &mut |delivery| got.extend(keep(delivery)));
     assert_eq!(got.iter().filter(|got| matches!(got, Got::Missing(1))).count(), 2, "11 and 13");
-    assert!(requests.waits(), "15 may yet come");
+    assert!(requests.waits(), "15 may still arrive");
 }
 
-/// A closed connection tells nothing of what was sent on it: its queue pair may be used again.
+/// A closed connection drops its recorded requests, because its queue pair may be used again.
 #[test]
 fn what_is_forgotten_is_not_told() {
     let mut feed = sends(&[]);
@@ -255,7 +254,7 @@ fn what_is_forgotten_is_not_told() {
     assert!(feed.requests.find_request(Psn::new(10)).is_none());
 }
 
-/// The path MTU is what CM agrees on, or else what packets carry that others follow.
+/// The path MTU comes from the CM exchange, or from packets that are not the last of their message.
 #[test]
 fn where_the_path_mtu_comes_from() {
     let mut requests = Requests::default();
@@ -271,7 +270,7 @@ fn where_the_path_mtu_comes_from() {
     assert_eq!(requests.path_mtu(), Some(2048));
 }
 
-/// A READ of up to 256 bytes has one response, whatever the path MTU is.
+/// A READ of up to 256 bytes has one response with any path MTU.
 #[test]
 fn a_short_read_has_one_response() {
     for (length, packets) in [(0, Some(1)), (1, Some(1)), (256, Some(1)), (257, None)] {
@@ -281,7 +280,7 @@ fn a_short_read_has_one_response() {
     }
 }
 
-/// What waits takes up memory, and so does a Send that has begun.
+/// Held packets and an open Send count as memory.
 #[test]
 fn what_is_held_back_is_counted() {
     let mut feed = sends(&[]);
@@ -296,7 +295,8 @@ fn what_is_held_back_is_counted() {
     assert_eq!(feed.requests.buffered(), 0);
 }
 
-/// An RDMA WRITE of 600 bytes takes up three PSNs: what comes behind a gap within these goes on with it, and nothing else does.
+/// An RDMA WRITE of 600 bytes has three PSNs. After a gap, only an RDMA WRITE packet within these
+/// PSNs continues it.
 #[test]
 fn what_goes_on_with_a_write_behind_a_gap() {
     use Operation::*;
@@ -316,9 +316,9 @@ fn what_goes_on_with_a_write_behind_a_gap() {
             other => feed.got.extend(keep(other)),
         });
         assert_eq!(feed.got, [write.clone(), Got::Missing(psn - 11), got], "{operation:?} {psn}");
-        assert_eq!(faults, 0, "{operation:?} {psn}: what is missing may have ended it");
+        assert_eq!(faults, 0, "{operation:?} {psn}: the gap may contain its end");
     }
-    // Nothing is missing, and nothing comes.
+    // An RDMA WRITE without payload has no gap and no placement.
     let mut feed = sends(&[]);
     feed.take(Sent { reth: reth(0x1000, 600), ..sent(WriteOnly, 10, 4, 0) });
     assert_eq!(feed.got, []);
