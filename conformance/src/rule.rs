@@ -36,7 +36,7 @@ pub enum About {
     Sent,
     /// Every finished transaction, before it updates the state.
     Transaction,
-    /// A connection after a CM message or an MPA start frame added to what is known about it.
+    /// A connection after a CM message or an MPA start frame with new information about it.
     Established,
     /// A connection that ended.
     Connection,

@@ -79,8 +79,8 @@ def session(master: str | None, settings: dict[str, str]) -> SparkSession:
     # By default the workers run the same Python.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf.setIfMissing("spark.ui.showConsoleProgress", "false")
-    # Over TCP a task waits some 40 ms for Python's acknowledgement (Nagle's algorithm), which is more than a small capture takes.
-    # Spark versions without this setting keep using TCP.
+    # Over TCP a task waits some 40 ms for Python's acknowledgement (Nagle's algorithm), which is
+    # more than a small capture takes. Spark versions without this setting keep using TCP.
     conf.setIfMissing("spark.python.unix.domain.socket.enabled", "true")
     if conf.get("spark.master", "").startswith("local"):
         conf.setIfMissing("spark.ui.enabled", "false")

@@ -152,7 +152,7 @@ def bill(spark: SparkSession, output: str, done: list[Done], seconds: float) -> 
 
 def ship(context: SparkContext, program: str | None) -> None:
     """Ships this package to the workers, and the program if it is given."""
-    # spark-submit ships the files of --py-files itself, and a second file of the same name is an error.
+    # spark-submit ships the files of --py-files itself. A second file of the same name is an error.
     given = context.getConf().get("spark.submit.pyFiles", "") or ""
     if PACKAGE.is_dir() and not any(file.endswith(f"{PACKAGE.name}.zip") for file in given.split(",")):
         context.addPyFile(str(archive()))
@@ -184,7 +184,8 @@ def export_ring(ring: Ring, settings: Settings) -> Done:
         if not task.is_written:
             unread = task.attempt(["--unread", error or "no tables were written"])
             if not task.is_written:
-                # No row at all: the program cannot run here, or nothing can be written. Another worker may succeed.
+                # No row at all: the program cannot run here, or nothing can be written. Another
+                # worker may succeed.
                 raise RuntimeError(f"{ring.site}/{ring.name}: {unread}")
         seconds = time.monotonic() - began
         size = sum(file.size for file in ring.files)

@@ -88,7 +88,8 @@ class Hadoop:
         # Readers skip names with a dot.
         unfinished = self._jvm.org.apache.hadoop.fs.Path(parent, f".rdmascope-{os.getpid()}-{place.getName()}")
         system.copyFromLocalFile(False, True, self._jvm.org.apache.hadoop.fs.Path(f"file://{file}"), unfinished)
-        # A rename does not replace an existing file. If the task dies in between, the next attempt writes the file again.
+        # A rename does not replace an existing file. If the task dies in between, the next attempt
+        # writes the file again.
         system.delete(place, False)
         if not system.rename(unfinished, place):
             raise OSError(f"{path}: cannot be written")

@@ -1,4 +1,5 @@
-//! The screen, drawn from the state alone. [`VIEWS`] lists the views; each implements [`Pane`] in its own file.
+//! The screen, drawn from the state alone. [`VIEWS`] lists the views; each implements [`Pane`] in
+//! its own file.
 
 mod bars;
 mod bytes;

@@ -36,7 +36,7 @@ pub(super) fn is_read(transaction: &Transaction, reply: &Message) -> bool {
     is_bound(transaction) && reply.unread.is_none() && transaction.rpc_status == Some(rpc::Status::Success)
 }
 
-/// The operations that can have a DDP-eligible result (RFC 8267, sections 4 and 6.1), in their order:
+/// The operations that can have a DDP-eligible result (RFC 8267, sections 4 and 6.1), in order:
 /// READ, which has a count, and READLINK.
 pub(super) fn results(transaction: &Transaction) -> impl Iterator<Item = &Operation> {
     let operations = transaction.details.operations.iter();

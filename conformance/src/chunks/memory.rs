@@ -192,7 +192,7 @@ mod tests {
         assert!(overlaps(&call.message()));
         let call = Call { reads: [vec![long], reads].concat(), writes: vec![segment(6, 0, 4)] };
         let call = call.message();
-        assert!(!overlaps(&call), "what is only read may overlap");
+        assert!(!overlaps(&call), "memory that is only read may overlap");
         assert!(!has_distinct_handles(&call));
     }
 

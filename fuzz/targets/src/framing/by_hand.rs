@@ -110,7 +110,8 @@ enum Trouble {
 /// A record of a capture without a file header.
 ///
 /// ```text
-/// 2^-32 seconds 4 | seconds 4, both little-endian | extended 1 bit, type 7 bits | flags 1 | record length 2 | loss 2 | wire length 2
+/// 2^-32 seconds 4 | seconds 4, both little-endian | extended 1 bit, type 7 bits | flags 1 |
+/// record length 2 | loss 2 | wire length 2
 /// ```
 fn erf_record(bytes: &[u8]) -> Result<Found, Trouble> {
     let header = bytes.first_chunk::<16>().ok_or(Trouble::Short(16))?;
