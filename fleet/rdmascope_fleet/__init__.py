@@ -1,8 +1,8 @@
-"""Captures of NFS over RDMA of many nodes: exported on Spark by the program rdmascope, and asked as one.
+"""Exports captures of NFS over RDMA from many nodes on Spark with rdmascope, and queries them as one dataset.
 
-docs/fleet.md says how it is used.
+docs/fleet.md describes its use.
 """
 
 
 class Refused(Exception):
-    """What was asked for makes no sense: one line, and exit status 2."""
+    """A usage error: one line, and exit status 2."""
