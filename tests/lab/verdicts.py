@@ -1,13 +1,13 @@
 """Verdicts of `rdmascope peer inject --format jsonl`.
 
-    verdicts.py FILE.jsonl                      a line a scenario: section, scenario, level, verdict
-    verdicts.py FILE.jsonl SCENARIOS INJECTED   the same, and where `rdmascope check` on what
-                                                crossed does not name exactly what the scenario says: +rule for more, -rule for less
+    verdicts.py FILE.jsonl                      a line for each scenario: section, scenario, level, verdict
+    verdicts.py FILE.jsonl SCENARIOS INJECTED   also the rules in which `rdmascope check` on the capture
+                                                differs from the scenario: +rule for more, -rule for less
     verdicts.py --page NAME=FILE.jsonl ... --clients NAME=FILE.jsonl ...
-                                                docs/verdicts.md: a column a server, and a column a client
+                                                docs/verdicts.md: a column for each server and client
 
-Where a scenario's verdict is chance (CHANCE), a line has all that it may be, and nothing of what check found; what it was this time is a warning
-on standard error.
+If a scenario's verdict is subject to chance (CHANCE), its line has all possible verdicts and no
+findings of check; the verdict of this run is a warning on standard error.
 """
 
 import json
@@ -15,16 +15,16 @@ import sys
 import tomllib
 
 
-ONE_OF_TWO = "The server answers ERR_CHUNK and ends the connection at once; which of the two arrives first is chance."
-EARLY = "The server may end the connection before it has seen the RTU: with a REJ then, and not with a DREQ."
-NEXT = "Linux gives the call up and calls next, or ends the connection and makes it again on a new one: runs of one kernel differ. As its source reads: the header's error is put into the call's status, and the call ends with no bytes received. If the sender of the call sets that status anew, the error is lost; the call is sent again, and xprtrdma sends no call twice on one connection."
-# Scenarios that race: each verdict that there may be, and why. What is found in the capture differs with it.
+ONE_OF_TWO = "The server answers ERR_CHUNK and ends the connection at once; either may arrive first."
+EARLY = "The server may end the connection before it receives the RTU: with a REJ in that case, and not with a DREQ."
+NEXT = "Linux gives up the call and makes the next one, or ends the connection and repeats the call on a new one; runs of one kernel differ. According to its source, the header error becomes the status of the call, which ends with no bytes received. If the sending side overwrites that status, the error is lost and the call is sent again, which xprtrdma never does on the same connection."
+# Scenarios with a race: the possible verdicts, and the reason. The findings in the capture differ too.
 CHANCE = {
     "credits-ignored": (
         ("conforms", "violates"),
-        "Behind the RNR NAK Linux 6.1 at times goes on repeating its replies to the queue pair that is gone, and answers neither DREQ nor REQ for 20 seconds.",
+        "After the RNR NAK, Linux 6.1 sometimes keeps retransmitting its replies to the closed queue pair, and answers neither DREQ nor REQ for 20 seconds.",
     ),
-    "loss-one-in-twenty": (("conforms",), "Which packets are lost depends on how many cross, and so what is found of it."),
+    "loss-one-in-twenty": (("conforms",), "The lost packets, and so the findings, depend on the number of packets."),
     "read-chunks-overlapping": (("conforms", "lost-connection"), ONE_OF_TWO),
     "read-of-target-memory": (("conforms",), EARLY),
     "read-position-beyond": (("conforms", "lost-connection"), ONE_OF_TWO),
@@ -45,28 +45,28 @@ CHANCE = {
     "reply-write-list-past-end": (("tolerated", "lost-connection"), NEXT),
     "write-to-target-memory": (("conforms",), EARLY),
 }
-# Where that was seen of one series alone, by the name of its file.
+# Scenarios that raced on one kernel series only, by the name of its file.
 CHANCE_OF = {"credits-ignored": "inject-6.1.jsonl"}
 ALIVE = {
-    "on-this-connection": "afterwards NULL was answered on this connection",
-    "on-a-new-connection": "afterwards NULL was answered on a new connection",
-    "gone": "afterwards NULL was not answered",
-    "not-asked": "afterwards NULL was not called",
+    "on-this-connection": "NULL was answered afterwards on this connection",
+    "on-a-new-connection": "NULL was answered afterwards on a new connection",
+    "gone": "NULL was not answered afterwards",
+    "not-asked": "NULL was not called afterwards",
 }
-# Of a client it is what it called next.
+# For a client: its next call.
 CALLS_AGAIN = {
-    "on-this-connection": "afterwards it went on, on this connection",
-    "on-a-new-connection": "afterwards it went on, on a new connection",
-    "gone": "afterwards it did not call again",
-    "not-asked": "afterwards nothing was waited for",
+    "on-this-connection": "it continued on this connection",
+    "on-a-new-connection": "it continued on a new connection",
+    "gone": "it made no further call",
+    "not-asked": "no further call was expected",
 }
 MEANINGS = (
-    ("conforms", "What the section allows."),
-    ("violates", "What the section forbids; or a server does not answer NULL any longer, or a client calls no more."),
-    ("tolerated", "Something that is in neither list of the scenario."),
-    ("lost connection", "The connection was lost, which is in neither list; or it should have survived."),
-    ("no answer", "Nothing came, which is in neither list; or it could not be reached."),
-    ("not applicable", "What the scenario needs is not so, or a step before the one that is judged did not succeed: it says nothing about the requirement."),
+    ("conforms", "A reaction that the section allows."),
+    ("violates", "A reaction that the section forbids; or a server no longer answers NULL, or a client makes no further call."),
+    ("tolerated", "A reaction in neither list of the scenario."),
+    ("lost connection", "The connection was lost, which is in neither list; or the connection had to survive."),
+    ("no answer", "There was no reaction, which is in neither list; or the target could not be reached."),
+    ("not applicable", "A condition of the scenario is not met, or a step before the judged one failed. This is no statement about the requirement."),
 )
 
 
@@ -75,7 +75,7 @@ def scenarios(path):
         lines = [json.loads(line) for line in file]
     rows = [line for line in lines if line["type"] == "peer_scenario"]
     for row in rows:
-        # What can crash a server was not run.
+        # Destructive scenarios may not have been run.
         row["verdict"] = (row["verdict"] or "withheld").replace("_", "-")
         is_of = path.endswith(CHANCE_OF.get(row["scenario"], ""))
         row["chance"] = is_of and row["verdict"] in CHANCE.get(row["scenario"], ((), ""))[0]
@@ -83,14 +83,15 @@ def scenarios(path):
 
 
 def verdicts(row):
-    """The verdict; where it is chance, all that it may be."""
+    """The verdict, or all possible ones if it is subject to chance."""
     return CHANCE[row["scenario"]][0] if row["chance"] else (row["verdict"],)
 
 
-# What is found of a connection that this side forgot, or flooded, depends on how long it was watched.
+# Findings on a connection that this side abandoned or flooded depend on the length of the capture.
 UNTIMELY = {"acknowledgement-missing", "connection-broken"}
-# What is found, or not, because of what a server has sent by then. A reply stands behind RDMA Writes that are refused: it leaves before the NAK comes,
-# with invalidate, or it does not. A server that gets no reply to its callback makes another, or it does not.
+# Findings that depend on the messages that a server has sent by then. A reply follows RDMA Writes that
+# are refused: it may leave, with invalidate, before the NAK arrives. A server without a reply to its
+# callback may make another one.
 RACING = {
     "callback-unanswered": {"credit-first-reply"},
     "reply-chunk-too-small-again": {"invalidation-sender-flag"},
@@ -100,8 +101,8 @@ RACING = {
 
 
 def differences(name, folder, injected):
-    """What `rdmascope check` found beside what the scenario's file says, and what it did not. Advice is no fault, and what is inconclusive is none for
-    sure, so these may come in addition."""
+    """The differences between the findings of `rdmascope check` and those that the scenario's file lists.
+    Additional advice and inconclusive findings do not count."""
     with open(f"{folder}/{name}.toml", "rb") as file:
         scenario = tomllib.load(file)
     said = set(scenario.get("check", []))
@@ -123,7 +124,7 @@ def words(text):
 
 
 def table(targets):
-    """A row a scenario, a column a target."""
+    """A row for each scenario, a column for each target."""
     print("| section | level | scenario | " + " | ".join(targets) + " |")
     print("|---|---|---|" + "---|" * len(targets))
     for row in next(iter(targets.values())):
@@ -136,7 +137,7 @@ def table(targets):
 
 
 def instead(targets, alive):
-    """What they did where that is not what is allowed."""
+    """The reactions that are not allowed."""
     for row in next(iter(targets.values())):
         differs = [
             (name, other)
@@ -152,34 +153,38 @@ def instead(targets, alive):
             if other["chance"]:
                 print(f"- {name}: {' or '.join(verdicts(other)).replace('-', ' ')}: {CHANCE[row['scenario']][1]}")
                 continue
-            # Where nothing was observed the reason says why.
+            # Without an observation, the reason explains the verdict.
             told = [*other["observed"], *([other["reason"]] if other["reason"] else [])]
             print(f"- {name}: {other['verdict'].replace('-', ' ')}: {'; '.join(told)}; {alive[other['alive'] or 'not-asked']}.")
         print()
 
 
 def page(servers, clients):
-    print(f"# What real servers{' and clients' if clients else ''} do\n")
-    server = "the kernel's NFS server" + (" and its client" if clients else "")
-    print(f"Made by `tests/lab/run --write`, which injects every scenario of [scenarios.md](scenarios.md) into {server} over soft-RoCE.")
-    print("A verdict is about one requirement. Scenarios that may crash an end are among them: the ends are guests, and one that is gone is booted anew.")
-    print("What `rdmascope check` finds in the capture of each run against a server is held to what the scenario says it injects, and differences are noted in")
-    print("[tests/lab/verdicts](../tests/lab/verdicts). What looks like a fault of the kernel is in [findings](findings/index.md).\n")
-    print("| verdict | what the server or client did |")
+    print(f"# Verdicts on real servers{' and clients' if clients else ''}\n")
+    server = "the kernel's NFS server" + (" and client" if clients else "")
+    print("Generated by `tests/lab/run --write`, which runs every scenario of [scenarios.md](scenarios.md)")
+    print(f"against {server} over soft-RoCE. A verdict is about one requirement.")
+    print("Scenarios that may crash an end are included: the ends are virtual machines, and a crashed one is")
+    print("booted again.\n")
+    print("The findings of `rdmascope check` in the capture of each run against a server are compared with")
+    print("those that the scenario lists. [tests/lab/verdicts](../tests/lab/verdicts) has the differences.")
+    print("Probable faults of the kernel are in [findings](findings/index.md).\n")
+    print("| verdict | reaction of the server or client |")
     print("|---|---|")
     for verdict, meaning in MEANINGS:
         print(f"| {'**violates**' if verdict == 'violates' else verdict} | {meaning} |")
-    print("\nThe lists are those of the scenario: what the section allows, and what it forbids. Beside SHOULD a reaction that is in neither departs from")
-    print("the recommendation.\n")
+    print("\nThe lists of a scenario are the reactions that the section allows and those that it forbids. For a")
+    print("SHOULD, a reaction in neither list departs from the recommendation.\n")
     print("## Linux as server\n")
     table(servers)
-    print("\n### What they did instead\n")
+    print("\n### Other reactions\n")
     instead(servers, ALIVE)
     if clients:
         print("## Linux as client\n")
-        print("The kernel's NFSv3 client mounts the export of `rdmascope peer serve --scenario`, lists, writes and reads. Every call is answered rightly but one.\n")
+        print("The kernel's NFSv3 client mounts the export of `rdmascope peer serve --scenario`, and lists, writes")
+        print("and reads. Every call but one gets the correct reply.\n")
         table(clients)
-        print("\n### What they did instead\n")
+        print("\n### Other reactions\n")
         instead(clients, CALLS_AGAIN)
 
 

@@ -190,7 +190,7 @@ mod tests {
             assert!(!matches(line), "{line}");
         }
         for (line, part) in [
-            ("op == RAED", "RAED: is it READ? (at 7)"),
+            ("op == RAED", "RAED: did you mean READ? (at 7)"),
             ("call.frame == 5", "call.frame: not a column of this list, which has number, "),
         ] {
             let error = Filter::parse(line).unwrap_err();
