@@ -2,6 +2,8 @@
 
 #[path = "house/circles.rs"]
 mod circles;
+#[path = "house/prose.rs"]
+mod prose;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

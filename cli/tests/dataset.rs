@@ -182,11 +182,13 @@ fn later(name: &str, seconds: u32) -> Vec<u8> {
 #[test]
 fn a_dataset_is_partitioned_by_day_site_and_capture() {
     let (hosts, output) = (folder(), folder());
-    for site in ["client", "server"] {
-        fs::create_dir(hosts.path().join(site)).expect("it can be made");
+    // Sites may be nested, and a link may lead back to the top.
+    for site in ["rack1/client", "server"] {
+        fs::create_dir_all(hosts.path().join(site)).expect("it can be made");
         fs::copy(sample("nfs3-basic.pcap"), hosts.path().join(site).join("x.pcap"))
             .expect("it can be copied");
     }
+    std::os::unix::fs::symlink(hosts.path(), hosts.path().join("rack1/all")).expect("it can be linked");
     fs::write(hosts.path().join("server/bad.pcap"), "no capture").expect("it can be written");
     let (status, said) = export(&[word(hosts.path()), "--sites"], output.path());
     assert_eq!(status, Some(2), "{said}");
@@ -207,7 +209,7 @@ fn a_dataset_is_partitioned_by_day_site_and_capture() {
 
     // After another export with packets of a different day, the capture moves there; the others
     // stay.
-    let site = hosts.path().join("client");
+    let site = hosts.path().join("rack1/client");
     fs::write(site.join("x.pcap"), later("nfs3-basic.pcap", 86_400)).expect("it can be written");
     let (status, said) = export(&[word(&site), "--site", "client"], output.path());
     assert_eq!((status, said.as_str()), (Some(0), ""));

@@ -58,7 +58,7 @@ pub(super) struct Parquet {
     /// capture
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     site: Option<String>,
-    /// Treat each subfolder of the given folders as a site with that name and its captures
+    /// Treat each folder below the given folders as a site with that name and its captures
     #[arg(long, conflicts_with_all = ["site", "capture"])]
     sites: bool,
     /// Read nothing and write only a row of `captures` with REASON as its error, for a capture that

@@ -92,18 +92,26 @@ pub(super) fn jobs(command: &Parquet) -> Result<Vec<Job>> {
     Ok(jobs)
 }
 
-/// The subfolders of folders, with their names.
+/// The folders and all folders below them, with their names. Hidden folders are left out.
 fn sites(folders: &[PathBuf]) -> Result<Vec<(String, PathBuf)>> {
     let mut sites = Vec::new();
-    for folder in folders {
+    let mut open = folders.to_vec();
+    // A link may lead back to a folder above it.
+    let mut seen = BTreeSet::new();
+    while let Some(folder) = open.pop() {
         let cannot = || format!("{}: cannot be read", folder.display());
-        for entry in fs::read_dir(folder).with_context(cannot)? {
+        let whole = folder.canonicalize().with_context(cannot)?;
+        for entry in fs::read_dir(&folder).with_context(cannot)? {
             let entry = entry.with_context(cannot)?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if !name.starts_with('.') && entry.path().is_dir() {
-                sites.push((name, entry.path()));
+            if !entry.file_name().to_string_lossy().starts_with('.') && entry.path().is_dir() {
+                open.push(entry.path());
             }
         }
+        let name = whole.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if !seen.insert(whole) {
+            continue;
+        }
+        sites.push((name, folder));
     }
     sites.sort();
     Ok(sites)
