@@ -215,7 +215,7 @@ const CIRCLES: [(&str, &[&str]); 18] = [
             "dissector/src/ulb/nfs2.rs",
             "dissector/src/ulb/nfs3.rs",
             "dissector/src/ulb/nfs4/callback.rs",
-            "dissector/src/ulb/nfs4/mod.rs",
+            "dissector/src/ulb/nfs4.rs",
             "dissector/src/ulb/nfs4/operations.rs",
             "dissector/src/ulb/nfsacl.rs",
             "dissector/src/ulb/rows.rs",
