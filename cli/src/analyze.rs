@@ -1,4 +1,4 @@
-//! `rdmascope analyze`: the report of a capture.
+//! `rdmascope analyze`: a report on a capture.
 
 mod course;
 
@@ -44,11 +44,14 @@ pub(crate) struct Analyze {
     pub(crate) input: Input,
     #[command(flatten)]
     each: Each,
-    /// What the kernel of a client or server traced meanwhile: the text of /sys/kernel/tracing/trace or of `trace-cmd report`
+    /// Kernel trace of a client or server from the same time: the text of /sys/kernel/tracing/trace
+    /// or of `trace-cmd report`
     ///
-    /// The events xprtrdma_* and svcrdma_*, and with them xprt_reserve, rpc_stats_latency and svc_process of sunrpc, are joined to the transactions
-    /// by XID. They split the time of that host into queue, handler, marshalling and the way to and from the network, and show where
-    /// kernel and packets disagree. The clocks are tied by what both show; how well is told. Without FILE, the trace tells by itself what it can.
+    /// The events xprtrdma_* and svcrdma_*, and xprt_reserve, rpc_stats_latency and svc_process of
+    /// sunrpc, are matched to transactions by XID. They split the time of that host into queue,
+    /// handler, marshalling and the path to and from the network, and show where kernel and packets
+    /// disagree. Transactions seen by both are used to align the clocks; the output includes the
+    /// remaining error. Without FILE, the report covers the trace alone.
     #[arg(long, value_name = "TRACE", conflicts_with = "each")]
     pub(crate) kernel: Vec<PathBuf>,
     /// Output format: text, JSON Lines for programs, or a table of --interval
@@ -60,7 +63,6 @@ pub(crate) struct Analyze {
     slice: SliceArguments,
 }
 
-/// Runs the command.
 pub(crate) fn run(command: &Analyze, style: Style, out: &mut Out) -> io::Result<Status> {
     let format = command.format;
     if let Err(error) = command.has_table() {
@@ -83,26 +85,23 @@ pub(crate) fn run(command: &Analyze, style: Style, out: &mut Out) -> io::Result<
 }
 
 impl Analyze {
-    /// Whether a table is asked for only where there is one.
+    /// Fails if a table is requested for output that has no table.
     fn has_table(&self) -> Result<()> {
         let is_table = matches!(self.format, Format::Csv | Format::Tsv);
-        ensure!(
-            !is_table || self.course.is_asked_for(),
-            "--format csv and tsv are of intervals: choose one with --interval"
-        );
+        ensure!(!is_table || self.course.is_asked_for(), "--format csv and tsv need --interval");
         ensure!(
             !is_table || self.kernel.is_empty(),
-            "a table has no columns for what the kernel tells: --kernel takes --format text and jsonl"
+            "--kernel needs --format text or jsonl: tables have no columns for kernel traces"
         );
         ensure!(
             !is_table || !self.each.is_each(),
-            "a table has no column for the file of a row: --each takes --format text and jsonl"
+            "--each needs --format text or jsonl: tables have no column for the file"
         );
         Ok(())
     }
 }
 
-/// Reports on traces without a capture.
+/// Reports on kernel traces without a capture.
 fn alone(traces: Vec<KernelTrace>, format: Format, style: Style, out: &mut Out) -> io::Result<Status> {
     for (index, trace) in traces.into_iter().enumerate() {
         if index > 0 && format == Format::Text {
@@ -178,13 +177,13 @@ fn report(
     complain_of_troubles(&ending, out)
 }
 
-/// What is gathered while a capture is read.
+/// The state gathered while the capture is read.
 struct Gathering<'a> {
     report: Report,
     witnesses: Witnesses,
     slice: &'a Slice,
     course: Option<course::Gathering>,
-    /// What several places tell together, if their captures are joined.
+    /// The end-to-end figures, if several capture points are joined.
     joined: Option<EndToEnd>,
 }
 
@@ -234,7 +233,7 @@ fn write_witness(witness: &Witness, format: Format, style: Style, out: &mut Out)
         out.flush()?;
         let (name, lines) = (&witness.trace.name, witness.trace.unread.lines);
         tell(format_args!(
-            "warning: {name}: {lines} lines cannot be read; the first is line {line}: {reason}"
+            "warning: {name}: {lines} lines could not be parsed, the first at line {line}: {reason}"
         ));
     }
     Ok(())

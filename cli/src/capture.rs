@@ -1,4 +1,4 @@
-//! `rdmascope capture`: packets of network interfaces, written as pcapng.
+//! `rdmascope capture`: writes the packets of network interfaces as pcapng.
 
 mod files;
 #[cfg_attr(not(target_os = "linux"), path = "capture/no_kernel.rs")]
@@ -49,52 +49,54 @@ Examples:
 #[derive(Args, Debug)]
 #[cfg_attr(feature = "verbs", command(mut_arg("verbs", |verbs| verbs.conflicts_with("list"))))]
 pub(crate) struct Capture {
-    /// Interface to capture from, or `any`: all that are up. Several may be named; their packets
-    /// come into one file
+    /// Interface to capture from, or `any` for all that are up; repeat it to capture several
+    /// interfaces into one file
     #[arg(short, long = "interface", value_name = "NAME", required_unless_present = "list")]
     #[cfg_attr(feature = "verbs", arg(required_unless_present = "verbs"))]
     interfaces: Vec<String>,
     #[cfg(feature = "verbs")]
     #[command(flatten)]
     device: Device,
-    /// Capture by pnet_datalink, as outside Linux: one interface, more slowly, without a count of
-    /// dropped packets
+    /// Capture with pnet_datalink, as on other systems than Linux: one interface, slower, and
+    /// without drop counts
     #[cfg(feature = "pnet")]
     #[arg(long)]
     #[cfg_attr(feature = "verbs", arg(conflicts_with = "verbs"))]
     pnet: bool,
-    /// File to write, as pcapng, or `-` for standard output
+    /// Output file in pcapng, or `-` for standard output
     #[arg(short, long, value_name = "FILE", required_unless_present = "list")]
     write: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) new_files: NewFiles,
-    /// List the interfaces, with the RDMA devices behind them, and end
+    /// List the interfaces and their RDMA devices, and exit
     #[arg(short = 'L', long, conflicts_with_all = ["interfaces", "write"])]
     list: bool,
-    /// Capture so many bytes of each packet at most
+    /// Maximum number of bytes captured of each packet
     #[arg(short, long, value_name = "SIZE", default_value_t = 262_144, value_parser = clap::value_parser!(u32).range(64..=262_144))]
     snap_length: u32,
-    /// Leave out the data that RDMA Writes and RDMA Reads move
+    /// Omit the payload of RDMA Writes and RDMA Reads
     ///
-    /// Headers, Sends and messages that stand in chunks are written, and packets of which it is not certain what they carry: `analyze` and `check`
-    /// find the same. ICRCs are verified before; packets with a bad one stay whole. `extract` finds no files in such a capture.
+    /// Headers, Sends and messages in chunks are written, and all packets whose content is
+    /// uncertain, so `analyze` and `check` give the same results. ICRCs are verified before packets
+    /// are shortened; packets with a bad ICRC are written in full. `extract` finds no files in such
+    /// a capture.
     #[arg(long)]
     cut_bulk: bool,
-    /// End after so many packets
+    /// Stop after this number of packets
     #[arg(short, long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
-    /// End after this time, such as 30s
+    /// Stop after this time, such as 30s
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<u64>,
-    /// Begin another file where one has so many MiB
+    /// Start a new file after this size, in MiB
     ///
     /// The files are numbered: `name.pcapng` becomes `name-00001.pcapng` and so on.
     #[arg(long, value_name = "SIZE", value_parser = clap::value_parser!(u64).range(1..))]
     rotate_size: Option<u64>,
-    /// Begin another file after this time, such as 60s
+    /// Start a new file after this time, such as 60s
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     rotate_time: Option<u64>,
-    /// Keep so many files of those that rotate; the oldest is removed
+    /// Keep at most this number of rotated files; the oldest is deleted
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(2..))]
     files: Option<u64>,
     #[command(flatten)]
@@ -102,21 +104,23 @@ pub(crate) struct Capture {
     /// UDP destination port of RoCEv2
     #[arg(long, value_name = "PORT", default_value_t = frame::Config::default().port)]
     port: u16,
-    /// Compress the file; also by its name, which ends in .gz or .zst
+    /// Compress the file; the default follows the file name, which ends in .gz or .zst
     #[arg(long, value_enum, value_name = "FORMAT")]
     compress: Option<Compress>,
-    /// Say this of the capture in the file
+    /// Store TEXT as a comment in the capture
     #[arg(long, value_name = "TEXT")]
     comment: Option<String>,
-    /// Whose clock stamps packets: `hardware` is the network adapter's, and takes CAP_NET_ADMIN where it is not on already
+    /// Clock for time stamps; `hardware` is the network adapter's, and needs CAP_NET_ADMIN unless
+    /// it is already enabled
     #[arg(long, value_enum, value_name = "CLOCK", default_value_t = Clock::System)]
     time_stamps: Clock,
-    /// Record the kernel's tracepoints of RPC-over-RDMA too, for `analyze`
+    /// Also record the kernel's RPC-over-RDMA tracepoints, for `analyze`
     ///
-    /// Takes root and tracefs. They come into the same file, in blocks that other programs pass over.
+    /// This needs root and tracefs. The records are stored in the same file, in blocks that other
+    /// programs skip.
     #[arg(long)]
     kernel: bool,
-    /// Say nothing but what went wrong
+    /// Print only errors
     #[arg(short, long)]
     quiet: bool,
 }
@@ -131,13 +135,12 @@ enum Compress {
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Clock {
-    /// The kernel's, when it takes the packet
+    /// The kernel's clock when it receives the packet
     System,
-    /// The network adapter's
+    /// The network adapter's clock
     Hardware,
 }
 
-/// Runs the command.
 pub(crate) fn run(command: &Capture, out: &mut Out) -> io::Result<Status> {
     if command.list {
         return list(out).map(|()| Status::Done);
@@ -145,10 +148,11 @@ pub(crate) fn run(command: &Capture, out: &mut Out) -> io::Result<Status> {
     match capture(command) {
         Ok(status) => Ok(status),
         Err(error) => match error.downcast_ref::<io::Error>() {
-            // Whoever read standard output has seen enough.
+            // The reader of standard output has closed it. Its error ends the command without a
+            // message.
             Some(system) if system.kind() == ErrorKind::BrokenPipe => {
                 if !command.quiet {
-                    tell(format_args!("nobody reads what is captured any more: the capture ends"));
+                    tell(format_args!("standard output was closed: capture stopped"));
                 }
                 Err(ErrorKind::BrokenPipe.into())
             }
@@ -157,7 +161,7 @@ pub(crate) fn run(command: &Capture, out: &mut Out) -> io::Result<Status> {
     }
 }
 
-/// The interfaces that there are.
+/// Lists the interfaces.
 #[cfg(not(target_os = "linux"))]
 fn list(out: &mut Out) -> io::Result<()> {
     for (name, addresses) in rdmascope_capture_agent::datalink::datalink_interfaces() {
@@ -167,7 +171,7 @@ fn list(out: &mut Out) -> io::Result<()> {
     Ok(())
 }
 
-/// The interfaces that there are, with the RDMA devices behind them.
+/// Lists the interfaces with their RDMA devices.
 #[cfg(target_os = "linux")]
 fn list(out: &mut Out) -> io::Result<()> {
     for interface in network_interfaces() {
@@ -182,9 +186,9 @@ fn list(out: &mut Out) -> io::Result<()> {
         )?;
         for (device, is_hardware) in &interface.rdma {
             let what = if *is_hardware {
-                "in hardware: its RoCE packets are seen here only if the device mirrors them"
+                "hardware: its RoCE packets are visible only if the device mirrors them"
             } else {
-                "in software"
+                "software"
             };
             write!(out, "; RDMA device {} ({what})", Plain(device))?;
         }
@@ -194,14 +198,14 @@ fn list(out: &mut Out) -> io::Result<()> {
 }
 
 fn capture(command: &Capture) -> Result<Status> {
-    let Some(path) = &command.write else { bail!("--write names the file") };
+    let Some(path) = &command.write else { bail!("no output file: use --write FILE") };
     let is_pipe = path == Path::new("-");
     let rotates = command.rotate_size.is_some() || command.rotate_time.is_some();
     if is_pipe && rotates {
-        bail!("standard output cannot rotate: name a file with --write");
+        bail!("standard output cannot rotate; use --write FILE");
     }
     if command.files.is_some() && !rotates {
-        bail!("--files is about files that rotate: say when, with --rotate-size or --rotate-time");
+        bail!("--files needs --rotate-size or --rotate-time");
     }
     let wanted = command.mirror.wanted(command.port);
     #[cfg(target_os = "linux")]
@@ -210,7 +214,8 @@ fn capture(command: &Capture) -> Result<Status> {
     }
     let mut tracing = if command.kernel { Some(Tracing::new()?) } else { None };
     let mut live = source::open(command, &wanted)?;
-    // Before a file is made: so a link in a folder of this user leads to nothing that the user may not write.
+    // Drop root before creating files, so that a link in a folder of this user gives access to
+    // nothing that the user may not write.
     #[cfg(target_os = "linux")]
     command.mirror.become_user()?;
     let mut files = command.files(path, &wanted, &*live);
@@ -220,7 +225,7 @@ fn capture(command: &Capture) -> Result<Status> {
     confined(if rotates { Reach::Below(files.folder()) } else { Reach::Nothing }, command.quiet)?;
     if !command.quiet {
         let names = live.names().join(", ");
-        tell(format_args!("capturing from {names}; Ctrl-C ends it"));
+        tell(format_args!("capturing from {names}; press Ctrl-C to stop"));
     }
     let frame = frame::Config { port: command.port, ..frame::Config::default() };
     let mut bulk = command.cut_bulk.then(|| BulkCut::new(frame));
@@ -240,7 +245,7 @@ fn capture(command: &Capture) -> Result<Status> {
             }
             Ok(Next::Idle(_)) => is_pause = true,
             Ok(_) => break,
-            // What was captured is kept, and the file has its end.
+            // Keep the packets captured so far, and finish the file.
             Err(error) => {
                 failed = Some(error);
                 break;
@@ -249,7 +254,7 @@ fn capture(command: &Capture) -> Result<Status> {
         if command.count.is_some_and(|count| captured >= count) {
             break;
         }
-        // To ask the clock costs as much as a packet.
+        // Reading the clock costs as much as a packet.
         let is_full = size.is_some_and(|size| file.written() >= size);
         if !is_pause && !is_full && captured % STRIDE != 0 {
             continue;
@@ -278,14 +283,14 @@ fn capture(command: &Capture) -> Result<Status> {
     file.end(&mut *live)?;
     let counts = live.counts()?;
     if let Some(dropped) = counts.dropped {
-        warn_of_drops(dropped, "--buffer gives it more, and --snap-length makes packets shorter");
+        warn_of_drops(dropped, "use a larger --buffer or a smaller --snap-length");
     }
     for lack in live.lacks() {
         tell(format_args!("warning: {lack}"));
     }
     if command.time_stamps == Clock::Hardware && live.stamped() < counts.delivered {
         tell(format_args!(
-            "warning: {} packets have the kernel's time: the adapter stamps what it receives, and not all of that",
+            "warning: {} packets have kernel time stamps: the adapter stamps only received packets, and not all of them",
             counts.delivered - live.stamped()
         ));
     }
@@ -300,32 +305,33 @@ fn capture(command: &Capture) -> Result<Status> {
     Ok(Status::Done)
 }
 
-/// The calls that the kernel of such a host traces are in packets that are not captured.
+/// Warns if all RDMA devices of the host use iWARP and --iwarp is missing: the trace would cover
+/// calls whose packets are not captured.
 #[cfg(target_os = "linux")]
 fn warn_of_iwarp() {
     let devices = iwarp_only();
     if !devices.is_empty() {
         tell(format_args!(
-            "warning: --iwarp is missing: the RDMA devices of this host speak iWARP over TCP ({}), and without it no TCP is captured",
+            "warning: the RDMA devices of this host use iWARP over TCP ({}); add --iwarp to capture TCP",
             Plain(devices.join(", "))
         ));
     }
 }
 
-/// Packets after which it is seen whether it is time.
+/// Packets between two checks of the clock.
 const STRIDE: u64 = 256;
 
-/// What is said of dropped packets, or why it is not known how many they were.
+/// The drop count as text, or why it is unknown.
 pub(crate) fn dropped(dropped: Option<u64>, uncounted: Option<String>) -> String {
     dropped.map_or_else(|| not_known(uncounted), |dropped| format!("{dropped} dropped"))
 }
 
-/// What is said where nobody counts what was dropped.
+/// The text for an unknown drop count.
 fn not_known(why: Option<String>) -> String {
-    format!("drops not known: {}", why.unwrap_or_default())
+    format!("drop count unknown: {}", why.unwrap_or_default())
 }
 
-/// Says which interfaces are no longer what they were.
+/// Reports interfaces whose state changed.
 fn tell_of_states(live: &dyn LiveSource, known: &mut [State]) {
     for ((name, state), known) in live.names().iter().zip(live.states()).zip(known) {
         if state == known {
@@ -335,14 +341,14 @@ fn tell_of_states(live: &dyn LiveSource, known: &mut [State]) {
         let what = match state {
             State::Up => "up again",
             State::Down => "down",
-            State::Gone => "gone; it is captured again when there is one of this name",
+            State::Gone => "gone; capture resumes when an interface with this name appears",
         };
         tell(format_args!("{name}: the interface is {what}"));
     }
 }
 
 impl Capture {
-    /// The files that it writes.
+    /// The files to write.
     fn files<'a>(&self, path: &'a Path, wanted: &Wanted, live: &dyn LiveSource) -> Files<'a> {
         let filter = match &self.mirror.filter {
             Some(filter) => format!("({wanted}) and ({filter})"),
@@ -378,22 +384,22 @@ impl Capture {
     }
 }
 
-/// Where the names of interfaces are.
-const LISTED: &str = "; `rdmascope capture --list` lists those that there are";
+/// A hint for unknown interface names.
+const LISTED: &str = "; `rdmascope capture --list` lists the interfaces";
 
-/// What to do about it.
+/// Adds the remedy to an error of a live capture.
 #[cfg(target_os = "linux")]
 pub(crate) fn explained(error: LiveError) -> anyhow::Error {
     let remedy = match &error {
         LiveError::NotPermitted => PERMISSION,
         LiveError::NoInterface(_) => LISTED,
         LiveError::Filter(FilterError::NoLibrary) => {
-            ": without --filter it is not needed; Debian has it as libpcap0.8"
+            "; install libpcap (Debian: libpcap0.8) or omit --filter"
         }
         LiveError::Filter(FilterError::Refused(_)) => " in --filter",
-        LiveError::NoHardwareTime { .. } => "; leave out --time-stamps for those of the kernel",
+        LiveError::NoHardwareTime { .. } => "; omit --time-stamps to use kernel time stamps",
         LiveError::System(system) if system.kind() == ErrorKind::OutOfMemory => {
-            ": --buffer takes less memory"
+            "; use a smaller --buffer, which takes less memory"
         }
         _ => "",
     };

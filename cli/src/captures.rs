@@ -1,11 +1,12 @@
-//! Which files are captures, and those of a folder.
+//! Recognizes capture files and expands folders.
 
 use anyhow::{Context as _, Result, bail};
 use rdmascope_capture_agent::{Capture, Error};
 use std::path::{Path, PathBuf};
 
-/// Lets the process have as many files open as it may: all files of a capture are, and a ring has more than the soft limit of most systems.
-/// Where that cannot be changed, the file that cannot be opened is told.
+/// Raises the soft limit of open files to the hard limit. All files of a capture are open at once,
+/// and a ring may have more files than the usual soft limit. If this fails, opening a file reports
+/// the error.
 pub(crate) fn allow_many() {
     #[cfg(unix)]
     {
@@ -15,25 +16,25 @@ pub(crate) fn allow_many() {
     }
 }
 
-/// What the names of captures end with.
+/// File name extensions of captures.
 pub(crate) const CAPTURES: [&str; 4] = ["pcap", "pcapng", "cap", "erf"];
-/// What is behind that where they are compressed.
+/// Further extensions of compressed captures.
 const COMPRESSIONS: [&str; 2] = ["gz", "zst"];
 
-/// Whether a file is a capture by its name, such as `mount.pcap.zst`.
+/// Whether a file name has the extension of a capture, such as `mount.pcap.zst`.
 pub(crate) fn is_capture_name(path: &Path) -> bool {
     ends_with_one_of(&without_compression(path), &CAPTURES)
 }
 
-/// Whether a file is one by its name or its content, such as `mount.pcap0` of a ring.
+/// Whether a file is a capture by its name or its content, such as `mount.pcap0` of a ring.
 pub(crate) fn is_capture(path: &Path) -> bool {
-    // What cannot be opened may be one, and whoever reads it will say so.
+    // A file that cannot be opened counts as a capture; reading it reports the error.
     is_capture_name(path)
         || is_numbered_name(path)
         || matches!(Capture::open(path), Ok(_) | Err(Error::Open { .. }))
 }
 
-/// Whether tcpdump gave a file its name in a ring, such as `mount.pcap1`.
+/// Whether a file name has the number that tcpdump adds to files of a ring, such as `mount.pcap1`.
 fn is_numbered_name(path: &Path) -> bool {
     let path = without_compression(path);
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
@@ -41,14 +42,15 @@ fn is_numbered_name(path: &Path) -> bool {
     kind.len() < extension.len() && CAPTURES.iter().any(|one| kind.eq_ignore_ascii_case(one))
 }
 
-/// The path of a capture without what tells of its format, so that a capture can be compressed and stay the same.
+/// The path of a capture without its format and compression extensions. It stays the same when the
+/// capture is compressed.
 pub(crate) fn stem(path: &Path) -> PathBuf {
     let path = without_compression(path);
     if ends_with_one_of(&path, &CAPTURES) { path.with_extension("") } else { path }
 }
 
-/// The paths with the captures of each folder in its place, in the order of their names. Hidden files are left out, and so are folders in a
-/// folder. A folder without a capture is an error.
+/// Replaces each folder by the captures in it, in the order of their names. Hidden files and
+/// subfolders are ignored. A folder without captures is an error.
 pub(crate) fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut files = Vec::with_capacity(paths.len());
     for path in paths {
@@ -58,7 +60,10 @@ pub(crate) fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
         }
         let captures = of_folder(path).with_context(|| format!("{}: cannot be read", path.display()))?;
         if captures.is_empty() {
-            bail!("{}: no capture there: no pcap, pcapng or ERF file, compressed or not", path.display());
+            bail!(
+                "{}: the folder contains no captures (pcap, pcapng or ERF, also compressed)",
+                path.display()
+            );
         }
         files.extend(captures);
     }
@@ -71,7 +76,7 @@ pub(crate) fn of_folder(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
         let entry = entry?;
         let path = entry.path();
         let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-        // A FIFO would have to be waited for to know.
+        // Looking into a FIFO would block.
         if !is_hidden && path.is_file() && is_capture(&path) {
             captures.push(path);
         }
@@ -80,7 +85,7 @@ pub(crate) fn of_folder(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(captures)
 }
 
-/// The path without what tells that a file is compressed.
+/// The path without its compression extension.
 pub(crate) fn without_compression(path: &Path) -> PathBuf {
     if ends_with_one_of(path, &COMPRESSIONS) { path.with_extension("") } else { path.to_owned() }
 }

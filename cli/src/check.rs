@@ -1,7 +1,7 @@
-//! `rdmascope check`: sessions judged against the specifications.
+//! `rdmascope check`: checks sessions against the specifications.
 //!
-//! Here: who takes the findings of the judge, for people (`text`), for programs (`lines`), for CI systems (`sarif`, `junit`); and what is asked
-//! beside the rules (`crate::policy`).
+//! The submodules write the findings as text (`text`), for programs (`lines`), and for CI systems
+//! (`sarif`, `junit`). `crate::policy` has the checks beyond the rules.
 
 mod junit;
 mod lines;
@@ -40,7 +40,7 @@ use std::io::{self, Write as _};
 use std::path::PathBuf;
 use text::Text;
 
-/// What is judged, and how that is told.
+/// The arguments of `check`.
 #[derive(Args, Debug)]
 #[command(
     mut_arg("files", |files| files.required(false).required_unless_present_any(["explain", "rules"])),
@@ -53,34 +53,37 @@ pub(crate) struct Check {
     pub(crate) input: Input,
     #[command(flatten)]
     each: Each,
-    /// Output format: text, JSON Lines for programs, a table of the findings, or SARIF or JUnit for CI systems
+    /// Output format: text, JSON Lines for programs, a table of findings, or SARIF or JUnit for CI
+    /// systems
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     #[command(flatten)]
     shape: Shape,
     /// Ignore findings of this rule, or of all rules of this subject, in the exit status
     ///
-    /// Such findings are still shown, marked as allowed, and counted separately. To allow more than one rule: --allow A,B or
-    /// --allow A --allow B. `rdmascope check --rules` lists the subjects, such as `credits` or `inline-thresholds`.
+    /// These findings are still shown, marked as allowed, and counted separately. To allow several
+    /// rules, use --allow A,B or --allow A --allow B. `rdmascope check --rules` lists the subjects,
+    /// such as `credits` or `inline-thresholds`.
     #[arg(long, value_name = "RULE", value_parser = RULE_NAME, value_delimiter = ',', hide_possible_values = true)]
     allow: Vec<String>,
-    /// Check only rules of at least this level
+    /// Minimum level of the rules to check
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t = Least::Advice)]
     level: Least,
-    /// List inconclusive findings too: the capture may lack the packets that would explain them
+    /// Also list inconclusive findings, which packets missing from the capture could explain
     ///
     /// By default they are only counted. JSON Lines and tables always include them.
     #[arg(long)]
     inconclusive: bool,
-    /// Show at most N findings of each rule [default: all as JSON Lines, table and SARIF]
+    /// Maximum number of findings shown per rule [default: all as JSON Lines, table and SARIF]
     ///
-    /// By default, text has one line for the findings of a rule by one end of a connection, with their number, and at most 10
-    /// lines of each rule. 0 shows all findings; as text at most 10,000 of each rule, because they are sorted. All findings are counted.
+    /// By default, text combines the findings of a rule by one end of a connection in one line with
+    /// their number, and shows at most 10 lines per rule. 0 shows all findings; text shows at most
+    /// 10,000 per rule, because they are sorted. All findings are counted.
     #[arg(long, value_name = "N")]
     most: Option<usize>,
-    /// Accept a capture that shows no connection, or none that carries RPC-over-RDMA
+    /// Accept a capture without connections, or without RPC-over-RDMA
     ///
-    /// By default that is a failure, because nothing was judged.
+    /// By default this is a failure, because nothing was checked.
     #[arg(long)]
     allow_empty: bool,
     #[command(flatten)]
@@ -95,25 +98,25 @@ pub(crate) struct Check {
     rules: bool,
 }
 
-/// How it is written.
+/// The output format.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     /// Text, the most severe findings first
     Text,
     /// One JSON object per line; docs/json.md describes them
     Jsonl,
-    /// Findings as comma-separated values with a line of names; docs/tables.md describes them
+    /// Findings as comma-separated values with a header line; docs/tables.md describes them
     Csv,
-    /// Findings as tab-separated values with a line of names
+    /// Findings as tab-separated values with a header line
     Tsv,
     /// SARIF 2.1.0, one JSON object; docs/conformance.md describes it
     Sarif,
-    /// JUnit XML, a test suite for each capture; docs/conformance.md describes it
+    /// JUnit XML, one test suite per capture; docs/conformance.md describes it
     Junit,
 }
 
 impl Check {
-    /// The policies that it may read.
+    /// The policy files that may be read.
     pub(crate) fn policies(&self) -> Vec<PathBuf> {
         self.policy.places(&self.input.files)
     }
@@ -133,21 +136,21 @@ Examples:
   rdmascope check --explain credit-limit
 
 Exit status:
-  0  No violation that counts (--allow), and the policy is kept to.
-  1  A violation, or the policy is not kept to.
+  0  No violation except allowed ones (--allow), and the policy is met.
+  1  A violation, or the policy is not met.
   2  Wrong usage, no capture, or nothing to judge (--allow-empty).";
 
-/// Judges the capture, or shows rules.
+/// Checks the capture, or shows rules.
 pub(crate) fn run(command: &Check, style: Style, out: &mut Out) -> io::Result<Status> {
     let screen = terminal::screen(style);
     if command.rules || command.explain.is_some() {
         let shown = match &command.explain {
-            _ if command.format == Format::Sarif => Err(anyhow!("SARIF is of a capture: name one")),
-            _ if command.format == Format::Junit => Err(anyhow!("JUnit is of a capture: name one")),
+            _ if command.format == Format::Sarif => Err(anyhow!("--format sarif needs a capture")),
+            _ if command.format == Format::Junit => Err(anyhow!("--format junit needs a capture")),
             _ if command.table().is_some_and(|format| format != table::Format::Jsonl)
                 || command.shape.is_asked_for() =>
             {
-                Err(anyhow!("tables are of the findings in a capture: name one"))
+                Err(anyhow!("tables list findings, so they need a capture"))
             }
             Some(id) => find(id).map(|rule| match command.format {
                 Format::Text => write_rule(rule, screen, out),
@@ -209,13 +212,13 @@ pub(crate) fn run(command: &Check, style: Style, out: &mut Out) -> io::Result<St
     Ok(status)
 }
 
-/// Writes a line for each rule that is wanted.
+/// Writes one line per wanted rule.
 fn write_lines(is_wanted: impl Fn(&Rule) -> bool, out: &mut Out) -> io::Result<()> {
     let all = SUBJECTS.iter().flat_map(|subject| subject.rules.iter().map(|rule| (subject.name, rule)));
     all.filter(|(_, rule)| is_wanted(rule)).try_for_each(|row| write_line(out, &RULE.of(row)))
 }
 
-/// Judges the capture `input`, and hands what is found to `taker`.
+/// Judges the capture `input` and passes the findings to `taker`.
 fn judge<T: Taker>(
     command: &Check,
     policies: &Policies<'_>,
@@ -258,46 +261,47 @@ fn judge<T: Taker>(
     }
     if (asked.is_empty() || tally.is_foreign()) && !tally.fails() && !command.allow_empty {
         let error = match ending.nothing_decoded() {
-            Some(why) if why.iwarp > 0 => anyhow!("nothing to judge: {why} (--allow-empty)"),
-            _ if asked.is_empty() => anyhow!("{NO_CONNECTION} (--allow-empty)"),
-            _ => anyhow!("{NO_RPCRDMA} (--allow-empty)"),
+            Some(why) if why.iwarp > 0 => anyhow!("nothing to judge: {why}; --allow-empty accepts this"),
+            _ if asked.is_empty() => anyhow!("{NO_CONNECTION}; --allow-empty accepts this"),
+            _ => anyhow!("{NO_RPCRDMA}; --allow-empty accepts this"),
         };
         return complain(&error, taker.out());
     }
     Ok(if tally.fails() { Status::Differs } else { Status::Done })
 }
 
-/// Why nothing was judged.
-const NO_CONNECTION: &str = "nothing to judge: the capture shows no connection";
+/// Reasons why nothing was checked.
+const NO_CONNECTION: &str = "nothing to judge: the capture has no connections";
 const NO_RPCRDMA: &str = "nothing to judge: no connection carries RPC-over-RDMA";
 
-/// Who takes what is found.
+/// A writer of findings in one output format.
 trait Taker {
-    /// Whether findings are written as they come.
+    /// Whether findings are written as they arrive.
     const LISTS: bool;
 
     /// The next finding.
     fn finding(&mut self, finding: &Finding, place: Place<'_>) -> io::Result<()>;
 
-    /// A connection ended. `requester` is the end that stands as its requester, where that was said.
+    /// Called when a connection ended. `requester` is the end that rules treat as its requester, if
+    /// known.
     fn connection(&mut self, _connection: &Connection, _requester: Option<End>) {}
 
-    /// All was found.
+    /// Called after the last finding.
     fn end(&mut self, tally: &Tally, ending: &Ending) -> io::Result<()>;
 
-    /// What is written to.
+    /// The output.
     fn out(&mut self) -> &mut Out;
 }
 
-/// Events on their way through the judge.
+/// Feeds events to the judge and findings to the writer.
 struct Checking<'a, T> {
     judge: Judge,
     tally: Tally,
     policy: Option<Held<'a>>,
     taker: T,
-    /// Of what findings are wanted.
+    /// The part of the capture whose findings are wanted.
     slice: &'a Slice,
-    /// The connection that ends, with the end that stands as its requester.
+    /// The connection that is ending, with the end that rules treat as its requester.
     ending: Option<(ConnectionId, End)>,
     asked: Asked,
 }
@@ -350,7 +354,7 @@ impl<T: Taker> Audience for Checking<'_, T> {
 }
 
 impl Check {
-    /// How findings are written, where each is a line.
+    /// The table format, if the output has one line per finding.
     fn table(&self) -> Option<table::Format> {
         match self.format {
             Format::Jsonl => Some(table::Format::Jsonl),
@@ -360,21 +364,21 @@ impl Check {
         }
     }
 
-    /// Whether the options of tables are given where there is one.
+    /// Fails if options for tables are given for another format.
     fn has_table(&self) -> anyhow::Result<()> {
         ensure!(
             self.table().is_some() || !self.shape.is_asked_for(),
-            "--fields, --where, --sort and --top are for --format csv, tsv and jsonl"
+            "--fields, --where, --sort and --top need --format csv, tsv or jsonl"
         );
         self.shape.condition(&FINDING)?;
         ensure!(
             !(self.each.is_each() && matches!(self.format, Format::Csv | Format::Tsv)),
-            "a table has no column for the file of a finding: --each takes --format jsonl"
+            "--each needs --format jsonl: tables have no column for the file"
         );
         Ok(())
     }
 
-    /// Findings of one rule that a program is told of.
+    /// Maximum number of findings per rule in output for programs.
     fn most(&self) -> u64 {
         self.most.filter(|most| *most > 0).map_or(u64::MAX, |most| most as u64)
     }

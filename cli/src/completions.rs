@@ -1,4 +1,4 @@
-//! `rdmascope completions`: scripts by which shells complete commands, options and their values.
+//! `rdmascope completions`: completion scripts for shells.
 
 use crate::output::{Out, Status};
 use clap::{Args, Command};
@@ -11,23 +11,24 @@ Examples:
   rdmascope completions zsh > ~/.zfunc/_rdmascope
   rdmascope completions fish > ~/.config/fish/completions/rdmascope.fish
 
-Zsh looks in ~/.zfunc where ~/.zshrc says so: fpath+=~/.zfunc, before compinit.";
+For zsh, add fpath+=~/.zfunc to ~/.zshrc, before compinit.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Completions {
-    /// The shell
+    /// Shell to generate the script for
     #[arg(value_enum)]
     shell: Shell,
 }
 
 /// Writes the script for the command line `whole`.
 pub(crate) fn run(command: &Completions, mut whole: Command, out: &mut Out) -> io::Result<Status> {
-    // The generator takes no error: what it writes to must not fail.
+    // The generator panics on write errors, so it writes to memory.
     let mut script = Vec::new();
     clap_complete::generate(command.shell, &mut whole, "rdmascope", &mut script);
     let mut script = String::from_utf8_lossy(&script).into_owned();
     if command.shell == Shell::Zsh {
-        // With two colons, _arguments completes no options behind a file, where most of ours are written.
+        // With two colons, _arguments completes no options after a file, and options usually follow
+        // the file here.
         script = script.replace("\n'*::", "\n'*:");
     }
     out.write_all(script.as_bytes())?;

@@ -1,4 +1,4 @@
-//! The sandbox of a command that reads packets of strangers, from a network or from a file.
+//! The sandbox for commands that read untrusted packets from a network or a file.
 
 use crate::interrupt;
 use crate::output::tell;
@@ -12,10 +12,10 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// `--no-sandbox` was given.
+/// Set by `--no-sandbox`.
 static IS_OFF: AtomicBool = AtomicBool::new(false);
 
-/// Leaves every process as it is.
+/// Disables confinement for this process.
 pub(crate) fn turn_off() {
     IS_OFF.store(true, Ordering::Relaxed);
 }
@@ -23,12 +23,11 @@ pub(crate) fn turn_off() {
 /// When a command confines itself.
 #[derive(Debug)]
 pub(crate) enum Confinement {
-    /// Before it begins. These are the files that it works on.
+    /// Before it starts. The paths are the files that it works on.
     AtOnce(Paths),
-    /// When it has opened interfaces, sockets or the terminal. Until then it may have no second
-    /// thread.
+    /// After it opened interfaces, sockets or the terminal. Until then it must be single-threaded.
     Later,
-    /// Never: it connects to others, or reads nothing.
+    /// Never: it connects to other hosts, or reads no packets.
     Never,
 }
 
@@ -37,12 +36,12 @@ pub(crate) enum Confinement {
 pub(crate) struct Paths {
     read: Vec<PathBuf>,
     write: Vec<PathBuf>,
-    /// Temporary files that it may need.
+    /// Number of temporary files needed.
     temporary: usize,
 }
 
 impl Paths {
-    /// It reads these files and folders, or standard input.
+    /// Adds files and folders to read, or standard input.
     pub(crate) fn read<'a>(&mut self, paths: impl IntoIterator<Item = &'a PathBuf>) {
         for path in paths {
             if path == Path::new("-") {
@@ -56,9 +55,10 @@ impl Paths {
         }
     }
 
-    /// A rule about a folder does not cover the files that links in it lead to.
+    /// Adds the targets of symbolic links below a folder, because a landlock rule on the folder
+    /// does not cover them.
     fn read_links_below(&mut self, folder: &Path) {
-        // The command reports a folder that cannot be read.
+        // The command itself reports a folder that cannot be read.
         for entry in folder.read_dir().into_iter().flatten().flatten() {
             match entry.file_type() {
                 Ok(kind) if kind.is_symlink() => self.read.push(entry.path()),
@@ -68,19 +68,19 @@ impl Paths {
         }
     }
 
-    /// It writes this file, or files in this folder.
+    /// Adds a file, or a folder of files, to write.
     pub(crate) fn write(&mut self, path: impl Into<PathBuf>) {
         self.write.push(path.into());
     }
 
-    /// It needs `count` more temporary files.
+    /// Adds `count` temporary files.
     pub(crate) fn temporary(&mut self, count: usize) {
         self.temporary += count;
     }
 
-    /// Confines this process for good to these files. It cannot make sockets or start programs any
-    /// more. A kernel that lacks the means refuses less. Errors: another thread runs, which would
-    /// not be confined.
+    /// Confines the process permanently to these files. It can no longer create sockets or start
+    /// programs. A kernel without the features restricts less. Fails if another thread is running,
+    /// because that thread would not be confined.
     pub(crate) fn confine(&self) -> Result<(), String> {
         temporary::prepare(self.temporary);
         #[cfg(target_os = "linux")]
@@ -90,7 +90,8 @@ impl Paths {
         Ok(())
     }
 
-    /// The same, for a server whose sockets are open. Root keeps no capability at all.
+    /// As [`Paths::confine`], for a server whose sockets are already open. Even root keeps no
+    /// capability.
     #[cfg(target_os = "linux")]
     pub(crate) fn confine_server(&self) -> anyhow::Result<()> {
         temporary::prepare(self.temporary);
@@ -102,7 +103,7 @@ impl Paths {
         Reach::Paths { read: &self.read, write: &self.write, of_others }
     }
 
-    /// The same, and from then on signals are listened to.
+    /// As [`Paths::confine`], and starts to handle signals.
     pub(crate) fn confine_and_listen(&self) {
         let heard = interrupt::hear();
         if let Err(error) = self.confine() {
@@ -114,11 +115,13 @@ impl Paths {
     }
 }
 
-/// Confines this process for good: no capability, and nothing can be opened any more but what `reach` says. To be called when all is open, before a
-/// thread is started; from then on signals are listened to. What this kernel has no means for is told of, unless `quiet`.
+/// Confines the process permanently: it loses all capabilities and can open only `reach`. Call this
+/// when everything is open and before starting a thread. From then on signals are handled. Features
+/// that this kernel lacks are reported unless `quiet`.
 #[cfg(target_os = "linux")]
 pub(crate) fn confined(reach: Reach<'_>, quiet: bool) -> anyhow::Result<()> {
-    // Listening takes a socket and a file, which cannot be had any more later; and a thread, which would not be confined now.
+    // Signal handling needs a socket and a file, which cannot be opened later, and a thread, which
+    // must start after confinement.
     let heard = interrupt::hear();
     let Confined { landlock, seccomp } = unless_off(reach).map_err(explained)?;
     if let Some(heard) = heard {
@@ -128,29 +131,32 @@ pub(crate) fn confined(reach: Reach<'_>, quiet: bool) -> anyhow::Result<()> {
         match (landlock, seccomp) {
             (true, true) => {}
             (true, false) => tell(format_args!(
-                "warning: this kernel has no seccomp: no file can be opened any more, but sockets can"
+                "warning: this kernel has no seccomp: files are blocked, but sockets can be opened"
             )),
             (false, true) if reach == Reach::Nothing => {
-                tell(format_args!("warning: this kernel has no landlock: seccomp alone refuses files"));
+                tell(format_args!(
+                    "warning: this kernel has no landlock: files are blocked by seccomp alone"
+                ));
             }
             (false, true) => tell(format_args!(
-                "warning: this kernel has no landlock: files can be opened outside the folder too"
+                "warning: this kernel has no landlock: files outside the folder can be opened"
             )),
             (false, false) => tell(format_args!(
-                "warning: this kernel has neither landlock nor seccomp: files and sockets can still be opened"
+                "warning: this kernel has neither landlock nor seccomp: files and sockets can be opened"
             )),
         }
     }
     Ok(())
 }
 
-/// The same, of a process that hears signals itself and has no standard error to write to.
+/// As [`confined`], for a process that handles signals itself and has no standard error to write
+/// to.
 #[cfg(target_os = "linux")]
 pub(crate) fn quietly(reach: Reach<'_>) -> Result<(), String> {
     unless_off(reach).map(drop).map_err(|error| error.to_string())
 }
 
-/// With `--no-sandbox` nothing is missing.
+/// Confines the process. With `--no-sandbox` it does nothing, and reports all features as present.
 #[cfg(target_os = "linux")]
 fn unless_off(reach: Reach<'_>) -> Result<Confined, ConfineError> {
     match IS_OFF.load(Ordering::Relaxed) {
@@ -159,15 +165,15 @@ fn unless_off(reach: Reach<'_>) -> Result<Confined, ConfineError> {
     }
 }
 
-/// What to do about it.
+/// Adds the remedy to an error of confinement.
 #[cfg(target_os = "linux")]
 fn explained(error: ConfineError) -> anyhow::Error {
     match &error {
         ConfineError::Folder { error: system, .. } if system.kind() == ErrorKind::PermissionDenied => {
             anyhow!(
-                "{error}: files are made here without the capabilities of root: --user names whose folder it is"
+                "{error}: files are created without root capabilities; name the owner of the folder with --user"
             )
         }
-        _ => anyhow!("cannot be confined: {error}"),
+        _ => anyhow!("sandbox failed: {error}"),
     }
 }

@@ -1,4 +1,4 @@
-//! `rdmascope connections`: the connections, one line each.
+//! `rdmascope connections`: one line per connection.
 
 use crate::filters::ConnectionArguments;
 use crate::input::Input;
@@ -35,7 +35,6 @@ pub(crate) struct Connections {
     filter: ConnectionArguments,
 }
 
-/// Runs the command.
 pub(crate) fn run(command: &Connections, style: Style, out: &mut Out) -> io::Result<Status> {
     let filter = command.filter.filter();
     list(

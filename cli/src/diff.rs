@@ -1,4 +1,4 @@
-//! `rdmascope diff`: what differs between two captures of the same workload.
+//! `rdmascope diff`: compares two captures of the same workload.
 
 use crate::input::{Input, listen};
 use crate::joined::With;
@@ -17,13 +17,13 @@ use rdmascope_present::text::Style;
 use std::io;
 use std::path::Path;
 
-/// What is compared, and how.
+/// The arguments of `diff`.
 #[derive(Args, Debug)]
 #[command(mut_arg("files", |files| files
     .num_args(2)
     .action(ArgAction::Set)
     .value_names(["A", "B"])
-    .help("The two captures: files, or folders whose captures are one; one of them can be `-`, standard input")
+    .help("The two captures: files, or folders read as one capture each; one can be `-` for standard input")
     .long_help(None)))]
 #[command(mut_args(With::never))]
 pub(crate) struct Diff {
@@ -31,10 +31,10 @@ pub(crate) struct Diff {
     pub(crate) input: Input,
     #[command(flatten)]
     output: Output,
-    /// Show also what is equal, what is not significant, and what one capture does not show
+    /// Also show equal values, insignificant differences, and values that one capture lacks
     #[arg(long)]
     all: bool,
-    /// Draw the latency distribution of this many operations
+    /// Number of operations whose latency distribution is drawn
     #[arg(long, value_name = "N", default_value_t = 3)]
     histograms: usize,
     #[command(flatten)]
@@ -43,21 +43,22 @@ pub(crate) struct Diff {
     slice: SliceArguments,
 }
 
-/// From where on something is a difference.
+/// The options for thresholds.
 #[derive(Args, Clone, Copy, Debug)]
 #[command(next_help_heading = "Thresholds")]
 struct ThresholdArguments {
-    /// Factor by which median latencies, or 90th percentiles, must differ
+    /// Minimum ratio between median latencies, or 90th percentiles, that counts as a difference
     #[arg(long, value_name = "FACTOR", default_value_t = Thresholds::DEFAULT.latency_ratio, value_parser = parse_factor)]
     latency_ratio: f64,
-    /// Factor by which counts, shares, averages and credits must differ
+    /// Minimum ratio between counts, shares, averages or credits that counts as a difference
     #[arg(long, value_name = "FACTOR", default_value_t = Thresholds::DEFAULT.count_ratio, value_parser = parse_factor)]
     count_ratio: f64,
     /// Significance level: the accepted probability that a difference is due to chance
     ///
-    /// Latencies are compared with the Mann-Whitney rank test. The share of latencies above the 90th percentile and all other
-    /// shares are compared with Fisher's exact test or the chi-squared test. For latencies the level holds for all
-    /// operations together (Holm's correction). The tests assume independent values. Values of one run are not fully
+    /// Latencies are compared with the Mann-Whitney rank test. The share of latencies above the
+    /// 90th percentile and all other shares are compared with Fisher's exact test or the
+    /// chi-squared test. For latencies the level applies to all operations together (Holm's
+    /// correction). The tests assume independent values. Values of one run are not fully
     /// independent, so repeat a run before you trust a narrow result.
     #[arg(long, value_name = "PROBABILITY", default_value_t = Thresholds::DEFAULT.significance, value_parser = parse_probability)]
     significance: f64,
@@ -77,21 +78,21 @@ Exit status: 0 if nothing differs, 1 if something differs, 2 for wrong usage or 
 fn parse_factor(text: &str) -> anyhow::Result<f64> {
     match text.parse() {
         Ok(factor) if (1.0..=f64::MAX).contains(&factor) => Ok(factor),
-        _ => anyhow::bail!("a factor of 1 or more is expected, as in 1.1"),
+        _ => anyhow::bail!("expected a factor of at least 1, such as 1.1"),
     }
 }
 
 fn parse_probability(text: &str) -> anyhow::Result<f64> {
     match text.parse() {
         Ok(probability) if probability > 0.0 && probability < 1.0 => Ok(probability),
-        _ => anyhow::bail!("a probability between 0 and 1 is expected, as in 0.01"),
+        _ => anyhow::bail!("expected a probability between 0 and 1, such as 0.01"),
     }
 }
 
-/// Compares the captures and writes what differs.
+/// Compares the captures and writes the differences.
 pub(crate) fn run(command: &Diff, style: Style, out: &mut Out) -> io::Result<Status> {
     if command.input.files.iter().all(|path| path == Path::new("-")) {
-        return complain(&anyhow::anyhow!("standard input can be one of the two captures, not both"), out);
+        return complain(&anyhow::anyhow!("only one of the two captures can be standard input"), out);
     }
     let mut sides = [Side::default(), Side::default()];
     for (side, path) in sides.iter_mut().zip(&command.input.files) {

@@ -1,4 +1,4 @@
-//! `rdmascope events`: what happened to the connections, in the order of time.
+//! `rdmascope events`: events of connections, in time order.
 
 use crate::filters::EventArguments;
 use crate::input::{Input, observe};
@@ -36,7 +36,6 @@ pub(crate) struct Events {
     filter: EventArguments,
 }
 
-/// Runs the command.
 pub(crate) fn run(command: &Events, style: Style, out: &mut Out) -> io::Result<Status> {
     let mut rows = match command.table.rows(&EVENT, style) {
         Ok(rows) => rows,
@@ -58,7 +57,7 @@ pub(crate) fn run(command: &Events, style: Style, out: &mut Out) -> io::Result<S
     let status = tell_of_ending(&ending, out)?;
     if events.further_connections() > 0 {
         let further = Counted(events.further_connections(), "further connection");
-        tell(format_args!("warning: events of {further} are not kept"));
+        tell(format_args!("warning: too many connections: events of {further} are not listed"));
     }
     match asked.check(&ending) {
         Ok(()) => Ok(status),

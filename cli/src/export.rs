@@ -1,4 +1,4 @@
-//! `rdmascope export`: what was found, in forms that other programs work on.
+//! `rdmascope export`: results in formats of other programs.
 
 mod html;
 #[cfg(feature = "parquet")]
@@ -26,46 +26,51 @@ pub(crate) struct Export {
     form: Form,
 }
 
-/// What is written.
+/// The export formats.
 #[derive(Subcommand, Debug)]
 enum Form {
     /// Write tables for DuckDB, Polars or Spark
     ///
-    /// There are tables of transactions, operations, RPC-over-RDMA messages, packets, connections and findings. They are
-    /// partitioned by capture, so that captures in one folder can be queried together. docs/parquet.md describes the
-    /// columns.
+    /// There are tables of transactions, operations, RPC-over-RDMA messages, packets, connections
+    /// and findings. They are partitioned by capture, so captures in one folder can be queried
+    /// together. docs/parquet.md describes the columns.
     #[cfg(feature = "parquet")]
     #[command(after_help = parquet::EXAMPLES)]
     Parquet(Box<parquet::Parquet>),
-    /// Write the packets as pcapng, with comments that Wireshark shows
+    /// Write the packets as pcapng, with comments for Wireshark
     ///
-    /// The output holds all packets in their order, with time stamps in nanoseconds and original lengths. The comment of a packet
-    /// names its connection and transaction, and its role: a call, bytes of a chunk, a reply with its status and latency, an
-    /// acknowledgement, or a retransmission with the frame that it repeats. The comment also names errors: a bad ICRC, a NAK,
-    /// data that the capture lacks. Of a pcapng input file, what `rdmascope capture` noted of
-    /// connections and of the kernel is copied; comments and other blocks are not. `--anonymize` writes a capture without names, addresses and data.
+    /// The output has all packets in order, with time stamps in nanoseconds and original lengths.
+    /// The comment of a packet gives its connection and transaction, and its role: a call, bytes of
+    /// a chunk, a reply with status and latency, an acknowledgement, or a retransmission with the
+    /// original frame. The comment also lists errors: a bad ICRC, a NAK, data missing from the
+    /// capture. Notes of `rdmascope capture` in a pcapng input (connections, kernel traces) are
+    /// copied; comments and other blocks are not. `--anonymize` writes a capture without names,
+    /// addresses and data.
     ///
-    /// The capture is read twice; standard input is kept in a temporary file. Memory use grows with the number of transactions,
-    /// Sends and RDMA operations: a few hundred bytes each.
+    /// The capture is read twice; standard input is kept in a temporary file. Memory use grows with
+    /// the number of transactions, Sends and RDMA operations: a few hundred bytes each.
     #[command(after_help = pcapng::EXAMPLES)]
     Pcapng(Box<Pcapng>),
     /// Write the RPC messages as RPC over TCP
     ///
-    /// The output is pcapng, which Wireshark, tshark and other tools for NFS read without knowing RPC-over-RDMA: each message as it was before chunks took parts
-    /// of it, in one TCP connection for each RDMA connection, at the time at which its Send was complete. Addresses are those of the connection; the server's
-    /// port is 2049. A comment names transaction and frames. Segments, acknowledgements and the handshake are made up.
+    /// The output is pcapng for NFS tools that do not support RPC-over-RDMA; Wireshark and tshark
+    /// read it, too. It has each message before reduction, in one TCP connection per RDMA
+    /// connection, at the time its Send was complete. Addresses are those of the connection; the
+    /// server's port is 2049. A comment gives the transaction and the frames. Segments,
+    /// acknowledgements and the handshake are synthetic.
     ///
-    /// A message of which the capture lacks bytes is cut off there, as by a snap length. RDMA_ERROR has no form in RPC, and is left out. What is left out is told
-    /// on standard error. A temporary file takes as much as the messages.
+    /// A message with bytes missing from the capture is truncated there, as by a snap length.
+    /// RDMA_ERROR has no RPC form and is omitted. Standard error lists what is omitted. The
+    /// messages need a temporary file of their total size.
     #[command(after_help = rpc::EXAMPLES)]
     Rpc(Box<Rpc>),
-    /// Write a report as one page of HTML
+    /// Write a report as a single HTML page
     ///
-    /// The page needs no network. It holds the report of `analyze`, charts of latencies, throughput, transactions and credits over
-    /// time, and drawings of the slowest and of the failed transactions.
+    /// The page needs no network. It has the report of `analyze`, charts of latencies, throughput,
+    /// transactions and credits over time, and drawings of the slowest and the failed transactions.
     ///
-    /// The capture is read twice; standard input is kept in a temporary file. The size of the page and the memory use do not grow
-    /// with the length of the capture.
+    /// The capture is read twice; standard input is kept in a temporary file. The size of the page
+    /// and the memory use do not grow with the length of the capture.
     #[command(after_help = html::EXAMPLES)]
     Html(Box<Html>),
 }
@@ -78,7 +83,7 @@ Examples:
   rdmascope export html mount.pcap --output mount.html";
 
 impl Export {
-    /// What is read as one capture. Nothing where folders may be many: those are left to the command.
+    /// The input that is read as one capture. `None` for Parquet, which expands folders itself.
     pub(crate) fn input(&mut self) -> Option<&mut Input> {
         match &mut self.form {
             #[cfg(feature = "parquet")]
@@ -89,7 +94,7 @@ impl Export {
         }
     }
 
-    /// The files besides [`Export::input`] that it works on.
+    /// Adds the files besides [`Export::input`] that the command works on.
     pub(crate) fn add_to(&self, paths: &mut Paths) {
         let output = match &self.form {
             #[cfg(feature = "parquet")]
@@ -102,7 +107,7 @@ impl Export {
                 &pcapng.output
             }
             Form::Rpc(rpc) => {
-                // The messages.
+                // The messages are spooled to it.
                 paths.temporary(1);
                 &rpc.output
             }
@@ -127,8 +132,9 @@ impl Export {
     }
 }
 
-/// Writes pcapng to the file `output`, which appears when it is complete, or to standard output where it is `-` and no terminal. `write` returns what comes of it: its outer error
-/// is one of the output. So is the outer error here, of standard output.
+/// Writes pcapng to the file `output`, which appears when it is complete, or to standard output for
+/// `-`, unless that is a terminal. The outer errors of `write` and of this function are output
+/// errors.
 fn pcapng_to<T>(
     output: &Path,
     input: &Input,
@@ -137,9 +143,7 @@ fn pcapng_to<T>(
 ) -> io::Result<Result<T>> {
     if output == Path::new("-") {
         if io::stdout().is_terminal() {
-            return Ok(Err(anyhow!(
-                "pcapng is nothing for a terminal: name a file with --output, or pipe it on"
-            )));
+            return Ok(Err(anyhow!("pcapng is not written to a terminal; use --output FILE or a pipe")));
         }
         return write(out);
     }
@@ -153,7 +157,7 @@ fn pcapng_to<T>(
     Ok(to_file())
 }
 
-/// Runs one of the exports.
+/// Runs the export.
 pub(crate) fn run(command: &mut Export, out: &mut Out) -> io::Result<Status> {
     match &mut command.form {
         #[cfg(feature = "parquet")]

@@ -1,35 +1,36 @@
-//! rdmascope as a program of Wireshark's extcap (extcap(4)): it is called with options that begin with `--extcap-`, and lists RoCE interfaces there.
+//! The extcap interface of Wireshark (extcap(4)): Wireshark calls rdmascope with options that begin
+//! with `--extcap-`, and shows RoCE interfaces.
 //!
-//! What captures is `capture`, with the same arguments that a person gives.
+//! Capturing itself is done by `capture`, with the same arguments as on the command line.
 
 use rdmascope_analysis::units::Plain;
 use rdmascope_capture_agent::live::network_interfaces;
 use std::ffi::OsString;
 use std::io::{self, Write};
 
-/// In front of the name of an interface: Wireshark lists the interface itself too.
+/// Prefix of interface names: Wireshark also lists the interface itself.
 const PREFIX: &str = "roce-";
 
-/// What Wireshark asks for.
+/// A request of Wireshark.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// The arguments of `rdmascope capture` that do it.
+    /// Run `rdmascope capture` with these arguments.
     Capture(Vec<OsString>),
-    /// To be told something.
+    /// Print information.
     Told(Telling),
 }
 
-/// What it is told.
+/// The information to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Telling {
     Interfaces,
     LinkTypes,
     Options,
-    /// Nothing: an option that is of no use here, such as one that asks whether a filter is right.
+    /// None: the option has no use here, such as one that checks a capture filter.
     Nothing,
 }
 
-/// What these arguments ask for, the name of the program first; `None`: they are not Wireshark's.
+/// Parses arguments, the program name first. Returns `None` if they are not from Wireshark.
 pub(crate) fn asked(arguments: impl IntoIterator<Item = OsString>) -> Option<Asked> {
     let mut arguments = arguments.into_iter().skip(1).peekable();
     let is_extcap = |argument: &OsString| argument.to_str().is_some_and(|text| text.starts_with("--extcap-"));
@@ -71,7 +72,7 @@ pub(crate) fn asked(arguments: impl IntoIterator<Item = OsString>) -> Option<Ask
     Some(if is_capture { Asked::Capture(passed) } else { Asked::Told(telling) })
 }
 
-/// Tells it, in the sentences of the protocol.
+/// Prints the information in the format of the protocol.
 pub(crate) fn tell(telling: Telling, out: &mut impl Write) -> io::Result<()> {
     match telling {
         Telling::Nothing => Ok(()),
@@ -79,7 +80,7 @@ pub(crate) fn tell(telling: Telling, out: &mut impl Write) -> io::Result<()> {
         Telling::Interfaces => {
             writeln!(out, "extcap {{version={}}}{{display=rdmascope}}", env!("CARGO_PKG_VERSION"))?;
             for interface in network_interfaces().iter().filter(|interface| interface.is_ethernet) {
-                // The braces are those of the protocol.
+                // Braces delimit fields in the protocol.
                 let name = Plain(&interface.name).to_string().replace(['{', '}'], "");
                 writeln!(out, "interface {{value={PREFIX}{name}}}{{display=RoCE on {name}}}")?;
             }
@@ -87,14 +88,14 @@ pub(crate) fn tell(telling: Telling, out: &mut impl Write) -> io::Result<()> {
         }
         Telling::Options => {
             for (number, (option, display, tooltip)) in [
-                ("--promiscuous", "Promiscuous", "Receive what is not for this host too"),
-                ("--incoming-only", "Incoming only", "Leave out what this host sends"),
+                ("--promiscuous", "Promiscuous", "Also receive packets for other hosts"),
+                ("--incoming-only", "Incoming only", "Omit packets sent by this host"),
                 (
                     "--tunnels",
                     "Tunnels",
-                    "VXLAN, GENEVE, GRE, IP in IP, MPLS and PPPoE too, whatever is in them",
+                    "Also VXLAN, GENEVE, GRE, IP in IP, MPLS and PPPoE, with any content",
                 ),
-                ("--iwarp", "iWARP", "TCP of port 20049 too"),
+                ("--iwarp", "iWARP", "Also TCP port 20049"),
             ]
             .into_iter()
             .enumerate()
@@ -106,7 +107,7 @@ pub(crate) fn tell(telling: Telling, out: &mut impl Write) -> io::Result<()> {
             }
             writeln!(
                 out,
-                "arg {{number=4}}{{call=--snap-length}}{{display=Snap length}}{{type=integer}}{{range=64,262144}}{{default=262144}}{{tooltip=Bytes of each packet at most}}"
+                "arg {{number=4}}{{call=--snap-length}}{{display=Snap length}}{{type=integer}}{{range=64,262144}}{{default=262144}}{{tooltip=Maximum bytes per packet}}"
             )
         }
     }

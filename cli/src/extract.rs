@@ -1,4 +1,4 @@
-//! `rdmascope extract`: the bytes of one transaction, or of the files that NFS moved.
+//! `rdmascope extract`: the bytes of one transaction, or the files that NFS transferred.
 
 mod folder;
 mod one;
@@ -56,10 +56,10 @@ pub(crate) struct Extract {
 }
 
 impl Extract {
-    /// The files besides its input that it works on.
+    /// Adds the files besides the input that the command works on.
     pub(crate) fn add_to(&self, paths: &mut Paths) {
         if let Some(folder) = &self.files.folder {
-            // The data of the files.
+            // File data is spooled to it.
             paths.temporary(1);
             paths.write(folder);
         }
@@ -69,25 +69,27 @@ impl Extract {
     }
 }
 
-/// The arguments that concern files.
+/// The options for files.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Files")]
 struct FilesArguments {
-    /// Assemble the data that NFS READ and WRITE transferred, one file for each file handle, in this new or empty folder
+    /// Assemble the data of NFS READ and WRITE in this new or empty folder, one file per file
+    /// handle
     ///
-    /// A file gets the name that LOOKUP, OPEN or CREATE last showed, or else a name made from its handle; unsafe characters are
-    /// replaced. Later WRITEs replace earlier data, and so does what READ returned later; DEALLOCATE leaves zeros, and a size set by
-    /// SETATTR, CREATE or OPEN cuts the file. Other changes of files, such as COPY, are not tracked. `index.jsonl` lists the files with
-    /// their handles, sizes, digests, holes, what was cut, and the ranges that the capture lacks.
+    /// The name of a file is the last one in a LOOKUP, OPEN or CREATE, or is derived from its
+    /// handle; unsafe characters are replaced. Later WRITEs and READs replace earlier data;
+    /// DEALLOCATE leaves zeros, and a size set by SETATTR, CREATE or OPEN truncates the file. Other
+    /// changes, such as COPY, are not tracked. `index.jsonl` lists the files with their handles,
+    /// sizes, digests, holes, truncations, and the ranges missing from the capture.
     #[arg(long = "files", value_name = "DIR")]
     folder: Option<PathBuf>,
-    /// Leave out the data of a file beyond this size: 512M, 4G
+    /// Maximum size of a file: 512M, 4G; data beyond it is omitted
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_size, requires = "folder")]
     max_file_size: u64,
-    /// Leave out files that would make the total size, holes included, exceed this
+    /// Maximum total size, holes included; files that would exceed it are omitted
     #[arg(long, value_name = "SIZE", default_value = "16G", value_parser = parse_size, requires = "folder")]
     max_total_size: u64,
-    /// Leave out files beyond this number
+    /// Maximum number of files; further files are omitted
     #[arg(long, value_name = "N", default_value_t = 10_000, requires = "folder")]
     max_files: usize,
 }
@@ -103,9 +105,9 @@ pub(crate) fn run(command: &mut Extract, style: Style, out: &mut Out) -> io::Res
 fn extract_files(command: &Extract, path: &Path, style: Style, out: &mut Out) -> io::Result<Status> {
     let arguments = &command.files;
     let limits = Limits { file_size: arguments.max_file_size, files: arguments.max_files };
-    // Before anything is read, because that may take long; it is made only when there is something to put in it.
+    // Check the folder before the long reading, but create it only when there are files for it.
     let prepared =
-        Folder::check(path).and_then(|()| temporary::file().context("a temporary file cannot be made"));
+        Folder::check(path).and_then(|()| temporary::file().context("cannot create a temporary file"));
     let mut files = match prepared {
         Ok(file) => Files::new(limits, file),
         Err(error) => return complain(&error, out),
@@ -146,7 +148,7 @@ fn extract_files(command: &Extract, path: &Path, style: Style, out: &mut Out) ->
     tell_of_ending(&ending, out)
 }
 
-/// Writes the files and the index, and shows each.
+/// Writes the files and the index, and shows each file.
 fn write_files(
     files: &mut Files<File>,
     path: &Path,
@@ -167,7 +169,7 @@ fn write_files(
             let (name, file) = folder.create(&name, &hash)?;
             let written = folder::write(file, &found.contents, &mut files.log);
             let digests = written.with_context(|| path.join(&name).display().to_string())?;
-            // What was left out would have been part of it.
+            // Omitted data would be part of the digest.
             extracted.digests = digests.filter(|_| found.left_out == 0);
             extracted.path = Some(name);
             summary.files += 1;
@@ -185,7 +187,7 @@ fn write_files(
     Ok(summary)
 }
 
-/// What standard output shows.
+/// The listing on standard output.
 struct Listing<'a> {
     format: Format,
     style: Style,
@@ -211,7 +213,7 @@ impl Listing<'_> {
         }
     }
 
-    /// What all came to, and what was left out.
+    /// Writes the totals, and reports omitted files.
     fn summary(&mut self, summary: &Summary, path: &Path) -> io::Result<()> {
         let Listing { format, out, .. } = self;
         match format {
@@ -223,18 +225,16 @@ impl Listing<'_> {
         }
         out.flush()?;
         if summary.files == 0 && summary.left_out().next().is_none() {
-            tell(format_args!(
-                "the capture shows no NFS READ or WRITE that succeeded, so that there is no file"
-            ));
+            tell(format_args!("no files: the capture has no successful NFS READ or WRITE"));
         }
         for (count, what) in summary.left_out() {
-            tell(format_args!("left out: {} {what}", Number(count)));
+            tell(format_args!("omitted: {} {what}", Number(count)));
         }
         Ok(())
     }
 }
 
-/// A number of bytes: `4096`, `512K`, `1G`, in powers of 1024.
+/// Parses a number of bytes: `4096`, `512K`, `1G`, in powers of 1024.
 pub(crate) fn parse_size(text: &str) -> Result<u64> {
     let digits = text.trim_end_matches(|character: char| character.is_ascii_alphabetic());
     let unit = match text[digits.len()..].trim_end_matches(['i', 'B', 'b']).to_ascii_uppercase().as_str() {
@@ -243,8 +243,8 @@ pub(crate) fn parse_size(text: &str) -> Result<u64> {
         "M" => 1 << 20,
         "G" => 1 << 30,
         "T" => 1 << 40,
-        _ => bail!("bytes are expected, or K, M, G or T behind a number"),
+        _ => bail!("expected a number of bytes, or a number followed by K, M, G or T"),
     };
-    let number: u64 = digits.parse().context("a number of bytes is expected, as in 512M")?;
+    let number: u64 = digits.parse().context("expected a number of bytes such as 512M")?;
     number.checked_mul(unit).context("the number is too large")
 }

@@ -1,4 +1,4 @@
-//! The options that say which connections, transactions and packets are wanted.
+//! Filter options for connections, transactions, packets, events and NFSv4 state.
 
 use anyhow::{Result, bail, ensure};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -22,13 +22,13 @@ use rdmascope_wire::{Qpn, Xid};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 
-/// A span of time.
+/// The --since and --until options.
 #[derive(Args, Debug, Default)]
 pub(crate) struct SpanArguments {
-    /// From this time on: seconds after the first packet, or an RFC 3339 time
+    /// Start of the time span: seconds after the first packet, or an RFC 3339 time
     #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
     since: Option<Moment>,
-    /// Before this time: seconds after the first packet, or an RFC 3339 time
+    /// End of the time span (exclusive): seconds after the first packet, or an RFC 3339 time
     #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
     until: Option<Moment>,
 }
@@ -39,7 +39,7 @@ impl SpanArguments {
     }
 }
 
-/// Which connections are listed.
+/// Filters for connections.
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct ConnectionArguments {
@@ -51,25 +51,25 @@ pub(crate) struct ConnectionArguments {
 }
 
 impl ConnectionArguments {
-    /// What has to be in the capture.
+    /// Returns the connections and the span that must exist in the capture.
     pub(crate) fn asked(&self) -> Asked {
         Asked::new(&self.connections, self.span.span())
     }
 
-    /// What they ask for.
+    /// Returns the filter for these options.
     pub(crate) fn filter(&self) -> ConnectionFilter {
         ConnectionFilter { connections: ids(&self.connections), span: self.span.span() }
     }
 }
 
-/// Which events are listed.
+/// Filters for events.
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct EventArguments {
-    /// Only on the connection with this number
+    /// Only events on the connection with this number
     #[arg(long = "connection", value_name = "N", value_delimiter = ',')]
     connections: Vec<u32>,
-    /// Only of this kind, such as `service-lost`; docs/json.md lists the kinds
+    /// Only events of this kind, such as `service-lost`; docs/json.md lists the kinds
     #[arg(long = "kind", value_name = "NAME", value_parser = KIND, value_delimiter = ',', hide_possible_values = true)]
     kinds: Vec<String>,
     #[command(flatten)]
@@ -77,12 +77,12 @@ pub(crate) struct EventArguments {
 }
 
 impl EventArguments {
-    /// What has to be in the capture.
+    /// Returns the connections and the span that must exist in the capture.
     pub(crate) fn asked(&self) -> Asked {
         Asked::new(&self.connections, self.span.span())
     }
 
-    /// What they ask for.
+    /// Returns the filter for these options.
     pub(crate) fn filter(&self) -> EventFilter {
         let is_asked = |kind: &Kind| self.kinds.iter().any(|name| name.eq_ignore_ascii_case(kind.word()));
         EventFilter {
@@ -96,23 +96,23 @@ impl EventArguments {
 const KIND: Named =
     Named { kind: "event", names: || Kind::ALL.map(Kind::word).to_vec(), is_other: |_| false };
 
-/// Which lifetimes are listed.
+/// Filters for lifetimes of NFSv4 state.
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct StateArguments {
-    /// Only what was seen first or last on the connection with this number
+    /// Only state that was seen first or last on the connection with this number
     #[arg(long = "connection", value_name = "N", value_delimiter = ',')]
     connections: Vec<u32>,
-    /// Only of this kind
+    /// Only state of this kind
     #[arg(long = "kind", value_name = "KIND", value_parser = words(State::ALL.map(State::word)), value_delimiter = ',', ignore_case = true)]
     kinds: Vec<String>,
-    /// Only what ended so; docs/json.md explains the words
+    /// Only state that ended in this way; docs/json.md explains the values
     #[arg(long = "end", value_name = "WORD", value_parser = words(End::ALL.map(End::word)), value_delimiter = ',', ignore_case = true)]
     ends: Vec<String>,
-    /// Only what had not ended when the capture did: --end open
+    /// Only state that was open at the end of the capture; same as --end open
     #[arg(long, conflicts_with = "ends")]
     open: bool,
-    /// Only what the server recalled
+    /// Only state that the server recalled
     #[arg(long)]
     recalled: bool,
     #[command(flatten)]
@@ -120,12 +120,12 @@ pub(crate) struct StateArguments {
 }
 
 impl StateArguments {
-    /// What has to be in the capture.
+    /// Returns the connections and the span that must exist in the capture.
     pub(crate) fn asked(&self) -> Asked {
         Asked::new(&self.connections, self.span.span())
     }
 
-    /// What they ask for.
+    /// Returns the filter for these options.
     pub(crate) fn filter(&self) -> StateFilter {
         let is_asked =
             |names: &[String], word: &str| names.iter().any(|name| name.eq_ignore_ascii_case(word));
@@ -142,49 +142,53 @@ impl StateArguments {
     }
 }
 
-/// One of these words.
+/// A parser that accepts exactly these words.
 fn words<const N: usize>(words: [&'static str; N]) -> PossibleValuesParser {
     PossibleValuesParser::new(words)
 }
 
-/// Which transactions are listed.
+/// Filters for transactions.
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct TransactionArguments {
-    /// Only on the connection with this number
+    /// Only transactions on the connection with this number
     #[arg(long = "connection", value_name = "N", value_delimiter = ',')]
     connections: Vec<u32>,
-    /// Only with this XID: decimal, or hexadecimal after 0x
+    /// Only transactions with this XID: decimal, or hexadecimal after 0x
     #[arg(long = "xid", value_name = "XID", value_parser = parse_number, value_delimiter = ',')]
     xids: Vec<u32>,
-    /// Only with this procedure, or with this operation in a COMPOUND
+    /// Only transactions with this procedure, or with this operation in a COMPOUND
     #[arg(long = "operation", value_name = "NAME", value_parser = OPERATION, value_delimiter = ',', hide_possible_values = true)]
     operations: Vec<String>,
-    /// Only with this status: a number, a name with or without its prefix (NFS4ERR_), or `error` for every status but OK
+    /// Only transactions with this status: a number, a name with or without its prefix (NFS4ERR_),
+    /// or `error` for every status but OK
     #[arg(long = "status", value_name = "STATUS", value_parser = STATUS, value_delimiter = ',', hide_possible_values = true)]
     statuses: Vec<String>,
-    /// Only with this outcome
+    /// Only transactions with this outcome
     #[arg(long = "outcome", value_name = "OUTCOME", value_enum, value_delimiter = ',')]
     outcomes: Vec<OutcomeArgument>,
-    /// Only in this direction; forward calls come from the end that opened the connection
+    /// Only transactions in this direction; forward calls come from the end that opened the
+    /// connection
     #[arg(long, value_enum)]
     direction: Option<DirectionArgument>,
-    /// Only with a longer latency than this: 250us, 5ms, 1.5s
+    /// Only transactions with a latency above this: 250us, 5ms, 1.5s
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     latency_above: Option<u64>,
-    /// Only about a file with this path: a name, the end of a path, or all of it; `*`, `?`, `[...]` and `**` as in a shell
+    /// Only transactions on a file with this path: a name, the end of a path, or a whole path; `*`,
+    /// `?`, `[...]` and `**` work as in a shell
     ///
-    /// A pattern that begins with / is held against the whole path, any other against its end, from the beginning of a name on. docs/names.md
-    /// describes where paths come from.
+    /// A pattern that begins with / is compared with the whole path. Any other pattern is compared
+    /// with the end of the path, starting at a name. docs/names.md describes where paths come from.
     #[arg(long = "file", value_name = "PATTERN", value_parser = FilePattern::parse)]
     paths: Vec<FilePattern>,
-    /// Only of the NFS client with this address, as 10.0.0.7 or 10.0.0.*
+    /// Only transactions of the NFS client with this address, such as 10.0.0.7 or 10.0.0.*
     #[arg(long = "client", value_name = "ADDRESS", value_parser = AddressPattern::parse, value_delimiter = ',')]
     clients: Vec<AddressPattern>,
-    /// Only of the NFS server with this address
+    /// Only transactions of the NFS server with this address
     #[arg(long = "server", value_name = "ADDRESS", value_parser = AddressPattern::parse, value_delimiter = ',')]
     servers: Vec<AddressPattern>,
-    /// Only with an AUTH_SYS credential of this user: a uid, the name of a client machine, or both as 1000@node7
+    /// Only transactions with an AUTH_SYS credential of this user: a uid, a client machine name, or
+    /// both as 1000@node7
     #[arg(long = "user", value_name = "USER", value_parser = UserPattern::parse, value_delimiter = ',')]
     users: Vec<UserPattern>,
     #[command(flatten)]
@@ -192,23 +196,23 @@ pub(crate) struct TransactionArguments {
 }
 
 impl TransactionArguments {
-    /// Those of one connection.
+    /// The filters for one connection.
     #[cfg(test)]
     pub(crate) fn of_connection(number: u32) -> TransactionArguments {
         TransactionArguments { connections: vec![number], ..TransactionArguments::default() }
     }
 
-    /// Whether nothing is asked for.
+    /// Whether no filter is set.
     pub(crate) fn is_empty(&self) -> bool {
         self.filter() == TransactionFilter::default()
     }
 
-    /// What has to be in the capture.
+    /// Returns the connections and the span that must exist in the capture.
     pub(crate) fn asked(&self) -> Asked {
         Asked::new(&self.connections, self.span.span())
     }
 
-    /// What they ask for.
+    /// Returns the filter for these options.
     pub(crate) fn filter(&self) -> TransactionFilter {
         TransactionFilter {
             connections: ids(&self.connections),
@@ -227,36 +231,37 @@ impl TransactionArguments {
     }
 }
 
-/// Which packets are listed.
+/// Filters for packets.
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct PacketArguments {
-    /// Only on the connection with this number
+    /// Only packets on the connection with this number
     #[arg(long = "connection", value_name = "N", value_delimiter = ',')]
     connections: Vec<u32>,
-    /// Only to this destination queue pair: decimal, or hexadecimal after 0x
+    /// Only packets to this destination queue pair: decimal, or hexadecimal after 0x
     #[arg(long = "qp", value_name = "QPN", value_parser = parse_number, value_delimiter = ',')]
     queue_pairs: Vec<u32>,
-    /// Only with this opcode: a number after 0x, or part of the name, as in `read response`
+    /// Only packets with this opcode: a number after 0x, or part of the name, such as `read
+    /// response`
     #[arg(long = "opcode", value_name = "NAME", value_parser = OpcodeFilter::parse, value_delimiter = ',')]
     opcodes: Vec<OpcodeFilter>,
-    /// Only with this PSN, or with a PSN in the range FIRST-LAST, which may wrap
+    /// Only packets with this PSN, or with a PSN in the range FIRST-LAST, which may wrap
     #[arg(long = "psn", value_name = "PSN", value_parser = PsnRange::parse, value_delimiter = ',')]
     psns: Vec<PsnRange>,
     #[command(flatten)]
     span: SpanArguments,
-    /// Include records that hold neither a transport packet nor a segment of an iWARP connection
+    /// Include records that contain neither a transport packet nor a segment of an iWARP connection
     #[arg(long)]
     all: bool,
 }
 
 impl PacketArguments {
-    /// What has to be in the capture.
+    /// Returns the connections and the span that must exist in the capture.
     pub(crate) fn asked(&self) -> Asked {
         Asked::new(&self.connections, self.span.span())
     }
 
-    /// What they ask for.
+    /// Returns the filter for these options.
     pub(crate) fn filter(&self) -> PacketFilter {
         PacketFilter {
             connections: ids(&self.connections),
@@ -277,12 +282,13 @@ const STATUS: Named = Named {
     is_other: |text| text.starts_with(|first: char| first.is_ascii_digit()) && parse_number(text).is_ok(),
 };
 
-/// A name out of a list too long for a help text, but not for a completion script. Case does not count.
+/// A value parser for names from a list that is too long for a help text. Completion scripts list
+/// the names. Case is ignored.
 #[derive(Clone, Copy)]
 pub(crate) struct Named {
     pub(crate) kind: &'static str,
     pub(crate) names: fn() -> Vec<&'static str>,
-    /// What is no name and welcome too.
+    /// Accepts a value that is not in the list.
     pub(crate) is_other: fn(&str) -> bool,
 }
 
@@ -302,8 +308,8 @@ impl TypedValueParser for Named {
                 return Ok(text.to_owned());
             }
             Err(match nearest(text, names).as_slice() {
-                [] => format!("no {kind} has this name"),
-                near => format!("no {kind} has this name: is it {}?", near.join(" or ")),
+                [] => format!("unknown {kind} name"),
+                near => format!("unknown {kind} name: did you mean {}?", near.join(" or ")),
             })
         };
         known.parse_ref(command, option, value)
@@ -314,14 +320,15 @@ impl TypedValueParser for Named {
     }
 }
 
-/// What is asked for and has to be in the capture, so that silence is an answer.
+/// The connections and the span that a command named. Naming one that is not in the capture is an
+/// error, so an empty output means that nothing matched.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     connections: Vec<u32>,
     span: Span,
-    /// Of the connections, those that there are.
+    /// The named connections that are in the capture.
     found: BTreeSet<u32>,
-    /// The highest number of all.
+    /// The highest connection number.
     last: u32,
 }
 
@@ -347,27 +354,28 @@ impl Asked {
         Asked { connections: connections.to_vec(), span, ..Asked::default() }
     }
 
-    /// At the end: whether there was no connection at all.
+    /// Whether the capture has no connections. Valid at the end of the capture.
     pub(crate) fn is_empty(&self) -> bool {
         self.last == 0
     }
 
-    /// At the end: what is not there.
+    /// Fails if a named connection or the span is not in the capture. Valid at the end of the
+    /// capture.
     pub(crate) fn check(&self, ending: &Ending) -> Result<()> {
         if let Some((first, last)) = ending.totals.span {
             let whole = || format!("{} to {}", Rfc3339::from(first), Rfc3339::from(last));
-            ensure!(!self.span.is_empty(first), "no time is from --since on and before --until");
+            ensure!(!self.span.is_empty(first), "the span is empty: --until must be after --since");
             ensure!(
                 self.span.overlaps(first, last, first),
-                "the capture has nothing in that span: it is of {}",
+                "the capture has no packets in that span: it covers {}",
                 whole()
             );
         }
         match self.connections.iter().find(|number| !self.found.contains(number)) {
             Some(number) if self.is_empty() => {
-                bail!("there is no connection {number}: the capture shows none")
+                bail!("no connection {number}: the capture has no connections")
             }
-            Some(number) => bail!("there is no connection {number}: the last one is {}", self.last),
+            Some(number) => bail!("no connection {number}: the highest number is {}", self.last),
             None => Ok(()),
         }
     }
@@ -381,11 +389,11 @@ fn ids(numbers: &[u32]) -> Vec<ConnectionId> {
 enum OutcomeArgument {
     /// Both call and reply were captured
     Completed,
-    /// No reply came before the connection ended or the XID was reused
+    /// No reply arrived before the connection ended or the XID was reused
     NoReply,
     /// The call was not captured
     NoCall,
-    /// An RDMA_ERROR came in place of a reply
+    /// An RDMA_ERROR arrived instead of a reply
     TransportError,
     /// The capture ended before the reply
     CutOff,

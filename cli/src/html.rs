@@ -1,13 +1,14 @@
-//! The head of every HTML document: nothing comes from anywhere else, and nothing runs.
+//! The head of every HTML document, without external resources and scripts.
 
 use maud::{Markup, PreEscaped, html};
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
-/// What all documents have: the palette, text, tables.
+/// The style sheet of all documents: palette, text, tables.
 const BASE: &str = include_str!("html/base.css");
 
-/// The head of a document with this title, and this style sheet behind what all have. Style sheets are not escaped: they are ours.
+/// The head of a document with this title, and this style sheet after the common one. Style sheets
+/// are not escaped, because they are part of the program.
 pub(crate) fn head(title: &str, style: &'static str) -> Markup {
     html! {
         head {

@@ -1,4 +1,4 @@
-//! What commands read: records from the source to the engine, events from the engine to whoever takes them.
+//! Reads captures: records from the source to the engine, events from the engine to the command.
 
 use crate::captures;
 use crate::interrupt;
@@ -20,15 +20,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// What is read.
+/// The input options.
 #[derive(Args, Debug)]
 pub(crate) struct Input {
-    /// Capture file, a folder of captures, or `-` for standard input. Several files are read as one capture
+    /// Capture file, folder of captures, or `-` for standard input; several files are read as one
+    /// capture
     ///
-    /// Several files, such as rotated captures, are analyzed as one capture. Their formats may differ. Packets are merged by
-    /// time stamp (where time stamps are equal, in the order of the files) and numbered in that order. The order of packets
-    /// within a file is kept. A packet that two files show counts once. A folder stands for the captures in it, in the order of
-    /// their names; folders in it and hidden files are left out. If files share no connection, a warning says so.
+    /// Several files, such as rotated captures, are analyzed as one capture. Their formats may
+    /// differ. Packets are merged by time stamp and numbered in that order; packets with equal time
+    /// stamps keep the order of the files. The order of packets within a file is kept. A packet
+    /// that two files contain is counted once. A folder is replaced by the captures in it, in the
+    /// order of their names; subfolders and hidden files are ignored. If files share no connection,
+    /// a warning says so.
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
@@ -36,22 +39,24 @@ pub(crate) struct Input {
     /// UDP destination port of RoCEv2
     #[arg(long, value_name = "PORT", default_value_t = frame::Config::default().port)]
     pub(crate) port: u16,
-    /// Do not verify the invariant CRC (ICRC) of packets; of iWARP, checksums of TCP and CRCs of FPDUs
+    /// Do not verify checksums: the ICRC of RoCE packets, the TCP checksum and FPDU CRCs of iWARP
     #[arg(long, visible_alias = "no-crc")]
     pub(crate) no_icrc: bool,
     /// Do not show progress
     ///
-    /// By default, progress is shown on standard error while large files or long pipes are read. It is not shown if standard
-    /// error is not a terminal, or if lines of output go to a terminal at the same time.
+    /// By default, progress is shown on standard error while large files or long pipes are read. It
+    /// is not shown if standard error is not a terminal, or if output lines go to a terminal at the
+    /// same time.
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// Standard input, for commands that read it more than once.
+    /// A copy of standard input, for commands that read it more than once.
     #[arg(skip)]
     pub(crate) spool: Option<Spool>,
-    /// The places of `with`, once they are tied.
+    /// The capture points of `with`, once their clocks are aligned.
     #[arg(skip)]
     pub(crate) joint: OnceLock<Arc<Joint>>,
-    /// The files are rotated ones of one place: they are read one behind the other.
+    /// Whether the files are rotated files of one capture point, which are read one after the
+    /// other.
     #[arg(skip)]
     pub(crate) is_ring: bool,
 }
@@ -71,12 +76,12 @@ impl Input {
         }
     }
 
-    /// One of the files by itself, or the captures of one folder as one.
+    /// One of the files alone, or the captures of one folder as one.
     pub(crate) fn one(&self, path: &Path) -> Input {
         self.of(vec![path.to_owned()])
     }
 
-    /// Other files, read in the same way.
+    /// Other files, read with the same options.
     pub(crate) fn of(&self, files: Vec<PathBuf>) -> Input {
         Input {
             files,
@@ -90,7 +95,7 @@ impl Input {
         }
     }
 
-    /// The same once more, so that it can be read more than once. Errors are those of [`Input::keep`].
+    /// A copy that can be read more than once. Errors are those of [`Input::keep`].
     pub(crate) fn twice(&self) -> anyhow::Result<Input> {
         let mut input = self.of(self.files.clone());
         (input.with, input.joint) = (self.with.clone(), self.joint.clone());
@@ -98,7 +103,7 @@ impl Input {
         Ok(input)
     }
 
-    /// The places whose captures are read as one; `None`: there is one place.
+    /// The capture points whose captures are read as one; `None` without `--with`.
     pub(crate) fn joint(&self) -> anyhow::Result<Option<Arc<Joint>>> {
         if self.with.is_empty() {
             return Ok(None);
@@ -110,18 +115,18 @@ impl Input {
         Ok(Some(self.joint.get_or_init(|| joint).clone()))
     }
 
-    /// Whether some of it is standard input, or another pipe: who reads it may have to wait for more.
+    /// Whether standard input or another pipe is part of the input, so that reading may block.
     pub(crate) fn has_pipe(&self) -> bool {
         self.files.iter().any(|path| path == Path::new("-") || is_pipe(path))
     }
 
-    /// Puts the captures of a folder in its place. A folder without one is an error.
+    /// Replaces folders by their captures. A folder without captures is an error.
     pub(crate) fn expand(&mut self) -> anyhow::Result<()> {
         self.files = captures::expand(&self.files)?;
         Ok(())
     }
 
-    /// Makes it possible to read this more than once. Standard input is read to its end, once; another pipe is refused.
+    /// Makes the input readable more than once: spools standard input. Other pipes are refused.
     pub(crate) fn keep(&mut self) -> anyhow::Result<()> {
         for path in &self.files {
             if path == Path::new("-") {
@@ -130,7 +135,7 @@ impl Input {
                 }
             } else if is_pipe(path) {
                 anyhow::bail!(
-                    "{}: is read twice, which takes a file; let it be standard input, and give - in its place",
+                    "{}: this command reads its input twice; use a file, or redirect the pipe to standard input and give -",
                     path.display()
                 );
             }
@@ -139,29 +144,30 @@ impl Input {
     }
 }
 
-/// Whether it is there, and neither a file nor a folder.
+/// Whether the path exists and is neither a file nor a folder.
 fn is_pipe(path: &Path) -> bool {
     path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
 }
 
-/// Whether several files are several captures.
+/// The `--each` option.
 #[derive(Args, Debug)]
 pub(crate) struct Each {
-    /// Take each file by itself, as a capture of its own
+    /// Read each file as a separate capture
     ///
-    /// The files, also those of a folder, are reported on one after the other, in their order. The exit status is the highest of all.
+    /// Each file, including those of a folder, gets its own report, in order. The exit status is
+    /// the highest of all.
     #[arg(long, conflicts_with = "others")]
     each: bool,
 }
 
 impl Each {
-    /// Whether each is taken by itself.
+    /// Whether each file is a separate capture.
     pub(crate) fn is_each(&self) -> bool {
         self.each
     }
 
-    /// Does it with each file by itself where that was asked for, else with all as one capture. It is told which of the files that is, from 0,
-    /// or nothing where it is all. Returns the worst that came of it.
+    /// Calls `run` for each file with its index from 0, or once with `None` for all files as one
+    /// capture. Returns the highest status.
     pub(crate) fn run(
         &self,
         input: &Input,
@@ -178,25 +184,26 @@ impl Each {
     }
 }
 
-/// Who takes the events of a capture.
+/// A consumer of the events of a capture.
 pub(crate) trait Audience {
-    /// Whether events are written as they come.
+    /// Whether it writes lines as events arrive.
     const LISTS: bool;
 
-    /// The reports that it needs of the engine.
+    /// The engine reports that it needs.
     fn needs(&self) -> Config;
 
     /// The next event, of a capture that starts at `start`.
     fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()>;
 
-    /// What the capture says beside packets.
+    /// A note of the capture, such as a kernel trace record.
     fn note(&mut self, _: &Note) {}
 
-    /// The next packet may be long in coming.
+    /// Called before a read that may block.
     fn wait(&mut self) -> io::Result<()>;
 }
 
-/// An [`Audience`] whose type does not matter: so the engine is compiled once, and not once more for each command.
+/// An object-safe [`Audience`], so that the engine is compiled once instead of once for each
+/// command.
 trait Listening {
     fn needs(&self) -> Config;
     fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()>;
@@ -222,14 +229,15 @@ impl<A: Audience> Listening for A {
     }
 }
 
-/// Reads the capture through the engine. The outer error is one of the output, the inner one says what is no capture.
+/// Reads the capture through the engine. The outer error is an output error; the inner error is an
+/// input that is no capture.
 ///
-/// A file that cannot be read on after its first packet counts up to there.
+/// If reading fails after the first packet of a file, the packets before the failure count.
 pub(crate) fn read<A: Audience>(input: &Input, audience: &mut A) -> io::Result<anyhow::Result<Ending>> {
     read_for(input, A::LISTS, None, audience)
 }
 
-/// The same, as a part of what `progress` shows.
+/// As [`read`], with its progress shown as a part of `progress`.
 #[cfg(feature = "parquet")]
 pub(crate) fn read_within<A: Audience>(
     input: &Input,
@@ -281,7 +289,7 @@ fn read_for(
     Ok(Ok(Ending { totals, files: source.endings(), port: input.port, together, chosen: None }))
 }
 
-/// What is read, open.
+/// The open source.
 enum Opened {
     Files(Files),
     Ring(Ring),
@@ -327,8 +335,8 @@ impl Opened {
     }
 }
 
-/// Reads the capture once, for a function that writes nothing before the end. `needs`: the reports that it needs of the
-/// engine. Errors are those of [`read`].
+/// Reads the capture once, for a function that writes nothing before the end. `needs` are the
+/// engine reports that it needs. Errors are those of [`read`].
 pub(crate) fn listen(
     input: &Input,
     needs: Config,
@@ -342,7 +350,7 @@ pub(crate) fn observe(input: &Input, observer: &mut impl Observer) -> io::Result
     read(input, &mut Following(observer))
 }
 
-/// An observer as an audience.
+/// An observer used as an audience.
 struct Following<'a, O>(&'a mut O);
 
 impl<O: Observer> Audience for Following<'_, O> {
@@ -388,12 +396,12 @@ impl<F: FnMut(Event<'_>, Time) -> io::Result<()>> Audience for Listener<F> {
     }
 }
 
-/// Records on their way through the engine.
+/// Feeds records to the engine and events to the audience.
 struct Reading<'a> {
     engine: Engine,
-    /// When the capture starts.
+    /// The time of the first record.
     start: Option<Time>,
-    /// What became of the output.
+    /// The first output error.
     written: io::Result<()>,
     together: Together,
     audience: &'a mut dyn Listening,
@@ -420,8 +428,8 @@ impl Sink for Reading<'_> {
         self.audience.note(note);
     }
 
-    /// A source whose clock runs says how far it is, and what time alone ends then ends. Files and pipes never say: what they hold gives the
-    /// same output whenever and however fast it is read.
+    /// A live source passes its time, which lets timeouts of the engine expire. Files and pipes do
+    /// not, so their output does not depend on how fast they are read.
     fn idle(&mut self, until: Option<Time>) -> ControlFlow<()> {
         let Reading { engine, start, written, together, audience } = self;
         if let Some(now) = until {

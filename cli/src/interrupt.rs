@@ -1,7 +1,7 @@
-//! What a signal does. Ctrl-C ends the input, where that is a pipe, and the command goes on as at
-//! the end of a file: so tcpdump and tshark do it. A live peer ends its connections, and a live
-//! capture its file, also with SIGTERM and SIGHUP. Else, and the second time, it ends the process,
-//! which leaves no unfinished files behind. So do SIGTERM and SIGHUP.
+//! Signal handling. Ctrl-C ends the input if that is a pipe, and the command continues as at the
+//! end of a file, like tcpdump and tshark. A live peer ends its connections and a live capture its
+//! file, also on SIGTERM and SIGHUP. In other cases, and on the second signal, the process ends and
+//! leaves no unfinished files.
 
 use rdmascope_capture_agent::Interrupt;
 #[cfg(target_os = "linux")]
@@ -37,7 +37,7 @@ pub(crate) fn end_once() -> Arc<AtomicBool> {
     end
 }
 
-/// Whether there was one to wake or to end.
+/// Ends a capture or wakes a peer. Returns whether one was registered.
 #[cfg(unix)]
 fn wake() -> bool {
     if let Some(end) = CAPTURE.lock().unwrap_or_else(PoisonError::into_inner).take() {
@@ -62,18 +62,19 @@ fn wake_peer() -> bool {
     false
 }
 
-/// From now on signals do that. What is ignored, as `nohup` has it, stays ignored.
+/// Starts to handle signals. Signals that are ignored, as under `nohup`, stay ignored.
 pub(crate) fn listen() {
     if let Some(heard) = hear() {
         heard.listen();
     }
 }
 
-/// Signals that are heard, and wait.
+/// Registered signals, which are queued until [`Heard::listen`].
 #[cfg(unix)]
 pub(crate) struct Heard(signal_hook::iterator::Signals);
 
-/// From now on signals wait until somebody listens. `None`: they end the process as they always do.
+/// Registers the signals, and queues them until [`Heard::listen`] is called. Returns `None` if that
+/// fails; signals then have their default effect.
 #[cfg(unix)]
 pub(crate) fn hear() -> Option<Heard> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -85,14 +86,14 @@ pub(crate) fn hear() -> Option<Heard> {
 
 #[cfg(unix)]
 impl Heard {
-    /// Starts the thread that listens.
+    /// Starts the thread that handles the signals.
     pub(crate) fn listen(self) {
         use signal_hook::{consts::SIGINT, low_level::emulate_default_handler};
 
         let Heard(mut signals) = self;
         let _ = std::thread::Builder::new().name("signals".into()).spawn(move || {
             for signal in signals.forever() {
-                // Whoever reads in a pager means the pager.
+                // In a pager, Ctrl-C is meant for the pager.
                 if signal == SIGINT && crate::pager::is_running() {
                     continue;
                 }
@@ -106,7 +107,7 @@ impl Heard {
     }
 }
 
-/// The signals that are ignored: a bit for each, that of signal 1 first. Known on Linux alone.
+/// The ignored signals as a bit mask, starting with signal 1. Linux only.
 #[cfg(unix)]
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

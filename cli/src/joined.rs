@@ -1,4 +1,4 @@
-//! Captures that were made at other places at the same time: `--with`.
+//! Captures of the same session at several capture points: the `--with` option.
 
 use crate::captures;
 use crate::interrupt;
@@ -12,52 +12,56 @@ use rdmascope_dissector::record::{Record, Time};
 use rdmascope_dissector::transport::Dissected;
 use std::path::{Path, PathBuf};
 
-/// Captures of other places.
+/// The captures of other capture points.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct With {
-    /// A capture of the same connections that was made at another place, such as the other end: a file, or a folder of rotated files
+    /// Capture of the same connections at another capture point, such as the other end: a file, or
+    /// a folder of rotated files
     ///
-    /// What all places show is one capture. A packet that several show is known by its bytes, and counts once. What one place lacks, another
-    /// may have. The clocks of the places are tied by packets that both show: how wrong that may be is told. `analyze` then says how long packets took between
-    /// the places and where they were lost, and splits the time of operations into client, way there, server and way back; `transactions` and `show` do so for
-    /// each transaction. Times are those of the clock of the first place. May be given for each further place, three at most.
+    /// All captures are analyzed as one. A packet that several of them contain is recognized by its
+    /// bytes and counted once; packets missing from one may be in another. Packets common to both
+    /// are used to align the clocks, and the output includes the remaining error. `analyze` then
+    /// reports the delay and the losses between capture points, and splits the time of operations
+    /// into client, path to the server, server, and path back; `transactions` and `show` do this
+    /// for each transaction. All times use the clock of the first capture point. Repeat the option
+    /// for each further capture point, up to three times.
     #[arg(long = "with", value_name = "FILE")]
     others: Vec<PathBuf>,
 }
 
-/// Captures that are read as one.
+/// Captures of several capture points that are read as one.
 #[derive(Debug)]
 pub(crate) struct Joint {
-    /// The places, and how their clocks are tied.
+    /// The capture points and the alignment of their clocks.
     pub(crate) places: Places,
-    /// All files.
+    /// The files of all capture points.
     pub(crate) files: Vec<PathBuf>,
-    /// The place of each.
+    /// The index of the capture point of each file.
     pub(crate) place_of: Vec<usize>,
 }
 
 impl With {
-    /// For commands that read one place: the option is none of theirs.
+    /// Hides and rejects the option, for commands that read one capture point.
     pub(crate) fn never(arg: Arg) -> Arg {
         if arg.get_id() == "others" {
-            arg.hide(true)
-                .value_parser(|_: &str| Err::<PathBuf, _>("this command reads captures of one place"))
+            arg.hide(true).value_parser(|_: &str| Err::<PathBuf, _>("this command does not support --with"))
         } else {
             arg
         }
     }
 
-    /// Whether there are any.
+    /// Whether the option is not given.
     pub(crate) fn is_empty(&self) -> bool {
         self.others.is_empty()
     }
 
-    /// Their captures.
+    /// The paths given.
     pub(crate) fn others(&self) -> &[PathBuf] {
         &self.others
     }
 
-    /// Ties these places to that of `files`. `port` is that of RoCEv2.
+    /// Aligns the clocks of these capture points with that of `files`. `port` is the UDP port of
+    /// RoCEv2.
     pub(crate) fn join(&self, files: &[PathBuf], port: u16) -> Result<Joint> {
         let mut rings = vec![files.to_vec()];
         for other in &self.others {
@@ -68,7 +72,7 @@ impl With {
             for path in ring {
                 ensure!(
                     path != Path::new("-") && (!path.exists() || path.is_file()),
-                    "{}: --with reads captures twice, which takes files",
+                    "{}: --with needs regular files, because it reads them twice",
                     path.display()
                 );
             }
@@ -85,7 +89,7 @@ impl With {
 }
 
 impl Joint {
-    /// Lets times of files be told by the clock of the first place.
+    /// Converts the times of files to the clock of the first capture point.
     pub(crate) fn tie(&self, files: &mut Files) {
         let ties: Vec<Option<Clock>> =
             self.places.places.iter().map(|place| place.tie.as_ref().map(|tie| tie.clock())).collect();
@@ -96,18 +100,18 @@ impl Joint {
         }
     }
 
-    /// Takes down where some packets pass, by their frames.
+    /// Returns a collector of the capture points that these frames were seen at.
     pub(crate) fn passes(&self, frames: impl Iterator<Item = u64>) -> Passes {
         Passes::new(self.place_of.clone(), frames)
     }
 
-    /// Takes down where packets were seen.
+    /// Returns a collector of the capture points that packets were seen at.
     pub(crate) fn tally(&self) -> Tally {
         Tally::new(self.places.clone(), self.place_of.clone())
     }
 }
 
-/// Some packets of a place.
+/// Samples the packets of one capture point.
 fn sample(ring: &[PathBuf], port: u16) -> Result<Sample> {
     struct Taking(Sample);
     impl Sink for Taking {
@@ -125,7 +129,7 @@ fn sample(ring: &[PathBuf], port: u16) -> Result<Sample> {
         }
     }
     let mut taking = Taking(Sample::default());
-    // Whether an ICRC is right does not matter to where the packet was seen.
+    // A packet with a wrong ICRC still shows that it was seen here.
     let config = frame::Config { port, verify_icrc: false };
     Files::open(ring, None, &interrupt::INPUTS)?.for_each(&config, &mut (), &mut taking)?;
     Ok(taking.0)

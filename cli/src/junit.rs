@@ -1,4 +1,4 @@
-//! JUnit XML for CI systems, as `check` and `peer` write it.
+//! JUnit XML for CI systems, as written by `check` and `peer`.
 
 use crate::output::Out;
 use rdmascope_analysis::units::Plain;
@@ -101,8 +101,8 @@ fn joined(lines: &[String]) -> String {
     lines.iter().map(|line| escaped(line)).collect::<Vec<_>>().join("\n")
 }
 
-/// Text in an attribute or an element. Control characters are no characters of XML and are escaped,
-/// and so are the two characters that XML excludes beside them (XML 1.0, section 2.2).
+/// Text in an attribute or an element. Control characters are not allowed in XML and are escaped,
+/// and so are the two other characters that XML excludes (XML 1.0, section 2.2).
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in Plain(text).to_string().chars() {

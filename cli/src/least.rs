@@ -1,21 +1,21 @@
-//! Which rules are asked, by how much they weigh.
+//! The minimum level of rules.
 
 use clap::ValueEnum;
 use rdmascope_conformance::Level;
 
-/// The least weighty rules that are asked.
+/// The minimum level of the rules to check.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Least {
-    /// Violations of a MUST, and of what the transport depends on
+    /// Violations of a MUST, and of requirements that the transport depends on
     Violation,
     /// Also violations of a SHOULD, and likely mistakes
     Warning,
-    /// Also what is allowed but costs performance
+    /// Also behavior that is allowed but costs performance
     Advice,
 }
 
 impl Least {
-    /// The level of these.
+    /// The level of the judge.
     pub(crate) fn level(self) -> Level {
         match self {
             Least::Violation => Level::Violation,

@@ -1,4 +1,4 @@
-//! Commands that write a line for each of some events, as they come.
+//! Commands that write one line per event as events arrive.
 
 use crate::filters::Asked;
 use crate::input::{Audience, Input, read};
@@ -12,16 +12,16 @@ use rdmascope_present::column::{Columns, Subject};
 use rdmascope_present::text::Style;
 use std::io::{self, Write as _};
 
-/// What is asked of the engine, and what of the capture is asked for.
+/// The engine configuration and the filters of a listing.
 pub(crate) struct Wanted {
     /// The engine's configuration.
     pub(crate) config: Config,
-    /// The numbers and the time that filters name.
+    /// The connections and the span that the filters name.
     pub(crate) asked: Asked,
 }
 
-/// Reads the capture and writes lines of `columns` as its events come: `write` hands the subject of a line to the rows. It is called with `None` once
-/// there is no further event.
+/// Reads the capture and writes lines of `columns` as events arrive. `write` passes the subject of
+/// a line to the rows. It is called with `None` after the last event.
 pub(crate) fn list<S: Subject>(
     input: &Input,
     (table, columns): (&Table, &'static Columns<S>),
@@ -55,11 +55,12 @@ pub(crate) fn list<S: Subject>(
     }
 }
 
-/// Lines on their way to the output, below a heading that waits for the first event: what is no capture gets none.
+/// Writes lines below a heading. The heading waits for the first event, so an input that is no
+/// capture gets none.
 struct Listing<'a, S: Subject, W> {
     rows: Rows<S>,
     out: &'a mut Out,
-    /// When the capture starts.
+    /// The time of the first record.
     start: Time,
     needs: Config,
     write: W,
@@ -81,7 +82,7 @@ where
         (self.write)(Some(&event), start, &mut self.rows, self.out)
     }
 
-    /// Whoever watches a growing pipe sees all that was read before anybody waits for more.
+    /// Flushes before a read that blocks, so that a reader of a growing pipe sees all lines so far.
     fn wait(&mut self) -> io::Result<()> {
         self.out.flush()
     }

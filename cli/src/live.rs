@@ -1,7 +1,9 @@
-//! `rdmascope live`: a session analyzed while it goes on.
+//! `rdmascope live`: analyzes a session while it runs.
 //!
-//! Here: the records of interfaces, a pipe or files on their way through engine and judge, and the intervals. Who takes what comes of it: people
-//! (`text`), programs (`lines`), Prometheus (`metrics`). `trigger` says what is captured around, and `recorder` has the packets for that.
+//! This module feeds the records of interfaces, a pipe or files to the engine and the judge, and
+//! divides time into intervals. The results go to people (`text`), programs (`lines`) and
+//! Prometheus (`metrics`). `trigger` decides when to write a capture, and `recorder` keeps the
+//! packets for it.
 
 mod lines;
 mod metrics;
@@ -71,35 +73,36 @@ Examples:
 pub(crate) struct LiveArguments {
     #[command(flatten)]
     pub(crate) input: Input,
-    /// Interface to capture from, or `any`: all that are up. Several may be named; their packets
-    /// count as one capture
+    /// Interface to capture from, or `any` for all that are up; several interfaces are analyzed as
+    /// one capture
     #[arg(short, long = "interface", value_name = "NAME")]
     interfaces: Vec<String>,
     #[cfg(feature = "verbs")]
     #[command(flatten)]
     device: Device,
-    /// Show what came by in each span of this length
+    /// Length of the intervals
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
     interval: u64,
-    /// Show each interval also by connection, by operation, or by both
+    /// Also show each interval by connection, by operation, or by both
     ///
     /// JSON Lines always have both.
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
     by: Vec<By>,
     #[command(flatten)]
     output: Output,
-    /// Judge by rules of at least this level
+    /// Minimum level of the rules to check
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t = Least::Warning)]
     level: Least,
-    /// End after this time
+    /// Stop after this time
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<u64>,
-    /// Serve the figures to Prometheus at this port of the loopback address, or at ADDRESS:PORT
+    /// Address to serve Prometheus metrics on: a port of the loopback address, or ADDRESS:PORT
     #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
     metrics: Option<SocketAddr>,
     /// Memory for the state of connections, in MiB
     ///
-    /// Beyond it, connections are given up and counted: first the oldest of those with few packets.
+    /// Beyond it, connections are evicted and counted, starting with the oldest of those with few
+    /// packets.
     #[arg(long, value_name = "SIZE", default_value_t = 256, value_parser = clap::value_parser!(u64).range(64..=65_536))]
     memory: u64,
     #[command(flatten)]
@@ -112,37 +115,37 @@ pub(crate) struct LiveArguments {
     mirror: Mirror,
 }
 
-/// What an interval is taken apart by.
+/// The keys that an interval can be split by.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
-    /// A row for each connection
+    /// One row per connection
     Connection,
-    /// A row for each operation
+    /// One row per operation
     Operation,
 }
 
-/// Intervals of interfaces that are shown at one time, when this process was late.
+/// Maximum number of intervals of interfaces shown at once after a delay of this process.
 const MOST_LATE: usize = 1000;
 
-/// Records between two checks of memory. A check visits every connection.
+/// Number of records between two checks of memory. A check visits every connection.
 const LOOK: u64 = 1 << 16;
 
-/// The shortest interval in nanoseconds: shorter ones take more time to write than to fill.
+/// The minimum interval in nanoseconds: shorter ones take longer to write than to fill.
 const SHORTEST: u64 = 10_000_000;
 
 fn parse_interval(text: &str) -> Result<u64, String> {
     let interval = parse_duration(text).map_err(|error| error.to_string())?;
     match interval {
         SHORTEST..=86_400_000_000_000 => Ok(interval),
-        _ => Err("not between 10ms and a day".into()),
+        _ => Err("expected 10ms to 1 day".into()),
     }
 }
 
-/// A port of the loopback address, or an address with a port.
+/// Parses a port of the loopback address, or an address with a port.
 fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let port = text.parse().map(|port: u16| SocketAddr::from(([127, 0, 0, 1], port)));
     port.or_else(|_| text.parse())
-        .map_err(|_| "neither a port (9464) nor an address with a port ([::1]:9464)".into())
+        .map_err(|_| "expected a port such as 9464, or an address with a port such as [::1]:9464".into())
 }
 
 /// Runs the command.
@@ -167,8 +170,8 @@ pub(crate) fn run(command: &LiveArguments, style: Style, out: &mut Out) -> io::R
         engine: Engine::new(engine::Config { frame, ..Judge::needs() }),
         judge: Judge::new(move |rule| rule.level <= level),
         length: command.interval as i64,
-        // Of a file in which nothing came for hours, the intervals without anything are left out. Of interfaces they are shown, though
-        // this process was late; not all of those that passed while it was stopped.
+        // For files, empty intervals in a long gap are skipped. For interfaces they are shown even
+        // if this process is late, except for most of those that passed while it was stopped.
         most_shown: if names.is_empty() { 1 } else { MOST_LATE },
         counts_drops: true,
         meter: None,
@@ -219,7 +222,7 @@ fn of_files(command: &LiveArguments, frame: &frame::Config, watching: &mut Watch
     Ok(tell_of_ending(&ending, watching.out)?)
 }
 
-/// Opens what the arguments name. From now on Ctrl-C ends it.
+/// Opens the source that the arguments name. From then on, Ctrl-C ends it.
 #[cfg(target_os = "linux")]
 fn open(command: &LiveArguments) -> Result<Box<dyn LiveSource>> {
     use rdmascope_capture_agent::live::Live;
@@ -233,7 +236,8 @@ fn open(command: &LiveArguments) -> Result<Box<dyn LiveSource>> {
     Ok(Box::new(live))
 }
 
-/// Watches interfaces, or a device. All that takes a privilege is opened first; the packets of strangers are read without any.
+/// Watches interfaces or a device. Everything that needs privileges is opened first; untrusted
+/// packets are read without any.
 #[cfg(target_os = "linux")]
 fn of_interfaces(
     command: &LiveArguments,
@@ -251,7 +255,7 @@ fn of_interfaces(
     watching.counts_drops = uncounted.is_none();
     ensure!(
         watching.counts_drops || !watching.triggers.as_ref().is_some_and(Triggers::wait_for_drops),
-        "--trigger drop never comes true here: {}",
+        "--trigger drop has no effect here: {}",
         uncounted.unwrap_or_default()
     );
     let connected = crate::capture::connected(command.input.quiet);
@@ -263,13 +267,13 @@ fn of_interfaces(
     output::queue(watching.out)?;
     watching.metrics = listener.map(Metrics::serve).transpose()?;
     if !command.input.quiet {
-        tell(format_args!("watching {}; Ctrl-C ends it", live.names().join(", ")));
+        tell(format_args!("watching {}; press Ctrl-C to stop", live.names().join(", ")));
     }
     for_each(&mut *live, frame, &mut (), watching)?;
     watching.finish();
     let counts = live.counts()?;
     if let Some(dropped) = counts.dropped {
-        warn_of_drops(dropped, "--buffer gives it more");
+        warn_of_drops(dropped, "use a larger --buffer");
     }
     for lack in live.lacks() {
         tell(format_args!("warning: {lack}"));
@@ -283,64 +287,65 @@ fn of_interfaces(
 
 #[cfg(not(target_os = "linux"))]
 fn of_interfaces(_: &LiveArguments, _: &frame::Config, _: &mut Watching<'_>) -> Result<Status> {
-    anyhow::bail!("interfaces can be watched on Linux only: give a capture, or - for a pipe")
+    anyhow::bail!("watching interfaces needs Linux; use a capture file, or - for a pipe")
 }
 
-/// Who takes what is known.
+/// A consumer of the results.
 trait Taker {
-    /// An interval is over.
+    /// Called at the end of an interval.
     fn interval(&mut self, interval: &Interval, out: &mut Out) -> io::Result<()>;
-    /// Something happened to a connection.
+    /// Called for an event of a connection.
     fn happening(&mut self, happening: &Happening, out: &mut Out) -> io::Result<()>;
-    /// The judge found something, at `now`.
+    /// Called for a finding at `now`.
     fn finding(&mut self, finding: &Judged<'_>, now: Time, out: &mut Out) -> io::Result<()>;
-    /// A capture was written, with so many packets, or could not be.
+    /// Called when a capture was written or could not be written.
     fn captured(&mut self, captured: &Captured, out: &mut Out) -> io::Result<()>;
 }
 
-/// A finding, and why it is allowed, if it is.
+/// A finding, and the reason why it is allowed, if any.
 struct Judged<'a> {
     finding: &'a Finding,
     allowance: Option<Allowance>,
 }
 
-/// Records on their way.
+/// Feeds records to the engine, the judge and the consumers.
 struct Watching<'a> {
     engine: Engine,
     judge: Judge,
-    /// How long intervals are, in nanoseconds.
+    /// Length of intervals, in nanoseconds.
     length: i64,
-    /// Intervals that are over at one time and are shown. Nothing came in all but the first; those behind them are left out.
+    /// Maximum number of ended intervals shown at once. All but the first are empty; further ones
+    /// are skipped.
     most_shown: usize,
-    /// Who captures knows how many packets were dropped.
+    /// Whether the source counts dropped packets.
     counts_drops: bool,
-    /// There is one from the first record or time on.
+    /// `Some` from the first record or time on.
     meter: Option<Meter>,
     happenings: Happenings,
     allowances: Allowances,
-    /// Findings of the record that is handled.
+    /// Findings of the current record.
     found: Vec<Finding>,
     duration: Option<i64>,
-    /// When to end.
+    /// The time to end.
     end: Time,
-    /// When the interval is over, or all is. Before the first record or time, any time is late.
+    /// The end of the interval or of the analysis. Before the first record, any time is late.
     due: Time,
     /// The latest time.
     now: Time,
-    /// Bytes of memory for the state of connections.
+    /// Memory for the state of connections, in bytes.
     memory: usize,
-    /// Records until memory is checked.
+    /// Number of records until the next check of memory.
     until_look: u64,
     triggers: Option<Triggers>,
     metrics: Option<Metrics>,
     taker: Box<dyn Taker>,
-    /// What became of the output.
+    /// The first output error.
     written: io::Result<()>,
     out: &'a mut Out,
 }
 
 impl LiveArguments {
-    /// What packets come from as they pass; nothing, where they come from captures.
+    /// The names of the live sources; empty if the input is captures.
     fn names(&self) -> Vec<String> {
         #[cfg(feature = "verbs")]
         if let Some(device) = &self.device.verbs {
@@ -351,14 +356,14 @@ impl LiveArguments {
 }
 
 impl Watching<'_> {
-    /// The time has come to `now`: intervals that are over are shown.
+    /// Advances the time to `now` and shows the intervals that ended.
     #[inline]
     fn reach(&mut self, now: Time) -> ControlFlow<()> {
         self.now = self.now.max(now);
         if now < self.due { ControlFlow::Continue(()) } else { self.close(now) }
     }
 
-    /// Shows the intervals that are over at `now`. The first time that is told begins the first one.
+    /// Shows the intervals that ended at `now`. The first call starts the first interval.
     #[cold]
     fn close(&mut self, now: Time) -> ControlFlow<()> {
         if self.meter.is_none() {
@@ -369,7 +374,7 @@ impl Watching<'_> {
         }
         let mut shown = 0;
         while self.due <= now {
-            // The last interval is that of the end.
+            // The last interval ends with the analysis.
             if self.due >= self.end {
                 return ControlFlow::Break(());
             }
@@ -389,13 +394,13 @@ impl Watching<'_> {
         ControlFlow::Continue(())
     }
 
-    /// The end of the interval that `time` is in.
+    /// The end of the interval that contains `time`.
     fn after(&self, time: Time) -> Time {
         let start = time.0.saturating_sub(time.0.rem_euclid(self.length));
         Time(start.saturating_add(self.length)).min(self.end)
     }
 
-    /// Shows what came by until `end`.
+    /// Shows the interval that ends at `end`.
     fn tick(&mut self, end: Time) {
         let Watching { engine, judge, meter, happenings, metrics, taker, triggers, written, out, .. } = self;
         let Some(meter) = meter else { return };
@@ -418,7 +423,7 @@ impl Watching<'_> {
         keep_first(written, || out.flush());
     }
 
-    /// Hands `event` to all who take it.
+    /// Passes `event` to all consumers.
     fn event(&mut self, handle: impl FnOnce(&mut Engine, &mut dyn FnMut(Event<'_>))) {
         let Watching { engine, judge, meter, happenings, allowances, found, triggers, .. } = self;
         let Some(meter) = meter else { return };
@@ -436,8 +441,8 @@ impl Watching<'_> {
         }
     }
 
-    /// Reports the findings of a record, once the engine can be asked for the ends of their
-    /// connections.
+    /// Reports the findings of a record. At this point the engine can be asked for the ends of
+    /// their connections.
     fn judged(&mut self) {
         let Watching {
             engine, meter, allowances, found, metrics, taker, triggers, now, written, out, ..
@@ -461,7 +466,7 @@ impl Watching<'_> {
         }
     }
 
-    /// Gives up connections while their state exceeds the memory for it.
+    /// Evicts connections while their state exceeds the memory limit.
     #[cold]
     fn look_at_memory(&mut self) {
         self.until_look = LOOK;
@@ -479,7 +484,7 @@ impl Watching<'_> {
         self.engine.footprint() + self.judge.footprint() + meter
     }
 
-    /// Writes the capture that is due, if one is.
+    /// Writes the capture that is due, if any.
     fn write_capture(&mut self, is_over: bool) {
         let Watching { triggers, now, metrics, taker, written, out, .. } = self;
         let Some(captured) = triggers.as_mut().and_then(|triggers| triggers.write(*now, is_over)) else {
@@ -492,7 +497,7 @@ impl Watching<'_> {
         keep_first(written, || out.flush());
     }
 
-    /// There is nothing more: shows what only the end tells, and the interval that it cuts off.
+    /// Ends the analysis: shows final results and the last, shortened interval.
     fn finish(&mut self) {
         self.event(|engine, report| engine.finish(&mut |event| report(event)));
         if self.meter.is_some() {
@@ -503,7 +508,7 @@ impl Watching<'_> {
     }
 }
 
-/// Does it unless something failed before.
+/// Writes unless an earlier write failed.
 fn keep_first(written: &mut io::Result<()>, write: impl FnOnce() -> io::Result<()>) {
     if written.is_ok() {
         *written = write();

@@ -1,10 +1,10 @@
-//! `rdmascope`: reads captures of NFS over RDMA.
+//! `rdmascope`: analyzes captures of NFS over RDMA.
 //!
-//! Upwards: `terminal`, `pager`, `queue`, `output`, `mode`, `whole`, `captures`, `junit`,
-//! `interrupt`, `confine` and `progress`; `input`, `filters`, `table`, `list`, `least`, `rules`,
-//! `policy`, `mirror`, `bulk` and `witness`; a module for each command, with its arguments, its
-//! examples and its `run`; `args`, which lists the commands. No module uses one above it, and a
-//! test looks.
+//! The modules from the bottom up: `terminal`, `pager`, `queue`, `output`, `mode`, `whole`,
+//! `captures`, `junit`, `interrupt`, `confine` and `progress`; `input`, `filters`, `table`, `list`,
+//! `least`, `rules`, `policy`, `mirror`, `bulk` and `witness`; one module per command, with its
+//! arguments, examples and `run`; `args`, which lists the commands. No module uses one above it; a
+//! test checks that.
 #![forbid(unsafe_code)]
 
 mod analyze;
@@ -89,7 +89,7 @@ fn main() -> ExitCode {
             captures::allow_many();
             run(&mut arguments.command, arguments.no_pager)
         }
-        // Help that was asked for is output like any other.
+        // Help that was requested goes to standard output.
         Err(help) if !help.use_stderr() => {
             help.print().and_then(|()| io::stdout().flush()).map(|()| Status::Done)
         }
@@ -97,7 +97,7 @@ fn main() -> ExitCode {
     };
     let code = match ended {
         Ok(status) => ExitCode::from(status as u8),
-        // Whoever read our output has seen enough.
+        // The reader closed the pipe early, as `head` does. That is not an error.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             output::tell(format_args!("standard output: {error}"));
@@ -108,7 +108,8 @@ fn main() -> ExitCode {
     code
 }
 
-/// Runs a command. An error is one of standard output; what else fails is told on standard error.
+/// Runs a command. Returns an error of standard output; other errors are reported on standard
+/// error.
 fn run(command: &mut Command, no_pager: bool) -> io::Result<Status> {
     let mut out = output::stdout(!no_pager && command.is_paged());
     let style = terminal::style();

@@ -1,4 +1,4 @@
-//! `rdmascope man`: the manual pages, made from what the command line says of itself.
+//! `rdmascope man`: manual pages, generated from the help texts.
 
 use crate::output::{Out, Status, complain};
 use crate::whole::OutputFile;
@@ -13,15 +13,15 @@ Examples:
   rdmascope man transactions | man -l -
   rdmascope man --into ~/.local/share/man/man1";
 
-/// What holds for every command: the end of `rdmascope --help` and of every page.
+/// Sections common to all commands, at the end of `rdmascope --help` and of every page.
 pub(crate) const COMMON: &str = "\
 Exit status:
-  0  Success. A truncated capture is read up to the cut, and the output says
-     where that is.
+  0  Success. A truncated capture is read up to the cut, and the output reports
+     the position.
   1  Difference (diff, regress, replay), violation (check, inject), unmet
      policy, failed peer call.
   2  Failure: wrong usage, no capture, or a damaged capture. One line on
-     standard error says why.
+     standard error has the reason.
 
 Environment:
   NO_COLOR          If set and not empty, output has no colour.
@@ -31,21 +31,21 @@ Environment:
   COLUMNS           Columns of text output, if standard output is not a
                     terminal; default: no limit.
   RDMASCOPE_PAGER, PAGER
-                    Program through which output to a terminal goes; `cat` or
-                    nothing: none; default: less (--no-pager).
-  TMPDIR            Folder for the temporary copy of standard input, where a
-                    command reads it twice; default /tmp.
+                    Pager for output to a terminal; `cat` or empty for none;
+                    default: less (--no-pager).
+  TMPDIR            Folder for the temporary copy of standard input, for
+                    commands that read it twice; default /tmp.
 
 Signals:
-  SIGINT   A pipe that is read ends, and what was read is shown; peer ends its
+  SIGINT   Ends an input pipe, and shows the results so far; peer closes its
            connections. Otherwise, and the second time, the command ends.
   SIGTERM, SIGHUP
-           The command ends; capture and live end their files first, and peer
-           its connections. Unfinished files are removed.";
+           The command ends; capture and live finish their files first, and
+           peer closes its connections. Unfinished files are removed.";
 
 #[derive(Args, Debug)]
 pub(crate) struct Man {
-    /// The command whose page is written to standard output [default: rdmascope(1)]
+    /// Command whose page is written to standard output [default: rdmascope(1)]
     #[arg(value_name = "COMMAND", conflicts_with = "into")]
     command: Vec<String>,
     /// Write all pages to files in this folder; it is created if it does not exist
@@ -72,11 +72,11 @@ pub(crate) fn run(command: &Man, whole: Command, out: &mut Out) -> io::Result<St
 fn page_of<'a>(root: &'a Command, names: &[String]) -> anyhow::Result<&'a Command> {
     names.iter().try_fold(root, |command, name| {
         let found = command.find_subcommand(name);
-        found.with_context(|| format!("no command is called {name:?}: see rdmascope --help"))
+        found.with_context(|| format!("unknown command {name:?}; rdmascope --help lists all"))
     })
 }
 
-/// All commands with the names of their pages: `rdmascope-analyze`.
+/// Builds the command tree, with the names of pages such as `rdmascope-analyze`.
 fn tree(whole: Command) -> Command {
     let mut root = whole.disable_help_subcommand(true);
     root.build();
@@ -84,7 +84,8 @@ fn tree(whole: Command) -> Command {
 }
 
 fn write_all(root: &Command, folder: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(folder).with_context(|| format!("{}: cannot be made", folder.display()))?;
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("{}: cannot create the folder", folder.display()))?;
     let mut commands = vec![root];
     while let Some(command) = commands.pop() {
         commands.extend(command.get_subcommands());
@@ -105,7 +106,7 @@ fn render(command: &Command, root: &Command) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     let mut start = Roff::new();
     let source = format!("rdmascope {}", root.get_version().unwrap_or_default());
-    // The third is the date, which the sources do not have.
+    // The third argument is the date, which the sources do not contain.
     start.control("TH", [page_name(command), "1", "\"\"", &source, "NFS over RDMA"]);
     start.to_writer(&mut text)?;
 
@@ -130,7 +131,7 @@ fn render(command: &Command, root: &Command) -> io::Result<Vec<u8>> {
     Ok(tidy(&String::from_utf8_lossy(&text)).into_bytes())
 }
 
-/// What clap says of the usage: unlike that of clap_mangen it does not list every option.
+/// The usage of clap, which unlike that of clap_mangen does not list every option.
 fn synopsis(command: &Command) -> Roff {
     let usage = command.clone().render_usage().to_string();
     let usage = usage.strip_prefix("Usage: ").unwrap_or(&usage);
@@ -144,8 +145,8 @@ fn synopsis(command: &Command) -> Roff {
     roff
 }
 
-/// Leaves out what [`Roff`] writes before each part again and breaks beside empty lines, which are breaks; sets in bold what
-/// stands in backticks.
+/// Removes the preamble that [`Roff`] repeats before each part, and breaks next to empty lines,
+/// which are breaks themselves. Text in backticks becomes bold.
 fn tidy(page: &str) -> String {
     let mut out = String::with_capacity(page.len());
     let preamble = |line: &str| line.contains(".ds Aq");
@@ -167,14 +168,14 @@ fn tidy(page: &str) -> String {
 /// The section whose lines are command lines, not entries.
 const EXAMPLES_TITLE: &str = "Examples";
 
-/// A part of the text that stands at the end of a command's help.
+/// A section at the end of a command's help.
 struct Section<'a> {
     title: &'a str,
     lines: Vec<&'a str>,
 }
 
-/// The sections of `help`: each begins with a line that is not indented and ends in a colon. What a command says of its own
-/// exit status may stand in the same line.
+/// The sections of `help`: each starts with a line that is not indented and ends in a colon. The
+/// exit status of a command may be in the same line.
 fn sections(help: &str) -> Vec<Section<'_>> {
     const STATUS: &str = "Exit status";
     let mut found: Vec<Section<'_>> = Vec::new();
@@ -195,7 +196,7 @@ impl Section<'_> {
         roff.control("SH", [self.title.to_uppercase().as_str()]);
         let mut previous = "";
         for (index, line) in self.lines.iter().copied().enumerate() {
-            // A paragraph goes on until something else follows.
+            // A paragraph ends where the indentation changes or at an empty line.
             let goes_on = !previous.is_empty() && !previous.starts_with(' ') && !line.starts_with(' ');
             let paragraph = index > 0 && !goes_on;
             previous = line;
@@ -214,7 +215,7 @@ impl Section<'_> {
             } else if indented.starts_with(' ') {
                 roff.text([roman(indented.trim_start())]);
             } else {
-                // What an entry means stands beside its name, and goes on below it.
+                // The meaning of an entry follows its name and continues on the next lines.
                 let (name, meaning) = indented.split_once("  ").unwrap_or((indented, ""));
                 roff.control("TP", []);
                 roff.text([bold(name)]);
@@ -224,14 +225,14 @@ impl Section<'_> {
     }
 }
 
-/// Begins a paragraph, where one does not begin with the section.
+/// Starts a paragraph, unless it is the first of the section.
 fn start(roff: &mut Roff, paragraph: bool) {
     if paragraph {
         roff.control("PP", []);
     }
 }
 
-/// The pages around this one, and the tools beside this one.
+/// Related pages and tools.
 fn see_also(roff: &mut Roff, command: &Command, root: &Command) {
     roff.control("SH", ["SEE ALSO"]);
     let mut pages: Vec<&str> = command.get_subcommands().map(page_name).collect();
@@ -256,7 +257,7 @@ fn see_also(roff: &mut Roff, command: &Command, root: &Command) {
     ]);
 }
 
-/// Tools that capture, that read captures too, and that show what the hosts themselves count.
+/// Tools that capture, read captures, or show the counters of the hosts.
 const BESIDE: [(&str, u8); 5] =
     [("mountstats", 8), ("nfs", 5), ("nfsstat", 8), ("tcpdump", 8), ("tshark", 1)];
 

@@ -1,4 +1,4 @@
-//! How interfaces are captured from: what `capture`, `live` and `tui` have in common.
+//! The options of interface captures, common to `capture`, `live` and `tui`.
 
 #[cfg(unix)]
 use crate::output::tell;
@@ -14,56 +14,59 @@ use rdmascope_capture_agent::filter::Wanted;
 #[cfg(target_os = "linux")]
 use rdmascope_capture_agent::live::{LiveConfig, expand};
 
-/// How the right to capture is had.
+/// The remedy for missing capture privileges.
 pub(crate) const PERMISSION: &str = if cfg!(target_os = "linux") {
-    ": run it as root, or give the program that capability: setcap cap_net_raw+ep rdmascope"
+    "; run it as root, or grant the capability: setcap cap_net_raw+ep rdmascope"
 } else {
-    ": run it as root"
+    "; run it as root"
 };
 
-/// How interfaces are captured from.
+/// The options of interface captures.
 #[derive(Args, Debug)]
 pub(crate) struct Mirror {
-    /// Receive what is not for this host too
+    /// Also receive packets for other hosts
     #[arg(short, long)]
     pub(crate) promiscuous: bool,
-    /// Leave out what this host sends
+    /// Omit packets sent by this host
     #[arg(long)]
     pub(crate) incoming_only: bool,
-    /// Capture tunnels too: VXLAN, GENEVE, GRE, IP in IP, MPLS, PPPoE, whatever is in them
+    /// Also capture tunnels: VXLAN, GENEVE, GRE, IP in IP, MPLS, PPPoE, with any content
     #[arg(long)]
     tunnels: bool,
-    /// Capture TCP of this port too, as iWARP uses it
+    /// Also capture TCP on this port, for iWARP; 20049 if PORT is omitted
     #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = "20049")]
     iwarp: Option<u16>,
-    /// Memory in which the kernel keeps packets that were not looked at yet, in MiB
+    /// Kernel buffer for packets that were not read yet, in MiB
     #[arg(long, value_name = "SIZE", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=4096))]
     buffer: u64,
-    /// Read packets with so many threads, each from a ring of its own
+    /// Number of threads that read packets, each from a separate ring
     ///
-    /// The kernel spreads flows over the rings by their addresses and ports, and packets are put in the order of their time stamps again. The rings share
-    /// the memory of --buffer, and each takes 8 MiB more. For rates that one thread does not keep up with, on hosts with processors to spare.
+    /// The kernel distributes flows over the rings by addresses and ports, and packets are sorted
+    /// by time stamp again. The rings share the memory of --buffer, and each takes 8 MiB more. Use
+    /// it on hosts with idle processors, for rates that one thread cannot handle.
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=16))]
     pub(crate) threads: u64,
-    /// Capture only what passes this filter too, in the syntax of pcap-filter(7)
+    /// Capture only packets that match this filter, in the syntax of pcap-filter(7)
     ///
-    /// libpcap compiles it, where it is installed. It cannot ask for `vlan`: the kernel takes the outer tag out before it asks.
+    /// Needs libpcap, which compiles the filter. The filter cannot use `vlan`, because the kernel
+    /// removes the outer tag first.
     #[arg(long, value_name = "FILTER")]
     pub(crate) filter: Option<String>,
-    /// Become this user once the interfaces are open; takes root
+    /// User to become once the interfaces are open; needs root
     ///
-    /// Files are made as this user, and belong to it.
+    /// Files are created as this user.
     #[arg(long, value_name = "NAME")]
     pub(crate) user: Option<String>,
 }
 
 impl Mirror {
-    /// The names of these arguments.
+    /// The identifiers of these arguments.
     const ALL: [&str; 8] =
         ["promiscuous", "incoming_only", "tunnels", "iwarp", "buffer", "threads", "filter", "user"];
 
-    /// Changes the arguments of `live` and `tui`, which may read a capture instead and have no use for these then. `requires("interfaces")` would say nothing: clap does not
-    /// require what conflicts with an argument that is there.
+    /// Adapts the arguments for `live` and `tui`, which may read a capture instead and then have no
+    /// use for them. `requires("interfaces")` would have no effect: clap does not require an
+    /// argument that conflicts with a given one.
     pub(crate) fn of_interfaces(argument: Arg) -> Arg {
         match Mirror::ALL.contains(&argument.get_id().as_str()) {
             true => argument.conflicts_with("files"),
@@ -74,17 +77,17 @@ impl Mirror {
 
 #[cfg(unix)]
 impl Mirror {
-    /// What is captured, RoCEv2 at this port.
+    /// The packets to capture, with RoCEv2 at this port.
     pub(crate) fn wanted(&self, port: u16) -> Wanted {
         Wanted { port, encapsulated: self.tunnels, iwarp: self.iwarp, ..Wanted::default() }
     }
 
-    /// Bytes that `--buffer` stands for.
+    /// The size of `--buffer` in bytes.
     pub(crate) fn buffer(&self) -> usize {
         usize::try_from(self.buffer << 20).unwrap_or(usize::MAX)
     }
 
-    /// Options that the kernel's ring alone has are refused elsewhere, not passed over.
+    /// Rejects options that only the kernel's ring supports.
     #[cfg(any(feature = "pnet", feature = "verbs", not(target_os = "linux")))]
     pub(crate) fn refuse(&self, of: &str, promiscuous: bool) -> Result<()> {
         for (is_given, option) in [
@@ -95,14 +98,14 @@ impl Mirror {
             (cfg!(not(target_os = "linux")) && self.user.is_some(), "--user"),
         ] {
             if is_given {
-                anyhow::bail!("{option} cannot be had with {of}");
+                anyhow::bail!("{option} is not supported with {of}");
             }
         }
         Ok(())
     }
 }
 
-/// These interfaces, with `any` replaced.
+/// The interfaces, with `any` replaced.
 pub(crate) fn named(interfaces: &[String]) -> Vec<String> {
     #[cfg(target_os = "linux")]
     return expand(interfaces);
@@ -112,7 +115,7 @@ pub(crate) fn named(interfaces: &[String]) -> Vec<String> {
 
 #[cfg(target_os = "linux")]
 impl Mirror {
-    /// Captures from these interfaces, RoCEv2 at this port.
+    /// The configuration for these interfaces, with RoCEv2 at this port.
     pub(crate) fn config(&self, interfaces: &[String], port: u16) -> LiveConfig {
         LiveConfig {
             interfaces: expand(interfaces),
@@ -126,19 +129,19 @@ impl Mirror {
         }
     }
 
-    /// Becomes the user that was named, for good.
+    /// Switches permanently to the user of `--user`.
     pub(crate) fn become_user(&self) -> Result<()> {
         let Some(user) = &self.user else { return Ok(()) };
         become_user(user).with_context(|| format!("--user {user}"))
     }
 }
 
-/// Says how many packets are missing, where some are, and what `helps`.
+/// Reports the number of dropped packets, if any, with a remedy.
 #[cfg(unix)]
 pub(crate) fn warn_of_drops(dropped: u64, helps: &str) {
     if dropped > 0 {
         tell(format_args!(
-            "warning: {dropped} packets are missing: the kernel had no room for them; {helps}"
+            "warning: the kernel dropped {dropped} packets because its buffer was full; {helps}"
         ));
     }
 }

@@ -1,10 +1,10 @@
-//! The permissions of the files and folders that commands make.
+//! The permissions of files and folders that commands create.
 //!
-//! The umask of the process decides them, so that no place where a file is made can forget to.
+//! They are set through the umask of the process, so that every file that is created gets them.
 
 use clap::Args;
 
-/// The argument of commands that write files.
+/// The `--mode` option of commands that write files.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct NewFiles {
     /// Permissions of new files, in octal
@@ -16,7 +16,7 @@ pub(crate) struct NewFiles {
     mode: Mode,
 }
 
-/// Permission bits of a file: its owner reads and writes it, and no execute bit is set.
+/// Permission bits of a file: readable and writable by its owner, without execute bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mode(u16);
 
@@ -28,15 +28,16 @@ impl Default for Mode {
 
 fn parse(text: &str) -> Result<Mode, String> {
     let bits =
-        u16::from_str_radix(text, 8).map_err(|_| "octal digits are expected, as in 0640".to_owned())?;
+        u16::from_str_radix(text, 8).map_err(|_| "expected an octal number such as 0640".to_owned())?;
     match bits {
         0o600..=0o666 if bits & 0o111 == 0 => Ok(Mode(bits)),
-        _ => Err("0600 to 0666 is expected: the owner reads and writes, no execute bits".to_owned()),
+        _ => Err("expected 0600 to 0666: the owner must have read and write, execute bits are not allowed"
+            .to_owned()),
     }
 }
 
 impl Mode {
-    /// The umask under which files get this mode. Users that can read them can search their
+    /// The umask that gives files this mode. Users that can read the files can search their
     /// folders.
     const fn umask(self) -> u16 {
         let search = (self.0 & 0o444) >> 2;
@@ -45,7 +46,7 @@ impl Mode {
 }
 
 impl NewFiles {
-    /// Makes all files and folders of this process from now on so.
+    /// Sets the umask of the process accordingly.
     pub(crate) fn apply(self) {
         #[cfg(unix)]
         rustix::process::umask(rustix::fs::Mode::from_bits_truncate(self.mode.umask().into()));

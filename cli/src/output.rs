@@ -1,4 +1,4 @@
-//! What commands write to, and what is said beside it on standard error.
+//! Standard output, and messages on standard error.
 
 use crate::pager::{self, Sink};
 use crate::queue::Queue;
@@ -10,7 +10,7 @@ use rdmascope_analysis::units::{Counted, Plain};
 use std::io::{self, BufWriter, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How it is written.
+/// The output format option.
 #[derive(Args, Debug)]
 pub(crate) struct Output {
     /// Output format: text, or JSON Lines for programs
@@ -26,7 +26,7 @@ pub(crate) enum Format {
     Jsonl,
 }
 
-/// Output is gathered to this many bytes before it is handed on.
+/// Size of the output buffer, in bytes.
 const BUFFER: usize = 128 << 10;
 
 /// Standard output with a buffer.
@@ -66,19 +66,19 @@ impl Write for Destination {
     }
 }
 
-/// How a command ended: the exit statuses.
+/// The exit status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Status {
     /// All was done.
     Done = 0,
-    /// A comparison found a difference, or a judge a violation.
+    /// A comparison found a difference, or a check found a violation.
     Differs = 1,
-    /// Wrong usage, no capture, or output that cannot be written. Clap exits with the same.
+    /// Wrong usage, no capture, or output that cannot be written. Clap exits with the same status.
     Failed = 2,
 }
 
-/// Standard output, behind a buffer; `is_paged`: and behind a pager, if it is a terminal.
+/// Buffered standard output. `is_paged` puts a pager before a terminal.
 pub(crate) fn stdout(is_paged: bool) -> Out {
     BufWriter::with_capacity(BUFFER, Destination::Direct(Sink::new(is_paged)))
 }
@@ -98,7 +98,7 @@ pub(crate) fn queue(out: &mut Out) -> io::Result<()> {
     *messages() = Some(Queue::start("messages", io::stderr(), |_| ())?);
     let queue = Queue::start("output", io::stdout(), |lines| {
         let lines = Counted(lines, "line");
-        tell(format_args!("warning: standard output was not read in time: {lines} dropped so far"));
+        tell(format_args!("warning: the reader of standard output is too slow: {lines} dropped so far"));
     })?;
     // This releases the lock of standard output, which the thread takes.
     *out.get_mut() = Destination::Queued(queue);
@@ -126,33 +126,33 @@ fn hand_on(line: &str) -> bool {
     messages().as_mut().is_some_and(|queue| queue.write_all(line.as_bytes()).is_ok())
 }
 
-/// Says how many findings are not kept, where not all are.
+/// Reports the number of findings that were not kept, if any.
 pub(crate) fn tell_of_left_out(findings: &Findings) {
     if let Some(warning) = findings.warning_of_left_out() {
         tell(format_args!("{warning}"));
     }
 }
 
-/// Says what went wrong, after all that was written so far. The command has failed, then.
+/// Reports an error after all previous output. Returns [`Status::Failed`].
 pub(crate) fn complain(error: &anyhow::Error, out: &mut Out) -> io::Result<Status> {
     out.flush()?;
     tell(format_args!("{error:#}"));
     Ok(Status::Failed)
 }
 
-/// Says which files are cut short, and which could not be read on; and where there is nothing to show, why.
+/// Reports truncated files, read errors, and why the output is empty.
 pub(crate) fn tell_of_ending(ending: &Ending, out: &mut Out) -> io::Result<Status> {
     warn_of_cuts(ending, out)?;
     warn_of_nothing(ending, out)?;
     complain_of_troubles(ending, out)
 }
 
-/// Says which files could not be read on, and why several may be no one capture.
+/// Reports read errors, and files that share no connection.
 pub(crate) fn complain_of_troubles(ending: &Ending, out: &mut Out) -> io::Result<Status> {
     if let Some(apart) = ending.apart() {
         out.flush()?;
         tell(format_args!(
-            "warning: {apart}: they are read as one capture; `analyze` and `check` take each by itself with --each"
+            "warning: {apart}: they are read as one capture; with --each, `analyze` and `check` read each file separately"
         ));
     }
     let mut status = Status::Done;
@@ -164,7 +164,7 @@ pub(crate) fn complain_of_troubles(ending: &Ending, out: &mut Out) -> io::Result
     Ok(status)
 }
 
-/// Says why nothing is shown, where the capture holds nothing that is decoded.
+/// Explains an empty output if the capture contains nothing that can be decoded.
 pub(crate) fn warn_of_nothing(ending: &Ending, out: &mut Out) -> io::Result<()> {
     if let Some(why) = ending.nothing_decoded() {
         out.flush()?;
@@ -173,13 +173,13 @@ pub(crate) fn warn_of_nothing(ending: &Ending, out: &mut Out) -> io::Result<()> 
     Ok(())
 }
 
-/// Says that the data of files was left out of the capture, for what shows such data.
+/// Reports packets captured without payload, for commands that show file data.
 pub(crate) fn warn_of_left_out_data(ending: &Ending, out: &mut Out) -> io::Result<()> {
     let packets = ending.totals.records_without_payload;
     if packets > 0 {
         out.flush()?;
         tell(format_args!(
-            "warning: {} without the data that RDMA moved: the capture was made or shortened with --cut-bulk, and lacks what was read and written",
+            "warning: {} without RDMA payload: the capture was made or shortened with --cut-bulk and lacks the data read and written",
             Counted(packets, "packet")
         ));
     }
@@ -191,7 +191,7 @@ pub(crate) fn warn_of_cuts(ending: &Ending, out: &mut Out) -> io::Result<()> {
         let Some(cut) = file.cut else { continue };
         out.flush()?;
         tell(format_args!(
-            "warning: {} is cut short at byte {}: {} bytes needed, {} there",
+            "warning: {} is cut short at byte {}: {} bytes needed, {} available",
             file.title(),
             cut.offset,
             cut.needed,
@@ -201,7 +201,8 @@ pub(crate) fn warn_of_cuts(ending: &Ending, out: &mut Out) -> io::Result<()> {
     Ok(())
 }
 
-/// One line on standard error, whatever the names of files in it; once the pager has ended, where there is one. Where nobody listens there, nobody can be told.
+/// Writes one line to standard error, with control characters of file names escaped. While a pager
+/// runs, the line waits for its end. Write errors are ignored.
 pub(crate) fn tell(line: fmt::Arguments<'_>) {
     let line = format!("rdmascope: {}\n", Plain(line));
     if !pager::hold(&line) && !hand_on(&line) {

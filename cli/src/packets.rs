@@ -1,4 +1,4 @@
-//! `rdmascope packets`: the packets, one line each.
+//! `rdmascope packets`: one line per packet.
 
 use crate::filters::PacketArguments;
 use crate::input::Input;
@@ -37,7 +37,6 @@ pub(crate) struct Packets {
     filter: PacketArguments,
 }
 
-/// Runs the command.
 pub(crate) fn run(command: &Packets, style: Style, out: &mut Out) -> io::Result<Status> {
     let filter = command.filter.filter();
     list(

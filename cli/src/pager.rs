@@ -1,8 +1,9 @@
-//! A pager between the output and a terminal, as git has it: `RDMASCOPE_PAGER`, `PAGER`, or `less`, which ends by itself where everything fits on the screen.
+//! A pager for output to a terminal, as in git: `RDMASCOPE_PAGER`, `PAGER`, or `less`, which exits
+//! if everything fits on the screen.
 //!
-//! It begins when the first line is written: errors before that need none. By then the command may
-//! be confined and can start no program. So a shell is started before, which waits for the first
-//! line and becomes the pager.
+//! It starts when the first line is written, so that earlier errors need none. By then the command
+//! may be confined and unable to start programs. Therefore a shell is started earlier; it waits for
+//! the first line and becomes the pager.
 
 use core::mem;
 use std::ffi::OsString;
@@ -10,30 +11,30 @@ use std::io::{self, IsTerminal as _, StdoutLock, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-/// Standard output, behind a pager where there is one.
+/// Standard output, possibly through a pager.
 pub(crate) struct Sink {
     stdout: StdoutLock<'static>,
     pager: Pager,
 }
 
 enum Pager {
-    /// None is wanted, or none could be started.
+    /// No pager is wanted, or none could be started.
     None,
-    /// A shell that becomes the pager once there is output.
+    /// A shell that becomes the pager when there is output.
     Waiting(Child),
-    /// It reads, and shows.
+    /// The pager is running.
     Running(Child),
 }
 
-/// What was said beside the output while a pager had the terminal. `None`: it has not.
+/// Lines for standard error, held back while a pager has the terminal; `None` without a pager.
 static HELD: Mutex<Option<String>> = Mutex::new(None);
 
-/// Whether a pager has the terminal, and with it the keys.
+/// Whether a pager has the terminal and receives the keys.
 pub(crate) fn is_running() -> bool {
     HELD.lock().unwrap_or_else(PoisonError::into_inner).is_some()
 }
 
-/// Keeps a line for standard error until the pager has ended. Returns whether there is one.
+/// Holds back a line for standard error until the pager has ended. Returns whether there is one.
 pub(crate) fn hold(line: &str) -> bool {
     let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
     held.as_mut().is_some_and(|held| {
@@ -43,7 +44,7 @@ pub(crate) fn hold(line: &str) -> bool {
 }
 
 impl Sink {
-    /// Standard output; `is_paged`: behind a pager, if it is a terminal on which one can be.
+    /// Opens standard output. With `is_paged`, a terminal gets a pager if it supports one.
     pub(crate) fn new(is_paged: bool) -> Sink {
         let stdout = io::stdout().lock();
         let is_screen = || {
@@ -55,7 +56,7 @@ impl Sink {
         Sink { stdout, pager: waiting.map_or(Pager::None, Pager::Waiting) }
     }
 
-    /// Lets the pager begin, if one is wanted.
+    /// Starts the pager, if one is wanted.
     fn start(&mut self) {
         self.pager = match mem::replace(&mut self.pager, Pager::None) {
             Pager::Waiting(mut child) => match child.stdin.as_mut().map(|stdin| stdin.write_all(GO)) {
@@ -89,11 +90,11 @@ impl Write for Sink {
 }
 
 impl Drop for Sink {
-    /// Waits until the reader has seen enough. A shell that waits for output ends without it.
+    /// Waits until the pager is closed. A shell still waiting for output ends without any.
     fn drop(&mut self) {
         let (Pager::Running(child) | Pager::Waiting(child)) = &mut self.pager else { return };
         drop(child.stdin.take());
-        // What it returns is its own affair.
+        // The exit status of the pager does not matter.
         let _ = child.wait();
         if let Some(held) = HELD.lock().unwrap_or_else(PoisonError::into_inner).take() {
             let _ = io::stderr().write_all(held.as_bytes());
@@ -101,15 +102,15 @@ impl Drop for Sink {
     }
 }
 
-/// The line that the shell waits for. It reads no byte after it, because its standard input is a
-/// pipe (POSIX, `read`).
+/// The line that the shell waits for. The shell reads no byte after it, because its standard input
+/// is a pipe (POSIX, `read`).
 const GO: &[u8] = b"go\n";
 /// The script of the shell. Its argument is the pager that the environment names; without one it is
 /// `less`, if that is installed.
 const NAMED: &str = r#"read -r go && eval "$1""#;
 const LESS: &str = "read -r go && { command -v less >/dev/null && exec less; exec cat; }";
 
-/// A shell that becomes the pager that the environment names; an empty name, or `cat`, is none.
+/// A shell that becomes the pager named in the environment. An empty name or `cat` means no pager.
 fn wanted() -> Option<Command> {
     let mut command = Command::new("sh");
     match named(|name| std::env::var_os(name)) {
@@ -117,7 +118,7 @@ fn wanted() -> Option<Command> {
         Some(name) if name.is_empty() || name == "cat" => return None,
         Some(name) => command.args(["-c", NAMED, "sh"]).arg(name),
     };
-    // Ends where all fits on the screen, keeps colours, leaves what it showed.
+    // Exit if all fits on the screen, keep colours, leave the text on the screen.
     for (variable, value) in [("LESS", "FRX"), ("LV", "-c")] {
         if std::env::var_os(variable).is_none() {
             command.env(variable, value);

@@ -1,4 +1,4 @@
-//! The paths of files in a capture, for commands that show or choose transactions by them.
+//! The paths of files in a capture, for commands that show paths or filter by them.
 
 use crate::input::{Input, listen};
 use rdmascope_analysis::filter::TransactionFilter;
@@ -8,13 +8,14 @@ use rdmascope_dissector::event::Event;
 use std::io;
 use std::path::Path;
 
-/// What [`follow`] says, if somebody asks for files; else nothing.
+/// As [`follow`] if the filter uses paths, else empty.
 pub(crate) fn for_filter(input: &Input, filter: &TransactionFilter) -> Paths {
     if filter.files.is_empty() { Paths::new() } else { follow(input) }
 }
 
-/// What the whole capture tells of paths, so that what it tells late counts from the beginning. What can be read only once, as a pipe, tells nothing
-/// yet: there a path is known from where it was shown on.
+/// Collects the paths from the whole capture, so that a path seen late applies from the beginning.
+/// For input that can be read only once, such as a pipe, the result is empty, and a path is known
+/// only from where it was seen.
 pub(crate) fn follow(input: &Input) -> Paths {
     let mut paths = Paths::new();
     let is_kept = |path: &Path| match path == Path::new("-") {
@@ -24,7 +25,7 @@ pub(crate) fn follow(input: &Input) -> Paths {
     if !input.files.iter().all(|path| is_kept(path)) {
         return paths;
     }
-    // What is wrong with the capture is said by whoever reads it next.
+    // The next reading of the capture reports errors.
     let _: io::Result<_> = listen(input, Config::default(), |event, _| {
         if let Event::Transaction(transaction) = event {
             paths.take(transaction);

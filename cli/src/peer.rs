@@ -1,7 +1,8 @@
-//! `rdmascope peer`: an end of NFS/RDMA that this process is, for tests of a live one.
+//! `rdmascope peer`: one end of NFS/RDMA, for tests of a live peer.
 //!
-//! Upwards: `lines`, what is printed; `live`, the end on its sockets, with what crosses written to a file; `device`, a device instead
-//! (the feature `verbs`); `faults`, what an end does to packets on purpose; a module a command; `bench`, the scenarios for the screen of
+//! The modules from the bottom up: `lines`, the output; `live`, the end on its sockets, with its
+//! packets written to a file; `device`, an RDMA device instead (feature `verbs`); `faults`,
+//! deliberate packet faults; one module per command; `bench`, the scenarios for the screen of
 //! `rdmascope tui`.
 
 mod bench;
@@ -37,50 +38,58 @@ pub(crate) struct Peer {
     part: Part,
 }
 
-/// What the end does.
+/// The peer commands.
 #[derive(Subcommand, Debug)]
 enum Part {
-    /// Connect to a server, and call NULL or work on an NFSv3 export
+    /// Connect to a server, and call NULL or use an NFSv3 export
     ///
-    /// The command connects to an NFS/RDMA server over RoCEv2, without RDMA hardware, and says what the server tells of itself: its REP,
-    /// its private data, the status and the credits of its replies, and how long each took. With --export it writes and reads a file and lists a
-    /// directory, and prints the MD5 of the data.
+    /// Connects to an NFS/RDMA server over RoCEv2, without RDMA hardware, and prints the server's
+    /// REP and private data, the status and credits of its replies, and their latencies. With
+    /// --export it writes and reads a file, lists a directory, and prints the MD5 of the data.
     ///
-    /// The status is 0 if every call was answered with SUCCESS and everything was done, 1 if a call or the connection was refused or not
-    /// answered, and 2 for wrong usage, or if the sockets cannot be had.
+    /// The exit status is 0 if every call was answered with SUCCESS and everything was done, 1 if a
+    /// call or the connection was refused or not answered, and 2 for wrong usage, or if the sockets
+    /// cannot be opened.
     #[command(after_help = call::EXAMPLES)]
     Call(Call),
     /// Listen for NFS/RDMA clients, and answer NULL or serve an NFSv3 export
     ///
-    /// Every connection is accepted. NULL of NFSv3 and NFSv4 is answered, and any other call is refused as RFC 5531 says: PROG_UNAVAIL,
-    /// PROG_MISMATCH, PROC_UNAVAIL, RPC_MISMATCH or AUTH_ERROR. With `--from` calls are answered as in a capture; with `--export` clients can mount
-    /// an NFSv3 export, list, read and write it. With `--scenario` it does to a client what a specification forbids or leaves open, and tells a
-    /// verdict on what the client does, as `peer inject` does on a server; --format junit or html writes a report of the verdicts at the end.
+    /// Accepts every connection. NULL of NFSv3 and NFSv4 is answered; other calls are refused as
+    /// specified in RFC 5531: PROG_UNAVAIL, PROG_MISMATCH, PROC_UNAVAIL, RPC_MISMATCH or
+    /// AUTH_ERROR. With `--from`, calls are answered as in a capture. With `--export`, clients can
+    /// mount, list, read and write an NFSv3 export. With `--scenario`, the server sends a client
+    /// what a specification forbids or leaves open, and gives a verdict on the client's reaction,
+    /// as `peer inject` does for a server; --format junit or html writes a report of the verdicts
+    /// at the end.
     ///
-    /// Ctrl-C ends the connections and then the command. The status is 0, 1 if a scenario has the verdict violates, and 2 for wrong usage, or if
-    /// the sockets cannot be had.
+    /// Ctrl-C closes the connections and then ends the command. The exit status is 0, or 1 if a
+    /// scenario has the verdict violates, and 2 for wrong usage, or if the sockets cannot be
+    /// opened.
     #[command(after_help = serve::EXAMPLES)]
     Serve(Serve),
-    /// Run scenarios against a server: what does it do with a faulty message?
+    /// Run fault scenarios against a server
     ///
-    /// Each scenario connects, sends what a specification forbids or leaves open, and compares the reaction with those that the
-    /// specification allows. The verdict is: conforms, violates, tolerated, lost connection, no answer, or not applicable. Afterwards the server is
-    /// asked NULL: it is alive, on the same connection or a new one, or gone. docs/scenarios.md lists the scenarios, and describes the
-    /// files in which they stand.
+    /// Each scenario connects, sends what a specification forbids or leaves open, and compares the
+    /// reaction with those that the specification allows. The verdict is: conforms, violates,
+    /// tolerated, lost connection, no answer, or not applicable. Afterwards a NULL call determines
+    /// whether the server is alive, on the same connection or a new one, or gone. docs/scenarios.md
+    /// lists the scenarios and describes their files.
     ///
-    /// The status is 0 without a violation, 1 with one, and 2 for wrong usage, or if the sockets cannot be had.
+    /// The exit status is 0 without a violation, 1 with one, and 2 for wrong usage, or if the
+    /// sockets cannot be opened.
     #[command(after_help = inject::EXAMPLES)]
     Inject(Inject),
-    /// Make the calls of a capture again, and compare the replies
+    /// Replay the calls of a capture, and compare the replies
     ///
-    /// The calls that the capture shows are made again, in their order, with memory of this end for their chunks, and each reply is compared
-    /// with the recorded one: what it says, and how it is conveyed (inline or by chunks, as far as a server has no choice there).
-    /// What the server named otherwise than the recorded one did (file handles, stateids, sessions, verifiers) is
-    /// named so in later calls, so that a session that has state can be replayed. `rdmascope peer serve --from` answers as the recorded
-    /// server did: a replay against that agrees completely.
+    /// Sends the calls of the capture in order, with local memory for their chunks, and compares
+    /// each reply with the recorded one: its contents, and how it is conveyed (inline or by chunks,
+    /// where a server has no choice). Values that the server chose differently from the recorded
+    /// one (file handles, stateids, sessions, verifiers) are replaced in later calls, so that a
+    /// session with state can be replayed. `rdmascope peer serve --from` answers like the recorded
+    /// server: a replay against it agrees completely.
     ///
-    /// The status is 0 if no reply differs, 1 if one does, or a call was not sent, and 2 for wrong usage, if the sockets cannot be had, or
-    /// if the capture cannot be replayed.
+    /// The exit status is 0 if no reply differs, 1 if one does or a call was not sent, and 2 for
+    /// wrong usage, if the sockets cannot be opened, or if the capture cannot be replayed.
     #[command(after_help = replay::EXAMPLES)]
     Replay(Box<Replay>),
 }
@@ -93,7 +102,7 @@ Examples:
   rdmascope peer replay mount.pcap --to 192.0.2.2";
 
 impl Peer {
-    /// Whether it waits for strangers. It confines itself when its sockets are open.
+    /// Whether it accepts packets from unknown hosts. It confines itself when its sockets are open.
     pub(crate) fn is_confined(&self) -> bool {
         matches!(self.part, Part::Serve(_))
     }
@@ -108,7 +117,7 @@ impl Peer {
     }
 }
 
-/// Runs one of them.
+/// Runs the peer command.
 pub(crate) fn run(command: &Peer, style: Style, out: &mut Out) -> io::Result<Status> {
     match &command.part {
         Part::Call(command) => call::run(command, style, out),

@@ -26,24 +26,26 @@ use toml::value::{Date, Datetime};
 
 /// The name of the policy in the folder of a capture.
 const NAME: &str = "rdmascope.toml";
-/// The longest policy, in bytes.
+/// Maximum size of a policy, in bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// Options that choose the policy.
+/// The options that select the policy.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Policy")]
 pub(crate) struct PolicyArguments {
-    /// Hold the capture against this policy [default: rdmascope.toml in the folder of the first capture, if there is one]
+    /// Policy to check the capture against [default: rdmascope.toml in the folder of the first
+    /// capture, if it exists]
     ///
-    /// A policy is a TOML file. It says which findings are allowed, where, why and until when; how long operations may take; and what
-    /// must be in the capture. docs/policy.md describes it. With --each, every capture has the policy of its own folder. For standard
-    /// input no policy is looked for.
+    /// A policy is a TOML file. It lists allowed findings with their scope, reason and expiry date;
+    /// limits on latencies; and required contents of the capture. docs/policy.md describes it. With
+    /// --each, every capture has the policy of its own folder. Standard input has no default
+    /// policy.
     #[arg(long, value_name = "FILE", conflicts_with = "no_policy")]
     policy: Option<PathBuf>,
-    /// Hold the capture against no policy, even if there is one beside it
+    /// Use no policy, even if the folder of the capture has one
     #[arg(long)]
     no_policy: bool,
-    /// Take this as the date of today when entries of the policy expire, as 2026-12-31 [default: that of this machine, in UTC]
+    /// Date used for the expiry of policy entries, such as 2026-12-31 [default: today in UTC]
     #[arg(long, value_name = "DATE", value_parser = date)]
     today: Option<Date>,
 }
@@ -53,24 +55,24 @@ impl PolicyArguments {
     fn of_sessions(argument: Arg) -> Arg {
         match argument.get_id().as_str() {
             "policy" => argument
-                .help("Apply the [[allow]] entries of this policy [default: rdmascope.toml in the folder of the first capture, if there is one]")
+                .help("Policy whose [[allow]] entries apply [default: rdmascope.toml in the folder of the first capture, if it exists]")
                 .long_help(
-                    "Apply the [[allow]] entries of this policy [default: rdmascope.toml in the folder of the first capture, if there is one]\n\n\
-                     A policy is a TOML file, which docs/policy.md describes. For interfaces and standard \
-                     input no policy is looked for.",
+                    "Policy whose [[allow]] entries apply [default: rdmascope.toml in the folder of the first capture, if it exists]\n\n\
+                     A policy is a TOML file, which docs/policy.md describes. Interfaces and standard \
+                     input have no default policy.",
                 ),
-            "no_policy" => argument.help("Use no policy, even if there is one beside the capture"),
+            "no_policy" => argument.help("Use no policy, even if the folder of the capture has one"),
             _ => argument,
         }
     }
 
-    /// The file of the policy, where there is one.
+    /// The path of the policy, if there is one.
     fn place(&self, input: &Input) -> Option<PathBuf> {
         if self.no_policy || self.policy.is_some() {
             return self.policy.clone();
         }
         let found = beside(input.files.first()?)?;
-        // An unreadable policy is an error, not the same as none.
+        // An unreadable policy is an error; it does not count as missing.
         match found.metadata() {
             Ok(metadata) => metadata.is_file().then_some(found),
             Err(error) => (error.kind() == std::io::ErrorKind::PermissionDenied).then_some(found),
@@ -78,13 +80,13 @@ impl PolicyArguments {
     }
 }
 
-/// Arguments that allow findings while a session is watched.
+/// The options that allow findings in live sessions.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Policy", mut_args(PolicyArguments::of_sessions))]
 pub(crate) struct AllowArguments {
-    /// Allow findings of this rule, or of all rules of this subject: they count as allowed
+    /// Allow findings of this rule, or of all rules of this subject; they count as allowed
     ///
-    /// To allow more than one rule: --allow A,B or --allow A --allow B. `rdmascope check --rules`
+    /// To allow several rules, use --allow A,B or --allow A --allow B. `rdmascope check --rules`
     /// lists rules and subjects.
     #[arg(long, value_name = "RULE", value_parser = RULE_NAME, value_delimiter = ',', hide_possible_values = true)]
     allow: Vec<String>,
@@ -93,8 +95,8 @@ pub(crate) struct AllowArguments {
 }
 
 impl AllowArguments {
-    /// Reads the policy of `input` and joins its `[[allow]]` entries with `--allow`. Its other
-    /// entries need a whole capture and are left out.
+    /// Reads the policy of `input` and joins its `[[allow]]` entries with `--allow`. The other
+    /// entries need a whole capture and are ignored.
     pub(crate) fn allowances(&self, input: &Input) -> Result<Allowances> {
         let rules = Allowed::of(&self.allow)?.ids();
         let Some(path) = self.policy.place(input) else { return Ok(Allowances::new(rules, Vec::new())) };
@@ -103,7 +105,7 @@ impl AllowArguments {
         for allow in &allows {
             if let Some(last) = &allow.expired {
                 tell(format_args!(
-                    "warning: {file}:{}: allow {} expired: its last day was {last}",
+                    "warning: {file}:{}: allow {} expired after {last}",
                     allow.line,
                     allow.title()
                 ));
@@ -111,7 +113,7 @@ impl AllowArguments {
         }
         if !(input.quiet || latencies.is_empty() && requirements.is_empty()) {
             tell(format_args!(
-                "{file}: [[latency]] and [require] are about whole captures: rdmascope check holds them"
+                "{file}: [[latency]] and [require] apply to whole captures only; use rdmascope check"
             ));
         }
         Ok(Allowances::new(rules, allows))
@@ -178,19 +180,20 @@ enum Required {
     Transactions(u64),
     /// A transaction with this operation.
     Operation(&'static str),
-    /// Rules with a conclusive verdict on something that the capture shows: the name as it was given, and their ids.
+    /// Rules with a conclusive verdict on contents of the capture: the name as given, and their
+    /// ids.
     Rules(String, Vec<&'static str>),
-    /// This share of the rules has a conclusive verdict.
+    /// Minimum share of rules with a conclusive verdict.
     Conclusive(f64),
 }
 
-/// A policy, and which of its entries have applied to a capture.
+/// A policy, and the use of its entries.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     policy: Policy,
     /// Whether a capture was checked against it.
     is_used: Cell<bool>,
-    /// For each entry in order: it has applied to no capture so far.
+    /// For each entry in order: whether it has applied to no capture so far.
     unused: RefCell<Vec<bool>>,
 }
 
@@ -220,7 +223,7 @@ impl<'a> Policies<'a> {
         Policies { arguments, today, loaded: RefCell::default() }
     }
 
-    /// The policy of a capture, where it has one.
+    /// The policy of a capture, if it has one.
     pub(crate) fn of(&self, input: &Input) -> Result<Option<Rc<Loaded>>> {
         let Some(path) = self.arguments.place(input) else { return Ok(None) };
         if let Some(loaded) = self.loaded.borrow().get(&path) {
@@ -233,18 +236,18 @@ impl<'a> Policies<'a> {
         Ok(Some(loaded))
     }
 
-    /// Warns of entries that applied to no capture.
+    /// Warns about entries that applied to no capture.
     pub(crate) fn tell_of_unused(&self, is_asked: impl Fn(&str) -> bool) {
         for loaded in self.loaded.borrow().values() {
             let Loaded { policy, unused, .. } = &**loaded;
             let unused = unused.borrow();
             let entries = policy.allows.iter().map(|allow| {
-                let words = format!("allow {} fits no finding", allow.title());
+                let words = format!("allow {} matches no finding", allow.title());
                 (allow.line, words, allow.rules.iter().any(|rule| is_asked(rule)))
             });
             let limits = policy.latencies.iter().flat_map(|latency| {
                 latency.limits.iter().map(|limit| {
-                    let words = format!("latency of {}: there is no such transaction", latency.title());
+                    let words = format!("latency of {}: no such transaction", latency.title());
                     (limit.line, words, true)
                 })
             });
@@ -277,35 +280,35 @@ impl PolicyArguments {
     }
 }
 
-/// Reads a policy. Errors name the file, and the line where there is one.
+/// Reads a policy. Errors have the file name, and the line if known.
 fn read(path: &Path, today: Date) -> Result<Policy> {
     let file = path.display().to_string();
     let cannot = || format!("{file}: the policy cannot be read");
     let mut bytes = Vec::new();
     let opened = File::open(path).with_context(cannot)?;
     opened.take(LONGEST + 1).read_to_end(&mut bytes).with_context(cannot)?;
-    ensure!(bytes.len() as u64 <= LONGEST, "{file}: a policy has at most {LONGEST} bytes");
+    ensure!(bytes.len() as u64 <= LONGEST, "{file}: policy longer than {LONGEST} bytes");
     let text = str::from_utf8(&bytes).map_err(|error| {
         let before = bytes.iter().take(error.valid_up_to());
         file::PolicyError {
             file: file.clone(),
             line: 1 + before.filter(|byte| **byte == b'\n').count(),
-            what: "this is no UTF-8".to_owned(),
+            what: "invalid UTF-8".to_owned(),
         }
     })?;
     Ok(file::parse(&file, text, today)?)
 }
 
-/// A date: `2026-12-31`.
+/// Parses a date: `2026-12-31`.
 fn date(text: &str) -> Result<Date, ParseError> {
-    const WANTED: ParseError = ParseError("a date is expected, as 2026-12-31");
+    const WANTED: ParseError = ParseError("expected a date such as 2026-12-31");
     match text.parse() {
         Ok(Datetime { date: Some(date), time: None, offset: None }) => Ok(date),
         _ => Err(WANTED),
     }
 }
 
-/// The date by the clock of this machine, in UTC.
+/// Today's date in UTC.
 fn today() -> Date {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let now = Time(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX));

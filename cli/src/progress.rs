@@ -1,27 +1,29 @@
-//! How far a long reading has come: a line on standard error, gone when the reading is over.
+//! Progress of long reading: a line on standard error that is removed at the end.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
-/// Bytes from which on a capture takes long enough for somebody to wonder.
+/// Minimum size of a capture whose progress is shown, in bytes.
 const LONG: u64 = 256_000_000;
-/// Where nobody knows how long it is, the time after which somebody does.
+/// Delay until progress is shown for input of unknown size.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The line, or nothing. Dropped, it is gone.
+/// The progress line, or nothing. The line is removed on drop.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
-    /// Where the line is drawn once patience is at its end.
+    /// The draw target, and the time from which it is used.
     later: Option<(Instant, ProgressDrawTarget)>,
-    /// It is a part of another one.
+    /// Whether it is part of another one.
     is_part: bool,
 }
 
 impl Progress {
-    /// Of reading `size` bytes, if that is known. `listing`: whether lines of output come as the reading goes on.
+    /// Creates the line for reading `size` bytes, if known. `listing` is whether output lines
+    /// appear during reading.
     pub(crate) fn on_terminal(size: Option<u64>, listing: bool, quiet: bool) -> Progress {
-        // On one terminal with the line, the listing would be torn apart; and it is progress to look at.
+        // The line would break up a listing on the same terminal, and the listing shows progress
+        // itself.
         let torn = listing && std::io::stdout().is_terminal();
         if quiet || torn || !std::io::stderr().is_terminal() {
             return Progress { bar: None, later: None, is_part: false };
@@ -29,19 +31,20 @@ impl Progress {
         Progress::on(ProgressDrawTarget::stderr(), size)
     }
 
-    /// Of exporting captures of `size` bytes in all, several at a time: those that [`Progress::share`] gives add to one line.
+    /// Creates the line for exporting captures of `size` bytes in total. Parts made by
+    /// [`Progress::share`] add to it.
     #[cfg(feature = "parquet")]
     pub(crate) fn of_captures(size: u64, quiet: bool) -> Progress {
         Progress::on_terminal(Some(size), false, quiet)
     }
 
-    /// A part of it, which adds to the same line.
+    /// A part that adds to the same line.
     pub(crate) fn share(&self) -> Progress {
-        // The line is the whole's, which clears it.
+        // The whole owns the line and clears it.
         Progress { bar: self.bar.clone(), later: None, is_part: true }
     }
 
-    /// Does what writes to the same terminal, with the line out of its way.
+    /// Runs `write`, which writes to the same terminal, with the line hidden.
     #[cfg(feature = "parquet")]
     pub(crate) fn suspend<T>(&self, write: impl FnOnce() -> T) -> T {
         match &self.bar {
@@ -100,7 +103,7 @@ mod tests {
     use std::io;
     use std::sync::{Arc, Mutex};
 
-    /// A terminal that keeps what is written to it.
+    /// A terminal that keeps its output.
     #[derive(Clone, Debug, Default)]
     struct Terminal(Arc<Mutex<String>>);
 
@@ -138,7 +141,7 @@ mod tests {
 
     impl Terminal {
         fn progress(&self, size: Option<u64>) -> Progress {
-            // So often that every change is drawn.
+            // Draw every change.
             Progress::on(ProgressDrawTarget::term_like_with_hz(Box::new(self.clone()), 255), size)
         }
 

@@ -9,15 +9,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 
-/// The most bytes in a queue. The lines of an interval with thousands of connections fit.
+/// Maximum number of bytes in a queue. The lines of an interval with thousands of connections fit.
 const LIMIT: usize = 16 << 20;
 
-/// The longest time that closing waits for the reader.
+/// Maximum time that closing waits for the reader.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// Output through a queue.
 pub(crate) struct Queue {
-    /// `None`: the queue is closed.
+    /// `None` if the queue is closed.
     chunks: Option<Sender<Vec<u8>>>,
     /// The beginning of an incomplete line.
     line: Vec<u8>,
@@ -28,7 +28,7 @@ pub(crate) struct Queue {
     on_loss: OnLoss,
 }
 
-/// Reports how many lines were dropped so far.
+/// Called with the number of lines dropped so far.
 type OnLoss = fn(u64);
 
 #[derive(Default)]
@@ -64,7 +64,7 @@ impl Queue {
         Ok(Queue { chunks: Some(chunks), line: Vec::new(), counts, limit, ended, on_loss })
     }
 
-    /// Lines that were dropped so far.
+    /// Number of lines dropped so far.
     pub(crate) fn dropped(&self) -> u64 {
         self.counts.dropped.load(Ordering::Relaxed)
     }
@@ -115,7 +115,7 @@ impl Write for Queue {
         Ok(bytes.len())
     }
 
-    /// Does not wait. Errors: an earlier write has failed.
+    /// Does not wait. Fails if an earlier write has failed.
     fn flush(&mut self) -> io::Result<()> {
         self.ended.try_recv().unwrap_or(Ok(()))
     }
@@ -207,7 +207,7 @@ mod tests {
         let reader = Reader::default();
         let mut queue = Queue::start("test", reader.clone(), |_| panic!("nothing is dropped")).unwrap();
         let lines: String = (0..1000).map(|number| format!("line {number}\n")).collect();
-        // Pieces are no lines.
+        // The pieces are not lines.
         lines.as_bytes().chunks(7).for_each(|piece| queue.write_all(piece).unwrap());
         queue.write_all(b"the end").unwrap();
         queue.close().unwrap();
@@ -223,7 +223,7 @@ mod tests {
         for line in ["first\n", "second\n", "thi", "rd\n", "fourth\nfifth\n", "six", "th\n"] {
             queue.write_all(line.as_bytes()).unwrap();
         }
-        // 19 bytes wait, of at most 20.
+        // 19 of at most 20 bytes are waiting.
         assert_eq!(queue.dropped(), 3);
         reader.stop(false);
         queue.close().unwrap();
@@ -243,7 +243,7 @@ mod tests {
         reader.stop(false);
     }
 
-    /// For example, that of a closed pipe.
+    /// Such as that of a closed pipe.
     #[test]
     fn an_error_comes_with_a_later_write() {
         struct Closed;

@@ -1,7 +1,8 @@
-//! A folder of captures as a regression test: each is analyzed, and compared with what is expected of it.
+//! `rdmascope regress`: analyzes each capture in a folder and compares the results with the
+//! expected ones.
 //!
-//! docs/regress.md says what stands where. Here: the plan (what there is to look at), the work on each file, on two threads, and
-//! the outcomes, in the order of names.
+//! docs/regress.md describes the files. This module plans the work, performs it on two threads, and
+//! shows the outcomes in the order of names.
 
 mod found;
 mod manifest;
@@ -22,13 +23,13 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-/// Captures that are worked on at a time.
+/// Number of captures analyzed in parallel.
 const THREADS: usize = 2;
 
-/// Differences shown of a capture, for people who do not say.
+/// Default number of differences shown per capture in text output.
 const SHOWN: usize = 20;
 
-/// `rdmascope regress`.
+/// The arguments of `regress`.
 #[derive(Args, Debug)]
 pub(crate) struct Regress {
     /// Folders of captures, searched recursively
@@ -36,16 +37,17 @@ pub(crate) struct Regress {
     folders: Vec<PathBuf>,
     /// Write the results as the new expected results
     ///
-    /// Review the changes before you commit them: `git diff`. Nothing is written for a capture that cannot be read to its end.
+    /// Review the changes before you commit them: `git diff`. Nothing is written for a capture that
+    /// cannot be read completely.
     #[arg(long)]
     bless: bool,
     /// Only files whose path below DIR contains TEXT
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
-    /// Show at most COUNT differences of each capture [default: 20 as text, all as JSON Lines]
+    /// Maximum number of differences shown per capture [default: 20 as text, all as JSON Lines]
     #[arg(long, value_name = "COUNT")]
     limit: Option<usize>,
-    /// List also captures without differences, and the number of files that are no captures
+    /// Also list captures without differences, and the number of files that are not captures
     #[arg(short, long)]
     verbose: bool,
     /// UDP destination port of RoCEv2
@@ -56,7 +58,7 @@ pub(crate) struct Regress {
 }
 
 impl Regress {
-    /// The files that it works on.
+    /// Adds the files that it works on.
     pub(crate) fn add_to(&self, paths: &mut Paths) {
         paths.read(&self.folders);
         if self.bless {
@@ -73,10 +75,10 @@ Examples:
   rdmascope regress captures --format jsonl | jq 'select(.field)'
 
 Exit status: 0 if all results are as expected; 1 if something differs or has no expectation;
-2 if a file could not be read or written, does not match its MANIFEST entry, or if there is
-no capture.";
+2 if a file could not be read or written, does not match its MANIFEST entry, or if there are
+no captures.";
 
-/// Does what was asked for.
+/// Runs the command.
 pub(crate) fn run(command: &Regress, style: Style, out: &mut Out) -> io::Result<Status> {
     let plan = match Plan::of(&command.folders, command.name.as_deref()) {
         Ok(plan) => plan,
@@ -88,7 +90,7 @@ pub(crate) fn run(command: &Regress, style: Style, out: &mut Out) -> io::Result<
     show.finish(plan.others)
 }
 
-/// Performs all jobs on a few threads, and hands on what comes of them in their order.
+/// Performs all jobs on a few threads, and passes on the outcomes in the order of the jobs.
 fn in_order<J: Sync, R: Send>(
     jobs: &[J],
     perform: impl Fn(&J) -> R + Sync,
@@ -104,7 +106,7 @@ fn in_order<J: Sync, R: Send>(
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(job) = jobs.get(index) else { break };
-                    // Where nobody takes results any more, no more are wanted.
+                    // The receiver is gone: stop.
                     if done.send((index, perform(job))).is_err() {
                         break;
                     }

@@ -1,4 +1,4 @@
-//! Rules by their names.
+//! Looks up rules by name.
 
 use crate::filters::{Named, nearest};
 use anyhow::bail;
@@ -6,19 +6,19 @@ use rdmascope_conformance::{Rule, SUBJECTS, rules};
 use rdmascope_present::check::slug;
 
 /// The rule ids, for completion scripts. Other names are checked where they are used: `--allow`
-/// takes subjects too.
+/// also takes subjects.
 pub(crate) const RULE_NAME: Named = Named {
     kind: "rule",
     names: || rdmascope_conformance::rules().map(|rule| rule.id).collect(),
     is_other: |_| true,
 };
 
-/// The rules that may be broken.
+/// The rules whose findings are allowed.
 #[derive(Debug, Default)]
 pub(crate) struct Allowed(Vec<&'static str>);
 
 impl Allowed {
-    /// The rules of these ids, and all of the subjects of these names.
+    /// The rules with these ids, and all rules of the subjects with these names.
     pub(crate) fn of(names: &[String]) -> anyhow::Result<Allowed> {
         let mut ids = Vec::new();
         for name in names {
@@ -27,7 +27,7 @@ impl Allowed {
         Ok(Allowed(ids))
     }
 
-    /// Their ids.
+    /// The ids of the rules.
     pub(crate) fn ids(self) -> Vec<&'static str> {
         self.0
     }
@@ -37,7 +37,7 @@ impl Allowed {
     }
 }
 
-/// The rule of this id, or all of the subject of this name.
+/// The rule with this id, or all rules of the subject with this name.
 pub(crate) fn ids(name: &str) -> anyhow::Result<Vec<&'static str>> {
     match SUBJECTS.iter().find(|subject| slug(subject.name) == name) {
         Some(subject) => Ok(subject.rules.iter().map(|rule| rule.id).collect()),
@@ -45,19 +45,19 @@ pub(crate) fn ids(name: &str) -> anyhow::Result<Vec<&'static str>> {
     }
 }
 
-/// The rule of this id. The error suggests similar ids.
+/// The rule with this id. The error suggests similar ids.
 pub(crate) fn find(id: &str) -> anyhow::Result<&'static Rule> {
     let Some(rule) = rdmascope_conformance::rule(id) else {
         let near = near(id);
         match near.as_slice() {
-            [] => bail!("no rule is called {id:?}: rdmascope check --rules lists them"),
-            near => bail!("no rule is called {id:?}: is it {}?", near.join(" or ")),
+            [] => bail!("unknown rule {id:?}; rdmascope check --rules lists them"),
+            near => bail!("unknown rule {id:?}: did you mean {}?", near.join(" or ")),
         }
     };
     Ok(rule)
 }
 
-/// The rules whose ids are like this, the most similar first.
+/// The rules with similar ids, the most similar first.
 fn near(id: &str) -> Vec<&'static str> {
     nearest(&slug(id.trim()), rules().map(|rule| rule.id))
 }
@@ -70,9 +70,9 @@ mod tests {
     fn rules_are_found_by_name() {
         let error = |id: &str| find(id).expect_err("there is no such rule").to_string();
         assert!(find("credit-limit").is_ok());
-        assert_eq!(error("credit-limt"), "no rule is called \"credit-limt\": is it credit-limit?");
+        assert_eq!(error("credit-limt"), "unknown rule \"credit-limt\": did you mean credit-limit?");
         assert!(
-            error("Inline Threshold").contains(": is it inline-threshold"),
+            error("Inline Threshold").contains(": did you mean inline-threshold"),
             "{}",
             error("Inline Threshold")
         );

@@ -1,4 +1,4 @@
-//! The one transaction that a command is about, chosen by its number or its XID.
+//! Selects a single transaction by number or XID.
 
 use anyhow::bail;
 use core::fmt;
@@ -9,11 +9,11 @@ use rdmascope_dissector::transaction::Transaction;
 use rdmascope_present::text::Maybe;
 use rdmascope_wire::Xid;
 
-/// How a transaction is chosen.
+/// How the transaction is named.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Choice {
     Number(u64),
-    /// Several transactions may have one, unless a connection is named too; and even then.
+    /// May match several transactions, even on one connection.
     Xid(Xid, Option<ConnectionId>),
 }
 
@@ -38,24 +38,24 @@ impl fmt::Display for Choice {
     }
 }
 
-/// The transactions that are chosen, of which there should be one.
+/// The matching transactions; commands need exactly one.
 #[derive(Debug)]
 pub(crate) struct Selection {
     choice: Choice,
-    /// The first of them, in words.
+    /// Descriptions of the first matches.
     titles: Vec<String>,
     count: u64,
 }
 
 impl Selection {
-    /// Transactions that are told of where more than one is chosen.
+    /// Maximum number of matches that the error message lists.
     const MOST_TOLD: usize = 8;
 
     pub(crate) fn new(choice: Choice) -> Selection {
         Selection { choice, titles: Vec::new(), count: 0 }
     }
 
-    /// Whether the next transaction of the capture is the first that is chosen.
+    /// Whether this transaction, the next of the capture, is the first match.
     pub(crate) fn is_first(&mut self, transaction: &Transaction) -> bool {
         if !self.choice.has(transaction) {
             return false;
@@ -67,7 +67,7 @@ impl Selection {
         self.count == 1
     }
 
-    /// Fails where not just one transaction was chosen.
+    /// Fails unless exactly one transaction matched.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         let Selection { choice, titles, count } = self;
         let more = match count - titles.len() as u64 {
@@ -75,10 +75,10 @@ impl Selection {
             more => format!(", or {more} more"),
         };
         match count {
-            0 => bail!("no transaction has {choice}: `rdmascope transactions` lists all"),
+            0 => bail!("no transaction has {choice}; `rdmascope transactions` lists all"),
             1 => Ok(()),
             _ => bail!(
-                "{} have {choice}: choose by {}{more}",
+                "{} have {choice}; select one with {}{more}",
                 Counted(*count, "transaction"),
                 titles.join(" or ")
             ),
@@ -86,7 +86,7 @@ impl Selection {
     }
 }
 
-/// A transaction in the words of the command line.
+/// The option that selects this transaction, with a description.
 fn title(transaction: &Transaction) -> String {
     let message = transaction.call.as_ref().or(transaction.reply.as_ref());
     format!(

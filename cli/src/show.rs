@@ -1,4 +1,4 @@
-//! `rdmascope show`: one frame or one transaction, whole.
+//! `rdmascope show`: one frame or one transaction in full.
 
 mod frame;
 mod transaction;
@@ -25,16 +25,16 @@ pub(crate) struct Show {
     pub(crate) input: Input,
     #[command(flatten)]
     output: Output,
-    /// The transaction with this XID: decimal, or hexadecimal after 0x
+    /// XID of the transaction: decimal, or hexadecimal after 0x
     #[arg(long, value_name = "XID", value_parser = parse_number)]
     xid: Option<u32>,
-    /// The frame with this number, counted from 1 as in other tools
+    /// Number of the frame, counted from 1 as in other tools
     #[arg(long, value_name = "N")]
     frame: Option<u64>,
-    /// The transaction with this number, as `rdmascope transactions` lists it
+    /// Number of the transaction, as listed by `rdmascope transactions`
     #[arg(long, value_name = "N")]
     transaction: Option<u64>,
-    /// Only a transaction on the connection with this number
+    /// Number of the connection that carries the XID
     #[arg(long, value_name = "N", conflicts_with_all = ["frame", "transaction"])]
     connection: Option<u32>,
     /// Show all bytes of the transaction's messages
@@ -42,7 +42,6 @@ pub(crate) struct Show {
     full: bool,
 }
 
-/// Runs the command.
 pub(crate) fn run(command: &mut Show, style: Style, out: &mut Out) -> io::Result<Status> {
     if let Err(error) = command.input.keep() {
         return output::complain(&error, out);

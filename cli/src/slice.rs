@@ -1,7 +1,7 @@
-//! Which part of a capture is looked at: transactions that are asked for, with what belongs to them.
+//! Restriction of a capture to the transactions that match a filter.
 //!
-//! The engine goes through the whole capture all the same, so that a part shows no gaps where other transactions were. What it reports is
-//! left out where it is not of the part.
+//! The engine still reads the whole capture, so the part shows no gaps in place of other
+//! transactions. Events that do not belong to the part are dropped.
 
 use crate::filters::TransactionArguments;
 use crate::input::{Input, listen};
@@ -24,13 +24,15 @@ use rdmascope_present::expression::Where;
 use rdmascope_wire::Qpn;
 use std::collections::HashSet;
 
-/// Which transactions are looked at.
+/// Filters for the transactions to show.
 #[derive(Args, Debug, Default)]
 #[command(next_help_heading = "Filters")]
 pub(crate) struct SliceArguments {
-    /// Only transactions for which this holds: `op == READ && latency > 5ms && file ~ '*.dat'`
+    /// Only transactions that match this expression: `op == READ && latency > 5ms && file ~
+    /// '*.dat'`
     ///
-    /// docs/tables.md describes expressions, and what is shown beside chosen transactions.
+    /// docs/tables.md describes expressions, and the related lines that are shown with the selected
+    /// transactions.
     #[arg(long = "where", value_name = "EXPRESSION", value_parser = expression_about(&TRANSACTION))]
     condition: Option<String>,
     #[command(flatten)]
@@ -38,20 +40,21 @@ pub(crate) struct SliceArguments {
 }
 
 impl SliceArguments {
-    /// Those of one connection.
+    /// The filters for one connection.
     #[cfg(test)]
     pub(crate) fn of_connection(number: u32) -> SliceArguments {
         SliceArguments { condition: None, filter: TransactionArguments::of_connection(number) }
     }
 
-    /// The part that they ask for, and the capture as it is to be read from now on: where the part is not the whole, it can be read more than
-    /// once. `records` says what of the records has to be known.
+    /// Returns the selected part, and the input to read from now on. If the part is not the whole
+    /// capture, the input can be read more than once. `records` is the record information that the
+    /// caller needs.
     pub(crate) fn of<'a>(&self, input: &'a Input, records: Records) -> Result<(Slice, Captured<'a>)> {
         of(input, self.condition.as_deref(), &self.filter, records)
     }
 }
 
-/// What [`SliceArguments::of`] says, for a command whose `--where` is about something else.
+/// As [`SliceArguments::of`], for a command whose `--where` does not filter transactions.
 pub(crate) fn of<'a>(
     input: &'a Input,
     condition: Option<&str>,
@@ -66,16 +69,16 @@ pub(crate) fn of<'a>(
     Ok((slice, Captured::Again(Box::new(input))))
 }
 
-/// A capture that is read.
+/// An input, which may have been made readable more than once.
 pub(crate) enum Captured<'a> {
-    /// As it was named.
+    /// The input as given; it may be readable only once.
     Once(&'a Input),
-    /// More than once.
+    /// An input that can be read again.
     Again(Box<Input>),
 }
 
 impl Captured<'_> {
-    /// What is read.
+    /// The input to read.
     pub(crate) fn input(&self) -> &Input {
         match self {
             Captured::Once(input) => input,
@@ -84,39 +87,40 @@ impl Captured<'_> {
     }
 }
 
-/// What has to be known of the records of a part.
+/// The record information that a part must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Records {
-    /// Nothing.
+    /// None.
     Unknown,
-    /// Which are of the part.
+    /// The records that belong to the part.
     Known,
-    /// Which carry its transactions, even where whole connections are asked for.
+    /// The records that carry its transactions, even if the filter selects whole connections.
     OfTransactions,
 }
 
-/// A part of a capture; by default all of it.
+/// A part of a capture. The default is all of it.
 #[derive(Debug, Default)]
 pub(crate) struct Slice {
-    /// Its connections; `None`: all.
+    /// Its connections; `None` for all.
     connections: Option<HashSet<ConnectionId, FixedState>>,
-    /// Its transactions; `None`: all on these connections.
+    /// Its transactions; `None` for all on these connections.
     transactions: Option<Transactions>,
     chosen: Option<Chosen>,
 }
 
-/// Transactions that were chosen one by one.
+/// Transactions selected individually.
 #[derive(Debug, Default)]
 struct Transactions {
-    /// When they began.
+    /// The `begun` numbers of the transactions.
     begun: HashSet<u64, FixedState>,
-    /// The records that carry them, a bit each.
+    /// Bit set of the records that carry them.
     records: Vec<u64>,
 }
 
 impl Slice {
-    /// The part for which `condition` holds, and that `arguments` ask for. The capture is read once for the transactions, once more for the paths of files, and once for
-    /// records. That nothing is there is an error.
+    /// Selects the transactions that match `condition` and `arguments`. Reads the capture once for
+    /// the transactions, once more for file paths if needed, and once for records if needed. Fails
+    /// if nothing matches.
     fn of(
         input: &Input,
         condition: Option<&str>,
@@ -155,10 +159,7 @@ impl Slice {
             Ok(())
         })??;
         asked.check(&ending)?;
-        ensure!(
-            are_whole || !transactions.begun.is_empty(),
-            "no transaction is as asked for: there is nothing to show"
-        );
+        ensure!(are_whole || !transactions.begun.is_empty(), "no transaction matches the filter");
         let chosen = Chosen {
             transactions: transactions.begun.len() as u64,
             of: count,
@@ -175,7 +176,7 @@ impl Slice {
         Ok(slice)
     }
 
-    /// How many there are of what was chosen; `None`: all.
+    /// The number of selected transactions and connections; `None` if all are selected.
     pub(crate) fn chosen(&self) -> Option<Chosen> {
         self.chosen
     }
@@ -184,7 +185,7 @@ impl Slice {
         self.connections.as_ref().is_none_or(|connections| connections.contains(&id))
     }
 
-    /// Whether an event is of one of the connections, whatever transaction it is of.
+    /// Whether an event belongs to one of the connections, regardless of its transaction.
     pub(crate) fn concerns(&self, event: &Event<'_>) -> bool {
         match event {
             Event::Transaction(transaction) => self.has_connection(transaction.connection),
@@ -194,7 +195,7 @@ impl Slice {
         }
     }
 
-    /// Whether an event is of the part.
+    /// Whether an event belongs to the part.
     pub(crate) fn has(&self, event: &Event<'_>) -> bool {
         match (event, &self.transactions) {
             (Event::Transaction(transaction), Some(chosen)) => chosen.begun.contains(&transaction.begun),
@@ -203,7 +204,8 @@ impl Slice {
         }
     }
 
-    /// Whether a packet carries one of the transactions, belongs to a CM exchange of their connections or what iWARP has in its place, or shows such a packet a second time.
+    /// Whether a packet carries one of the transactions, belongs to the CM exchange or the iWARP
+    /// setup and teardown of one of the connections, or is a copy of such a packet.
     pub(crate) fn has_packet(&self, packet: &Packet<'_>) -> bool {
         let is_near = || match &self.connections {
             Some(connections) => packet.connection.is_some_and(|id| connections.contains(&id)),
@@ -215,7 +217,8 @@ impl Slice {
             || is_near() && is_of_exchange(packet)
     }
 
-    /// Whether a finding is about one of the transactions: it names one, or a packet that carries one.
+    /// Whether a finding belongs to the part: it is about one of the connections, and cites a
+    /// packet that carries one of the transactions.
     pub(crate) fn has_finding(&self, finding: &Finding) -> bool {
         finding.connection.is_none_or(|id| self.has_connection(id))
             && self
@@ -225,7 +228,8 @@ impl Slice {
     }
 }
 
-/// Whether a packet of a connection establishes or ends it: a CM message, an MPA start frame, the end of a stream of TCP.
+/// Whether a packet opens or closes a connection: a CM message, an MPA start frame, a TCP FIN or
+/// RST.
 fn is_of_exchange(packet: &Packet<'_>) -> bool {
     match packet.segment() {
         Some(segment) => {
@@ -237,7 +241,7 @@ fn is_of_exchange(packet: &Packet<'_>) -> bool {
 }
 
 impl Transactions {
-    /// Looks for the records that carry them.
+    /// Finds the records that carry the transactions.
     fn find(&mut self, input: &Input) -> Result<()> {
         let config = Config { attribute: true, ..Config::default() };
         listen(input, config, |event, _| {
@@ -261,7 +265,7 @@ impl Transactions {
         self.records[word] |= 1 << (number % 64);
     }
 
-    /// Whether the record with this number carries one.
+    /// Whether the record with this number carries one of the transactions.
     fn has(&self, number: u64) -> bool {
         self.records.get((number / 64) as usize).is_some_and(|word| word & 1 << (number % 64) != 0)
     }

@@ -1,4 +1,4 @@
-//! How an RDMA device is snooped on: what `capture` and `live` have in common.
+//! Capturing from an RDMA device, common to `capture` and `live`.
 
 use crate::interrupt;
 use crate::mirror::{Mirror, PERMISSION};
@@ -9,21 +9,22 @@ use rdmascope_capture_agent::filter::Wanted;
 use rdmascope_capture_agent::snoop::{self, SnoopConfig, SnoopError};
 use std::time::Duration;
 
-/// What packets come from, where they do not come from interfaces.
+/// The option for an RDMA device as the packet source.
 #[derive(Args, Debug)]
 pub(crate) struct Device {
-    /// Snoop on this RDMA device instead, such as mlx5_0, or on its second port, mlx5_0/2
+    /// RDMA device to capture from instead, such as mlx5_0, or its second port, mlx5_0/2
     ///
-    /// For hardware whose RoCE packets never reach the network stack: the device copies what it sends and receives to a raw packet queue pair (libibverbs). Packets have the
-    /// time at which this host took them, and it is not known how many were dropped.
+    /// Use it for hardware whose RoCE packets never reach the network stack: the device copies its
+    /// traffic to a raw packet queue pair (libibverbs). Time stamps are from the moment this host
+    /// received the packets, and drops are not counted.
     #[arg(long, value_name = "DEVICE", conflicts_with = "interfaces")]
     pub(crate) verbs: Option<String>,
 }
 
-/// What options that it does not have are refused with.
-pub(crate) const DEVICE: &str = "a device by verbs";
+/// The name of this source in messages about unsupported options.
+pub(crate) const DEVICE: &str = "--verbs";
 
-/// Opens the device of this name. From now on Ctrl-C ends it.
+/// Opens the device with this name. From then on, Ctrl-C ends the capture.
 pub(crate) fn open(
     device: &str,
     mirror: &Mirror,
@@ -40,9 +41,9 @@ pub(crate) fn open(
     };
     snoop::open(&config, interrupt::end_once()).map_err(|error| {
         let remedy = match &error {
-            SnoopError::NoDevice { .. } => "; `rdmascope capture --list` lists those of each interface",
+            SnoopError::NoDevice { .. } => "; `rdmascope capture --list` lists the devices of each interface",
             SnoopError::NotPermitted => PERMISSION,
-            SnoopError::Memory { .. } => ": --buffer takes less memory",
+            SnoopError::Memory { .. } => "; use a smaller --buffer",
             _ => "",
         };
         anyhow!("{error}{remedy}")

@@ -1,4 +1,4 @@
-//! `rdmascope state`: what NFSv4 keeps between calls, from when it began to how it ended.
+//! `rdmascope state`: NFSv4 state with its lifetime.
 
 use crate::filters::{Asked, StateArguments};
 use crate::input::{Audience, Input, read};
@@ -44,7 +44,6 @@ pub(crate) struct StateCommand {
     filter: StateArguments,
 }
 
-/// Runs the command.
 pub(crate) fn run(command: &StateCommand, style: Style, out: &mut Out) -> io::Result<Status> {
     let rows = match command.table.rows(&STATE, style) {
         Ok(rows) => rows,
@@ -62,7 +61,7 @@ pub(crate) fn run(command: &StateCommand, style: Style, out: &mut Out) -> io::Re
             rows,
             filter: command.filter.filter(),
             start: Time::default(),
-            // What stands above the rows is known at the end.
+            // The summary comes before the rows and is known only at the end.
             kept: is_text.then(Vec::new),
             left_out: 0,
             out,
@@ -91,17 +90,17 @@ pub(crate) fn run(command: &StateCommand, style: Style, out: &mut Out) -> io::Re
     if left_out > 0 {
         let more = Counted(left_out, "further line");
         tell(format_args!(
-            "warning: {more} left out: --format csv, tsv and jsonl have all, and filters choose"
+            "warning: {more} omitted: use --format csv, tsv or jsonl for all lines, or a filter"
         ));
     }
     if summary.encrypted > 0 {
         let calls = Counted(summary.encrypted, "NFSv4 call");
-        tell(format_args!("warning: {calls} with krb5p: what they say of state is encrypted"));
+        tell(format_args!("warning: {calls} encrypted with krb5p: their state is unknown"));
     }
     if summary.unread > 0 {
         let calls = Counted(summary.unread, "NFSv4 call");
         tell(format_args!(
-            "warning: {calls} without a reply, or not to be read: what they began or ended is not known"
+            "warning: {calls} without a reply or unreadable: their effect on state is unknown"
         ));
     }
     match asked.check(&ending) {
@@ -110,12 +109,12 @@ pub(crate) fn run(command: &StateCommand, style: Style, out: &mut Out) -> io::Re
     }
 }
 
-/// The summary: a line for each thing that is so, and an empty one behind.
+/// Writes the summary, one line per count that is not zero, and an empty line.
 fn write_summary(summary: &Summary, style: Style, out: &mut Out) -> io::Result<()> {
     let lines = summary.lines();
     let mut out = Folding::new(out, style);
     if lines.is_empty() {
-        return writeln!(out, "no state of NFSv4");
+        return writeln!(out, "no NFSv4 state");
     }
     let width = lines.iter().map(|(about, _)| about.len()).max().unwrap_or(0) + 2;
     for (about, counts) in &lines {
@@ -124,7 +123,7 @@ fn write_summary(summary: &Summary, style: Style, out: &mut Out) -> io::Result<(
     writeln!(out)
 }
 
-/// A capture on its way to lines.
+/// Collects the lifetimes of a capture.
 struct Listing<'a> {
     states: States,
     paths: Paths,
@@ -132,23 +131,23 @@ struct Listing<'a> {
     lines: Lines<'a>,
 }
 
-/// Lines on their way to the output.
+/// Writes or keeps the lines.
 struct Lines<'a> {
     rows: Rows<Lifetime>,
     filter: StateFilter,
     start: Time,
-    /// Those that wait for the summary above them.
+    /// Lines kept until the summary is written; `None` if lines are written at once.
     kept: Option<Vec<Lifetime>>,
-    /// Those beyond [`Lines::MOST_KEPT`].
+    /// Number of lines beyond [`Lines::MOST_KEPT`].
     left_out: u64,
     out: &'a mut Out,
 }
 
 impl Lines<'_> {
-    /// Lines that wait.
+    /// Maximum number of kept lines.
     const MOST_KEPT: usize = 1 << 17;
 
-    /// Takes one, unless one before it could not be written.
+    /// Writes or keeps one lifetime, unless an earlier write failed.
     fn take(&mut self, lifetime: &Lifetime, paths: &Paths, written: &mut io::Result<()>) {
         if written.is_err() || !self.filter.matches(lifetime, self.start) {
             return;

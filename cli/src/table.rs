@@ -1,5 +1,5 @@
-//! How commands that list write their lines: as text, as JSON Lines, or as a table for other programs; with which fields, in which order, and with
-//! which clock.
+//! Output of the list commands: text, JSON Lines, CSV or TSV, with the options for fields, order
+//! and clock.
 
 mod aligned;
 mod delimited;
@@ -22,7 +22,7 @@ use std::collections::BinaryHeap;
 use std::ffi::OsStr;
 use std::io::{self, Write};
 
-/// How lines are written.
+/// The output options of list commands.
 #[derive(Args, Debug)]
 pub(crate) struct Table {
     /// Output format: text, JSON Lines for programs, or a table for spreadsheets and scripts
@@ -35,13 +35,15 @@ pub(crate) struct Table {
     time: Option<ClockArgument>,
 }
 
-/// Which fields lines have, and in which order they come.
+/// The options that select fields and lines.
 #[derive(Args, Debug)]
 pub(crate) struct Shape {
-    /// Show these fields: names of docs/json.md, with dots for what is in objects, as `call.frame`
+    /// Fields to show: names from docs/json.md, with dots for fields of objects, such as
+    /// `call.frame`
     ///
-    /// CSV, TSV and text have them in the order given; an object stands for all its fields. JSON Lines have objects that hold only
-    /// these. The `_ns` at the end of a name may be left out. docs/tables.md describes which fields there are.
+    /// CSV, TSV and text show the fields in the given order; an object stands for all its fields.
+    /// JSON Lines contain objects with only these fields. The suffix `_ns` of a name may be
+    /// omitted. docs/tables.md describes the fields.
     #[arg(
         long,
         value_name = "FIELD",
@@ -50,44 +52,45 @@ pub(crate) struct Shape {
         help_heading = "Table"
     )]
     fields: Vec<String>,
-    /// Show only the lines for which this holds: `op == READ && latency > 5ms && file ~ '*.dat'`
+    /// Only lines that match this expression: `op == READ && latency > 5ms && file ~ '*.dat'`
     ///
-    /// Fields are compared with ==, !=, <, <=, > and >=, with `~` and `!~` for patterns, and with `in (A, B)`; `&&`, `||`, `!` and parentheses join comparisons.
-    /// docs/tables.md describes expressions.
+    /// The comparisons are ==, !=, <, <=, > and >=, `~` and `!~` for patterns, and `in (A, B)`.
+    /// `&&`, `||`, `!` and parentheses combine them. docs/tables.md describes expressions.
     #[arg(long = "where", value_name = "EXPRESSION", help_heading = "Table")]
     condition: Option<String>,
-    /// Sort the lines by this field, smallest first; lines without a value come last
+    /// Field to sort the lines by, smallest first; lines without a value come last
     ///
-    /// All lines are kept in memory until the capture ends, unless --top says how many are wanted.
+    /// All lines are kept in memory until the capture ends. With --top, only that number of lines
+    /// is kept.
     #[arg(long, value_name = "FIELD", hide_possible_values = true, help_heading = "Table")]
     sort: Option<String>,
-    /// Sort in the other direction, largest first; lines without a value still come last
+    /// Reverse the sort order: largest first; lines without a value still come last
     #[arg(long, requires = "sort", help_heading = "Table")]
     reverse: bool,
-    /// Show only the first N lines, in that order if they are sorted; no others are kept in memory
+    /// Show only the first N lines, after sorting if --sort is given; only N are kept in memory
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Table")]
     top: Option<u64>,
 }
 
 impl Shape {
-    /// These fields, of all lines as they come.
+    /// The given fields of all lines, unsorted.
     pub(crate) fn of_fields(fields: &[&str]) -> Shape {
         let fields = fields.iter().map(|field| (*field).to_owned()).collect();
         Shape { fields, condition: None, sort: None, reverse: false, top: None }
     }
 
-    /// What has to hold of a line of `columns`.
+    /// Parses --where for lines of `columns`.
     pub(crate) fn condition<S: Subject>(&self, columns: &'static Columns<S>) -> Result<Option<Where<S>>> {
         let condition = self.condition.as_deref().map(|text| Where::parse(text, columns)).transpose();
         condition.context("--where")
     }
 
-    /// Whether lines have only some of their fields.
+    /// Whether --fields is given.
     pub(crate) fn has_fields(&self) -> bool {
         !self.fields.is_empty()
     }
 
-    /// Whether it asks for anything.
+    /// Whether any option is given.
     pub(crate) fn is_asked_for(&self) -> bool {
         let Shape { fields, condition, sort, reverse, top } = self;
         !fields.is_empty() || condition.is_some() || sort.is_some() || *reverse || top.is_some()
@@ -95,11 +98,11 @@ impl Shape {
 }
 
 impl Table {
-    /// Whether lines show fields with this in their names, are sorted or chosen by them.
+    /// Whether a name in the output, filter or sort key contains `part`.
     pub(crate) fn has(&self, part: &str) -> bool {
         let Shape { fields, condition, sort, .. } = &self.shape;
         let mut names = fields.iter().chain(condition).chain(sort);
-        // An object that is named has all its fields.
+        // The name of an object stands for all its fields.
         fields.is_empty() || names.any(|name| name.contains(part) || name == "operation_details")
     }
 
@@ -108,11 +111,11 @@ impl Table {
         self.format
     }
 
-    /// Lines of `columns`, written in this way.
+    /// A writer for lines of `columns`.
     pub(crate) fn rows<S: Subject>(&self, columns: &'static Columns<S>, style: Style) -> Result<Rows<S>> {
         let Table { format, shape, time } = self;
         if *format == Format::Jsonl && time.is_some() {
-            bail!("--time is for text, csv and tsv: the times of JSON Lines are absolute");
+            bail!("--time applies to text, csv and tsv; JSON Lines have absolute times");
         }
         let usual = if *format == Format::Text { ClockArgument::Relative } else { ClockArgument::Absolute };
         Rows::new(*format, shape, time.unwrap_or(usual).clock(), columns, style)
@@ -125,9 +128,9 @@ pub(crate) enum Format {
     Text,
     /// One JSON object per line; docs/json.md describes them
     Jsonl,
-    /// Comma-separated values with a line of names; docs/tables.md describes them
+    /// Comma-separated values with a header line; docs/tables.md describes them
     Csv,
-    /// Tab-separated values with a line of names
+    /// Tab-separated values with a header line
     Tsv,
 }
 
@@ -139,7 +142,7 @@ enum ClockArgument {
     Relative,
     /// RFC 3339 in the time zone of this machine, or of TZ
     Local,
-    /// Seconds since the line before
+    /// Seconds since the previous line
     Delta,
 }
 
@@ -154,21 +157,21 @@ impl ClockArgument {
     }
 }
 
-/// The name of a field of a line.
+/// A value parser for the name of a field.
 #[derive(Clone, Copy)]
 pub(crate) struct FieldName {
     list: &'static dyn List,
-    /// Whether lines are to be sorted by it.
+    /// Whether the field is a sort key.
     is_key: bool,
 }
 
 impl FieldName {
-    /// Any field of `list`.
+    /// Accepts any field of `list`.
     pub(crate) fn any(list: &'static dyn List) -> FieldName {
         FieldName { list, is_key: false }
     }
 
-    /// A field of `list` by which lines can be sorted.
+    /// Accepts the fields of `list` that can be sort keys.
     pub(crate) fn key(list: &'static dyn List) -> FieldName {
         FieldName { list, is_key: true }
     }
@@ -179,15 +182,19 @@ impl FieldName {
             let names =
                 columns.iter().filter(|column| self.is_welcome(column)).map(|column| column.name.as_str());
             return Err(match nearest(name, names).as_slice() {
-                [] => format!("a {} has no field of this name", self.list.name()),
+                [] => format!("a {} has no field with this name", self.list.name()),
                 near => {
-                    format!("a {} has no field of this name: is it {}?", self.list.name(), near.join(" or "))
+                    format!(
+                        "a {} has no field with this name: did you mean {}?",
+                        self.list.name(),
+                        near.join(" or ")
+                    )
                 }
             });
         };
         match self.is_welcome(column) {
             true => Ok(column.name.clone()),
-            false => Err("a line may have several values of it, and cannot be sorted by them".to_owned()),
+            false => Err("a line may have several values of it, so it cannot be a sort key".to_owned()),
         }
     }
 
@@ -215,25 +222,26 @@ impl TypedValueParser for FieldName {
     }
 }
 
-/// Reads an expression about lines of a list, to say early what is wrong with it.
+/// Returns a value parser that reports errors in an expression before the capture is read.
 pub(crate) fn expression_about(list: &'static dyn List) -> impl Fn(&str) -> Result<String, Mistake> + Clone {
     move |text| expression::parse(text, list).map(|_| text.to_owned())
 }
 
-/// Lines on their way to the output.
+/// A writer of output lines.
 pub(crate) struct Rows<S: Subject> {
     columns: &'static Columns<S>,
     form: Form<S>,
     style: Style,
-    /// Where seconds count from the line before: its instant, once there is one.
+    /// `Some` if seconds count from the previous line, with the time of that line once one was
+    /// written.
     before: Option<Option<Time>>,
     is_headed: bool,
-    /// What has to hold of a line.
+    /// The filter from --where.
     condition: Option<Where<S>>,
     order: Order<S>,
 }
 
-/// How a line is written.
+/// The state of the output format.
 enum Form<S: Subject> {
     Text(TextTable<S>),
     Aligned(Cells<S>, Aligned),
@@ -242,19 +250,19 @@ enum Form<S: Subject> {
     PickedLines(Picked<S>),
 }
 
-/// Which lines are written, and in which order.
+/// The order and the selection of lines.
 enum Order<S: Subject> {
-    /// As they come; at most so many more.
+    /// In the order of the input; at most this number of further lines.
     AsTheyCome(u64),
-    /// By a field.
+    /// Sorted by a field.
     Sorted { by: Picked<S>, is_reversed: bool, most: Option<u64>, kept: BinaryHeap<Kept>, count: u64 },
 }
 
-/// A line that waits for the end. The greatest is the last of the order.
+/// A line kept for sorting. The greatest is the last in the output order.
 struct Kept {
     key: Key,
     is_reversed: bool,
-    /// In the order in which they came.
+    /// Its position in the input.
     number: u64,
     line: Box<[u8]>,
 }
@@ -280,7 +288,7 @@ impl PartialEq for Kept {
 impl Eq for Kept {}
 
 impl<S: Subject> Rows<S> {
-    /// Lines of `columns`.
+    /// Creates a writer for lines of `columns`.
     pub(crate) fn new(
         format: Format,
         shape: &Shape,
@@ -317,7 +325,8 @@ impl<S: Subject> Rows<S> {
         Ok(Rows { columns, form, style, before, is_headed: false, condition, order })
     }
 
-    /// Writes the line of headings, where the format has one, before any line; unless all wait for the end.
+    /// Writes the heading if the format has one, before the first line. Sorted output writes it at
+    /// the end.
     pub(crate) fn head(&mut self, out: &mut impl Write) -> io::Result<()> {
         match self.order {
             Order::AsTheyCome(_) => self.write_heading(out),
@@ -325,7 +334,7 @@ impl<S: Subject> Rows<S> {
         }
     }
 
-    /// Writes the line of headings once.
+    /// Writes the heading once.
     fn write_heading(&mut self, out: &mut impl Write) -> io::Result<()> {
         if core::mem::replace(&mut self.is_headed, true) {
             return Ok(());
@@ -358,7 +367,7 @@ impl<S: Subject> Rows<S> {
                 *count += 1;
                 let key = Key::of(by, subject);
                 let is_full = most.is_some_and(|most| kept.len() as u64 >= most);
-                // Of lines with equal keys, the one that came first stands first.
+                // Lines with equal keys keep their input order.
                 let is_wanted = !is_full
                     || kept.peek().is_some_and(|last| key.compare(&last.key, *is_reversed) == Ordering::Less);
                 if !is_wanted {
@@ -377,7 +386,7 @@ impl<S: Subject> Rows<S> {
         }
     }
 
-    /// Writes what was kept.
+    /// Writes the lines that were kept.
     pub(crate) fn end(&mut self, out: &mut impl Write) -> io::Result<()> {
         self.write_heading(out)?;
         let Order::Sorted { kept, .. } = &mut self.order else { return Ok(()) };
@@ -385,7 +394,7 @@ impl<S: Subject> Rows<S> {
     }
 }
 
-/// A line, and what it rests on.
+/// A line and the state that it is formatted with.
 struct Line<'a, S: Subject> {
     columns: &'static Columns<S>,
     form: &'a mut Form<S>,
@@ -414,7 +423,7 @@ impl<S: Subject> Line<'_, S> {
         }
     }
 
-    /// What is not shown may be what the next line counts from.
+    /// Skips a line that is not shown: the next line may count its seconds from this one.
     fn pass(&mut self, subject: S::Of<'_>) {
         if self.before.is_none() {
             return;
@@ -429,7 +438,8 @@ impl<S: Subject> Line<'_, S> {
     }
 }
 
-/// From when on the seconds of a line count, where that is not the start of the capture: the first counts from itself.
+/// The time from which the seconds of a line count, if that is not the start of the capture. The
+/// first line counts from its own time.
 fn since<S: Subject>(
     table: &TextTable<S>,
     before: &mut Option<Option<Time>>,

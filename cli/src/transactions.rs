@@ -1,4 +1,4 @@
-//! `rdmascope transactions`: the RPC transactions, one line each.
+//! `rdmascope transactions`: one line per RPC transaction.
 
 use crate::filters::TransactionArguments;
 use crate::input::Input;
@@ -46,7 +46,6 @@ pub(crate) struct Transactions {
     filter: TransactionArguments,
 }
 
-/// Runs the command.
 pub(crate) fn run(command: &Transactions, style: Style, out: &mut Out) -> io::Result<Status> {
     let filter = command.filter.filter();
     let joint = match command.input.joint() {
@@ -74,7 +73,8 @@ pub(crate) fn run(command: &Transactions, style: Style, out: &mut Out) -> io::Re
         |event, start, rows, out| match (&mut tally, event) {
             (None, Some(Event::Transaction(transaction))) => write(transaction, None, start, rows, out),
             (None, _) => Ok(()),
-            // Where a transaction's last packets were seen is known somewhat later.
+            // With --with, the capture points of a transaction's last packets are known only some
+            // events later.
             (Some(tally), event) => {
                 match event {
                     Some(event) => tally.handle(event),

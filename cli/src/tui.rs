@@ -1,4 +1,4 @@
-//! `rdmascope tui`: a capture, or what goes on, in the terminal.
+//! `rdmascope tui`: browses a capture or a live session in the terminal.
 
 use crate::captures;
 #[cfg(target_os = "linux")]
@@ -49,40 +49,43 @@ Examples:
 pub(crate) struct Tui {
     #[command(flatten)]
     pub(crate) input: Input,
-    /// Interface to capture from, or `any`: all that are up. Several may be named; their packets
-    /// count as one capture
+    /// Interface to capture from, or `any` for all that are up; several interfaces are analyzed as
+    /// one capture
     #[arg(short, long = "interface", value_name = "NAME")]
     interfaces: Vec<String>,
-    /// Send scenarios to this live server: an IP address, and a port other than 20049 behind a colon
+    /// Live server to send scenarios to: an IP address, followed by a colon and a port if it is not
+    /// 20049
     ///
-    /// Nothing is sent before a scenario is started on the screen, and nobody else is sent to. docs/scenarios.md describes them.
+    /// Nothing is sent before a scenario is started on the screen, and only to this server.
+    /// docs/scenarios.md describes the scenarios.
     #[cfg(target_os = "linux")]
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = crate::peer::target)]
     to: Option<SocketAddr>,
-    /// The local address that scenarios are sent from [default: that of the route to the server]
+    /// Local address to send scenarios from [default: that of the route to the server]
     #[cfg(target_os = "linux")]
     #[arg(long, value_name = "ADDR", requires = "to")]
     from: Option<IpAddr>,
-    /// Ask the server by MOUNT over TCP for the file handle of this path: in a session that is sent it replaces the first one that NFSv3 calls name
+    /// Path whose file handle is requested from the server by MOUNT over TCP; in a replayed session
+    /// it replaces the first file handle of NFSv3 calls
     #[cfg(target_os = "linux")]
     #[arg(long, value_name = "PATH", requires = "to")]
     mount: Option<String>,
-    /// Compare with this capture: what `rdmascope diff` says stands behind the report
+    /// Capture to compare with; the comparison of `rdmascope diff` follows the report
     #[arg(long, value_name = "FILE", requires = "files")]
     compare: Option<PathBuf>,
-    /// Judge by rules of at least this level
+    /// Minimum level of the rules to check
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t = Least::Warning)]
     level: Least,
-    /// Memory for an interface or a pipe, in MiB: half of it for the latest records
+    /// Memory for an interface or a pipe, in MiB
     ///
-    /// The screen can step back as far as there are records. The other half is for the state of
-    /// connections. Beyond it, connections are given up and counted: first the oldest of those with
-    /// few packets.
+    /// Half of it is for the latest records, which limits how far the screen can step back. The
+    /// other half is for the state of connections; beyond it, connections are evicted and counted,
+    /// starting with the oldest of those with few packets.
     #[arg(long, value_name = "SIZE", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=65536))]
     memory: u64,
     /// Draw with ASCII characters only
     ///
-    /// This is the default where the locale is not UTF-8.
+    /// This is the default if the locale is not UTF-8.
     #[arg(long)]
     ascii: bool,
     #[command(flatten)]
@@ -107,7 +110,7 @@ impl Tui {
 pub(crate) fn run(command: &Tui, style: Style, out: &mut Out) -> io::Result<Status> {
     if !io::stdout().is_terminal() {
         let error = anyhow::anyhow!(
-            "standard output is no terminal: rdmascope analyze, transactions and show write text"
+            "standard output is not a terminal; use rdmascope analyze, transactions or show for text"
         );
         return complain(&error, out);
     }
@@ -131,7 +134,7 @@ fn show(command: &Tui, style: Style) -> Result<()> {
     if let Some(other) = &command.compare {
         rdmascope_capture_agent::Files::open(core::slice::from_ref(other), None, &interrupt::INPUTS)?;
         if let Some(pipe) = input.files.iter().find(|path| !path.is_file()) {
-            anyhow::bail!("{}: --compare reads it a second time, so it must be a file", pipe.display());
+            anyhow::bail!("{}: --compare needs a regular file, because it is read twice", pipe.display());
         }
     }
     let bench = bench(command)?;
@@ -140,13 +143,13 @@ fn show(command: &Tui, style: Style) -> Result<()> {
             _ if bench.is_some() => Source::Nothing,
             captures if captures.is_empty() => {
                 anyhow::bail!(
-                    "no capture is named, and there is none in this folder or in samples/: rdmascope tui --help has examples"
+                    "no capture given, and none found in this folder or in samples/; rdmascope tui --help has examples"
                 )
             }
             captures => Source::Choose(captures),
         }
     } else if command.interfaces.is_empty() {
-        // What is no capture is said before the screen is taken.
+        // Report an invalid capture before the terminal is taken over.
         rdmascope_capture_agent::Files::open(&probed(&input.files), None, &interrupt::INPUTS)?;
         Source::Files(input.files.clone())
     } else {
@@ -160,7 +163,7 @@ fn show(command: &Tui, style: Style) -> Result<()> {
 fn confinement(command: &Tui, source: &Source) -> Box<Confine> {
     let here = Path::new(".");
     let files = match source {
-        // Scenarios take sockets, which are opened when the first one runs.
+        // Scenarios need sockets, which are opened when the first one runs.
         _ if command.sends() => return Box::new(|| Ok(())),
         #[cfg(target_os = "linux")]
         Source::Live(_) => return Box::new(|| confine::quietly(Reach::Below(here))),
@@ -169,10 +172,10 @@ fn confinement(command: &Tui, source: &Source) -> Box<Confine> {
     };
     let mut paths = Paths::default();
     paths.read(files.iter().chain(&command.compare));
-    // Archives of compressed captures.
+    // Compressed captures are unpacked to temporary files.
     paths.temporary(files.len() + 1);
     paths.write(here);
-    // The terminal is opened again to be given back, where standard input is a pipe.
+    // The terminal is opened again to restore it if standard input is a pipe.
     let terminal = PathBuf::from("/dev/tty");
     paths.read([&terminal]);
     paths.write(&terminal);
@@ -191,13 +194,13 @@ fn bench(_: &Tui) -> Result<Option<Bench>> {
     Ok(None)
 }
 
-/// What can be read once more: files.
+/// The input if it can be read again, which needs files.
 fn again(input: &Input) -> Option<Input> {
     let is_file = !input.files.is_empty() && input.files.iter().all(|path| path.is_file());
     is_file.then(|| Input { quiet: true, ..input.of(input.files.clone()) })
 }
 
-/// Writes the capture as `export html` does, to a file that is not there yet.
+/// Exports the capture as `export html` does, to a file that must not exist yet.
 fn export(input: &Input) -> Option<Export> {
     let input = again(input)?;
     Some(Export(Arc::new(move |path| {
@@ -225,13 +228,14 @@ fn is_there(path: &Path) -> bool {
     path == Path::new("-") || path.exists()
 }
 
-/// Opens interfaces. All that takes a privilege is opened first; the packets of strangers are read without any.
+/// Opens interfaces. Everything that needs privileges is opened first; untrusted packets are read
+/// without any.
 #[cfg(target_os = "linux")]
 fn interfaces(command: &Tui) -> Result<Source> {
     use rdmascope_capture_agent::live::{Live, LiveConfig};
     use rdmascope_capture_agent::{Note, NoteKind, inventory};
     let config = LiveConfig {
-        // The screen shows within so long what came by.
+        // The delay after which the screen shows new packets.
         interval: std::time::Duration::from_millis(50),
         ..command.mirror.config(&command.interfaces, command.input.port)
     };
@@ -248,5 +252,5 @@ fn interfaces(command: &Tui) -> Result<Source> {
 
 #[cfg(not(target_os = "linux"))]
 fn interfaces(_: &Tui) -> Result<Source> {
-    anyhow::bail!("interfaces can be watched on Linux only: give a capture, or - for a pipe")
+    anyhow::bail!("watching interfaces needs Linux; use a capture file, or - for a pipe")
 }

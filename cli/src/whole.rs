@@ -1,4 +1,4 @@
-//! Files and folders that appear under their names once they are whole.
+//! Output files and folders that appear under their names when complete.
 
 mod staging;
 
@@ -12,28 +12,28 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tempfile::NamedTempFile;
 
-/// Output is gathered to this many bytes before it is handed on.
+/// Size of the output buffer, in bytes.
 const BUFFER: usize = 128 << 10;
 
-/// What the names of unfinished files and folders begin with. Readers of Parquet pass over names with a dot.
+/// Prefix of unfinished files and folders. Parquet readers ignore names with a leading dot.
 const PREFIX: &str = ".rdmascope-";
 
-/// What was begun and may not be whole, in the order in which it was made. What has its name by now, or was removed, does no harm
-/// here: no other file gets such a name, and a folder that is not empty stays.
+/// Paths that were started, in the order of creation. Paths that were renamed or removed are
+/// harmless here: no other file gets such a name, and a folder is removed only if empty.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// No signal removes anything as long as this is held.
+/// While this lock is held, a signal removes nothing.
 fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes what is not whole, for a process that ends without returning. As long as the result is held nothing is begun, so that nothing
-/// comes to a folder while it is removed, or afterwards.
+/// Removes unfinished files, for a process that ends without returning. While the result is held,
+/// no file is started, so nothing appears in a folder during its removal or afterwards.
 pub(crate) fn remove_unfinished() -> impl Sized {
     let mut unfinished = unfinished();
     for path in unfinished.drain(..).rev() {
         let is_ours = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX));
-        // Nobody is left who could be told.
+        // There is no way left to report an error.
         let _ = match path.is_dir() {
             true if is_ours => fs::remove_dir_all(&path),
             true => fs::remove_dir(&path),
@@ -44,7 +44,7 @@ pub(crate) fn remove_unfinished() -> impl Sized {
     unfinished
 }
 
-/// Makes something and notes it, so that a signal does not come between.
+/// Creates something and registers it, without a signal in between.
 fn begin<T>(make: impl FnOnce() -> io::Result<T>, path: impl FnOnce(&T) -> PathBuf) -> io::Result<T> {
     let mut unfinished = unfinished();
     let made = make()?;
@@ -52,25 +52,26 @@ fn begin<T>(make: impl FnOnce() -> io::Result<T>, path: impl FnOnce(&T) -> PathB
     Ok(made)
 }
 
-/// A file that is being written.
+/// A file being written.
 pub(crate) enum OutputFile {
-    /// Not yet there: it takes its name, and the place of a file that had it, with [`OutputFile::finish`].
+    /// A temporary file. [`OutputFile::finish`] gives it its name, and replaces an existing file.
     New { file: BufWriter<NamedTempFile>, path: PathBuf },
-    /// A FIFO, a device, or what this process has open already. It keeps its name and takes the bytes as they come.
+    /// A FIFO, a device, or a descriptor of this process. It is written directly.
     Special(BufWriter<File>),
 }
 
 impl OutputFile {
-    /// Begins a file at `path`, which may not be one of the files `read`. `option` is that of the command line that names it.
+    /// Starts a file at `path`, which may not be one of the files `read`. `option` is the option
+    /// that named it.
     ///
-    /// Only a regular file is replaced. The new one has its mode and, where that is allowed, its owner.
+    /// Only a regular file is replaced. The new file has its mode and, if permitted, its owner.
     pub(crate) fn create(path: &Path, read: &[PathBuf], option: &str) -> Result<OutputFile> {
         let cannot = || format!("{}: cannot be written", path.display());
         let before = match path.metadata() {
             Ok(before) => before,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 if path.is_symlink() {
-                    bail!("{}: cannot be written: it is a link to a file that is not there", path.display());
+                    bail!("{}: cannot be written: it is a link to a missing file", path.display());
                 }
                 return OutputFile::at(path, None).with_context(cannot);
             }
@@ -88,9 +89,9 @@ impl OutputFile {
         }
         let whole = path.canonicalize().with_context(cannot)?;
         if read.iter().any(|read| read.canonicalize().is_ok_and(|read| read == whole)) {
-            bail!("{}: is read; choose another name for {option}", path.display());
+            bail!("{}: is an input file; use another name for {option}", path.display());
         }
-        // A file that may not be written to is not replaced either.
+        // A file without write permission is not replaced either.
         let place = if new_file::is_in_public_folder(path) { path.to_owned() } else { whole };
         File::options().write(true).open(&place).with_context(cannot)?;
         OutputFile::at(&place, Some(&before)).with_context(cannot)
@@ -108,9 +109,10 @@ impl OutputFile {
             #[cfg(unix)]
             let permissions = {
                 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
-                // Only root may give a file away.
+                // Only root may change the owner.
                 let _ = fchown(file.as_file(), Some(before.uid()), Some(before.gid()));
-                // Data is not executed with the rights of its owner.
+                // Clear the setuid, setgid and sticky bits: data must not run with the rights of
+                // its owner.
                 fs::Permissions::from_mode(before.mode() & 0o777)
             };
             file.as_file().set_permissions(permissions)?;
@@ -118,7 +120,7 @@ impl OutputFile {
         Ok(OutputFile::New { file: BufWriter::with_capacity(BUFFER, file), path: path.to_owned() })
     }
 
-    /// Ends the file: all of it is there now.
+    /// Finishes the file: it is complete and gets its name.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         self.flush()?;
         let OutputFile::New { file, path } = self else { return Ok(()) };
@@ -146,7 +148,8 @@ impl Write for OutputFile {
     }
 }
 
-/// Whether a path names what a process has open, as `/dev/stdout` does. Where that is a file, whoever opened it goes on with it.
+/// Whether a path refers to an open descriptor, such as `/dev/stdout`. If it is a file, its opener
+/// continues to use it.
 fn is_descriptor(path: &Path) -> bool {
     ["/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"].iter().any(|one| path.starts_with(one))
 }

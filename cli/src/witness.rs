@@ -1,4 +1,4 @@
-//! The kernel as a witness beside a capture: traces that are named, and the one that the capture holds.
+//! Kernel traces that complement a capture: traces given by option, and the one in the capture.
 
 use crate::output::tell;
 use rdmascope_analysis::ending::Ending;
@@ -10,7 +10,7 @@ use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a trace in a capture that are kept.
+/// Maximum size of a trace in a capture that is kept, in bytes.
 const MOST_TRACED: usize = 256 << 20;
 
 /// Reads traces.
@@ -18,31 +18,30 @@ pub(crate) fn read(paths: &[PathBuf]) -> Result<Vec<KernelTrace>, TraceError> {
     paths.iter().map(|path| KernelTrace::read(&mut Trace::open(path)?)).collect()
 }
 
-/// What is gathered for witnesses while a capture is read.
+/// The data gathered for traces while a capture is read.
 #[derive(Debug, Default)]
 pub(crate) struct Witnesses {
-    /// Traces that were named.
+    /// Traces given by option.
     named: Vec<KernelTrace>,
     joining: Option<Joining>,
-    /// What the capture holds of a trace.
+    /// The trace in the capture.
     traced: Vec<u8>,
-    /// Not all of it.
+    /// Whether that trace is truncated.
     is_cut: bool,
 }
 
 impl Witnesses {
-    /// With the traces that were named.
+    /// Starts with the given traces.
     pub(crate) fn new(named: Vec<KernelTrace>) -> Witnesses {
         Witnesses { joining: (!named.is_empty()).then(Joining::default), named, ..Witnesses::default() }
     }
 
-    /// Joins all traces to the capture that `path` names first, one after the other, its own first. What cannot be read is told.
+    /// Matches all traces to the capture, starting with the one in the capture. `path` is the first
+    /// file of the capture. Read errors are reported.
     pub(crate) fn join(self, path: &Path, ending: &Ending) -> impl Iterator<Item = Witness> {
         let Witnesses { named, joining, traced, is_cut } = self;
         if is_cut {
-            tell(format_args!(
-                "warning: the trace in the capture is longer than {MOST_TRACED} bytes: the rest is left out"
-            ));
+            tell(format_args!("warning: the trace in the capture is truncated to {MOST_TRACED} bytes"));
         }
         let own = (!traced.is_empty()).then(|| {
             let name = format!("in {}", path.display());
@@ -71,7 +70,7 @@ impl Observer for Witnesses {
         }
     }
 
-    /// The first part of a trace stands before the packets.
+    /// The first part of a trace precedes the packets.
     fn note(&mut self, note: &Note) {
         if note.kind != NoteKind::Trace {
             return;

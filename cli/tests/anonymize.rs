@@ -1,4 +1,5 @@
-//! `export pcapng --anonymize`: what is written says the same as the original, and holds nothing of its names, addresses and data.
+//! `export pcapng --anonymize`: the output gives the same results as the original, but has none of
+//! its names, addresses and data.
 
 mod binary;
 mod world;
@@ -14,7 +15,7 @@ use world::{World, opaque, word};
 
 const KEY: &[u8] = b"a key for the tests of anonymize";
 
-/// A capture, and what became of it under a key.
+/// A capture and its anonymized version.
 struct Pair {
     original: Temporary,
     anonymous: Temporary,
@@ -63,10 +64,11 @@ const REPLACED: [&str; 15] = [
     "ip",
 ];
 
-/// What the files that were read are called, and what they say of interfaces.
+/// The field with names of the files that were read and their interfaces.
 const OF_FILES: &str = "files";
 
-/// What stands for what. Equal values are replaced by equal ones, and different ones by different ones.
+/// The replacements found so far. Equal values have equal replacements, and different values
+/// different ones.
 #[derive(Default)]
 struct Replacements {
     new: BTreeMap<String, String>,
@@ -83,7 +85,7 @@ impl Replacements {
         }
     }
 
-    /// Goes through two values, which are equal but for those of the fields that are replaced.
+    /// Compares two values, which must be equal except for replaced fields.
     fn compare(&mut self, old: &Value, new: &Value, field: &str, place: &str) {
         match (old, new) {
             (Value::Object(old), Value::Object(new)) => {
@@ -113,7 +115,7 @@ impl Replacements {
 
 const COMMANDS: [&str; 6] = ["transactions", "packets", "connections", "check", "events", "state"];
 
-/// All commands say the same of both, but for what is replaced.
+/// Asserts that all commands have the same output for both captures, except for replacements.
 fn same(name: &str, original: &str, anonymous: &str) -> Replacements {
     let mut replacements = Replacements::default();
     for command in COMMANDS {
@@ -124,8 +126,8 @@ fn same(name: &str, original: &str, anonymous: &str) -> Replacements {
         let (old, new) = (lines(original), lines(anonymous));
         assert_eq!((old.0.len(), old.1), (new.0.len(), new.1), "{name}: {command}");
         for (number, (old, new)) in old.0.iter().zip(&new.0).enumerate() {
-            // Of a segment that was damaged, in its place stands what was sent. What is inferred of one that came ahead of others rests on its bytes, and those of an
-            // FPDU with a wrong CRC are zeros.
+            // A damaged segment contains the original data. The inference about a segment that
+            // arrived early uses its bytes, which are zeros in an FPDU with a wrong CRC.
             let has_wrong_crc = |line: &Value| {
                 let fpdus = line["tcp"]["fpdus"].as_array().map_or(&[][..], Vec::as_slice);
                 fpdus.iter().any(|fpdu| fpdu["crc"] == "bad" && fpdu["inferred"] == true)
@@ -145,7 +147,8 @@ fn same(name: &str, original: &str, anonymous: &str) -> Replacements {
     replacements
 }
 
-/// Values that must not be anywhere in the file: those of a few characters are there by chance.
+/// Asserts that the replaced values are not in the file. Short values are ignored, because they may
+/// occur by chance.
 fn absent(name: &str, replacements: &Replacements, file: &[u8]) {
     let bytes = behind_section_header(file);
     let names: BTreeSet<&str> = replacements
@@ -161,7 +164,7 @@ fn absent(name: &str, replacements: &Replacements, file: &[u8]) {
         }
         if let Ok(address) = old.parse::<std::net::Ipv6Addr>() {
             let octets = address.octets();
-            // An interface identifier of few bytes that are not 0 may be there by chance.
+            // An interface identifier with few nonzero bytes may occur by chance.
             let identifier = &octets[8..];
             let is_telling = identifier.iter().filter(|byte| **byte != 0).count() > 2;
             let part = if is_telling { identifier } else { &octets[..] };
@@ -170,8 +173,8 @@ fn absent(name: &str, replacements: &Replacements, file: &[u8]) {
     }
 }
 
-/// A pcapng file without its first block, which names the program that wrote it. One of the samples has
-/// this name in its credentials.
+/// A pcapng file without its first block, which names the program that wrote it. One of the samples
+/// has this name in its credentials.
 fn behind_section_header(file: &[u8]) -> &[u8] {
     let length = file[4..8].first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
     &file[length.expect("four bytes") as usize..]
@@ -193,7 +196,7 @@ fn samples_say_the_same() {
     for name in samples::ALL {
         let (pair, replacements) = pass(name, &file(&format!("{name}.pcap")));
         let bytes = pair.bytes();
-        // The addresses of the samples, in any form, and what the clients call themselves.
+        // The addresses of the samples in any form, and the names that the clients use.
         for part in
             [&[10, 77, 0, 1][..], &[10, 77, 0, 2], b"10.77.0.", b"Linux", b"client", b"server", b"export"]
         {
@@ -204,7 +207,7 @@ fn samples_say_the_same() {
     }
 }
 
-/// Each eighth word of what READs and WRITEs moved, where it is not one that may be there by chance.
+/// Every eighth word of the data of READs and WRITEs, except those that may occur by chance.
 fn words_of_data(capture: &str) -> BTreeSet<Vec<u8>> {
     const WORD: usize = 8;
     let folder = Temporary::new("data-of-iwarp", &[]);
@@ -226,7 +229,7 @@ fn words_of_data(capture: &str) -> BTreeSet<Vec<u8>> {
     words
 }
 
-/// Whether a file holds one of these words of eight bytes.
+/// Whether a file contains one of these words of eight bytes.
 fn holds_one(bytes: &[u8], words: &BTreeSet<Vec<u8>>) -> bool {
     bytes.windows(8).any(|window| words.contains(window))
 }
@@ -247,7 +250,8 @@ fn samples_of_iwarp_say_the_same() {
     assert!(words > 5_000, "{words}");
 }
 
-/// However a host or a network shows the segments, and whichever of them come again, ahead, or not at all.
+/// The results are the same for any encapsulation of the segments, and with repeated, early or
+/// missing segments.
 #[test]
 fn segments_otherwise_say_the_same() {
     for dress in
@@ -268,7 +272,8 @@ fn other_files_say_the_same() {
     }
 }
 
-/// A sample with other headers around each transport packet. `carry` is given the IPv4 header, the UDP header, and the transport packet without its ICRC.
+/// A sample with other headers around each transport packet. `carry` receives the IPv4 header, the
+/// UDP header, and the transport packet without its ICRC.
 fn carried(name: &str, link: u32, carry: impl Fn(&[u8], &[u8; 8], &[u8]) -> Vec<u8>) -> Vec<u8> {
     let mut pcap = Pcap::read(&format!("{name}.pcap"));
     pcap.header[20..24].copy_from_slice(&link.to_le_bytes());
@@ -289,7 +294,7 @@ fn sealed(mut bytes: Vec<u8>, icrc: Option<u32>) -> Vec<u8> {
     bytes
 }
 
-/// An IPv6 address of the host whose IPv4 address this is.
+/// An IPv6 address for the host with this IPv4 address.
 fn ipv6(prefix: u16, ip: &[u8]) -> Vec<u8> {
     [&prefix.to_be_bytes()[..], &[0; 6], &[2, 0x0c, 0xc9, 0xff, 0xfe, 0x12, 0x34], &ip[3..]].concat()
 }
@@ -335,7 +340,8 @@ fn native_infiniband_says_the_same() {
     pass("native", &capture);
 }
 
-/// Kerberos with authentication only and with integrity, NFSv4.0 with a client that tells its name and address, AUTH_SYS with uids.
+/// Kerberos with authentication only and with integrity, an NFSv4.0 client that sends its name and
+/// address, AUTH_SYS with uids.
 #[test]
 fn names_in_messages_by_hand() {
     let mut world = World::new();
@@ -401,7 +407,7 @@ fn names_in_messages_by_hand() {
         assert!(holds(&bytes, part), "{:?}", String::from_utf8_lossy(part));
     }
     assert!(replacements.new.contains_key("personnel-file"), "{:?}", replacements.new);
-    // What is no message of RPC-over-RDMA.
+    // A packet that is not an RPC-over-RDMA message.
     world.send(0, b"another protocol, of which nothing is known");
     let bytes = Pair::new("no-message", &world.capture(), &[]).bytes();
     assert!(!holds(&bytes, b"other") && !holds(&bytes, b"protocol") && !holds(&bytes, b"nothing"));
@@ -427,7 +433,7 @@ fn the_key_tells_what_stands_for_what() {
     assert_ne!(random(), random());
 }
 
-/// A slice, several files, and without bulk.
+/// A slice, several files, and --cut-bulk.
 #[test]
 fn with_other_options() {
     for (name, options) in [

@@ -1,4 +1,4 @@
-//! Standard output that is not read. `live -i` goes on, because packets do not wait. `live FILE`
+//! Standard output that is not read. `live -i` continues, because packets do not wait. `live FILE`
 //! waits and loses no line.
 
 #![cfg(target_os = "linux")]
@@ -18,14 +18,14 @@ use world::World;
 /// Attempts of 10 ms each. Only a failing test makes all of them.
 const LONG: usize = 6000;
 
-/// `live` on the loopback interface, with intervals as short as they can be.
+/// `live` on the loopback interface, with the shortest intervals.
 struct Live {
     child: Child,
     address: String,
 }
 
 impl Live {
-    /// `None`: this process may not capture from `lo`.
+    /// Returns `None` if this process may not capture from `lo`.
     fn start() -> Option<Live> {
         let address = format!("{}:9464", server::address());
         let arguments = [
@@ -58,7 +58,7 @@ impl Live {
         None
     }
 
-    /// A metric without labels, or 0 before there is one.
+    /// A metric without labels, or 0 before it exists.
     fn metric(&self, name: &str) -> f64 {
         let mut stream = TcpStream::connect(&self.address).expect("it listens");
         stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").expect("it can be sent");
@@ -79,7 +79,7 @@ impl Live {
         panic!("{name} stays at {}", self.metric(name));
     }
 
-    /// Ends it by this signal. Returns its later lines on standard error.
+    /// Ends it with this signal. Returns its remaining lines on standard error.
     fn end(mut self, signal: &str) -> (ExitStatus, String) {
         let pid = self.child.id().to_string();
         assert!(
@@ -101,7 +101,7 @@ impl Live {
 }
 
 impl Drop for Live {
-    /// Where a test fails before its end.
+    /// Runs when a test fails before its end.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -115,16 +115,16 @@ fn figures_go_on_while_nobody_reads() {
     for signal in ["-INT", "-TERM"] {
         let Some(live) = Live::start() else { return };
         live.reaches(INTERVAL, 1.0);
-        // Intervals of this time take more bytes than a pipe holds.
+        // The intervals of this time take more bytes than a pipe holds.
         live.reaches(INTERVAL, live.metric(INTERVAL) + 5.0);
         let (status, stderr) = live.end(signal);
         assert_eq!(status.code(), Some(0), "{stderr}");
-        assert!(stderr.contains("standard output was not read in time: "), "{stderr}");
+        assert!(stderr.contains("the reader of standard output is too slow: "), "{stderr}");
         assert!(stderr.contains(" packets seen, ") || stderr.contains(" packet seen, "), "{stderr}");
     }
 }
 
-/// It is between the times before and after sending it.
+/// The time is between those before and after sending the packet.
 #[test]
 fn the_time_of_a_packet_is_served() {
     const PACKET: &str = "rdmascope_last_packet_timestamp_seconds";
@@ -152,10 +152,10 @@ fn dropped_lines_are_counted() {
     assert_eq!(live.metric("rdmascope_dropped_packets_total"), 0.0);
     let (status, stderr) = live.end("-TERM");
     assert_eq!(status.code(), Some(0), "{stderr}");
-    assert!(stderr.contains("standard output was not read in time: "), "{stderr}");
+    assert!(stderr.contains("the reader of standard output is too slow: "), "{stderr}");
 }
 
-/// The headers before the payload of UDP: Ethernet, IPv4, UDP.
+/// The headers before the UDP payload: Ethernet, IPv4, UDP.
 const UDP: usize = 14 + 20 + 8;
 
 /// Sends a datagram of RoCE.
@@ -173,7 +173,7 @@ fn a_file_waits_for_its_reader() {
     assert!(expected.len() > 256 << 10, "a pipe would hold all {} bytes", expected.len());
     let mut child = command(&arguments).stdout(Stdio::piped()).spawn().expect("the binary runs");
     let mut output = child.stdout.take().expect("it was piped");
-    // It fills the pipe meanwhile. If this is too early, the test proves less and does not fail.
+    // Meanwhile it fills the pipe. If this is too short, the test proves less but does not fail.
     std::thread::sleep(Duration::from_millis(500));
     let mut found = Vec::new();
     output.read_to_end(&mut found).expect("it can be read");

@@ -1,6 +1,7 @@
-//! `rdmascope check`: clean sessions, and sessions that were made to break one rule.
+//! `rdmascope check`: clean sessions, and sessions that violate one rule.
 //!
-//! What is asked of the exit status must not change when rules are added: so all rules are allowed but the one at hand.
+//! The expected exit status must not change when rules are added, so all rules are allowed except
+//! the one under test.
 
 mod binary;
 
@@ -13,7 +14,7 @@ use std::process::Output;
 
 const ZERO: &str = "credit-grant-zero";
 
-/// All rules but this one.
+/// All rules except this one.
 fn allow_all_but(wanted: &str) -> String {
     let rules = lines(&run(&["check", "--rules", "--format", "jsonl"]));
     let ids = rules.iter().map(|rule| rule["rule"].as_str().expect("a rule has an id"));
@@ -22,13 +23,13 @@ fn allow_all_but(wanted: &str) -> String {
     others.join(",")
 }
 
-/// The lines of JSON, whatever the exit status.
+/// The JSON lines, whatever the exit status.
 fn found(output: &Output) -> Vec<Value> {
     assert_eq!(text(&output.stderr), "");
     json_lines(text(&output.stdout))
 }
 
-/// NFSv3 where these of the server's Sends grant no credits.
+/// NFSv3 where these Sends of the server grant no credits.
 fn zero_credits(wanted: impl Fn(usize) -> bool) -> Capture {
     let mut capture = samples::capture("nfs3-basic");
     let mut count = 0;
@@ -49,7 +50,7 @@ fn file(name: &str, capture: &Capture) -> Temporary {
     Temporary::new(name, &pcap::write(capture))
 }
 
-/// The capture before its first packet.
+/// The capture without packets.
 fn none_of(mut capture: Capture) -> Capture {
     capture.packets.clear();
     capture
@@ -73,7 +74,7 @@ fn one_violation() {
     let coloured = command(&["check", third.path()]).env("CLICOLOR_FORCE", "1").output().expect("it runs");
     assert!(text(&coloured.stdout).contains("\u{1b}[31mviolation\u{1b}[0m"));
 
-    // The next step works.
+    // The suggested next command works.
     let next = page.lines().find_map(|line| line.strip_prefix("Next: rdmascope ")).expect("there is one");
     let shown = run(&next.split(' ').collect::<Vec<_>>());
     assert_eq!(shown.status.code(), Some(0), "{next}: {}", text(&shown.stderr));
@@ -89,7 +90,7 @@ fn one_violation() {
     let output = run(&["check", third.path(), "--allow", &allowed, "--allow", ZERO]);
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
     assert!(text(&output.stdout).contains("violation  credit-grant-zero  1 time, allowed\n"));
-    // All of a subject.
+    // All rules of a subject.
     let output = run(&["check", third.path(), "--allow", &allowed, "--allow", "credits"]);
     assert_eq!(output.status.code(), Some(0));
 }
@@ -163,10 +164,10 @@ fn connections_and_levels() {
     let (status, here) = of(&["--connection", "1"]);
     assert_eq!(status, Some(1));
     assert!(here.iter().any(|line| line["rule"] == ZERO));
-    // What is found on one that is not there is no answer.
+    // A filter with an unknown connection is an error.
     let elsewhere = run(&["check", third.path(), "--format", "jsonl", "--connection", "1,9"]);
     assert_eq!(elsewhere.status.code(), Some(2));
-    assert!(text(&elsewhere.stderr).contains("there is no connection 9: the last one is 1"));
+    assert!(text(&elsewhere.stderr).contains("no connection 9: the highest number is 1"));
     let (_, all) = of(&[]);
     assert!(all.iter().any(|line| line["rule"] == "credit-grant-lowered"));
     let (status, weighty) = of(&["--level", "violation"]);
@@ -182,7 +183,7 @@ fn connections_and_levels() {
 #[test]
 fn many_findings() {
     let all = file("all.pcap", &zero_credits(|_| true));
-    // The client's tracepoints count 265 calls, each of which has its reply.
+    // The client's tracepoints have 265 calls, each with its reply.
     let rows = |page: &str| {
         let group = page.lines().skip_while(|line| !line.contains("credit-grant-zero"));
         group.skip(1).take_while(|line| !line.is_empty()).filter(|line| line.starts_with("    #")).count()
@@ -193,7 +194,7 @@ fn many_findings() {
         text(&output.stdout).to_owned()
     };
     let short = page(&[]);
-    // All of one end of one connection.
+    // All findings of one end of one connection.
     assert_eq!(rows(&short), 1, "{short}");
     assert!(short.contains("violation  credit-grant-zero  265 times\n"), "{short}");
     assert!(short.contains("; 265 times, --most 0 shows each\n") && !short.contains(" more: "), "{short}");
@@ -222,7 +223,7 @@ fn what_may_be_missing_is_inconclusive() {
     let long = page(&["--inconclusive"]);
     assert!(long.contains("violation  inline-threshold  1 time, inconclusive\n"), "{long}");
     assert!(long.contains("a Send of 1028 bytes"), "{long}");
-    // Programs see it always, CI systems where they ask.
+    // Output for programs always has it, output for CI systems on request.
     let lines = lines(&run(&["check", capture.path(), "--allow", &allowed, "--format", "jsonl"]));
     let finding = lines.iter().find(|line| line["rule"] == "inline-threshold").expect("it is there");
     assert_eq!(finding["verdict"], "inconclusive");
@@ -235,7 +236,7 @@ fn what_may_be_missing_is_inconclusive() {
     assert_eq!((&review["kind"], &review["level"]), (&json!("review"), &json!("none")));
 }
 
-/// The log, and the exit status that was expected.
+/// The log, after checking the exit status.
 fn sarif(arguments: &[&str], status: Option<i32>) -> Value {
     let output = run(&[&["check", "--format", "sarif"], arguments].concat());
     assert_eq!((output.status.code(), text(&output.stderr)), (status, ""));
@@ -246,7 +247,7 @@ fn results(log: &Value) -> &[Value] {
     log["runs"][0]["results"].as_array().expect("a list")
 }
 
-/// What SARIF 2.1.0 and GitHub's code scanning ask of a log.
+/// The requirements of SARIF 2.1.0 and of GitHub's code scanning.
 #[test]
 fn findings_for_ci_systems() {
     let all = file("sarif all.pcap", &zero_credits(|_| true));
@@ -298,7 +299,7 @@ fn findings_for_ci_systems() {
     assert_eq!((&invocation["executionSuccessful"], &invocation["exitCode"]), (&json!(true), &json!(1)));
     // The same capture gives the same log.
     assert_eq!(log, sarif(&[all.path(), "--allow", "credit-limit"], Some(1)));
-    // Where nothing is found the list is there, and empty.
+    // Without findings the list exists and is empty.
     let header = Temporary::new("none-sarif.pcap", &pcap::write(&none_of(samples::capture("nfs3-basic"))));
     let none = sarif(&[header.path(), "--allow-empty"], Some(0));
     assert_eq!(results(&none).len(), 0);
@@ -311,7 +312,7 @@ fn captures_in_part() {
     let allowed = allow_all_but(ZERO);
     let output = run(&["check", cut.path(), "--allow", &allowed]);
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), ""));
-    // Where the line is broken depends on the name of the file.
+    // The file name determines the line breaks.
     let words: Vec<&str> = text(&output.stdout).split_whitespace().collect();
     assert!(words.join(" ").contains("cut short at byte"), "{words:?}");
     let output = run(&["check", cut.path(), "--format", "sarif"]);
@@ -319,7 +320,7 @@ fn captures_in_part() {
     let log: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
     let notices = &log["runs"][0]["invocations"][0]["toolExecutionNotifications"];
     assert_eq!(notices[0]["level"], "warning");
-    // Damaged: what is behind the damage is not read, and that is a failure whatever was found.
+    // Data after the damage is not read, which is a failure regardless of findings.
     let mut damaged = bytes;
     let record = damaged.len() / 2;
     damaged[record..record + 4096].fill(0xff);
@@ -351,9 +352,9 @@ fn rules_are_listed_and_explained() {
 #[test]
 fn wrong_usage_is_refused() {
     let file = sample("nfs3-basic.pcap");
-    refused(&run(&["check", "--explain", "credit-limt"]), &["\"credit-limt\"", "is it credit-limit?"]);
+    refused(&run(&["check", "--explain", "credit-limt"]), &["\"credit-limt\"", "did you mean credit-limit?"]);
     refused(&run(&["check", &file, "--allow", "credit-limit,zzz"]), &["\"zzz\"", "--rules"]);
-    refused(&run(&["check", "--rules", "--format", "sarif"]), &["SARIF"]);
+    refused(&run(&["check", "--rules", "--format", "sarif"]), &["--format sarif"]);
     for format in ["text", "jsonl", "sarif"] {
         refused(&run(&["check", "no-such-file.pcap", "--format", format]), &["no-such-file.pcap"]);
         refused(&run(&["check", "README.md", "--format", format]), &["README.md", "byte 0"]);

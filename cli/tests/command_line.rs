@@ -1,4 +1,4 @@
-//! The binary as a person meets it: output, exit statuses, standard error.
+//! The binary as used by people: output, exit statuses, standard error.
 
 mod binary;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 fn a_transaction_has_every_field_that_was_promised() {
     let file = sample("nfs3-basic.pcap");
     let transactions = lines(&run(&["transactions", &file, "--format", "jsonl"]));
-    // The client's tracepoints count as many calls.
+    // The client's tracepoints have the same number of calls.
     assert_eq!(transactions.len(), 265);
     let promised = [
         "connection",
@@ -129,7 +129,7 @@ fn bad_usage_is_refused() {
 #[test]
 fn a_capture_cut_short_is_analyzed_up_to_the_cut() {
     let bytes = std::fs::read(sample("nfs3-basic.pcap")).expect("the sample is there");
-    // A quarter of the file: the WRITE of 256 KiB is being read.
+    // A quarter of the file: the WRITE of 256 KiB is in progress.
     let cut = &bytes[..bytes.len() / 4];
     let output = with_input(&["analyze", "-"], cut);
     assert!(output.status.success());
@@ -224,7 +224,8 @@ fn what_a_snap_length_cut_off_is_nobodys_fault() {
     for snap_length in [160, 128, 96] {
         let cut = cut_packets(&bytes, snap_length);
         let transactions = lines(&with_input(&["transactions", "-", "--format", "jsonl"], &cut));
-        // Every call of the client's tracepoints is there with its lengths, whatever of its bytes is.
+        // Every call of the client's tracepoints is present with its lengths, even if its bytes are
+        // missing.
         assert_eq!(transactions.len(), 265, "{snap_length}");
         let write = transactions.iter().find(|one| one["xid"] == "0x1b396a62").expect("it is there");
         assert_eq!(write["outcome"], "completed");
@@ -233,7 +234,7 @@ fn what_a_snap_length_cut_off_is_nobodys_fault() {
             assert!(transactions.iter().all(|one| one["name"].is_string()));
         }
         let report = with_input(&["analyze", "-"], &cut);
-        let (_, wrong) = text(&report.stdout).split_once("What went wrong").expect("the report has it");
+        let (_, wrong) = text(&report.stdout).split_once("\nProblems\n").expect("the report has it");
         assert!(
             wrong.contains("messages whose end is missing from the capture: the snap length cut packets"),
             "{wrong}"
@@ -247,7 +248,7 @@ fn what_a_snap_length_cut_off_is_nobodys_fault() {
 #[test]
 fn cm_messages_have_their_fields() {
     let packets = lines(&run(&["packets", &sample("connect-rejected.pcap"), "--format", "jsonl"]));
-    // As tshark reads frames 1 and 2: tests/expectations/connect-rejected.cm.tsv.
+    // Frames 1 and 2 as read by tshark: tests/expectations/connect-rejected.cm.tsv.
     let (request, reject) = (&packets[0]["cm"], &packets[1]["cm"]);
     assert_eq!(request["name"], "ConnectRequest");
     assert_eq!(request["port"], 20050);
@@ -259,28 +260,28 @@ fn cm_messages_have_their_fields() {
     assert!(line.contains("ConnectReject local 0x00000000 remote 0x"), "{line}");
 }
 
-/// What there is not is not the same as what did not occur.
+/// An unknown name is an error; a known name without matches is not.
 #[test]
 fn silence_is_an_answer_only_when_asked() {
     let file = sample("nfs3-basic.pcap");
     for (arguments, parts) in [
-        (&["transactions", "--operation", "wriet"][..], &["no operation has this name", "WRITE"][..]),
+        (&["transactions", "--operation", "wriet"][..], &["unknown operation name", "WRITE"][..]),
         (&["transactions", "--operation", "read,wriet"], &["'wriet'", "WRITE"]),
-        (&["transactions", "--status", "NOENTT"], &["no status has this name", "NOENT"]),
-        (&["transactions", "--status", "nonsense"], &["no status has this name"]),
+        (&["transactions", "--status", "NOENTT"], &["unknown status name", "NOENT"]),
+        (&["transactions", "--status", "nonsense"], &["unknown status name"]),
         (&["packets", "--opcode", "sned"], &["no opcode has this"]),
-        (&["packets", "--connection", "7"], &["there is no connection 7: the last one is 1"]),
-        (&["transactions", "--connection", "1,7"], &["there is no connection 7: the last one is 1"]),
-        (&["connections", "--connection", "7"], &["there is no connection 7: the last one is 1"]),
-        (&["check", "--connection", "7"], &["there is no connection 7: the last one is 1"]),
+        (&["packets", "--connection", "7"], &["no connection 7: the highest number is 1"]),
+        (&["transactions", "--connection", "1,7"], &["no connection 7: the highest number is 1"]),
+        (&["connections", "--connection", "7"], &["no connection 7: the highest number is 1"]),
+        (&["check", "--connection", "7"], &["no connection 7: the highest number is 1"]),
         (
             &["connections", "--since", "5", "--until", "5"],
-            &["no time is from --since on and before --until"],
+            &["the span is empty: --until must be after --since"],
         ),
-        (&["transactions", "--since", "1000000"], &["the capture has nothing in that span: it is of 20"]),
+        (&["transactions", "--since", "1000000"], &["the capture has no packets in that span: it covers 20"]),
         (
             &["packets", "--until", "2001-01-01T00:00:00Z"],
-            &["the capture has nothing in that span: it is of 20"],
+            &["the capture has no packets in that span: it covers 20"],
         ),
     ] {
         let found = run(&[arguments, &[&file]].concat());
@@ -288,7 +289,7 @@ fn silence_is_an_answer_only_when_asked() {
         assert_eq!(found.status.code(), Some(2), "{arguments:?}: {complaint}");
         parts.iter().for_each(|part| assert!(complaint.contains(part), "{arguments:?}: {complaint}"));
     }
-    // What there is, and did not occur.
+    // Known names and spans without matches.
     for arguments in [
         &["transactions", "--operation", "read_plus,cb_recall"][..],
         &["transactions", "--status", "jukebox,10008"],
@@ -326,11 +327,11 @@ fn completions_know_operations_and_statuses_and_rules() {
             assert!(script.contains(word), "{shell}: {word}");
         }
     }
-    // And the help does not list them.
+    // The help does not list them.
     assert!(!text(&run(&["transactions", "--help"]).stdout).contains("CB_RECALL"));
 }
 
-/// Names of files are as little to be trusted as those of a capture.
+/// File names are as untrusted as names in a capture.
 #[test]
 fn names_of_files_are_escaped() {
     let pcap = Pcap::read("nfs3-basic.pcap");
@@ -361,9 +362,10 @@ fn nothing_to_judge_is_no_success() {
     let none = Temporary::new("none.pcap", &pcap.with(&[]));
     let found = run(&["check", none.path()]);
     assert_eq!(found.status.code(), Some(2));
-    assert!(text(&found.stderr).contains("nothing to judge: the capture shows no connection"));
+    assert!(text(&found.stderr).contains("nothing to judge: the capture has no connections"));
     assert_eq!(run(&["check", none.path(), "--allow-empty"]).status.code(), Some(0));
-    // Nor is a connection that carries something else: without the CM exchange and with another version in each Send, nothing says that it is RPC-over-RDMA.
+    // Connections with another protocol do not count either: without the CM exchange, and with
+    // another version in each Send, nothing identifies RPC-over-RDMA.
     let mut other = samples::capture("nfs3-basic");
     other.packets.retain(pcap::Packet::is_rc);
     other.packets.iter_mut().filter(|packet| packet.starts_message()).for_each(|packet| {
@@ -376,28 +378,31 @@ fn nothing_to_judge_is_no_success() {
     assert_eq!(found.status.code(), Some(2), "{}", text(&found.stdout));
     assert!(text(&found.stdout).starts_with("Nothing to judge: no connection carries RPC-over-RDMA."));
     assert!(
-        text(&found.stderr).contains("nothing to judge: no connection carries RPC-over-RDMA (--allow-empty)")
+        text(&found.stderr).contains("nothing to judge: no connection carries RPC-over-RDMA; --allow-empty")
     );
     assert_eq!(run(&["check", other.path(), "--allow-empty"]).status.code(), Some(0));
     let page = run(&["export", "html", other.path(), "--output", "-"]);
     assert!(
-        text(&page.stdout).contains("something else than RPC-over-RDMA: none of 530 Sends is such a message")
+        text(&page.stdout)
+            .contains("something other than RPC-over-RDMA: none of 530 Sends is an RPC-over-RDMA message")
     );
     let report = run(&["analyze", other.path()]);
     assert!(
-        text(&report.stdout)
-            .contains("carries something else than RPC-over-RDMA: none of 530 Sends is such a message"),
+        text(&report.stdout).contains(
+            "carries something other than RPC-over-RDMA: none of 530 Sends is an RPC-over-RDMA message"
+        ),
         "{}",
         text(&report.stdout)
     );
 }
 
-/// Where nothing of iWARP can be followed, that is the answer to whatever is asked, in the same words. Exit statuses are those of a capture
-/// without RoCE.
+/// If no iWARP connection can be followed, every command says so in the same words. Exit statuses
+/// are those of a capture without RoCE.
 #[test]
 fn a_capture_of_iwarp_alone_says_so() {
     let pcap = Pcap::read("nfs3-basic.pcap");
-    // The middle of an FPDU at the port of NFS over RDMA, and an RDMA Write that claims to be untagged.
+    // The middle of an FPDU at the port of NFS over RDMA, and an RDMA Write that claims to be
+    // untagged.
     let frames = [segment(20_049, &[0xab; 64]), segment(20_049, &[0, 20, 0x41, 0x40, 0, 0, 0, 0])];
     let iwarp = Temporary::new("iwarp.pcap", &pcap.with(&frames));
     let none = Temporary::new("no-iwarp.pcap", &pcap.with(&[]));
@@ -423,8 +428,8 @@ fn a_capture_of_iwarp_alone_says_so() {
         let words = |output: &[u8]| text(output).split_whitespace().collect::<Vec<_>>().join(" ");
         let output = format!("{} {}", words(&found.stdout), words(&found.stderr));
         assert!(output.contains(said), "{arguments:?}: {output}");
-        assert!(!output.contains("no rule of the specifications was seen to be broken"), "{arguments:?}");
-        // Without iWARP nothing is said of it. The folder must be new.
+        assert!(!output.contains("no violation of the specifications was found"), "{arguments:?}");
+        // Without iWARP packets, iWARP is not mentioned. The folder must be new.
         let _ = std::fs::remove_dir_all(to("files"));
         let empty = run(&[arguments, &[none.path()]].concat());
         assert_eq!(empty.status.code(), Some(status), "{arguments:?}");

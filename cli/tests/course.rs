@@ -1,4 +1,4 @@
-//! `analyze --interval`: what the rows say together is what the report says of the whole capture.
+//! `analyze --interval`: the sums of the rows equal the report on the whole capture.
 
 mod binary;
 
@@ -44,7 +44,7 @@ fn intervals_add_up_to_the_report() {
             let total = |lines: &[Value]| lines.iter().map(|line| number(line, "count")).sum::<u64>();
             let all = course(&path, &[interval]);
             assert_eq!(total(&all), total(&by_operation), "{path} {interval}");
-            // Without a gap between them.
+            // The intervals have no gaps between them.
             let lengths: u64 = all.iter().map(|line| number(line, "duration_ns")).sum();
             let last = all.last().map_or(0, |line| number(line, "duration_ns"));
             let length = if interval == "1s" { 1_000_000_000 } else { 100_000_000 };
@@ -94,11 +94,11 @@ fn as_a_table_and_as_text() {
 fn wrong_usage() {
     let capture = sample("nfs3-basic.pcap");
     for (options, expected) in [
-        (&["--format", "csv"][..], "choose one with --interval"),
-        (&["--interval", "0s"], "longer than nothing"),
+        (&["--format", "csv"][..], "need --interval"),
+        (&["--interval", "0s"], "longer than 0"),
         (&["--interval", "1ns"], "choose a longer interval"),
         (&["--by", "client"], "--interval"),
-        (&["--interval", "1s", "--format", "csv", "--each"], "--each takes"),
+        (&["--interval", "1s", "--format", "csv", "--each"], "--each needs"),
     ] {
         let output = run(&[&["analyze", &capture], options].concat());
         assert_eq!(output.status.code(), Some(2), "{options:?}");

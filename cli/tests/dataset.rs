@@ -1,4 +1,5 @@
-//! `rdmascope export parquet` of many captures: a dataset by day, site and capture, rings of rotated files, and what is damaged.
+//! `rdmascope export parquet` of many captures: partitions by day, site and capture, rings of
+//! rotated files, and damaged files.
 #![cfg(feature = "parquet")]
 
 mod binary;
@@ -70,7 +71,8 @@ fn export(input: &[&str], output: &Path) -> (Option<i32>, String) {
     (ended.status.code(), text(&ended.stderr).to_owned())
 }
 
-/// The records of a sample in so many files: named as tcpdump names those of a ring that went round, so that the first names have the latest packets.
+/// The records of a sample split into `pieces` files, named as in a ring of tcpdump that wrapped,
+/// so that the first names have the latest packets.
 fn ring(name: &str, pieces: usize, folder: &Path) -> Vec<PathBuf> {
     let pcap = Pcap::read(name);
     let size = pcap.records.len().div_ceil(pieces);
@@ -84,7 +86,7 @@ fn ring(name: &str, pieces: usize, folder: &Path) -> Vec<PathBuf> {
     paths.collect()
 }
 
-/// A process may have 64 files open here: a ring has one at a time.
+/// The process may open 64 files here, and reads a ring one file at a time.
 #[test]
 fn a_ring_of_a_thousand_files_is_what_was_rotated() {
     for name in ["nfs3-basic.pcap", "nfs3-lossy.pcap", "iwarp-nfs3.pcap"] {
@@ -109,13 +111,13 @@ fn a_ring_of_a_thousand_files_is_what_was_rotated() {
                 assert_eq!(whole, part, "{name}: {table}, row {index}");
             }
         }
-        // The files are told in the order of time.
+        // The files are listed in time order.
         let first = files[0].file_name().expect("a file has a name").to_string_lossy().into_owned();
         has(&captured(output.path(), "capture=ring.pcap"), &[&format!("files: [\"{first}\"")]);
     }
 }
 
-/// What is not there, or cannot be read, is like packets that the capture lacks.
+/// Missing or unreadable files are treated like packets missing from the capture.
 #[test]
 fn a_damaged_file_of_a_ring_leaves_the_others() {
     let (folder, output) = (folder(), folder());
@@ -167,7 +169,7 @@ fn files_that_are_no_ring_are_captures_of_their_own() {
     assert!(rows(output.path(), "transactions", "capture=c.pcap").is_empty());
 }
 
-/// A capture with the times of its packets so many seconds later.
+/// A capture with all packet times shifted by this number of seconds.
 fn later(name: &str, seconds: u32) -> Vec<u8> {
     let mut pcap = Pcap::read(name);
     for record in &mut pcap.records {
@@ -199,11 +201,12 @@ fn a_dataset_is_partitioned_by_day_site_and_capture() {
     let (client, bad) = (of("client", "x.pcap"), of("server", "bad.pcap"));
     assert_eq!(found.len(), 3, "{found:?}");
     assert_eq!(day(&bad), "day=__HIVE_DEFAULT_PARTITION__");
-    // The day of the first packet, as its row has it.
+    // The day of the first packet, as in its row.
     let row = captured(output.path(), &client);
     has(&row, &[&format!("first: {} ", day(&client).trim_start_matches("day="))]);
 
-    // Exported again with packets of another day, the capture moves there; the others stay.
+    // After another export with packets of a different day, the capture moves there; the others
+    // stay.
     let site = hosts.path().join("client");
     fs::write(site.join("x.pcap"), later("nfs3-basic.pcap", 86_400)).expect("it can be written");
     let (status, said) = export(&[word(&site), "--site", "client"], output.path());
@@ -213,7 +216,7 @@ fn a_dataset_is_partitioned_by_day_site_and_capture() {
         assert!(!moved.contains(&client), "{moved:?}");
         assert_eq!(moved.len(), 3, "{moved:?}");
     }
-    // What could be read of the damaged one when it was mended replaces its error.
+    // The contents of the repaired capture replace its error.
     let site = hosts.path().join("server");
     fs::copy(sample("nfs3-lossy.pcap"), site.join("bad.pcap")).expect("it can be copied");
     let (status, said) = export(&[word(&site.join("bad.pcap")), "--site", "server"], output.path());
@@ -222,13 +225,13 @@ fn a_dataset_is_partitioned_by_day_site_and_capture() {
     assert!(!mended.contains(&bad) && mended.len() == 3, "{mended:?}");
     assert!(!output.path().join("captures/day=__HIVE_DEFAULT_PARTITION__").exists());
 
-    // Somebody could not fetch it.
+    // A capture that could not be fetched.
     let words = ["gone.pcap", "--site", "server", "--capture", "bad.pcap", "--unread", "the disk is gone"];
     let (status, said) = export(&words, output.path());
     assert_eq!((status, said.as_str()), (Some(0), ""));
     has(&captured(output.path(), &bad), &["size: null", "error: \"the disk is gone\""]);
 
-    // The two layouts do not go together.
+    // The two layouts cannot be mixed.
     refused(
         &run(&["export", "parquet", &sample("nfs3-basic.pcap"), "--output", word(output.path())]),
         &["--site"],
@@ -237,7 +240,7 @@ fn a_dataset_is_partitioned_by_day_site_and_capture() {
     export(&[&sample("nfs3-basic.pcap")], plain.path());
     let words =
         ["export", "parquet", &sample("nfs3-basic.pcap"), "--site", "a", "--output", word(plain.path())];
-    refused(&run(&words), &["by capture alone"]);
+    refused(&run(&words), &["by capture only"]);
 }
 
 #[test]
@@ -266,7 +269,7 @@ fn option(code: u16, text: &str) -> Vec<u8> {
     bytes
 }
 
-/// The section header names it (option 3), and an interface may name another (option 12).
+/// The section header names the system (option 3), and an interface may name another (option 12).
 #[test]
 fn a_pcapng_file_tells_the_system() {
     let section =

@@ -1,4 +1,4 @@
-//! `rdmascope diff`: real sessions compared, and sessions whose times were changed by known amounts.
+//! `rdmascope diff`: real sessions compared, and sessions with times changed by known amounts.
 
 mod binary;
 mod planted;
@@ -18,7 +18,7 @@ fn samples(a: &str, b: &str) -> Vec<Value> {
     compared(&[&sample(a), &sample(b)])
 }
 
-/// The one line about this.
+/// The only line with this name and operation.
 fn find<'a>(lines: &'a [Value], name: &str, operation: Option<&str>) -> &'a Value {
     let found: Vec<_> =
         lines.iter().filter(|line| line["name"] == name && line["operation"] == json!(operation)).collect();
@@ -47,16 +47,17 @@ fn a_session_does_not_differ_from_itself() {
     ] {
         no_difference(&run(&["diff", &sample(name), &sample(name)]));
     }
-    // There is no transaction in this one.
+    // This capture has no transactions.
     let rejected = sample("connect-rejected.pcap");
     let output = run(&["diff", &rejected, &rejected]);
     assert_eq!(output.status.code(), Some(0));
-    assert!(text(&output.stdout).contains("neither holds an RPC transaction"));
+    assert!(text(&output.stdout).contains("neither capture has an RPC transaction"));
     let lines = lines(&run(&["diff", "--format", "jsonl", &rejected, &rejected]));
     assert_eq!((lines.len(), &lines[0]["differences"]), (1, &json!(0)));
 }
 
-/// Witnesses: the two clients' tracepoints, mountstats, and `tshark -T fields -e infiniband.bth.opcode`.
+/// Independent sources: the two clients' tracepoints, mountstats, and `tshark -T fields -e
+/// infiniband.bth.opcode`.
 #[test]
 fn larger_packets_and_larger_transfers() {
     let lines = samples("nfs4.2-basic.pcap", "nfs4.2-mtu4096-large-io.pcap");
@@ -74,7 +75,7 @@ fn larger_packets_and_larger_transfers() {
     );
     let offload = find(&lines, "count", Some("CB_OFFLOAD"));
     assert_eq!((&offload["direction"], &offload["b"]["count"]), (&json!("backward"), &json!(1)));
-    // xprtrdma_marshal says `read list` once and six times; mountstats count 42 WRITEs and 6.
+    // xprtrdma_marshal has `read list` once and six times; mountstats count 42 WRITEs and 6.
     let by_chunk = find(&lines, "read-chunk", Some("WRITE"));
     assert_eq!(
         (&by_chunk["a"], &by_chunk["b"]),
@@ -87,13 +88,15 @@ fn larger_packets_and_larger_transfers() {
     let bytes = find(&lines, "bytes", Some("READ"));
     let moved = bytes["b"].as_f64().expect("a number") * 13.0;
     assert!((moved - 3_000_000.0).abs() < 1.0, "{bytes}");
-    // SEND Only with Invalidate (opcode 23): 52 and 8 packets, of which 46 and 4 answer OPENs, and 2 and 2 EXCHANGE_IDs.
+    // SEND Only with Invalidate (opcode 23): 52 and 8 packets; 46 and 4 of these answer OPENs, and
+    // 2 and 2 EXCHANGE_IDs.
     let invalidated = find(&lines, "remote-invalidation", Some("READ"));
     assert_eq!(
         (&invalidated["a"]["count"], &invalidated["b"]["count"]),
         (&json!(52 - 46 - 2), &json!(8 - 4 - 2))
     );
-    // mountstats: CLONE 1, failed 1; truth.txt has COPY and ALLOCATE once, and never in the first session.
+    // mountstats: CLONE 1, failed 1; truth.txt has COPY and ALLOCATE once, and never in the first
+    // session.
     let clone = find(&lines, "error", Some("CLONE"));
     assert!(clone["what"].as_str().expect("text").contains("NFS4ERR_NOTSUPP"), "{clone}");
     for operation in ["COPY", "ALLOCATE", "SETXATTR", "COMMIT"] {
@@ -106,7 +109,7 @@ fn larger_packets_and_larger_transfers() {
     assert!(write["ratio"].as_f64().expect("a number") > 50.0, "{write}");
 }
 
-/// The server does not grant a credit in one reply; and in none.
+/// The server grants no credit in one reply, and in all replies.
 #[test]
 fn rules_that_one_side_breaks() {
     let clean = sample("nfs3-basic.pcap");
@@ -143,7 +146,8 @@ fn loss_shows() {
     assert_eq!(again["a"]["count"], 0);
     assert!(again["b"]["count"].as_u64().expect("a number") > 0);
     assert_eq!(again["verdict"], "differs");
-    // mountstats: a round trip of 108 ms for the one WRITE, against 109 ms for 42. One cannot prove anything.
+    // mountstats: a round trip of 108 ms for the one WRITE, against 109 ms for 42. One value proves
+    // nothing.
     let write = find(&lines, "latency", Some("WRITE"));
     assert_eq!(write["verdict"], "too-few");
     assert_eq!((&write["a"]["count"], &write["b"]["count"]), (&json!(42), &json!(1)));
@@ -152,13 +156,14 @@ fn loss_shows() {
     assert!(lines[1]["area"] == "transport", "what was lost comes first: {}", lines[1]);
     let output = run(&["diff", &sample("nfs3-basic.pcap"), &sample("nfs3-lossy.pcap")]);
     let text = text(&output.stdout);
-    for part in ["different amounts of work", "packets sent again", "NFSv3 WRITE", "too few"] {
+    for part in ["different numbers of transactions", "packets sent again", "NFSv3 WRITE", "too few"] {
         assert!(text.contains(part), "{part} is not in\n{text}");
     }
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
 }
 
-/// The same commands with two minor versions: mountstats of both count 42 WRITEs, 45 CLOSEs and so on.
+/// The same commands with two minor versions: mountstats of both count 42 WRITEs, 45 CLOSEs and so
+/// on.
 #[test]
 fn minor_versions() {
     let lines = samples("nfs4.1-basic.pcap", "nfs4.2-basic.pcap");
@@ -166,7 +171,7 @@ fn minor_versions() {
     let protocols = find(&lines, "protocols", None);
     assert_eq!(protocols["a"][0]["value"], "NFSv4.1");
     assert_eq!(protocols["b"][0]["value"], "NFSv4.2");
-    // Paired, so that neither side has operations of its own.
+    // Operations are paired, so neither side has any of its own.
     assert!(lines.iter().all(|line| line["name"] != "count"), "{lines:?}");
     let differing = differing(&lines);
     assert!(
@@ -199,7 +204,8 @@ fn a_session_that_ran_slower_throughout() {
     let slower = Temporary::new("slower.pcap", &retimed("nfs3-basic.pcap", |_, time| time * 3 / 2));
     let lines = compared(&[&original, slower.path()]);
     assert!(differing(&lines).iter().all(|line| line["area"] == "latency"), "{lines:?}");
-    // What there is enough of: 41 small WRITEs (and a large one, of which one is too few), 42 CREATEs, 48 LOOKUPs, 44 REMOVEs, 45 GETACLs.
+    // The operations with enough transactions: 41 small WRITEs (one large WRITE is too few), 42
+    // CREATEs, 48 LOOKUPs, 44 REMOVEs, 45 GETACLs.
     let (large, lines): (Vec<Value>, Vec<Value>) =
         lines.into_iter().partition(|line| line["operation"] == "WRITE" && line["above_bytes"].is_u64());
     assert_eq!(large.len(), 1, "{large:?}");
@@ -213,7 +219,7 @@ fn a_session_that_ran_slower_throughout() {
     }
     let slightly = Temporary::new("slightly.pcap", &retimed("nfs3-basic.pcap", |_, time| time * 21 / 20));
     no_difference(&run(&["diff", &original, slightly.path()]));
-    // A finer threshold does not make proof of it: the latencies overlap too much.
+    // A finer threshold does not make the difference significant: the latencies overlap too much.
     let output = run(&["diff", "--latency-ratio", "1.01", "--format", "jsonl", &original, slightly.path()]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
     assert!(text(&output.stdout).contains("\"too-few\""));
@@ -254,14 +260,14 @@ fn part_of_a_session_and_the_whole() {
     let lines = compared(&[&sample("nfs3-basic.pcap"), half.path()]);
     assert_eq!(lines[0]["same_work"], false);
     assert_eq!(find(&lines, "transactions", None)["verdict"], "differs");
-    // What was measured of the first half is the same in both.
+    // The measurements of the first half are the same in both.
     assert!(differing(&lines).iter().all(|line| line["area"] != "latency"), "{lines:?}");
 }
 
 #[test]
 fn what_cannot_be_compared() {
     let file = sample("nfs3-basic.pcap");
-    refused(&run(&["diff", "-", "-"]), &["standard input", "not both"]);
+    refused(&run(&["diff", "-", "-"]), &["only one", "standard input"]);
     refused(&run(&["diff", &file, "no-such-file.pcap"]), &["no-such-file.pcap", "No such file"]);
     refused(&run(&["diff", "README.md", &file]), &["README.md", "byte 0"]);
     for arguments in
@@ -271,7 +277,7 @@ fn what_cannot_be_compared() {
         let output = run(&[&["diff"], arguments.as_slice()].concat());
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
     }
-    // What can be read is compared, and the failure tells.
+    // Readable data is compared, and the exit status reports the failure.
     let bytes = std::fs::read(&file).expect("the sample is there");
     let cut = Temporary::new("cut.pcap", &bytes[..bytes.len() / 2]);
     let output = run(&["diff", &file, cut.path(), "--format", "jsonl"]);

@@ -1,4 +1,4 @@
-//! The glossary has every abbreviation that people read, and no document links to what is not there.
+//! The glossary has every abbreviation in user-visible text, and links in documents are valid.
 
 mod binary;
 
@@ -34,7 +34,8 @@ fn documents() -> Vec<PathBuf> {
     found
 }
 
-/// Abbreviations and words in capitals that whoever reads of NFS and captures knows, or that the place itself explains.
+/// Abbreviations and capitalized words known to readers of NFS documents and captures, or explained
+/// in place.
 const KNOWN: &str = "
     ARCHITECTURE CLICOLOR CLICOLOR_FORCE COLUMNS COMMAND CONTRIBUTING COUNT DIR DIRECTION EXPRESSION FACTOR FILE FIRST FORMAT FRAME GB LAST LEVEL
     MANIFEST MB NAME NO_COLOR OPTIONS OUTCOME PART PAGER PATTERN PORT PROBABILITY RDMASCOPE_PAGER RULE SHELL SIZE STATUS TERM TEXT TIME TMPDIR USER
@@ -72,7 +73,7 @@ fn prose(document: &str) -> String {
     lines.join("\n").split('`').step_by(2).collect()
 }
 
-/// The help of rdmascope, of each command, and of each command below a command.
+/// The help of rdmascope and of all commands and subcommands.
 fn help_texts() -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut commands: Vec<Vec<String>> = vec![Vec::new()];
@@ -115,7 +116,7 @@ fn every_abbreviation_is_in_the_glossary() {
     assert_eq!(found, [], "neither in docs/glossary.md nor known");
 }
 
-/// The anchor that a heading has on GitHub.
+/// The anchor of a heading on GitHub.
 fn anchor(heading: &str) -> String {
     let kept = heading
         .to_lowercase()

@@ -1,4 +1,5 @@
-//! What holds for every command, also for those that are yet to come: commands and their examples are found in the help.
+//! Properties of every command, including future ones: commands and their examples are found in the
+//! help.
 
 mod binary;
 
@@ -8,9 +9,9 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// A command that does something, with what its help says.
+/// A command without subcommands, with its help.
 struct Described {
-    /// As in `["export", "parquet"]`.
+    /// Such as `["export", "parquet"]`.
     path: Vec<String>,
     help: String,
 }
@@ -46,9 +47,9 @@ fn section<'a>(help: &'a str, heading: &str) -> impl Iterator<Item = &'a str> {
 /// A word of an example.
 #[derive(Clone, Debug)]
 enum Word {
-    /// A command, an option, or what belongs to one.
+    /// A command, an option, or a value of one.
     Given(String),
-    /// What the command works on.
+    /// An input of the command.
     Subject(String),
 }
 
@@ -57,13 +58,14 @@ impl Described {
         self.path.first().is_some_and(|first| first == name)
     }
 
-    /// Whether it reads captures. These read none.
+    /// Whether it reads captures.
     fn reads(&self) -> bool {
         !self.is("completions") && !self.is("man") && !self.is_live()
     }
 
-    /// Whether it talks to others, who are not here, or listens to them: peer.rs and tests/capture_veth have tests of those. `live` has examples of both kinds: live_command.rs and tests/live_veth.
-    /// `tui` wants a terminal: tests/tui has tests in one.
+    /// Whether it needs a remote end, which is not available here: peer.rs and tests/capture_veth
+    /// test those. `live` has examples of both kinds: see live_command.rs and tests/live_veth.
+    /// `tui` needs a terminal: tests/tui runs it in one.
     fn is_live(&self) -> bool {
         self.is("peer") || self.is("capture") || self.is("live") || self.is("tui")
     }
@@ -77,7 +79,7 @@ impl Described {
         found
     }
 
-    /// The words of a command line, up to where a shell sees its end.
+    /// The words of a command line, up to the end of the command in the shell.
     fn words(&self, line: &str) -> Vec<Word> {
         let mut words = vec![String::new()];
         let mut quote = None;
@@ -105,7 +107,7 @@ impl Described {
     }
 }
 
-/// An example's words with what `instead` says in place of its subjects.
+/// An example's words with its inputs replaced by `instead`.
 fn arguments(example: &[Word], instead: impl Fn(&str) -> String) -> Vec<String> {
     let word = |word: &Word| match word {
         Word::Given(word) => word.clone(),
@@ -141,11 +143,13 @@ impl Folder {
     }
 }
 
-/// The sample that stands for what examples name, with one of its XIDs (a WRITE in nfs3-basic.client.trace).
+/// The sample that replaces the inputs of examples, and one of its XIDs (a WRITE in
+/// nfs3-basic.client.trace).
 const SAMPLE: &str = "nfs3-basic.pcap";
 const XID: &str = "0x1b396a62";
 
-/// Puts a trace of the sample, a policy that it keeps to, and a key where an example names one.
+/// Creates the inputs that an example names: a trace of the sample, a policy that it meets, and a
+/// key.
 fn copy_inputs(words: &[String], folder: &Folder) {
     for trace in words.iter().filter(|word| word.ends_with(".trace")) {
         let sample = sample(&SAMPLE.replace(".pcap", ".client.trace"));
@@ -160,7 +164,7 @@ fn copy_inputs(words: &[String], folder: &Folder) {
     }
 }
 
-/// The examples of a command with samples in place of what they name, each with the folder to run it in.
+/// The examples of a command with samples as inputs, each with its folder.
 fn runnable(described: &Described) -> Vec<(Folder, Vec<String>)> {
     let mut found = Vec::new();
     let examples = described.examples();
@@ -180,20 +184,21 @@ fn runnable(described: &Described) -> Vec<(Folder, Vec<String>)> {
     found
 }
 
-/// A file of its own for each name: the same file may not be given twice.
+/// A separate file for each name, because a file may not be given twice.
 fn capture(folder: &Folder, name: &str) -> String {
     let name = Path::new(name).file_name().expect("an example names files").to_string_lossy().into_owned();
     std::fs::copy(sample(SAMPLE), folder.path().join(&name)).expect("the sample can be copied");
     name
 }
 
-/// A copy of the samples: a command may write beside them.
+/// A copy of the samples, because a command may write next to them.
 fn samples(folder: &Folder) -> String {
     copy_samples(&folder.path().join("samples"));
     "samples".to_owned()
 }
 
-/// One line on standard error that names `subject`, exit status 2, nothing on standard output.
+/// Asserts one line on standard error that names `subject`, exit status 2, and nothing on standard
+/// output.
 fn refused(output: &Output, arguments: &[String], subject: &str) {
     let complaint = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{arguments:?}: {complaint}");
@@ -276,14 +281,14 @@ fn a_reader_that_has_left_is_no_error() {
         let (reader, writer) = std::io::pipe().expect("there are pipes");
         drop(reader);
         let child = command.stdout(writer).stderr(Stdio::piped()).spawn().expect("the binary runs");
-        // The command holds its own copy of the end that is written to.
+        // The command has its own copy of the writing end.
         drop(command);
         let output = child.wait_with_output().expect("the binary ends");
         assert_eq!(text(&output.stderr), "", "{words:?}");
         assert!(matches!(output.status.code(), Some(0 | 1)), "{words:?}: {:?}", output.status);
     };
     for described in commands() {
-        // In a folder of its own, since what a command has written it does not write over.
+        // In a new folder, because a command does not overwrite its earlier output.
         for ((folder, words), (fresh, _)) in runnable(&described).into_iter().zip(runnable(&described)) {
             if folder.run(&words).status.code() != Some(2) {
                 left(fresh.command(&words), &words);
@@ -301,7 +306,7 @@ fn colour_follows_the_conventions() {
             let coloured = |variables: &[(&str, &str)]| {
                 let mut command = folder.command(&words);
                 command.envs(variables.iter().copied());
-                // What is no text, as export writes it, has whatever bytes it has.
+                // Output other than text, as of export, may have any bytes.
                 let printed = command.output().expect("the binary runs").stdout;
                 std::str::from_utf8(&printed).is_ok_and(|text| text.contains('\u{1b}'))
             };
@@ -322,7 +327,7 @@ fn exit_statuses_are_documented_in_the_same_words() {
     let help = text(&run(&["--help"]).stdout).to_owned();
     let page = text(&run(&["man", "analyze"]).stdout).to_owned();
     let document = std::fs::read_to_string(root().join("docs/command-line.md")).expect("it is there");
-    // What a status means goes on in lines that are indented further.
+    // The meaning of a status continues on lines with deeper indentation.
     let mut meanings: Vec<Vec<&str>> = Vec::new();
     for line in section(&help, "Exit status:") {
         match line.strip_prefix("     ") {

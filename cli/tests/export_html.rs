@@ -1,11 +1,11 @@
-//! `rdmascope export html`, run as a person runs it.
+//! `rdmascope export html`, run as by a user.
 
 mod binary;
 mod planted;
 
 use binary::{Pcap, Temporary, abandoned, refused, run, sample, text, with_input};
 
-/// A name in the folder for temporary files, with nothing there yet.
+/// An unused path in the folder for temporary files.
 fn place(name: &str) -> Temporary {
     let place = Temporary::new(name, b"");
     std::fs::remove_file(place.path()).expect("it was just written");
@@ -28,7 +28,8 @@ fn a_file_and_standard_input_give_the_same_page() {
     assert_eq!(text(&piped.stdout), page.replace(&capture, "standard input"));
 }
 
-/// A later connection between the same queue pairs, with the same PSNs and XIDs, is another one.
+/// A later connection between the same queue pairs, with the same PSNs and XIDs, is a separate
+/// connection.
 #[test]
 fn a_session_that_is_there_twice_is_drawn_as_if_it_were_there_once() {
     let pcap = Pcap::read("nfs3-lossy.pcap");

@@ -1,4 +1,5 @@
-//! `rdmascope export parquet`: the tables, row by row, against the JSON Lines of the same capture.
+//! `rdmascope export parquet`: the tables, row by row, compared with the JSON Lines of the same
+//! capture.
 #![cfg(feature = "parquet")]
 
 mod binary;
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 const TABLES: [&str; 8] =
     ["transactions", "operations", "messages", "packets", "connections", "findings", "events", "captures"];
 
-/// A folder that is gone after the test.
+/// A temporary folder, removed after the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -38,7 +39,7 @@ impl Folder {
         rows(&self.part(table, capture))
     }
 
-    /// What is in it: folders and files.
+    /// The names of its folders and files.
     fn entries(&self) -> Vec<String> {
         let Ok(entries) = std::fs::read_dir(&self.0) else { return Vec::new() };
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
@@ -51,7 +52,7 @@ impl Drop for Folder {
     }
 }
 
-/// What a row has, without what is null.
+/// The values of a row, without nulls.
 type Row = BTreeMap<String, Value>;
 
 fn rows(path: &Path) -> Vec<Row> {
@@ -66,7 +67,8 @@ fn rows(path: &Path) -> Vec<Row> {
     .collect()
 }
 
-/// An instant stands in microseconds, and in `_ns` in nanoseconds: the row keeps these, under the name of the instant.
+/// Times are in microseconds, and in nanoseconds in a column with `_ns`. Keeps the nanoseconds
+/// under the name without the suffix.
 fn one_column_for_each_instant(mut row: Row) -> Row {
     let instants =
         row.keys().filter(|name| name.ends_with("_ns") && row.contains_key(&name[..name.len() - 3]));
@@ -99,7 +101,8 @@ fn value(field: &Field) -> Value {
     }
 }
 
-/// The fields of a line as a row has them: those of objects behind the objects' names, nothing that is null.
+/// The fields of a line in the form of a row: fields of objects are prefixed with the object's
+/// name, and nulls are removed.
 fn flat(line: &Map<String, Value>) -> Row {
     fn walk(prefix: &str, object: &Map<String, Value>, row: &mut Row) {
         for (key, value) in object {
@@ -124,7 +127,8 @@ fn flat(line: &Map<String, Value>) -> Row {
     row
 }
 
-/// `expected` with numbers where the row has some: JSON shows some numbers, and times, as strings.
+/// `expected` with numbers wherever the row has numbers: JSON has some numbers, and times, as
+/// strings.
 fn as_stored(expected: &Value, found: &Value) -> Value {
     match (expected, found) {
         (Value::String(text), Value::Number(_)) => match text.strip_prefix("0x") {
@@ -149,7 +153,7 @@ fn nanoseconds(time: &str) -> i64 {
     i64::try_from(time.as_nanosecond()).expect("64 bits")
 }
 
-/// All rows have all that is expected of them, and nothing else.
+/// Asserts that the rows have exactly the expected values.
 #[track_caller]
 fn same(what: &str, expected: &[Row], found: &[Row]) {
     assert_eq!(expected.len(), found.len(), "{what}: rows");
@@ -198,7 +202,7 @@ fn operations(line: &Map<String, Value>) -> Vec<Row> {
     details.iter().enumerate().map(row).collect()
 }
 
-/// The segments of chunks, each with what `more` says of its chunk.
+/// The segments of chunks, each with the properties that `more` gives for its chunk.
 fn segments<'a>(
     chunks: impl Iterator<Item = &'a Value>,
     more: impl Fn(usize, &Value) -> Option<(&'static str, Value)>,
@@ -253,7 +257,7 @@ fn messages(line: &Map<String, Value>) -> Vec<Row> {
     rows
 }
 
-/// The findings that are expected of a capture once it was blessed.
+/// The findings in the expectation of a capture after blessing.
 fn findings(capture: &[u8]) -> Vec<Row> {
     let folder =
         tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("there is room for temporary files");
@@ -287,7 +291,7 @@ fn every_row_of_findings_says_what_the_line_says() {
         with_input(&["export", "parquet", "-", "--capture", "zero", "--output", folder.path()], &planted);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let rows = folder.rows("findings", "zero");
-    // Every reply breaks the rule: 265 calls by client.trace.
+    // Every reply violates the rule: 265 calls in client.trace.
     assert_eq!(rows.iter().filter(|row| row["rule"] == json!(planted::RULE)).count(), 265);
     same("planted", &findings(&planted), &rows);
     for name in samples::ALL {
@@ -317,7 +321,7 @@ fn every_row_says_what_the_line_says() {
 
         let lines = jsonl("transactions", capture);
         let mut rows = folder.rows("transactions", capture);
-        // What no line has: the labels of `analyze`, which are compared with it below.
+        // The labels of `analyze`, which no line has, are compared with it below.
         for row in &mut rows {
             assert!(row.remove("failed").is_some() && row.remove("operation").is_some());
             assert_eq!(row.remove("protocol").is_some(), row.contains_key("program"));
@@ -343,7 +347,7 @@ fn every_row_says_what_the_line_says() {
     assert_eq!(entries, tables, "nothing else stays behind");
 }
 
-/// Two sessions without their connects: numbers are given as the packets come.
+/// Two sessions without their connects: connections are numbered in packet order.
 #[test]
 fn connections_of_a_capture_that_begins_in_the_middle_have_the_numbers_of_the_lines() {
     let folder = Folder::new("middle");
@@ -390,7 +394,8 @@ fn labels_are_those_of_the_report() {
     }
 }
 
-/// The kernel's tracepoints, not our JSON: xprtrdma_marshal and xprtrdma_chunk_read of this XID in nfs3-basic.client.trace.
+/// An independent source: xprtrdma_marshal and xprtrdma_chunk_read of this XID in
+/// nfs3-basic.client.trace.
 #[test]
 fn a_write_as_the_kernel_marshalled_it() {
     let folder = Folder::new("trace");
@@ -419,11 +424,11 @@ fn an_export_replaces_that_of_the_same_capture() {
     };
     export("nfs3-basic.pcap", "a b");
     export("nfs3-basic.pcap", "other");
-    // As the client's tracepoints count.
+    // The number of calls in the client's tracepoints.
     assert_eq!(folder.rows("transactions", "a%20b").len(), 265);
     export("connect-rejected.pcap", "a b");
     assert_eq!(folder.rows("transactions", "a%20b").len(), 0);
-    // tshark: two ConnectRequests with communication IDs of their own.
+    // tshark: two ConnectRequests with separate communication IDs.
     assert_eq!(folder.rows("connections", "a%20b").len(), 2);
     assert_eq!(folder.rows("transactions", "other").len(), 265);
 }

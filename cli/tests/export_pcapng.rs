@@ -1,4 +1,5 @@
-//! `rdmascope export pcapng`: the same packets, and what their comments say. `tests/pcapng_tshark` asks tshark.
+//! `rdmascope export pcapng`: the same packets, with comments. `tests/pcapng_tshark` reads them
+//! with tshark.
 
 mod binary;
 mod planted;
@@ -7,7 +8,8 @@ use binary::{Pcap, Temporary, json_lines, lines, refused, root, run, sample, tex
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The comments of all packets, read by hand: little-endian blocks, of which type 6 are packets; option 1 is a comment.
+/// The comments of all packets, parsed by hand: little-endian blocks; type 6 is a packet; option 1
+/// is a comment.
 fn comments(file: &[u8]) -> Vec<String> {
     let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap()) as usize;
     let half = |at: usize| usize::from(u16::from_le_bytes(file[at..at + 2].try_into().unwrap()));
@@ -55,7 +57,7 @@ fn packets_stay_what_they_are() {
     }
 }
 
-/// As many calls as the client's tracepoints count, each with its reply.
+/// As many calls as in the client's tracepoints, each with its reply.
 #[test]
 fn calls_and_replies_name_each_other() {
     let comments = comments(&exported(&sample("nfs3-basic.pcap")));
@@ -71,7 +73,8 @@ fn calls_and_replies_name_each_other() {
     assert_eq!(calls, 265);
 }
 
-/// Where and how much is read and written, as `transactions` has it from another walk over the arguments; and what comments are not: long, or more than a line.
+/// Offsets and counts of READs and WRITEs agree with `transactions`, which finds them by another
+/// walk over the arguments. Comments are short and have one line.
 #[test]
 fn calls_name_their_arguments() {
     let mut found = 0;
@@ -94,7 +97,8 @@ fn calls_name_their_arguments() {
     assert!(found > 40, "{found}");
 }
 
-/// Every byte of the chunk that xprtrdma_chunk_read shows in nfs3-basic.client.trace for this XID, once.
+/// Every byte of the chunk in xprtrdma_chunk_read of nfs3-basic.client.trace for this XID moves
+/// once.
 #[test]
 fn each_byte_of_a_read_chunk_moves_once() {
     let mut ranges = BTreeMap::new();
@@ -116,7 +120,7 @@ fn each_byte_of_a_read_chunk_moves_once() {
     assert_eq!(end, 262_144);
 }
 
-/// The frames in which tshark reads NAKs.
+/// The frames with NAKs in tshark's output.
 #[test]
 fn refusals_say_why() {
     let table = std::fs::read_to_string(root().join("tests/expectations/nfs3-lossy.frames.tsv")).unwrap();
@@ -134,7 +138,7 @@ fn refusals_say_why() {
 
 #[test]
 fn what_is_wrong_is_said() {
-    // Of a READ, a middle packet of an RDMA Write less, and one whose ICRC is wrong.
+    // Remove a middle packet of an RDMA Write of a READ, and damage the ICRC of another.
     let mut pcap = Pcap::read("nfs3-basic.pcap");
     let before = comments(&exported(&sample("nfs3-basic.pcap")));
     let writes =
@@ -146,21 +150,17 @@ fn what_is_wrong_is_said() {
     let records = pcap.records.iter().enumerate().filter(|(index, _)| *index != dropped);
     let file = Temporary::new("wrong.pcap", &pcap.with(records.map(|(_, record)| record)));
     let after = comments(&exported(file.path()));
-    // Findings stand behind all else.
+    // Findings come last in a comment.
     let levels = ["; violation, ", "; warning, ", "; advice, "];
     let facts = levels.iter().fold(&*after[damaged - 1], |text, level| text.split(level).next().unwrap());
     assert_eq!(facts, "connection 1; from the responder; bad ICRC: its receiver drops it");
-    let lacks: Vec<_> = after.iter().filter(|comment| comment.contains("not seen moving")).collect();
+    let lacks: Vec<_> = after.iter().filter(|comment| comment.contains("missing: ")).collect();
     assert_eq!(lacks.len(), 1, "{lacks:?}");
     for index in [dropped, damaged] {
         let (_, range) = before[index].split_once(", bytes ").expect("a range");
-        assert!(
-            lacks[0].contains(&format!("; not seen moving: bytes {range} of Write chunk 0")),
-            "{}",
-            lacks[0]
-        );
+        assert!(lacks[0].contains(&format!("; missing: bytes {range} of Write chunk 0")), "{}", lacks[0]);
     }
-    assert!(!before.iter().any(|comment| comment.contains("not seen") || comment.contains("ICRC")));
+    assert!(!before.iter().any(|comment| comment.contains("missing: ") || comment.contains("ICRC")));
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn evidence_of_a_finding_is_said() {
     assert_eq!(said, [planted.frame]);
     let before = comments(&exported(&sample("nfs3-basic.pcap")));
     assert!(!before.iter().any(|comment| comment.contains(planted::RULE)));
-    // What else is said of the packet stays, but for what is found now.
+    // The rest of the comment is unchanged, except for the new finding.
     let index = planted.frame as usize - 1;
     let (front, _) = after[index].split_once("; violation, ").expect("it was just found");
     assert!(before[index].starts_with(front), "{} and {}", before[index], after[index]);
@@ -192,7 +192,7 @@ fn a_comment_names_a_few_findings_and_counts_the_others() {
     let named =
         ["violation", "warning", "advice"].map(|level| comment.matches(&format!("; {level}, ")).count());
     assert_eq!(named.iter().sum::<usize>(), 8, "{comment}");
-    // For people, too, there is an end to them.
+    // Text output also limits their number.
     let shown = run(&["show", file.path(), "--frame", &frame]);
     assert!(text(&shown.stdout).contains(&format!("  and {} further findings: ", findings - 100)));
 }
@@ -210,7 +210,7 @@ fn what_negotiation_came_to() {
 #[test]
 fn files_are_whole_or_not_there() {
     let file = sample("nfs3-basic.pcap");
-    refused(&run(&["export", "pcapng", &file, "--output", &file]), &["is read"]);
+    refused(&run(&["export", "pcapng", &file, "--output", &file]), &["is an input file"]);
     let manifest = root().join("Cargo.toml");
     let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-never.pcapng", std::process::id()));
     let output = output.to_str().unwrap();
@@ -234,7 +234,7 @@ fn what_can_be_read_once_only_is_refused() {
     }
 }
 
-/// What is left out with `--cut-bulk` changes nothing that commands say of transactions, connections, events and findings.
+/// `--cut-bulk` does not change the output about transactions, connections, events and findings.
 #[test]
 fn without_bulk_the_same_is_found() {
     for name in
@@ -255,7 +255,7 @@ fn without_bulk_the_same_is_found() {
             assert_eq!(found.status.code(), expected.status.code(), "{name}: {command}");
             let [found, expected] = [found, expected].map(|output| {
                 let mut lines = json_lines(text(&output.stdout));
-                // The files have other names and sizes.
+                // The files have different names and sizes.
                 lines.iter_mut().filter_map(|line| line.as_object_mut()).for_each(|line| {
                     line.remove("files");
                 });
@@ -263,15 +263,15 @@ fn without_bulk_the_same_is_found() {
             });
             assert_eq!(found, expected, "{name}: {command}");
         }
-        // A pipe will do: the capture is read once.
+        // A pipe works, too: the capture is read once.
         let bytes = std::fs::read(&whole).expect("the sample is there");
         let arguments = ["export", "pcapng", "/dev/stdin", "--cut-bulk", "--no-comments", "--output", "-"];
         assert_eq!(with_input(&arguments, &bytes).stdout, written, "{name}");
-        // With comments the same is left out.
+        // With comments, the same data is omitted.
         let output = run(&["export", "pcapng", &whole, "--cut-bulk", "--output", "-"]);
         assert_eq!(output.status.code(), Some(0));
         assert_eq!(comments(&output.stdout), comments(&exported(&whole)), "{name}");
-        // The recall moves messages only, and the section has a comment more.
+        // The recall moves messages only, and the section has an additional comment.
         let is_smaller = output.stdout.len() < exported(&whole).len();
         assert!(is_smaller || name == "nfs4.1-backchannel-recall", "{name}");
     }
@@ -285,7 +285,7 @@ fn what_is_left_out_is_said() {
     let report = run(&["analyze", file.path()]);
     let said = text(&report.stdout);
     // 256 KiB read and 256 KiB written in packets of 1,024 bytes, and the link that READLINK returns.
-    assert!(said.contains("513 of them without the data that RDMA moved"), "{said}");
+    assert!(said.contains("513 of them without RDMA payload"), "{said}");
     assert!(!said.contains("snap length"), "{said}");
     let folder = Temporary::new("small-files", b"");
     std::fs::remove_file(folder.path()).expect("it was just made");

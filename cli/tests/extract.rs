@@ -1,4 +1,4 @@
-//! `rdmascope extract`, against what the samples' hosts wrote down and against captures made by hand.
+//! `rdmascope extract`, compared with records of the samples' hosts and with handmade captures.
 
 mod binary;
 mod world;
@@ -16,7 +16,8 @@ fn folder() -> TempDir {
     TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("the folder for temporary files can be written to")
 }
 
-/// The digests that the client computed of the file it wrote, and of the same file read back, by its name there.
+/// The digests that the client computed of the file it wrote, and of the same file read back, by
+/// its name there.
 fn truth(name: &str) -> Option<(String, String)> {
     let truth = fs::read_to_string(sample(&format!("{name}.truth.txt"))).expect("the sample is there");
     let line = |line: &str| {
@@ -30,7 +31,8 @@ fn truth(name: &str) -> Option<(String, String)> {
     Some((digest, name))
 }
 
-/// The session up to before the first SETATTR behind all READs, if there is one: a client of the samples cuts its file to 1000 bytes at the end.
+/// The session before the first SETATTR after all READs, if there is one: a client of the samples
+/// truncates its file to 1000 bytes at the end.
 fn before_the_cut(pcap: &Pcap, name: &str) -> Temporary {
     let whole = Temporary::new(&format!("{name}.whole.pcap"), &pcap.with(&pcap.records));
     let transactions = lines(&run(&["transactions", whole.path(), "--format", "jsonl"]));
@@ -47,7 +49,7 @@ fn before_the_cut(pcap: &Pcap, name: &str) -> Temporary {
     Temporary::new(&format!("{name}.before.pcap"), &pcap.with(records))
 }
 
-/// The lines of the index by the path of the file, and the one behind them.
+/// The lines of the index by file path, and the summary line.
 fn index(output: &Output, to: &Path) -> (BTreeMap<String, Value>, Value) {
     let mut found = lines(output);
     let written = fs::read_to_string(to.join("index.jsonl")).expect("there is an index");
@@ -90,7 +92,7 @@ fn every_file_that_the_samples_wrote_and_read_back() {
         );
         let bytes = fs::read(to.join(&file)).expect("the file is there");
         assert_eq!(found["size"], bytes.len() as u64);
-        // What the client's stat said of the size, once it had cut the file.
+        // The size in the client's stat after it had truncated the file.
         let truth = fs::read_to_string(&path).expect("it is there");
         let size = truth.lines().find(|line| *line == "1000").map_or(bytes.len(), |_| 1000);
         assert_eq!(at_the_end, bytes[..size], "{name}");
@@ -144,7 +146,7 @@ fn the_payloads_of_all_writes_are_the_file() {
         assert_eq!((payload.status.code(), text(&payload.stderr)), (Some(0), ""));
         let chunk = run(&["extract", &capture, "--transaction", &number, "--part", "read-chunk:0"]);
         assert_eq!(chunk.stdout, payload.stdout);
-        // Each packet of the transaction leads to it.
+        // Each packet of the transaction selects it.
         let frame = write["reply"]["frame"].to_string();
         let message = run(&["extract", &capture, "--frame", &frame]);
         assert_eq!(message.stdout.len() as u64, write["call"]["message_length"].as_u64().unwrap());
@@ -189,7 +191,7 @@ fn a_message_that_is_not_whole_is_no_success() {
     assert_eq!(complaint.lines().count(), 1);
     assert!(output.stdout[start as usize..end as usize].iter().all(|byte| *byte == 0));
     assert!(output.stdout.len() as u64 >= end);
-    // What was written and lacks bytes is filled from what was read back.
+    // Ranges missing from WRITEs are filled from READs.
     let to = folder();
     let before = before_the_cut(&rest, "lost");
     let (files, _) = index(&extract_files(before.path(), to.path(), &[]), to.path());
@@ -203,7 +205,7 @@ fn a_folder_that_is_not_empty_is_refused() {
     refused(&extract_files(&sample("nfs3-basic.pcap"), to.path(), &[]), &["not empty", "empty folder"]);
     let file = to.path().join("mine");
     refused(&extract_files(&sample("nfs3-basic.pcap"), &file, &[]), &["mine"]);
-    // Where nothing can be read, nothing is made.
+    // Nothing is created if nothing can be read.
     let new = to.path().join("new");
     refused(&extract_files("no-such-file.pcap", &new, &[]), &["no-such-file.pcap"]);
     assert!(!new.exists());
@@ -279,7 +281,7 @@ fn no_name_leads_out_of_the_folder() {
         assert_eq!(fs::read(to.join(path)).unwrap(), [number; 5], "{path}");
     }
     assert!(files.contains_key(".._.._outside") && files.contains_key("_CON"));
-    // Nothing but these and the index, here and around.
+    // The folder has nothing but these and the index, and nothing else was created around it.
     assert_eq!(fs::read_dir(&to).unwrap().count(), names.len() + 1);
     let mut around_it: Vec<_> =
         fs::read_dir(around.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -326,10 +328,11 @@ fn no_offset_makes_a_file_large() {
 fn an_empty_folder_is_explained() {
     let to = folder();
     let output = run(&["extract", &sample("connect-rejected.pcap"), "--files", to.path().to_str().unwrap()]);
-    assert!(text(&output.stderr).contains("no NFS READ or WRITE that succeeded"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("no successful NFS READ or WRITE"), "{}", text(&output.stderr));
 }
 
-/// Files are made while a signal removes those that are there: none comes to the folder meanwhile, or afterwards.
+/// A signal removes files while others are created: none appears in the folder meanwhile or
+/// afterwards.
 #[cfg(unix)]
 #[test]
 fn a_signal_while_many_files_are_made_leaves_nothing_behind() {
@@ -353,7 +356,8 @@ fn a_signal_while_many_files_are_made_leaves_nothing_behind() {
         sent.expect("kill(1) is there");
         let status = child.wait().expect("it ends");
         let is_ended = std::os::unix::process::ExitStatusExt::signal(&status) == Some(15);
-        // The signal may come while the files get their names, or when they have them: then it waits until all have.
+        // The signal may arrive while the files get their names or afterwards: then it waits until
+        // all have them.
         if is_ended && count(&files) < 3001 {
             assert_eq!(count(to.path()), 0, "{} files", count(&files));
             return true;
@@ -371,7 +375,7 @@ fn later_writes_win_and_reads_fill_what_is_not_there() {
     world.read(b"handle", 0, b"0123456789");
     world.write(b"handle", 2, b"abcdef");
     world.write(b"handle", 4, b"XY");
-    // The server takes half of it.
+    // The server accepts half of it.
     world.write_some(b"handle", 12, b"half????", 4);
     world.read(b"handle", 0, b"01abXYef89");
     world.read(b"handle", 8, b"!!..half");
@@ -383,14 +387,14 @@ fn later_writes_win_and_reads_fill_what_is_not_there() {
     assert_eq!((&found["bytes_written"], &found["bytes_read"]), (&json!(12), &json!(28)));
 }
 
-/// What a hole was punched in reads as zeros, until something moves there again.
+/// A punched hole reads as zeros until data is transferred there again.
 #[test]
 fn a_punched_hole_is_zeros() {
     let mut world = World::new();
     world.named(b"name", b"handle");
     world.write(b"handle", 0, b"0123456789abcdef");
     world.punch(b"handle", 4, 8);
-    // Nothing is known of a file's bytes behind the last that moved, nor of files of which nothing moved.
+    // Bytes after the last transferred one are unknown, and so are files without transferred data.
     world.punch(b"handle", 14, 1000);
     world.punch(b"other", 0, 1000);
     let to = folder();
@@ -402,7 +406,7 @@ fn a_punched_hole_is_zeros() {
         (&found["punched_bytes"], &found["punched"], &found["size"]),
         (&json!(10), &punched, &json!(16))
     );
-    // All of it is known.
+    // All of the file is known.
     assert_eq!((&found["hole_bytes"], &found["missing_bytes"]), (&json!(0), &json!(0)));
     assert_eq!(found["md5"], "69f8d6f696d0fc55003c4d61a3169806");
     world.read(b"handle", 0, b"0123\0\0\0\0\0\0\0\0cd\0\0");
@@ -414,7 +418,8 @@ fn a_punched_hole_is_zeros() {
     assert_eq!((&found["conflicts"], &found["punched_bytes"]), (&json!(0), &json!(8)));
 }
 
-/// What a SETATTR cuts off is not in the file, and is listed; what moves later is. Behind a size that is known, the file goes on with zeros.
+/// Data cut off by a SETATTR is not in the file, and is listed; data transferred later is in the
+/// file. Up to a known size, the file continues with zeros.
 #[test]
 fn a_file_that_is_cut_ends_there() {
     for cut in [
@@ -425,7 +430,8 @@ fn a_file_that_is_cut_ends_there() {
         let mut world = World::new();
         world.named(b"name", b"handle");
         world.write(b"handle", 0, b"0123456789abcdef");
-        // The control: attributes without a size, a size that the server refuses, the size that it has, another file.
+        // The control: attributes without a size, a size that the server refuses, the current size,
+        // another file.
         world.resize_3(b"handle", None, 0);
         world.resize_3(b"handle", Some(2), 13);
         world.resize_3(b"other", Some(2), 0);
@@ -445,7 +451,7 @@ fn a_file_that_is_cut_ends_there() {
             (&json!(12), &json!(0), &json!(0))
         );
         assert_ne!(found["md5"], Value::Null);
-        // Written again behind the end, and read.
+        // Written again after the end, and read.
         world.write(b"handle", 8, b"XY");
         world.read(b"handle", 0, b"0123\0\0\0\0XY");
         let to = folder();
@@ -460,7 +466,7 @@ fn a_file_that_is_cut_ends_there() {
     }
 }
 
-/// A READ that was under way together with a WRITE may show the file as it was before.
+/// A READ that overlapped with a WRITE in time may return the earlier contents of the file.
 #[test]
 fn a_read_beside_a_write_replaces_nothing() {
     for beside in [true, false] {

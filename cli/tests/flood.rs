@@ -1,4 +1,4 @@
-//! Memory of commands on captures of spoofed packets, each the only packet of its flow.
+//! Memory use on captures of spoofed packets, each the only packet of its flow.
 #![cfg(target_os = "linux")]
 
 mod binary;
@@ -76,5 +76,5 @@ fn pcapng_is_written_within_200_mb() {
     let output = child.wait_with_output().expect("it ends");
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(peak < MOST_KIB, "{peak} KiB");
-    assert!(text(&output.stderr).contains("warning: comments name none of 83,616 connections"));
+    assert!(text(&output.stderr).contains("warning: comments omit 83,616 connections"));
 }

@@ -1,4 +1,4 @@
-//! A pipe that stays open: what was read is shown before anybody waits for more.
+//! A pipe that stays open: results are shown before the command waits for more input.
 
 mod binary;
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const NAME: &str = "nfs3-basic.pcap";
 
-/// Longer than any machine needs. Only a failing test waits for it.
+/// Longer than any machine needs. Only a failing test waits this long.
 const LONG: Duration = Duration::from_secs(60);
 
 /// The binary with a pipe at each end.
@@ -29,7 +29,7 @@ impl Running {
         let output = BufReader::new(child.stdout.take().expect("it was piped"));
         let (send, lines) = channel();
         std::thread::spawn(move || {
-            // Where the test has failed, nobody is there to take them.
+            // The receiver is gone if the test has failed.
             output.lines().map_while(Result::ok).try_for_each(|line| send.send(line))
         });
         Running { child, input, lines }
@@ -39,14 +39,14 @@ impl Running {
         self.input.write_all(bytes).expect("the pipe is open");
     }
 
-    /// The next so many lines, which have to come while the pipe is open.
+    /// The next lines, which must arrive while the pipe is open.
     fn lines(&self, count: usize) -> Vec<String> {
         (0..count)
             .map(|_| self.lines.recv_timeout(LONG).expect("the line comes before the pipe is closed"))
             .collect()
     }
 
-    /// The lines that come when the pipe is closed.
+    /// The lines that arrive when the pipe is closed.
     fn end(self) -> Vec<String> {
         let Running { mut child, input, lines } = self;
         drop(input);
@@ -56,7 +56,7 @@ impl Running {
     }
 }
 
-/// How many of these are known from the first packets.
+/// Number of these that are known from the first packets.
 fn known(transactions: &[Value], packets: usize) -> usize {
     let last = |one: &Value| one["reply"]["frame"].as_u64().expect("each call has a reply");
     transactions.iter().filter(|one| last(one) <= packets as u64).count()
@@ -69,7 +69,7 @@ fn a_line_comes_with_the_packet_that_completes_it() {
     let half = pcap.records.len() / 2;
     let mut running = Running::start(&["transactions", "-", "--format", "jsonl"]);
     running.write(&pcap.with(&pcap.records[..half]));
-    // What `tcpdump` without -U leaves in the pipe: a record in part.
+    // `tcpdump` without -U leaves a partial record in the pipe.
     let (begun, rest) = pcap.records[half].split_at(40);
     running.write(begun);
     let all = lines(&whole);
@@ -104,12 +104,13 @@ fn in_columns_too() {
     running.end();
 }
 
-/// A finding comes when it is certain, not when the capture ends.
+/// A finding is reported when it is certain, not at the end of the capture.
 #[test]
 fn findings_too() {
     let pcap = Pcap::read(NAME);
     let mut records = pcap.records.clone();
-    // The third reply, frame 14: rdma_credit behind 16 bytes of record header, 42 of Ethernet, IP and UDP, 12 of BTH.
+    // The third reply, frame 14: rdma_credit comes after 16 bytes of record header, 42 of Ethernet,
+    // IP and UDP, and 12 of BTH.
     let credits = &mut records[13][16 + 42 + 12 + 8..][..4];
     assert_eq!(credits, [0, 0, 0, 64]);
     credits.fill(0);
@@ -127,7 +128,7 @@ fn findings_too() {
     assert!(rest.last().is_some_and(|line| line.contains("\"type\":\"check\"")), "{rest:?}");
 }
 
-/// Beside a file that is all there, the pipe's packets still come when they are there.
+/// When a complete file is read as well, the packets of the pipe still appear as they arrive.
 #[test]
 fn beside_a_file() {
     let pcap = Pcap::read(NAME);

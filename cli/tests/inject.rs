@@ -1,4 +1,5 @@
-//! `peer inject`: lists and explains scenarios, and runs them against `peer serve` over the loopback interface.
+//! `peer inject`: lists and explains scenarios, and runs them against `peer serve` over the
+//! loopback interface.
 #![cfg(target_os = "linux")]
 
 mod binary;
@@ -24,7 +25,7 @@ fn lists_and_explains_without_a_target() {
 fn the_steps_of_a_file_of_ones_own_are_shown() {
     let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
     let file = folder.path().join("mine.toml");
-    // The name is that of a built-in scenario, the steps are not.
+    // The name is that of a built-in scenario, but the steps differ.
     let scenario = "name = \"version-9\"\ntitle = \"Mine\"\nallowed = [\"silence\"]\n\
                     requirement = { document = \"rfc8166\", section = \"4.5.1\", level = \"must\", text = \"A [[steps]] in a text\" }\n\
                     [[steps]]\nconnect = {}\n[[steps]] # a comment with \u{9b}31m\nsend = { vers = 7 }\n[[steps]]\nobserve = { within = 100 }\n\n";
@@ -42,10 +43,10 @@ fn wrong_usage_is_status_2() {
     assert_eq!(no_target.status.code(), Some(2));
     let unknown = run(&["peer", "inject", "--explain", "versoin-9"]);
     assert_eq!(unknown.status.code(), Some(2));
-    assert!(text(&unknown.stderr).contains("perhaps version-9"), "{}", text(&unknown.stderr));
+    assert!(text(&unknown.stderr).contains("did you mean version-9?"), "{}", text(&unknown.stderr));
     for (arguments, why) in [
-        (&["--to", "127.0.0.2", "--from", "::1"][..], "not of one IP version"),
-        (&["--to", "127.0.0.1"], "name another local address with --from"),
+        (&["--to", "127.0.0.2", "--from", "::1"][..], "differ in IP version"),
+        (&["--to", "127.0.0.1"], "set another local address with --from"),
     ] {
         let refused = run(&[&["peer", "inject", "version-9"], arguments].concat());
         let complaint = text(&refused.stderr);
@@ -65,13 +66,13 @@ fn a_server_that_conforms() {
         .spawn()
         .expect("the binary runs");
     let mut first = String::new();
-    // Kept: a server whose output nobody takes ends.
+    // Keep the pipe open, because a server ends when its output is closed.
     let mut stdout = BufReader::new(child.stdout.take().expect("it was piped"));
     stdout.read_line(&mut first).expect("it can be read");
     if first.is_empty() {
         let output = child.wait_with_output().expect("it ends");
         let complaint = text(&output.stderr);
-        assert!(complaint.contains("is taken"), "{complaint}");
+        assert!(complaint.contains("is in use"), "{complaint}");
         return eprintln!("SKIPPED: {complaint}");
     }
     let target = ["--to", &server, "--from", &client, "--socket", "udp", "--null-only"];
@@ -92,7 +93,7 @@ fn a_server_that_conforms() {
     assert_eq!(lines[1]["alive"], "on-this-connection");
     assert_eq!(lines[4]["counts"]["withheld"], 1);
     assert_eq!(lines[0]["target"], format!("{server}:20049"));
-    // A column for each --to, and a run for each cell, by column and row.
+    // One column per --to, and one run per cell, by column and row.
     let html = text(&html.stdout);
     let named = format!("<th>{server}:20049</th>");
     assert_eq!(html.matches(&named).count(), 2, "{html}");
@@ -103,7 +104,9 @@ fn a_server_that_conforms() {
         );
     }
     assert!(
-        html.contains("RDMA_ERROR") && html.contains("ConnectRequest") && html.contains("Nothing crossed.")
+        html.contains("RDMA_ERROR")
+            && html.contains("ConnectRequest")
+            && html.contains("No packets crossed.")
     );
     let junit = text(&junit.stdout);
     assert!(

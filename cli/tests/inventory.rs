@@ -1,4 +1,5 @@
-//! What a capture says of the connections of its host, in every command that reads it: a capture that begins in the middle knows its pairs.
+//! The inventory of the host's connections in a capture, in every command: it pairs the half-flows
+//! of a capture that starts in the middle.
 
 mod binary;
 
@@ -6,7 +7,8 @@ use binary::{Temporary, lines, run, text};
 use rdmascope_capture_agent::{NoteKind, PcapngWriter};
 use rdmascope_tests::{samples, session};
 
-/// nfs3-basic, begun behind the CM exchange, with what the client's kernel would have told of its queue pair.
+/// nfs3-basic without its CM exchange, with the inventory that the client's kernel would have
+/// provided.
 fn captured() -> Vec<u8> {
     let capture = samples::capture("nfs3-basic");
     let connection = &session::run(&capture).connections[0];

@@ -1,4 +1,5 @@
-//! `rdmascope live` on captures, whose time stamps are its clock. tests/live_veth has it on interfaces.
+//! `rdmascope live` on captures, with their time stamps as its clock. tests/live_veth tests it on
+//! interfaces.
 
 mod binary;
 
@@ -26,8 +27,8 @@ fn of_type<'a>(lines: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Va
     lines.iter().filter(move |line| line["type"] == kind)
 }
 
-/// What the client's kernel counted: READs and WRITEs, and the bytes that it asked the server for and gave it (`bytes:` and the statistics of each
-/// operation in mountstats).
+/// The counters of the client's kernel for READs and WRITEs: the bytes requested from and sent to
+/// the server (`bytes:` and the statistics of each operation in mountstats).
 fn mountstats(name: &str) -> [(u64, u64); 2] {
     let truth =
         std::fs::read_to_string(root().join(format!("samples/{name}.truth.txt"))).expect("it is there");
@@ -102,7 +103,7 @@ fn events_and_findings_are_those_of_the_other_commands() {
             assert!(live.contains(event), "{name}: {event}");
         }
         let told = of_type(&live, "event").filter(|event| !known.contains(event));
-        // What went on when it was told was told once more.
+        // An event reported while it lasted was reported once more at its end.
         for event in told {
             let same = |other: &&Value| {
                 ["event", "time", "connection"].iter().all(|field| other[field] == event[field])
@@ -158,19 +159,19 @@ fn a_capture_is_written_around_a_slow_call() {
     let packets = |file: &str| lines(&["packets", file, "--all", "--format", "jsonl"]).len() as u64;
     assert_eq!(captured["packets"], packets(file));
     assert!(packets(file) < packets(&path) && packets(file) > 100);
-    // The reason stands beside the packet that completed the reply.
+    // The reason is a comment on the packet that completed the reply.
     let bytes = std::fs::read(file).expect("it was written");
     let reason = captured["reason"].as_str().expect("there is one");
     assert!(reason.contains("NFSv3 WRITE took 106ms"), "{reason}");
     assert!(bytes.windows(reason.len()).any(|window| window == reason.as_bytes()));
-    // A second run writes over nothing.
+    // A second run overwrites nothing.
     let again = lines(&[&["live", &path, "--format", "jsonl"][..], &trigger].concat());
     let captured = of_type(&again, "captured").next().expect("it is told");
-    assert_eq!(captured["trouble"], "there is a file of this name");
+    assert_eq!(captured["trouble"], "the file exists");
     assert_eq!(std::fs::read(file).expect("it is there"), bytes);
 }
 
-/// What one GET brings.
+/// The response to a GET.
 fn get(address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("somebody listens");
     write!(stream, "GET {path} HTTP/1.0\r\n\r\n").expect("it can be sent");
@@ -179,7 +180,7 @@ fn get(address: &str, path: &str) -> String {
     answer
 }
 
-/// The figures of a pipe that goes on, over HTTP.
+/// The metrics of a growing pipe, over HTTP.
 #[test]
 fn figures_are_served_while_it_goes_on() {
     let port =
@@ -193,7 +194,8 @@ fn figures_are_served_while_it_goes_on() {
     let mut input = child.stdin.take().expect("it was piped");
     let capture = std::fs::read(sample("nfs3-basic.pcap")).expect("it is there");
     input.write_all(&capture).and_then(|()| input.flush()).expect("it is read");
-    // The session lasts 4.6 s, from one second to the fifth behind it. The last one is not over before the pipe ends.
+    // The session lasts 4.6 s, from one second to the fifth after it. The last interval ends only
+    // when the pipe does.
     let mut told = BufReader::new(child.stdout.take().expect("it was piped")).lines();
     for _ in 0..4 {
         let is_interval = |line: &io::Result<String>| {
@@ -228,7 +230,7 @@ fn figures_are_served_while_it_goes_on() {
     drop(input);
     told.for_each(drop);
     assert!(child.wait().expect("it ends").success());
-    // Where the port is taken, one line says so.
+    // If the port is taken, one line says so.
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = taken.local_addr().expect("it has one").to_string();
     let output = run(&["live", &sample("nfs3-basic.pcap"), "--metrics", &address]);
@@ -240,10 +242,10 @@ fn figures_are_served_while_it_goes_on() {
 fn bad_usage_gets_one_line() {
     let path = sample("nfs3-basic.pcap");
     for (arguments, expected) in [
-        (vec!["live", &path, "--trigger", "credit-limt"], "is it credit-limit?"),
+        (vec!["live", &path, "--trigger", "credit-limt"], "did you mean credit-limit?"),
         (vec!["live", &path, "--trigger", "error", "--trigger-folder", "/nonexistent"], "no such folder"),
-        (vec!["live", &path, "--interval", "1ms"], "not between 10ms and a day"),
-        (vec!["live", &path, "--metrics", "localhost:1"], "neither a port"),
+        (vec!["live", &path, "--interval", "1ms"], "expected 10ms to 1 day"),
+        (vec!["live", &path, "--metrics", "localhost:1"], "expected a port"),
         (vec!["live"], "required"),
         (vec!["live", &path, "-i", "lo"], "cannot be used with"),
         #[cfg(not(feature = "verbs"))]
@@ -253,10 +255,10 @@ fn bad_usage_gets_one_line() {
         #[cfg(feature = "verbs")]
         (vec!["live", "-i", "lo", "--verbs", "none"], "cannot be used with"),
         #[cfg(feature = "verbs")]
-        (vec!["live", "--verbs", "none", "--filter", "udp"], "--filter cannot be had with a device by verbs"),
+        (vec!["live", "--verbs", "none", "--filter", "udp"], "--filter is not supported with --verbs"),
         #[cfg(feature = "verbs")]
-        (vec!["capture", "--verbs", "none", "--threads", "2", "-w", "-"], "--threads cannot be had with"),
-        // Where there is no library, or no device.
+        (vec!["capture", "--verbs", "none", "--threads", "2", "-w", "-"], "--threads is not supported with"),
+        // Without the library or a device.
         #[cfg(feature = "verbs")]
         (vec!["live", "--verbs", "none"], "RDMA device"),
     ] {
@@ -274,7 +276,7 @@ fn it_ends_after_the_time_that_was_given() {
     assert_eq!(spans.sum::<u64>(), 1_500_000_000);
 }
 
-/// The packets that one end of a sample sent, as a mirror of one side shows them.
+/// The packets sent by one end of a sample, as captured by a mirror of one side.
 fn one_direction(name: &str, of_client: bool) -> Vec<u8> {
     pcap::write(&mutate::keep(&samples::capture(name), |packet| mutate::is_of_client(packet) == of_client))
 }
@@ -287,7 +289,7 @@ fn one_direction_is_told_once_and_has_no_figures_of_calls() {
             let context = format!("{name}, of the client: {of_client}");
             let output = run(&["live", file.path()]);
             let rows: Vec<&str> = text(&output.stdout).lines().collect();
-            let told: Vec<_> = rows.iter().filter(|row| row.contains("are seen")).collect();
+            let told: Vec<_> = rows.iter().filter(|row| row.contains("are captured")).collect();
             let [told] = told[..] else { panic!("{context}: {rows:#?}") };
             assert!(told.contains("connection 1: only packets from 10.77."), "{context}: {told}");
             assert!(!text(&output.stdout).contains("had no reply"), "{context}: {rows:#?}");
@@ -312,7 +314,7 @@ fn one_direction_is_told_once_and_has_no_figures_of_calls() {
     }
 }
 
-/// The metrics of a capture that comes by a pipe, after this number of lines of a type.
+/// The metrics of a capture read from a pipe, after this number of lines of a type.
 fn metrics_of(capture: &[u8], kind: &str, count: usize, options: &[&str]) -> String {
     let port =
         TcpListener::bind("127.0.0.1:0").and_then(|one| one.local_addr()).expect("a port is free").port();
@@ -347,12 +349,12 @@ fn one_direction_is_a_metric_in_place_of_waiting_calls() {
     }
 }
 
-/// Sessions over iWARP without a disturbance, or with one that the transport made good. All of
+/// Sessions over iWARP without a disturbance, or with one that the transport repaired. All of
 /// [`MOUNTS`] are such sessions.
 const HEALTHY_IWARP: [&str; 5] =
     ["iwarp-nfs3", "iwarp-nfs4.1-midstream", "iwarp-nfs4.2-nconnect", "iwarp-recall", "iwarp-crc-lossy"];
 
-/// The triggers of the examples in a text.
+/// The triggers in the examples of a text.
 fn examples(text: &str) -> Vec<String> {
     let commands = text.lines().filter(|line| line.trim_start().starts_with("rdmascope live "));
     let triggers = commands.filter_map(|line| line.split_once("--trigger ").map(|(_, after)| after));
@@ -382,7 +384,7 @@ fn the_triggers_of_the_examples_do_not_fire_on_healthy_sessions() {
             assert_eq!(captures_with(name, example), 0, "{name}: {example}");
         }
     }
-    // Linux servers invalidate without an agreement: without --allow that is a violation.
+    // Linux servers invalidate remotely without an agreement: without --allow that is a violation.
     assert_eq!(captures_with("nfs4.1-basic", "violation"), 1);
 }
 
@@ -432,10 +434,7 @@ fn a_policy_allows_findings_of_what_is_watched() {
         ("server = \"10.77.0.2\"", ""),
         ("version = 3", ""),
         ("connection = 2", ""),
-        (
-            "expires = 2020-12-31",
-            "rdmascope.toml:1: allow invalidation-sender-flag expired: its last day was 2020-12-31",
-        ),
+        ("expires = 2020-12-31", "rdmascope.toml:1: allow invalidation-sender-flag expired after 2020-12-31"),
     ] {
         let output = watch(scope);
         assert!(text(&output.stderr).contains(said), "{scope}: {}", text(&output.stderr));
@@ -443,10 +442,10 @@ fn a_policy_allows_findings_of_what_is_watched() {
         assert!(text(&output.stdout).contains(r#""type":"captured""#), "{scope}");
     }
     let output = watch("[require]\nconnections = 1");
-    assert!(text(&output.stderr).contains("[require] are about whole captures"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("[require] apply to whole captures"), "{}", text(&output.stderr));
     let output = watch("servr = 1");
     assert_eq!((output.status.code(), text(&output.stderr).lines().count()), (Some(2), 1));
-    // People see neither the finding nor a mark.
+    // Text output has neither the finding nor a mark.
     let output = run(&["live", path, "--no-policy", "--allow", "invalidation-sender-flag"]);
     assert!(!text(&output.stdout).contains("invalidation-sender-flag"), "{}", text(&output.stdout));
 }
@@ -454,7 +453,7 @@ fn a_policy_allows_findings_of_what_is_watched() {
 #[test]
 fn allowed_findings_have_a_verdict_of_their_own_in_metrics() {
     let mut capture = samples::capture("nfs4.1-basic");
-    // A packet a minute later ends the connection, and so the finding is made.
+    // A packet one minute later ends the connection, which makes the finding.
     let mut later = capture.packets[0].clone();
     later.time = capture.packets.last().expect("it has packets").time + 60_000_000_000;
     capture.packets.push(later);

@@ -1,4 +1,4 @@
-//! What a pcapng file says that it lost, from its bytes to what a person and a program read.
+//! Losses reported by a pcapng file, from its bytes to text and JSON output.
 
 mod binary;
 
@@ -12,7 +12,8 @@ fn block(kind: u32, body: &[u8]) -> Vec<u8> {
     [&kind.to_be_bytes()[..], &length.to_be_bytes(), body, &length.to_be_bytes()].concat()
 }
 
-/// A big-endian section with the packets of a sample; seven packets were lost before its fifth one, and three more somewhere.
+/// A big-endian section with the packets of a sample; seven packets were lost before its fifth one,
+/// and three more at unknown positions.
 fn capture() -> Vec<u8> {
     let mut bytes = block(0x0a0d_0d0a, b"\x1a\x2b\x3c\x4d\0\x01\0\0\xff\xff\xff\xff\xff\xff\xff\xff");
     // LINKTYPE_ETHERNET; if_name, if_tsresol 9.
@@ -48,12 +49,12 @@ fn lines(arguments: &[&str], input: &[u8]) -> Vec<Value> {
 fn a_person_reads_it() {
     let capture = capture();
     let report = run(&["analyze", "-"], &capture);
-    let row = "  lost          10 packets dropped while capturing at ens1f0, as the capture says; findings may rest on them\n";
+    let row = "  lost          10 packets dropped while capturing at ens1f0, according to the capture; they may explain findings\n";
     assert!(report.contains(row), "{report}");
     assert!(report.contains("        10  packets dropped while capturing, as recorded in the capture\n"));
     let judged = run(&["check", "-"], &capture);
     let judged = judged.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(judged.contains("10 packets were dropped while capturing, as the capture says"), "{judged}");
+    assert!(judged.contains("10 packets were dropped while capturing, according to the capture"), "{judged}");
 }
 
 #[test]
@@ -76,7 +77,7 @@ fn a_program_reads_it() {
     let problem =
         lines_of_capture.iter().find(|line| line["problem"] == "dropped-packet").expect("a problem");
     assert_eq!((&problem["count"], &problem["group"]), (&json!(10), &json!("capture")));
-    // All else is what the same packets give in a file that says nothing of losses.
+    // Everything else equals the results for the same packets in a file without reported losses.
     let mut plain =
         lines(&["analyze", "-", "--format", "jsonl"], &pcap::write(&samples::capture("nfs3-basic")));
     let mut told = lines_of_capture;

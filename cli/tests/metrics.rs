@@ -1,5 +1,5 @@
-//! Hostile clients of the HTTP server of `live --metrics`: scrapes go on, memory and threads are
-//! bounded.
+//! Hostile clients of the HTTP server of `live --metrics`: scrapes continue, and memory and threads
+//! are bounded.
 
 #![cfg(target_os = "linux")]
 
@@ -13,16 +13,16 @@ use std::net::{Shutdown, TcpStream};
 use std::process::{Child, ChildStdin, Stdio};
 use std::time::Duration;
 
-/// The most connections at once (docs/live.md).
+/// Maximum number of connections (docs/live.md).
 const CONNECTIONS: usize = 16;
 
-/// Bytes of a request that count as endless.
+/// Size of an endless request, in bytes.
 const ENDLESS: usize = 64 << 20;
 
-/// The bound on the growth of the memory, in KiB.
+/// The limit on memory growth, in KiB.
 const GROWTH: u64 = 16 << 10;
 
-/// Longer than any machine needs. Only a failing test waits for it.
+/// Longer than any machine needs. Only a failing test waits this long.
 const LONG: Duration = Duration::from_secs(60);
 
 /// `live` on a pipe that stays open.
@@ -37,7 +37,7 @@ impl Live {
         Live::of(command(&["live", "-"]))
     }
 
-    /// Started by this command, which lacks `--metrics`.
+    /// Starts it with this command, which lacks `--metrics`.
     fn of(mut command: std::process::Command) -> Live {
         let address = format!("{}:9464", server::address());
         let mut child = command
@@ -73,7 +73,7 @@ impl Live {
         stream
     }
 
-    /// The answer to these bytes.
+    /// The response to these bytes.
     fn ask(&self, request: &str) -> String {
         let mut stream = self.connect();
         stream.write_all(request.as_bytes()).expect("it can be sent");
@@ -82,7 +82,7 @@ impl Live {
         answer
     }
 
-    /// The metrics, as Prometheus asks for them.
+    /// The metrics, requested like Prometheus does.
     fn scrape(&self) -> String {
         let answer = self.ask("GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
@@ -90,13 +90,13 @@ impl Live {
         answer
     }
 
-    /// The entries of a folder in /proc.
+    /// Number of entries in a folder of /proc.
     fn count(&self, folder: &str) -> usize {
         let path = format!("/proc/{}/{folder}", self.child.id());
         std::fs::read_dir(path).expect("the process runs").count()
     }
 
-    /// The most memory that it had, in KiB.
+    /// The peak memory, in KiB.
     fn memory(&self) -> u64 {
         let path = format!("/proc/{}/status", self.child.id());
         let status = std::fs::read_to_string(path).expect("the process runs");
@@ -104,13 +104,13 @@ impl Live {
         line.trim().trim_end_matches(" kB").parse().expect("it is a number")
     }
 
-    /// The resources that it has, measured after a response.
+    /// Its resources, measured after a response.
     fn usage(&self) -> Usage {
         self.scrape();
         Usage { memory: self.memory(), threads: self.count("task"), files: self.count("fd") }
     }
 
-    /// Asserts that it answers, within the bounds on its resources.
+    /// Asserts that it responds, within the limits on its resources.
     fn is_well(&self, before: &Usage) {
         let Usage { memory, threads, files } = self.usage();
         assert!(threads <= before.threads, "{} threads, then {threads}", before.threads);
@@ -183,7 +183,7 @@ fn each_request_has_its_answer() {
     }
 }
 
-/// The old server allocated memory for the whole length.
+/// Regression test: the old server allocated memory for the whole length.
 #[test]
 fn a_body_is_not_read() {
     let live = Live::start();
@@ -221,7 +221,7 @@ fn a_request_without_end_is_cut() {
     }
 }
 
-/// 500 that do not finish their request, and 500 that do not read the answer.
+/// 500 clients that do not finish their request, and 500 that do not read the response.
 #[test]
 fn slow_clients_do_not_keep_others_out() {
     let live = Live::start();
@@ -230,7 +230,7 @@ fn slow_clients_do_not_keep_others_out() {
         let mut held = Vec::new();
         for number in 0..500 {
             let mut stream = live.connect();
-            // A new connection ends the oldest.
+            // A new connection closes the oldest.
             let _may_be_closed = stream.write_all(request.as_bytes());
             held.push(stream);
             if number % 20 == 0 {
@@ -241,7 +241,7 @@ fn slow_clients_do_not_keep_others_out() {
     }
 }
 
-/// A byte from time to time is a slow client too.
+/// A client that sends single bytes is slow, too.
 #[test]
 fn a_request_has_a_time() {
     let live = Live::start();
@@ -249,7 +249,7 @@ fn a_request_has_a_time() {
     stream.write_all(b"GET /metrics HTTP/1.1\r\na: ").expect("it can be sent");
     let mut drips = stream.try_clone().expect("it can be shared");
     let dripping = std::thread::spawn(move || {
-        // For half a minute at least, which is 4 KiB at most.
+        // For at least half a minute, which is at most 4 KiB.
         for _ in 0..600 {
             if drips.write_all(b"b").is_err() {
                 return;

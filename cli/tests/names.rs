@@ -1,4 +1,4 @@
-//! Files, clients and users of transactions: what is shown of them, and how transactions are chosen by them.
+//! Files, clients and users of transactions: how they are shown, and filters by them.
 
 mod binary;
 
@@ -57,7 +57,7 @@ fn transactions_are_chosen_by_client_server_and_user() {
     assert_eq!(count(&["--user", "0@client"]), of_root);
     assert_eq!(count(&["--user", "client"]), of_root);
     assert_eq!(count(&["--user", "1000"]), 0);
-    // A callback is of the same client and server, though the server calls.
+    // A callback has the same client and server, although the server calls.
     let recalls: Vec<_> = all.iter().filter(|line| line["direction"] == "backward").collect();
     assert!(!recalls.is_empty());
     assert!(recalls.iter().all(|line| line["client"] == "10.77.0.2" && line["server"] == "10.77.0.1"));
@@ -78,7 +78,7 @@ fn what_cannot_be_read_is_refused() {
     }
 }
 
-/// The capture begins behind the LOOKUPs and OPENs of files that it shows again later.
+/// The capture starts after the LOOKUPs and OPENs of files that it accesses again later.
 #[test]
 fn a_file_is_read_for_its_names_first() {
     let mut capture = pcap::read(&fs::read(sample("nfs4.1-basic.pcap")).unwrap()).unwrap();
@@ -91,7 +91,7 @@ fn a_file_is_read_for_its_names_first() {
     let mut late = 0;
     for (whole, once) in whole.iter().zip(&once) {
         let is_new = whole["file"] != once["file"];
-        // A pipe knows less, or a path from a directory on whose own name comes later.
+        // A pipe has fewer paths, or a path relative to a directory whose name appears later.
         let part = once["file"].as_str().unwrap_or_default();
         assert!(whole["file"].as_str().is_some_and(|file| file.ends_with(part)) || !is_new, "{whole} {once}");
         late += usize::from(is_new);

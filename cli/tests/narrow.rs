@@ -1,4 +1,4 @@
-//! Narrow terminals: lines end where the terminal does, and no value is broken or left out.
+//! Narrow terminals: lines fit the width, and no value is broken or omitted.
 
 mod binary;
 
@@ -9,14 +9,14 @@ const WIDTHS: [usize; 5] = [60, 72, 80, 100, 132];
 
 const SAMPLES: [&str; 4] = ["nfs3-lossy", "connect-rejected", "nfs4.2-basic", "nfs4.1-backchannel-recall"];
 
-/// What is printed where a terminal is so wide. `COLUMNS` names it where there is none.
+/// The output at this width, set with `COLUMNS` in place of a terminal.
 fn printed(arguments: &[&str], width: usize) -> String {
     let mut command = command(arguments);
     command.env("COLUMNS", width.to_string()).env("LC_ALL", "C.UTF-8").stdin(Stdio::null());
     text(&command.output().expect("the binary runs").stdout).to_owned()
 }
 
-/// Lines that a person copies are left whole.
+/// Lines for copying are not wrapped.
 fn is_command(line: &str) -> bool {
     line.starts_with("Next: ") || line.starts_with("      rdmascope ")
 }
@@ -24,7 +24,7 @@ fn is_command(line: &str) -> bool {
 fn assert_fits(arguments: &[&str], width: usize, shown: &str) {
     for line in shown.lines().filter(|line| !is_command(line)) {
         let columns = line.chars().count();
-        // A word alone is not broken: a name in a capture may be longer than a terminal is wide.
+        // A single word is not broken: a name in a capture may be longer than the width.
         let is_word = line.split_whitespace().count() == 1;
         assert!(columns <= width || is_word, "{arguments:?}, {columns} of {width} columns: {line}");
     }
@@ -67,10 +67,10 @@ fn the_report_fits() {
         for width in WIDTHS {
             let shown = printed(&arguments, width);
             assert_fits(&arguments, width, &shown);
-            // Columns of the table of operations go below one another; no line of the rest loses a word.
+            // Columns of the table of operations are wrapped; the other lines keep all their words.
             let rest = |text: &str| -> Vec<String> {
                 let (before, after) = text.split_once("\nOperations").unwrap_or((text, ""));
-                let after = after.split_once("\nWhat went wrong").map_or(after, |(_, after)| after);
+                let after = after.split_once("\nProblems").map_or(after, |(_, after)| after);
                 words(before).into_iter().chain(words(after)).map(str::to_owned).collect()
             };
             assert_eq!(rest(&shown), rest(text(&whole.stdout)), "{name} at {width}");
@@ -104,7 +104,7 @@ fn pages_and_comparisons_fit() {
     }
 }
 
-/// What is no terminal sets no limit: programs look for whole lines.
+/// Without a terminal the width is unlimited, because programs expect whole lines.
 #[test]
 fn without_a_terminal_lines_have_no_limit() {
     let path = sample("nfs3-lossy.pcap");

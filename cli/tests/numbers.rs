@@ -1,4 +1,5 @@
-//! A connection has one number, whatever is asked: of a capture of two sessions that begins in the middle of both.
+//! A connection has the same number in every command, tested on a capture of two sessions that
+//! starts in the middle of both.
 
 mod binary;
 
@@ -41,7 +42,8 @@ fn every_command_says_the_same() {
             "from {start} on: analyze"
         );
 
-        // Each packet names a queue pair of its connection. The first ones come before it is known.
+        // Each packet names a queue pair of its connection. The first ones arrive before that is
+        // known.
         let packets = jsonl("packets");
         let mut of_frame = BTreeMap::new();
         for packet in packets.iter().filter(|packet| !packet["connection"].is_null()) {
@@ -52,7 +54,7 @@ fn every_command_says_the_same() {
         }
         assert!(of_frame.len() + 500 > packets.len(), "from {start} on: {}", of_frame.len());
 
-        // XIDs tell the sessions apart: those of the second one are other ones.
+        // The sessions have different XIDs.
         let transactions = jsonl("transactions");
         let mut of_xid = BTreeMap::new();
         for packet in packets.iter().filter(|packet| packet["rpcrdma"].is_object()) {

@@ -1,4 +1,5 @@
-//! `peer call` and `peer serve`: two processes over the loopback interface, with UDP sockets, which need no privileges.
+//! `peer call` and `peer serve`: two processes over the loopback interface, with UDP sockets, which
+//! need no privileges.
 #![cfg(target_os = "linux")]
 
 mod binary;
@@ -20,7 +21,8 @@ fn call(arguments: &[&str]) -> Output {
     run(&arguments)
 }
 
-/// The saved session is one that `check` finds nothing wrong with, with a right ICRC in every packet.
+/// Asserts that `check` finds nothing wrong with the saved session, and that every packet has a
+/// good ICRC.
 fn clean(saved: &Path, calls: usize) {
     let saved = saved.to_str().expect("it is UTF-8");
     let check = run(&["check", saved]);
@@ -98,7 +100,7 @@ fn other_calls_are_refused() {
         assert_eq!((output.status.code(), text(&output.stderr)), (Some(expected), ""));
         assert!(text(&output.stdout).contains(status), "{}", text(&output.stdout));
     }
-    // Nobody listens on the other port: REJ, reason 8.
+    // The other port has no listener: REJ, reason 8.
     let output = call(&["--to", &at, "--from", &from, "--format", "jsonl"]);
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), ""));
     let lines = parsed(text(&output.stdout));
@@ -131,7 +133,7 @@ fn a_reply_that_is_discarded_is_told_and_not_waited_for() {
             false
         })
     });
-    // Each call has the credit of the one before.
+    // Each call has the credit of the previous one.
     let arguments = ["--to", &at, "--from", &from, "--count", "3", "--timeout", "60s", "--format", "jsonl"];
     let output = call(&arguments);
     waker.wake();
@@ -163,7 +165,7 @@ fn ctrl_c_ends_the_connections_of_a_server() {
     ];
     let client =
         command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
-    // Until the first call was answered.
+    // Wait until the first call was answered.
     let mut line = String::new();
     while !line.contains("peer_call") {
         line.clear();
@@ -175,7 +177,8 @@ fn ctrl_c_ends_the_connections_of_a_server() {
     let lines = server.stop();
     let [closed] = of_type(&lines, "peer_connection")[..] else { panic!("{lines:?}") };
     assert_eq!(closed["state"], "closed");
-    // One of two calls was made and answered: the client was told, and does not wait for a minute.
+    // One of two calls was made and answered: the client was notified, and does not wait for a
+    // minute.
     let output = client.wait_with_output().expect("it ends");
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
     assert!(text(&output.stdout).contains("closed the connection"), "{}", text(&output.stdout));
@@ -185,14 +188,14 @@ fn ctrl_c_ends_the_connections_of_a_server() {
 fn nobody_answers() {
     let (at, from) = (address(), address());
     let output = call(&["--to", &at, "--from", &from, "--timeout", "50ms"]);
-    if text(&output.stderr).contains("is taken") {
+    if text(&output.stderr).contains("is in use") {
         return eprintln!("SKIPPED: {}", text(&output.stderr));
     }
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), ""));
     assert!(text(&output.stdout).contains(&format!("{at} did not answer")), "{}", text(&output.stdout));
 }
 
-/// What this host does not have is told in one line, with what can be done.
+/// A missing feature of this host is reported in one line, with a remedy.
 #[test]
 fn sockets_that_cannot_be_had() {
     let refused = |wrapper: &[&str], arguments: &[&str], why: &str| {
@@ -201,7 +204,7 @@ fn sockets_that_cannot_be_had() {
             command.args(&wrapper[1..]).arg(program);
             command
         };
-        // Namespaces are for root, and not in every container.
+        // Namespaces need root, and are not available in every container.
         if !wrapped("true").output().is_ok_and(|output| output.status.success()) {
             return eprintln!("SKIPPED: {wrapper:?} cannot be had");
         }
@@ -217,11 +220,15 @@ fn sockets_that_cannot_be_had() {
     refused(&alone, &["call", "--to", "2001:db8::9"], "no route to 2001:db8::9: `ip route get 2001:db8::9`");
     let section = ["inject", "--to", "192.0.2.9", "--section", "rfc8166/4.5.1"];
     refused(&alone, &section, "no route to 192.0.2.9: `ip route get 192.0.2.9`");
-    refused(&alone, &["serve"], "--bind says at which address clients can connect: this host has none yet");
+    refused(
+        &alone,
+        &["serve"],
+        "add --bind ADDR, the address that clients connect to: this host has no address yet",
+    );
     let without = ["setpriv", "--bounding-set=-net_raw", "--inh-caps=-net_raw"];
     let (at, from) = (address(), address());
     let raw = ["call", "--to", &at, "--from", &from, "--socket", "raw"];
-    refused(&without, &raw, "a raw socket is not permitted");
+    refused(&without, &raw, "no permission for a raw socket");
     refused(&without, &["serve", "--bind", &at, "--socket", "raw"], "`setcap cap_net_raw+ep`");
 }
 
@@ -268,26 +275,26 @@ fn wrong_usage() {
         assert!(complaint.contains(why), "{arguments:?}: {complaint}");
     };
     refused(&["call"], "--to");
-    refused(&["call", "--to", "server.example"], "an IP address is expected");
-    refused(&["call", "--to", "server.example"], "`getent hosts NAME` tells its addresses");
-    refused(&["call", "--to", "fe80::2"], "name a global or a unique local one");
-    refused(&["call", "--to", "::2", "--from", "fe80::1"], "name a global or a unique local one");
-    refused(&["call", "--to", "fe80::2", "--from", "::1"], "name a global or a unique local one");
-    refused(&["serve", "--bind", "fe80::1"], "name a global or a unique local one");
+    refused(&["call", "--to", "server.example"], "expected an IP address");
+    refused(&["call", "--to", "server.example"], "`getent hosts NAME` prints the addresses of a name");
+    refused(&["call", "--to", "fe80::2"], "use a global or unique local address");
+    refused(&["call", "--to", "::2", "--from", "fe80::1"], "use a global or unique local address");
+    refused(&["call", "--to", "fe80::2", "--from", "::1"], "use a global or unique local address");
+    refused(&["serve", "--bind", "fe80::1"], "use a global or unique local address");
     for nobody in ["0.0.0.0", "255.255.255.255", "224.0.0.1", "::", "ff02::1"] {
         refused(&["call", "--to", nobody], "is not the address of one host");
         refused(&["serve", "--bind", nobody], "is not the address of one host");
     }
-    refused(&["call", "--to", "127.0.0.2:port"], "an IP address is expected");
+    refused(&["call", "--to", "127.0.0.2:port"], "expected an IP address");
     refused(&["call", "--to", "127.0.0.2", "--count", "0"], "0 is not in 1..");
     refused(&["call", "--to", "127.0.0.2", "--program", "nsf"], "nfs, mount");
-    refused(&["call", "--to", "127.0.0.2", "--from", "::1"], "not of one IP version");
-    refused(&["call", "--to", "127.0.0.1"], "name another local address with --from");
+    refused(&["call", "--to", "127.0.0.2", "--from", "::1"], "differ in IP version");
+    refused(&["call", "--to", "127.0.0.1"], "set another local address with --from");
     refused(&["call", "--to", "127.0.0.2", "--timeout", "5"], "a unit");
     // No default: an address of this host is one that strangers may reach.
-    refused(&["serve"], "--bind says at which address clients can connect: this host has ");
+    refused(&["serve"], "add --bind ADDR, the address that clients connect to: this host has ");
     // RFC 5737: addresses of documentation.
-    refused(&["serve", "--bind", "192.0.2.1"], "no address of this host");
+    refused(&["serve", "--bind", "192.0.2.1"], "not an address of this host");
     refused(&["serve", "--bind", "server.example"], "invalid IP address");
     let at = address();
     let Some(server) = Server::start(&["--bind", &at, "--socket", "udp"]) else { return };

@@ -1,4 +1,5 @@
-//! `peer serve --export` and `peer call --export`: files go there and back, and their MD5 stay what they were.
+//! `peer serve --export` and `peer call --export`: files are copied both ways, and their MD5 stays
+//! the same.
 #![cfg(target_os = "linux")]
 
 mod binary;
@@ -14,7 +15,7 @@ use std::path::Path;
 use std::process::Output;
 use tempfile::TempDir;
 
-/// An export that is served, its address and the port of MOUNT.
+/// A served export, its address and the port of MOUNT.
 struct Exported {
     server: Server,
     at: String,
@@ -64,7 +65,7 @@ fn digest(bytes: &[u8]) -> String {
     Md5::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Bytes that are not the same in any two pages.
+/// Bytes that differ between any two pages.
 fn bytes(length: u32) -> Vec<u8> {
     (0..length).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
 }
@@ -119,7 +120,7 @@ fn files_go_there_and_back() {
     assert_eq!(calls.len() as u64, jobs.iter().map(|job| job["calls"].as_u64().unwrap()).sum::<u64>());
     assert!(calls.iter().all(|call| call["nfs_status"] == "NFS3_OK"));
 
-    // For people a line a job.
+    // Text output has one line per job.
     let output = exported.call(&["--export", "/", "--read", "/below/small", "--list", "below"]);
     let shown = text(&output.stdout);
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
@@ -131,7 +132,7 @@ fn files_go_there_and_back() {
     assert!(shown.contains("  empty\n") && shown.contains("list below: 4 names"), "{shown}");
     assert!(!shown.contains(" call 1 "), "{shown}");
 
-    // What is not there is said, and what comes behind it is done.
+    // A missing file is reported, and the following jobs are done.
     let output = exported.call(&["--export", "/data", "--read", "nothing", "--list"]);
     let shown = text(&output.stdout);
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), ""));
@@ -159,16 +160,16 @@ fn files_go_there_and_back() {
 fn what_cannot_be_done_is_told_with_its_remedy() {
     let Some(exported) = Exported::start(&["--export", "memory"]) else { return };
     let elsewhere = address();
-    // Longer than what is written, and of no length that anybody knows.
+    // Longer than anything that is written, and of unusual length.
     let folder = folder();
     let long = folder.path().join("long");
     std::fs::File::create(&long).and_then(|file| file.set_len((256 << 20) + 1)).expect("it can be made");
     for (arguments, status, what) in [
-        (&["--export", "/export"][..], 2, "say --list, --read PATH or --write FILE"),
-        (&["--export", "/other", "--list"], 2, "MNT3ERR_NOENT: `showmount -e` lists what the server exports"),
+        (&["--export", "/export"][..], 2, "add --list, --read PATH or --write FILE"),
+        (&["--export", "/other", "--list"], 2, "MNT3ERR_NOENT: `showmount -e` lists the server's exports"),
         (&["--export", "/export", "--write", "/"], 2, "--write-as"),
-        (&["--export", "/export", "--write", "/dev/null"], 2, "no regular file"),
-        (&["--export", "/export", "--write", name(&long)], 2, "no more are written"),
+        (&["--export", "/export", "--write", "/dev/null"], 2, "not a regular file"),
+        (&["--export", "/export", "--write", name(&long)], 2, "longer than the limit of"),
         (&["--export", "/export", "--list", "--count", "2"], 2, "cannot be used with"),
     ] {
         let output = exported.call(arguments);
@@ -176,7 +177,7 @@ fn what_cannot_be_done_is_told_with_its_remedy() {
         assert!(text(&output.stderr).contains(what), "{}", text(&output.stderr));
     }
     let call = ["peer", "call", "--socket", "udp", "--to", &exported.at, "--from", &elsewhere, "--list"];
-    // A handle that the export never gave, and one that is none.
+    // A handle that the export never returned, and an invalid one.
     let output = run(&[&call[..], &["--root-handle", "00112233445566778899aabbccddeeff"]].concat());
     assert_eq!(output.status.code(), Some(1));
     assert!(
@@ -186,14 +187,14 @@ fn what_cannot_be_done_is_told_with_its_remedy() {
     );
     let output = run(&[&call[..], &["--root-handle", "0x1"]].concat());
     assert!(text(&output.stderr).contains("hexadecimal digits"), "{}", text(&output.stderr));
-    // Nobody has the port of MOUNT.
+    // The port of MOUNT has no listener.
     let free = TcpListener::bind(("127.0.0.1", 0))
         .and_then(|listener| listener.local_addr())
         .expect("a port is free");
     let port = free.port().to_string();
     let output = run(&[&call[..], &["--export", "/export", "--mount-port", &port]].concat());
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("--root-handle needs none"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("--root-handle avoids MOUNT"), "{}", text(&output.stderr));
     // Somebody has it.
     let at = address();
     let taken = TcpListener::bind((&*at, 0)).expect("a port is free");
@@ -211,7 +212,7 @@ fn what_cannot_be_done_is_told_with_its_remedy() {
         &port,
     ]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("choose another one"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("choose another port"), "{}", text(&output.stderr));
     exported.server.stop();
 }
 
@@ -249,8 +250,8 @@ fn files_stay_what_they_are_over_a_bad_network() {
     }
 }
 
-/// A long list of names comes in a Read chunk of the server. A client without the
-/// option offers a Reply chunk, and the server uses that.
+/// A long list of names is conveyed in a Read chunk of the server. A client without the option
+/// offers a Reply chunk, and the server uses that.
 #[test]
 fn long_replies_come_in_read_chunks() {
     let (folder, served) = (folder(), folder());
@@ -284,8 +285,8 @@ fn long_replies_come_in_read_chunks() {
     assert!(text(&output.stderr).contains("needs --reliable-reply"), "{}", text(&output.stderr));
 }
 
-/// The sample of the reliable-reply draft: its two ends are the witnesses of how each reply came, and
-/// of how long each Read chunk was offered.
+/// The sample of the reliable-reply draft: both ends recorded how each reply was conveyed, and how
+/// long each Read chunk was offered.
 #[test]
 fn the_analysis_agrees_with_what_both_ends_recorded() {
     /// From the interface of the client to the process of the server, in nanoseconds.

@@ -1,4 +1,4 @@
-//! The permissions of the files and folders that commands make. tests/capture_veth has those of
+//! The permissions of files and folders that commands create. tests/capture_veth has those of
 //! `capture`, tests/tui those of `tui`.
 #![cfg(unix)]
 
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use tempfile::TempDir;
 
-/// Runs the binary in `folder`, under a umask that masks nothing.
+/// Runs the binary in `folder` with umask 000.
 fn run(folder: &Path, arguments: &[&str]) -> Output {
     let plain = command(arguments);
     let mut masked = std::process::Command::new("sh");
@@ -37,8 +37,8 @@ fn below(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Commands that write files, in a folder that has a copy of a sample, `mount.pcap`, and how many
-/// files each makes at least.
+/// Commands that write files, in a folder with a copy of a sample, `mount.pcap`, and the minimum
+/// number of files that each creates.
 const COMMANDS: [(&[&str], usize); 8] = [
     (&["extract", "mount.pcap", "--files", "out/files"], 2),
     (&["extract", "mount.pcap", "--transaction", "7", "--out", "call.bin"], 1),
@@ -93,7 +93,7 @@ fn a_file_that_is_replaced_keeps_its_permissions() {
     }
 }
 
-// These hold no data of captures, or go into a repository with them.
+// These files contain no capture data, or belong in a repository.
 #[test]
 fn manual_pages_and_expectations_are_made_as_the_umask_says() {
     let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");

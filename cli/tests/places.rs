@@ -1,5 +1,5 @@
-//! Captures of both ends of a session, joined by `--with`. They are made of one sample, so everything is known of them: what packets took, which were lost,
-//! how far the clocks differ.
+//! Captures of both ends of a session, joined by `--with`. They are derived from one sample, so the
+//! delay and loss of packets and the clock offset are known.
 
 mod binary;
 
@@ -8,19 +8,19 @@ use rdmascope_tests::{pcap, samples};
 use serde_json::Value;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Nanoseconds that packets take at least: from the client to the server, and back.
+/// Minimum delay of packets in nanoseconds: from the client to the server, and back.
 const WAYS: [i64; 2] = [60_000, 20_000];
-/// Nanoseconds by which the clock of the server's capture is ahead, and by which part it is faster.
+/// Offset of the server's clock in nanoseconds, and its relative drift.
 const AHEAD: i64 = 7_200_500_000_000;
 const FASTER: f64 = 35e-6;
 
 static MADE: AtomicU32 = AtomicU32::new(0);
 
-/// A session at its two ends.
+/// A session captured at both ends.
 struct Places {
     client: Temporary,
     server: Temporary,
-    /// Packets that the client sent and the server never got; and the other way round.
+    /// Number of packets sent by the client that never reached the server, and vice versa.
     lost: [u64; 2],
 }
 
@@ -32,12 +32,13 @@ fn at(record: &[u8], time: i64) -> Vec<u8> {
     record
 }
 
-/// The ends of a sample.
+/// Both ends of a sample.
 fn places(name: &str, is_lost: impl Fn(usize) -> bool) -> Places {
     places_of(Pcap::read(&format!("{name}.pcap")), is_lost)
 }
 
-/// The session was captured where the client is. Of packets with these numbers, from 0, the receiver's capture shows nothing.
+/// Derives the captures from a session captured at the client. Packets with these numbers, from 0,
+/// are missing from the receiver's capture.
 fn places_of(mut pcap: Pcap, is_lost: impl Fn(usize) -> bool) -> Places {
     pcap.header[..4].copy_from_slice(&0xa1b2_3c4d_u32.to_le_bytes());
     let time = |record: &[u8]| {
@@ -51,7 +52,7 @@ fn places_of(mut pcap: Pcap, is_lost: impl Fn(usize) -> bool) -> Places {
     let (mut at_client, mut at_server, mut lost) = (Vec::new(), Vec::new(), [0; 2]);
     for (index, record) in pcap.records.iter().enumerate() {
         let is_from_client = source(record) == client;
-        // Some wait in a queue on the way.
+        // Some packets are queued on the path.
         let queued = (index as i64 * 7_919 % 13) * 1_000;
         let there = time(record);
         let here = if is_from_client { there + WAYS[0] + queued } else { there - WAYS[1] - queued };
@@ -68,7 +69,7 @@ fn places_of(mut pcap: Pcap, is_lost: impl Fn(usize) -> bool) -> Places {
     let file = |place: &str, mut records: Vec<(i64, Vec<u8>)>| {
         records.sort_by_key(|(time, _)| *time);
         Temporary::new(
-            // Tests run side by side.
+            // Tests run in parallel.
             &format!("places-{place}-{}.pcap", MADE.fetch_add(1, Ordering::Relaxed)),
             &pcap.with(&records.into_iter().map(|(_, record)| record).collect::<Vec<_>>()),
         )
@@ -79,7 +80,7 @@ fn places_of(mut pcap: Pcap, is_lost: impl Fn(usize) -> bool) -> Places {
 impl Places {
     fn told(&self, command: &str) -> Vec<Value> {
         let output = run(&[command, self.client.path(), "--with", self.server.path(), "--format", "jsonl"]);
-        // `check` found something.
+        // `check` reported findings.
         assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output.stderr));
         json_lines(text(&output.stdout))
     }
@@ -101,9 +102,11 @@ fn clocks_ways_and_losses_are_what_was_made() {
         (&"ahead".into(), &"within".into(), &1.into())
     );
     let (clock, doubt) = (second["clock_ns"].as_i64().unwrap(), second["doubt_ns"].as_i64().unwrap());
-    // It is told for the first packet that both show, some milliseconds behind the first of all.
+    // The offset is given for the first packet in both captures, some milliseconds after the first
+    // of all.
     assert!((clock - AHEAD).abs() <= doubt + 1_000, "{} ns wrong, {doubt} stated", clock - AHEAD);
-    // The middle is wrong by half of what the ways differ, which nothing can tell. Half of the round trip is certain.
+    // The estimate is wrong by half the difference of the delays, which cannot be observed. Half of
+    // the round trip is certain.
     let half = (WAYS[0] + WAYS[1]) / 2;
     assert!((half..half + 15_000).contains(&doubt), "{doubt}");
     assert!((second["drift"].as_f64().unwrap() - FASTER * 1e6).abs() < 5.0, "{}", second["drift"]);
@@ -130,7 +133,8 @@ fn clocks_ways_and_losses_are_what_was_made() {
     assert!((2 * half - 200..2 * half + 1_000).contains(&both), "{both}");
 }
 
-/// A host that receives much acknowledges again and again with one sequence number: these segments are told apart, too.
+/// A host that receives much data sends many acknowledgements with the same sequence number; these
+/// segments are distinguished, too.
 #[test]
 fn segments_of_iwarp_are_found_at_both_places() {
     let told = places("iwarp-nfs3", |_| false).told("analyze");
@@ -146,8 +150,9 @@ fn segments_of_iwarp_are_found_at_both_places() {
     assert_eq!((&second["near"][0], &second["doubt"]), (&"10.77.0.1".into(), &"within".into()));
 }
 
-/// What one place lacks, the other one has: the transactions are those of the whole session, and so are the findings. The parts of each are its latency at the
-/// client, where the sample was captured.
+/// Packets missing from one capture are in the other: the transactions and findings are those of
+/// the whole session. The parts of each transaction add up to its latency at the client, where the
+/// sample was captured.
 #[test]
 fn together_they_are_the_whole_session() {
     let places = places("nfs3-basic", |index| index > 60 && index % 97 == 0);
@@ -190,13 +195,14 @@ fn together_they_are_the_whole_session() {
     assert_eq!(rules(&places.told("check")), rules(&json_lines(text(&judged.stdout))));
 }
 
-/// Packets that were lost, and what their receiver dropped behind them, count when they are sent again: the time until then is that of their way.
+/// Lost packets, and those that the receiver dropped after them, count when they are sent again:
+/// the time until then belongs to their path.
 #[test]
 fn what_is_lost_and_sent_again_takes_longer_on_the_way() {
     const AGAIN: i64 = 5_000_000;
     let whole = samples::capture("nfs3-basic");
     let before = places("nfs3-basic", |_| false).told("transactions");
-    // A call; and a Write with the reply behind it, of which the Write alone is lost.
+    // A call; and a Write followed by the reply, where only the Write is lost.
     for (name, part, lost) in [("SYMLINK", "there_ns", 1), ("GETACL", "back_ns", 2)] {
         let of = |told: &[Value]| {
             let is_it = |line: &&Value| {
@@ -237,7 +243,7 @@ fn what_is_lost_and_sent_again_takes_longer_on_the_way() {
         for same in ["client_ns", "there_ns", "server_ns", "back_ns"] {
             let [expected, found] = [one, other].map(|split| split[same].as_i64().expect("it is split"));
             let expected = expected + if same == part { AGAIN } else { 0 };
-            // Packets have other queues before them.
+            // Packets have different queueing delays.
             assert!((expected - found).abs() < 30_000, "{name}, {same}: {expected} expected, {found} found");
         }
     }
@@ -247,11 +253,12 @@ fn xid(text: &str) -> u32 {
     u32::from_str_radix(text.trim_start_matches("0x"), 16).expect("a number")
 }
 
-/// Of three places the order is that of the way.
+/// Three capture points are ordered along the path.
 #[test]
 fn a_place_between_is_known_as_such() {
     let places = places("nfs4.1-basic", |_| false);
-    // What is between: a copy of the client's capture, 15 us behind it on the way there, and 15 us ahead on the way back.
+    // The capture point between: a copy of the client's capture, 15 us later on the way to the
+    // server and 15 us earlier on the way back.
     let mut pcap = Pcap::read("nfs4.1-basic.pcap");
     pcap.header[..4].copy_from_slice(&0xa1b2_3c4d_u32.to_le_bytes());
     let client = pcap.records[0][16 + 26..16 + 30].to_vec();
@@ -292,8 +299,8 @@ fn people_are_told_too() {
     for part in [
         "nearest to 10.77.0.2\n",
         " ahead of that of 1, and gains 35.",
-        "wrong by at most ",
-        "1 packet seen at ",
+        "estimated to within ",
+        "1 packet captured at ",
         "way there",
     ] {
         assert!(report.contains(part), "{part}:\n{report}");
@@ -321,7 +328,7 @@ fn the_page_has_what_the_report_has() {
         1,
         "one way has lost a packet: {ways}"
     );
-    assert!(part("id=\"ways\"", "<h3>").contains("1 packet seen at "));
+    assert!(part("id=\"ways\"", "<h3>").contains("1 packet captured at "));
     let told = places.told("analyze");
     let rows = part("id=\"splits\"", "</table>").matches("<tr><th>").count();
     assert_eq!(rows, of_type(&told, "operation_split").len());
@@ -333,7 +340,7 @@ fn the_page_has_what_the_report_has() {
 fn what_cannot_be_joined_is_refused() {
     let [one, other] = [sample("nfs3-basic.pcap"), sample("nfs4.1-basic.pcap")];
     refused(&run(&["analyze", &one, "--with", &other]), &["have no packet in common"]);
-    refused(&run(&["check", "-", "--with", &other]), &["-: --with reads captures twice, which takes files"]);
+    refused(&run(&["check", "-", "--with", &other]), &["-: --with needs regular files"]);
     refused(&run(&["analyze", &one, "--with", "/nowhere"]), &["/nowhere"]);
     let usage: [&[&str]; 3] = [
         &["diff", &one, &other, "--with", &one],

@@ -1,4 +1,5 @@
-//! `rdmascope check` with a policy: what is allowed and until when, how long operations may take, what must be there; and JUnit.
+//! `rdmascope check` with a policy: allowed findings and their expiry, latency limits,
+//! requirements; and JUnit.
 
 mod binary;
 
@@ -49,7 +50,7 @@ impl Folder {
         (output.status.code(), lines, check)
     }
 
-    /// What came of the only entry, and the exit status.
+    /// The exit status, and the outcome of the only entry.
     fn outcome(&self, arguments: &[&str]) -> (Option<i32>, String) {
         let (status, entries, _) = self.entries(arguments);
         assert_eq!(entries.len(), 1, "{entries:?}");
@@ -82,7 +83,7 @@ fn a_finding_that_is_allowed_is_shown_with_the_reason() {
         "violation  invalidation-sender-flag  1 time, allowed\n",
         "; allowed: ticket 4711\n",
         "1 violation (1 allowed)",
-        "\nPolicy rdmascope.toml (1 entry): kept to.\n",
+        "\nPolicy rdmascope.toml (1 entry): met.\n",
     ] {
         assert!(page.contains(part), "{part:?} is not in\n{page}");
     }
@@ -97,7 +98,7 @@ fn a_finding_that_is_allowed_is_shown_with_the_reason() {
     let results = log["runs"][0]["results"].as_array().expect("a list");
     let result = results.iter().find(|result| result["ruleId"] == RULE).expect("it is shown");
     assert_eq!(result["suppressions"], json!([{"kind": "external", "justification": "ticket 4711"}]));
-    // A subject stands for its rules.
+    // A subject includes its rules.
     let of_subject = allow("").replace(RULE, "remote-invalidation");
     assert_eq!(outcome(&of_subject, &[V3]), met(0, "met"));
 }
@@ -140,25 +141,26 @@ fn an_entry_that_has_expired_fails_and_allows_nothing() {
     let folder = Folder::new(&[V3], &expiring);
     let output = folder.check(&[V3, "--today", "2027-01-01"]);
     let page = text(&output.stdout);
-    let row = "  rdmascope.toml:1: allow invalidation-sender-flag: expired, its last day was 2026-12-31 (ticket 4711)\n";
+    let row = "  rdmascope.toml:1: allow invalidation-sender-flag: expired after 2026-12-31 (ticket 4711)\n";
     assert!(page.contains(row) && !page.contains(", allowed\n"), "{page}");
-    // Also where the rule is not broken, and by the clock.
+    // Also if the rule is not violated, and by the clock of the machine.
     let other = "[[allow]]\nrule = \"credit-limit\"\nreason = \"r\"\nexpires = 2020-01-01\n";
     assert_eq!(outcome(other, &[V3, "--allow", RULE]), met(1, "expired"));
-    // A table has findings only.
+    // A table contains findings only.
     let table = folder.check(&[V3, "--today", "2027-01-01", "--format", "csv"]);
     assert_eq!(text(&table.stderr), format!("rdmascope: {}", row.trim_start()));
     let wrong = folder.check(&[V3, "--today", "tomorrow"]);
     assert_eq!(wrong.status.code(), Some(2));
-    assert!(text(&wrong.stderr).contains("a date is expected, as 2026-12-31"));
+    assert!(text(&wrong.stderr).contains("expected a date such as 2026-12-31"));
 }
 
 #[test]
 fn an_entry_that_fits_nothing_is_named() {
     let folder = Folder::new(&[V3, V41], &allow("version = 3"));
-    let warning = "rdmascope: warning: rdmascope.toml:1: unused: allow invalidation-sender-flag (version 3) fits no finding\n";
+    let warning = "rdmascope: warning: rdmascope.toml:1: unused: allow invalidation-sender-flag (version 3) matches no finding\n";
     assert_eq!(text(&folder.check(&[V41]).stderr), warning);
-    // Where it fits in one capture of several it is of use; and where its rule is not asked, nothing is known.
+    // An entry that applies to one of several captures is used. If its rule is not checked, its use
+    // is unknown.
     let both = folder.check(&["--each", V3, V41]);
     assert_eq!((both.status.code(), text(&both.stderr)), (Some(1), ""));
     let advice = Folder::new(&[V3], "[[allow]]\nrule = \"advice-reply-chunk\"\nreason = \"r\"\n");
@@ -171,7 +173,7 @@ fn latencies_are_those_of_the_report() {
     let is_write = |line: &&Value| line["type"] == "operation" && line["operation"] == "WRITE";
     let write = report.iter().find(is_write).expect("the report has it");
     let latency = |name: &str| write["latency"][name].as_u64().expect("a number");
-    // The report has no line for p90: it lies between these two.
+    // The report has no line for p90, which is between these two.
     for (name, most, least) in [
         ("median", latency("median_ns"), latency("median_ns")),
         ("p90", latency("p99_ns"), latency("median_ns")),
@@ -214,7 +216,8 @@ fn what_must_be_there() {
     }
     // In a COMPOUND every operation counts.
     assert_eq!(outcome("[require]\noperations = [\"SEQUENCE\"]", &[V41, "--allow", RULE]), met(0, "met"));
-    // Without the CM exchange it is not known whether the first call is too long: one verdict is open.
+    // Without the CM exchange it is unknown whether the first call is too long: one verdict is
+    // inconclusive.
     let folder = Folder::new(
         &[],
         "[require]\nconclusive = 1.0\nrules = [\"inline-threshold\", \"connection-establishment\", \"credit-limit\"]\n",
@@ -228,7 +231,7 @@ fn what_must_be_there() {
     let asked = check["rules_asked"].as_u64().expect("a number");
     let words = format!("{} of {asked} rules", asked - open);
     assert!(entries[0]["message"].as_str().is_some_and(|message| message.contains(&words)), "{entries:?}");
-    // A rule without a verdict, rules that had nothing to judge, and one that had.
+    // A rule without a verdict, rules that had nothing to check, and one that had.
     let outcomes = ["failed", "failed", "met"].map(|outcome| json!(outcome));
     assert_eq!(
         entries[1..].iter().map(|entry| entry["outcome"].clone()).collect::<Vec<_>>(),
@@ -248,13 +251,13 @@ fn which_policy_is_taken() {
         let of = lines.iter().filter(|line| line["type"] == "check").map(|line| line["policy"].clone());
         (output.status.code(), of.collect::<Vec<_>>())
     };
-    // Of a folder, of each folder, of the first one.
+    // Of a folder, of each folder, and of the first one.
     assert_eq!(policies(&[first]), (Some(0), vec![json!(first_file)]));
     assert_eq!(policies(&["--each", first, second]), (Some(1), vec![json!(first_file), json!(second_file)]));
     assert_eq!(policies(&[second, first]), (Some(1), vec![json!(second_file)]));
     assert_eq!(policies(&["--each", first, second, "--policy", &first_file]).0, Some(0));
     assert_eq!(policies(&[first, "--no-policy"]), (Some(1), vec![Value::Null]));
-    // A folder of that name is no policy.
+    // A folder with that name is not a policy.
     fs::remove_file(&first_file).expect("it can be removed");
     fs::create_dir(&first_file).expect("it can be made");
     assert_eq!(policies(&[first]), (Some(1), vec![Value::Null]));
@@ -266,7 +269,10 @@ fn which_policy_is_taken() {
 fn a_policy_that_is_wrong_is_refused() {
     let folder = Folder::new(&[V3], "\n[[allow]]\nrul = \"credit-limit\"\n");
     for format in ["text", "jsonl", "csv", "sarif", "junit"] {
-        refused(&folder.check(&[V3, "--format", format]), &["rdmascope.toml:3: ", "\"rul\"", "is it rule?"]);
+        refused(
+            &folder.check(&[V3, "--format", format]),
+            &["rdmascope.toml:3: ", "\"rul\"", "did you mean rule?"],
+        );
     }
     refused(&folder.check(&[V3, "--policy", "none.toml"]), &["none.toml", "cannot be read"]);
     fs::write(folder.0.path().join("rdmascope.toml"), b"# one\n\xff").expect("it can be written");
@@ -275,7 +281,7 @@ fn a_policy_that_is_wrong_is_refused() {
     refused(&folder.check(&[V3]), &["rdmascope.toml", "at most 1048576 bytes"]);
 }
 
-/// An element of XML, as a strict reader of this little part of it sees it.
+/// An element of XML, from a strict parser of this small subset.
 #[derive(Debug)]
 struct Element {
     name: String,
@@ -313,7 +319,7 @@ fn unescaped(text: &str) -> String {
     whole
 }
 
-/// Reads an element and what is in it; returns what is behind it.
+/// Parses an element with its contents; returns the rest of the text.
 fn element(text: &str) -> (Element, &str) {
     let text = text.trim_start().strip_prefix('<').expect("an element begins");
     let end = text.find('>').expect("a tag ends");
@@ -345,7 +351,8 @@ fn element(text: &str) -> (Element, &str) {
     }
 }
 
-/// The test suites of a report that keeps to the schema which Jenkins and its like read: elements, their order, attributes, and counts.
+/// The test suites of a report that conforms to the schema of Jenkins and similar tools: elements,
+/// their order, attributes, and counts.
 fn suites(report: &str) -> Vec<Element> {
     assert!(report.chars().all(|c| c == '\n' || !c.is_control()), "{report}");
     let body = report.strip_prefix("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n").expect("a declaration");
@@ -391,7 +398,7 @@ fn junit() {
     assert_eq!(names, [V3, "a<b>&\"c\".pcap", V41]);
     let rules = json_lines(text(&run(&["check", "--rules", "--format", "jsonl"]).stdout));
     for suite in &suites {
-        // A case for each rule, one for the capture, and two for the policy.
+        // One case per rule, one for the capture, and two for the policy.
         assert_eq!(suite.children.len(), rules.len() + 3);
         for rule in &rules {
             let [id, subject] = ["rule", "subject"].map(|key| rule[key].as_str().expect("text"));
@@ -405,14 +412,14 @@ fn junit() {
         assert!(expired.text.ends_with("its last day was 2020-01-01 (<&\"' \\u{1b})"), "{expired:?}");
         assert_eq!(case(suite, "policy", "require connections").children[0].name, "system-out");
     }
-    // What is allowed fails nothing, and is shown.
+    // Allowed findings fail nothing, and are shown.
     let allowed = folder.check(&[V3, "--no-policy", "--allow", RULE, "--format", "junit"]);
     assert_eq!(allowed.status.code(), Some(0));
     let suites = self::suites(text(&allowed.stdout));
     assert_eq!(suites[0].number("failures"), 0);
     let shown = &case(&suites[0], "remote-invalidation", RULE).children[0];
     assert!(shown.name == "system-out" && shown.text.contains("; allowed\n"), "{shown:?}");
-    // What has status 2 is an error.
+    // Exit status 2 is an error.
     let bytes = fs::read(sample(V3)).expect("it is there");
     let empty = with_input(&["check", "-", "--format", "junit"], &bytes[..24]);
     assert_eq!(empty.status.code(), Some(2));

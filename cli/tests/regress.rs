@@ -1,4 +1,4 @@
-//! Folders of captures as regression tests, as a person runs them.
+//! Folders of captures as regression tests, run as by a user.
 
 mod binary;
 mod planted;
@@ -10,13 +10,14 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Output;
 
-/// A small session with calls in both directions, and how many lines its expectation has: those of the capture, its
-/// connection, the 36 calls that the client's tracepoints count, the 2 of the server, and what the server is known to
-/// break: it invalidates remotely although it said that it does not (tests/conformance/samples.rs).
+/// A small session with calls in both directions, and the number of lines of its expectation: the
+/// capture, its connection, the 36 calls in the client's tracepoints, the 2 calls of the server,
+/// and the known violation of the server: it invalidates remotely without having announced it
+/// (tests/conformance/samples.rs).
 const SMALL: &str = "nfs4.1-backchannel-recall";
 const SMALL_LINES: usize = 2 + 36 + 2 + 1;
 
-/// A folder that is gone after the test.
+/// A temporary folder, removed after the test.
 struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -24,7 +25,7 @@ impl Folder {
         Folder(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("there is room for temporary files"))
     }
 
-    /// With a capture and what is expected of it.
+    /// Contains the small capture and its expectation.
     fn of_small() -> Folder {
         let folder = Folder::new();
         for extension in ["pcap", "expected.jsonl"] {
@@ -64,7 +65,7 @@ impl Folder {
         run(&[&["regress", self.path()], arguments].concat())
     }
 
-    /// What is printed where something differs: below the line that names the capture, above the summary.
+    /// The differences printed between the line of the capture and the summary.
     fn differences(&self) -> Vec<String> {
         let output = self.regress(&[]);
         assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), ""), "{}", text(&output.stdout));
@@ -82,7 +83,7 @@ fn summary(output: &Output) -> &str {
     text(&output.stdout).lines().last().unwrap_or_default()
 }
 
-/// The line of an expectation with this XID: its place and its fields.
+/// The line of an expectation with this XID: its index and its fields.
 fn with_xid(lines: &[String], xid: &str) -> (usize, Value) {
     let place =
         lines.iter().position(|line| line.contains(&format!("\"xid\":\"{xid}\""))).expect("it is there");
@@ -146,13 +147,13 @@ fn what_is_blessed_is_the_same_afterwards_whatever_the_format_and_the_place() {
             "it can be read by whoever can read the capture"
         );
     }
-    // Blessed again, nothing is written.
+    // Blessing again writes nothing.
     let written =
         folder.file(&name).metadata().and_then(|metadata| metadata.modified()).expect("it has a time");
     let output = folder.regress(&["--bless"]);
     assert_eq!(summary(&output), "1 capture: 1 same, 0 blessed, 0 unreadable");
     assert_eq!(folder.file(&name).metadata().and_then(|metadata| metadata.modified()).ok(), Some(written));
-    // Elsewhere, and under a name that tells of no format.
+    // In another folder, with a name without a format extension.
     let elsewhere = Folder::new();
     for (from, to) in
         [(format!("{SMALL}.pcap"), format!("deep/er/{SMALL}")), (name.clone(), format!("deep/er/{name}"))]
@@ -169,7 +170,8 @@ fn a_changed_capture_differs_where_it_was_changed() {
     let frame = call["call"]["frame"].as_u64().expect("a number");
     let mut capture = samples::capture(SMALL);
     let packet = &mut capture.packets[frame as usize - 1];
-    // rdma_credit is the third word of the header (RFC 8166, section 4.1); the client asks for 128 credits (server.trace).
+    // rdma_credit is the third word of the header (RFC 8166, section 4.1); the client requests 128
+    // credits (server.trace).
     let credits = packet.payload().start + 8;
     assert_eq!(packet.u32(credits), 128);
     packet.set_u32(credits, 127);
@@ -182,7 +184,7 @@ fn a_changed_capture_differs_where_it_was_changed() {
             "call.credits: expected 128, found 127".to_owned(),
         ]
     );
-    // The same for programs.
+    // The same as JSON Lines.
     let output = folder.regress(&["--format", "jsonl"]);
     assert_eq!(output.status.code(), Some(1));
     let lines: Vec<Value> = json_lines(text(&output.stdout));
@@ -247,7 +249,7 @@ fn a_finding_that_comes_or_goes_is_told() {
     assert!(differences.contains(&"reply.credits: expected 64, found 0".to_owned()), "{differences:?}");
     assert!(differences.contains(&format!("new: {told}")), "{differences:?}");
     let judged_before = clean.iter().any(|line| line.contains("\"type\":\"finding\""));
-    let remedy = differences.iter().any(|line| line.starts_with("no findings were expected: "));
+    let remedy = differences.iter().any(|line| line.starts_with("the expectation has no findings: "));
     assert_ne!(remedy, judged_before, "{differences:?}");
     let deviations = text(&folder.regress(&["--format", "jsonl"]).stdout).to_owned();
     let deviation = deviations
@@ -258,7 +260,7 @@ fn a_finding_that_comes_or_goes_is_told() {
     assert_eq!((&deviation["change"], &deviation["of"]), (&json!("new"), &json!("finding")));
     assert_eq!((&deviation["frame"], &deviation["xid"]), (&json!(planted.frame), &json!("0x1d4d5b14")));
 
-    // Blessed, it is expected, as other commands write it.
+    // After blessing, the finding is expected, in the form of other commands.
     assert_eq!(folder.regress(&["--bless"]).status.code(), Some(0));
     assert_eq!(folder.regress(&[]).status.code(), Some(0));
     let blessed = folder.expectation();
@@ -280,7 +282,7 @@ fn a_finding_that_comes_or_goes_is_told() {
     assert!(!checked.is_empty());
     assert_eq!(expected, checked);
 
-    // The session behaves again.
+    // The session without the fault.
     folder.write(&format!("{SMALL}.pcap"), &original);
     let differences = folder.differences();
     assert!(differences.contains(&format!("missing: {told}")), "{differences:?}");
@@ -291,7 +293,7 @@ fn a_finding_that_comes_or_goes_is_told() {
 
 #[test]
 fn what_is_missing_in_the_capture_is_missing_in_the_summary_too() {
-    // Its last packets: the disconnect, and DESTROY_CLIENTID before it.
+    // Remove the last packets: the disconnect, and DESTROY_CLIENTID before it.
     let folder = Folder::of_small();
     let mut capture = samples::capture(SMALL);
     let last = capture.packets.len() - 6;
@@ -340,9 +342,9 @@ fn a_broken_expectation_is_told_with_file_and_line() {
     assert_eq!(output.status.code(), Some(2));
     let complaint = text(&output.stderr);
     assert_eq!(complaint.lines().count(), 1, "{complaint}");
-    assert!(complaint.contains(&format!("{SMALL}.expected.jsonl: line 4: no JSON object")), "{complaint}");
+    assert!(complaint.contains(&format!("{SMALL}.expected.jsonl: line 4: not a JSON object")), "{complaint}");
     assert!(summary(&output).ends_with("1 with a broken expectation"), "{}", summary(&output));
-    // Blessing mends it.
+    // Blessing repairs it.
     assert_eq!(folder.regress(&["--bless"]).status.code(), Some(0));
     assert_eq!(folder.regress(&[]).status.code(), Some(0));
 }
@@ -368,7 +370,8 @@ fn what_cannot_be_read_is_never_blessed() {
 
 #[test]
 fn where_nothing_can_be_written_nothing_is_blessed() {
-    // A folder stands where the expectation should; and whoever is not root cannot write into a folder that is read-only.
+    // A folder has the name of the expectation. Users other than root cannot write into a read-only
+    // folder.
     let folder = Folder::of_small();
     let expectation = folder.file(&format!("{SMALL}.expected.jsonl"));
     std::fs::remove_file(&expectation).expect("it is there");
@@ -410,8 +413,8 @@ fn a_folder_without_captures_is_a_failure() {
     refused(&folder.regress(&["--bless"]), &["no capture"]);
     refused(&run(&["regress", "samples", "--name", "nfs5"]), &["no capture", "\"nfs5\""]);
     refused(&run(&["regress", "no-such-folder"]), &["no-such-folder", "cannot be read"]);
-    refused(&run(&["regress", "samples/nfs3-basic.pcap"]), &["no folder", "--name"]);
-    refused(&run(&["regress", "samples", "samples"]), &["two of the folders"]);
+    refused(&run(&["regress", "samples/nfs3-basic.pcap"]), &["not a folder", "--name"]);
+    refused(&run(&["regress", "samples", "samples"]), &["two of the given folders"]);
 }
 
 #[test]
@@ -420,9 +423,9 @@ fn an_expectation_without_its_capture_is_a_difference() {
     folder.write("gone.expected.jsonl", b"{\"type\":\"capture\"}\n");
     let output = folder.regress(&[]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stdout).contains("gone.expected.jsonl: an expectation, and no capture beside it\n"));
+    assert!(text(&output.stdout).contains("gone.expected.jsonl: expectation without a capture\n"));
     assert!(summary(&output).ends_with("; 1 expectation without a capture"), "{}", summary(&output));
-    // Chosen by name, it is not asked for.
+    // A name filter that excludes it.
     assert_eq!(folder.regress(&["--name", SMALL]).status.code(), Some(0));
 }
 
@@ -471,7 +474,7 @@ fn manifest(digest: &str) -> String {
     )
 }
 
-/// samples/MANIFEST.
+/// From samples/MANIFEST.
 const DIGEST: &str = "0ca38fe2604105e052f034f39fc09f085effab2d993236941cdc382ee9d09d89";
 
 #[test]
@@ -482,7 +485,7 @@ fn a_manifest_is_verified_first() {
     let verdict = &lines(&folder.regress(&["--format", "jsonl"]))[0];
     assert_eq!((&verdict["verdict"], &verdict["listed"]), (&json!("same"), &json!(true)));
 
-    // One that is not listed is told, and compared.
+    // An unlisted file is reported and compared.
     let bytes = std::fs::read(folder.file(&format!("{SMALL}.pcap"))).expect("it is there");
     folder.write("6.12/another.pcap", &bytes);
     assert_eq!(folder.regress(&["--bless"]).status.code(), Some(0));
@@ -490,7 +493,7 @@ fn a_manifest_is_verified_first() {
     assert_eq!(output.status.code(), Some(0));
     assert!(text(&output.stdout).contains("6.12/another.pcap: not listed in MANIFEST\n"));
 
-    // One that changed is neither compared nor blessed.
+    // A changed file is neither compared nor blessed.
     let before = folder.expectation();
     folder.write(&format!("{SMALL}.pcap"), &bytes[..bytes.len() / 2]);
     for arguments in [&[][..], &["--bless"]] {
@@ -500,12 +503,12 @@ fn a_manifest_is_verified_first() {
         assert!(text(&output.stderr).contains(DIGEST));
         assert_eq!(folder.expectation(), before);
     }
-    // One that is gone.
+    // A missing file.
     std::fs::remove_file(folder.file(&format!("{SMALL}.pcap"))).expect("it is there");
     let output = folder.regress(&[]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains(&format!("{SMALL}.pcap: listed in MANIFEST, and not there")));
-    assert!(summary(&output).contains("1 listed and not there"), "{}", summary(&output));
+    assert!(text(&output.stderr).contains(&format!("{SMALL}.pcap: listed in the MANIFEST, but absent")));
+    assert!(summary(&output).contains("1 listed but absent"), "{}", summary(&output));
 }
 
 #[test]
@@ -519,8 +522,8 @@ fn a_broken_manifest_is_told_with_its_line() {
         ("[[sample]]\nname = \"x\"\n".into(), &["line 1", "sha256"]),
         ("[[sample]\n".into(), &["line 1"]),
         ("[origin]\nlab = \"none\"\n".into(), &["no [[sample]]"]),
-        (absolute, &["line 2", "out of the folder"]),
-        (outside, &["line 2", "out of the folder"]),
+        (absolute, &["line 2", "leave the folder"]),
+        (outside, &["line 2", "leave the folder"]),
     ] {
         folder.write("MANIFEST", manifest.as_bytes());
         refused(&folder.regress(&[]), &[&["MANIFEST"], parts].concat());

@@ -15,10 +15,11 @@ fn capture(name: &str) -> String {
     sample(&format!("{name}.pcap"))
 }
 
-/// A server that answers from a sample, and listens. `None` where the port is taken, which is told.
+/// A listening server that answers from a sample. Returns `None`, and reports that, if the port is
+/// taken.
 fn serving(at: &str, name: &str) -> Option<Server> {
     let mut server = Server::start(&["--from", &capture(name), "--bind", at, "--socket", "udp"])?;
-    // A server whose output nobody takes waits.
+    // A server blocks if its output is not read.
     let mut output = server.stdout.take()?;
     std::thread::spawn(move || output.read_to_string(&mut String::new()));
     Some(server)
@@ -33,7 +34,7 @@ fn replay(at: &str, name: &str, arguments: &[&str]) -> Output {
 #[test]
 fn every_sample_agrees_with_itself() {
     let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
-    // As samples/MANIFEST says.
+    // From samples/MANIFEST.
     let samples = [
         ("connect-rejected", 0),
         ("nfs3-basic", 265),
@@ -71,8 +72,8 @@ fn every_sample_agrees_with_itself() {
         if calls == 0 {
             continue;
         }
-        // What crossed is the same session: as many calls of each kind, and replies that are conveyed in the same way, as another reader of
-        // the packets sees it.
+        // The recorded packets are the same session: another reader of the packets finds the same
+        // number of calls of each kind, with replies conveyed in the same way.
         let transactions = |capture: &str| -> Vec<String> {
             let output = run(&["transactions", capture, "--format", "jsonl"]);
             let lines = parsed(text(&output.stdout));
@@ -114,7 +115,8 @@ fn another_session_differs_and_is_told() {
     let output = replay(&at, "nfs3-basic", &["--connection", "1", "--operation", "fsinfo"]);
     let shown = text(&output.stdout);
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), ""), "{shown}");
-    for part in [" NFSv3 FSINFO: differs", "accept_stat: recorded 0, now 5", "no reply brought it", "0 agree"]
+    for part in
+        [" NFSv3 FSINFO: differs", "accept_stat: recorded 0, now 5", "supplied by no reply", "0 agree"]
     {
         assert!(shown.contains(part), "{part}: {shown}");
     }
@@ -128,10 +130,10 @@ fn what_cannot_be_replayed_is_status_2() {
         assert!(complaint.contains(why), "{complaint}");
     };
     let (at, name) = (address(), "nfs3-basic");
-    refused(replay(&at, name, &["--connection", "7"]), "there is no connection 7");
+    refused(replay(&at, name, &["--connection", "7"]), "no connection 7");
     refused(
         replay(&at, name, &["--operation", "mknod"]),
-        "the capture holds no whole call: there is nothing to replay",
+        "the capture holds no complete call: nothing to replay",
     );
     refused(replay(&at, name, &["--memory", "64K"]), "hold more than 64 KiB");
     refused(replay(&at, name, &["--handle", "01"]), "two file handles");
@@ -147,7 +149,7 @@ fn a_snap_length_that_cut_the_calls_is_named() {
     let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
     let cut = folder.path().join("cut.pcap");
     let whole = std::fs::read(capture("nfs3-basic")).expect("it can be read");
-    // The global header, then records of 16 bytes and their data: cut to 200 bytes each.
+    // The global header, then records of 16 bytes and their data, each truncated to 200 bytes.
     let mut out = whole[..24].to_vec();
     let mut at = 24;
     while at < whole.len() {
@@ -179,12 +181,13 @@ fn a_snap_length_that_cut_the_calls_is_named() {
     }
 }
 
-/// What a server that answers from this capture says on standard error, and its status where it ended by itself.
+/// The error output of a server that answers from this capture, and its exit status if it ended by
+/// itself.
 fn complaint_of_server(capture: &str) -> (Option<i32>, String) {
     let arguments = ["peer", "serve", "--from", capture, "--bind", &address(), "--socket", "udp"];
     let mut child =
         command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
-    // It says what is wrong before it listens.
+    // It reports errors before it listens.
     let mut first = String::new();
     let mut stdout = BufReader::new(child.stdout.take().expect("it was piped"));
     stdout.read_line(&mut first).expect("it can be read");
@@ -201,7 +204,7 @@ fn a_damaged_capture_is_told_by_both_commands() {
     let file = folder.path().join("damaged.pcap");
     let path = file.to_str().expect("it is UTF-8");
     let whole = std::fs::read(capture("nfs3-basic")).expect("it can be read");
-    // Cut in the middle of a record; and a record that claims 4 GiB.
+    // A capture truncated in the middle of a record, and one with a record that claims 4 GiB.
     let cut = whole[..whole.len() / 2].to_vec();
     let mut wild = whole.clone();
     let mut at = 24;
@@ -227,7 +230,7 @@ fn a_damaged_capture_is_told_by_both_commands() {
             "10ms",
         ]);
         let (status, complaint) = complaint_of_server(path);
-        if complaint.contains("is taken") {
+        if complaint.contains("is in use") {
             return eprintln!("SKIPPED: {complaint}");
         }
         let line = text(&replayed.stderr).lines().next().unwrap_or_default();
@@ -237,11 +240,11 @@ fn a_damaged_capture_is_told_by_both_commands() {
             assert_eq!((replayed.status.code(), status), (Some(2), Some(2)), "{complaint}");
         }
     }
-    // The control: a whole one is not complained of.
+    // The control: a complete capture has no errors.
     assert_eq!(complaint_of_server(&capture("nfs3-lossy")).1, "");
 }
 
-/// A client that calls with the message of this file, and has a Reply chunk of so many bytes.
+/// A client that calls with the message of this file, and has a Reply chunk of `reply` bytes.
 fn caller(folder: &TempDir, message: &[u8], reply: u32) -> String {
     let hex: String = message[4..].iter().map(|byte| format!("{byte:02x}")).collect();
     let file = folder.path().join(format!("call-{reply}.toml"));
@@ -297,7 +300,7 @@ fn a_reply_that_does_not_fit_and_a_recorded_error_are_told_once_and_as_errors() 
     assert_eq!((fits.0.as_str(), fits.1.as_str()), (Some("SUCCESS"), None));
     let error = short.1.as_str().expect("there is one");
     assert!(short.0.is_null() && error.starts_with("ERR_CHUNK"), "{error}");
-    // What that server answered is a recording in its turn: a reply, and an RDMA_ERROR.
+    // The responses of that server are a recording themselves: a reply, and an RDMA_ERROR.
     let Some(lines) = served(&saved, &[65536, 65536], &[]) else { return };
     let calls = told(&lines);
     let [reply, recorded] = &calls[..] else { panic!("{calls:?}") };
@@ -307,12 +310,13 @@ fn a_reply_that_does_not_fit_and_a_recorded_error_are_told_once_and_as_errors() 
     assert_eq!(end["calls"].as_u64(), Some(of_type(&lines, "peer_call").len() as u64), "{end}");
 }
 
-/// One call has a fault: it alone differs, and in the way that the specification says.
+/// One call has a fault: it alone differs, in the way that the specification describes.
 #[test]
 fn a_fault_is_one_difference() {
     let at = address();
     let Some(_server) = serving(&at, "nfs3-lossy") else { return };
-    // A call that the sample does not have is answered with SYSTEM_ERR, accept_stat 5 (RFC 5531, section 9).
+    // A call that is not in the sample is answered with SYSTEM_ERR, accept_stat 5 (RFC 5531,
+    // section 9).
     let faults = [
         ("version", "rdma_proc", "RDMA_ERROR, ERR_VERS 1 to 1"),
         ("procedure", "rdma_proc", "RDMA_ERROR, ERR_CHUNK"),
@@ -330,13 +334,14 @@ fn a_fault_is_one_difference() {
     }
 }
 
-/// From a call on: those before it are not made, and a session of NFSv4 does not begin in its middle.
+/// Starting at a later call: earlier calls are omitted, but an NFSv4 session cannot start in its
+/// middle.
 #[test]
 fn from_a_call_on() {
     let at = address();
     let Some(_server) = serving(&at, "nfs3-lossy") else { return };
-    // The name that transaction 15 looks up was not there when it was looked up first, in transaction 9: a server that answers from the sample
-    // takes the one for the other.
+    // The name that transaction 15 looks up did not exist at its first lookup, in transaction 9: a
+    // server that answers from the sample confuses the two.
     for (start, status, differ) in [(16, 0, &[][..]), (13, 1, &[15][..])] {
         let output = replay(&at, "nfs3-lossy", &["--starting-at", &start.to_string(), "--format", "jsonl"]);
         assert_eq!(output.status.code(), Some(status), "{}", text(&output.stdout));

@@ -1,6 +1,6 @@
-//! Commands that read captures of strangers confine themselves (docs/command-line.md).
-//! capture-agent/tests/confine.rs tries from inside the refusals; here: every command is confined
-//! while it reads, and still reaches its files.
+//! Commands that read untrusted captures confine themselves (docs/command-line.md).
+//! capture-agent/tests/confine.rs tests the restrictions from inside; this tests that every command
+//! is confined while it reads, and can still access its files.
 #![cfg(target_os = "linux")]
 
 mod binary;
@@ -18,7 +18,7 @@ fn folder() -> TempDir {
     TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made")
 }
 
-/// Whether this kernel has both landlock and seccomp. Where it has not, that is said.
+/// Whether this kernel has both landlock and seccomp. Prints a message if not.
 fn can_confine() -> bool {
     let status = fs::read_to_string("/proc/self/status").expect("it is there");
     let has_seccomp = status.contains("Seccomp:");
@@ -30,7 +30,7 @@ fn can_confine() -> bool {
     has_seccomp
 }
 
-/// For each thread of a process: the mode of seccomp, and no_new_privs.
+/// The mode of seccomp and no_new_privs of each thread of a process.
 fn threads(process: &Child) -> Vec<(String, String)> {
     let tasks = fs::read_dir(format!("/proc/{}/task", process.id())).into_iter().flatten().flatten();
     let status = tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok());
@@ -42,7 +42,7 @@ fn threads(process: &Child) -> Vec<(String, String)> {
 }
 
 /// Waits until the process has a thread named `signals`: it is confined before that thread starts,
-/// and has not read yet.
+/// and has not read any input yet.
 fn waits(process: &mut Child) -> Vec<(String, String)> {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
@@ -104,13 +104,13 @@ fn every_command_is_confined_while_it_reads() {
         let writer = std::thread::spawn(move || input.write_all(&capture));
         let output = process.wait_with_output().expect("it ends");
         writer.join().expect("it ends").expect("all is read");
-        // `diff` finds no difference, `check` one thing that Linux does.
+        // `diff` finds no difference, `check` one known violation of Linux.
         assert!(output.status.code().is_some_and(|code| code < 2), "{arguments:?}: {}", text(&output.stderr));
         assert!(!text(&output.stderr).contains("denied"), "{arguments:?}: {}", text(&output.stderr));
     }
 }
 
-/// A pipe whose reader takes nothing, and that is full.
+/// A full pipe whose reader does not read.
 fn full_pipe() -> (std::io::PipeReader, PipeWriter) {
     let (reader, mut writer) = std::io::pipe().expect("there are descriptors");
     // The default capacity of a pipe (pipe(7)).
@@ -118,8 +118,8 @@ fn full_pipe() -> (std::io::PipeReader, PipeWriter) {
     (reader, writer)
 }
 
-// Its name does not say that it is a capture: it is decompressed to find out, on a thread, before
-// the command is confined.
+// The name does not show that it is a capture, so it is decompressed to find out, on a thread,
+// before the command is confined.
 #[test]
 fn a_thread_that_ends_is_waited_for() {
     if !can_confine() {
@@ -171,14 +171,14 @@ fn no_sandbox_leaves_the_process_as_it_is() {
     }
 }
 
-/// Runs in a folder, and succeeds.
+/// Runs in a folder, and asserts success.
 fn succeeds(folder: &Path, arguments: &[&str]) {
     let output =
         command(arguments).current_dir(folder).stdin(Stdio::null()).output().expect("the binary runs");
     assert!(output.status.success() && output.stderr.is_empty(), "{arguments:?}: {}", text(&output.stderr));
 }
 
-// Links in a folder of the command line lead to files outside. These files can be read too.
+// Links in a folder of the command line may lead to files outside. These can be read, too.
 #[test]
 fn links_to_captures_are_followed() {
     let (folder, elsewhere) = (folder(), folder());
@@ -199,7 +199,7 @@ fn links_to_captures_are_followed() {
         symlink(at(to), captures.join(name)).expect("it can be made");
     }
     symlink(&captures, folder.path().join("link")).expect("it can be made");
-    // The same packets at another place.
+    // The same packets at another capture point.
     fs::create_dir(folder.path().join("place")).expect("it can be made");
     symlink(at("two"), folder.path().join("place/two.pcap")).expect("it can be made");
     let one = "captures/inner/nfs3-basic.pcap";
@@ -246,7 +246,7 @@ fn outputs_that_are_no_plain_files_are_reached() {
     assert_eq!(fs::read_to_string(folder.path().join("redirected")).expect("it is there"), written);
 }
 
-// The reason is not the sandbox's.
+// The error is not caused by the sandbox.
 #[test]
 fn what_is_missing_is_reported_as_before() {
     refused(&run(&["analyze", "no-such.pcap"]), &["no-such.pcap", "No such file"]);
@@ -259,7 +259,7 @@ fn what_is_missing_is_reported_as_before() {
     refused(&output.expect("the binary runs"), &["temporary file in /no/such", "No such file"]);
 }
 
-/// Root reads a capture that belongs to somebody else, and is 0600.
+/// Root reads a capture that belongs to another user and has mode 0600.
 #[test]
 fn root_reads_the_captures_of_others() {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};

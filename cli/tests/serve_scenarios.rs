@@ -19,13 +19,14 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A server with these scenarios that ends when all are judged. `None` where the port is taken, which is told.
+/// A server with these scenarios that ends when all have a verdict. Returns `None`, and reports
+/// that, if the port is taken.
 fn serving(at: &str, more: &[&str]) -> Option<Server> {
     let given = ["--bind", at, "--socket", "udp", "--until-judged", "--scenario"];
     Server::start(&[&given[..], more].concat())
 }
 
-/// Its lines and its status, when it has ended by itself.
+/// Its lines and its exit status, once it has ended by itself.
 fn ended(mut server: Server) -> (Vec<Value>, Option<i32>) {
     let mut rest = std::mem::take(&mut server.first);
     server.stdout.take().expect("nobody took it").read_to_string(&mut rest).expect("it can be read");
@@ -49,7 +50,8 @@ fn verdicts(lines: &[Value]) -> Vec<(&str, Option<&str>, Option<&str>)> {
 #[test]
 fn a_client_that_conforms() {
     let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
-    // The scenario, the status of `peer call`, for which an RDMA_ERROR is no SUCCESS, and a rule that finds it in the capture.
+    // The scenario, the exit status of `peer call`, for which an RDMA_ERROR is not SUCCESS, and a
+    // rule that finds it in the capture.
     for (name, called, rule) in [
         ("reply-twice", 0, "rpc-reply-without-call"),
         ("reply-error-chunk", 1, "0 violations"),
@@ -84,12 +86,12 @@ fn a_client_that_conforms() {
     }
 }
 
-/// Calls NULL, and answers what it does not take with RDMA_ERROR.
+/// Calls NULL, and answers replies that it does not accept with RDMA_ERROR.
 fn wrong_client(at: &str, from: &str) {
     wrong_client_reaches(at, from);
 }
 
-/// The same. Whether it was connected.
+/// As [`wrong_client`]. Returns whether it was connected.
 fn wrong_client_reaches(at: &str, from: &str) -> bool {
     let [local, remote] = [from, at].map(|address| address.parse().expect("it is an address"));
     let mut driver = Driver::open(Kind::Udp, &[local], Reach::Only(vec![remote])).expect("there is a socket");
@@ -144,7 +146,8 @@ fn a_client_that_breaks_the_rule_is_status_1() {
     assert_eq!(status, Some(1));
 }
 
-/// What a server writes whose scenarios a wrong client meets, in this format, and its status.
+/// The report of a server whose scenarios meet a faulty client, in this format, and its exit
+/// status.
 fn report(format: &str, at: &str, from: &str) -> Option<(String, Option<i32>)> {
     let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder can be made");
     let saved = folder.path().join("crossed.pcapng");
@@ -156,14 +159,14 @@ fn report(format: &str, at: &str, from: &str) -> Option<(String, Option<i32>)> {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary runs");
-    // It says nothing before its end, so that nobody can wait for its first line.
+    // It prints nothing before its end, so there is no first line to wait for.
     let patience = Instant::now() + Duration::from_secs(20);
     while !wrong_client_reaches(at, from) {
         if child.try_wait().expect("it is a child").is_some() || Instant::now() > patience {
             let _ = child.kill();
             let output = child.wait_with_output().expect("it ends");
             let complaint = text(&output.stderr);
-            assert!(complaint.contains("is taken"), "{complaint}");
+            assert!(complaint.contains("is in use"), "{complaint}");
             eprintln!("SKIPPED: {complaint}");
             return None;
         }
@@ -204,17 +207,18 @@ fn verdicts_as_an_html_page() {
             "{run}"
         );
     }
-    // The client is the head of the column, and of the ladder with the call, its faulty reply, and what it said to that.
+    // The client heads the column, and the ladder with the call, its faulty reply, and the client's
+    // reaction.
     for part in [
         format!("<th>{from}</th>"),
         format!("<th class=\"remote\">{from}</th>"),
-        "What NFS over RDMA clients do".to_owned(),
+        "Behavior of NFS over RDMA clients".to_owned(),
         "to the client".to_owned(),
         "from the client".to_owned(),
         "violates".to_owned(),
         "withheld".to_owned(),
         "RDMA_ERROR".to_owned(),
-        "Nothing crossed.".to_owned(),
+        "No packets crossed.".to_owned(),
     ] {
         assert!(html.contains(&part), "{part}: {html}");
     }
@@ -249,7 +253,7 @@ fn a_scenario_of_the_other_side_is_refused_with_the_command_that_runs_it() {
     for (output, why) in [
         (&inject, "`rdmascope peer serve --scenario reply-twice` runs it"),
         (&serve, "`rdmascope peer inject --to ADDR version-9` runs it"),
-        (&unknown, "perhaps reply-twice"),
+        (&unknown, "did you mean reply-twice?"),
     ] {
         let complaint = text(&output.stderr);
         assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""), "{complaint}");

@@ -8,7 +8,7 @@ use std::process::Output;
 
 const COMMANDS: [&str; 4] = ["analyze", "connections", "transactions", "packets"];
 
-/// The same command on other files prints the same; names of files aside.
+/// Asserts that a command has the same output for other files, except for file names.
 fn same(command: &str, whole: &Output, parts: &Output) {
     let cleaned = |output: &Output| {
         let mut lines = lines(output);
@@ -31,7 +31,7 @@ fn rotated_files_are_what_was_rotated() {
     let name = "nfs3-basic.pcap";
     let pcap = Pcap::read(name);
     let third = pcap.records.len() / 3;
-    // Between these, time goes on, so that the order of the files does not matter.
+    // Time advances between the parts, so the order of the files does not matter.
     let parts = [&pcap.records[..third], &pcap.records[third..2 * third], &pcap.records[2 * third..]];
     assert!(parts.windows(2).all(|two| time(two[0].last().unwrap()) < time(&two[1][0])));
     let files = ["0", "1", "2"].map(|part| {
@@ -49,7 +49,7 @@ fn rotated_files_are_what_was_rotated() {
     }
 }
 
-/// A ring has more files than the soft limit lets a process open, which most systems set to 1,024.
+/// A ring may have more files than the soft limit of open files, which is 1,024 on most systems.
 #[cfg(unix)]
 #[test]
 fn more_files_than_the_soft_limit() {
@@ -75,7 +75,7 @@ fn more_files_than_the_soft_limit() {
         .output()
         .expect("sh is there");
     same("transactions", &run(&["transactions", &sample(name), "--format", "jsonl"]), &limited);
-    // The report names those that do not end whole.
+    // The report names the truncated files.
     let mut cut = std::fs::read(files[50].path()).expect("it is there");
     cut.pop();
     std::fs::write(files[50].path(), cut).expect("it can be written");
@@ -100,7 +100,7 @@ fn files_of_any_format_are_interleaved() {
     let mut parts = [Vec::new(), Vec::new()];
     let (mut at, mut latest) = (0, (0, 0));
     for record in &pcap.records {
-        // Whoever has the same time as the one before stays behind it.
+        // A record with the same time as the previous one stays in the same file.
         if time(record) > latest {
             latest = time(record);
             at = 1 - at;
@@ -109,7 +109,7 @@ fn files_of_any_format_are_interleaved() {
     }
     assert!(parts.iter().all(|part| part.len() > pcap.records.len() / 4));
     let plain = Temporary::new("interleaved.pcap", &pcap.with(parts[0].iter().copied()));
-    // The other one with nanoseconds, big-endian.
+    // The other one is big-endian and has nanoseconds.
     let mut other = Vec::new();
     let word = |bytes: &[u8], factor: u32| {
         let word = u32::from_le_bytes(bytes.try_into().unwrap());
@@ -130,8 +130,8 @@ fn files_of_any_format_are_interleaved() {
     }
 }
 
-/// A capture of packets at these seconds with these lengths, by which they are told apart; all are the same RoCE packet,
-/// cut to [`KEPT`] bytes by a snap length.
+/// A capture of packets at these seconds, distinguished by these lengths; all are the same RoCE
+/// packet, truncated to [`KEPT`] bytes by a snap length.
 fn capture(packets: &[(u32, u32)]) -> Vec<u8> {
     let mut pcap = Pcap::read("nfs3-basic.pcap");
     let roce = pcap
@@ -150,7 +150,7 @@ fn capture(packets: &[(u32, u32)]) -> Vec<u8> {
 
 const KEPT: usize = 60;
 
-/// The lengths of the packets in the order in which they are listed.
+/// The lengths of the packets in output order.
 fn order(files: &[&str]) -> Vec<u64> {
     let listed = lines(&run(&[&["packets", "--format", "jsonl"], files].concat()));
     let frames: Vec<u64> = listed.iter().map(|line| line["frame"].as_u64().unwrap()).collect();
@@ -225,11 +225,11 @@ fn the_others_go_on_where_one_ends_early() {
     assert_eq!(listed.status.code(), Some(2));
 }
 
-/// A folder with these samples, under names in this order, beside what is no capture.
+/// A folder with these samples, named in this order, and files that are not captures.
 fn folder_of(samples: &[&str]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder for the test");
     for (index, name) in samples.iter().enumerate() {
-        // Files of a ring have no name of a capture.
+        // Files of a ring have no capture extension.
         std::fs::copy(sample(name), folder.path().join(format!("ring.pcap{index}"))).expect("a copy");
     }
     std::fs::write(folder.path().join("README"), "no capture").expect("it can be written");
@@ -270,7 +270,7 @@ fn each_file_by_itself() {
         let title = |file: &str| if command == "check" { format!("Capture {file}\n") } else { String::new() };
         let expected = format!("{}{first}\n{}{second}", title(one), title(other));
         assert_eq!(text(&both.stdout), expected, "{command}");
-        // As lines they stand one behind the other.
+        // Their JSON Lines are concatenated.
         let [first, second] = [one, other].map(|file| run(&[command, file, "--format", "jsonl"]).stdout);
         let both = run(&[command, "--each", one, other, "--format", "jsonl"]);
         assert_eq!(both.stdout, [first, second].concat(), "{command}");
@@ -286,7 +286,7 @@ fn each_file_by_itself() {
     }
 }
 
-/// The worst that came of one is the exit status, and what is wrong with one takes nothing from the others.
+/// The exit status is the highest of all files, and an error in one does not affect the others.
 #[test]
 fn each_file_counts_in_the_exit_status() {
     let (clean, broken) = (sample("connect-rejected.pcap"), sample("nfs3-basic.pcap"));
@@ -325,8 +325,8 @@ fn a_folder_stands_for_its_captures() {
     let nothing = tempfile::tempdir().expect("a folder for the test");
     let nothing = nothing.path().to_str().expect("the path is UTF-8");
     for command in COMMANDS.into_iter().chain(["check"]) {
-        refused(&run(&[command, nothing]), &[nothing, "no capture there"]);
-        refused(&run(&[command, &files[0], nothing]), &[nothing, "no capture there"]);
+        refused(&run(&[command, nothing]), &[nothing, "contains no captures"]);
+        refused(&run(&[command, &files[0], nothing]), &[nothing, "contains no captures"]);
     }
-    refused(&run(&["diff", path, nothing]), &[nothing, "no capture there"]);
+    refused(&run(&["diff", path, nothing]), &[nothing, "contains no captures"]);
 }

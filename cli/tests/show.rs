@@ -1,4 +1,4 @@
-//! `rdmascope show`, as a person and a program meet it.
+//! `rdmascope show`, as used by people and programs.
 
 mod binary;
 mod planted;
@@ -9,12 +9,12 @@ use rdmascope_tests::{pcap, samples};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-/// The one line that a transaction or frame is.
+/// The only line for a transaction or frame.
 fn shown(file: &str, what: &[&str]) -> Value {
     shown_with_findings(file, what).0
 }
 
-/// The same, and the findings behind it.
+/// As [`shown`], with the findings after it.
 fn shown_with_findings(file: &str, what: &[&str]) -> (Value, Vec<Value>) {
     let arguments = [&["show", file, "--format", "jsonl"], what].concat();
     let mut lines = lines(&run(&arguments));
@@ -24,7 +24,7 @@ fn shown_with_findings(file: &str, what: &[&str]) -> (Value, Vec<Value>) {
     (shown, lines)
 }
 
-/// A frame as tshark lists it: tests/expectations/NAME.frames.tsv.
+/// A frame in tshark's list: tests/expectations/NAME.frames.tsv.
 #[derive(Debug)]
 struct Listed {
     number: u64,
@@ -55,7 +55,7 @@ fn listed(name: &str) -> Vec<Listed> {
     rows.map(parse).collect()
 }
 
-/// The kind of a rung by the opcode of its first packet (IBTA volume 1, table 38).
+/// The kinds of rung for the opcode of its first packet (IBTA volume 1, table 38).
 fn kinds(frame: &Listed) -> &'static [&'static str] {
     match (frame.opcode, frame.syndrome.unwrap_or(0) >> 5 & 3) {
         (0..=5 | 0x16 | 0x17, _) => &["call", "reply", "done"],
@@ -69,8 +69,8 @@ fn kinds(frame: &Listed) -> &'static [&'static str] {
     }
 }
 
-/// Holds the rungs of a ladder against tshark's list of the frames in its span. `alone`: no other transaction is under way
-/// meanwhile, so that every frame of the span has to be in a rung.
+/// Compares the rungs of a ladder with tshark's list of the frames in its span. `alone` means that
+/// no other transaction is in progress, so that every frame of the span must be in a rung.
 fn compare(name: &str, number: u64, client_calls: bool, alone: bool) -> Vec<Value> {
     let line = shown(&sample(&format!("{name}.pcap")), &["--transaction", &number.to_string()]);
     let frames = listed(name);
@@ -102,7 +102,7 @@ fn compare(name: &str, number: u64, client_calls: bool, alone: bool) -> Vec<Valu
         if rung["again"] == true {
             again += if kind == "read-request" { 1 } else { packets.len() };
         } else if kind != "read-request" && kind != "acknowledgement" {
-            // No packet of the samples is missing, so that all PSNs are there.
+            // No packet of the samples is missing, so all PSNs are present.
             let distinct: BTreeSet<u64> = packets.iter().map(|number| of(*number).psn).collect();
             assert_eq!(distinct.len() as u64, last_psn - psn + 1, "{rung}");
         }
@@ -115,7 +115,7 @@ fn compare(name: &str, number: u64, client_calls: bool, alone: bool) -> Vec<Valu
         for frame in &in_span {
             assert!(covered.contains(&frame.number), "in no rung: {frame:?}");
         }
-        // Sent again is what asks for, or carries, PSNs that were there before.
+        // A packet is a retransmission if it requests, or carries, PSNs that occurred before.
         let mut there: HashSet<(&str, bool, u64)> = HashSet::new();
         let mut repeated = 0;
         for frame in in_span.iter().filter(|frame| frame.opcode != 0x11) {
@@ -176,7 +176,7 @@ fn the_ladder_of_a_write_under_loss() {
     assert!(rungs.iter().filter(|rung| rung["again"] == true).count() > 100);
 }
 
-/// The one NAK of the sample, where tshark lists the one syndrome 0x60.
+/// The one NAK of the sample, where tshark lists the only syndrome 0x60.
 #[test]
 fn the_ladder_of_a_read_that_was_refused() {
     let rungs = compare("nfs3-lossy", 19, true, false);
@@ -196,8 +196,8 @@ fn the_ladder_of_a_backward_call() {
     assert_eq!((count(&rungs, "call"), count(&rungs, "reply")), (1, 1));
 }
 
-/// The message before reduction of the WRITE, put together from its stretches, holds the Read chunk at its Position
-/// (xprtrdma_chunk_read in nfs3-basic.client.trace: 108).
+/// The message before reduction of the WRITE, assembled from its parts, contains the Read chunk at
+/// its Position (xprtrdma_chunk_read in nfs3-basic.client.trace: 108).
 #[test]
 fn a_message_before_reduction() {
     let line = shown(&sample("nfs3-basic.pcap"), &["--xid", "0x1b396a62", "--full"]);
@@ -223,7 +223,7 @@ fn what_is_not_there_or_not_clear_is_told_of_in_one_line() {
     refused(&run(&["show", &file, "--xid", "0xdead"]), &["0x0000dead", "rdmascope transactions"]);
     refused(&run(&["show", &file, "--transaction", "9999"]), &["9999"]);
     refused(&run(&["show", &file, "--frame", "0"]), &["no frame 0", "1,723"]);
-    // The same session twice: each XID is there twice.
+    // The same session twice, so each XID occurs twice.
     let pcap = binary::Pcap::read("nfs3-basic.pcap");
     let twice: Vec<&Vec<u8>> = pcap.records.iter().chain(&pcap.records).collect();
     let bytes = pcap.with(twice);
@@ -246,7 +246,7 @@ fn a_frame_names_its_transaction() {
     }
 }
 
-/// What every line of text keeps to, in the narrowest and plainest case.
+/// Properties of every text line, at the minimum width and without colours.
 #[test]
 fn text_without_a_terminal() {
     for (name, what) in [("nfs3-lossy", "13"), ("nfs4.1-backchannel-recall", "28"), ("nfs3-lossy", "10")] {
@@ -256,14 +256,14 @@ fn text_without_a_terminal() {
             .expect("the binary runs");
         let shown = text(&output.stdout);
         assert!(shown.is_ascii() && !shown.contains('\x1b'));
-        assert!(shown.contains("Requester") && shown.contains("Where the time went"));
+        assert!(shown.contains("Requester") && shown.contains("Latency by phase"));
         let long: Vec<&str> = shown.lines().filter(|line| line.chars().count() > 80).collect();
         assert!(long.is_empty(), "{long:?}");
         assert!(shown.lines().all(|line| !line.ends_with(' ')));
     }
 }
 
-/// The WRITE of nfs3-basic, whose reply is made to grant no credits.
+/// The WRITE of nfs3-basic, whose reply is changed to grant no credits.
 const XID: u32 = 0x1b39_6a62;
 
 /// The rungs that are evidence of a rule.
@@ -303,7 +303,7 @@ fn a_transaction_has_its_findings_and_they_are_marked_on_its_ladder() {
     assert!(section.contains("! evidence of a finding\n"));
     assert!(rows.iter().all(|row| row.chars().count() <= 80 && !row.ends_with(' ') && row.is_ascii()));
 
-    // The session as it was.
+    // The original session.
     let (exchange, findings) = shown_with_findings(&sample("nfs3-basic.pcap"), &what);
     assert!(findings.iter().all(|finding| finding["rule"] != planted::RULE), "{findings:?}");
     assert!(evidence(&exchange, planted::RULE).is_empty());
@@ -313,7 +313,7 @@ fn a_transaction_has_its_findings_and_they_are_marked_on_its_ladder() {
 fn a_frame_has_the_findings_that_name_it() {
     let planted = planted::no_credits("nfs3-basic", XID);
     let file = Temporary::new("show-frame.pcap", &planted.bytes);
-    // The packet behind it is the ACK of the reply.
+    // The next packet is the ACK of the reply.
     for (frame, named) in [(planted.frame, 1), (planted.frame + 1, 0)] {
         let frame = frame.to_string();
         let (_, findings) = shown_with_findings(file.path(), &["--frame", &frame]);
@@ -324,8 +324,8 @@ fn a_frame_has_the_findings_that_name_it() {
     }
 }
 
-/// Where the capture does not hold the CM exchange, nobody knows the inline threshold, so that a Send of more than the default of 1024
-/// bytes may be too long (RFC 8166, section 3.3.3).
+/// Without the CM exchange the inline threshold is unknown, so a Send larger than the default of
+/// 1024 bytes may be too long (RFC 8166, section 3.3.3).
 #[test]
 fn what_is_inconclusive_is_marked_as_such() {
     let mut capture = mutate::without_cm(&samples::capture("nfs4.2-mtu4096-large-io"));
@@ -357,10 +357,10 @@ fn what_is_inconclusive_is_marked_as_such() {
 fn a_connection_that_is_not_there_is_named() {
     let file = sample("nfs3-basic.pcap");
     let found = run(&["show", &file, "--xid", "0x0e396a62", "--connection", "9"]);
-    refused(&found, &["there is no connection 9: the last one is 1"]);
+    refused(&found, &["no connection 9: the highest number is 1"]);
 }
 
-/// What happened, behind the frame or the transaction that is shown.
+/// The events after the frame or transaction.
 fn events(file: &str, what: [&str; 2]) -> (Vec<Value>, String) {
     let arguments = ["show", file, what[0], what[1]];
     let mut behind = lines(&run(&[&arguments[..], &["--format", "jsonl"]].concat()));
@@ -401,7 +401,7 @@ fn a_call_without_a_reply_has_what_happened_to_its_connection_then() {
         section.contains("\n      client closed the connection (DREQ); 1 call had no reply\n"),
         "{section}"
     );
-    // The session as it was: the call had its reply before.
+    // The original session: the call had its reply before.
     let (found, printed) = events(&sample("nfs3-basic.pcap"), ["--xid", "0x1b396a62"]);
     assert!(found.is_empty() && !printed.contains("\nEvents\n"), "{printed}");
 }
@@ -413,7 +413,7 @@ fn a_pulled_reply_has_its_times() {
     let shown = text(&output.stdout);
     for line in [
         "  conveyed     in a Read chunk of the responder\n",
-        "  pull             357us  after that: RDMA Reads of the reply\n",
+        "  pull             357us  after the latency: RDMA Reads of the reply\n",
         "  done              48us  from the last of them to RDMA_DONE\n",
     ] {
         assert!(shown.contains(line), "{shown}");

@@ -1,4 +1,4 @@
-//! A file that becomes shorter while it is read, as one of a ring does when its turn comes again.
+//! A file that becomes shorter while it is read, like a file of a ring that is overwritten.
 
 mod binary;
 
@@ -7,10 +7,10 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 
-/// So much that no command has read all of it while it waits for something.
+/// So many that a command cannot have read all of it while it waits for something.
 const RECORDS: usize = 20_000;
 
-/// A capture of a session, over and over.
+/// A capture of a session, repeated.
 fn ring(name: &str) -> (Pcap, Temporary) {
     let pcap = Pcap::read("nfs3-basic.pcap");
     let ring = Temporary::new(name, &pcap.with(pcap.records.iter().cycle().take(RECORDS)));
@@ -22,7 +22,7 @@ fn cut(file: &Temporary) {
     file.set_len(4096).expect("it can be cut");
 }
 
-/// It is read on two threads, and the command waits for whoever reads its lines.
+/// The file is read on two threads while the command waits for the reader of its lines.
 #[test]
 fn on_two_threads() {
     let (_, ring) = ring("two-threads-ring.pcap");
@@ -45,7 +45,8 @@ fn on_two_threads() {
     assert!((2..RECORDS).contains(&lines), "{lines}");
 }
 
-/// A file as standard input is read as a file is, from where it stands: another program may have read its beginning.
+/// A file as standard input is read like a file, from its current position: another program may
+/// have read its beginning.
 #[test]
 fn as_standard_input() {
     let pcap = Pcap::read("nfs3-basic.pcap");
@@ -81,7 +82,7 @@ fn as_standard_input() {
     assert!(complaint.contains("standard input: shrank while it was read"), "{complaint}");
 }
 
-/// It is read beside a pipe, which is in no hurry.
+/// The file is read together with a slow pipe.
 #[test]
 fn by_every_command_that_reads_once() {
     for arguments in [
@@ -104,7 +105,7 @@ fn by_every_command_that_reads_once() {
             let mut printed = String::new();
             output.read_to_string(&mut printed).map(|_| printed)
         });
-        // More than a pipe holds: once all is written, the command has opened both.
+        // More than a pipe holds: when all is written, the command has opened both.
         let early: Vec<Vec<u8>> =
             pcap.records.iter().map(|record| [&[0; 8], &record[8..]].concat()).collect();
         let mut input = child.stdin.take().expect("it was piped");

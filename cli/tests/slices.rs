@@ -1,11 +1,13 @@
-//! `export pcapng` of chosen transactions: what is written says the same of them as the whole capture does.
+//! `export pcapng` of selected transactions: the output gives the same results for them as the
+//! whole capture.
 
 mod binary;
 
 use binary::{Temporary, json_lines, lines, run, sample, text};
 use serde_json::Value;
 
-/// A line without what a smaller capture counts otherwise, and without paths, which rest on other transactions.
+/// A line without the numbers that differ in a smaller capture, and without paths, which depend on
+/// other transactions.
 fn without_numbers(line: &Value) -> Value {
     const OTHERS: [&str; 5] = ["number", "connection", "frame", "file", "other_file"];
     match line {
@@ -36,18 +38,19 @@ fn a_part_says_the_same_of_its_transactions() {
             assert!(output.status.success(), "{name} {options:?}: {}", text(&output.stderr));
             let (expected, found) = (transactions(&capture, &options), transactions(part.path(), &[]));
             assert!(!found.is_empty() && found == expected, "{name} {options:?}");
-            // The CM exchange came with them.
+            // The CM exchange is included.
             let connections = lines(&run(&["connections", part.path(), "--format", "jsonl"]));
             assert!(connections.iter().all(|line| line["origin"] == "cm"), "{connections:?}");
         }
     }
 }
 
-/// A segment of TCP may hold messages of several transactions. Those that were chosen are there whole, on a connection whose beginning and end are there.
+/// A TCP segment may contain messages of several transactions. The selected ones are complete, on a
+/// connection with its start and end.
 #[test]
 fn a_part_of_iwarp_has_its_transactions_and_more() {
     let in_order = |mut lines: Vec<Value>| {
-        // They are told when they end, and a part may lack the segment that ends one.
+        // Transactions are listed when they end, and a part may lack the segment that ends one.
         lines.sort_by_key(|line| line["xid"].to_string());
         lines
     };
@@ -60,7 +63,7 @@ fn a_part_of_iwarp_has_its_transactions_and_more() {
         let [expected, found] =
             [capture.as_str(), part.path()].map(|capture| in_order(transactions(capture, &options)));
         assert!(!found.is_empty() && found == expected, "{name}");
-        // The first connection of iwarp-reconnect was open when the capture began.
+        // The first connection of iwarp-reconnect was open when the capture started.
         let [whole, part] = [capture.as_str(), part.path()].map(|capture| {
             let connections = lines(&run(&["connections", capture, "--format", "jsonl"]));
             connections.iter().map(|line| (line["origin"].clone(), line["state"].clone())).collect::<Vec<_>>()
@@ -76,11 +79,11 @@ fn nothing_chosen_is_an_error_and_leaves_no_file() {
     let path = format!("{}.pcapng", folder.path());
     let output = run(&["export", "pcapng", &sample("nfs3-basic.pcap"), "--output", &path, "--xid", "1"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("no transaction is as asked for"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("no transaction matches the filter"), "{}", text(&output.stderr));
     assert!(!std::path::Path::new(&path).exists());
 }
 
-/// The lines of this kind.
+/// The lines of this type.
 fn of_kind(output: &[Value], kind: &str) -> Vec<Value> {
     output.iter().filter(|line| line["type"] == kind).cloned().collect()
 }
@@ -96,7 +99,8 @@ fn a_report_of_chosen_transactions_is_that_of_a_capture_of_them() {
             of_kind(&lines(&run(&[&["analyze", path, "--format", "jsonl"], options].concat())), "operation")
         };
         let (found, expected) = (report(&capture, &options), report(part.path(), &[]));
-        // The ACK of a call may be that of a call which was not chosen: then the part does not show when the call arrived.
+        // The ACK of a call may be that of another call that was not selected; then the part lacks
+        // the arrival time of the call.
         let without_phases = |line: &Value| -> Value {
             let fields = line.as_object().expect("a line is an object").iter();
             fields
@@ -138,7 +142,7 @@ fn findings_are_those_about_chosen_transactions() {
     for finding in &all {
         assert!(early.contains(finding) || late.contains(finding), "neither has {finding}");
     }
-    // Of the only connection, there is nothing else.
+    // A filter for the only connection selects everything.
     assert_eq!(findings(&["--connection", "1"]), all);
 }
 
@@ -156,11 +160,11 @@ fn every_export_takes_a_part() {
         assert!(written.status.success(), "{form}: {}", text(&written.stderr));
         let refused = export(&["--xid", "1"]);
         assert_eq!(refused.status.code(), Some(2), "{form}");
-        assert!(text(&refused.stderr).contains("no transaction is as asked for"), "{form}");
+        assert!(text(&refused.stderr).contains("no transaction matches the filter"), "{form}");
     }
     let page = std::fs::read_to_string(path("page.html")).expect("it was written");
     assert!(page.contains("4 of 265 transactions, on 1 connection"));
-    // RPC over TCP: a call and a reply each, which are read again as nothing of RDMA.
+    // RPC over TCP: a call and a reply each; rdmascope finds no RDMA in it.
     let messages = std::fs::read(path("rpc.pcapng")).expect("it was written");
     let all = path("all.pcapng");
     assert!(run(&["export", "rpc", &capture, "--output", &all]).status.success());
@@ -177,9 +181,5 @@ fn a_comparison_of_chosen_transactions() {
     assert!(operations.clone().count() > 0 && operations.clone().all(|name| name == "READ"));
     let refused = run(&["diff", &sides[0], &sides[1], "--connection", "2"]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(
-        text(&refused.stderr).contains("nfs3-basic.pcap: there is no connection 2"),
-        "{}",
-        text(&refused.stderr)
-    );
+    assert!(text(&refused.stderr).contains("nfs3-basic.pcap: no connection 2"), "{}", text(&refused.stderr));
 }

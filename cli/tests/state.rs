@@ -1,4 +1,4 @@
-//! `state` on the samples: what their operations say, counted apart from it, and what it says itself.
+//! `state` on the samples, compared with an independent count of their operations.
 
 mod binary;
 
@@ -20,7 +20,8 @@ fn count(lines: &[Value], wanted: &[(&str, &str)]) -> usize {
 const NFS4: [&str; 4] =
     ["nfs4.1-backchannel-recall", "nfs4.1-basic", "nfs4.2-basic", "nfs4.2-mtu4096-large-io"];
 
-/// Each mount is unmounted: all that was opened was closed, all that was delegated was returned, as often as the operations say.
+/// Each mount is unmounted: everything opened was closed and everything delegated was returned, as
+/// often as the operations say.
 #[test]
 fn operations_of_the_samples_are_in_balance() {
     for name in NFS4 {
@@ -47,7 +48,7 @@ fn operations_of_the_samples_are_in_balance() {
         }
         assert_eq!(count(&state, &[("kind", "open")]), done("CLOSE"), "{name}");
         assert_eq!(count(&state, &[("kind", "session")]), done("CREATE_SESSION"), "{name}");
-        // Linux asks for a client ID twice, and the server gives another one each time.
+        // Linux requests a client ID twice, and the server returns a different one each time.
         assert_eq!(count(&state, &[("kind", "client")]), done("EXCHANGE_ID"), "{name}");
         assert_eq!(count(&state, &[("end", "replaced")]), done("EXCHANGE_ID") - 1, "{name}");
         assert_eq!(count(&state, &[("end", "open")]), 0, "{name}");
@@ -78,14 +79,14 @@ fn filters_choose_and_the_summary_is_of_all() {
     assert_eq!(shown.matches("recalled, returned").count(), 2);
     let output = run(&["state", &path, "--connection", "7"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("there is no connection 7: the last one is 1"));
+    assert!(text(&output.stderr).contains("no connection 7: the highest number is 1"));
     let output = run(&["state", &path, "--kind", "opens"]);
     assert_eq!(output.status.code(), Some(2));
     let output = run(&["state", &sample("nfs3-basic.pcap")]);
-    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "no state of NFSv4\n"));
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "no NFSv4 state\n"));
 }
 
-/// An open is of the file that `transactions` names for its OPEN.
+/// An open has the same file as its OPEN in `transactions`.
 #[test]
 fn files_have_their_paths() {
     for name in NFS4 {
@@ -100,7 +101,8 @@ fn files_have_their_paths() {
         for line in &state {
             let file = opened[&line["first_transaction"].as_u64().expect("a number")];
             assert!(!file.is_null(), "{name}: {line}");
-            // A file that is renamed behind its CLOSE may have its new path by the time its line is made.
+            // The path of a file renamed after its CLOSE may be the new one when its line is
+            // written.
             let renamed = transactions.iter().any(|rename| {
                 rename["file"] == *file && rename["other_file"] == line["file"] && !line["file"].is_null()
             });

@@ -1,4 +1,5 @@
-//! Tables of what lists: CSV, TSV, picked fields, order and clocks, each against the JSON Lines of the same command.
+//! Tables of the list commands: CSV, TSV, selected fields, order and clocks, each compared with the
+//! JSON Lines of the same command.
 
 mod binary;
 
@@ -9,7 +10,7 @@ use std::process::Output;
 
 const SAMPLES: [&str; 2] = ["nfs4.1-basic.pcap", "nfs3-lossy.pcap"];
 
-/// What a command says of a sample.
+/// The output of a command on a sample.
 fn said(name: &str, sample_name: &str, options: &str) -> Output {
     let capture = sample(sample_name);
     let arguments: Vec<&str> = [name, &capture].into_iter().chain(options.split_whitespace()).collect();
@@ -22,14 +23,14 @@ fn printed(name: &str, sample_name: &str, options: &str) -> String {
     text(&output.stdout).to_owned()
 }
 
-/// The JSON Lines of a command, without those of another kind at its end.
+/// The JSON Lines of a command, without the lines of another type at the end.
 fn objects(name: &str, sample_name: &str, kind: &str) -> Vec<Value> {
     let lines = printed(name, sample_name, "--format jsonl");
     let lines = lines.lines().map(|line| serde_json::from_str(line).expect("it is JSON"));
     lines.filter(|line: &Value| line["type"] == kind).collect()
 }
 
-/// The records of CSV as RFC 4180 has them.
+/// The records of CSV according to RFC 4180.
 fn csv(text: &str) -> Vec<Vec<String>> {
     let mut records = vec![vec![String::new()]];
     let mut is_quoted = false;
@@ -53,7 +54,7 @@ fn tsv(text: &str) -> Vec<Vec<String>> {
     text.lines().map(|line| line.split('\t').map(ToOwned::to_owned).collect()).collect()
 }
 
-/// The value that dots lead to; of each of several objects, a list.
+/// The value at a dotted path; for several objects, a list.
 fn at(value: &Value, path: &[&str]) -> Value {
     match (value, path) {
         (value, []) => value.clone(),
@@ -62,7 +63,7 @@ fn at(value: &Value, path: &[&str]) -> Value {
     }
 }
 
-/// What a cell has of a value.
+/// The content of a cell for a value.
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -76,7 +77,7 @@ fn cell_at(object: &Value, name: &str) -> String {
     cell(&at(object, &name.split('.').collect::<Vec<_>>()))
 }
 
-/// The names of the scalars and of the lists of scalars in an object.
+/// The names of the scalars and the lists of scalars in an object.
 fn leaves(object: &Map<String, Value>, prefix: &str, found: &mut Vec<String>) {
     for (name, value) in object {
         let name = format!("{prefix}{name}");
@@ -175,10 +176,10 @@ fn json_lines_hold_the_fields_that_were_picked() {
             .collect();
         assert_eq!(picked, expected, "{sample}");
     }
-    // What only Parquet has is there too, and names a call.
+    // Columns that JSON Lines lack but Parquet has are available; they name a call.
     let named = printed("transactions", SAMPLES[0], "--format jsonl --fields operation,protocol --top 1");
     assert_eq!(named, "{\"protocol\":\"NFSv4\",\"operation\":\"NULL\"}\n");
-    // Of findings no summary stands behind lines that have some fields only.
+    // Lines with selected fields are not followed by a summary of findings.
     let findings = printed("check", SAMPLES[0], "--format jsonl --fields rule");
     assert_eq!(findings.lines().count(), objects("check", SAMPLES[0], "finding").len());
 }
@@ -188,7 +189,7 @@ fn lines_are_sorted_by_a_field() {
     let objects = objects("transactions", SAMPLES[1], "transaction");
     let mut known: Vec<_> = objects.iter().filter(|object| !object["latency_ns"].is_null()).collect();
     let unknown = objects.iter().filter(|object| object["latency_ns"].is_null());
-    // A stable sort: of calls that took the same time, the first is the first.
+    // A stable sort: calls with equal latency keep their order.
     known.sort_by_key(|object| core::cmp::Reverse(object["latency_ns"].as_u64().unwrap()));
     let expected: Vec<String> =
         known.into_iter().chain(unknown).map(|object| cell(&object["number"])).collect();
@@ -201,7 +202,7 @@ fn lines_are_sorted_by_a_field() {
     assert_eq!(numbers("--sort latency_ns --reverse --top 5"), expected[..5]);
     let first = objects.iter().take(3).map(|object| cell(&object["number"])).collect::<Vec<_>>();
     assert_eq!(numbers("--top 3"), first);
-    // The line in text is that of the same transaction, below a heading.
+    // The text line is that of the same transaction, below a heading.
     let unsorted = printed("transactions", SAMPLES[1], "");
     let sorted = printed("transactions", SAMPLES[1], "--sort latency --reverse --top 1");
     let line = unsorted.lines().find(|line| line.split_whitespace().next() == Some(&expected[0])).unwrap();
@@ -247,11 +248,11 @@ fn times_are_those_of_the_clock_asked_for() {
 #[test]
 fn what_makes_no_sense_is_refused() {
     for (options, complaint) in [
-        ("transactions --fields numbr", "a transaction has no field of this name: is it number"),
-        ("transactions --fields call.frame,cal.frame", "is it call.frame"),
-        ("packets --sort opcde", "is it opcode"),
-        ("transactions --sort operations", "cannot be sorted"),
-        ("connections --sort requester", "cannot be sorted"),
+        ("transactions --fields numbr", "a transaction has no field with this name: did you mean number"),
+        ("transactions --fields call.frame,cal.frame", "did you mean call.frame"),
+        ("packets --sort opcde", "did you mean opcode"),
+        ("transactions --sort operations", "cannot be a sort key"),
+        ("connections --sort requester", "cannot be a sort key"),
         ("events --reverse", "--sort"),
         ("events --top 0", "0"),
         ("packets --time yesterday", "absolute, relative, local, delta"),
@@ -268,7 +269,7 @@ fn what_makes_no_sense_is_refused() {
     refused(&said("check", SAMPLES[0], "--fields rule"), &["--fields", "--format csv"]);
     refused(&said("check", SAMPLES[0], "--format sarif --top 1"), &["--top"]);
     refused(&said("check", SAMPLES[0], "--format csv --each"), &["--each", "jsonl"]);
-    refused(&run(&["check", "--rules", "--format", "csv"]), &["name one"]);
+    refused(&run(&["check", "--rules", "--format", "csv"]), &["tables list findings"]);
 }
 
 #[test]
@@ -294,7 +295,7 @@ fn a_heading_stands_above_no_lines_and_no_heading_above_no_capture() {
     refused(&run(&["transactions", "Cargo.toml", "--format", "csv"]), &["Cargo.toml"]);
 }
 
-/// What `--where` chooses is what the JSON Lines of the same command say.
+/// `--where` selects the lines whose JSON fields match.
 #[test]
 fn expressions_choose_lines() {
     let number = |line: &Value, name: &str| line.pointer(name).and_then(Value::as_u64).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! docs/tour.md shows what its commands print.
+//! The output in docs/tour.md is that of its commands.
 #![cfg(unix)]
 
 mod binary;
@@ -8,13 +8,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// A command with the lines that are shown below it.
+/// A command with the output shown for it.
 struct Shown<'a> {
     command: &'a str,
     lines: Vec<&'a str>,
 }
 
-/// The commands of every block marked as a console's, in order.
+/// The commands of every console block, in order.
 fn commands(document: &str) -> Vec<Shown<'_>> {
     let mut found: Vec<Shown<'_>> = Vec::new();
     let mut inside = false;
@@ -29,10 +29,11 @@ fn commands(document: &str) -> Vec<Shown<'_>> {
     found
 }
 
-/// What stands for lines, or for the rest of a line, that are left out.
+/// A placeholder for omitted lines, or for the rest of a line.
 const LEFT_OUT: &str = "…";
 
-/// Whether what is shown is what was printed but for what is left out; else the lines that are not in it.
+/// Compares the shown output with the printed output, except for omissions. Returns the shown lines
+/// that are not in it.
 fn compare<'a>(shown: &[&'a str], printed: &[&str]) -> Result<(), Vec<&'a str>> {
     let mut rest = printed;
     let mut anchored = true;
@@ -56,7 +57,7 @@ fn compare<'a>(shown: &[&'a str], printed: &[&str]) -> Result<(), Vec<&'a str>> 
     Ok(())
 }
 
-/// Whether a line is as shown, up to where it is left out.
+/// Whether a line is as shown, up to an omission.
 fn same(shown: &str, printed: &str) -> bool {
     match shown.strip_suffix(LEFT_OUT) {
         Some(start) => printed.starts_with(start),
@@ -64,7 +65,7 @@ fn same(shown: &str, printed: &str) -> bool {
     }
 }
 
-/// A copy of the samples, in which commands may write.
+/// A copy of the samples in which commands may write.
 fn folder() -> TempDir {
     let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("the folder can be written to");
     copy_samples(&folder.path().join("samples"));

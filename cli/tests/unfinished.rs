@@ -1,4 +1,4 @@
-//! What is written appears whole or not at all, and replaces nothing but files.
+//! Output is written atomically, and only regular files are replaced.
 #![cfg(unix)]
 
 mod binary;
@@ -44,7 +44,7 @@ fn words(words: &[String]) -> Vec<&str> {
     words.iter().map(String::as_str).collect()
 }
 
-/// As root, a link to what is no file was replaced.
+/// Regression test: root replaced a link to something other than a regular file.
 #[test]
 fn what_is_no_file_is_written_to() {
     let folder = folder();
@@ -61,7 +61,7 @@ fn what_is_no_file_is_written_to() {
     assert_eq!(names(folder.path()), ["link"]);
 }
 
-/// What a shell has opened stays what it is, also where it is a file.
+/// A file that the shell has opened is written in place, not replaced.
 #[test]
 fn standard_output_is_not_replaced() {
     let folder = folder();
@@ -83,9 +83,7 @@ fn a_link_to_nothing_is_not_replaced() {
     for arguments in writers(&link) {
         let found = run(&words(&arguments));
         assert_eq!(found.status.code(), Some(2));
-        assert!(
-            text(&found.stderr).contains("link: cannot be written: it is a link to a file that is not there")
-        );
+        assert!(text(&found.stderr).contains("link: cannot be written: it is a link to a missing file"));
     }
     assert!(fs::symlink_metadata(&link).expect("it is there").is_symlink());
     assert_eq!(names(folder.path()), ["link"]);
@@ -107,7 +105,7 @@ fn a_file_keeps_its_mode_and_a_link_to_it_stays() {
     }
 }
 
-/// A command that waits for its input, with some of it read.
+/// A command that waits for its input after reading some of it.
 fn waiting(arguments: &[&str]) -> std::process::Child {
     let mut child = interruptible(arguments)
         .stdin(Stdio::piped())
@@ -115,7 +113,7 @@ fn waiting(arguments: &[&str]) -> std::process::Child {
         .stderr(Stdio::piped())
         .spawn()
         .expect("env(1) is there");
-    // More than a pipe holds: once all is written, some of it was read.
+    // More than a pipe holds: when all is written, some of it was read.
     let pcap = Pcap::read("nfs3-basic.pcap");
     let input = child.stdin.as_mut().expect("it was piped");
     input.write_all(&pcap.with(&pcap.records)).expect("the command reads it");
@@ -157,7 +155,7 @@ fn a_signal_leaves_nothing_behind() {
     }
 }
 
-/// The files in a folder and in those below it, and what is in them.
+/// The files in a folder and its subfolders, with their contents.
 fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -175,13 +173,13 @@ fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// While files are written they have no names yet. The process is stopped once it has begun to write them, so that it cannot end before the
-/// signal comes. Under load it is heard so late that they have their names by then, all of them, or that the
-/// process has ended.
+/// Files get their names only when they are written. The process is stopped once it has started to
+/// write them, so that it cannot end before the signal arrives. Under load the signal is handled so
+/// late that all files have their names, or the process has ended.
 #[test]
 fn a_signal_while_extract_writes_leaves_nothing_behind() {
     let file = sample("nfs4.2-mtu4096-large-io.pcap");
-    // The control: nobody sends a signal.
+    // The control: without a signal.
     let undisturbed = folder();
     let files = path(&undisturbed, "new/files");
     assert!(run(&["extract", &file, "--files", &files]).status.success());
@@ -221,7 +219,7 @@ fn a_signal_while_extract_writes_leaves_nothing_behind() {
     }
 }
 
-/// As tcpdump and tshark do it, the first Ctrl-C ends the input, and what was read is shown.
+/// As in tcpdump and tshark, the first Ctrl-C ends the input, and the results so far are shown.
 #[test]
 fn ctrl_c_ends_a_pipe() {
     let pcap = Pcap::read("nfs3-basic.pcap");
@@ -232,7 +230,7 @@ fn ctrl_c_ends_a_pipe() {
         &["export", "pcapng", "-", "--output", "-"],
     ] {
         let mut child = waiting(arguments);
-        // Nobody closes it.
+        // The pipe stays open.
         let input = child.stdin.take().expect("it was piped");
         let mut output = child.stdout.take().expect("it was piped");
         let reader = std::thread::spawn(move || {
@@ -253,11 +251,11 @@ fn ctrl_c_ends_a_command_that_has_no_pipe_to_read_or_is_hit_twice() {
     signal(&child, "INT");
     signal(&child, "INT");
     let status = child.wait().expect("it ends");
-    // Where both come before the first is handled, they are one.
+    // Two signals that arrive before the first is handled count as one.
     let signal_number = std::os::unix::process::ExitStatusExt::signal(&status);
     assert!(signal_number == Some(2) || status.code() == Some(0), "{status}");
 
-    // Its output is not taken, so it is still there.
+    // The process is still running, because its output is not read.
     let file = sample("nfs4.2-mtu4096-large-io.pcap");
     let mut child =
         interruptible(&["packets", &file]).stdout(Stdio::piped()).spawn().expect("env(1) is there");
@@ -268,7 +266,7 @@ fn ctrl_c_ends_a_command_that_has_no_pipe_to_read_or_is_hit_twice() {
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(2));
 }
 
-/// Runs the binary where no file may become longer than `kilobytes`.
+/// Runs the binary with a limit on the size of files.
 fn limited(arguments: &[&str], kilobytes: u32) -> std::process::Output {
     let script = format!("trap '' XFSZ; ulimit -f {kilobytes}; exec \"$0\" \"$@\"");
     let mut shell = Command::new("bash");
@@ -301,7 +299,7 @@ fn a_full_disk_leaves_nothing_behind() {
     }
 }
 
-/// An expectation that cannot be written whole stays what it was.
+/// An expectation that cannot be written completely stays unchanged.
 #[test]
 fn a_full_disk_leaves_the_old_expectation() {
     let folder = folder();
@@ -317,7 +315,7 @@ fn a_full_disk_leaves_the_old_expectation() {
     let mut left = names(folder.path());
     left.sort();
     assert_eq!(left, ["a.expected.jsonl", "a.pcap"]);
-    // The control: with room it is written.
+    // The control: with enough room it is written.
     assert_eq!(limited(&arguments, 4096).status.code(), Some(0));
     assert!(fs::metadata(&file).expect("it is there").len() > 8 << 10);
 }

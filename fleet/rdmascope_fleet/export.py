@@ -97,7 +97,7 @@ def export(spark: SparkSession, source: str, settings: Settings, program: str | 
     if twice:
         raise Refused(f"{twice[0]}: two folders called {twice[0].split('/')[0]} have a capture of this name")
     if not found:
-        raise Refused(f"{source}: no capture there: no pcap, pcapng or ERF file, compressed or not")
+        raise Refused(f"{source}: the folder contains no captures (pcap, pcapng or ERF, also compressed)")
     ship(context, program)
     # One that is large and begun late would keep all others waiting.
     found.sort(key=lambda ring: ring.size, reverse=True)

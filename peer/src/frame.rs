@@ -1,10 +1,12 @@
-//! Between a driver's bytes and a [`Datagram`]: IP, UDP and the ICRC (IBTA volume 1, annex A17).
+//! Converts between packets of a driver and [`Datagram`]s: IP, UDP and the ICRC (IBTA volume 1,
+//! annex A17).
 //!
-//! | driver | in | out |
+//! | driver | receive | send |
 //! |---|---|---|
-//! | raw socket, interface | [`open`]: the ICRC is verified | [`enclose`], [`enclose_as`] |
-//! | raw socket of IPv6, which shows no IP header | [`from_raw_ipv6`]: verified | the same |
-//! | UDP socket | [`from_udp`]: verified with IPv6; with IPv4 as far as that can be | behind the [`headers`] of [`enclose_as`] |
+//! | raw socket, interface | [`open`]: verifies the ICRC | [`enclose`], [`enclose_as`] |
+//! | IPv6 raw socket, which hides the IP header | [`from_raw_ipv6`]: verifies the ICRC | the same |
+//! | UDP socket | [`from_udp`]: verifies the ICRC with IPv6, and with IPv4 if possible | the bytes
+//! of [`enclose_as`] after its [`headers`] |
 
 use crate::packet::{Datagram, Icrc};
 use alloc::vec::Vec;
@@ -13,7 +15,7 @@ use rdmascope_wire::bth::Bth;
 use rdmascope_wire::compose::{Carrier, Error, Ipv4, Ipv6, ROCE_V2_PORT, Udp};
 use rdmascope_wire::icrc;
 
-/// Why a packet is none for an endpoint.
+/// Why a packet is not for an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// It is not UDP to port 4791 over IPv4 or IPv6.
@@ -22,22 +24,22 @@ pub enum OpenError {
     /// It is a fragment.
     #[error("a fragment")]
     Fragment,
-    /// It ends before its headers say so, or before an ICRC.
+    /// It ends before the length in its headers, or before an ICRC.
     #[error("too short")]
     Short,
 }
 
 const UDP_LENGTH: usize = 8;
-/// Length of an IPv4 header without options, and of an IPv6 header without extension headers.
+/// Lengths of an IPv4 header without options and of an IPv6 header without extension headers.
 const IPV4_LENGTH: usize = 20;
 const IPV6_LENGTH: usize = 40;
 
-/// Where in an IPv4 header the Identification stands, and DF.
+/// Offsets of the Identification and of DF in an IPv4 header.
 const IDENTIFICATION: core::ops::Range<usize> = 4..6;
 const FLAGS: usize = 6;
 
-/// Takes a packet that begins with its IP header apart, and verifies its ICRC. Bytes behind the length that the IP header tells are
-/// not looked at: Ethernet pads short frames.
+/// Parses a packet from its IP header on and verifies its ICRC. Bytes beyond the IP length are
+/// ignored, because Ethernet pads short frames.
 pub fn open(packet: &[u8]) -> Result<Datagram, OpenError> {
     let version = packet.first().ok_or(OpenError::Short)? >> 4;
     let (ip, source, destination, length) = match version {
@@ -47,7 +49,7 @@ pub fn open(packet: &[u8]) -> Result<Datagram, OpenError> {
             if header[9] != 17 || ip.len() < 20 {
                 return Err(OpenError::NotRoce);
             }
-            // More fragments, or an offset.
+            // More fragments, or a fragment offset.
             if header[6] & 0x3f != 0 || header[7] != 0 {
                 return Err(OpenError::Fragment);
             }
@@ -89,15 +91,15 @@ pub fn open(packet: &[u8]) -> Result<Datagram, OpenError> {
     })
 }
 
-/// The packet from its IP header to its ICRC. IPv4: Identification 0, and DF. An ICRC that is to be wrong has all its bits turned
-/// over.
+/// Builds the packet from IP header to ICRC. IPv4 packets have Identification 0 and DF. All bits of
+/// a bad ICRC are inverted.
 pub fn enclose(datagram: &Datagram) -> Result<Vec<u8>, Error> {
     let mut packet = Vec::with_capacity(datagram.transport.len() + 64);
     enclose_as(datagram, datagram.source_port, 0, &mut packet)?;
     Ok(packet)
 }
 
-/// The same from another UDP port, with any Identification, in place of what is in `packet`.
+/// Builds the packet in `packet` with another UDP port and Identification.
 pub fn enclose_as(
     datagram: &Datagram,
     source_port: u16,
@@ -126,15 +128,17 @@ pub fn enclose_as(
     Ok(())
 }
 
-/// Bytes in front of the UDP payload in what [`enclose_as`] makes: what a UDP socket is given is behind them.
+/// Returns the number of bytes before the UDP payload in packets of [`enclose_as`]. A UDP socket
+/// sends the bytes after them.
 ///
-/// With IPv4 the ICRC is right where the kernel sends with Identification 0 and DF. Linux does so for a socket that is not connected
-/// and has path MTU discovery on (IP_PMTUDISC_DO).
+/// The ICRC of an IPv4 packet is correct if the kernel sends Identification 0 and DF. Linux does so
+/// for an unconnected socket with path MTU discovery (IP_PMTUDISC_DO).
 pub const fn headers(address: IpAddr) -> usize {
     UDP_LENGTH + if address.is_ipv4() { IPV4_LENGTH } else { IPV6_LENGTH }
 }
 
-/// The datagram in the UDP header and payload that a raw socket of IPv6 shows, whose own header it does not. `packet` as with [`from_udp`].
+/// Parses the UDP header and payload from an IPv6 raw socket, which hides the IP header. `packet`
+/// is as in [`from_udp`].
 pub fn from_raw_ipv6(
     source: IpAddr,
     destination: IpAddr,
@@ -151,14 +155,16 @@ pub fn from_raw_ipv6(
     from_udp(source, source_port, destination, payload, packet).ok_or(OpenError::Short)
 }
 
-/// The datagram of what a UDP socket shows: `payload` came from port `source_port` of `source` to port 4791 of `destination`. `None` where
-/// it is too short for an ICRC.
+/// Parses a payload from a UDP socket that port `source_port` of `source` sent to port 4791 of
+/// `destination`. Returns `None` if it is too short for an ICRC.
 ///
-/// `packet` gets the packet as it crossed, as far as that can be known. What the ICRC does not cover (type of service, time to live, flow
-/// label) is made up. Of what it covers, all is known in IPv6, where there are no extension headers. In IPv4 Identification and DF are not.
-/// Where those of [`enclose`] (0, and set) make the ICRC right, it is [`Icrc::Good`]. Else the Identification is looked
-/// for that does: one wrong packet in 32,768 has one, so it proves little, and the verdict is [`Icrc::Unverified`]; but it is the one of
-/// a right packet. Where there is none, the ICRC is wrong.
+/// `packet` receives the reconstructed packet. Fields that the ICRC does not cover (type of
+/// service, time to live, flow label) are arbitrary. All covered fields are known for IPv6 without
+/// extension headers. For IPv4 the Identification and DF are unknown. If the values of [`enclose`]
+/// (0, and set) give the correct ICRC, it is [`Icrc::Good`]. Otherwise the function searches for an
+/// Identification that does. One bad packet in 32,768 has one too, so the result is
+/// [`Icrc::Unverified`]; for a good packet it is the actual Identification. If there is none, the
+/// ICRC is bad.
 pub fn from_udp(
     source: IpAddr,
     source_port: u16,
@@ -175,7 +181,7 @@ pub fn from_udp(
     let right = *icrc == received[..];
     icrc.copy_from_slice(received);
     datagram.icrc = if transport.len() < Bth::LENGTH {
-        // The ICRC is not defined there.
+        // The ICRC is not defined without a complete BTH.
         Icrc::Bad
     } else if right {
         Icrc::Good
@@ -185,7 +191,7 @@ pub fn from_udp(
     Some(datagram)
 }
 
-/// Makes `packet`, which is without options and has Identification 0, the one that its ICRC is right for, where there is such.
+/// Changes `packet`, which has no options and Identification 0, to match its ICRC if possible.
 fn fit(datagram: &Datagram, wanted: u32, packet: &mut Vec<u8>) -> Icrc {
     let (IpAddr::V4(source), IpAddr::V4(destination)) = (datagram.source, datagram.destination) else {
         return Icrc::Bad;
@@ -202,8 +208,8 @@ fn fit(datagram: &Datagram, wanted: u32, packet: &mut Vec<u8>) -> Icrc {
     Icrc::Bad
 }
 
-/// A CRC is linear: what an Identification adds to that of 0 is the sum of what its bits add. So the one that gives `wanted` is found by
-/// elimination over those sixteen.
+/// Finds the Identification for which the ICRC is `wanted`. A CRC is linear, so each bit of the
+/// Identification adds a constant; the function solves for the sixteen bits by elimination.
 fn identification(packet: &[u8], flags: u8, wanted: u32) -> Option<u16> {
     let (header, rest) = packet.split_first_chunk::<IPV4_LENGTH>()?;
     let (udp, rest) = rest.split_first_chunk::<UDP_LENGTH>()?;
@@ -215,7 +221,8 @@ fn identification(packet: &[u8], flags: u8, wanted: u32) -> Option<u16> {
         icrc::roce_v2(&header, udp, transport)
     };
     let zero = with(0)?;
-    // By the highest bit of what is added: that, and the Identification that adds it.
+    // By the highest bit of the contribution: the contribution, and the Identification that makes
+    // it.
     let mut basis = [(0u32, 0u16); 32];
     for bit in 0..u16::BITS {
         let (mut added, mut of) = (with(1 << bit)? ^ zero, 1 << bit);
@@ -243,7 +250,7 @@ fn identification(packet: &[u8], flags: u8, wanted: u32) -> Option<u16> {
 mod tests {
     use super::*;
 
-    /// A RoCEv2 acknowledgement taken off the wire between two Linux 6.1 hosts: IPv4, UDP, BTH, AETH, ICRC.
+    /// A RoCEv2 acknowledgement captured between two Linux 6.1 hosts: IPv4, UDP, BTH, AETH, ICRC.
     const ACKNOWLEDGE: [u8; 48] = *include_bytes!("../../wire/testdata/acknowledge.bin");
 
     #[test]
@@ -252,13 +259,13 @@ mod tests {
         assert_eq!((datagram.icrc, &datagram.transport[..]), (Icrc::Good, &ACKNOWLEDGE[28..44]));
         let IpAddr::V4(source) = datagram.source else { panic!() };
         assert_eq!(source.octets(), ACKNOWLEDGE[12..16]);
-        // Behind it Ethernet may have padded.
+        // Ethernet may have padded it.
         let padded = [&ACKNOWLEDGE[..], &[0; 6]].concat();
         assert_eq!(open(&padded), Ok(datagram));
         for at in 28..48 {
             let mut changed = ACKNOWLEDGE;
             changed[at] ^= 1;
-            // Byte 32 is the one that routers may change.
+            // Routers may change byte 32.
             let verdict = if at == 32 { Icrc::Good } else { Icrc::Bad };
             assert_eq!(open(&changed).unwrap().icrc, verdict, "byte {at}");
         }
@@ -340,7 +347,7 @@ mod tests {
         let mut packet = Vec::new();
         enclose_as(&sent, sent.source_port, 0x1234, &mut packet).unwrap();
         let mut rebuilt = Vec::new();
-        // The fifth byte of the BTH is not covered.
+        // The ICRC does not cover the fifth byte of the BTH.
         for bit in (0..packet[28..].len() * 8).filter(|bit| bit / 8 != 4) {
             let mut payload = packet[28..].to_vec();
             payload[bit / 8] ^= 1 << (bit % 8);

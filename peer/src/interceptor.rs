@@ -1,5 +1,5 @@
-//! Faults of the network, made on purpose at one end of it: what this endpoint sends and receives can be dropped, repeated,
-//! delayed and changed.
+//! Injected network faults: drops, duplicates, delays and changes packets that an endpoint sends or
+//! receives.
 
 use crate::packet::{Datagram, Icrc};
 use crate::random::Random;
@@ -10,91 +10,92 @@ use core::time::Duration;
 use rdmascope_wire::bth::{Bth, Opcode};
 use rdmascope_wire::cm::Message;
 
-/// Sees each datagram before it goes out, and before it is looked at.
+/// Handles each datagram before it is sent, and before a received one is processed.
 ///
-/// What is to go on is handed to `forward`; what is not, is dropped. The same datagram may be handed on twice, later, or changed.
+/// Datagrams passed to `forward` continue, and all others are dropped. An implementation may pass a
+/// datagram twice, delayed or changed.
 pub trait Interceptor: core::marker::Send {
-    /// A datagram on its way out.
+    /// Handles a datagram to send.
     fn transmit(&mut self, now: Instant, datagram: Datagram, forward: &mut Forward) {
         let _ = now;
         forward.pass(datagram);
     }
 
-    /// A datagram that has come.
+    /// Handles a received datagram.
     fn receive(&mut self, now: Instant, datagram: Datagram, forward: &mut Forward) {
         let _ = now;
         forward.pass(datagram);
     }
 }
 
-/// What an [`Interceptor`] lets go on.
+/// The datagrams that an [`Interceptor`] passes.
 #[derive(Debug, Default)]
 pub struct Forward {
     pub(crate) passed: Vec<(Option<Duration>, Datagram)>,
 }
 
 impl Forward {
-    /// Goes on at once.
+    /// Passes a datagram immediately.
     pub fn pass(&mut self, datagram: Datagram) {
         self.passed.push((None, datagram));
     }
 
-    /// Goes on after `delay`; what comes behind it overtakes it.
+    /// Passes a datagram after `delay`. Later datagrams overtake it.
     pub fn delay(&mut self, delay: Duration, datagram: Datagram) {
         self.passed.push((Some(delay), datagram));
     }
 
-    /// What was let go on: each datagram with its delay. For those who call an interceptor of their own.
+    /// Takes the passed datagrams with their delays, for callers of another interceptor.
     pub fn take(&mut self) -> Vec<(Option<Duration>, Datagram)> {
         core::mem::take(&mut self.passed)
     }
 }
 
-/// Which way a datagram goes.
+/// The direction of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// Out.
+    /// Sent.
     Transmit,
-    /// In.
+    /// Received.
     Receive,
 }
 
-/// Which datagrams a [`Rule`] is about. What is `None` is not asked for.
+/// The condition of a [`Rule`]. `None` matches anything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Matches {
-    /// The way it goes.
+    /// The direction.
     pub direction: Option<Direction>,
     /// The opcode of its BTH.
     pub opcode: Option<Opcode>,
     /// The attribute ID of the CM message that it carries: 0x0010 REQ … 0x0016 DREP.
     pub cm_attribute: Option<u16>,
-    /// Of those that match so far, the first ones let by.
+    /// Number of matching datagrams to skip first.
     pub skip: u32,
-    /// Of those behind them, how many the rule takes; `None`: all.
+    /// Number of datagrams to act on after those; `None`: all.
     pub count: Option<u32>,
-    /// Of those, in how many of a thousand it acts; `None`: all.
+    /// How many of a thousand datagrams to act on, at random; `None`: all.
     pub per_mille: Option<u32>,
 }
 
-/// What is done with a datagram.
+/// The effect on a datagram.
 pub enum Effect {
-    /// It is lost.
+    /// The datagram is lost.
     Drop,
-    /// It goes on twice, the second time after this delay.
+    /// The datagram is sent twice, the second time after this delay.
     Duplicate(Duration),
-    /// It goes on after this delay.
+    /// The datagram is delayed.
     Delay(Duration),
-    /// It goes on with a wrong ICRC.
+    /// The datagram gets a bad ICRC.
     BadIcrc,
-    /// The byte at this offset from the first of the BTH (from the end where negative) is combined with the mask by
-    /// exclusive or; the ICRC is right.
+    /// The byte at this offset from the start of the BTH (from the end if negative) is XORed with
+    /// the mask. The ICRC is correct.
     Flip {
-        /// Which byte.
+        /// The offset of the byte.
         offset: isize,
-        /// The bits to turn over.
+        /// The bits to invert.
         mask: u8,
     },
-    /// It goes on as this function leaves it, with a right ICRC; where the function empties it, it is lost.
+    /// The function changes the datagram, which gets a correct ICRC. An empty one is lost.
     Change(Change),
 }
 
@@ -103,21 +104,21 @@ pub type Change = Box<dyn FnMut(&mut Vec<u8>) + core::marker::Send>;
 
 /// A condition and its effect.
 pub struct Rule {
-    /// When it applies.
+    /// The condition.
     pub matches: Matches,
-    /// What it does.
+    /// The effect.
     pub effect: Effect,
     seen: u32,
     taken: u32,
 }
 
 impl Rule {
-    /// A rule that has seen nothing yet.
+    /// Creates a rule.
     pub const fn new(matches: Matches, effect: Effect) -> Rule {
         Rule { matches, effect, seen: 0, taken: 0 }
     }
 
-    /// How many datagrams it acted on.
+    /// Returns the number of datagrams that it acted on.
     pub const fn taken(&self) -> u32 {
         self.taken
     }
@@ -143,7 +144,7 @@ impl Rule {
     }
 }
 
-/// The attribute ID of the CM message in a datagram.
+/// Returns the attribute ID of the CM message in a datagram.
 pub fn cm_attribute(datagram: &Datagram) -> Option<u16> {
     if datagram.transport.first() != Some(&Opcode::UD_SEND_ONLY.0) {
         return None;
@@ -152,19 +153,19 @@ pub fn cm_attribute(datagram: &Datagram) -> Option<u16> {
     Message::parse(mad).ok().map(|(header, _)| header.attribute)
 }
 
-/// Rules in order: the first that applies to a datagram acts on it.
+/// Rules in order. The first one that applies to a datagram acts on it.
 pub struct Rules {
     rules: Vec<Rule>,
     random: Random,
 }
 
 impl Rules {
-    /// The rules; `seed` decides where they act by chance.
+    /// Creates rules. `seed` determines the random choices.
     pub fn new(rules: Vec<Rule>, seed: u64) -> Rules {
         Rules { rules, random: Random::new(seed) }
     }
 
-    /// The rules, with how often each acted.
+    /// Returns the rules with their counts.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
     }

@@ -1,33 +1,14 @@
-//! One end of NFS over RDMA that runs in a program: RoCEv2, connection management, a reliable connection, and RPC-over-RDMA
-//! version 1 on top.
+//! An NFS/RDMA endpoint as a library: RoCEv2, connection management, a reliable connection, and
+//! RPC-over-RDMA version 1 on top.
 //!
-//! Nothing here but `driver`, `tcp` and `verbs` does I/O, reads a clock or has a random source: a driver hands in datagrams and the time and takes out datagrams and
-//! events. Everything is a function of those and of the seed.
+//! Only `driver`, `tcp` and `verbs` do I/O or read a clock. In all other modules the caller passes
+//! datagrams and the time, and takes datagrams and events. The result depends only on these and on
+//! the seed.
 //!
-//! ```
-//! use core::net::IpAddr;
-//! use rdmascope_peer::endpoint::{Config, Connect, Endpoint, Event};
-//! use rdmascope_peer::pair::Pair;
-//! use rdmascope_peer::rc::Send;
+//! [`Pair`](pair::Pair) has an example of two endpoints.
 //!
-//! // Two endpoints in memory; a driver does the same with sockets.
-//! let mut pair = Pair::new(Endpoint::new(Config::default(), 1), Endpoint::new(Config::default(), 2), 3);
-//! pair.b.listen(20049);
-//! let to: IpAddr = pair.address_b;
-//! let connection = pair.a.connect(Connect::new(pair.address_a, to, 20049)).unwrap();
-//! pair.run();
-//! let Some(Event::Requested { connection: theirs, .. }) = pair.b.poll_event() else { panic!() };
-//! pair.b.accept(theirs, b"").unwrap();
-//! pair.b.post_receive(theirs, 4096).unwrap();
-//! pair.run();
-//! assert!(matches!(pair.a.poll_event(), Some(Event::Replied { .. })));
-//! assert!(matches!(pair.a.poll_event(), Some(Event::Connected { .. })));
-//! pair.a.send(connection, Send { bytes: b"hello".to_vec(), ..Send::default() }).unwrap();
-//! pair.run();
-//! ```
-//!
-//! The contract: no input from the network makes it panic or allocate without bound; what is malformed is an
-//! [`Event`](endpoint::Event) that says what was wrong and where.
+//! Contract: no input from the network causes a panic or unbounded allocation. Malformed input is
+//! reported as an [`Event`](endpoint::Event) with the error and its place.
 #![cfg_attr(not(feature = "verbs"), forbid(unsafe_code))]
 #![deny(unsafe_code)]
 #![cfg_attr(not(test), no_std)]

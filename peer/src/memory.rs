@@ -1,10 +1,10 @@
-//! Memory that the remote side may read and write: regions with an R_Key, an address, a length and rights.
+//! Memory regions that the remote side may access, with R_Key, address, length and access rights.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use rdmascope_wire::Rkey;
 
-/// What the remote side may do with a region.
+/// The access of the remote side to a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
     /// RDMA READ.
@@ -14,33 +14,34 @@ pub struct Access {
 }
 
 impl Access {
-    /// For a source of data: a Read chunk.
+    /// The access to a source of data, such as a Read chunk.
     pub const READ: Access = Access { remote_read: true, remote_write: false };
-    /// For a sink of data: a Write chunk or a Reply chunk.
+    /// The access to a sink of data, such as a Write chunk or Reply chunk.
     pub const WRITE: Access = Access { remote_read: false, remote_write: true };
 }
 
-/// A region.
+/// A memory region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Region {
     /// The virtual address of its first byte.
     pub address: u64,
     /// Its bytes.
     pub bytes: Vec<u8>,
-    /// What the remote side may do.
+    /// The access of the remote side.
     pub access: Access,
 }
 
-/// Why memory cannot be touched. Each of them is a remote access error to the one who asks (IBTA volume 1, section 9.7.4.1.7).
+/// Why memory is not accessible. The remote side gets a remote access error (IBTA volume 1, section
+/// 9.7.4.1.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// No region has the R_Key.
     #[error("no region has the R_Key")]
     UnknownKey,
-    /// The bytes are not all in the region.
+    /// The bytes are not completely inside the region.
     #[error("out of the bounds of the region")]
     Bounds,
-    /// The region has no such right.
+    /// The region does not allow this access.
     #[error("the region does not allow it")]
     Rights,
 }
@@ -51,14 +52,14 @@ pub enum RegisterError {
     /// The R_Key is in use.
     #[error("the R_Key is in use")]
     KeyInUse,
-    /// [`Memory::MOST_REGIONS`] or [`Memory::MOST_BYTES`] are registered.
+    /// [`Memory::MOST_REGIONS`] regions or [`Memory::MOST_BYTES`] bytes are registered.
     #[error("too much memory is registered")]
     TooMuch,
-    /// There is no queue pair that could reach it.
+    /// The connection has no queue pair.
     #[error("the connection is not ready")]
     NotReady,
-    /// The region would end behind the last address.
-    #[error("the region ends behind the last address")]
+    /// The region would extend past the last address.
+    #[error("the region extends past the last address")]
     Address,
 }
 
@@ -66,29 +67,29 @@ pub enum RegisterError {
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     regions: BTreeMap<Rkey, Region>,
-    /// Those that the remote side has invalidated. They stay until the local side takes them back.
+    /// The regions that the remote side invalidated. They stay until the local side takes them.
     revoked: BTreeSet<Rkey>,
-    /// The latest handles whose registration ended, oldest first.
+    /// The handles of recently ended registrations, oldest first.
     retired: VecDeque<Rkey>,
     bytes: usize,
     counts: Counts,
 }
 
-/// Counts over the life of a connection.
+/// Counters over the life of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Regions that were registered.
+    /// Number of regions registered.
     pub registered: u64,
-    /// Regions that a SEND of the remote side invalidated.
+    /// Number of regions that the remote side invalidated.
     pub revoked: u64,
 }
 
 impl Memory {
-    /// Regions that a connection can have.
+    /// Most regions of a connection.
     pub const MOST_REGIONS: usize = 4096;
-    /// Bytes of all regions of a connection.
+    /// Most bytes of all regions of a connection.
     pub const MOST_BYTES: usize = 256 << 20;
-    /// Registrations that end before a handle is used again (RFC 8166, section 8.1).
+    /// Number of registrations that must end before a handle is reused (RFC 8166, section 8.1).
     pub const MOST_RETIRED: usize = 1024;
 
     /// Registers `region` under `rkey`.
@@ -109,7 +110,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Ends a registration; the region as it is now, or `None` where there is none.
+    /// Ends a registration. Returns the region, or `None` if it does not exist.
     pub fn invalidate(&mut self, rkey: Rkey) -> Option<Region> {
         let region = self.regions.remove(&rkey)?;
         self.bytes -= region.bytes.len();
@@ -121,50 +122,50 @@ impl Memory {
         Some(region)
     }
 
-    /// Whether a new region can have this handle.
+    /// Returns whether a new region may use this handle.
     pub fn is_fresh(&self, rkey: Rkey) -> bool {
         !self.regions.contains_key(&rkey) && !self.retired.contains(&rkey)
     }
 
-    /// The remote side invalidates a region: it can use it no more, and the local side still has what is in it. False where there is
-    /// none, or it did so before.
+    /// Invalidates a region for the remote side; the local side keeps its contents. Returns false
+    /// if the region does not exist or was invalidated before.
     pub fn revoke(&mut self, rkey: Rkey) -> bool {
         let is_first = self.regions.contains_key(&rkey) && self.revoked.insert(rkey);
         self.counts.revoked += u64::from(is_first);
         is_first
     }
 
-    /// Counts of registrations and remote invalidations.
+    /// Returns the counts of registrations and remote invalidations.
     pub const fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// The region of `rkey`.
+    /// Returns the region of `rkey`.
     pub fn region(&self, rkey: Rkey) -> Option<&Region> {
         self.regions.get(&rkey)
     }
 
-    /// The bytes of the region of `rkey`, for the local side to change.
+    /// Returns the bytes of the region of `rkey` for local changes.
     pub fn bytes_mut(&mut self, rkey: Rkey) -> Option<&mut [u8]> {
         self.regions.get_mut(&rkey).map(|region| &mut region.bytes[..])
     }
 
-    /// All regions, by their R_Keys.
+    /// Returns all regions by R_Key.
     pub fn regions(&self) -> impl Iterator<Item = (Rkey, &Region)> {
         self.regions.iter().map(|(rkey, region)| (*rkey, region))
     }
 
-    /// How many regions there are.
+    /// Returns the number of regions.
     pub fn len(&self) -> usize {
         self.regions.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether no region is registered.
     pub fn is_empty(&self) -> bool {
         self.regions.is_empty()
     }
 
-    /// The `length` bytes that the remote side asks to read. No bytes can be read with any R_Key.
+    /// Returns the bytes that the remote side reads. A read of zero bytes succeeds with any R_Key.
     pub fn read(&self, rkey: Rkey, address: u64, length: u32) -> Result<&[u8], Refusal> {
         if length == 0 {
             return Ok(&[]);
@@ -175,7 +176,8 @@ impl Memory {
         if region.access.remote_read { Ok(&region.bytes[range]) } else { Err(Refusal::Rights) }
     }
 
-    /// The `length` bytes that the remote side asks to write. No bytes can be written with any R_Key.
+    /// Returns the bytes that the remote side writes. A write of zero bytes succeeds with any
+    /// R_Key.
     pub fn write(&mut self, rkey: Rkey, address: u64, length: u32) -> Result<&mut [u8], Refusal> {
         if length == 0 {
             return Ok(&mut []);

@@ -1,4 +1,4 @@
-//! What crosses the wire: a datagram, and the packet in it from the BTH to before the ICRC.
+//! Datagrams, and the transport packet in them, from the BTH to before the ICRC.
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -8,43 +8,44 @@ use rdmascope_wire::{Layer, Stop};
 /// One transport packet between two IP addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Datagram {
-    /// Who sends it.
+    /// The source address.
     pub source: IpAddr,
-    /// For whom it is.
+    /// The destination address.
     pub destination: IpAddr,
     /// The UDP source port. The destination port is 4791.
     pub source_port: u16,
     /// The transport packet: from the first byte of the BTH to the last one before the ICRC.
     pub transport: Vec<u8>,
-    /// What the driver found out about the ICRC of a packet received; how it shall make that of a packet to be sent.
+    /// For a received packet, the result of the driver's check. For a packet to send, the ICRC that
+    /// the driver makes.
     pub icrc: Icrc,
 }
 
-/// What is known of the ICRC of a datagram.
+/// The state of a datagram's ICRC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Icrc {
-    /// It was right; to be sent: make it right.
+    /// Correct. To send: compute it.
     #[default]
     Good,
-    /// It was wrong, and the packet is dropped; to be sent: make it wrong on purpose.
+    /// Bad; the packet is dropped. To send: make it wrong.
     Bad,
-    /// The driver could not tell: an ordinary UDP socket does not show the IP header, which the ICRC covers. Taken as good.
+    /// Unknown, because a UDP socket hides the IP header, which the ICRC covers. Treated as good.
     Unverified,
 }
 
-/// A transport packet, taken apart.
+/// A parsed transport packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
     /// The base transport header.
     pub bth: Bth,
-    /// The extension headers that its opcode calls for.
+    /// The extension headers of its opcode.
     pub extensions: Extensions,
     /// The payload without its padding.
     pub payload: &'a [u8],
 }
 
 impl<'a> Packet<'a> {
-    /// Reads the headers. A stop where they are not all there, or the padding is longer than the payload.
+    /// Parses the headers. Stops if headers are incomplete or the padding exceeds the payload.
     pub fn parse(transport: &'a [u8]) -> Result<Packet<'a>, Stop> {
         let bth = Bth::parse(transport)?;
         let (extensions, length) = Extensions::parse(bth.opcode, &transport[Bth::LENGTH..])?;
@@ -54,7 +55,7 @@ impl<'a> Packet<'a> {
         Ok(Packet { bth, extensions, payload: &transport[start..end] })
     }
 
-    /// The packet's bytes, with padding. The pad count follows from the payload.
+    /// Builds the packet with padding. The pad count follows from the payload.
     pub fn build(&self) -> Vec<u8> {
         let padding = self.payload.len().wrapping_neg() & 3;
         let mut bytes = Vec::with_capacity(Bth::LENGTH + 28 + self.payload.len() + padding);

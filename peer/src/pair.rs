@@ -1,4 +1,4 @@
-//! Two endpoints in memory, a network between them, and a clock that goes as fast as they do.
+//! Two ends in memory, with a simulated network and clock.
 
 use crate::endpoint::Endpoint;
 use crate::packet::{Datagram, Icrc};
@@ -8,15 +8,15 @@ use alloc::collections::BTreeMap;
 use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 
-/// What a driver does with an end, whatever stands on it.
+/// The interface between a driver and an end of any layer.
 pub trait End {
-    /// A datagram has come.
+    /// Handles a received datagram.
     fn handle(&mut self, now: Instant, datagram: &Datagram);
-    /// Its deadline has come.
+    /// Handles the passing of a deadline.
     fn handle_time(&mut self, now: Instant);
-    /// When it wants to be told the time.
+    /// Returns the next time at which to call [`handle_time`](End::handle_time).
     fn next_deadline(&self) -> Option<Instant>;
-    /// What it sends.
+    /// Returns the next datagram to send.
     fn poll_transmit(&mut self, now: Instant) -> Option<Datagram>;
 }
 
@@ -38,25 +38,25 @@ impl End for Endpoint {
     }
 }
 
-/// What a network does to datagrams: chances in a thousand, and the time that they are under way.
+/// The behavior of a network: probabilities per thousand, and delays.
 #[derive(Clone, Copy, Debug)]
 pub struct Network {
-    /// Lost.
+    /// Datagrams lost.
     pub loss: u32,
-    /// Delivered twice.
+    /// Datagrams delivered twice.
     pub duplication: u32,
-    /// A byte changed, so that the ICRC is wrong.
+    /// Datagrams with a changed byte, and therefore a bad ICRC.
     pub corruption: u32,
-    /// Held back for up to `jitter`, so that what comes later overtakes it.
+    /// Datagrams delayed by up to `jitter`, so that later ones overtake them.
     pub reordering: u32,
-    /// The time that a datagram is under way.
+    /// The delay of every datagram.
     pub delay: Duration,
-    /// The most that one of them is held back.
+    /// The longest additional delay.
     pub jitter: Duration,
 }
 
 impl Network {
-    /// Nothing is lost or changed, and everything takes 10 microseconds.
+    /// No loss or change, and a delay of 10 microseconds.
     pub const GOOD: Network = Network {
         loss: 0,
         duplication: 0,
@@ -67,21 +67,44 @@ impl Network {
     };
 }
 
-/// Two ends and their network. Every run with the same seed is the same.
+/// Two ends and their network. Runs with the same seed are identical.
+///
+/// ```
+/// use core::net::IpAddr;
+/// use rdmascope_peer::endpoint::{Config, Connect, Endpoint, Event};
+/// use rdmascope_peer::pair::Pair;
+/// use rdmascope_peer::rc::Send;
+///
+/// // Two endpoints in memory. A driver does the same with sockets.
+/// let (a, b) = (Endpoint::new(Config::default(), 1), Endpoint::new(Config::default(), 2));
+/// let mut pair = Pair::new(a, b, 3);
+/// pair.b.listen(20049);
+/// let to: IpAddr = pair.address_b;
+/// let connection = pair.a.connect(Connect::new(pair.address_a, to, 20049)).unwrap();
+/// pair.run();
+/// let Some(Event::Requested { connection: theirs, .. }) = pair.b.poll_event() else { panic!() };
+/// pair.b.accept(theirs, b"").unwrap();
+/// pair.b.post_receive(theirs, 4096).unwrap();
+/// pair.run();
+/// assert!(matches!(pair.a.poll_event(), Some(Event::Replied { .. })));
+/// assert!(matches!(pair.a.poll_event(), Some(Event::Connected { .. })));
+/// pair.a.send(connection, Send { bytes: b"hello".to_vec(), ..Send::default() }).unwrap();
+/// pair.run();
+/// ```
 pub struct Pair<E = Endpoint> {
     /// One end.
     pub a: E,
-    /// The other.
+    /// The other end.
     pub b: E,
-    /// The address of `a`: 192.0.2.1, and of `b`: 192.0.2.2.
+    /// The address of `a`: 192.0.2.1.
     pub address_a: IpAddr,
-    /// See `address_a`.
+    /// The address of `b`: 192.0.2.2.
     pub address_b: IpAddr,
-    /// What happens on the way.
+    /// The network.
     pub network: Network,
-    /// The time.
+    /// The current time.
     pub now: Instant,
-    /// Datagrams that were sent.
+    /// Number of datagrams sent.
     pub sent: u64,
     random: Random,
     under_way: BTreeMap<(Instant, u64), (bool, Datagram)>,
@@ -89,7 +112,7 @@ pub struct Pair<E = Endpoint> {
 }
 
 impl<E: End> Pair<E> {
-    /// The two with a good network between them.
+    /// Connects two ends by a good network.
     pub fn new(a: E, b: E, seed: u64) -> Pair<E> {
         Pair {
             a,
@@ -105,8 +128,8 @@ impl<E: End> Pair<E> {
         }
     }
 
-    /// Lets both ends send what they have, and delivers the next datagram or tells the next time. False where nothing is under
-    /// way and nobody waits for anything.
+    /// Sends all pending datagrams, then delivers the next datagram or advances to the next
+    /// deadline. Returns false if no datagram is in flight and no deadline is set.
     pub fn step(&mut self) -> bool {
         self.transmit();
         let arrival = self.under_way.first_key_value().map(|(key, _)| key.0);
@@ -124,8 +147,8 @@ impl<E: End> Pair<E> {
         true
     }
 
-    /// Goes on until nothing is under way and the next thing that anybody waits for is a second away: retransmissions are over
-    /// by then, and what is left is the end of TimeWait.
+    /// Runs until no datagram is in flight and the next deadline is at least a second away. By then
+    /// all retransmissions are done, and only TimeWait is left.
     pub fn run(&mut self) {
         loop {
             self.transmit();
@@ -138,7 +161,7 @@ impl<E: End> Pair<E> {
         }
     }
 
-    /// Goes on until nobody waits for anything.
+    /// Runs until no datagram is in flight and no deadline is set.
     pub fn run_to_end(&mut self) {
         while self.step() {}
     }

@@ -1,4 +1,5 @@
-//! An endpoint with a session of RPC-over-RDMA on each of its connections: what a client or a server of NFS/RDMA stands on.
+//! An endpoint with an RPC-over-RDMA session on each connection: the base of NFS/RDMA clients and
+//! servers.
 
 use crate::cm::Closed;
 use crate::endpoint::{self, CommandError, Connect, ConnectionId, Endpoint};
@@ -12,43 +13,43 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use rdmascope_wire::Xid;
 
-/// How a peer behaves.
+/// The configuration of a peer.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// Its endpoint.
+    /// The configuration of the endpoint.
     pub endpoint: endpoint::Config,
-    /// Its sessions.
+    /// The configuration of the sessions.
     pub session: rpcrdma::Config,
-    /// Leave it to the program to accept a requested connection: [`Peer::accept`].
+    /// Leaves it to the program to accept requested connections: [`Peer::accept`].
     pub accept_by_hand: bool,
 }
 
-/// What a peer tells.
+/// An event of a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Something of the endpoint: connections, queue pairs, packets that were dropped.
+    /// An event of the endpoint: of connections, queue pairs and dropped packets.
     Endpoint(endpoint::Event),
-    /// Something of a session.
+    /// An event of a session.
     Rpc {
-        /// On which connection.
+        /// The connection.
         connection: ConnectionId,
-        /// What.
+        /// The event.
         event: rpcrdma::Event,
     },
 }
 
-/// See the [module](self).
+/// An endpoint with sessions. See the [module](self).
 pub struct Peer {
     config: Config,
     endpoint: Endpoint,
     sessions: BTreeMap<ConnectionId, Session>,
-    /// Private data of those who ask for a connection and wait for the answer.
+    /// The private data of connections that were requested and not yet accepted.
     asked: BTreeMap<ConnectionId, Vec<u8>>,
     events: VecDeque<Event>,
 }
 
 impl Peer {
-    /// A peer without connections. The same seed and the same calls give the same datagrams.
+    /// Creates a peer without connections. The same seed and calls give the same datagrams.
     pub fn new(config: Config, seed: u64) -> Peer {
         Peer {
             endpoint: Endpoint::new(config.endpoint.clone(), seed),
@@ -59,32 +60,32 @@ impl Peer {
         }
     }
 
-    /// Its endpoint.
+    /// Returns the endpoint.
     pub const fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// Its endpoint, for all that goes below RPC-over-RDMA.
+    /// Returns the endpoint for operations below RPC-over-RDMA.
     pub fn endpoint_mut(&mut self) -> &mut Endpoint {
         &mut self.endpoint
     }
 
-    /// The session of a connection; for a connection that is gone as long as it is in TimeWait.
+    /// Returns the session of a connection. A closed connection keeps it during TimeWait.
     pub fn session(&self, connection: ConnectionId) -> Option<&Session> {
         self.sessions.get(&connection)
     }
 
-    /// The session of a connection, with the endpoint that its functions want.
+    /// Returns the session of a connection, and the endpoint that its methods need.
     pub fn session_mut(&mut self, connection: ConnectionId) -> Option<(&mut Session, &mut Endpoint)> {
         Some((self.sessions.get_mut(&connection)?, &mut self.endpoint))
     }
 
-    /// Takes requests for a port. False where too many ports are listened on.
+    /// Listens on a port. Returns false if too many ports are open.
     pub fn listen(&mut self, port: u16) -> bool {
         self.endpoint.listen(port)
     }
 
-    /// Asks for a connection, with the private data of the sessions' configuration.
+    /// Requests a connection with the private data of the session configuration.
     pub fn connect(
         &mut self,
         local: IpAddr,
@@ -95,13 +96,13 @@ impl Peer {
         self.endpoint.connect(Connect { private_data, ..Connect::new(local, remote, port) })
     }
 
-    /// Takes a requested connection, with the private data of the sessions' configuration.
+    /// Accepts a requested connection with the private data of the session configuration.
     pub fn accept(&mut self, connection: ConnectionId) -> Result<(), CommandError> {
         let private_data = self.config.session.private_data();
         self.accept_with(connection, &private_data)
     }
 
-    /// Takes a requested connection, with any private data.
+    /// Accepts a requested connection with arbitrary private data.
     pub fn accept_with(&mut self, connection: ConnectionId, private_data: &[u8]) -> Result<(), CommandError> {
         self.endpoint.accept(connection, private_data)?;
         let remote = self.asked.remove(&connection).unwrap_or_default();
@@ -116,7 +117,7 @@ impl Peer {
         done
     }
 
-    /// Makes a call. Its reply is an event.
+    /// Sends a call. Its reply is an event.
     pub fn call(&mut self, connection: ConnectionId, call: Call) -> Result<Xid, SessionError> {
         let session = self.sessions.get_mut(&connection).ok_or(SessionError::Post(PostError::NotReady))?;
         let sent = session.call(&mut self.endpoint, call);
@@ -132,13 +133,13 @@ impl Peer {
         sent
     }
 
-    /// Sends any bytes at all.
+    /// Sends arbitrary bytes in a SEND.
     pub fn send_raw(&mut self, connection: ConnectionId, bytes: Vec<u8>) -> Result<WorkId, PostError> {
         let session = self.sessions.get_mut(&connection).ok_or(PostError::NotReady)?;
         session.send_raw(&mut self.endpoint, bytes)
     }
 
-    /// What has happened, in order.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.process();
         self.events.pop_front()
@@ -150,18 +151,18 @@ impl Peer {
         self.sessions.insert(connection, session);
     }
 
-    /// Hands what the endpoint tells to the sessions, and what these tell to the program.
+    /// Passes events of the endpoint to the sessions, and events of both to the program.
     fn process(&mut self) {
         while let Some(event) = self.endpoint.poll_event() {
             let mut about = None;
             match &event {
                 endpoint::Event::Requested { connection, private_data, .. } => {
-                    // Those that were never answered are gone with their connections.
+                    // Requests that were never answered disappear with their connections.
                     let endpoint = &self.endpoint;
                     self.asked.retain(|asked, _| endpoint.state(*asked).is_some());
                     self.asked.insert(*connection, private_data.clone());
                     if !self.config.accept_by_hand {
-                        // Its state allows it: the REQ has just come.
+                        // The state allows it, because the REQ has just arrived.
                         let _ = self.accept(*connection);
                     }
                 }
@@ -183,7 +184,8 @@ impl Peer {
                 _ => {}
             }
             let is_end = matches!(event, endpoint::Event::Closed { .. });
-            // What a session says of an event goes behind it, but losses before the end of the connection.
+            // Session events follow the endpoint event that caused them, but losses precede the end
+            // of the connection.
             if !is_end && (self.events.len() < endpoint::MOST_EVENTS || !event.is_detail()) {
                 self.events.push_back(Event::Endpoint(event.clone()));
             }
@@ -198,7 +200,7 @@ impl Peer {
         for connection in ids {
             let is_gone = self.endpoint.state(connection).is_none();
             if is_gone && let Some(session) = self.sessions.get_mut(&connection) {
-                // Abandoned: there was no event of its end.
+                // An abandoned connection had no event about its end.
                 session.end(&mut self.endpoint);
             }
             self.tell(connection);
@@ -218,7 +220,7 @@ impl Peer {
         }
     }
 
-    /// Why a connection closed, where an event says that it did.
+    /// Returns the connection and the reason if the event is the end of a connection.
     pub fn closed(event: &Event) -> Option<(ConnectionId, &Closed)> {
         match event {
             Event::Endpoint(endpoint::Event::Closed { connection, why }) => Some((*connection, why)),

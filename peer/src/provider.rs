@@ -1,7 +1,8 @@
-//! What a scenario runs on: connections, queue pairs and memory, whoever provides them.
+//! The abilities that a scenario needs: connections, queue pairs and memory.
 //!
-//! [`Endpoint`] makes every packet itself. A device (the module `verbs`, with the feature of that name) makes them by itself, and sends only those that its state
-//! machines send: what it cannot do is a [`Beyond`].
+//! An [`Endpoint`] makes every packet itself. An RDMA device (module `verbs`, feature `verbs`)
+//! sends only packets of its own state machines; the abilities that it lacks are listed in
+//! [`Beyond`].
 
 use crate::endpoint::{CommandError, Connect, ConnectionId, Endpoint};
 use crate::interceptor::Interceptor;
@@ -11,30 +12,32 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use rdmascope_wire::Rkey;
 
-/// What only a provider can do that makes its packets itself.
+/// An ability of a provider that makes its packets itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Beyond {
-    /// Drop, repeat, delay or change single packets: a wrong ICRC, P_Key or queue pair number among them.
-    #[error("packets that are dropped, repeated, delayed or changed")]
+    /// Drop, duplicate, delay or change single packets, for example their ICRC, P_Key or queue pair
+    /// number.
+    #[error("dropping, duplicating, delaying or changing packets")]
     Packets,
-    /// Leave out PSNs.
-    #[error("PSNs that are left out")]
+    /// Skip PSNs.
+    #[error("skipping PSNs")]
     Psn,
-    /// Forget a connection without a DREQ.
-    #[error("a connection that is forgotten without a DREQ")]
+    /// Drop a connection without a DREQ.
+    #[error("abandoning a connection without a DREQ")]
     Silence,
-    /// Offer memory that the remote side can invalidate: devices refuse that for memory that a program registers.
-    #[error("memory that a SEND of the remote side invalidates")]
+    /// Advertise memory that the remote side can invalidate. Devices do not allow this for memory
+    /// that a program registers.
+    #[error("memory that the remote side can invalidate")]
     RemoteInvalidation,
 }
 
-/// See the [module](self). The methods do what those of [`Endpoint`] do.
+/// A provider of connections. See the [module](self). The methods work like those of [`Endpoint`].
 pub trait Provider {
-    /// Whether it makes its packets itself, and so can do whatever is [`Beyond`] others.
+    /// Returns whether it makes its packets itself, and so has the abilities of [`Beyond`].
     fn makes_packets(&self) -> bool;
-    /// Asks for a connection.
+    /// Requests a connection.
     fn connect(&mut self, connect: Connect) -> Result<ConnectionId, CommandError>;
-    /// Ends it.
+    /// Ends a connection.
     fn disconnect(&mut self, connection: ConnectionId) -> Result<(), CommandError>;
     /// Posts an operation.
     fn post(&mut self, connection: ConnectionId, operation: Operation) -> Result<WorkId, PostError>;
@@ -49,15 +52,15 @@ pub trait Provider {
     ) -> Result<(Rkey, u64), RegisterError>;
     /// Ends a registration.
     fn invalidate(&mut self, connection: ConnectionId, rkey: Rkey);
-    /// Where a region begins, and its bytes as they are now.
+    /// Returns the address and the current bytes of a region.
     fn region(&self, connection: ConnectionId, rkey: Rkey) -> Option<(u64, Vec<u8>)>;
-    /// Puts bytes at the beginning of a region, as many as it has room for.
+    /// Copies bytes to the start of a region, as far as they fit.
     fn fill(&mut self, connection: ConnectionId, rkey: Rkey, bytes: &[u8]);
-    /// [`Beyond::Packets`]; nothing where that cannot be done.
+    /// Installs an interceptor ([`Beyond::Packets`]). No effect without that ability.
     fn intercept(&mut self, interceptor: Option<Box<dyn Interceptor>>);
-    /// [`Beyond::Psn`]; likewise.
+    /// Skips PSNs ([`Beyond::Psn`]). No effect without that ability.
     fn skip_psn(&mut self, connection: ConnectionId, packets: u32);
-    /// [`Beyond::Silence`]; likewise.
+    /// Drops a connection ([`Beyond::Silence`]). No effect without that ability.
     fn abandon(&mut self, connection: ConnectionId);
 }
 

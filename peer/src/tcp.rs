@@ -1,5 +1,5 @@
-//! RPC on TCP beside an end of NFS/RDMA, with blocking sockets: a server on threads that answers MOUNT and the port mapper, and a
-//! client that asks another host for the root handle of an export.
+//! RPC on TCP beside NFS/RDMA, with blocking sockets: a threaded server for MOUNT and the port
+//! mapper, and a client that obtains the root handle of an export.
 
 use crate::nfs3::mount::{self, MOST_MESSAGE, MountError, PORTMAPPER_PORT, Records, Services, marked};
 use crate::nfs3::{Caller, Handle};
@@ -14,11 +14,11 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::thread::{self, JoinHandle};
 
-/// Connections at a time. Who comes then is closed at once.
+/// Most simultaneous connections. Further ones are closed immediately.
 pub const MOST_CONNECTIONS: usize = 64;
-/// A connection on which nothing comes for so long is closed.
+/// A connection without input for this time is closed.
 pub const IDLE: Duration = Duration::from_secs(60);
-/// How often a thread looks whether it shall end.
+/// Interval between two checks whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Answers calls to [`Services`] on TCP until it is dropped.
@@ -30,12 +30,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves whoever connects to `listener`. Nobody is accepted once the server is dropped, which takes up to a tenth of a second. The
-    /// thread of a connection ends within a further tenth of a second, or once the remote side has taken its replies: it is waited for with each of
-    /// them for [`IDLE`] at most.
+    /// Serves all clients of `listener`. After the drop, which takes up to 0.1 s, no client is
+    /// accepted. The thread of a connection ends within another 0.1 s, or once the remote side has
+    /// taken its replies, which is limited to [`IDLE`] per reply.
     pub fn start(listener: TcpListener, services: Services) -> io::Result<Server> {
         let address = listener.local_addr()?;
-        // `accept` cannot be told to wait for a time only.
+        // `accept` has no timeout.
         listener.set_nonblocking(true)?;
         let over = Arc::new(AtomicBool::new(false));
         let (told, services) = (Arc::clone(&over), Arc::new(services));
@@ -44,7 +44,7 @@ impl Server {
         Ok(Server { over, address, thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// Returns the listening address.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
@@ -54,13 +54,13 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A panic has been told of.
+            // The panic was already reported.
             let _ = thread.join();
         }
     }
 }
 
-/// Counts a connection as long as it lives.
+/// Counts a connection while it lives.
 struct Place(Arc<AtomicUsize>);
 
 impl Drop for Place {
@@ -73,7 +73,7 @@ fn accept(listener: &TcpListener, services: &Arc<Services>, over: &Arc<AtomicBoo
     let open = Arc::new(AtomicUsize::new(0));
     while !over.load(Ordering::Relaxed) {
         let Ok((stream, _)) = listener.accept() else {
-            // Nobody is there, or there is no file descriptor left.
+            // No client is waiting, or no file descriptor is left.
             thread::sleep(LOOK);
             continue;
         };
@@ -83,10 +83,10 @@ fn accept(listener: &TcpListener, services: &Arc<Services>, over: &Arc<AtomicBoo
             continue;
         }
         let (services, over) = (Arc::clone(services), Arc::clone(over));
-        // Without a thread the stream is dropped, and so closed.
+        // Without a thread the stream is dropped, which closes it.
         let _ = thread::Builder::new().name("rpc-tcp".into()).spawn(move || {
             let _place = place;
-            // How a connection ends is nothing to the next one.
+            // The end of a connection does not affect the others.
             let _ = serve(stream, &services, &over);
         });
     }
@@ -122,40 +122,42 @@ fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-/// Why there is no root handle.
+/// Why no root handle was obtained.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The other host could not be asked.
     #[error("{doing} of {to} on TCP: {reason}")]
     Io {
-        /// What was asked: the port mapper or MOUNT.
+        /// The service: the port mapper or MOUNT.
         doing: &'static str,
-        /// Who.
+        /// The host and port.
         to: SocketAddr,
-        /// Why not.
+        /// The reason.
         reason: io::Error,
     },
-    /// It answered, but without what was asked for.
+    /// The host answered with an error or an unusable reply.
     #[error("{doing} of {to} on TCP: {reason}")]
     Mount {
-        /// What was asked: the port mapper or MOUNT.
+        /// The service: the port mapper or MOUNT.
         doing: &'static str,
-        /// Who.
+        /// The host and port.
         to: SocketAddr,
-        /// What it said.
+        /// The error.
         reason: MountError,
     },
-    /// Its port mapper knows no MOUNT version 3 on TCP.
-    #[error("{to} has no MOUNT version 3 on TCP: name its port, or the root handle")]
+    /// The port mapper has no MOUNT version 3 on TCP.
+    #[error("{to} has no MOUNT version 3 on TCP: the port or the root handle is needed")]
     NoMount {
-        /// Who.
+        /// The host.
         to: IpAddr,
     },
 }
 
-/// Asks MOUNT of a host for the root handle of an export. Without the port of MOUNT its port mapper is asked first. Each answer may
-/// take `patience`. Linux answers such a call only to those who have a port below 1024, unless the export says `insecure`; such a
-/// port is taken where that is permitted.
+/// Asks MOUNT of a host for the root handle of an export. Without a port of MOUNT it asks the port
+/// mapper first. Each answer may take `patience`.
+///
+/// Linux answers only clients with a port below 1024, unless the export has the option `insecure`.
+/// Such a port is used if permitted.
 pub fn root(
     to: IpAddr,
     mount_port: Option<u16>,
@@ -180,7 +182,7 @@ pub fn root(
     mount::mounted(xid, &reply).map_err(|reason| Error::Mount { doing, to, reason })
 }
 
-/// One call and its reply.
+/// Sends one call and waits for its reply.
 fn ask(to: SocketAddr, call: &[u8], patience: Duration) -> io::Result<Vec<u8>> {
     let mut stream = connect(to, patience)?;
     stream.set_read_timeout(Some(patience))?;
@@ -199,14 +201,14 @@ fn ask(to: SocketAddr, call: &[u8], patience: Duration) -> io::Result<Vec<u8>> {
         if let Some(reply) = records.message().map_err(io::Error::other)? {
             return Ok(reply);
         }
-        // Somebody who sends a byte now and then does not keep us.
+        // A slow sender of single bytes must not extend the wait.
         if std::time::Instant::now() > until {
             return Err(io::ErrorKind::TimedOut.into());
         }
     }
 }
 
-/// Connects from a port below 1024 where that is permitted.
+/// Connects from a port below 1024 if permitted.
 fn connect(to: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
     use rustix::io::Errno;
     use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -216,13 +218,13 @@ fn connect(to: SocketAddr, patience: Duration) -> io::Result<TcpStream> {
         SocketAddr::V6(_) => (AddressFamily::INET6, IpAddr::V6(core::net::Ipv6Addr::UNSPECIFIED)),
     };
     let socket = rustix::net::socket(family, SocketType::STREAM, None)?;
-    // Linux bounds the time to connect with it too.
+    // On Linux it also limits the time to connect.
     set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
-    // Those below 665 are more often a service's.
+    // Ports below 665 are more often used by services.
     for port in (665..1024).rev() {
         match rustix::net::bind(&socket, &SocketAddr::new(any, port)) {
             Err(Errno::ADDRINUSE) => {}
-            // Bound; or not permitted, and any port will do.
+            // Bound, or not permitted, in which case any port is used.
             _ => break,
         }
     }

@@ -1,5 +1,6 @@
-//! What an endpoint sends, against bytes written by hand from IBTA volume 1 and from what Linux 6.1 sends over rxe
-//! (samples/nfs3-basic.pcap). The parsers of `wire/` have no say here: a mistake in them would be made twice.
+//! Compares the packets of an endpoint with bytes written by hand from IBTA volume 1 and from
+//! packets of Linux 6.1 over rxe (samples/nfs3-basic.pcap). The test does not use the parsers of
+//! `wire/`, whose errors would cancel out.
 
 use rdmascope_peer::endpoint::{Config, Connect, Endpoint, Event};
 use rdmascope_peer::memory::Access;
@@ -25,7 +26,7 @@ fn hex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
 }
 
-/// The headers in front of a CM message: BTH and DETH of queue pair 1, MAD header.
+/// The headers before a CM message: BTH and DETH of queue pair 1, and the MAD header.
 fn front(psn: u32, transaction: u64, attribute: u16) -> Vec<u8> {
     hex(&format!(
         "64 00 ffff 00 000001 80 {psn:06x}  80010000 00 000001 \
@@ -33,7 +34,7 @@ fn front(psn: u32, transaction: u64, attribute: u16) -> Vec<u8> {
     ))
 }
 
-/// A REQ of an endpoint that listens to nobody, and its communication ID and queue pair number.
+/// Returns an endpoint without listeners, its REQ, its communication ID and its queue pair number.
 fn request() -> (Endpoint, Datagram, u32, u32) {
     let (local, remote) = addresses();
     let mut endpoint = Endpoint::new(config(0x6b_a183), 7);
@@ -75,7 +76,7 @@ fn a_request_as_linux_sends_it() {
     assert_eq!(datagram.transport, expected);
 }
 
-/// Bytes that Linux 6.1 sent as REP, with this side's communication ID: fields behind the MAD header.
+/// A REP of Linux 6.1 with this side's communication ID: the fields after the MAD header.
 fn reply(id: u32) -> Vec<u8> {
     let mut bytes = front(0, u64::from(id), 0x0013);
     bytes.extend(hex(&format!(
@@ -99,7 +100,7 @@ fn a_connection_with_linux_from_its_bytes() {
     rtu.extend(hex(&format!("{id:08x} 93b56d72")));
     rtu.resize(12 + 8 + 256, 0);
     assert_eq!(endpoint.poll_transmit(Instant(1)).unwrap().transport, rtu);
-    // The RTU is lost and the REP comes again: the same RTU, in a new datagram.
+    // The RTU is lost and the REP is repeated: the endpoint sends the same RTU in a new datagram.
     endpoint.handle(Instant(2), &answer(reply(id)));
     let again = endpoint.poll_transmit(Instant(2)).unwrap().transport;
     assert_eq!((again[11], &again[12..]), (2, &rtu[12..]));
@@ -119,7 +120,7 @@ fn a_connection_with_linux_from_its_bytes() {
     assert_eq!(reply, Some(said));
     assert_eq!(endpoint.poll_event(), Some(Event::Connected { connection }));
 
-    // The first request has the PSN that the REP named.
+    // The first request has the PSN of the REP.
     let null = b"NULL".to_vec();
     endpoint.send(connection, Send { bytes: null, ..Send::default() }).unwrap();
     let sent = endpoint.poll_transmit(Instant(3)).unwrap().transport;
@@ -140,14 +141,15 @@ fn a_connection_with_linux_from_its_bytes() {
     endpoint.write(connection, Rkey(0xa0b0_c0d0), 0x1122_3344_5566_7788, b"ab".to_vec()).unwrap();
     let sent = endpoint.poll_transmit(Instant(3)).unwrap().transport;
     assert_eq!(sent, hex("0a 20 ffff 00 000011 80 7f74e8 1122334455667788 a0b0c0d0 00000002 6162 0000"));
-    // Acknowledged up to the WRITE. A READ of 3000 bytes takes three PSNs; what is behind it comes after them.
+    // The acknowledgement covers everything up to the WRITE. A READ of 3000 bytes takes three PSNs;
+    // the next operation follows them.
     endpoint.handle(Instant(4), &answer(hex("11 00 ffff 00 00 0000 00 7f74e8 1f000003")));
     assert!(matches!(endpoint.poll_event(), Some(Event::Dropped { .. })), "a wrong queue pair");
     let qpn = endpoint.queue_pair_number(connection).unwrap().0;
     endpoint.handle(Instant(4), &answer(hex(&format!("11 00 ffff 00 {qpn:06x} 00 7f74e8 1f000003"))));
     let completed = std::iter::from_fn(|| endpoint.poll_event()).count();
     assert_eq!(completed, 3);
-    // The remote side offers no responder resources, and one READ is tried all the same.
+    // The remote side offers no responder resources, but one READ is tried nevertheless.
     endpoint.read(connection, Rkey(9), 0x1000, 3000).unwrap();
     let write =
         Operation::Write { rkey: Rkey(9), address: 8, bytes: vec![7; 1500], immediate: Some(0xfeed_beef) };
@@ -180,22 +182,22 @@ fn what_a_responder_answers() {
         endpoint.handle(Instant(2), &answer(hex(text)));
         std::iter::from_fn(|| endpoint.poll_transmit(Instant(2))).map(|datagram| datagram.transport).collect()
     };
-    // No Receive is posted: RNR NAK, timer 12, at the PSN of the SEND.
+    // No Receive is posted: RNR NAK with timer 12 at the PSN of the SEND.
     let send = format!("04 00 ffff 00 {qpn:06x} 80 6ba183 61626364");
     assert_eq!(exchange(&send), [hex("11 00 ffff 00 000011 00 6ba183 2c000000")]);
-    // A later PSN is not answered then: the requester knows.
+    // A later PSN gets no further answer, because the requester already has the NAK.
     assert_eq!(exchange(&format!("04 00 ffff 00 {qpn:06x} 80 6ba184 61626364")), [[0u8; 0]; 0]);
-    // A READ of the last 4 bytes: one response with its AETH.
+    // A READ of the last 4 bytes gets one response with an AETH.
     let read = format!("0c 00 ffff 00 {qpn:06x} 00 6ba183 {:016x} {:08x} 00000004", address + 252, rkey.0);
     let response = hex("10 00 ffff 00 000011 00 6ba183 1f000001 fcfdfeff");
     assert_eq!(exchange(&read), std::slice::from_ref(&response));
-    // The same once more: the same answer.
+    // A repetition gets the same answer.
     assert_eq!(exchange(&read), [response]);
-    // A gap: NAK of a PSN sequence error at the PSN expected, once.
+    // A gap causes one NAK for a PSN sequence error at the expected PSN.
     let ahead = format!("04 00 ffff 00 {qpn:06x} 80 6ba186 61626364");
     assert_eq!(exchange(&ahead), [hex("11 00 ffff 00 000011 00 6ba184 60000001")]);
     assert_eq!(exchange(&ahead), [[0u8; 0]; 0]);
-    // A byte too many: NAK of a remote access error, and a DREQ.
+    // One byte too many causes a NAK for a remote access error, and a DREQ.
     let read = format!("0c 00 ffff 00 {qpn:06x} 00 6ba184 {:016x} {:08x} 00000005", address + 252, rkey.0);
     let sent = exchange(&read);
     assert_eq!(sent[0], hex("11 00 ffff 00 000011 00 6ba184 62000001"));
@@ -209,7 +211,7 @@ fn a_request_without_a_listener_is_rejected() {
     let mut server = Endpoint::new(config(1), 9);
     server.handle(Instant(0), &request);
     let mut expected = front(0, u64::from(id), 0x0012);
-    // As Linux answers: no ID of its own, REQ rejected, reason 8: invalid service ID.
+    // Like the answer of Linux: no local ID, REQ rejected, reason 8 (invalid service ID).
     expected.extend(hex(&format!("00000000 {id:08x} 00 00 0008")));
     expected.resize(12 + 8 + 256, 0);
     assert_eq!(server.poll_transmit(Instant(0)).unwrap().transport, expected);
@@ -225,7 +227,7 @@ fn a_reply_and_a_disconnection() {
     pair.b.handle(Instant(0), &request);
     let Some(Event::Requested { connection: theirs, port, .. }) = pair.b.poll_event() else { panic!() };
     assert_eq!(port, 20049);
-    // An MRA first: for a REQ, 24: 69 s.
+    // An MRA for the REQ comes first; 24 means 69 s.
     pair.b.acknowledge(theirs).unwrap();
     let mut mra = front(0, u64::from(connection.0), 0x0011);
     mra.extend(hex(&format!("{:08x} {:08x} 00 c0", theirs.0, connection.0)));
@@ -266,7 +268,8 @@ fn a_request_over_ipv6() {
     endpoint.connect(Connect { local_port: 0x1234, ..Connect::new(local, remote, 20049) }).unwrap();
     let sent = endpoint.poll_transmit(Instant(0)).unwrap();
     let addresses = hex("fd770000000000000000000000000002 fd770000000000000000000000000001");
-    // GIDs of the primary path at 56 of the message, and the header of the RDMA connection manager behind the alternate path.
+    // The GIDs of the primary path are at 56 of the message; the header of the RDMA connection
+    // manager follows the alternate path.
     let message = &sent.transport[44..];
     assert_eq!(message[56..88], addresses);
     assert_eq!(message[140..144], hex("00 60 1234"));

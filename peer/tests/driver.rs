@@ -1,4 +1,5 @@
-//! Endpoints on sockets of this host, over its loopback interface. Each test has addresses of its own, so that each may bind port 4791.
+//! Endpoints on sockets over the loopback interface. Each test has its own addresses, so that each
+//! can bind port 4791.
 #![cfg(all(feature = "std", target_os = "linux"))]
 
 use core::time::Duration;
@@ -14,14 +15,14 @@ use std::thread;
 
 const PORT: u16 = 20049;
 
-/// An address of 127.0.0.0/8 that no other test has, of this process or of another.
+/// An address of 127.0.0.0/8 that no other test or process uses.
 fn address() -> IpAddr {
     static NEXT: AtomicU8 = AtomicU8::new(100);
     let [.., high, low] = std::process::id().to_be_bytes();
     Ipv4Addr::new(127, NEXT.fetch_add(1, Ordering::Relaxed), high, low.clamp(1, 254)).into()
 }
 
-/// A driver; `None` where this host does not allow it, which is told.
+/// Opens a driver. Prints a message and returns `None` if this host does not permit it.
 fn open(kind: Kind, local: IpAddr, reach: Reach) -> Option<Driver> {
     match Driver::open(kind, &[local], reach) {
         Ok(driver) => Some(driver),
@@ -33,7 +34,7 @@ fn open(kind: Kind, local: IpAddr, reach: Reach) -> Option<Driver> {
     }
 }
 
-/// What crossed at one end: whether it came in, the packet, and what was said of its ICRC.
+/// The packets at one end: whether it was received, the packet, and its ICRC state.
 type Crossings = Arc<Mutex<Vec<(bool, Vec<u8>, Icrc)>>>;
 
 fn recorded(driver: &mut Driver) -> Crossings {
@@ -48,7 +49,7 @@ fn recorded(driver: &mut Driver) -> Crossings {
     crossings
 }
 
-/// Accepts one connection and sends back what it receives, until it is closed.
+/// Accepts one connection and echoes messages until it is closed.
 fn echo(mut driver: Driver, mut endpoint: Endpoint) -> (Counts, Vec<Event>) {
     endpoint.listen(PORT);
     let mut others = Vec::new();
@@ -74,7 +75,7 @@ fn echo(mut driver: Driver, mut endpoint: Endpoint) -> (Counts, Vec<Event>) {
     (driver.counts(), others)
 }
 
-/// Connects, sends what is echoed, and disconnects.
+/// Connects, sends messages that are echoed, and disconnects.
 fn talk(driver: &mut Driver, endpoint: &mut Endpoint, local: IpAddr, to: IpAddr) {
     let connection = endpoint.connect(Connect::new(local, to, PORT)).unwrap();
     let message = |number: usize| -> Vec<u8> { (0..number * 4099).map(|at| (at * number) as u8).collect() };
@@ -111,7 +112,7 @@ fn talk(driver: &mut Driver, endpoint: &mut Endpoint, local: IpAddr, to: IpAddr)
     assert_eq!((ended.unwrap(), echoed), (Ended::Done, 8));
 }
 
-/// Two ends over these sockets: what each counted, and what crossed at the active one.
+/// Runs two ends on these sockets. Returns their counters and packets.
 fn session(active: Kind, passive: Kind) -> Option<(Counts, Counts, [Crossings; 2])> {
     let (local, to) = (address(), address());
     let mut server = open(passive, to, Reach::WhoeverSent)?;
@@ -126,7 +127,8 @@ fn session(active: Kind, passive: Kind) -> Option<(Counts, Counts, [Crossings; 2
     Some((client.counts(), counts.0, crossings))
 }
 
-/// Both saw the same packets, byte by byte but for what the ICRC does not cover, each end in its own order.
+/// Both ends recorded the same packets in their own order, except for fields that the ICRC does not
+/// cover.
 fn the_same(crossings: &[Crossings; 2]) {
     let seen = |end: usize, incoming: bool| {
         let crossings = crossings[end].lock().unwrap();
@@ -136,14 +138,14 @@ fn the_same(crossings: &[Crossings; 2]) {
             .map(|crossing| crossing.1.clone())
             .collect();
         for packet in &mut packets {
-            // The checksum of UDP, which is made by the kernel and only a raw socket shows.
+            // The kernel computes the UDP checksum, which only a raw socket shows.
             packet[26..28].fill(0);
         }
         packets
     };
     assert!(seen(0, false).len() > 100);
     assert!(seen(0, false) == seen(1, true));
-    // The last DREP may be on its way when the active end is gone.
+    // The active end may close before the last DREP arrives.
     assert!(seen(1, false).starts_with(&seen(0, true)));
 }
 
@@ -153,7 +155,7 @@ fn two_ends_on_udp_sockets() {
     for counts in [client, server] {
         assert_eq!((counts.bad, counts.unverified, counts.withheld, counts.lost), (0, 0, 0, 0), "{counts:?}");
         assert!(counts.good > 100, "{counts:?}");
-        // It slept in between, and woke up for something.
+        // The driver slept, and woke up only for events.
         assert!(counts.waits < 2 * (counts.good + counts.sent), "{counts:?}");
     }
     the_same(&crossings);
@@ -196,7 +198,7 @@ fn an_endpoint_talks_to_itself_over_ipv6() {
         connected == 2
     });
     assert_eq!(ended.unwrap(), Ended::Done);
-    // REQ, REP, RTU.
+    // REQ, REP and RTU.
     let counts = driver.counts();
     assert_eq!((counts.sent, counts.good, counts.bad, counts.unverified), (3, 3, 0, 0));
 }
@@ -255,7 +257,7 @@ fn nobody_else_is_sent_to() {
 fn deadlines_are_kept_without_a_busy_loop() {
     let (local, to) = (address(), address());
     let Some(mut driver) = open(Kind::Udp, local, Reach::Only(vec![to])) else { return };
-    // 4.2 ms for an answer, and two more tries.
+    // 4.2 ms for an answer, and two retries.
     let cm = cm::Config { response_timeout: 10, most_retries: 2, ..cm::Config::default() };
     let mut endpoint = Endpoint::new(Config { cm, ..Config::default() }, 1);
     let connection = endpoint.connect(Connect::new(local, to, PORT)).unwrap();
@@ -280,7 +282,7 @@ fn a_waker_ends_the_wait() {
     waker.wake();
     waker.wake();
     assert_eq!(driver.run(&mut endpoint, None, |_, _| false).unwrap(), Ended::Woken);
-    // Twice before anybody looked is once.
+    // Two wakes before a run count as one.
     let until = driver.now();
     assert_eq!(driver.run(&mut endpoint, Some(until), |_, _| false).unwrap(), Ended::Deadline);
     let other = thread::spawn(move || waker.wake());
@@ -299,9 +301,9 @@ fn errors_say_what_to_do() {
     };
     let taken = refused(local);
     assert!(taken.contains("4791") && taken.contains("rxe") && taken.contains("ss -ulpn"), "{taken}");
-    // RFC 5737: addresses of documentation.
+    // RFC 5737: a documentation address.
     let elsewhere = refused(Ipv4Addr::new(192, 0, 2, 1).into());
-    assert!(elsewhere.contains("no address of this host"), "{elsewhere}");
+    assert!(elsewhere.contains("not an address of this host"), "{elsewhere}");
     let of_one_link: IpAddr = "fe80::1".parse().unwrap();
     assert!(matches!(route(of_one_link), Err(Error::LinkLocal { .. })));
     let remote = Driver::open(Kind::Udp, &[address()], Reach::Only(vec![of_one_link]));
@@ -317,7 +319,7 @@ fn a_packet_beyond_the_mtu_is_an_error() {
     let (local, to) = (address(), address());
     let Some(mut driver) = open(Kind::Udp, local, Reach::Only(vec![to])) else { return };
     let mut endpoint = Endpoint::new(Config::default(), 1);
-    // The loopback interface has an MTU of 65,536 bytes, and an IPv4 packet can say 65,535.
+    // The loopback interface has an MTU of 65,536 bytes, but an IPv4 packet has at most 65,535.
     let transport = vec![0x64; 65_520];
     endpoint.transmit_raw(Datagram {
         source: local,

@@ -1,5 +1,5 @@
-//! What a peer does with what is wrong, and that everything can be made wrong: each case sends a fault from one side, made with
-//! the tools that scenarios use, and says what the other side must do with it.
+//! Reactions of a peer to faults. Each case injects a fault on one side, with the means of
+//! scenarios, and checks the reaction of the other side.
 
 #![allow(clippy::single_range_in_vec_init, reason = "a list of one range is meant")]
 
@@ -39,7 +39,8 @@ impl Session {
         Session { pair, a, b: connected.unwrap() }
     }
 
-    /// What the two sides tell until nothing more happens; calls are answered with `answer`.
+    /// Runs until the network is idle, and returns the events of both sides. `answer` answers
+    /// calls.
     fn run(&mut self, mut answer: impl FnMut(&rpcrdma::Called) -> Option<Reply>) -> (Vec<Event>, Vec<Event>) {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for _ in 0..20 {
@@ -87,7 +88,8 @@ fn queue(events: &[Event]) -> Vec<&QueueEvent> {
         .collect()
 }
 
-/// A call whose header is changed, and the RDMA_ERROR that the Responder must answer (RFC 8166, section 4.5).
+/// A call with a changed header, and the RDMA_ERROR that the Responder must answer with (RFC 8166,
+/// section 4.5).
 #[test]
 fn headers_that_are_refused() {
     let memory = Segment { handle: Rkey(1), length: 4, offset: 0 };
@@ -114,13 +116,13 @@ fn headers_that_are_refused() {
         (Box::new(|header, _| header.procedure = Procedure::Nomsg), Error::Chunk, Some(Discard::NoPayload)),
         (Box::new(|_, payload| payload[3] ^= 1), Error::Chunk, Some(Discard::OtherXid(Xid(XID.0 ^ 1)))),
         (Box::new(|_, payload| payload.clear()), Error::Chunk, None),
-        // A Position Zero Read chunk beside a Payload stream.
+        // A Position Zero Read chunk together with a Payload stream.
         (
             Box::new(move |header, _| header.reads.push(ReadSegment { position: 0, target: memory })),
             Error::Chunk,
             Some(no_chunk),
         ),
-        // More than anybody takes.
+        // Exceeds the longest accepted message.
         (
             Box::new(move |header, _| {
                 let target = Segment { length: u32::MAX, ..memory };
@@ -129,7 +131,7 @@ fn headers_that_are_refused() {
             Error::Chunk,
             Some(Discard::TooMuch),
         ),
-        // An item behind the end of the message, empty, so that nothing is read.
+        // An empty item past the end of the message, so that nothing is read.
         (
             Box::new(move |header, _| {
                 let target = Segment { length: 0, ..memory };
@@ -149,7 +151,7 @@ fn headers_that_are_refused() {
         let refused = rpc(&theirs);
         let [rpcrdma::Event::Refused { xid: XID, why, .. }] = refused[..] else { panic!("{refused:?}") };
         assert!(reason.is_none_or(|reason| reason == *why), "case {number}: {why:?}");
-        // The clean control: the same call is answered, on the same connection.
+        // The control: the unchanged call is answered on the same connection.
         session.pair.a.call(session.a, Call::inline(call())).unwrap();
         let (ours, _) = session.run(reply);
         assert!(matches!(rpc(&ours)[..], [rpcrdma::Event::Replied(_)]), "case {number}");
@@ -164,7 +166,7 @@ fn messages_that_are_discarded() {
         (words(&[XID.0, 1, 1, 0, 0, 0]), None, Discard::Short(24)),
         (words(&[]), None, Discard::Short(0)),
         (words(&[XID.0, 1, 1, 3, 0, 0, 0]), Some(XID), Discard::Procedure(Procedure::Done)),
-        // A reply to nothing, and an error for nothing.
+        // A reply and an error without a call.
         (words(&[XID.0, 1, 1, 0, 0, 0, 0, XID.0, 1, 0]), Some(XID), Discard::UnknownXid),
         (words(&[XID.0, 1, 1, 4, 2]), Some(XID), Discard::UnknownXid),
         (words(&[XID.0, 1, 1, 4, 1, 1, 1]), Some(XID), Discard::UnknownXid),
@@ -178,7 +180,7 @@ fn messages_that_are_discarded() {
     }
 }
 
-/// Replies that a Requester must not take.
+/// Replies that a Requester must not accept.
 #[test]
 fn replies_that_are_wrong() {
     type Case = (fn(&mut Builder, &mut Vec<u8>), Discard);
@@ -217,7 +219,8 @@ fn replies_that_are_wrong() {
 
 #[test]
 fn credits() {
-    // Before the first reply there is one credit (RFC 8166, section 3.3.3); then what the reply grants.
+    // Before the first reply there is one credit (RFC 8166, section 3.3.3); then the grant of the
+    // reply counts.
     let mut session = Session::new();
     let with_xid = |xid: u32| {
         let mut bytes = call();
@@ -241,14 +244,14 @@ fn credits() {
     assert_eq!(rpc(&ours).len(), 1);
     assert_eq!(session.pair.a.session(session.a).unwrap().outstanding(), (3, 1));
 
-    // A grant of nothing is told, and taken for one.
+    // A grant of zero is reported and treated as one.
     let mut session = Session::new();
     session.pair.a.call(session.a, with_xid(1)).unwrap();
     let (ours, _) = session.run(|called| answer(called, 0));
     assert!(rpc(&ours).contains(&&rpcrdma::Event::NoCredit { xid: Xid(1) }));
     assert_eq!(session.pair.a.session(session.a).unwrap().granted(), 1);
 
-    // Whoever sends two calls before the first reply is beyond the one credit.
+    // Two calls before the first reply exceed the single credit.
     let mut session = Session::new();
     for xid in 1..3 {
         session.pair.a.call(session.a, Call { beyond_credits: true, ..with_xid(xid) }).unwrap();
@@ -258,7 +261,7 @@ fn credits() {
     assert!(rpc(&theirs).contains(&&exceeded));
 }
 
-/// A reply that does not fit is ERR_CHUNK, not a reply and not a write out of bounds.
+/// A reply that does not fit is answered with ERR_CHUNK, without a reply or a write out of bounds.
 #[test]
 fn a_reply_that_does_not_fit() {
     for (most_reply, write_chunks) in [(0, vec![]), (5000, vec![]), (9000, vec![100])] {
@@ -280,7 +283,7 @@ fn a_reply_that_does_not_fit() {
     }
 }
 
-/// A chunk that names memory that is not there costs the connection, and the call is lost.
+/// A chunk with an unknown handle ends the connection, and the call is lost.
 #[test]
 fn wrong_handles() {
     let mut session = Session::new();
@@ -299,7 +302,8 @@ fn wrong_handles() {
     assert!(theirs.iter().any(|event| Peer::closed(event).is_some()));
 }
 
-/// A host that crashes: its calls are lost at once, those of the other side when its retries are over.
+/// After a crash of one side, its calls are lost at once, and those of the other side after its
+/// retries.
 #[test]
 fn an_abandoned_connection() {
     let mut session = Session::new();
@@ -319,7 +323,7 @@ fn an_abandoned_connection() {
     assert!(session.pair.a.session(session.a).is_none());
 }
 
-/// Memory of another call invalidated by a SEND.
+/// A SEND invalidates the memory of another call.
 #[test]
 fn a_wrong_invalidation() {
     let mut session = Session::new();
@@ -339,7 +343,7 @@ fn a_wrong_invalidation() {
     assert_eq!(memory.read(rkey, 0, 1), Err(Refusal::UnknownKey));
 }
 
-/// Faults of the network by rule: each acts as often as it says, and the session goes on.
+/// Rules for network faults: each acts as often as configured, and the session continues.
 #[test]
 fn rules_of_an_interceptor() {
     let effects: [fn() -> Effect; 6] = [
@@ -371,7 +375,7 @@ fn rules_of_an_interceptor() {
     }
 }
 
-/// A lost REQ, REP or RTU is sent again; the connection comes about once.
+/// A lost REQ, REP or RTU is retransmitted, and the connection is established once.
 #[test]
 fn lost_messages_of_connection_management() {
     for (side, attribute) in [(0, 0x0010), (1, 0x0013), (0, 0x0014), (0, 0x0015), (1, 0x0016)] {
@@ -400,7 +404,7 @@ fn lost_messages_of_connection_management() {
     }
 }
 
-/// Anything at all may come: no panic, no table without bound, and a healthy session afterwards.
+/// Arbitrary input causes no panic and no unbounded table, and the session works afterwards.
 #[test]
 fn bytes_changed_on_the_way() {
     let mut random = Random::new(9);
@@ -421,7 +425,8 @@ fn bytes_changed_on_the_way() {
             )
             .unwrap();
         let mut chosen = Random::new(seed);
-        // A byte, a word or the length of one in so many datagrams, with a good ICRC: what a faulty sender would send.
+        // Changes a byte, a word or the length of some datagrams, with a correct ICRC, like a
+        // faulty sender.
         let change = move |transport: &mut Vec<u8>| match chosen.below(4) {
             _ if transport.is_empty() => {}
             0 => {
@@ -443,7 +448,7 @@ fn bytes_changed_on_the_way() {
             answer.reduce = vec![24..524];
             Some(answer)
         });
-        // Bytes that never were a datagram of ours.
+        // Arbitrary bytes in datagrams.
         let to = session.pair.a.endpoint().connections().next();
         let template = to.and_then(|connection| session.pair.a.endpoint().datagram(connection, Vec::new()));
         for _ in 0..20 {

@@ -1,4 +1,4 @@
-//! A remote side that keeps to no rule, below RPC-over-RDMA: what it sends when costs no more than it should, and everything ends.
+//! A hostile remote side below RPC-over-RDMA: its packets cost a bounded effort, and all waits end.
 
 #[path = "hostile/cases.rs"]
 mod cases;

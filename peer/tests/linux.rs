@@ -1,5 +1,6 @@
-//! An endpoint in the place of a Linux kernel: it is given what the other kernel sent in a sample, and must answer as the kernel
-//! did: the same acknowledgements with the same MSNs, and READ responses of the same opcodes, PSNs and lengths.
+//! An endpoint in place of a Linux kernel. It gets the packets of the other kernel in a sample and
+//! must answer like the kernel: with the same acknowledgements and MSNs, and READ responses with
+//! the same opcodes, PSNs and lengths.
 
 use rdmascope_peer::endpoint::{Config, Connect, ConnectionId, Endpoint, Event};
 use rdmascope_peer::frame;
@@ -14,7 +15,7 @@ use rdmascope_wire::rpcrdma::{Header, Segment};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The RoCEv2 packets of a sample of Ethernet frames, as a raw socket would have them.
+/// The RoCEv2 packets of a sample with Ethernet frames, as a raw socket returns them.
 fn datagrams(name: &str) -> Vec<Datagram> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../samples").join(name);
     let file = std::fs::read(path).expect("the sample is there");
@@ -31,7 +32,7 @@ fn datagrams(name: &str) -> Vec<Datagram> {
     found
 }
 
-/// The first message of connection management with this attribute, and its datagram.
+/// Finds the first CM message with this attribute, and its datagram.
 fn message(datagrams: &[Datagram], attribute: u16) -> (&Datagram, &[u8]) {
     datagrams
         .iter()
@@ -41,14 +42,14 @@ fn message(datagrams: &[Datagram], attribute: u16) -> (&Datagram, &[u8]) {
         .expect("the sample has one")
 }
 
-/// The datagram with another number at an offset from the first byte of its transport packet.
+/// Replaces the number at an offset from the start of the transport packet.
 fn with(datagram: &Datagram, at: usize, number: u32) -> Datagram {
     let mut changed = datagram.clone();
     changed.transport[at..at + 4].copy_from_slice(&number.to_be_bytes());
     changed
 }
 
-/// What of a response must be the same: opcode, PSN, bytes of payload, AETH.
+/// The fields of a response that must be equal: opcode, PSN, payload length, AETH.
 type Response = (u8, u32, usize, Option<(u8, u32)>);
 
 fn response(packet: &Packet<'_>) -> Option<Response> {
@@ -73,10 +74,10 @@ impl Place {
         Place { endpoint, connection, qpn, now: Instant(0), ours: BTreeSet::new(), received: 0 }
     }
 
-    /// Takes a request that was for the kernel, and notes what the endpoint answers.
+    /// Passes a request for the kernel to the endpoint, and records its answers.
     fn request(&mut self, datagram: &Datagram) {
         self.now.0 += 1000;
-        // Byte 4 is reserved; the queue pair is in the three behind it.
+        // Byte 4 is reserved; the queue pair is in the next three bytes.
         self.endpoint.handle(self.now, &with(datagram, 4, self.qpn.0));
         while let Some(datagram) = self.endpoint.poll_transmit(self.now) {
             let packet = Packet::parse(&datagram.transport).unwrap();
@@ -117,14 +118,14 @@ fn play(name: &str) {
     let (client, server) = (request.source, request.destination);
     let path_mtu = asked.path_mtu_bytes().unwrap();
 
-    // In the place of the client: the REP is for another communication ID.
+    // In place of the client: the REP needs another communication ID.
     let mut endpoint = Endpoint::new(config(path_mtu, asked.starting_psn), 1);
     let connection = endpoint.connect(Connect::new(client, server, 20049)).unwrap();
     assert!(endpoint.poll_transmit(Instant(0)).is_some());
     endpoint.handle(Instant(0), &with(reply, 12 + 8 + 24 + 4, connection.0));
     let mut as_client = Place::new(endpoint, connection);
 
-    // In the place of the server.
+    // In place of the server.
     let mut endpoint = Endpoint::new(config(path_mtu, answered.starting_psn), 2);
     endpoint.listen(20049);
     endpoint.handle(Instant(0), request);
@@ -169,7 +170,7 @@ fn play(name: &str) {
             continue;
         }
         as_server.request(datagram);
-        // What the client advertises is registered here too.
+        // The memory advertised by the client is registered here too.
         if matches!(operation.position(), PacketPosition::First | PacketPosition::Only) {
             call.clear();
         }

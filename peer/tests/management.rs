@@ -1,4 +1,4 @@
-//! Connection management between two endpoints where the usual course is left.
+//! Connection management between two endpoints outside the usual sequence.
 
 use rdmascope_peer::cm::{self, Closed, Input, State};
 use rdmascope_peer::endpoint::{
@@ -38,7 +38,7 @@ fn events(endpoint: &mut Endpoint) -> Vec<Event> {
     std::iter::from_fn(|| endpoint.poll_event()).collect()
 }
 
-/// The attribute IDs of what an endpoint sends.
+/// The attribute IDs and datagrams that an endpoint sends.
 fn attributes(endpoint: &mut Endpoint, now: Instant) -> Vec<(u8, Datagram)> {
     std::iter::from_fn(|| endpoint.poll_transmit(now)).map(|sent| (sent.transport[37], sent)).collect()
 }
@@ -68,7 +68,7 @@ fn nobody_answers_a_request() {
     let connection = pair.a.connect(Connect::new(pair.address_a, pair.address_b, 20049)).unwrap();
     pair.run_to_end();
     assert_eq!(events(&mut pair.a), [Event::Closed { connection, why: Closed::NoAnswer }]);
-    // A REQ, three more, and a REJ.
+    // A REQ, three retransmissions, and a REJ.
     assert_eq!(pair.sent, 5);
     // 4.2 ms for each, and TimeWait.
     assert_eq!(pair.now, Instant(4 * (4096 << 10)).plus(Duration::from_secs(2)));
@@ -86,7 +86,8 @@ fn an_mra_buys_time() {
         if acknowledge {
             pair.b.acknowledge(connection).unwrap();
         }
-        // Until a second goes by in which nothing happens: it is longer than four response timeouts, and shorter than the service timeout.
+        // Runs until a second is idle, which is longer than four response timeouts and shorter than
+        // the service timeout.
         pair.run();
         let is_waiting = pair.a.state(ours) == Some(State::RequestAcknowledged);
         assert_eq!(is_waiting, acknowledge);
@@ -94,7 +95,7 @@ fn an_mra_buys_time() {
     }
 }
 
-/// What comes again is answered by the same message again.
+/// A repeated message gets the same answer again.
 #[test]
 fn repetitions() {
     let mut pair = pair(Config::default());
@@ -124,7 +125,7 @@ fn repetitions() {
         assert!(matches!(attributes(&mut pair.b, now)[..], [(0x16, _)]));
     }
     assert_eq!(events(&mut pair.b), [Event::Closed { connection: b, why: Closed::Remote }]);
-    // Long after, when nothing is left of the connection.
+    // Much later, when the connection is forgotten.
     pair.b.handle_time(Instant(1 << 40));
     assert_eq!(pair.b.connections().count(), 0);
     pair.b.handle(now, end);
@@ -165,7 +166,7 @@ fn commands_in_the_wrong_state() {
     assert_eq!(pair.a.reject(a, 28, b""), Err(CommandError::State));
     assert_eq!(pair.a.disconnect(ConnectionId(!a.0)), Err(CommandError::UnknownConnection));
     assert_eq!(pair.a.state(a), Some(State::Established));
-    // A DREP that nobody asked for is told and changes nothing.
+    // An unexpected DREP is reported and ignored.
     let mut drep = vec![1, 7, 2, 3];
     drep.resize(16, 0);
     drep.extend([0, 0x16]);
@@ -187,7 +188,7 @@ fn an_rtu_by_hand() {
     let (a, b) = ask(&mut pair);
     pair.b.accept(b, b"").unwrap();
     while pair.now < Instant(9_000_000_000) && pair.step() {}
-    // The REP came again and again.
+    // The REP was repeated several times.
     assert_eq!(pair.a.state(a), Some(State::ReplyReceived));
     assert_eq!(pair.b.state(b), Some(State::ReplySent));
     pair.a.confirm(a).unwrap();

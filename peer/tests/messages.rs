@@ -1,4 +1,4 @@
-//! RPC-over-RDMA messages that a peer sends, word by word as RFC 8166, section 4.7, draws them.
+//! RPC-over-RDMA messages of a peer, compared word by word with RFC 8166, section 4.7.
 
 #![allow(clippy::single_range_in_vec_init, reason = "a list of one range is meant")]
 
@@ -14,7 +14,8 @@ fn bytes(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
-/// Two peers; both send and take 1024 bytes inline, and `a` splits chunks into segments of 1000.
+/// Creates two peers with inline thresholds of 1024 bytes; `a` divides chunks into segments of 1000
+/// bytes.
 fn session(remote_invalidation: bool) -> (Pair<Peer>, ConnectionId, ConnectionId) {
     let config = || {
         let private_data = PrivateData { remote_invalidation, ..PrivateData::DEFAULT };
@@ -34,12 +35,13 @@ fn session(remote_invalidation: bool) -> (Pair<Peer>, ConnectionId, ConnectionId
     (pair, a, b.unwrap())
 }
 
-/// The next packets of one side: opcode, R_Key of the IETH, and the payload.
+/// Takes the next packets of one side.
 fn packets(peer: &mut Peer, pair_now: rdmascope_peer::time::Instant) -> Vec<Vec<u8>> {
     std::iter::from_fn(|| peer.poll_transmit(pair_now)).map(|datagram| datagram.transport).collect()
 }
 
-/// The registered memory of `a`: handle, length, and the two words of the offset, in the order of the segments' lengths given.
+/// The registered memory of `a`: handle, length, and the two words of the offset, in the order of
+/// the given lengths.
 fn segments(pair: &Pair<Peer>, a: ConnectionId) -> Vec<[u32; 4]> {
     let memory = pair.a.endpoint().memory(a).unwrap();
     let regions = memory.regions();
@@ -70,22 +72,22 @@ fn a_call_with_all_kinds_of_chunks() {
     let of_length = |length: u32| memory.iter().find(|segment| segment[1] == length).unwrap();
     let [sent] = &packets(&mut pair.a, pair.now)[..] else { panic!() };
     let mut expected = vec![XID, 1, 32, 0];
-    // PHLOO PHLOO: one Read chunk at 40, in two segments.
+    // PHLOO PHLOO: one Read chunk at 40 in two segments.
     expected.extend([1, 40]);
     expected.extend(of_length(1000));
     expected.extend([1, 40]);
     expected.extend(of_length(2));
-    // A Write chunk of one segment, one that is empty; a Reply chunk of one.
+    // A Write chunk of one segment, an empty one, and a Reply chunk of one segment.
     expected.extend([0, 1, 1]);
     expected.extend(of_length(8));
     expected.extend([1, 0, 0, 1, 1]);
     expected.extend(of_length(990));
-    // What is left of the call: the item is gone, with its padding.
+    // The reduced call: the item and its padding are removed.
     expected.extend([XID, 0, 2, 100_003, 3, 7, 0, 0, 0, 0, 0x0102_0304]);
     assert_eq!(sent[0], 0x04);
     assert_eq!(sent[12..], bytes(&expected));
 
-    // The other side reads two segments and has the whole call.
+    // The other side reads two segments and restores the call.
     let to_b = pair.a.endpoint().datagram(a, sent.clone()).unwrap();
     pair.b.handle(pair.now, &to_b);
     pair.run();
@@ -98,7 +100,8 @@ fn a_call_with_all_kinds_of_chunks() {
     assert_eq!((called.write_chunks, called.reply_chunk), (vec![8, 0], Some(990)));
     while packets(&mut pair.a, pair.now).len() + packets(&mut pair.b, pair.now).len() > 0 {}
 
-    // A reply of seven words and an item of 5 bytes: RDMA WRITE, then SEND with Invalidate of a handle of the call.
+    // A reply of seven words and an item of 5 bytes: RDMA WRITE, then SEND with Invalidate of a
+    // handle in the call.
     let mut reply = bytes(&[XID, 1, 0, 0, 0, 0, 5]);
     reply.extend(b"hello\0\0\0");
     pair.b.reply(b, called.xid, Reply { message: reply, reduce: [28..33].to_vec(), edit: None }).unwrap();
@@ -108,7 +111,7 @@ fn a_call_with_all_kinds_of_chunks() {
     assert_eq!(sent[0][12..28], bytes(&[sink[2], sink[3], sink[0], 5]));
     assert_eq!(sent[0][28..], *b"hello\0\0\0");
     assert!(memory.iter().any(|segment| segment[0].to_be_bytes() == sent[1][12..16]));
-    // The Write chunk says 5, the empty one is empty, the Reply chunk is not used.
+    // The Write chunk has 5 bytes, the empty one is empty, and the Reply chunk is unused.
     let reply_chunk = of_length(990);
     let mut expected = vec![XID, 1, 32, 0, 0, 1, 1, sink[0], 5, sink[2], sink[3], 1, 0, 0];
     expected.extend([1, 1, reply_chunk[0], 0, reply_chunk[2], reply_chunk[3]]);
@@ -126,7 +129,8 @@ fn a_long_call_and_a_long_reply() {
     let [sent] = &packets(&mut pair.a, pair.now)[..] else { panic!() };
     let words: Vec<u32> =
         sent[12..].chunks(4).map(|word| u32::from_be_bytes(word.try_into().unwrap())).collect();
-    // RDMA_NOMSG, two segments at Position 0, no Write list, a Reply chunk of two segments, and no Payload stream.
+    // RDMA_NOMSG, two segments at Position 0, no Write list, a Reply chunk of two segments, and no
+    // Payload stream.
     assert_eq!(words[..6], [XID, 1, 32, 1, 1, 0]);
     assert_eq!((words[7], words[10], words[11], words[13]), (1000, 1, 0, 400));
     assert_eq!((&words[16..20], words[21], words[25]), (&[0, 0, 1, 2][..], 1000, 500));
@@ -142,7 +146,8 @@ fn a_long_call_and_a_long_reply() {
     let mut reply = bytes(&[XID, 1, 0, 0, 0, 0]);
     reply.resize(1200, 8);
     pair.b.reply(b, rdmascope_wire::Xid(XID), Reply::inline(reply.clone())).unwrap();
-    // Two WRITEs, the second of 200 bytes; then an ordinary SEND, because nobody agreed on remote invalidation.
+    // Two WRITEs, the second of 200 bytes; then an ordinary SEND, because remote invalidation is
+    // off.
     let sent = packets(&mut pair.b, pair.now);
     assert_eq!(sent.iter().map(|packet| packet[0]).collect::<Vec<_>>(), [0x0a, 0x0a, 0x04]);
     let words: Vec<u32> =
@@ -170,7 +175,7 @@ fn a_read_for_a_forgotten_call_is_none_of_the_next_one_with_its_xid() {
     let [sent] = &packets(&mut pair.a, pair.now)[..] else { panic!() };
     let to_b = pair.a.endpoint().datagram(a, sent.clone()).unwrap();
     pair.b.handle(pair.now, &to_b);
-    // The READ is under way, and its call is not wanted any longer.
+    // The READ is in progress, and its call is dropped.
     pair.b.session_mut(b).unwrap().0.forget(rdmascope_wire::Xid(XID));
     let header = [XID, 1, 32, 0, 0, 0, 0];
     let rpc = [XID, 0, 2, 100_003, 3, 0, 0, 0, 0, 0];

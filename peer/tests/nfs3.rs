@@ -1,5 +1,5 @@
-//! An NFSv3 export and its client: over two peers with a bad network between them, and call by call, with `nfs3_types` as the
-//! witness of what is in the messages.
+//! An NFSv3 export and its client: over two peers with a bad network, and call by call, with
+//! messages checked by `nfs3_types`.
 
 #[path = "nfs3/hostile.rs"]
 mod hostile;

@@ -1,4 +1,5 @@
-//! A client asks MOUNT on TCP for the root handle, and works on the export over sockets of this host.
+//! A client that asks MOUNT on TCP for the root handle, and works on the export over sockets of
+//! this host.
 #![cfg(all(feature = "std", target_os = "linux"))]
 
 use core::time::Duration;
@@ -17,7 +18,7 @@ use std::thread;
 const PORT: u16 = 20049;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Addresses that no test of another process has.
+/// Addresses that no test of another process uses.
 fn addresses() -> [IpAddr; 2] {
     let [.., high, low] = std::process::id().to_be_bytes();
     [90, 91].map(|third| Ipv4Addr::new(127, third, high, low.clamp(1, 254)).into())
@@ -56,7 +57,7 @@ fn serve(mut driver: Driver, mut export: Export) -> Export {
     export
 }
 
-/// Connects, does these jobs, and disconnects.
+/// Connects, runs the jobs, and disconnects.
 fn work(mut driver: Driver, [local, to]: [IpAddr; 2], mount_port: u16, mut jobs: Vec<Job>) -> Vec<Outcome> {
     let mut caller = Caller::new(Xid(0x5151), 1000, 1000);
     let root = tcp::root(to, Some(mount_port), b"/export", (&mut caller, PATIENCE)).unwrap();
@@ -81,7 +82,7 @@ fn work(mut driver: Driver, [local, to]: [IpAddr; 2], mount_port: u16, mut jobs:
             }
         }
         if connected && task.is_none() && !jobs.is_empty() {
-            // XIDs of one task are none of another's.
+            // The XIDs of the tasks differ.
             let caller = Caller::new(Xid(jobs.len() as u32 * 0x1_0000), 1000, 1000);
             task = Some(Task::new(caller, root.clone(), jobs.remove(0), 100_000));
         }

@@ -1,5 +1,5 @@
-//! A scenario on connections that somebody else provides, as a device does: what only this crate's own packets can do is refused by name, and no memory is
-//! offered that the remote side would invalidate.
+//! A scenario on another provider, such as a device: reports abilities that it lacks, and
+//! advertises no memory that the remote side would invalidate.
 #![cfg(feature = "scenario")]
 
 use core::time::Duration;
@@ -12,7 +12,7 @@ use rdmascope_peer::scenario::{Runner, Scenario, Target, Verdict, builtin};
 use rdmascope_peer::time::Instant;
 use rdmascope_wire::Rkey;
 
-/// Connects, answers nothing, and does not make packets itself.
+/// Connects, answers nothing, and makes no packets itself.
 #[derive(Default)]
 struct Device {
     makes_packets: bool,
@@ -94,10 +94,10 @@ fn what_no_device_sends_is_refused_by_name() {
         let mut device = Device::default();
         let outcome = start(name, &mut device).outcome().unwrap();
         assert_eq!(outcome.verdict, Verdict::NotApplicable, "{name}");
-        assert_eq!(outcome.reason, format!("not by verbs: {beyond}"), "{name}");
+        assert_eq!(outcome.reason, format!("not possible by verbs: {beyond}"), "{name}");
         assert!(device.connects.is_empty() && outcome.sent.is_empty(), "{name}");
     }
-    // An endpoint does all of that.
+    // An endpoint has all these abilities.
     let mut endpoint = Device { makes_packets: true, ..Device::default() };
     assert!(!start("icrc-bad", &mut endpoint).is_over());
     assert_eq!(endpoint.connects.len(), 1);
@@ -112,7 +112,8 @@ fn every_fault_of_the_header_goes_by_verbs() {
 
 #[test]
 fn a_device_is_not_offered_for_invalidation() {
-    // The R bit of RFC 8797 private data is the last one of its flags, behind the magic and the version.
+    // The R bit is the last flag of RFC 8797 private data, after the Format Identifier and the
+    // version.
     let r = |device: &Device| device.connects[0].private_data[5] & 1;
     let mut device = Device::default();
     start("version-9", &mut device);

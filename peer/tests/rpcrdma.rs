@@ -1,5 +1,5 @@
-//! Two peers over a bad network: each call is answered once, what chunks carry is right to the byte, in both directions, no
-//! memory stays registered, and the connection closes.
+//! Two peers over a bad network: each call is answered once, chunks convey the correct bytes, in
+//! both directions, no memory stays registered, and the connection closes.
 
 use rdmascope_peer::cm::Closed;
 use rdmascope_peer::endpoint::{self, ConnectionId};
@@ -29,7 +29,8 @@ fn connect(pair: &mut Pair<Peer>) -> (ConnectionId, ConnectionId) {
     panic!("no connection")
 }
 
-/// An RPC call or reply as far as this layer looks at it, with an item of `item` bytes in it, and where that is.
+/// Builds an RPC call or reply with an item of `item` bytes. Returns the message and the range of
+/// the item.
 fn message(xid: u32, kind: u32, random: &mut Random, item: usize) -> (Vec<u8>, Range<usize>) {
     let mut bytes = [xid.to_be_bytes(), kind.to_be_bytes()].concat();
     for _ in 0..4 + random.below(8) {
@@ -45,12 +46,12 @@ fn message(xid: u32, kind: u32, random: &mut Random, item: usize) -> (Vec<u8>, R
     (bytes, start..end)
 }
 
-/// What one side asked for and what it got.
+/// The calls and replies of one side.
 #[derive(Default)]
 struct Side {
-    /// Calls: the message, and whether it was seen.
+    /// Calls: the message, and how often it arrived.
     calls: BTreeMap<Xid, (Vec<u8>, u32)>,
-    /// Replies that the other side is to give: message, item, whether a Write chunk is there for it.
+    /// Replies for the other side: message, item, and whether it has a Write chunk.
     replies: BTreeMap<Xid, (Vec<u8>, Range<usize>, bool)>,
     replied: BTreeMap<Xid, u32>,
 }
@@ -63,7 +64,7 @@ fn length(random: &mut Random) -> usize {
     }
 }
 
-/// Makes a call of some form.
+/// Sends a random call.
 fn ask(peer: &mut Peer, connection: ConnectionId, random: &mut Random, side: &mut Side) {
     let xid = random.word();
     let size = length(random);
@@ -84,7 +85,7 @@ fn ask(peer: &mut Peer, connection: ConnectionId, random: &mut Random, side: &mu
     peer.call(connection, call).unwrap();
 }
 
-/// Takes the events of one side: answers the other one's calls, compares replies with what was to come.
+/// Handles the events of one side: answers calls, and compares replies with the expected ones.
 fn serve(
     seed: u64,
     peer: &mut Peer,
@@ -141,7 +142,7 @@ fn ten_thousand_sessions() {
             window: 8 + random.below(60) as u32,
             ..rc::Config::default()
         };
-        // Receives are posted late: RNR NAKs.
+        // Receives are posted late, which causes RNR NAKs.
         let by_hand = random.chance(100);
         let config = |random: &mut Random| Config {
             endpoint: endpoint::Config {

@@ -46,7 +46,7 @@ fn what_is_no_call_ends_one_connection_and_no_other() {
     assert_eq!(wrong.read(&mut [0; 4]).unwrap(), 0);
     let mut right = TcpStream::connect(server.address()).unwrap();
     right.set_read_timeout(Some(PATIENCE)).unwrap();
-    // No RPC header: no reply. Then a call in two pieces, and another one behind it.
+    // No RPC header: no reply. Then a call in two pieces, followed by another call.
     right.write_all(&marked(b"nothing")).unwrap();
     let (xid, call) = Caller::new(Xid(5), 0, 0).mount(b"/e");
     let stream = [marked(&call), marked(&call)].concat();

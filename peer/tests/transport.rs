@@ -1,5 +1,5 @@
-//! Two endpoints over a bad network, below RPC: what was sent arrives once and in order, what was written and read is right to the
-//! byte, and the connection closes on both sides.
+//! Two endpoints over a bad network, below RPC: messages arrive once and in order, RDMA data are
+//! correct, and the connection closes on both sides.
 
 use rdmascope_peer::cm::Closed;
 use rdmascope_peer::endpoint::{Config, Connect, ConnectionId, Endpoint, Event};
@@ -69,7 +69,7 @@ fn bad(random: &mut Random) -> Network {
     }
 }
 
-/// One end's work and what it expects of the other's.
+/// The work of one end, and the expected work of the other.
 #[derive(Default)]
 struct Course {
     sent: Vec<Vec<u8>>,
@@ -136,7 +136,7 @@ fn everything_arrives_once() {
             }
         }
         for step in 0..100_000 {
-            // Receives are posted late now and then: an RNR NAK.
+            // Receives are sometimes posted late, which causes an RNR NAK.
             if step % 16 == 0 || random.chance(100) {
                 for (end, connection) in [(&mut pair.a, a), (&mut pair.b, b)] {
                     if end.queue_pair(connection).unwrap().receives() < 2 {
@@ -192,7 +192,7 @@ fn everything_arrives_once() {
     assert!(rnr > 100 && wrapped > 100 && again > 1000, "{rnr} {wrapped} {again}");
 }
 
-/// What the remote side has no right to is refused, on both sides, and nothing is touched.
+/// Requests without access rights are refused on both sides, and change nothing.
 #[test]
 fn refusals() {
     type Case = (fn(Rkey, u64) -> Operation, NakCode);
@@ -230,7 +230,8 @@ fn refusals() {
     }
 }
 
-/// A READ comes again, and behind it the SEND that ends its memory: the requester has had the data, so nothing is refused.
+/// A repeated READ is followed by the SEND that ends the registration: the requester had the data,
+/// so nothing is refused.
 #[test]
 fn a_read_that_comes_again_before_its_memory_ends() {
     let mut pair =
@@ -256,7 +257,7 @@ fn a_read_that_comes_again_before_its_memory_ends() {
     assert!(ours.contains(&QueueEvent::Completed { work, outcome: Ok(Vec::new()) }), "{ours:?}");
 }
 
-/// A message longer than the Receive, and one that nobody ever takes.
+/// A message longer than the Receive, and one that never gets a Receive.
 #[test]
 fn receives_that_do_not_fit() {
     let queue =
@@ -275,7 +276,7 @@ fn receives_that_do_not_fit() {
     }
 }
 
-/// Nobody answers: the connection fails after the retries, and its DREQ is given up too.
+/// A silent remote side: the connection fails after the retries, and its DREQ is given up too.
 #[test]
 fn silence_ends() {
     let queue =

@@ -1,4 +1,5 @@
-//! Measures a timeline over a capture: the time that it takes to build and to go to any record, and its memory.
+//! Measures a timeline over a capture: the time to build it and to seek to any record, and its
+//! memory.
 //!
 //!     cargo run --profile dist -p rdmascope-present --example seek -- FILE [BUDGET-IN-MIB]
 
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
-/// Seeks that are timed.
+/// The number of seeks measured.
 const SEEKS: usize = 2000;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

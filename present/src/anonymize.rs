@@ -1,11 +1,16 @@
-//! A capture that can be shown: addresses, names and uids are replaced under a key, data is left out, and what the analysis finds stays the same.
+//! Anonymized captures: addresses, names and uids are replaced under a key, data are removed, and
+//! the findings stay the same.
 //!
-//! What is not understood is not written. A payload begins as zeros, and only bytes of which it is known what they are come into it: numbers as they are, uids and
-//! names as others. So the capture is read twice. The first pass takes the messages of each transaction apart, value by value (`message`), and remembers what may be shown of its
-//! Sends and chunks; the second finds for each packet which bytes of which of them it carries. Headers are changed in place (`headers`), as are CM messages (`cm`); checksums
-//! and ICRCs are computed again. What stands for a value is a permutation that the key tells (`key`, `values`): equal values stay equal, and others different.
+//! Bytes that are not understood are not written. A payload starts as zeros and receives only bytes
+//! of known meaning: numbers unchanged, uids and names replaced. This takes two passes. The first
+//! splits the messages of each transaction into values (`message`) and stores the permitted bytes
+//! of its Sends and chunks; the second looks up which of these bytes each packet carries. Headers
+//! are changed in place (`headers`), as are CM messages (`cm`); checksums and ICRCs are recomputed.
+//! Values are replaced by a keyed permutation (`key`, `values`): equal values stay equal, and
+//! different values stay different.
 //!
-//! What is remembered grows with the number of transactions and the bytes of their Sends, of what stands in chunks with names in it too, and not with data.
+//! Memory use grows with the number of transactions, the bytes of their Sends, and the bytes of
+//! chunks that contain names, but not with data.
 
 mod cm;
 mod headers;
@@ -36,18 +41,19 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use streams::Streams;
 use values::Values;
 
-/// Replaces what tells whose a capture is.
+/// Replaces everything in a capture that identifies its owner.
 ///
-/// First it [learns](Anonymizer::learn) from all events of an engine, then it is handed all events of a second one.
+/// It [learns](Anonymizer::learn) from all events of one engine, and then
+/// [handles](Anonymizer::handle) all events of a second one.
 #[derive(Debug)]
 pub struct Anonymizer {
     frame: frame::Config,
     values: Values,
-    /// By when they began.
+    /// The permitted bytes of transactions, by their number in the order of beginning.
     transactions: HashMap<u64, Shown, FixedState>,
-    /// Of packets that had come by before it was clear.
+    /// The contents of packets that were identified only after later packets.
     late: HashMap<u64, Carried, FixedState>,
-    /// That of the current packet.
+    /// The contents of the current packet.
     current: Option<Carried>,
     recent: Recent,
     record: Vec<u8>,
@@ -55,25 +61,26 @@ pub struct Anonymizer {
     streams: Streams,
 }
 
-/// What may be shown of a transaction.
+/// The permitted bytes of a transaction.
 #[derive(Debug)]
 struct Shown {
     steps: Box<[Step]>,
     parts: BTreeMap<(bool, Part), Runs>,
 }
 
-/// What a packet carries.
+/// The contents of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Carried {
-    /// A piece of this step: by when its transaction began, its index, and where the packet stands.
+    /// A piece of a step: the number of its transaction in the order of beginning, the index of the
+    /// step, and the packet's position.
     Piece(u64, u32, Position),
-    /// The beginning of a message of RPC-over-RDMA that is of no transaction.
+    /// The start of an RPC-over-RDMA message without a transaction.
     Header,
     Unknown,
 }
 
 impl Anonymizer {
-    /// Nothing is learned yet. `port` is the UDP port of RoCEv2.
+    /// Creates an anonymizer that has learned nothing. `port` is the UDP port of RoCEv2.
     pub fn new(key: Key, port: u16) -> Anonymizer {
         Anonymizer {
             frame: frame::Config { port, verify_icrc: true },
@@ -88,18 +95,18 @@ impl Anonymizer {
         }
     }
 
-    /// What the engine of the first pass is to report.
+    /// The configuration of the first pass's engine.
     pub fn first_pass() -> engine::Config {
         let keep = Keep { steps: true, contents: true };
         engine::Config { keep, attribute: true, report_framed: true, ..engine::Config::default() }
     }
 
-    /// What the engine of the second pass is to report.
+    /// The configuration of the second pass's engine.
     pub fn second_pass() -> engine::Config {
         engine::Config { attribute: true, report_packets: true, ..engine::Config::default() }
     }
 
-    /// Takes in an event of the first pass.
+    /// Learns from an event of the first pass.
     pub fn learn(&mut self, event: &Event<'_>) {
         match event {
             Event::Transaction(transaction) => {
@@ -119,7 +126,8 @@ impl Anonymizer {
         }
     }
 
-    /// Takes in an event of the second pass. Of a packet, the record to write in its place, as long as the original.
+    /// Handles an event of the second pass. Returns the record to write for a packet, which is as
+    /// long as the original.
     pub fn handle(&mut self, event: &Event<'_>) -> Option<Record<'_>> {
         match event {
             Event::Attributed(attributed) if !attributed.late => {
@@ -138,7 +146,7 @@ impl Anonymizer {
 
     fn carried(&mut self, packet: &Packet<'_>) -> Carried {
         let known = self.current.take().or_else(|| self.late.get(&packet.record.number).copied());
-        // A copy must be equal to what it is a copy of.
+        // A copy must equal its original.
         let known = known.or_else(|| self.recent.of(packet.copy_of?.frame));
         let is_header = |packet: &Packet<'_>| {
             let is_sound = packet.frame.is_ok_and(|frame| frame.icrc != IcrcVerdict::Bad);
@@ -147,7 +155,7 @@ impl Anonymizer {
         known.unwrap_or(if is_header(packet) { Carried::Header } else { Carried::Unknown })
     }
 
-    /// Makes the record that is written.
+    /// Creates the record to write.
     fn replace(&mut self, record: &Record<'_>, carried: Carried) {
         self.headers.clear();
         let mut found = |header, range| self.headers.push((header, range));
@@ -173,7 +181,7 @@ impl Anonymizer {
         (self.record, self.headers) = (data, headers);
     }
 
-    /// The transport packet: its headers stay. What is behind it goes.
+    /// Replaces a transport packet. Its headers stay, and any trailing bytes are cleared.
     fn replace_transport(&mut self, frame: &Frame<'_>, carried: Carried, headers: &[Place], data: &mut [u8]) {
         let Some((_, place)) = headers.iter().find(|(header, _)| *header == Header::Transport) else {
             return data.fill(0);
@@ -188,7 +196,7 @@ impl Anonymizer {
         }
         let (extensions, payload) = transport.split_at_mut(length);
         let operation = bth.opcode.operation();
-        // What stood in memory, or is to stand there.
+        // Atomic operations carry values of memory in their headers.
         let values = match operation {
             Some(Operation::AtomicAcknowledge) => 8,
             Some(Operation::CompareSwap | Operation::FetchAdd) => 16,
@@ -215,7 +223,8 @@ impl Anonymizer {
         }
     }
 
-    /// The bytes of a step that a packet carries, whose payload had this length on the wire.
+    /// Copies the permitted bytes of a step into a packet. `on_wire` is the length of its payload
+    /// on the wire.
     #[allow(clippy::too_many_arguments)]
     fn piece(
         &mut self,
@@ -233,7 +242,7 @@ impl Anonymizer {
             return header(&mut self.values, original, payload);
         }
         let Ok(index) = u64::try_from(step.position.distance(position)) else { return };
-        // All packets of a message but the last are as long as the path MTU.
+        // All packets of a message except the last carry a full path MTU.
         let size = match operation.position() {
             PacketPosition::First | PacketPosition::Middle => Some(on_wire.into()),
             PacketPosition::Last | PacketPosition::Only => carriers::payload(step.length, step.extent),
@@ -246,7 +255,8 @@ impl Anonymizer {
         shown.copy(step, offset, payload);
     }
 
-    /// A segment between the ports of an iWARP connection: its payload is replaced. Its checksum is right, left to an adapter or wrong as it was.
+    /// Replaces the payload of a segment between the ports of an iWARP connection. A correct
+    /// checksum stays correct, an incomplete one incomplete, and a wrong one wrong.
     fn replace_segment(
         &mut self,
         (segment, frame): (&Segment<'_>, u64),
@@ -271,7 +281,8 @@ impl Anonymizer {
         data[begins + 16..begins + 18].copy_from_slice(&new.to_be_bytes());
     }
 
-    /// An ICRC that was right is right, and one that was wrong is wrong. One of which that cannot be told is another one: it would tell something of what it covers.
+    /// Replaces the ICRC. A correct ICRC stays correct and a wrong one wrong. An unverifiable ICRC
+    /// is also changed, because it would reveal information about the covered bytes.
     fn replace_icrc(&self, frame: &Frame<'_>, original: &[u8], headers: &[Place], data: &mut [u8]) {
         let Some((_, place)) = headers.iter().find(|(header, _)| *header == Header::Icrc) else { return };
         let Some(found) = original[place.clone()].first_chunk::<{ icrc::LENGTH }>() else {
@@ -288,7 +299,7 @@ impl Anonymizer {
 }
 
 impl Shown {
-    /// Puts into `payload`, which is zeros, what may be shown of the bytes of a step from `offset` on.
+    /// Copies the permitted bytes of a step, from `offset` on, into `payload`, which is all zeros.
     fn copy(&self, step: &Step, offset: u64, payload: &mut [u8]) {
         if let Some(runs) = self.parts.get(&(step.of_reply, step.part)) {
             runs.copy(step.offset.saturating_add(offset), payload);
@@ -307,7 +318,7 @@ impl Carried {
     }
 }
 
-/// The headers at the beginning of a Send that is of no transaction: those of RPC-over-RDMA and of RPC.
+/// Copies the RPC-over-RDMA and RPC headers of a Send without a transaction.
 fn header(values: &mut Values, original: &[u8], payload: &mut [u8]) {
     let Ok(header) = rpcrdma::Header::parse(original) else { return };
     if !message::begins_message(original) {
@@ -323,7 +334,8 @@ fn header(values: &mut Values, original: &[u8], payload: &mut [u8]) {
     runs.copy(0, message);
 }
 
-/// Keeps the bytes by which a Send that begins a connection of another protocol is known, which are the same for all.
+/// Keeps the bytes that identify another protocol in the first Send of a connection. They are the
+/// same for all connections.
 fn known_by(original: &[u8], on_wire: u32, payload: &mut [u8]) {
     const PLACES: [Range<usize>; 2] = [0..12, 28..29];
     if Protocol::of_first_send(original, on_wire).is_some() {
@@ -335,12 +347,12 @@ fn known_by(original: &[u8], on_wire: u32, payload: &mut [u8]) {
     }
 }
 
-/// What the latest packets carry.
+/// The contents of recent packets.
 #[derive(Debug, Default)]
 struct Recent(VecDeque<(u64, Carried)>);
 
 impl Recent {
-    /// Packets that are remembered: more than those of which an engine recognizes copies.
+    /// The most packets kept: more than the engine searches for the original of a copy.
     const MOST: usize = 1 << 12;
 
     fn add(&mut self, frame: u64, carried: Carried) {

@@ -1,4 +1,4 @@
-//! What a judge found, for people: the findings that are kept, the page that is written of them, and the rules themselves.
+//! The text output of `check`: the findings to show, the page about them, and the rules.
 
 mod kept;
 mod page;

@@ -1,11 +1,13 @@
-//! Columns as data: what a line of each kind holds, stated once.
+//! Columns as data: one description of the contents of each kind of line.
 //!
-//! A [`Column`] is a row: the name, how the value is read from the subject of the line, whether it can be unknown, what it means, and
-//! where it appears. From these rows come the objects of JSON Lines (`json`), the tables in text (`text`), the schema and the
-//! values of Parquet, the columns that a person picks by name (`flat`, `picked`, `cells`), and the tables of docs/json.md and docs/parquet.md. The lists themselves stand in [`crate::columns`].
+//! A [`Column`] has a name, a function that reads its value from the subject of the line, whether
+//! it can be absent, its meaning, and where it appears. These descriptions define the objects of
+//! JSON Lines (`json`), the text tables (`text`), the schema and the values of Parquet, the columns
+//! that users select by name (`flat`, `picked`, `cells`), and the tables of docs/json.md and
+//! docs/parquet.md. The lists are in [`crate::columns`].
 //!
-//! Reading allocates nothing but the path of a file, which is put together: a [`Value`] borrows from the subject, and what has to be computed first, or consists of other
-//! columns, is lent to a closure.
+//! Reading allocates only for the path of a file, which is assembled: a [`Value`] borrows from the
+//! subject, and computed values and nested columns are lent to a closure.
 
 mod cells;
 mod clock;
@@ -28,66 +30,67 @@ pub use value::{Fields, Items, Lossy, Value};
 use core::fmt;
 use rdmascope_dissector::record::Time;
 
-/// What lines of one kind are about. Implemented by the type itself, or by a marker where the type has a lifetime or belongs to nobody.
+/// The subject of one kind of line. The subject's type implements it, or a marker type if the
+/// subject has a lifetime or is a foreign type.
 pub trait Subject: 'static {
-    /// The subject as its columns take it: a reference, or a small value.
+    /// The subject as passed to its columns: a reference, or a small value.
     type Of<'a>: Copy;
 }
 
 /// A list of columns: a kind of line, or an object within one.
 pub struct Columns<S: Subject> {
-    /// What the documentation calls it. Of a line, also the value of its field `type`.
+    /// The name in the documentation. For a line, also the value of its field `type`.
     pub name: &'static str,
-    /// Where it stands.
+    /// Where the list is used.
     pub role: Role,
-    /// In the order in which they are written.
+    /// The columns, in output order.
     pub columns: &'static [Column<S>],
 }
 
-/// What a list of columns describes.
+/// The use of a list of columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// A line: it begins with `type`.
+    /// A line, which begins with `type`.
     Line,
-    /// An object that several lines or columns have, documented in a table of its own.
+    /// An object in several lines or columns, documented in a table of its own.
     Shared,
-    /// An object of one column, documented with that column.
+    /// An object in one column, documented with that column.
     Inner,
 }
 
 /// A column.
 pub struct Column<S: Subject> {
-    /// All of it that does not depend on the subject.
+    /// The properties that do not depend on the subject.
     pub info: Info,
-    /// Its type, and how it is read.
+    /// The type, and the function that reads the value.
     pub read: Read<S>,
-    /// How it appears in the table in text, where it is there.
+    /// The column in the text table, if it has one.
     pub text: Option<text::Text<S>>,
 }
 
 /// The name and the meaning of a column, and where it appears.
 #[derive(Clone, Copy, Debug)]
 pub struct Info {
-    /// In JSON; in Parquet with the names of the objects that it is in before it, joined by `_`.
+    /// The name in JSON. In Parquet, the names of the enclosing objects precede it, joined by `_`.
     pub name: &'static str,
-    /// What it says, in one or two sentences.
+    /// The meaning, in one or two sentences.
     pub meaning: &'static str,
-    /// Whether there is always a value.
+    /// Whether the value can be absent.
     pub presence: Presence,
     /// Whether it is a field in JSON.
     pub in_json: bool,
-    /// Whether, and how, it is a column in Parquet.
+    /// How it is a column in Parquet, if it is one.
     pub in_parquet: Option<InParquet>,
 }
 
-/// What columns are written to.
+/// An output format of columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Fields in JSON.
     Json,
     /// Columns of tables in Parquet.
     Parquet,
-    /// Whatever there is.
+    /// All columns.
     Any,
 }
 
@@ -103,55 +106,55 @@ impl Info {
     }
 }
 
-/// How a column appears in Parquet.
+/// The properties of a column in Parquet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InParquet {
-    /// Its name there. The columns of an object with an empty name stand without a prefix.
+    /// The name. The columns of an object with an empty name have no prefix.
     pub name: &'static str,
-    /// Whether it stands behind the columns of its list that are not last.
+    /// Whether it follows the other columns of its list.
     pub is_last: bool,
 }
 
-/// Whether there is always a value in JSON.
+/// Whether a value can be absent in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// There is.
+    /// The value is always present.
     Always,
-    /// Where there is none, the field is `null`.
+    /// An absent value is `null`.
     OrNull,
-    /// Where there is none, or a list is empty, the field is left out.
+    /// A field is omitted if its value is absent or an empty list.
     Optional,
 }
 
-/// A word that a column may have as its value.
+/// A possible value of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Word {
-    /// The word.
+    /// The value.
     pub word: &'static str,
-    /// What it stands for; empty where the word says it.
+    /// The meaning; empty if the value is self-explanatory.
     pub meaning: &'static str,
 }
 
-/// The words that a column may have as its value.
+/// The possible values of a column.
 pub type Words = &'static [Word];
 
-/// A word, and what it stands for.
+/// Creates a value with its meaning.
 pub const fn explained(word: &'static str, meaning: &'static str) -> Word {
     Word { word, meaning }
 }
 
-/// A word that needs no explanation.
+/// Creates a value that needs no explanation.
 pub const fn word(word: &'static str) -> Word {
     Word { word, meaning: "" }
 }
 
-/// A function that reads a value, if there is one.
+/// A function that reads a value, if present.
 pub type Reader<S, V> = fn(<S as Subject>::Of<'_>) -> Option<V>;
 
-/// A function that lends a text, or each of several, to a closure.
+/// A function that lends a text, or each of several texts, to a closure.
 pub type LendText<S> = for<'a, 'b> fn(<S as Subject>::Of<'a>, &'b mut dyn FnMut(&str));
 
-/// A function that lends what `Display` writes to a closure.
+/// A function that lends a `Display` value to a closure.
 pub type LendShown<S> = for<'a, 'b> fn(<S as Subject>::Of<'a>, &'b mut dyn FnMut(&dyn fmt::Display));
 
 /// A function that lends bytes to a closure.
@@ -160,7 +163,7 @@ pub type LendBytes<S> = for<'a, 'b> fn(<S as Subject>::Of<'a>, &'b mut dyn FnMut
 /// A function that lends a value of any type to a closure.
 pub type LendValue<S> = for<'a, 'b> fn(<S as Subject>::Of<'a>, &'b mut dyn FnMut(Value<'_>));
 
-/// A function that lends the subject of an object, or of each of several, to a closure.
+/// A function that lends the subject of an object, or of each of several objects, to a closure.
 pub type LendObject<S, U> = for<'a, 'b> fn(<S as Subject>::Of<'a>, &'b mut dyn FnMut(<U as Subject>::Of<'_>));
 
 /// The type of a column, with the function that reads it.
@@ -191,13 +194,13 @@ pub enum Read<S: Subject> {
     Qpn(Reader<S, u32>),
     /// An offset in registered memory.
     Offset(Reader<S, u64>),
-    /// One of these words. An empty list: a name that a specification defines.
+    /// One of the given words. If the list is empty: a name from a specification.
     Word(Words, Reader<S, &'static str>),
-    /// A text that the subject holds.
+    /// A text in the subject.
     Text(LendText<S>),
-    /// What `Display` writes.
+    /// A `Display` value.
     Shown(LendShown<S>),
-    /// A text in which bytes that are not UTF-8 are replaced.
+    /// A text in which invalid UTF-8 is replaced.
     Lossy(LendBytes<S>),
     /// Bytes as hexadecimal digits.
     Bytes(LendBytes<S>),
@@ -209,7 +212,8 @@ pub enum Read<S: Subject> {
     Object(&'static dyn Inner<S>),
     /// Several objects.
     Objects(&'static dyn Inner<S>),
-    /// A value whose type depends on the subject. The text says which types; an object has the columns of one of the lists.
+    /// A value whose type depends on the subject. The text names the types; an object has the
+    /// columns of one of the lists.
     Any(&'static str, Lists, LendValue<S>),
 }
 
@@ -242,7 +246,7 @@ pub enum Kind {
     Qpn,
     /// An offset in registered memory.
     Offset,
-    /// One of these words, or a name that a specification defines.
+    /// One of the given words, or a name from a specification.
     Word(Words),
     /// A text.
     Text,
@@ -256,20 +260,20 @@ pub enum Kind {
     Object(&'static dyn List),
     /// Several objects of these columns.
     Objects(&'static dyn List),
-    /// What the text says; an object has the columns of one of the lists.
+    /// A value of the types in the text; an object has the columns of one of the lists.
     Any(&'static str, Lists),
 }
 
 /// Several lists of columns.
 pub type Lists = &'static [&'static dyn List];
 
-/// A list of columns, whatever it is about.
+/// A list of columns with any subject.
 pub trait List: Sync {
-    /// What the documentation calls it.
+    /// The name in the documentation.
     fn name(&self) -> &'static str;
-    /// Where it stands.
+    /// Where the list is used.
     fn role(&self) -> Role;
-    /// Its columns, in order.
+    /// The columns, in order.
     fn columns(&self) -> Vec<(&'static Info, Kind)>;
 }
 
@@ -287,19 +291,19 @@ impl<S: Subject> List for Columns<S> {
     }
 }
 
-/// The object, or the objects, that a column of a subject holds.
+/// The objects in a column of a subject.
 pub trait Inner<S: Subject>: Sync {
-    /// Lends each to `see`.
+    /// Lends each object to `see`.
     fn each(&self, subject: S::Of<'_>, see: &mut dyn FnMut(&dyn Fields));
-    /// Their columns.
+    /// The columns of the objects.
     fn list(&self) -> &'static dyn List;
 }
 
-/// Objects: the columns of each `U` that `lend` finds in an `S`.
+/// The objects of type `U` in an `S`, with their columns.
 pub struct Within<S: Subject, U: Subject> {
-    /// Their columns.
+    /// The columns of the objects.
     pub columns: &'static Columns<U>,
-    /// Lends one after the other; of a column that holds one object, that one or none.
+    /// Lends each object. A column with a single object lends at most one.
     pub lend: LendObject<S, U>,
 }
 
@@ -313,21 +317,21 @@ impl<S: Subject, U: Subject> Inner<S> for Within<S, U> {
     }
 }
 
-/// Lends a value, if there is one.
+/// Lends a value, if present.
 pub fn lend<T>(value: Option<T>, mut see: impl FnMut(T)) {
     if let Some(value) = value {
         see(value);
     }
 }
 
-/// What a line holds: the columns of a subject.
+/// The columns of one subject.
 pub struct Line<'a, S: Subject> {
     columns: &'static Columns<S>,
     subject: S::Of<'a>,
 }
 
 impl<S: Subject> Columns<S> {
-    /// These columns of `subject`.
+    /// Combines these columns with a `subject`.
     pub fn of<'a>(&'static self, subject: S::Of<'a>) -> Line<'a, S> {
         Line { columns: self, subject }
     }
@@ -349,44 +353,45 @@ impl<S: Subject> Fields for Line<'_, S> {
 }
 
 impl<S: Subject> Column<S> {
-    /// A column that always has a value: of JSON, and of Parquet where its list is a table there or within one.
+    /// Creates a column that always has a value. It appears in JSON, and in Parquet if its list is
+    /// part of a table there.
     pub const fn new(name: &'static str, read: Read<S>, meaning: &'static str) -> Column<S> {
         let in_parquet = Some(InParquet { name, is_last: false });
         let info = Info { name, meaning, presence: Presence::Always, in_json: true, in_parquet };
         Column { info, read, text: None }
     }
 
-    /// Without a value it is null.
+    /// Makes the value null if absent.
     pub const fn or_null(mut self) -> Column<S> {
         self.info.presence = Presence::OrNull;
         self
     }
 
-    /// Without a value it is left out.
+    /// Omits the field if the value is absent.
     pub const fn optional(mut self) -> Column<S> {
         self.info.presence = Presence::Optional;
         self
     }
 
-    /// It is no column of Parquet.
+    /// Excludes the column from Parquet.
     pub const fn json_only(mut self) -> Column<S> {
         self.info.in_parquet = None;
         self
     }
 
-    /// It is no field in JSON.
+    /// Excludes the column from JSON.
     pub const fn parquet_only(mut self) -> Column<S> {
         self.info.in_json = false;
         self
     }
 
-    /// It has another name in Parquet. The columns of an object without a name stand without a prefix.
+    /// Sets another name for Parquet. The columns of an object with an empty name have no prefix.
     pub const fn parquet(mut self, name: &'static str) -> Column<S> {
         self.info.in_parquet = Some(InParquet { name, is_last: false });
         self
     }
 
-    /// In Parquet it stands behind the other columns of its list.
+    /// Moves the column after the other columns of its list in Parquet.
     pub const fn last(mut self) -> Column<S> {
         if let Some(in_parquet) = &mut self.info.in_parquet {
             in_parquet.is_last = true;
@@ -394,14 +399,15 @@ impl<S: Subject> Column<S> {
         self
     }
 
-    /// It stands only in the table in text.
+    /// Limits the column to the text table.
     pub const fn text_only(mut self) -> Column<S> {
         self.info.in_json = false;
         self.info.in_parquet = None;
         self
     }
 
-    /// Lends the value of `subject`, or [`Value::Missing`], to `see`, with what the column is.
+    /// Lends the value of `subject`, or [`Value::Missing`], to `see`, with the description of the
+    /// column.
     #[inline]
     pub fn see(&'static self, subject: S::Of<'_>, see: &mut dyn FnMut(&'static Info, Value<'_>)) {
         let info = &self.info;
@@ -452,7 +458,7 @@ impl<S: Subject> Column<S> {
 }
 
 impl<S: Subject> Read<S> {
-    /// Lends what has to be computed first, or consists of other columns, to `see`.
+    /// Lends computed values and objects to `see`.
     fn lend(&self, subject: S::Of<'_>, see: &mut dyn FnMut(Value<'_>)) {
         let mut is_there = false;
         let mut there = |value: Value<'_>| {

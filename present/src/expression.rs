@@ -1,8 +1,9 @@
-//! Filter expressions: which lines are wanted, by the values of their columns.
+//! Filter expressions, which select lines by the values of their columns.
 //!
-//! `op == READ && (latency > 5ms || status != OK) && file ~ "*.dat"`. Names are those of columns, as tables have them (docs/tables.md). A comparison with a column
-//! that has several values, as `operations` has, holds where one of them does. What has no value fits no comparison, so that `!=` and `!~`, which are the
-//! opposites of `==` and `~`, hold.
+//! An example is `op == READ && (latency > 5ms || status != OK) && file ~ "*.dat"`. Names are those
+//! of columns, as in tables (docs/tables.md). A comparison with a column of several values, such as
+//! `operations`, holds if it holds for any of them. An absent value satisfies no comparison, so
+//! that the negated comparisons `!=` and `!~` hold for it.
 
 mod parser;
 #[cfg(test)]
@@ -19,59 +20,59 @@ use rdmascope_analysis::paths::FilePattern;
 use rdmascope_analysis::time::Moment;
 use rdmascope_dissector::record::Time;
 
-/// What is wrong with an expression, and where.
+/// An error in an expression, with its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}\n  {text}\n  {}^", " ".repeat(text[..*at].chars().count()))]
 pub struct Mistake {
     /// The expression.
     text: String,
-    /// The byte of it at which it stands.
+    /// The byte offset of the error.
     at: usize,
-    /// What it is.
+    /// The description of the error.
     what: String,
 }
 
 impl Mistake {
-    /// What it is and at which character, where there is one line for it.
+    /// The error and its character position, on a single line.
     pub fn in_a_line(&self) -> String {
         format!("{} (at {})", self.what, self.text[..self.at].chars().count() + 1)
     }
 }
 
-/// A filter expression, which was read.
+/// A parsed filter expression.
 #[derive(Clone, Debug)]
 pub struct Expression {
-    /// The names of the columns that it asks for, each once.
+    /// The names of the columns used, without duplicates.
     names: Vec<String>,
     tests: Vec<Test>,
     tree: Tree,
 }
 
-/// A comparison of the value of one column.
+/// A comparison of one column.
 #[derive(Clone, Debug)]
 struct Test {
-    /// Which of the names.
+    /// The index of the column's name.
     place: usize,
     wanted: Wanted,
 }
 
-/// What a value is to be.
+/// The condition on a value.
 #[derive(Clone, Debug)]
 enum Wanted {
     Number(Order, i128),
     Fraction(Order, f64),
     Time(Order, Moment),
     Boolean(bool),
-    /// A word of a specification, whatever the case of its letters.
+    /// A word from a specification, ignoring case.
     Word(String),
-    /// The name of a status, or that without its prefix.
+    /// The name of a status, with or without its prefix.
     Status(String),
     Text(String),
     Like(Pattern),
     File(FilePattern),
 }
 
-/// How a value is compared. The opposite of `Equal` is a [`Tree::Not`].
+/// A comparison operator. The opposite of `Equal` is expressed by [`Tree::Not`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     Equal,
@@ -81,10 +82,10 @@ enum Order {
     AtLeast,
 }
 
-/// How comparisons are joined.
+/// The logical structure of the comparisons.
 #[derive(Clone, Debug)]
 enum Tree {
-    /// The test of this number.
+    /// The test with this index.
     Test(usize),
     Not(Box<Tree>),
     All(Vec<Tree>),
@@ -92,12 +93,13 @@ enum Tree {
 }
 
 impl Expression {
-    /// The names of the columns that it asks for, in the order in which [`Expression::holds`] counts them.
+    /// The names of the columns used, in the order that [`Expression::holds`] expects.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Whether it holds, of a capture that starts at `start`: `each` lends the values of the columns, with their places among the names.
+    /// Evaluates the expression in a capture that starts at `start`. `each` lends the values of the
+    /// columns, each with the index of its name.
     pub fn holds(&self, start: Time, each: impl FnOnce(&mut dyn FnMut(usize, Value<'_>))) -> bool {
         let mut met = vec![false; self.tests.len()];
         each(&mut |place, value| {
@@ -181,19 +183,19 @@ pub struct Where<S: Subject> {
 }
 
 impl<S: Subject> Where<S> {
-    /// Reads an expression about lines of `columns`.
+    /// Parses an expression about lines of `columns`.
     pub fn parse(text: &str, columns: &'static Columns<S>) -> Result<Where<S>, Mistake> {
         let expression = parse(text, columns)?;
         let picked = Picked::cells(columns, expression.names());
         Ok(Where { expression, picked })
     }
 
-    /// Whether it asks for a column whose name ends so.
+    /// Whether it uses a column whose name ends with `end`.
     pub fn asks_for(&self, end: &str) -> bool {
         self.expression.names().iter().any(|name| name.ends_with(end))
     }
 
-    /// Whether a line is wanted, of a capture that starts at `start`.
+    /// Whether the line matches, in a capture that starts at `start`.
     pub fn matches(&self, subject: S::Of<'_>, start: Time) -> bool {
         self.expression.holds(start, |see| self.picked.each(subject, see))
     }

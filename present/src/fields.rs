@@ -1,4 +1,4 @@
-//! The tree of fields: what each byte of a frame or message means, and where it could not be said.
+//! The field tree: the meaning of each byte of a frame or message, and where parsing stopped.
 
 mod carriers;
 pub mod headers;
@@ -12,37 +12,38 @@ use rdmascope_wire::xdr::Reader;
 use rdmascope_wire::{Layer, Stop};
 use std::borrow::Cow;
 
-/// A field, or a header of several.
+/// A field, or a header of several fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Field {
-    /// The specification's word for it.
+    /// The name in the specification.
     pub name: Cow<'static, str>,
-    /// Its value, with the name that the value has.
+    /// The value, with its name if it has one.
     pub value: String,
-    /// What the value says, where it is a number of flags, or has another form that people read: names of flags, a date. Else empty.
+    /// The meaning of flags, or the value in readable form, such as a date. Otherwise empty.
     pub meaning: String,
-    /// Its bytes; `None` where it is known what it is, and not where it stands.
+    /// The bytes of the field. `None` if its position is unknown.
     pub range: Option<Range<usize>>,
-    /// Which bits of its bytes are its own, where not all are.
+    /// The bits of the bytes that belong to the field, if not all do.
     pub mask: Option<u64>,
-    /// Where the bytes could not be read on: the field is none, but says why there are no more.
+    /// Where parsing stopped. The entry is then not a field, but the reason why no further fields
+    /// follow.
     pub stop: Option<Stop>,
-    /// The fields in it.
+    /// The subfields.
     pub children: Vec<Field>,
 }
 
 impl Field {
-    /// A field without others in it.
+    /// Creates a field without subfields.
     pub fn new(name: impl Into<Cow<'static, str>>, value: impl Into<String>, range: Range<usize>) -> Field {
         Field { name: name.into(), value: value.into(), range: Some(range), ..Field::default() }
     }
 
-    /// What is known of the bytes without knowing in which of them it stands.
+    /// Creates a field whose position is unknown.
     pub fn known(name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Field {
         Field { name: name.into(), value: value.into(), ..Field::default() }
     }
 
-    /// The place where the bytes could not be read on, `stop.offset` bytes behind `base`.
+    /// Creates the entry for a stop, `stop.offset` bytes after `base`.
     pub fn stop(stop: Stop, base: usize) -> Field {
         let at = base.saturating_add(stop.offset);
         Field {
@@ -54,7 +55,7 @@ impl Field {
         }
     }
 
-    /// The value, with its meaning behind it in parentheses.
+    /// The value, followed by its meaning in parentheses.
     pub fn shown(&self) -> Cow<'_, str> {
         match (&*self.value, &*self.meaning) {
             (value, "") => value.into(),
@@ -63,14 +64,15 @@ impl Field {
         }
     }
 
-    /// The same with these fields in it.
+    /// Returns the field with these subfields.
     pub fn with(self, children: Vec<Field>) -> Field {
         Field { children, ..self }
     }
 }
 
-/// The fields of a header of fixed layout that begins at `at`, as far as `bytes` reach. `show` gives a value its form; where it
-/// gives none, it is a decimal number, or for long fields a count of bytes.
+/// The fields of a header with a fixed layout that begins at `at`, as far as `bytes` reaches.
+/// `show` formats a value; if it returns `None`, the value is shown as a decimal number, or as a
+/// byte count for long fields.
 pub fn by_layout(
     layout: Layout,
     bytes: &[u8],
@@ -92,16 +94,16 @@ pub fn by_layout(
     layout.fields().filter_map(field).collect()
 }
 
-/// What stands in a field.
+/// The value of a field.
 #[derive(Clone, Copy)]
 pub struct Value<'a> {
-    /// As a number, of fields of at most 64 bits that are all there.
+    /// The number, for complete fields of at most 64 bits.
     pub number: Option<u64>,
-    /// The bytes that hold it, as far as they are there.
+    /// The bytes of the field, as far as present.
     pub bytes: &'a [u8],
 }
 
-/// A number behind the name that it has.
+/// Formats a number with its name, if it has one.
 pub fn with_name(number: u64, name: Option<&str>) -> String {
     match name {
         Some(name) => format!("{name} ({number})"),
@@ -109,42 +111,43 @@ pub fn with_name(number: u64, name: Option<&str>) -> String {
     }
 }
 
-/// A walk over XDR that makes a field of everything that it reads.
+/// A walk over XDR data that creates a field for everything it reads.
 ///
-/// A read that fails puts its stop among the fields, once, at the place where it happened; what was read before stays.
+/// A failed read adds one stop to the fields at its position; earlier fields stay.
 pub struct Words<'a> {
     reader: Reader<'a>,
-    /// Where the reader's first byte is in the bytes that are shown.
+    /// The offset of the stream in the displayed bytes.
     base: usize,
-    /// What was read so far of the innermost group.
+    /// The fields of the innermost group so far.
     fields: Vec<Field>,
-    /// Whether the capture, and not the sender, ended the bytes.
+    /// Whether the capture, and not the sender, truncated the bytes.
     cut: bool,
     stopped: bool,
 }
 
 impl<'a> Words<'a> {
-    /// A walk over `stream`, which begins at `base`; `cut`: there was more of it on the wire.
+    /// Starts a walk over `stream`, which begins at offset `base`. `cut`: the capture truncated the
+    /// stream.
     pub fn new(stream: &'a [u8], layer: Layer, base: usize, cut: bool) -> Words<'a> {
         Words { reader: Reader::new(stream, layer), base, fields: Vec::new(), cut, stopped: false }
     }
 
-    /// The fields that were read.
+    /// Returns the fields.
     pub fn into_fields(self) -> Vec<Field> {
         self.fields
     }
 
-    /// Where the walk stands, in the bytes that are shown.
+    /// The current offset in the displayed bytes.
     pub fn place(&self) -> usize {
         self.base + self.reader.position()
     }
 
-    /// What was not read yet.
+    /// The bytes that were not read yet.
     pub fn rest(&self) -> &'a [u8] {
         self.reader.rest()
     }
 
-    /// A word of 32 bits, shown by `show`.
+    /// Reads a 32-bit word, formatted by `show`.
     pub fn word(
         &mut self,
         name: impl Into<Cow<'static, str>>,
@@ -157,7 +160,7 @@ impl<'a> Words<'a> {
         Ok(word)
     }
 
-    /// A hyper of 64 bits, shown by `show`.
+    /// Reads a 64-bit hyper, formatted by `show`.
     pub fn hyper(&mut self, name: &'static str, show: impl FnOnce(u64) -> String) -> Result<u64, Stop> {
         let start = self.place();
         let hyper = self.reader.u64();
@@ -166,7 +169,7 @@ impl<'a> Words<'a> {
         Ok(hyper)
     }
 
-    /// A boolean, shown by `show`.
+    /// Reads a boolean, formatted by `show`.
     pub fn bool(
         &mut self,
         name: impl Into<Cow<'static, str>>,
@@ -179,7 +182,8 @@ impl<'a> Words<'a> {
         Ok(set)
     }
 
-    /// Opaque data: its length, what `inside` makes of it, the padding. A stop in there is none of the stream that it is in.
+    /// Reads opaque data: the length, the fields that `inside` reads, and padding. A stop inside
+    /// does not stop the enclosing stream.
     pub fn opaque(
         &mut self,
         name: &'static str,
@@ -205,7 +209,7 @@ impl<'a> Words<'a> {
         Ok(())
     }
 
-    /// Fields that belong together, of which `inside` says what they are.
+    /// Reads a group of fields with `inside`, which returns the value of the group.
     pub fn group(
         &mut self,
         name: impl Into<Cow<'static, str>>,
@@ -220,7 +224,7 @@ impl<'a> Words<'a> {
         value.map(|_| ())
     }
 
-    /// Stops here: the word that was read last cannot stand.
+    /// Stops here: the last word is invalid.
     pub fn malformed(&mut self) -> Stop {
         let at = self.reader.position().saturating_sub(4);
         let stop = Stop::malformed(self.reader.layer(), at);

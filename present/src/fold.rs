@@ -1,12 +1,12 @@
-//! Long lines on a narrow terminal: they go on below, broken where no value is.
+//! Folding of long lines for narrow terminals, without breaking values.
 
 use crate::text::Style;
 use std::io::{self, Write};
 
-/// Columns at the beginning of a line that goes on, at least: a line narrower than this is not folded further.
+/// The least width of a continuation line. A line that would be narrower is indented less.
 const LEAST: usize = 20;
 
-/// Hands lines on to `out`. Lines longer than the width of the style are [folded].
+/// A writer that folds lines longer than the width of the style, as [`folded`] does.
 #[derive(Debug)]
 pub struct Folding<W> {
     out: W,
@@ -15,12 +15,12 @@ pub struct Folding<W> {
 }
 
 impl<W: Write> Folding<W> {
-    /// Lines for `out`, which is as wide as `style` says.
+    /// Creates a writer for `out` with the width of `style`.
     pub fn new(out: W, style: Style) -> Folding<W> {
         Folding { out, width: style.width(), line: Vec::new() }
     }
 
-    /// Where lines go as they are: commands, which a person copies whole.
+    /// The underlying writer, for lines that must not be folded, such as commands to copy.
     pub fn unfolded(&mut self) -> &mut W {
         &mut self.out
     }
@@ -39,7 +39,7 @@ impl<W: Write> Write for Folding<W> {
         Ok(end + 1)
     }
 
-    /// What follows the last line end goes out as it is.
+    /// Writes the text after the last line end unfolded.
     fn flush(&mut self) -> io::Result<()> {
         self.out.write_all(&self.line)?;
         self.line.clear();
@@ -47,14 +47,14 @@ impl<W: Write> Write for Folding<W> {
     }
 }
 
-/// Columns that `text` takes: its characters without escape sequences.
+/// The number of columns of `text`: its characters without escape sequences.
 pub fn columns(text: &str) -> usize {
     pieces(text).filter(|(_, is_escape)| !is_escape).map(|(piece, _)| piece.chars().count()).sum()
 }
 
-/// `line`, in several lines where it is wider than `width`. What goes on stands below column `below`; without it, below the first word that
-/// has two spaces in front of it, or two columns further than the line begins. A number stays with what it counts, and a name
-/// with its number.
+/// Folds `line` if it is wider than `width`. Continuation lines begin at column `below`; by default
+/// below the first word after two or more spaces, or two columns to the right of the line's
+/// beginning. A number stays with its unit or noun, and a name with its number.
 pub fn folded(line: &str, width: usize, below: Option<usize>) -> String {
     if columns(line) <= width {
         return line.to_owned();
@@ -67,7 +67,7 @@ pub fn folded(line: &str, width: usize, below: Option<usize>) -> String {
     let mut column = 0;
     let mut rest = words.as_slice();
     while !rest.is_empty() {
-        // What belongs together and fits on a line, else one word.
+        // A pair of words if it fits on a line, otherwise one word.
         let is_pair = matches!(rest, [word, next, ..] if next.gap == 1 && is_one(word, next));
         let mut together = 1 + usize::from(is_pair);
         let sum = |words: &[Word]| {
@@ -99,17 +99,17 @@ pub fn folded(line: &str, width: usize, below: Option<usize>) -> String {
     text
 }
 
-/// A word with the escape sequences around it.
+/// A word with its escape sequences.
 #[derive(Default)]
 struct Word {
-    /// Spaces in front of it.
+    /// Spaces before the word.
     gap: usize,
     text: String,
     columns: usize,
 }
 
 impl Word {
-    /// Without escape sequences.
+    /// The word without escape sequences.
     fn plain(&self) -> String {
         pieces(&self.text).filter(|(_, is_escape)| !is_escape).map(|(piece, _)| piece).collect()
     }
@@ -135,7 +135,7 @@ fn words(line: &str) -> Vec<Word> {
             }
         }
     }
-    // Nothing is broken in front of the spaces at the end of a line.
+    // Trailing spaces belong to the last word, so that no line break precedes them.
     if words.len() > 1 && words.last().is_some_and(|word| word.columns == 0) {
         let last = words.pop().expect("there are two");
         words.last_mut().expect("there is another").text.push_str(&last.text);
@@ -143,7 +143,7 @@ fn words(line: &str) -> Vec<Word> {
     words
 }
 
-/// The column of the first word behind the first one that stands apart.
+/// The column of the first word after a gap of two or more spaces.
 fn hanging(words: &[Word]) -> Option<usize> {
     let mut column = 0;
     for (index, word) in words.iter().enumerate() {
@@ -156,7 +156,7 @@ fn hanging(words: &[Word]) -> Option<usize> {
     None
 }
 
-/// What has its number behind it.
+/// Words that a number follows.
 const NUMBERED: &[&str] = &[
     "call",
     "connection",
@@ -181,7 +181,7 @@ const NUMBERED: &[&str] = &[
     "XID",
 ];
 
-/// Whether two words say one thing: `1.54 MiB`, `19 Sends`, `QP 0x000017`, `frame 12`.
+/// Whether two words form one value: `1.54 MiB`, `19 Sends`, `QP 0x000017`, `frame 12`.
 fn is_one(word: &Word, next: &Word) -> bool {
     let (word, next) = (word.plain(), next.plain());
     let is_number = |text: &str| {
@@ -194,7 +194,7 @@ fn is_one(word: &Word, next: &Word) -> bool {
     (is_number(word) && is_name(next)) || (NUMBERED.contains(&word) && is_number(next))
 }
 
-/// `text` in stretches that are escape sequences (ECMA-48, CSI ... m) and such that are not.
+/// Splits `text` into escape sequences (ECMA-48, CSI ... m) and other text.
 fn pieces(text: &str) -> impl Iterator<Item = (&str, bool)> {
     let mut rest = text;
     std::iter::from_fn(move || {

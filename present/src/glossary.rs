@@ -1,18 +1,18 @@
-//! The terms of glossary.md, for whoever shows what a word means. docs/glossary.md is a link to it: the page stands here, so that a package of
-//! this crate carries it.
+//! The terms of glossary.md. The file is in this crate so that its package contains it;
+//! docs/glossary.md is a symbolic link to it.
 
 const DOCUMENT: &str = include_str!("glossary.md");
 
-/// A term and what is said of it.
+/// A term with its explanation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The term as it is written: `PSN`, `Inline threshold`.
+    /// The term: `PSN`, `Inline threshold`.
     pub term: &'static str,
-    /// One paragraph or more in Markdown, with an empty line between them.
+    /// The explanation: one or more paragraphs of Markdown, separated by empty lines.
     pub text: &'static str,
 }
 
-/// All entries in the order of the alphabet.
+/// All entries, in alphabetical order.
 pub fn entries() -> impl Iterator<Item = Entry> {
     let sections = DOCUMENT.split("\n## ").skip(1);
     sections.map(|section| {
@@ -21,7 +21,7 @@ pub fn entries() -> impl Iterator<Item = Entry> {
     })
 }
 
-/// The entry of a term, whatever the case of its letters.
+/// Finds the entry of a term, ignoring case.
 pub fn find(term: &str) -> Option<Entry> {
     entries().find(|entry| entry.term.eq_ignore_ascii_case(term))
 }
@@ -36,7 +36,7 @@ mod tests {
         assert!(entries.len() > 60, "only {} terms", entries.len());
         let key = |term: &str| term.to_lowercase().replace('_', " ");
         for pair in entries.windows(2) {
-            assert!(key(pair[0].term) < key(pair[1].term), "{} stands before {}", pair[0].term, pair[1].term);
+            assert!(key(pair[0].term) < key(pair[1].term), "{} comes before {}", pair[0].term, pair[1].term);
         }
         for Entry { term, text } in entries {
             assert_eq!(term.trim(), term);

@@ -1,34 +1,35 @@
-//! A table with groups of columns. Where a terminal is too narrow for all, the groups go below one another, each with the names of its rows.
+//! A table with groups of columns. On a narrow terminal, the groups are placed one below the other,
+//! each with the names of its rows.
 
 use crate::text::{Left, Style};
 use std::io::{self, Write};
 
-/// Columns under a heading of their own.
+/// Columns under a common heading.
 #[derive(Debug)]
 pub struct Group {
-    /// What stands above them; may be empty.
+    /// The heading; may be empty.
     pub heading: &'static str,
-    /// Spaces in front of it.
+    /// Spaces before the group.
     pub gap: usize,
-    /// The heading of each, and how wide it is where there is room.
+    /// The heading of each column, and its preferred width.
     pub columns: Vec<(&'static str, usize)>,
 }
 
-/// A line.
+/// A line of the table.
 #[derive(Debug)]
 pub enum Row {
-    /// A title above the rows that follow.
+    /// A title above the following rows.
     Title(String),
-    /// What it is of, and its cells; those that are red are what failed.
+    /// The name of the row, and its cells. The flag marks cells in red, for failures.
     Cells(String, Vec<(String, bool)>),
 }
 
 /// A table.
 #[derive(Debug)]
 pub struct Grid {
-    /// What stands above the names of the rows.
+    /// The heading of the row names.
     pub title: &'static str,
-    /// How wide the names of rows are where there is room, with what is in front of them.
+    /// The preferred width of row names, including indentation.
     pub names: usize,
     /// The groups of columns.
     pub groups: Vec<Group>,
@@ -36,25 +37,25 @@ pub struct Grid {
     pub rows: Vec<Row>,
 }
 
-/// A column that is shown.
+/// A column in the output.
 #[derive(Clone, Copy, Debug)]
 struct Shown {
-    /// Its place among the cells.
+    /// The index of its cells.
     cell: usize,
     heading: &'static str,
-    /// Spaces in front of it.
+    /// Spaces before the column.
     gap: usize,
     width: usize,
-    /// The heading of its group, where it is the first of it on the line.
+    /// The heading of its group, at the first column of the group on a line.
     group: &'static str,
 }
 
-/// Columns in front of titles, and of names of rows.
+/// Indentation of titles and of row names.
 const TITLE: usize = 2;
 const NAME: usize = 4;
 
 impl Grid {
-    /// Writes it.
+    /// Writes the table.
     pub fn write(&self, style: Style, out: &mut dyn Write) -> io::Result<()> {
         let wide: Vec<Shown> = self.shown(|_, wide| wide).concat();
         match style.width() {
@@ -67,7 +68,8 @@ impl Grid {
         }
     }
 
-    /// The columns of each group, as wide as `width` says of a cell and its width where there is room.
+    /// The columns of each group. `width` returns a column's width from its index and its preferred
+    /// width.
     fn shown(&self, width: impl Fn(usize, usize) -> usize) -> Vec<Vec<Shown>> {
         let mut cell = 0;
         let groups = self.groups.iter().map(|group| {
@@ -84,8 +86,8 @@ impl Grid {
         groups.collect()
     }
 
-    /// The columns that stand side by side in so many columns of a terminal. A group that does not fit behind the others begins anew, and goes on
-    /// below where that is not enough.
+    /// Arranges the columns in blocks of at most `room` columns. A group that does not fit after
+    /// the others starts a new block, and is split if it is still too wide.
     fn blocks(&self, room: usize) -> Vec<Vec<Shown>> {
         let mut blocks = vec![Vec::new()];
         for (group, columns) in self.groups.iter().zip(self.shown(|cell, _| self.cell_width(cell))) {
@@ -111,7 +113,7 @@ impl Grid {
         blocks
     }
 
-    /// The longest cell of a column.
+    /// The width of a column's longest cell.
     fn cell_width(&self, cell: usize) -> usize {
         let cells = self.rows.iter().filter_map(|row| match row {
             Row::Cells(_, cells) => cells.get(cell),
@@ -120,7 +122,7 @@ impl Grid {
         cells.map(|(text, _)| text.chars().count()).max().unwrap_or(0)
     }
 
-    /// The longest name of a row, with what is in front of it.
+    /// The width of the longest row name, including indentation.
     fn names_width(&self) -> usize {
         let names = self.rows.iter().map(|row| match row {
             Row::Cells(name, _) => NAME + name.chars().count(),
@@ -168,7 +170,7 @@ impl Grid {
     }
 }
 
-/// How wide columns are side by side, with the headings of their groups.
+/// The total width of columns side by side, including the headings of their groups.
 fn total(columns: &[Shown]) -> usize {
     let (mut column, mut end) = (0, 0);
     for shown in columns {

@@ -1,5 +1,5 @@
-//! JSON Lines: what is written of a line, of a whole transaction, and of a report. docs/json.md describes the lines; they come from
-//! [`crate::columns`].
+//! JSON Lines: the output of a line, of a complete transaction, and of a report. docs/json.md
+//! describes the lines; [`crate::columns`] defines them.
 
 mod exchange;
 mod kernel;

@@ -1,5 +1,5 @@
-//! The exchange of a transaction between Requester and Responder, in the form of the diagrams of RFC 8166. This module gives the rungs;
-//! text and SVG are drawn elsewhere.
+//! The exchange of a transaction between Requester and Responder, in the form of the diagrams of
+//! RFC 8166. This module creates the rungs; other modules draw them as text or SVG.
 
 use core::fmt::{self, Display};
 use rdmascope_analysis::places::Passes;
@@ -13,19 +13,19 @@ use rdmascope_wire::bth::{Acknowledgement, NakCode, rnr_timer};
 /// The rungs of one transaction.
 #[derive(Clone, Debug, Default)]
 pub struct Ladder {
-    /// When its first packet was captured. The times of rungs are relative to it.
+    /// The capture time of the first packet. The times of rungs are relative to it.
     pub start: Time,
     /// The rungs, in the order of their first packets.
     pub rungs: Vec<Rung>,
     /// Steps and packets beyond [`Ladder::MOST_RUNGS`].
     pub left_out: u64,
-    /// Where its packets passed, if captures of several places are joined.
+    /// The capture points that the packets passed, if captures from several points are joined.
     pub passes: Passes,
-    /// Packets of the transaction that are to be pointed out.
+    /// Packets of the transaction to mark.
     marked: Vec<Marked>,
 }
 
-/// A packet of a ladder's transaction.
+/// A packet of the ladder's transaction.
 #[derive(Clone, Copy, Debug)]
 struct Marked {
     frame: u64,
@@ -33,58 +33,61 @@ struct Marked {
     from_requester: bool,
 }
 
-/// Packets of one sender that belong together: an arrow from one side to the other.
+/// Consecutive packets of one operation from one sender: an arrow from one side to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rung {
-    /// What it is.
+    /// The kind of rung.
     pub kind: RungKind,
-    /// Whether the Requester sent it; else the Responder did. The Requester is the caller, in either direction.
+    /// Whether the Requester sent it; otherwise the Responder did. The Requester is the caller, in
+    /// either direction.
     pub from_requester: bool,
-    /// Its first packet in the capture.
+    /// The first packet in the capture.
     pub first: Seen,
-    /// Its last packet in the capture.
+    /// The last packet in the capture.
     pub last: Seen,
-    /// Its first position. RDMA READ responses and acknowledgements carry positions of the end that sent the request.
+    /// The first position. RDMA Read responses and acknowledgements have positions of the end that
+    /// sent the request.
     pub position: Position,
-    /// How many positions it takes up.
+    /// The number of positions.
     pub extent: u32,
-    /// The bytes that it moved; for an RDMA READ request, the bytes that it asked for.
+    /// The bytes moved; for an RDMA Read request, the bytes requested.
     pub piece: Option<Piece>,
 }
 
-/// What a [`Rung`] is.
+/// The kind of a [`Rung`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RungKind {
     /// A Send or RDMA operation of the transaction.
     Step(StepKind),
-    /// Packets of such a step that were sent again.
+    /// Retransmitted packets of such a step.
     Again(StepKind),
     /// An acknowledgement.
     Acknowledgement,
     /// A NAK.
     Nak(NakCode),
-    /// An RNR NAK with its timer as encoded.
+    /// An RNR NAK with its encoded timer.
     RnrNak(u8),
 }
 
 /// A byte range of a part of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Whether the part belongs to the reply; else it belongs to the call.
+    /// Whether the part belongs to the reply; otherwise it belongs to the call.
     pub of_reply: bool,
     /// The part.
     pub part: Part,
-    /// Its first byte in the part.
+    /// The offset of the first byte in the part.
     pub offset: u64,
-    /// Bytes.
+    /// The length in bytes.
     pub length: u64,
 }
 
 impl Ladder {
-    /// The most rungs of one ladder.
+    /// The most rungs of a ladder.
     pub const MOST_RUNGS: usize = 8192;
 
-    /// The steps of the transaction as rungs. There are none if the engine was not asked to keep steps.
+    /// Creates the ladder from the steps of a transaction. It is empty if the engine was not
+    /// configured to keep steps.
     pub fn of(transaction: &Transaction) -> Ladder {
         let messages = [&transaction.call, &transaction.reply];
         let steps = transaction.exchange.as_ref().map_or(&[][..], |kept| &kept.steps);
@@ -101,7 +104,7 @@ impl Ladder {
         ladder
     }
 
-    /// Adds what a packet is to `transaction`: an acknowledgement or a refusal, or sent again.
+    /// Adds a packet that acknowledges, refuses or retransmits a step of `transaction`.
     pub fn see(&mut self, transaction: &Transaction, attributed: &Attributed<'_>) {
         let Some(kept) = &transaction.exchange else { return };
         let own = |of: StepOf| step_of(transaction, kept, of);
@@ -122,7 +125,8 @@ impl Ladder {
                     self.repeat(Rung::again(step, attributed));
                 }
             }
-            // The first transmission was lost before the place of the capture: the receiver sent a NAK for this PSN.
+            // The first transmission was lost before the capture point: the receiver sent a NAK for
+            // this PSN.
             Some(Role::Part(of)) => {
                 if let Some(step) = own(of)
                     && self.was_refused(step, position)
@@ -152,7 +156,7 @@ impl Ladder {
         }
     }
 
-    /// Marks a packet, if it is one of `transaction`.
+    /// Marks a packet, if it belongs to `transaction`.
     pub fn mark(&mut self, transaction: &Transaction, attributed: &Attributed<'_>) {
         let Some(kept) = &transaction.exchange else { return };
         let own = |of: StepOf| step_of(transaction, kept, of);
@@ -171,17 +175,18 @@ impl Ladder {
         }
     }
 
-    /// The packets that were marked.
+    /// The marked packets.
     pub fn marked(&self) -> impl Iterator<Item = u64> {
         self.marked.iter().map(|packet| packet.frame)
     }
 
-    /// For each rung, its packets that were marked.
+    /// The marked packets of each rung.
     pub fn marks(&self) -> Vec<Vec<u64>> {
         let mut marks = vec![Vec::new(); self.rungs.len()];
         for packet in &self.marked {
             let holding = self.rungs.iter().enumerate().filter(|(_, rung)| rung.holds(packet));
-            // The frames of a retransmission can lie within those of a long operation. The rung with the fewest frames is meant.
+            // The frames of a retransmission can lie within those of a long operation. The rung
+            // with the fewest frames is the right one.
             let narrowest = holding.min_by_key(|(_, rung)| rung.last.frame - rung.first.frame);
             if let Some((index, _)) = narrowest {
                 marks[index].push(packet.frame);
@@ -215,7 +220,7 @@ impl Ladder {
         }
     }
 
-    /// Adds a rung at its place.
+    /// Inserts a rung, ordered by first frame.
     fn add(&mut self, rung: Rung) {
         if self.rungs.len() >= Ladder::MOST_RUNGS {
             self.left_out += 1;
@@ -225,13 +230,13 @@ impl Ladder {
         self.rungs.insert(at, rung);
     }
 
-    /// When the last packet of all rungs was captured.
+    /// The capture time of the last packet of all rungs.
     pub fn end(&self) -> Time {
         self.rungs.iter().map(|rung| rung.last.time).max().unwrap_or(self.start)
     }
 }
 
-/// The step that `of` names; `None` if it belongs to another transaction.
+/// The step that `of` refers to, or `None` if it belongs to another transaction.
 fn step_of<'a>(transaction: &Transaction, kept: &'a Exchange, of: StepOf) -> Option<&'a Step> {
     if of.begun == transaction.begun { kept.steps.get(of.step as usize) } else { None }
 }
@@ -256,14 +261,14 @@ impl From<&Step> for Rung {
 }
 
 impl Rung {
-    /// A packet of a step that was sent again.
+    /// A retransmitted packet of a step.
     fn again(step: &Step, attributed: &Attributed<'_>) -> Rung {
         let Attributed { seen, position, reth, .. } = *attributed;
         let mut again =
             Rung { first: seen, last: seen, position, extent: 1, piece: None, ..Rung::from(step) };
         again.kind = RungKind::Again(step.kind);
         if let (StepKind::ReadRequest, Some(reth)) = (step.kind, reth) {
-            // A repeated RDMA READ request asks for the rest of the data, up to its end.
+            // A retransmitted RDMA Read request asks for the rest of the data, up to its end.
             let passed = u32::try_from(step.position.distance(position)).unwrap_or(0);
             let length = u64::from(reth.dma_length);
             let offset = (step.offset + step.length).saturating_sub(length);
@@ -273,7 +278,7 @@ impl Rung {
         again
     }
 
-    /// Whether a packet can belong to it: same sender, within its frames and its PSNs.
+    /// Whether a packet can belong to the rung: same sender, within its frames and its PSNs.
     fn holds(&self, packet: &Marked) -> bool {
         self.from_requester == packet.from_requester
             && (self.first.frame..=self.last.frame).contains(&packet.frame)
@@ -281,17 +286,17 @@ impl Rung {
                 .is_ok_and(|ahead| ahead < self.extent.max(1))
     }
 
-    /// What its positions are called.
+    /// The name of the positions: PSN, or sequence number over TCP.
     pub fn position_name(&self) -> &'static str {
         if self.position.counts_bytes() { "sequence" } else { "PSN" }
     }
 
-    /// The last position that it takes up.
+    /// The last position.
     pub fn last_position(&self) -> Position {
         self.position.plus(self.extent.saturating_sub(1))
     }
 
-    /// What it is, in the words of the specifications.
+    /// The operation in the terms of the specifications.
     pub fn title<'a>(&self, transaction: &'a Transaction) -> impl Display + use<'a> {
         RungTitle { kind: self.kind, transaction }
     }
@@ -349,7 +354,7 @@ mod tests {
     fn a_packet_marks_the_rung_that_it_is_of() {
         let mut ladder = Ladder::default();
         ladder.add(rung(RungKind::Step(StepKind::Write), false, (10, 20), 0xff_fffc, 10));
-        // Two of its packets were sent again meanwhile; and the other side uses the same PSNs.
+        // Two of its packets were retransmitted meanwhile, and the other side uses the same PSNs.
         ladder.add(rung(RungKind::Again(StepKind::Write), false, (15, 16), 0xff_fffe, 2));
         ladder.add(rung(RungKind::Step(StepKind::Call), true, (12, 17), 0xff_fffc, 10));
         let mut mark = |frame, psn, from_requester| {
@@ -359,10 +364,10 @@ mod tests {
         mark(15, 0xff_fffe, false);
         mark(17, 1, true);
         mark(19, 5, false);
-        // Of none: behind its last PSN, behind its last frame.
+        // These belong to no rung: one is after the last PSN, one after the last frame.
         mark(20, 6, false);
         mark(21, 5, false);
-        // In the order of the first packets: the WRITE, the call, the repetition.
+        // In the order of first packets: the Write, the call, the retransmission.
         assert_eq!(ladder.marks(), [vec![13, 19], vec![17], vec![15]]);
     }
 }

@@ -1,9 +1,8 @@
-//! The output about a session, for people and programs: words, text tables, JSON lines, the tree of fields, the ladder, sections
-//! of a report.
+//! Output about sessions: text tables, JSON lines, field trees, ladders and sections of reports.
 //!
-//! Nothing here reads a file, writes to standard output, or knows a command line.
+//! The crate reads no files, writes nothing to standard output, and has no command line.
 //!
-//! The transactions of a capture as rows of a table, and as JSON lines:
+//! This example prints the transactions of a capture as rows of a table and as JSON lines:
 //!
 //! ```
 //! use rdmascope_capture_agent::Capture;
@@ -30,7 +29,7 @@
 //!         }
 //!     });
 //! }
-//! engine.finish(&mut |_| {}); // Reports the transactions that the end of the capture cut off.
+//! engine.finish(&mut |_| {}); // Reports the transactions that are open at the end.
 //!
 //! let rows = String::from_utf8(rows)?;
 //! assert!(rows.lines().nth(1).is_some_and(|row| row.contains("NFSv3")));

@@ -1,9 +1,9 @@
-//! Names that a person may have meant.
+//! Suggestions for misspelled names.
 
-/// The names that are like this one, the most similar first.
+/// Returns the names most similar to `wanted`, the most similar first.
 pub fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     const MOST: usize = 3;
-    /// From here on a person sees the likeness.
+    /// The least similarity of a suggestion.
     const LIKE: f64 = 0.6;
     let wanted = wanted.trim().to_ascii_lowercase();
     let likeness = |name: &str| match name.contains(wanted.as_str()) {

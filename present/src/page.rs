@@ -1,4 +1,4 @@
-//! Sections of text for people, each about one kind of facts of `rdmascope-analysis`.
+//! Sections of text output, each about one kind of facts from `rdmascope-analysis`.
 
 pub mod diff;
 mod histogram;

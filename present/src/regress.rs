@@ -1,6 +1,7 @@
-//! What is expected of a capture, and what was found in it: compared, and told for people and for programs.
+//! Comparison of the analysis of a capture with its expectation, and output of the result as text
+//! or JSON.
 //!
-//! An expectation is the lines of docs/json.md. docs/regress.md says what is compared.
+//! An expectation has the lines of docs/json.md. docs/regress.md describes the comparison.
 
 mod compare;
 mod lines;

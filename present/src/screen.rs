@@ -1,4 +1,4 @@
-//! What text is drawn on, and the views that stand alone: field trees and bytes.
+//! The output device of text views, with the views of field trees and bytes.
 
 pub mod events;
 pub mod findings;
@@ -12,19 +12,19 @@ use crate::text::Style;
 use core::fmt::Write as _;
 use std::io::{self, Write};
 
-/// What is drawn on.
+/// The output device of a text view.
 #[derive(Clone, Copy, Debug)]
 pub struct Screen {
-    /// Columns.
+    /// The width in columns.
     pub width: usize,
-    /// Whether it shows more than ASCII.
+    /// Whether the device shows characters beyond ASCII.
     pub unicode: bool,
-    /// Its colours.
+    /// The colours.
     pub style: Style,
 }
 
 impl Screen {
-    /// Bytes in the column of a field.
+    /// The number of bytes shown per field.
     fn bytes_shown(self) -> usize {
         if self.width >= 110 { 16 } else { 8 }
     }
@@ -35,7 +35,7 @@ pub fn heading(text: &str, screen: Screen, out: &mut dyn Write) -> io::Result<()
     writeln!(out, "\n{}", screen.style.bold(text))
 }
 
-/// Writes a tree: offset, bytes, name and value of each field of `bytes`.
+/// Writes a field tree: offset, bytes, name and value of each field of `bytes`.
 pub fn tree(fields: &[Field], bytes: &[u8], screen: Screen, out: &mut dyn Write) -> io::Result<()> {
     fields.iter().try_for_each(|field| branch(field, bytes, 0, screen, out))
 }
@@ -57,7 +57,8 @@ fn branch(field: &Field, bytes: &[u8], depth: usize, screen: Screen, out: &mut d
     write!(out, "{start:4}  {digits:column$}  {:indent$}", "")?;
     let value = field.shown();
     let separator = if value.is_empty() { "" } else { ": " };
-    // A value has what is left of the line, and goes on below its beginning where that is too little. Its first word is not broken.
+    // A value takes the rest of the line and continues below, indented. If its first word does not
+    // fit, the whole value goes below.
     let mut room = screen.width.saturating_sub(left + name.chars().count() + separator.len());
     let mut pieces = Vec::new();
     let mut rest = &*value;
@@ -72,7 +73,7 @@ fn branch(field: &Field, bytes: &[u8], depth: usize, screen: Screen, out: &mut d
         room = screen.width.saturating_sub(left + 2).max(8);
     }
     pieces.push(rest);
-    // Where all of the value stands below, nothing stands behind the colon.
+    // No trailing space after the colon if the whole value goes below.
     let separator = if pieces[0].is_empty() { separator.trim_end() } else { separator };
     let style = screen.style;
     if field.stop.is_some() {
@@ -92,7 +93,8 @@ fn branch(field: &Field, bytes: &[u8], depth: usize, screen: Screen, out: &mut d
     field.children.iter().try_for_each(|child| branch(child, bytes, depth + 1, screen, out))
 }
 
-/// The bytes of a field in hexadecimal digits; of long ones the first, and how many more there are.
+/// The bytes of a field in hexadecimal. Of a long field, the first bytes and the number of the
+/// rest.
 fn digits(bytes: &[u8], most: usize, mask: Option<u64>) -> String {
     let mut text = String::new();
     let (shown, more) =
@@ -110,10 +112,11 @@ fn digits(bytes: &[u8], most: usize, mask: Option<u64>) -> String {
     text
 }
 
-/// Writes `bytes` in rows of sixteen: offset, digits, characters; `--` where `there` says that a byte is missing.
+/// Writes `bytes` in rows of sixteen: offset, hexadecimal, characters. A byte for which `there` is
+/// false is missing and shown as `--`.
 pub fn rows(bytes: &[u8], first: u64, there: impl Fn(usize) -> bool, out: &mut dyn Write) -> io::Result<()> {
     const ROW: usize = 16;
-    // Rows begin where a person looks for them: at multiples of sixteen.
+    // Rows begin at multiples of sixteen, so that offsets are easy to find.
     let mut at = 0;
     while at < bytes.len() {
         let offset = first.saturating_add(at as u64);
@@ -148,7 +151,7 @@ pub fn rows(bytes: &[u8], first: u64, there: impl Fn(usize) -> bool, out: &mut d
     Ok(())
 }
 
-/// `text` in lines of at most `width` characters, broken at spaces where there are some.
+/// Breaks `text` into lines of at most `width` characters, at spaces where possible.
 pub fn wrapped(text: &str, width: usize) -> Vec<&str> {
     let mut lines = Vec::new();
     let mut rest = text;

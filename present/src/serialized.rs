@@ -1,4 +1,4 @@
-//! JSON as it is written: without blanks, and with nothing in it that a terminal would act on.
+//! JSON without whitespace, and with the control characters of strings escaped.
 
 use rdmascope_analysis::units::is_hidden;
 use serde::{Serialize, Serializer};
@@ -12,25 +12,27 @@ pub fn write_line(out: &mut dyn Write, line: &impl Serialize) -> io::Result<()> 
     out.write_all(&bytes)
 }
 
-/// Writes what stands in a line.
+/// Writes a value without a line end.
 pub fn write_value(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
     out.write_all(&serialized(value)?)
 }
 
-/// The bytes of a value. They are written at once: the serializer is compiled for one kind of output.
+/// The bytes of a value. Buffering them means that the serializer is compiled for one type of
+/// output only.
 fn serialized(value: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(1024);
     value.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, Visible))?;
     Ok(bytes)
 }
 
-/// Without blanks, and with [hidden](is_hidden) characters of strings escaped: JSON Lines are looked at on terminals too.
+/// A formatter that escapes [hidden](is_hidden) characters in strings, because JSON Lines are also
+/// viewed on terminals. It adds no whitespace.
 struct Visible;
 
 impl Formatter for Visible {
     #[inline]
     fn write_string_fragment<W: Write + ?Sized>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
-        // JSON itself wants those before the blank escaped, and they do not come here.
+        // The serializer itself escapes characters below U+0020; they are never in a fragment.
         if fragment.bytes().all(|byte| byte < 0x7f) {
             return out.write_all(fragment.as_bytes());
         }
@@ -46,7 +48,7 @@ impl Formatter for Visible {
     }
 }
 
-/// What `Display` writes, as a string.
+/// Serializes the output of `Display` as a string.
 pub struct Shown<T>(pub T);
 
 impl<T: core::fmt::Display> Serialize for Shown<T> {

@@ -1,4 +1,4 @@
-//! Tables of fixed columns, so that each line can be written as it comes.
+//! Texts in tables with fixed columns, so that each line can be written at once.
 
 pub mod connections;
 pub mod packets;

@@ -1,4 +1,4 @@
-//! Parts of text output: aligned fields, names of ends, colour.
+//! Elements of text output: aligned fields, names of ends, colour.
 
 use core::fmt::{self, Display, Write as _};
 use rdmascope_analysis::ending::IWARP;
@@ -8,7 +8,8 @@ use rdmascope_dissector::engine::Totals;
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::protocol::Traffic;
 
-/// Colours for a terminal, or none; and how wide it is. By default there are no colours, and lines have no limit.
+/// The colours and the line width of the output. By default, output has no colours and unlimited
+/// lines.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Style {
     colour: bool,
@@ -16,37 +17,37 @@ pub struct Style {
 }
 
 impl Style {
-    /// With colours (ANSI escape sequences), or without.
+    /// Creates a style with or without colours (ANSI escape sequences).
     pub const fn new(colour: bool) -> Style {
         Style { colour, width: None }
     }
 
-    /// For lines of at most so many columns, where that is possible; without a limit where there is no terminal.
+    /// Limits lines to `width` columns where possible. `None` means no limit.
     pub const fn with_width(self, width: Option<usize>) -> Style {
         Style { width, ..self }
     }
 
-    /// Whether there are colours.
+    /// Whether the output is coloured.
     pub const fn has_colour(self) -> bool {
         self.colour
     }
 
-    /// Columns of the terminal, if lines have a limit.
+    /// The width of the terminal, if lines are limited.
     pub const fn width(self) -> Option<usize> {
         self.width
     }
 
-    /// Headings.
+    /// Formats a heading.
     pub fn bold<T: Display>(self, value: T) -> Painted<T> {
         self.paint("1", value)
     }
 
-    /// What failed.
+    /// Formats a failure.
     pub fn red<T: Display>(self, value: T) -> Painted<T> {
         self.paint("31", value)
     }
 
-    /// What deserves a look.
+    /// Formats something that needs attention.
     pub fn yellow<T: Display>(self, value: T) -> Painted<T> {
         self.paint("33", value)
     }
@@ -55,13 +56,13 @@ impl Style {
         Painted { code: self.colour.then_some(code), value }
     }
 
-    /// `value` as it is, painted by `paint` where `wanted`.
+    /// Formats `value` in red if `wanted`.
     pub fn red_if<T: Display>(self, wanted: bool, value: T) -> Painted<T> {
         if wanted { self.red(value) } else { Painted { code: None, value } }
     }
 }
 
-/// A value in its colour.
+/// A value with its colour.
 pub struct Painted<T> {
     code: Option<&'static str>,
     value: T,
@@ -76,7 +77,8 @@ impl<T: Display> Display for Painted<T> {
     }
 }
 
-/// A value at the left of a column, whatever its `Display` does with widths. A longer value pushes the rest of its line.
+/// A left-aligned value, padded to a width even if its `Display` ignores widths. A longer value
+/// shifts the rest of the line.
 pub struct Left<T>(pub T, pub usize);
 
 impl<T: Display> Display for Left<T> {
@@ -100,7 +102,7 @@ impl fmt::Write for Counter<'_, '_> {
     }
 }
 
-/// A value that may not be there: `-`.
+/// An optional value; `-` if absent.
 pub struct Maybe<T>(pub Option<T>);
 
 impl<T: Display> Display for Maybe<T> {
@@ -112,8 +114,8 @@ impl<T: Display> Display for Maybe<T> {
     }
 }
 
-/// The address of an end, and in brackets the IP address that its connection's REQ gives it: `LID 2 (10.77.0.2)`. Of iWARP with its
-/// TCP port: `10.77.0.2:20049`.
+/// The address of an end, followed by the IP address from the REQ in parentheses: `LID 2
+/// (10.77.0.2)`. For iWARP, the address and the TCP port: `10.77.0.2:20049`.
 pub struct Named<'a>(pub &'a Endpoint);
 
 impl Display for Named<'_> {
@@ -129,7 +131,8 @@ impl Display for Named<'_> {
     }
 }
 
-/// What other traffic has a name, behind its sum: `: 12 of NFS over TCP or UDP, 3 of iWARP (TCP port 20049 ...)`.
+/// The known protocols of other traffic, to follow its total: `: 12 of NFS over TCP or UDP, 3 of
+/// iWARP (TCP port 20049 ...)`.
 pub struct OtherTraffic<'a>(pub &'a Totals);
 
 impl Display for OtherTraffic<'_> {

@@ -1,4 +1,5 @@
-//! The words that stand for the dissector's enumerations in every format for programs: docs/json.md lists them.
+//! The names of the dissector's enumeration values in machine-readable output, as listed in
+//! docs/json.md.
 
 use rdmascope_conformance::{Level, Verdict};
 use rdmascope_dissector::connection::{CapturePoint, Origin, State};
@@ -10,7 +11,7 @@ use rdmascope_dissector::ulb::Place;
 use rdmascope_wire::Cause;
 use rdmascope_wire::bth::Acknowledgement;
 
-/// How a connection is known.
+/// How a connection was found.
 pub const fn origin(origin: Origin) -> &'static str {
     match origin {
         Origin::Cm => "cm",
@@ -19,7 +20,7 @@ pub const fn origin(origin: Origin) -> &'static str {
     }
 }
 
-/// Where a connection was captured.
+/// The capture point of a connection.
 pub const fn capture_point(point: CapturePoint) -> &'static str {
     match point {
         CapturePoint::Requester => "requester",
@@ -28,7 +29,7 @@ pub const fn capture_point(point: CapturePoint) -> &'static str {
     }
 }
 
-/// How far a connection got.
+/// The state of a connection.
 pub const fn state(state: State) -> &'static str {
     match state {
         State::Requested => "requested",
@@ -38,7 +39,7 @@ pub const fn state(state: State) -> &'static str {
     }
 }
 
-/// What carried a packet.
+/// The protocol that carries a packet.
 pub const fn carrier(carrier: Carrier) -> &'static str {
     match carrier {
         Carrier::RoceV2 { .. } => "rocev2",
@@ -47,7 +48,7 @@ pub const fn carrier(carrier: Carrier) -> &'static str {
     }
 }
 
-/// What the packets of a capture are called.
+/// The name of the fabric of a capture's packets.
 pub const fn fabric(totals: &Totals) -> &'static str {
     match totals.native_packets {
         0 => "RoCE",
@@ -85,7 +86,7 @@ pub const fn crc(verdict: CrcVerdict) -> &'static str {
     }
 }
 
-/// Why a record holds no transport packet.
+/// Why a record has no transport packet.
 pub const fn other(other: Other<'_>) -> &'static str {
     match other {
         Other::Tcp(_) => "tcp",
@@ -96,7 +97,7 @@ pub const fn other(other: Other<'_>) -> &'static str {
     }
 }
 
-/// What an AETH says.
+/// The kind of acknowledgement in an AETH.
 pub const fn acknowledgement(kind: Acknowledgement) -> &'static str {
     match kind {
         Acknowledgement::Ack { .. } => "ack",
@@ -106,7 +107,7 @@ pub const fn acknowledgement(kind: Acknowledgement) -> &'static str {
     }
 }
 
-/// Why bytes could not be read on.
+/// Why parsing stopped.
 pub const fn cause(cause: Cause) -> &'static str {
     match cause {
         Cause::TruncatedCapture => "truncated-capture",
@@ -115,7 +116,7 @@ pub const fn cause(cause: Cause) -> &'static str {
     }
 }
 
-/// A part of a message, and which of its kind it is.
+/// The part of a message, and the index of the chunk.
 pub const fn part(part: Part) -> (&'static str, Option<u16>) {
     match part {
         Part::Send => ("send", None),
@@ -125,7 +126,7 @@ pub const fn part(part: Part) -> (&'static str, Option<u16>) {
     }
 }
 
-/// Where an item is, and which of its kind.
+/// Where an item was conveyed, and the index of the chunk.
 pub const fn place(place: Place) -> (&'static str, Option<u16>) {
     match place {
         Place::Inline(_) => ("inline", None),
@@ -134,7 +135,7 @@ pub const fn place(place: Place) -> (&'static str, Option<u16>) {
     }
 }
 
-/// How much a rule weighs.
+/// The level of a rule.
 pub const fn level(level: Level) -> &'static str {
     match level {
         Level::Violation => "violation",
@@ -143,7 +144,7 @@ pub const fn level(level: Level) -> &'static str {
     }
 }
 
-/// Whether a finding stands.
+/// The verdict of a finding.
 pub const fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Stands => "stands",
@@ -151,7 +152,7 @@ pub const fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-/// An end of a connection, by whether it opened it.
+/// The role of an end: whether it opened the connection.
 pub const fn end(requester: bool) -> &'static str {
     if requester { "requester" } else { "responder" }
 }

@@ -1,4 +1,4 @@
-//! The lists of columns hold together, and what they read of all samples is what they say.
+//! The lists of columns are consistent, and the values of all samples conform to them.
 
 use rdmascope_analysis::course::{By, Course};
 use rdmascope_analysis::diff::{Comparison, Side, Thresholds};
@@ -37,13 +37,14 @@ use rdmascope_tests::{pcap, samples, session};
 use std::collections::BTreeSet;
 use std::io::Cursor;
 
-/// The path of a list that `path` leads to. What is a line as well, and what may hold itself, has one path wherever it is.
+/// The path of a list at `path`. A list that is also a line, or that may contain itself, has the
+/// same path everywhere.
 fn path_to(list: &dyn List, path: &str) -> String {
     let is_anywhere = list.role() == Role::Line || list.name() == FIELD.name;
     if is_anywhere { list.name().to_owned() } else { path.to_owned() }
 }
 
-/// Visits a list and the lists within it, each with the names that lead to it.
+/// Visits a list and the lists within it, each with its path.
 fn walk(list: &'static dyn List, path: &str, visit: &mut dyn FnMut(&'static dyn List, &str)) {
     let path = &path_to(list, path);
     visit(list, path);
@@ -61,7 +62,7 @@ fn walk(list: &'static dyn List, path: &str, visit: &mut dyn FnMut(&'static dyn 
     }
 }
 
-/// The list, of several, whose columns an object has.
+/// The one of several lists that has the columns of an object.
 fn list_of(object: &dyn Fields, lists: &[&'static dyn List], path: &str) -> &'static dyn List {
     let mut names = Vec::new();
     object.each(Output::Any, &mut |info, _| names.push(info.name));
@@ -106,12 +107,12 @@ fn names_are_unique_and_meanings_are_sentences() {
     }
 }
 
-/// The columns of which a value was seen, by path.
+/// The columns that had a value, by path.
 #[derive(Default)]
 struct Seen(BTreeSet<String>);
 
 impl Seen {
-    /// Compares the values of an object with what its list says of them.
+    /// Compares the values of an object with its list.
     fn object(&mut self, list: &dyn List, object: &dyn Fields, path: &str) {
         let columns = list.columns();
         let mut expected = columns.iter();
@@ -191,12 +192,12 @@ impl Seen {
     }
 }
 
-/// What is left of a path behind an object on it.
+/// Whether the rest of a path, after the prefix of an object, is empty or continues the path.
 fn is_path(rest: &str) -> bool {
     rest.is_empty() || rest.starts_with('.')
 }
 
-/// The records of a capture that lacks one packet of `every`.
+/// The records of a capture without every `every`th packet.
 fn some(capture: &pcap::Capture, every: u64) -> impl Iterator<Item = Record<'_>> {
     session::records(capture).filter(move |record| record.number % every != 0)
 }
@@ -246,7 +247,7 @@ fn exchanges(seen: &mut Seen) {
 /// The lines of `extract`.
 fn extracted(seen: &mut Seen) {
     let capture = samples::capture("nfs3-basic");
-    // In the whole one a file is cut; in the other one bytes are missing.
+    // In the whole capture, a file is truncated; in the other one, bytes are missing.
     extracted_of(session::records(&capture), seen);
     extracted_of(some(&capture, 3).skip(300), seen);
     seen.object(&EXTRACTION, &EXTRACTION.of(&Summary::default()), "extraction");
@@ -340,7 +341,7 @@ fn expected(seen: &mut Seen) {
     }
 }
 
-/// The lines of `live`: a hundredth of a second of a session each.
+/// The lines of `live`, for intervals of a hundredth of a second.
 fn watched(seen: &mut Seen) {
     let mut engine = Engine::new(Config { observe: Observe::All, ..Config::default() });
     let mut judge = Judge::default();
@@ -380,7 +381,8 @@ fn watched(seen: &mut Seen) {
     }
 }
 
-/// The lines of `analyze --kernel`. One trace says other credits than the packets, and has a line that is none.
+/// The lines of `analyze --kernel`. One trace has other credits than the packets, and an invalid
+/// line.
 fn witnessed(seen: &mut Seen) {
     let mut joining = Joining::default();
     let mut engine = Engine::new(Config::default());
@@ -413,7 +415,7 @@ fn witnessed(seen: &mut Seen) {
     }
 }
 
-/// What a policy adds: samples have none.
+/// The columns of a policy. The samples have none.
 fn policed(seen: &mut Seen) {
     let entry = PolicyEntry {
         line: 4,
@@ -506,7 +508,8 @@ fn values_of_all_samples() {
     watched(&mut seen);
     witnessed(&mut seen);
     policed(&mut seen);
-    // The other way round: nearly every column has a value in some sample. The others are of what these sessions do not show.
+    // Conversely, nearly every column has a value in some sample. The exceptions concern things
+    // that these sessions lack.
     const RARE: &[&str] = &[
         "capture.apart",
         "capture.chosen",
@@ -529,9 +532,9 @@ fn values_of_all_samples() {
         "field.stop",
         "file.name_hex",
         "file.punched",
-        // No sample is of Kerberos.
+        // No sample uses Kerberos.
         "transaction.gss_context",
-        // Tracepoints that were not on.
+        // Tracepoints that were disabled.
         "kernel_transaction.operation",
         "kernel_transaction.received_length",
         "packet.immediate",
@@ -539,13 +542,13 @@ fn values_of_all_samples() {
         "packet.rpcrdma.stop",
         "packet.stop",
         "state.deny",
-        // Known where paths are followed: cli/tests/state.rs.
+        // Known only if paths are tracked: cli/tests/state.rs.
         "state.file",
         "state.open_number",
         "state.ranges",
         // Captures of one direction: cli/tests/live_command.rs.
         "interval_connection.one_direction",
-        // Of captures at several places: cli/tests/places.rs.
+        // Captures at several capture points: cli/tests/places.rs.
         "operation_split",
         "place",
         "way",
@@ -557,7 +560,7 @@ fn values_of_all_samples() {
         "transaction.reply.stop",
     ];
     let mut never = BTreeSet::new();
-    // What a rule is says no sample.
+    // No sample contains the definition of a rule.
     for list in LISTS.iter().filter(|list| list.role() == Role::Line && list.name() != RULE.name) {
         walk(*list, list.name(), &mut |list, path| {
             let columns = list.columns();

@@ -1,5 +1,5 @@
-//! Events: each kind from a session that was altered so that it has one, and sessions as they were captured, which have none but
-//! connections made and closed.
+//! Events: each kind in a session that was altered to have it. Unaltered sessions have only
+//! connections that are made and closed.
 
 use rdmascope_analysis::events::{EventFilter, Events, Kind, SessionEvent};
 use rdmascope_analysis::observer::Observer;
@@ -31,7 +31,7 @@ fn of_kind(capture: &Capture, kind: Kind) -> Vec<SessionEvent> {
     events(capture).into_iter().filter(|event| event.kind == kind).collect()
 }
 
-/// The only event of its kind.
+/// The only event of this kind.
 #[track_caller]
 fn only(capture: &Capture, kind: Kind) -> SessionEvent {
     let all = events(capture);
@@ -41,7 +41,7 @@ fn only(capture: &Capture, kind: Kind) -> SessionEvent {
     first.clone()
 }
 
-/// That all that happened is that connections were made and closed.
+/// Checks that the only events are connections that are made and closed.
 #[track_caller]
 fn assert_calm(what: &str, capture: &Capture) {
     let other: Vec<_> = events(capture)
@@ -63,12 +63,13 @@ fn is_message(packet: &Packet, attribute: u16) -> bool {
     packet.cm_attribute() == Some(attribute)
 }
 
-/// Moves everything from the packet at `index` on so many nanoseconds later.
+/// Delays everything from the packet at `index` on by `by` nanoseconds.
 fn pause(capture: &mut Capture, index: usize, by: i64) {
     capture.packets[index..].iter_mut().for_each(|packet| packet.time += by);
 }
 
-/// The session again, on another connection of the same ends, so many nanoseconds behind the end of the first.
+/// The same session on another connection between the same ends, `pause` nanoseconds after the end
+/// of the first.
 fn again(capture: &Capture, pause: i64) -> Capture {
     let mut later = capture.clone();
     mutate::change_communication_ids(&mut later, 0x0101_0000);
@@ -80,14 +81,14 @@ fn again(capture: &Capture, pause: i64) -> Capture {
     later
 }
 
-/// The session up to before the DREQ of the client, which the server sends in its place; and the session again.
+/// The session up to the client's DREQ, which the server sends instead; then the session again.
 fn reconnected(pause: i64) -> Capture {
     let mut first = basic();
     let request = index_of(&first, |packet| is_message(packet, attribute::DREQ));
     first.packets.truncate(request);
     let mut request = basic().packets[request].clone();
     let mut reply = basic().packets.iter().find(|packet| is_message(packet, attribute::DREP)).cloned();
-    // The server's DREP, made a DREQ: it has the communication IDs that the server's DREQ has.
+    // The server's DREP becomes a DREQ: it has the communication IDs of a DREQ from the server.
     let server = reply.as_mut().expect("the session has a DREP");
     server.time = request.time;
     server.set_cm_attribute(attribute::DREQ);
@@ -147,7 +148,7 @@ fn a_request_that_is_sent_again_is_told() {
     let event = only(&capture, Kind::RequestRepeated);
     assert_eq!((event.count, event.frames), (2, [Some(1), Some(2)]));
     assert!(event.text.contains("2 times in 4.7") && event.text.ends_with("then answered"), "{}", event.text);
-    // Captured twice is not sent twice.
+    // A packet captured twice was not sent twice.
     assert_calm("doubled", &mutate::repeat(&basic(), |packet| is_message(packet, attribute::REQ)));
 }
 
@@ -168,7 +169,7 @@ fn a_request_without_an_answer_is_told_where_the_server_is_heard() {
     assert!(events(&half).iter().all(|event| event.kind != Kind::RequestUnanswered), "one-sided");
 }
 
-/// Over iWARP MPA's start frames make a connection, and FINs close it.
+/// Over iWARP, MPA start frames open a connection, and FINs close it.
 #[test]
 fn connections_over_tcp() {
     let capture = samples::capture("iwarp-nfs3");
@@ -177,7 +178,7 @@ fn connections_over_tcp() {
     let closed = only(&capture, Kind::Disconnected);
     assert_eq!((closed.frames, closed.by_requester), ([Some(1740); 2], Some(true)));
     assert_eq!(closed.text, "client closed the connection (FIN)");
-    // As the truth file says: 83 attempts.
+    // According to the truth file: 83 attempts.
     let rejected = of_kind(&samples::capture("iwarp-rejected"), Kind::Rejected);
     assert_eq!(rejected.len(), 83);
     for event in &rejected {
@@ -189,11 +190,11 @@ fn connections_over_tcp() {
     let event = only(&closed, Kind::RequestUnanswered);
     assert_eq!((event.count, event.frames), (1, [Some(4), Some(4)]));
     assert_eq!(event.text, "client sent its MPA Request once, never answered");
-    // The reply is lost, and the answer to the first call shows that there was one.
+    // The reply is lost, but the answer to the first call implies it.
     let lost = mutate::keep(&capture, |packet| packet.number != 6);
     assert!(events(&lost).iter().all(|event| event.kind != Kind::RequestUnanswered));
     assert_eq!(only(&lost, Kind::Disconnected).text, "client closed the connection (FIN)");
-    // Or nothing but the numbers of TCP shows it.
+    // Only the sequence numbers of TCP imply the reply.
     let mut lost = made_and_closed(&capture, true);
     lost.packets.retain(|packet| packet.number != 6);
     assert!(events(&lost).iter().all(|event| event.kind != Kind::RequestUnanswered));
@@ -213,14 +214,15 @@ fn service_is_lost_between_connections() {
     assert!(lost.text.contains("connection 1 was closed by the server"), "{}", lost.text);
     let closed = found.iter().find(|event| event.kind == Kind::Disconnected).expect("it was closed");
     assert_eq!(closed.by_requester, Some(false));
-    // A client that has nothing to do closes the connection, and misses nothing.
+    // An idle client that closes its connection loses no service.
     let idle = mutate::merge(&basic(), &again(&basic(), 4_900_000_000));
     assert!(of_kind(&idle, Kind::ServiceLost).is_empty());
-    // Soon enough.
+    // The pause is too short for a loss of service.
     assert!(of_kind(&reconnected(SECOND / 2), Kind::ServiceLost).is_empty());
 }
 
-/// The capture lacks what the server sent in the first two seconds of the next connection: there may have been replies.
+/// The server's packets in the first two seconds of the next connection are missing from the
+/// capture: they may contain replies.
 #[test]
 fn replies_that_the_capture_lacks_are_no_outage() {
     let capture = reconnected(SECOND / 2);
@@ -257,16 +259,16 @@ fn service_is_lost_where_a_call_waits() {
     let lost = only(&capture, Kind::ServiceLost);
     assert_eq!((lost.count, lost.frames[1]), (1, Some(capture.packets[reply].number)));
     assert_eq!(lost.time, Time(capture.packets[later].time));
-    // The same pause before the call: nobody waits.
+    // The same pause before the call: no call is waiting.
     let mut idle = whole.clone();
     pause(&mut idle, later, 3 * SECOND);
     assert_calm("idle", &idle);
-    // Not a word where the capture lacks the call.
+    // No loss is reported if the call was not captured.
     let blind = mutate::keep(&capture, |packet| packet.number != later as u64 + 1);
     assert!(of_kind(&blind, Kind::ServiceLost).is_empty());
 }
 
-/// An RDMA Read is told with the bytes that it asks for.
+/// An RDMA Read is described with the bytes that it requests.
 #[test]
 fn an_rdma_read_is_never_answered() {
     let whole = basic();
@@ -289,7 +291,8 @@ fn an_rdma_read_is_never_answered() {
     assert_eq!(event.text, "server's RDMA Read of 20 KiB sent 7 times in 3s, never answered; then DREQ");
 }
 
-/// The session up to its last call but one, which the server's host does not even acknowledge; what comes is up to the caller.
+/// The session up to its last call but one, which the server's host does not even acknowledge. The
+/// caller adds later packets.
 fn stuck() -> (Capture, usize) {
     let mut capture = basic();
     let calls: Vec<usize> = (0..capture.packets.len())
@@ -325,7 +328,7 @@ fn retries_are_exhausted() {
     // The call waits until the capture ends.
     let lost = only(&capture, Kind::ServiceLost);
     assert_eq!(lost.duration, Some(4 * SECOND as u64));
-    // Where the capture holds only one direction, nothing is known of answers.
+    // With one direction only, replies are unknown.
     let half = mutate::keep(&capture, |packet| packet.source() == CLIENT);
     assert!(events(&half).iter().all(|event| !event.kind.is_loss()), "one-sided");
 }
@@ -370,7 +373,7 @@ fn naks_are_told_as_bursts() {
     let lossy = samples::capture("nfs3-lossy");
     let nak = only(&lossy, Kind::Nak);
     assert_eq!(nak.count, 1);
-    // Three RNR NAKs in front of an acknowledgement.
+    // Three RNR NAKs before an acknowledgement.
     let mut capture = basic();
     let ack = index_of(&capture, |packet| packet.is_rc() && packet.opcode() == opcode::ACKNOWLEDGE);
     let by_requester = capture.packets[ack].source() == CLIENT;
@@ -378,7 +381,7 @@ fn naks_are_told_as_bursts() {
     for nth in 0..3 {
         let mut packet = original.clone();
         packet.data[mutate::EXTENSION] = 0x2f;
-        // Another IP packet each time: the same one once more was captured twice.
+        // A different IP packet each time: an identical one would be a packet captured twice.
         packet.data[19] = packet.data[19].wrapping_add(nth as u8);
         packet.seal();
         packet.time += nth * 1000;
@@ -392,7 +395,7 @@ fn naks_are_told_as_bursts() {
 
 #[test]
 fn credits_are_used_up() {
-    // Every reply of the server grants two calls, and a second call is under way with the first.
+    // Every reply of the server grants two calls, and a second call is in progress with the first.
     let mut capture = samples::capture("nfs4.2-mtu4096-large-io");
     mutate::each(&mut capture, |packet| {
         if packet.source() == SERVER && packet.xid().is_some() {
@@ -405,7 +408,7 @@ fn credits_are_used_up() {
     assert!(found.iter().all(|event| event.text.starts_with("all 2 credits in use")), "{found:#?}");
 }
 
-/// Neither a packet that the capture lacks nor one that it shows twice makes an outage.
+/// Packets that are missing from the capture, or captured twice, cause no outage.
 #[test]
 fn losses_of_the_capture_are_no_outages() {
     let whole = basic();
@@ -443,15 +446,16 @@ fn an_outage_is_never_nothing() {
         .write(&mut text)
         .expect("memory takes all");
     let text = String::from_utf8(text).expect("it is text");
-    let wrong = text.split("What went wrong").nth(1).expect("it has this part");
+    let wrong = text.split("\nProblems\n").nth(1).expect("it has this part");
     assert!(wrong.contains("  Service\n") && wrong.contains("closed by the server"), "{wrong}");
     assert!(wrong.ends_with("Next: rdmascope events session.pcap\n"), "{wrong}");
 }
 
-/// The second reply that its Send holds whole becomes one that says GARBAGE_ARGS (RFC 5531, section 9).
+/// The second inline reply becomes one with GARBAGE_ARGS (RFC 5531, section 9).
 fn refused(mut capture: Capture) -> Capture {
     let at = second_reply(&capture);
-    // Behind the header without chunks: XID, REPLY, MSG_ACCEPTED, a verifier without a body, accept_stat.
+    // After the header without chunks: XID, REPLY, MSG_ACCEPTED, a verifier without a body,
+    // accept_stat.
     let status = capture.packets[at].payload().start + 28 + 20;
     capture.packets[at].set_u32(status, 4);
     capture.packets[at].seal();
@@ -468,10 +472,10 @@ fn without_room(mut capture: Capture) -> Capture {
     capture
 }
 
-/// Where the second reply stands that its Send holds whole.
+/// The index of the second inline reply.
 fn second_reply(capture: &Capture) -> usize {
     let is_inline = |packet: &Packet| {
-        // Behind XID, version and credits stands RDMA_MSG.
+        // RDMA_MSG follows XID, version and credits.
         packet.source() == SERVER && packet.xid().is_some() && packet.u32(packet.payload().start + 12) == 0
     };
     let mut replies = (0..capture.packets.len()).filter(|at| is_inline(&capture.packets[*at]));
@@ -486,7 +490,7 @@ fn a_call_that_fails_on_every_connection_is_one_story() {
     let anew = first.packets[begin + 1..].iter().position(|packet| is_message(packet, attribute::REQ));
     let (one, two) = first.packets.split_at(begin + 1 + anew.expect("it is made again"));
     let part = |packets: &[Packet]| Capture { packets: packets.to_vec(), ..first.clone() };
-    // Refused on one connection only, it is an error among others.
+    // On one connection only, it is an ordinary error.
     assert_eq!(of_kind(&first, Kind::CallFailsAgain), []);
     let both = mutate::merge(&part(one), &refused(part(two)));
     let event = only(&both, Kind::CallFailsAgain);
@@ -505,7 +509,7 @@ fn a_call_that_fails_on_every_connection_is_one_story() {
         "{}",
         event.text
     );
-    // An error of the procedure is the application's matter.
+    // An error of the procedure is the application's concern.
     assert_eq!(of_kind(&mutate::merge(&basic(), &again(&basic(), SECOND / 2)), Kind::CallFailsAgain), []);
 }
 
@@ -534,20 +538,20 @@ fn a_call_that_gets_err_chunk_on_every_connection_names_them_all() {
     assert_eq!((event.connection.0, event.other.map(|id| id.0)), (1, Some(3)));
     let end = "each time answered with RDMA_ERROR ERR_CHUNK; on connections 1, 2, 3";
     assert!(event.text.ends_with(end), "{}", event.text);
-    // It is told of each of them, the one in the middle too.
+    // The event matches each of the connections, including the middle one.
     for connection in 1..=4 {
         let filter = EventFilter { connections: vec![ConnectionId(connection)], ..EventFilter::default() };
         assert_eq!(filter.matches(&event, Time::default()), connection <= 3, "{connection}");
     }
-    // Where one of them had its reply, the others are named.
+    // If the call got its reply on one of the connections, the others are named.
     let event = only(&join(without_room, [true, false, true]), Kind::CallFailsAgain);
     assert!(event.text.ends_with("on connections 1, 3"), "{}", event.text);
-    // On one only it is an error among others.
+    // On one connection only, it is an ordinary error.
     assert_eq!(of_kind(&join(without_room, [false, true, false]), Kind::CallFailsAgain), []);
     assert_eq!(of_kind(&join(without_room, [false; 3]), Kind::CallFailsAgain), []);
 }
 
-/// What happened each time in the same way is told with how often it did.
+/// Identical events are reported once, with their number.
 #[test]
 fn the_same_story_is_told_once() {
     let report = |capture: &Capture| {
@@ -562,11 +566,11 @@ fn the_same_story_is_told_once() {
     let rejected = samples::capture(samples::REJECTED);
     let text = "server rejected the connection, reason 8: invalid service ID";
     assert_eq!(report(&rejected), [format!("{text}; twice")]);
-    // Another reason is another story.
+    // Another reason is a different event.
     let mut other = rejected.clone();
     let at =
         other.packets.iter().rposition(|packet| is_message(packet, attribute::REJ)).expect("there are two");
-    // Behind the communication IDs and the lengths (IBTA volume 1, section 12.6.7).
+    // After the communication IDs and the lengths (IBTA volume 1, section 12.6.7).
     other.packets[at].cm_body()[10..12].copy_from_slice(&28u16.to_be_bytes());
     other.packets[at].seal();
     let told = report(&other);

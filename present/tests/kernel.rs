@@ -1,5 +1,5 @@
-//! Traces of the kernels beside the captures of the same sessions. Witnesses: mountstats, lines of the traces read by hand, and traces that
-//! were altered in a way that is known.
+//! Kernel traces compared with the captures of the same sessions. The expected values come from
+//! mountstats, from trace lines evaluated by hand, and from traces with known alterations.
 
 use rdmascope_analysis::kernel::{About, Call, Joining, KernelTrace, Point, Role, Witness};
 use rdmascope_analysis::observer::Observer;
@@ -15,7 +15,7 @@ fn read(text: &str) -> KernelTrace {
     KernelTrace::read(&mut trace).expect("it has lines of a trace")
 }
 
-/// The trace `text`, beside the capture of a sample.
+/// The trace `text` joined with the capture of a sample.
 fn beside(sample: &str, text: &str) -> Witness {
     let capture = samples::capture(sample);
     let mut joining = Joining::default();
@@ -48,8 +48,9 @@ fn every_call_of_the_traces_is_joined_and_nothing_differs() {
     }
 }
 
-/// The clocks of guest and host drift, so that a long session has several parts; within each the offset is known well: the shortest ways to and from
-/// the bridge between the guests take less than a millisecond.
+/// The clocks of guest and host drift, so that a long session has several parts. Within each part
+/// the offset is precise: the shortest transits to and from the bridge between the guests take less
+/// than a millisecond.
 #[test]
 fn the_clocks_are_tied_within_a_millisecond() {
     for sample in samples::MOUNTS {
@@ -63,7 +64,7 @@ fn the_clocks_are_tied_within_a_millisecond() {
     }
 }
 
-/// Read by hand in nfs3-basic.client.trace:
+/// Evaluated by hand in nfs3-basic.client.trace:
 ///
 /// ```text
 /// 40.325893: xprtrdma_marshal: task:0000000c@00000001 xid=0x1b396a62 hdr=76 xdr=108/262144/0 read list/inline
@@ -87,9 +88,9 @@ fn a_call_read_by_hand() {
     assert!(chunks.writes.is_empty() && chunks.reply.is_empty());
 }
 
-/// What a client counts as the round-trip time of an operation begins right behind the event of marshalling, and ends with the reply; it is
-/// summed up in milliseconds. NULL is left out: in nfs3-basic its events are 9.5 ms apart, where the client counted 6. Why is not
-/// known.
+/// A client measures the round-trip time of an operation from just after the marshalling event to
+/// the reply, and sums it up in milliseconds. NULL is excluded: in nfs3-basic its events are 9.5 ms
+/// apart, but the client counted 6, for an unknown reason.
 #[test]
 fn the_steps_of_the_client_add_up_to_its_mountstats() {
     for sample in ["nfs3-basic"] {
@@ -103,7 +104,7 @@ fn the_steps_of_the_client_add_up_to_its_mountstats() {
             let mut steps =
                 witness.steps.iter().filter(|step| witness.operation(step) == format!("NFSv3 {name}"));
             let count = steps.clone().map(|step| step.count()).max().unwrap_or(0);
-            // Later calls are in the trace and not in the statistics.
+            // Later calls are in the trace but not in the statistics.
             if operations == 0 || count != operations || name == "NULL" {
                 continue;
             }
@@ -120,7 +121,8 @@ fn the_steps_of_the_client_add_up_to_its_mountstats() {
     }
 }
 
-/// Of each call, the steps join on to each other: the sum of all is the time between its first and its last point.
+/// The steps of each call are contiguous: their sum is the time between its first and its last
+/// point.
 #[test]
 fn the_steps_of_the_server_are_the_latency_without_rest() {
     let witness = beside("nfs3-basic", &samples::text("nfs3-basic", "server.trace"));
@@ -132,7 +134,7 @@ fn the_steps_of_the_server_are_the_latency_without_rest() {
     assert_eq!(null[1].holds(), "dispatch, handler, marshal, kernel to NIC");
 }
 
-/// What is altered in a trace is found, with the line and the packet.
+/// An alteration of a trace is found, with the line and the packet.
 #[test]
 fn disagreements_are_found_where_they_were_planted() {
     let text = samples::text("nfs3-basic", "client.trace");
@@ -191,7 +193,7 @@ fn disagreements_are_found_where_they_were_planted() {
 #[test]
 fn a_call_that_one_of_the_two_lacks_is_named() {
     let text = samples::text("nfs3-basic", "client.trace");
-    // The kernel tells of a call with another XID than the wire shows.
+    // The kernel reports a call with a different XID from the wire's.
     let planted = text.replace("xid=0x1d396a62", "xid=0x1d396aff");
     let witness = beside("nfs3-basic", &planted);
     let found: Vec<_> = witness.disagreements.iter().map(|one| (one.difference.about, one.xid)).collect();
@@ -199,13 +201,14 @@ fn a_call_that_one_of_the_two_lacks_is_named() {
     assert!(witness.disagreements[0].line.is_some() && witness.disagreements[1].frame.is_some());
     assert_eq!((witness.joined.only_in_trace, witness.joined.only_in_capture), (1, 1));
 
-    // A trace of another session has nothing in common with the capture, and says nothing of it.
+    // A trace of another session has nothing in common with the capture, so no disagreement is
+    // reported.
     let other = beside("nfs3-basic", &samples::text("nfs4.1-basic", "client.trace"));
     assert_eq!((other.joined.joined, other.disagreements.len()), (0, 0));
     assert!(other.clock.windows.is_empty());
 }
 
-/// A trace whose clock is shifted has another offset, and the same steps.
+/// A trace with a shifted clock has another offset, but the same steps.
 #[test]
 fn a_clock_that_is_shifted_changes_nothing_but_the_offset() {
     let text = samples::text("nfs4.1-basic", "client.trace");
@@ -225,8 +228,8 @@ fn a_clock_that_is_shifted_changes_nothing_but_the_offset() {
     assert_eq!(by(&one) - by(&other), 1_234_567_000_000_000);
 }
 
-/// With the tracepoints that the samples lack, the time of a server is split further. Times are those of the capture's packets, plus what is
-/// written here.
+/// With tracepoints that the samples lack, the server's time is split further. The times are those
+/// of the capture's packets plus the values given here.
 #[test]
 fn more_tracepoints_split_the_time_further() {
     let capture = samples::capture("nfs3-basic");
@@ -255,7 +258,7 @@ fn more_tracepoints_split_the_time_further() {
         let posted = (reply.first.time.0 - arrived) / 1000 - 1;
         text += &line(posted.max(9), "svcrdma_post_send: cq.id=1 cid=9 num_sge=1 inv_rkey=0x00000000".into());
     }
-    // In the order of time, as a trace is.
+    // In the order of time, as in a trace.
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_by_key(|line| line.split(' ').nth(3).unwrap().len());
     let witness = beside("nfs3-basic", &text);
@@ -277,7 +280,7 @@ fn more_tracepoints_split_the_time_further() {
     assert_eq!((queue.minimum(), queue.percentile(50), queue.maximum()), (3_000, 3_000, 3_000));
     let dispatch = steps[2];
     assert_eq!((dispatch.minimum(), dispatch.maximum()), (4_000, 4_000));
-    // 2 us to the kernel, as far as the clocks are tied.
+    // 2 us to the kernel, within the uncertainty of the clocks.
     let uncertainty = witness.clock.uncertainty().unwrap();
     assert!(uncertainty <= 3_000, "{uncertainty}");
     assert!(steps[0].percentile(50).abs_diff(2_000) <= uncertainty + 1_000);
@@ -296,12 +299,13 @@ fn a_trace_alone_tells_transactions_chunks_and_latencies() {
     assert_eq!((step.count(), step.total()), (1, 23_436_000));
     let marshalled = text.matches("xprtrdma_marshal:").count();
     assert_eq!(trace.calls.len(), marshalled);
-    // A callback is told too.
+    // Callbacks are included.
     let recall = read(&samples::text("nfs4.1-backchannel-recall", "client.trace"));
     assert!(recall.calls.iter().any(|call| call.backward && call.xid == 0x9822_c050));
 }
 
-/// Lines that were cut, exchanged and altered never stop the reading, and whatever comes of them can be joined and shown.
+/// Truncated, swapped and altered lines never stop the parser, and the result can be joined and
+/// shown.
 #[test]
 fn altered_traces_are_read() {
     let mut state = 7u64;
@@ -338,8 +342,8 @@ fn altered_traces_are_read() {
     }
 }
 
-/// A sample as `rdmascope capture --kernel` would have written it, begun behind the CM exchange: what the kernel told of the queue pairs, the trace in two
-/// parts, and the packets.
+/// A sample as `rdmascope capture --kernel` would have written it, started after the CM exchange:
+/// the inventory of the queue pairs, the trace in two parts, and the packets.
 fn captured(queue_pairs: [u32; 2]) -> Vec<u8> {
     let capture = samples::capture("nfs3-basic");
     let [client, server] = queue_pairs;
@@ -350,7 +354,7 @@ fn captured(queue_pairs: [u32; 2]) -> Vec<u8> {
     let half = trace[..trace.len() / 2].rfind('\n').unwrap() + 1;
     let mut writer = PcapngWriter::new(Vec::new(), "test").unwrap();
     writer.note(NoteKind::Inventory, inventory.as_bytes()).unwrap();
-    // Clocks are tied to a microsecond.
+    // The clocks are aligned to a microsecond.
     let mark = "rdmascope-1 [000] ..... 39.000000: tracing_mark_write: rdmascope-mark=1\n\
         rdmascope-1 [000] ..... 39.000010: tracing_mark_write: rdmascope-mark=1 realtime=1795253807007180000..1795253807007181000\n";
     writer.note(NoteKind::Trace, mark.as_bytes()).unwrap();
@@ -396,7 +400,8 @@ fn what_a_capture_holds_beside_packets_is_read_back() {
         let witness = joining.join(read(std::str::from_utf8(&traced).unwrap()), engine.totals().span, true);
         assert_eq!(witness.joined.joined as usize, sample.transactions.len());
         assert_eq!(witness.disagreements, []);
-        // The mark is closer than what transactions tell: a microsecond, and the last digit of the trace's times.
+        // The mark is more precise than transactions: a microsecond, plus the last digit of the
+        // trace's times.
         assert!(witness.clock.uncertainty().unwrap() <= 1_000, "{:?}", witness.clock);
     }
 }

@@ -1,4 +1,4 @@
-//! The tables of docs/json.md, docs/parquet.md and docs/tables.md are printed from the lists of columns.
+//! The tables of docs/json.md, docs/parquet.md and docs/tables.md match the lists of columns.
 
 use rdmascope_present::column::Role;
 use rdmascope_present::column::docs::{further_table, json_table, parquet_table};
@@ -29,10 +29,10 @@ fn tables() {
     });
 }
 
-/// The other way round: each list stands on the page once.
+/// Conversely, each list is on the page exactly once.
 #[test]
 fn every_list_is_documented() {
-    // The pages are being written meanwhile.
+    // The pages are being written at the same time.
     if is_blessing() {
         return;
     }

@@ -1,4 +1,4 @@
-//! What `packets` says of the TCP segments of iWARP.
+//! The output of `packets` for TCP segments of iWARP.
 
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
@@ -29,7 +29,7 @@ fn lines(sample: &str, frames: &[u64]) -> Vec<String> {
     lines
 }
 
-/// As tshark reads these frames, which calls no FPDU by its message.
+/// As tshark dissects these frames, although it does not name FPDUs by their messages.
 #[test]
 fn fpdus_are_named() {
     assert_eq!(
@@ -44,7 +44,8 @@ fn fpdus_are_named() {
     );
 }
 
-/// Frame 145 has a CRC that was made wrong on purpose, and frame 146 says so, with layer and type exchanged as Linux writes them.
+/// Frame 145 has a CRC that was made wrong on purpose. Frame 146 reports it, with layer and type
+/// swapped as Linux writes them.
 #[test]
 fn what_is_wrong_is_said() {
     let found = lines("iwarp-scripted", &[145, 146]);

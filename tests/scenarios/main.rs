@@ -430,8 +430,8 @@ fn what_is_wrong_in_a_file_is_told_with_its_line() {
     let cases = [
         ("send.vers = 9", "send.version = 9", "unknown field `version`"),
         ("send.vers = 9", "send.vers = -1", "invalid value"),
-        ("send.vers = 9", "send.payload = { hex = \"0x\" }", "no hex digits"),
-        ("send.vers = 9", "send.into = \"nowhere\"", "memory nowhere is not registered before it is used"),
+        ("send.vers = 9", "send.payload = { hex = \"0x\" }", "not hex digits"),
+        ("send.vers = 9", "send.into = \"nowhere\"", "memory nowhere is used before it is registered"),
         ("send.vers = 9", "send.times = 5000", "at most 4096 times"),
     ];
     for (from, to, what) in cases {
@@ -439,13 +439,13 @@ fn what_is_wrong_in_a_file_is_told_with_its_line() {
         assert!(told.starts_with(&format!("x.toml:{}: ", line(from))) && told.contains(what), "{told}");
     }
     let cases = [
-        ("observe = { within = 2000 }", "wait = 1", "one step has to observe"),
-        ("name = \"version-9\"", "name = \"Version 9\"", "a name has lower case letters"),
-        ("document = \"rfc8166\"", "document = \"rfc8166/4\"", "a document has lower case letters"),
-        ("document = \"rfc8166\"", "document = \"\"", "a document has lower case letters"),
-        ("section = \"4.5.1\"", "section = \"4.5.\"", "letters and digits, parted by dots"),
-        ("section = \"4.5.1\"", "section = \"4.5 \\u009b31m\"", "letters and digits, parted by dots"),
-        ("level = \"must\"", "level = \"may\"", "no reaction breaks what is optional"),
+        ("observe = { within = 2000 }", "wait = 1", "exactly one step must observe"),
+        ("name = \"version-9\"", "name = \"Version 9\"", "a name consists of lower case letters"),
+        ("document = \"rfc8166\"", "document = \"rfc8166/4\"", "a document consists of lower case letters"),
+        ("document = \"rfc8166\"", "document = \"\"", "a document consists of lower case letters"),
+        ("section = \"4.5.1\"", "section = \"4.5.\"", "letters and digits, separated by dots"),
+        ("section = \"4.5.1\"", "section = \"4.5 \\u009b31m\"", "letters and digits, separated by dots"),
+        ("level = \"must\"", "level = \"may\"", "a MAY requirement has no wrong reactions"),
         (
             "    \"silence\",",
             "    { error = { code = \"vers\", has-version-1 = true, same-version = true } },",

@@ -1,4 +1,4 @@
-//! The course of a capture: its transactions by intervals.
+//! The figures of a capture by interval.
 
 use crate::output::Out;
 use crate::table::{Format, Rows, Shape};
@@ -15,46 +15,47 @@ use rdmascope_present::columns::COURSE;
 use rdmascope_present::text::Style;
 use std::io::{self, Write as _};
 
-/// How the course is shown.
+/// The options for intervals.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Intervals")]
 pub(super) struct CourseArguments {
-    /// Show also the figures of each span of this length, as 1s or 100ms
+    /// Also show the figures of each interval of this length, such as 1s or 100ms
     ///
-    /// Spans begin with the first packet. A transaction counts in that of its reply. With --format csv and tsv there is nothing else.
+    /// Intervals start with the first packet. A transaction counts in the interval of its reply.
+    /// With --format csv and tsv, only the intervals are written.
     #[arg(long, value_name = "TIME", value_parser = parse_interval)]
     interval: Option<u64>,
-    /// Show them by connection, client, server or operation, or by several of these
+    /// Split the intervals by connection, client, server or operation, or by several of these
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',', requires = "interval")]
     by: Vec<Which>,
 }
 
-/// What rows are told apart by.
+/// The keys that rows can be split by.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Which {
-    /// A row for each connection
+    /// One row per connection
     Connection,
-    /// A row for each address of an NFS client
+    /// One row per address of an NFS client
     Client,
-    /// A row for each address of an NFS server
+    /// One row per address of an NFS server
     Server,
-    /// A row for each operation
+    /// One row per operation
     Operation,
 }
 
 fn parse_interval(text: &str) -> Result<u64> {
     let interval = parse_duration(text)?;
-    ensure!(interval > 0, "an interval is longer than nothing");
+    ensure!(interval > 0, "the interval must be longer than 0");
     Ok(interval)
 }
 
 impl CourseArguments {
-    /// Whether a course is asked for.
+    /// Whether --interval is given.
     pub(super) fn is_asked_for(&self) -> bool {
         self.interval.is_some()
     }
 
-    /// What gathers the course, if one is asked for.
+    /// The collector of interval figures, if --interval is given.
     pub(super) fn gathering(&self) -> Option<Gathering> {
         let by = |which| self.by.contains(&which);
         let by = By {
@@ -67,7 +68,7 @@ impl CourseArguments {
     }
 }
 
-/// Gathers the course of a capture.
+/// Collects the figures of each interval.
 pub(super) struct Gathering {
     length: u64,
     by: By,
@@ -83,7 +84,7 @@ impl Gathering {
         }
     }
 
-    /// Writes the rows. The outer error is one of the output.
+    /// Writes the rows. The outer error is an output error.
     pub(super) fn write(
         self,
         ending: &Ending,
@@ -112,7 +113,7 @@ impl Gathering {
         Ok(Ok(()))
     }
 
-    /// What people see.
+    /// The columns of text output.
     fn fields(&self) -> Vec<&'static str> {
         let By { connection, client, server, operation } = self.by;
         let told_apart = [

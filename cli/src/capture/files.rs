@@ -1,4 +1,4 @@
-//! The files that a capture is written to, one after the other.
+//! The output files of a capture, one after the other.
 
 use anyhow::{Context as _, Result};
 use rdmascope_analysis::units::Counted;
@@ -15,10 +15,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// What was written is handed on this often at least; and what is compressed not more often, because each time costs some bytes.
+/// The interval at which written data is flushed, at the latest. Compressed data is not flushed
+/// more often, because each flush costs some bytes.
 const FLUSHING: Duration = Duration::from_secs(1);
 
-/// A file, and the bytes that were written to it.
+/// A file that counts the bytes written to it.
 struct Sink {
     file: File,
     written: u64,
@@ -36,15 +37,15 @@ impl Write for Sink {
     }
 }
 
-/// The file that is written.
+/// The file being written.
 pub(super) struct Current {
     writer: PcapngWriter<Compressor<Sink>>,
     path: PathBuf,
     is_compressed: bool,
     pub(super) since: Instant,
     flushed: Instant,
-    /// Packets that can be decoded whatever happens next: those that a compressor was flushed
-    /// after.
+    /// Packets that can be decoded even after a crash: those before the last flush of the
+    /// compressor.
     kept: u64,
     start: Time,
 }
@@ -56,14 +57,14 @@ impl Current {
         self.checked(written)
     }
 
-    /// Writes what is no packet.
+    /// Writes a note, which is not a packet.
     #[cfg(target_os = "linux")]
     pub(super) fn note(&mut self, kind: NoteKind, bytes: &[u8]) -> Result<()> {
         let written = self.writer.note(kind, bytes);
         self.checked(written)
     }
 
-    /// Hands on what was written so far, where that is due: when packets pause, and when the last time is long ago.
+    /// Flushes the file when packets pause, or when the last flush is [`FLUSHING`] ago.
     pub(super) fn flush(&mut self, is_pause: bool) -> Result<()> {
         if (self.is_compressed || !is_pause) && self.flushed.elapsed() < FLUSHING {
             return Ok(());
@@ -79,7 +80,7 @@ impl Current {
         Ok(())
     }
 
-    /// Its bytes so far.
+    /// The size of the file so far.
     pub(super) fn written(&self) -> u64 {
         match self.is_compressed {
             true => self.writer.get_ref().get_ref().written,
@@ -87,8 +88,9 @@ impl Current {
         }
     }
 
-    /// Writes the counts so far of the capture, and ends the file. The kernel counts all interfaces together: where there are several, their sum stands
-    /// with the first. What is not counted is left out, and what is known of it all the same is a comment.
+    /// Writes the final counts and finishes the file. The kernel counts all interfaces together, so
+    /// with several interfaces the first has the sum. Unknown counts are omitted; the reason is
+    /// stored as a comment.
     pub(super) fn end(mut self, live: &mut dyn LiveSource) -> Result<()> {
         let counts = live.counts()?;
         let lacks = live.lacks().join("; ");
@@ -114,8 +116,8 @@ impl Current {
         Ok(())
     }
 
-    /// Reports a failure with the file and the packets that it keeps. A file that took a part of a
-    /// packet, because the disk is full, is cut after the last whole one.
+    /// Adds the file name and the number of packets in the file to a write error. If the disk is
+    /// full, the file is truncated after the last whole packet.
     fn checked(&self, written: io::Result<()>) -> Result<()> {
         let Err(error) = written else { return Ok(()) };
         if self.is_compressed {
@@ -128,7 +130,7 @@ impl Current {
     }
 }
 
-/// Why a file cannot be written any more, and how many packets it keeps.
+/// The error for a file that can no longer be written, with the number of packets kept.
 fn failed(path: &Path, error: io::Error, kept: u64) -> anyhow::Error {
     let kind = error.kind();
     let error = io::Error::new(kind, format!("{error}; {} kept", Counted(kept, "packet")));
@@ -142,38 +144,38 @@ fn cannot_write(path: &Path) -> String {
     }
 }
 
-/// The files that are written, one after the other.
+/// The output files.
 pub(super) struct Files<'a> {
-    /// What the person named.
+    /// The path given with --write.
     pub(super) path: &'a Path,
-    /// There may be more than one.
+    /// Whether the files rotate.
     pub(super) rotates: bool,
-    /// So many are kept.
+    /// Maximum number of files to keep.
     pub(super) keep: Option<u64>,
-    /// How they are compressed.
+    /// The compression of the files.
     pub(super) compression: Option<Compression>,
-    /// What each begins with.
+    /// The interface descriptions at the start of each file.
     pub(super) interfaces: Vec<Description>,
-    /// The system that it is made on.
+    /// The operating system, for the section header.
     pub(super) system: String,
-    /// What is said of it.
+    /// The comments of the section header.
     pub(super) comments: Vec<String>,
-    /// Those that are kept.
+    /// The files that exist, oldest first.
     pub(super) made: VecDeque<PathBuf>,
-    /// Those that were begun.
+    /// The number of files started.
     pub(super) number: u64,
     /// The connections of this host, as text.
     pub(super) inventory: String,
 }
 
 impl Files<'_> {
-    /// The folder that they are in.
+    /// The folder of the files.
     #[cfg(target_os = "linux")]
     pub(super) fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new(""))
     }
 
-    /// Begins the next file. One more than are kept: the oldest is removed.
+    /// Starts the next file, and deletes the oldest if there are too many.
     pub(super) fn begin(&mut self) -> Result<Current> {
         self.number += 1;
         let path = if self.rotates { numbered(self.path, self.number) } else { self.path.to_owned() };
@@ -210,13 +212,14 @@ impl Files<'_> {
     }
 }
 
-/// Standard output past the buffer and the lock that the rest of the program has.
+/// Standard output without the buffer and the lock of the rest of the program.
 fn unlocked() -> Result<File> {
     use std::os::fd::AsFd as _;
     Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
 }
 
-/// `name-00001.pcapng` of `name.pcapng`, and so of `name.pcapng.gz`.
+/// The numbered name of a file: `name-00001.pcapng` for `name.pcapng`, and likewise for
+/// `name.pcapng.gz`.
 fn numbered(path: &Path, number: u64) -> PathBuf {
     let (path, compressed) = match (Compression::of_name(path), path.extension()) {
         (Some(_), Some(extension)) => (path.with_extension(""), Some(extension)),

@@ -1,4 +1,4 @@
-//! What the kernel of this host tells beside its packets: which queue pairs are connected, and its tracepoints.
+//! Kernel data recorded with a capture: the connected queue pairs and the tracepoints.
 
 use super::files::Current;
 use crate::output::tell;
@@ -13,30 +13,31 @@ pub(super) fn inventory(quiet: bool) -> String {
     inventory::to_text(&connected(quiet))
 }
 
-/// The connections of this host. Without them a capture goes on; half-flows are joined by inference then.
+/// The connections of this host. If they cannot be read, the capture continues and half-flows are
+/// paired by inference.
 pub(crate) fn connected(quiet: bool) -> Vec<Connected> {
     match inventory::read() {
         Ok(found) => found,
         Err(error) => {
-            // Where there is no RDMA at all, as on a host that only mirrors, nothing is missing.
+            // A host without RDMA, such as one that only receives mirrored packets, lacks nothing.
             if !(quiet && matches!(error, InventoryError::NoRdma)) {
-                tell(format_args!("connected queue pairs are not known: {error}"));
+                tell(format_args!("cannot list connected queue pairs: {error}"));
             }
             Vec::new()
         }
     }
 }
 
-/// The tracepoints that are recorded.
+/// The tracepoints being recorded.
 pub(super) struct Tracing {
     tracepoints: Tracepoints,
-    /// When what was traced was last taken.
+    /// When the trace was last read.
     taken: Instant,
-    /// When the clocks were last tied.
+    /// When the last clock marker was written.
     marked: Option<Instant>,
 }
 
-/// How often what was traced is taken, and how often the clocks are tied.
+/// The intervals at which the trace is read and clock markers are written.
 const TAKING: Duration = Duration::from_millis(200);
 const MARKING: Duration = Duration::from_secs(5);
 
@@ -47,7 +48,7 @@ impl Tracing {
     }
 }
 
-/// Writes what was traced, where it is time for that or `always`.
+/// Writes the new trace lines if an interval has passed, or `always`.
 pub(super) fn record(tracing: &mut Option<Tracing>, file: &mut Current, always: bool) -> Result<()> {
     let Some(Tracing { tracepoints, taken, marked }) = tracing else { return Ok(()) };
     if !always && taken.elapsed() < TAKING {

@@ -1,19 +1,19 @@
-//! Of other systems than Linux nothing is known beside packets. The names are those of `kernel`.
+//! Stand-in for `kernel` on systems other than Linux, which offer no kernel data.
 
 use super::files::Current;
 use anyhow::{Result, bail};
 
-/// The connections of this host are not known.
+/// Returns nothing: connections are unknown here.
 pub(super) fn inventory(_: bool) -> String {
     String::new()
 }
 
-/// There is none.
+/// Never constructed.
 pub(super) enum Tracing {}
 
 impl Tracing {
     pub(super) fn new() -> Result<Tracing> {
-        bail!("--kernel is about tracepoints of Linux")
+        bail!("--kernel needs Linux")
     }
 }
 

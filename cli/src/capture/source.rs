@@ -1,4 +1,5 @@
-//! What a capture takes its packets from: network interfaces by a ring of the kernel, by `pnet_datalink`, or an RDMA device by verbs.
+//! The packet sources of a capture: network interfaces through a ring of the kernel or
+//! `pnet_datalink`, or an RDMA device through verbs.
 
 #[cfg(any(feature = "pnet", not(target_os = "linux")))]
 mod datalink;
@@ -12,7 +13,7 @@ use anyhow::Result;
 use rdmascope_capture_agent::LiveSource;
 use rdmascope_capture_agent::filter::Wanted;
 
-/// Opens what the arguments name. From now on Ctrl-C ends it.
+/// Opens the source that the arguments name. From then on, Ctrl-C ends the capture.
 pub(super) fn open(command: &Capture, wanted: &Wanted) -> Result<Box<dyn LiveSource>> {
     #[cfg(feature = "verbs")]
     if let Some(device) = &command.device.verbs {
@@ -32,7 +33,7 @@ fn mirror(command: &Capture, wanted: &Wanted) -> Result<Box<dyn LiveSource>> {
     let hardware_time = command.time_stamps == Clock::Hardware;
     if command.mirror.threads > 1 && hardware_time {
         anyhow::bail!(
-            "--threads goes with the kernel's time stamps only: adapters have each a clock of their own, and packets are put in order by time"
+            "--threads needs kernel time stamps: adapters have separate clocks, and packets are ordered by time"
         );
     }
     let config = LiveConfig {
@@ -50,9 +51,12 @@ fn mirror(command: &Capture, wanted: &Wanted) -> Result<Box<dyn LiveSource>> {
     datalink::open(command, wanted)
 }
 
-/// Only the kernel's ring has the time stamps of adapters.
+/// Fails for hardware time stamps, which only the kernel's ring supports.
 #[cfg(any(feature = "pnet", feature = "verbs", not(target_os = "linux")))]
 fn refuse_hardware_time(command: &Capture, of: &str) -> Result<()> {
-    anyhow::ensure!(command.time_stamps == Clock::System, "--time-stamps hardware cannot be had with {of}");
+    anyhow::ensure!(
+        command.time_stamps == Clock::System,
+        "--time-stamps hardware is not supported with {of}"
+    );
     Ok(())
 }

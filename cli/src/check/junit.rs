@@ -1,4 +1,5 @@
-//! JUnit XML for CI systems: a test suite for each capture, a test case for each rule and for each entry of the policy.
+//! JUnit XML for CI systems: one test suite per capture, with a test case per rule and per policy
+//! entry.
 
 use super::text::SHOWN;
 use super::{Check, NO_CONNECTION, NO_RPCRDMA, Taker};
@@ -14,26 +15,26 @@ use rdmascope_dissector::rdma::End;
 use rdmascope_present::check::{Kept, Line, listed, slug};
 use std::io::{self, Write as _};
 
-/// A report: a test suite for each capture.
+/// A JUnit report.
 pub(super) struct Report<'a> {
     out: &'a mut Out,
-    /// Test suites that were written.
+    /// Number of test suites written.
     suites: u64,
 }
 
 impl<'a> Report<'a> {
-    /// An empty one: what has no test suite gets nothing.
+    /// Creates a report. Without a test suite it writes nothing.
     pub(super) fn new(out: &'a mut Out) -> Report<'a> {
         Report { out, suites: 0 }
     }
 
-    /// Ends the report.
+    /// Writes the end of the report.
     pub(super) fn end(self) -> io::Result<()> {
         if self.suites > 0 { writeln!(self.out, "{END}") } else { Ok(()) }
     }
 }
 
-/// Keeps what is shown, and writes a test suite when all was found.
+/// Keeps the findings to show, and writes a test suite at the end.
 pub(super) struct Junit<'a, 'b> {
     command: &'a Check,
     kept: Kept,
@@ -93,7 +94,8 @@ impl Taker for Junit<'_, '_> {
     }
 }
 
-/// Whether there was something to judge, and all of it was read: what has exit status 2 is an error here.
+/// The test cases for an input that is empty or could not be read completely. These give exit
+/// status 2, and are errors in JUnit.
 fn whole(command: &Check, tally: &Tally, ending: &Ending) -> Vec<Case> {
     let case = |name: &str, error: Option<String>| {
         let fault = |message| Fault { class: Some("capture".to_owned()), message, lines: Vec::new() };
@@ -111,7 +113,7 @@ fn whole(command: &Check, tally: &Tally, ending: &Ending) -> Vec<Case> {
     cases
 }
 
-/// A rule fails where it counts in the exit status.
+/// The test case of a rule. It fails if findings of the rule affect the exit status.
 fn of_rule(place: usize, count: &RuleCount, kept: &Kept) -> Case {
     let RuleCount { rule, stands, allowed, inconclusive, .. } = *count;
     let mut lines = Vec::new();
@@ -153,7 +155,7 @@ fn of_entry(file: &str, entry: &PolicyEntry) -> Case {
     }
 }
 
-/// The case as a failure, with its output as the text.
+/// The case as a failure, with its output as the failure text.
 fn failed(case: Case, message: String) -> Case {
     let fault = Fault { class: Some(case.class.clone()), message, lines: case.output };
     Case { outcome: Outcome::Failure(fault), output: Vec::new(), ..case }

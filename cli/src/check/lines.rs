@@ -1,4 +1,4 @@
-//! Findings for programs, as they come: as JSON Lines, or as a table.
+//! Findings for programs, written as they arrive: JSON Lines or a table.
 
 use super::{Check, Taker};
 use crate::output::{Out, tell, warn_of_cuts};
@@ -13,13 +13,13 @@ use rdmascope_present::json;
 use rdmascope_present::text::Style;
 use std::io::{self, Write as _};
 
-/// Writes a line for each.
+/// Writes one line per finding.
 pub(super) struct Lines<'a> {
     rows: Rows<FindingRow<'static>>,
     out: &'a mut Out,
-    /// Findings of one rule that are written.
+    /// Maximum number of findings per rule.
     most: u64,
-    /// Whether a line of another kind, about the whole, ends them.
+    /// Whether a summary line follows the findings.
     has_summary: bool,
 }
 
@@ -40,7 +40,7 @@ impl Taker for Lines<'_> {
         if place.count > self.most {
             return Ok(());
         }
-        // A finding has frames, and no time.
+        // A finding has frames but no time.
         let row = FindingRow::new(finding, place.is_allowed).because(place.reason.map(|reason| &**reason));
         self.rows.row(row, Time::default(), self.out)
     }
@@ -53,7 +53,7 @@ impl Taker for Lines<'_> {
             if self.has_summary {
                 json::write_line(self.out, &POLICY.of((policy, entry)))?;
             } else if entry.fails() {
-                // A table has findings only.
+                // A table contains findings only, so policy failures go to standard error.
                 self.out.flush()?;
                 tell(format_args!("{}", policy.named(entry)));
             }

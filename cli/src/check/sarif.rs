@@ -1,7 +1,8 @@
-//! Findings for CI systems: SARIF 2.1.0 (OASIS, errata 01), of which this writes what is meant for results and GitHub's code scanning reads.
+//! Findings for CI systems as SARIF 2.1.0 (OASIS, errata 01), limited to results and to what GitHub
+//! code scanning reads.
 //!
-//! SARIF speaks of source text. Here the capture is the artifact, and the number of a frame stands where the number of a line would: code
-//! scanning shows no result without one.
+//! SARIF describes source text. Here the capture is the artifact, and the frame number takes the
+//! place of the line number: code scanning shows no result without one.
 
 use super::{Check, Taker};
 use crate::input::Input;
@@ -24,43 +25,44 @@ use std::io::{self, Write};
 const SCHEMA: &str =
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
 
-/// A log: a run for each capture.
+/// A SARIF log with one run per capture.
 pub(super) struct Log<'a> {
     out: &'a mut Out,
-    /// Runs that were begun.
+    /// Number of runs started.
     runs: u64,
 }
 
 impl<'a> Log<'a> {
-    /// An empty one: what has no run gets nothing.
+    /// Creates a log. Without a run it writes nothing.
     pub(super) fn new(out: &'a mut Out) -> Log<'a> {
         Log { out, runs: 0 }
     }
 
-    /// Ends the log.
+    /// Writes the end of the log.
     pub(super) fn end(self) -> io::Result<()> {
         if self.runs > 0 { self.out.write_all(b"]}\n") } else { Ok(()) }
     }
 }
 
-/// Writes a run. Results are written as they come, so that memory does not grow with their number.
+/// Writes a run. Results are written as they arrive, so memory use does not grow with their number.
 pub(super) struct Sarif<'a, 'b> {
     log: &'a mut Log<'b>,
-    /// Whether each of the captures has a run.
+    /// Whether each of several captures has its own run.
     is_one_of_several: bool,
-    /// The least weighty rules that are asked.
+    /// The minimum level of rules.
     least: Level,
     inconclusive: bool,
-    /// Findings of one rule that are written.
+    /// Maximum number of results per rule.
     most: u64,
-    /// The captures; the first stands for all where frames are numbered over several.
+    /// The capture files. If frames are numbered over several files, the first is the location of
+    /// all results.
     artifacts: Vec<String>,
-    /// Results written; `None` before the beginning of the log is.
+    /// Number of results written; `None` before the run is started.
     results: Option<u64>,
 }
 
 impl<'a, 'b> Sarif<'a, 'b> {
-    /// A run on `input`, which may be one of several captures.
+    /// Creates a run on `input`, which may be one of several captures.
     pub(super) fn new(
         command: &Check,
         input: &Input,
@@ -78,7 +80,7 @@ impl<'a, 'b> Sarif<'a, 'b> {
         }
     }
 
-    /// Writes all that stands before the first result, once: what is no capture gets nothing.
+    /// Starts the run once, so that an input that is no capture gets none.
     fn begin(&mut self) -> io::Result<()> {
         if self.results.is_some() {
             return Ok(());
@@ -102,7 +104,7 @@ impl<'a, 'b> Sarif<'a, 'b> {
         write_value(out, &Tool { driver })?;
         if let (true, Some(category)) = (self.is_one_of_several, self.artifacts.first()) {
             write!(out, ",\"automationDetails\":")?;
-            // What stands in front of the slash is the category, by which code scanning tells runs apart.
+            // The part before the slash is the category, by which code scanning distinguishes runs.
             write_value(out, &AutomationDetails { id: Shown(format_args!("{category}/")) })?;
         }
         write!(out, ",\"results\":[")
@@ -239,7 +241,7 @@ impl Descriptor {
     }
 }
 
-/// All that is said of a rule.
+/// The help text of a rule.
 struct Help(&'static Rule);
 
 impl Display for Help {
@@ -269,7 +271,7 @@ struct Outcome<'a> {
 
 impl<'a> Outcome<'a> {
     fn new(finding: &'a Finding, rule: &'static Rule, place: Place<'a>, artifact: &'a str) -> Outcome<'a> {
-        // What is not for certain has no level (SARIF, section 3.27.10).
+        // A finding that is not certain has no level (SARIF, section 3.27.10).
         let (kind, level) = match finding.verdict {
             Verdict::Stands => ("fail", level(rule.level)),
             Verdict::Inconclusive => ("review", "none"),
@@ -355,14 +357,14 @@ impl ArtifactLocation<'_> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Region {
-    /// The number of the frame.
+    /// The frame number.
     start_line: u64,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Fingerprints {
-    /// The name that code scanning looks for.
+    /// The property that code scanning reads.
     primary_location_line_hash: String,
 }
 
@@ -372,7 +374,7 @@ struct Suppression<'a> {
     justification: &'a str,
 }
 
-/// What stands behind the results.
+/// The properties of a run after its results.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Rest<'a> {
@@ -407,7 +409,7 @@ struct RunProperties<'a> {
     check: Line<'a, Judged>,
 }
 
-/// SARIF's word for a level.
+/// The SARIF level.
 const fn level(level: Level) -> &'static str {
     match level {
         Level::Violation => "error",
@@ -416,7 +418,8 @@ const fn level(level: Level) -> &'static str {
     }
 }
 
-/// What was seen, by whom and where: all that a person reads of it in a list of alerts.
+/// The message of a result: the observation, the end and the connection. Lists of alerts show
+/// nothing else.
 struct Sentence<'a>(&'a Finding);
 
 impl Display for Sentence<'_> {
@@ -438,7 +441,7 @@ impl Display for Sentence<'_> {
     }
 }
 
-/// What it is about: `connection 1, forward 0x1a2b3c4d`.
+/// The subject of a finding: `connection 1, forward 0x1a2b3c4d`.
 struct Subjects<'a>(&'a Finding);
 
 impl Display for Subjects<'_> {
@@ -458,16 +461,17 @@ impl Display for Subjects<'_> {
     }
 }
 
-/// Tells a finding from others in the same capture, and finds it again in the next run.
+/// Identifies a finding within a capture and across runs.
 fn fingerprint(finding: &Finding, rule: &Rule) -> String {
     let mut digest = Sha256::new();
     digest.update(rule.id);
     digest.update(Sentence(finding).to_string());
-    // Code scanning wants how many with the same hash came before.
+    // Code scanning expects the number of earlier results with the same hash.
     hex::encode(&digest.finalize()[..8]) + ":1"
 }
 
-/// A path as a URI: a relative one stays so, since code scanning takes it from the root of a repository.
+/// A path as a URI. A relative path stays relative, since code scanning resolves it against the
+/// root of a repository.
 fn uri(path: &str) -> String {
     if path == "-" {
         return "standard-input".to_owned();

@@ -1,4 +1,4 @@
-//! Findings for people, when all were found.
+//! Findings as text, written at the end.
 
 use super::{Check, Taker};
 use crate::output::Out;
@@ -11,17 +11,17 @@ use rdmascope_present::check::{Asked, Kept, Page};
 use rdmascope_present::screen::Screen;
 use std::io::{self, Write as _};
 
-/// Keeps what is shown, and writes it when all was found.
+/// Keeps the findings to show, and writes them at the end.
 pub(super) struct Text<'a> {
     command: &'a Check,
-    /// Which of the files this is, where each is judged by itself.
+    /// The index of the file with --each.
     index: Option<usize>,
     screen: Screen,
     kept: Kept,
     out: &'a mut Out,
 }
 
-/// Lines of one rule that are shown to people who do not say.
+/// Default number of lines per rule.
 pub(super) const SHOWN: usize = 10;
 
 impl<'a> Text<'a> {

@@ -1,9 +1,9 @@
-//! `rdmascope export html`: a report in one page that opens without a network.
+//! `rdmascope export html`: a report in a single page that needs no network.
 //!
-//! The capture is read twice: once for the figures and to choose which transactions to draw, once more for the packets that answer
-//! them and that were sent again, and for the bytes of which their fields are made.
-//! Whatever the capture, there are at most so many connections, operations, kinds of errors, intervals, ladders, arrows and fields in the
-//! page; so neither it nor the memory that it takes grows with the length of the capture.
+//! The capture is read twice: once for the figures and to choose the transactions to draw, and once
+//! for the packets and the bytes of these transactions. The numbers of connections, operations,
+//! error kinds, intervals, ladders, arrows and fields are bounded, so the size of the page and the
+//! memory use do not grow with the length of the capture.
 
 mod charts;
 mod fields;
@@ -57,27 +57,28 @@ Examples:
   rdmascope export html mount.pcap --kernel client.trace --output mount.html
   tcpdump -i eth0 -w - -c 100000 udp port 4791 | rdmascope export html - --output mount.html";
 
-/// Transactions of each kind that are drawn where nobody says how many.
+/// Default number of drawn transactions of each kind.
 const LADDERS: u8 = 10;
 
-/// What is written, and from what.
+/// The arguments of `export html`.
 #[derive(Args, Debug)]
 pub(super) struct Html {
     #[command(flatten)]
     pub(super) input: Input,
     /// Output file, or `-` for standard output
     ///
-    /// The file appears when it is complete, and replaces a regular file of that name, whose mode it keeps.
+    /// The file appears when it is complete. It replaces an existing regular file and keeps its
+    /// mode.
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: PathBuf,
     #[command(flatten)]
     pub(super) new_files: NewFiles,
-    /// Draw this many of the slowest transactions, and this many of the failed ones
+    /// Number of slowest transactions, and of failed transactions, to draw
     #[arg(long, value_name = "N", default_value_t = LADDERS, value_parser = clap::value_parser!(u8).range(..=100))]
     ladders: u8,
-    /// What the kernel of a client or server traced meanwhile, as `analyze` takes it
+    /// Kernel trace of a client or server from the same time, as for `analyze`
     ///
-    /// A trace that the capture holds (`capture --kernel`) is shown without it.
+    /// A trace in the capture itself (`capture --kernel`) is shown without this option.
     #[arg(long, value_name = "TRACE")]
     pub(super) kernel: Vec<PathBuf>,
     #[command(flatten)]
@@ -128,13 +129,9 @@ fn write_file(
     Ok(ending)
 }
 
-/// Writes the report of `input` to a file that is not there yet.
+/// Writes the report of `input` to a file that must not exist yet.
 pub(crate) fn page(input: &Input, path: &Path) -> Result<()> {
-    ensure!(
-        path.symlink_metadata().is_err(),
-        "{}: exists already, and nothing is written over",
-        path.display()
-    );
+    ensure!(path.symlink_metadata().is_err(), "{}: file exists; choose another name", path.display());
     write_file(input, path, LADDERS, Vec::new(), Slice::default()).map(drop)
 }
 
@@ -167,8 +164,8 @@ fn report(
     Ok(Ok((printable(page.render().into_string()), ending)))
 }
 
-/// The page without what is not text: what controls a terminal or the direction of writing is shown as U+FFFD, wherever in a name
-/// it stands. The page's own markup has none of that.
+/// Replaces invisible characters with U+FFFD: terminal controls and text direction marks, wherever
+/// they are in a name. The page's own markup has none.
 fn printable(page: String) -> String {
     let hidden = |character: char| is_hidden(character) && character != '\n';
     match page.contains(hidden) {
@@ -177,20 +174,21 @@ fn printable(page: String) -> String {
     }
 }
 
-/// The ladders of the chosen transactions, to which the second reading adds what answers them and what is sent again.
+/// The ladders of the chosen transactions. The second reading adds acknowledgements and
+/// retransmissions.
 #[derive(Debug)]
 struct Drawing<'a> {
-    /// By when their transactions began.
+    /// The ladders, by [`Transaction::begun`].
     ladders: HashMap<u64, (&'a Transaction, Ladder), FixedState>,
-    /// The transactions, in the order of their numbers.
+    /// The transactions, by number.
     order: Vec<&'a Transaction>,
-    /// What packets are evidence of.
+    /// The findings by frame.
     findings: ByFrame<'a>,
-    /// The paths of files, as they are at this moment of the second reading.
+    /// The paths of files at the current point of the second reading.
     paths: Paths,
-    /// What is remarked of the chosen transactions, by their numbers.
+    /// Remarks on the chosen transactions, by number.
     remarks: HashMap<u64, String, FixedState>,
-    /// Their fields, by their numbers.
+    /// The fields of the chosen transactions, by number.
     fields: HashMap<u64, Markup, FixedState>,
     lists: FieldLists,
 }
@@ -223,7 +221,7 @@ impl<'a> Drawing<'a> {
         let acknowledged = attributed.acknowledged.iter().map(|of| of.begun);
         let mut before = None;
         for begun in acknowledged.clone().chain(named) {
-            // Steps of one transaction follow each other.
+            // Steps of one transaction are adjacent.
             if before.replace(begun) == Some(begun) {
                 continue;
             }
@@ -242,7 +240,7 @@ impl<'a> Drawing<'a> {
         self.order.iter().filter_map(|transaction| Some((*transaction, self.ladder(transaction)?)))
     }
 
-    /// What is remarked of a chosen transaction.
+    /// The remarks on a chosen transaction.
     fn remarks(&self, transaction: &Transaction) -> String {
         let remarks = self.remarks.get(&transaction.number).cloned();
         remarks.unwrap_or_else(|| Remarks(transaction.into()).to_string())

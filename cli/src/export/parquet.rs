@@ -1,4 +1,5 @@
-//! Tables for DuckDB, Polars, Spark and whoever else reads Parquet: docs/parquet.md.
+//! `export parquet`: tables for DuckDB, Polars, Spark and other readers of Parquet. docs/parquet.md
+//! describes them.
 
 mod captures;
 mod cells;
@@ -37,22 +38,28 @@ pub(super) struct Parquet {
     pub(super) output: PathBuf,
     #[command(flatten)]
     pub(super) new_files: NewFiles,
-    /// Name of the capture in the tables; all files are that one capture [default: each has the name of its file]
+    /// Name of the capture in the tables, for all files together [default: one capture per file,
+    /// named after the file]
     ///
-    /// A capture that was exported before under this name is replaced. Files that are named as a ring of rotated files are read one behind the other, in the order of their
-    /// first packets; other files are merged by time. The option is required for standard input.
+    /// An earlier export of a capture with this name is replaced. Files named as a ring of rotated
+    /// files are read one after the other, in the order of their first packets; other files are
+    /// merged by time. The option is required for standard input.
     ///
-    /// Without it, each file is a capture of its own, and so is each ring: `mount.pcap`, `mount.pcap1` and so on (tcpdump -C and -W), `mount_00001_20251121093000.pcapng`
-    /// (dumpcap -b) and `mount-00001.pcapng` (rdmascope) without their numbers. They are exported on all cores, the largest first.
+    /// Without it, each file is a separate capture, and so is each ring, named without the numbers
+    /// of its files: `mount.pcap`, `mount.pcap1` and so on (tcpdump -C and -W),
+    /// `mount_00001_20251121093000.pcapng` (dumpcap -b) and `mount-00001.pcapng` (rdmascope). They
+    /// are exported on all cores, the largest first.
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     capture: Option<String>,
-    /// Where it was captured, such as the name of the host: tables are partitioned by day, site and capture
+    /// Site of the capture, such as a host name; tables are then partitioned by day, site and
+    /// capture
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     site: Option<String>,
-    /// Take each folder in the folder that is named as a site of its name, with its captures
+    /// Treat each subfolder of the given folders as a site with that name and its captures
     #[arg(long, conflicts_with_all = ["site", "capture"])]
     sites: bool,
-    /// Read nothing: write the row of `captures` alone, with this as the error, for a capture that could not be fetched
+    /// Read nothing and write only a row of `captures` with REASON as its error, for a capture that
+    /// could not be fetched
     #[arg(long, value_name = "REASON", requires = "capture")]
     unread: Option<String>,
     #[command(flatten)]
@@ -76,18 +83,20 @@ pub(super) fn run(command: &Parquet, out: &mut Out) -> io::Result<Status> {
     };
     if let [job] = jobs.as_slice() {
         return match write(command, job, job.site.is_some(), None) {
-            // Nothing was read that could be told of.
+            // Nothing was read, so there is nothing to report.
             Ok(_) if command.unread.is_some() => Ok(Status::Done),
             Ok(ending) => output::tell_of_ending(&ending, out),
             Err(error) => output::complain(&error, out),
         };
     }
-    // Else a large one begun late would keep one core at work alone.
+    // Start with the largest: a large capture started late would keep a single core busy at the
+    // end.
     jobs.sort_by_key(|job| Reverse(job.size));
     write_all(command, &jobs, out)
 }
 
-/// Writes the tables of several captures at a time. Those that cannot be read are told of, and do not keep the others from being written.
+/// Writes the tables of several captures in parallel. A capture that cannot be read is reported and
+/// does not stop the others.
 fn write_all(command: &Parquet, jobs: &[Job], out: &mut Out) -> io::Result<Status> {
     let progress = Progress::of_captures(jobs.iter().filter_map(|job| job.size).sum(), command.input.quiet);
     let threads = thread::available_parallelism().map_or(1, |threads| threads.get()).min(jobs.len());
@@ -100,7 +109,7 @@ fn write_all(command: &Parquet, jobs: &[Job], out: &mut Out) -> io::Result<Statu
             let done = done.clone();
             scope.spawn(move || {
                 while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    // Where nobody listens any more, no further one is begun.
+                    // The receiver is gone: start no further capture.
                     if done.send(write(command, job, true, Some(progress))).is_err() {
                         break;
                     }
@@ -122,7 +131,8 @@ fn write_all(command: &Parquet, jobs: &[Job], out: &mut Out) -> io::Result<Statu
     })
 }
 
-/// Writes the tables of a capture. Where nothing of it can be read, that is an error; with `is_row` it is a row of `captures` besides.
+/// Writes the tables of a capture. It is an error if nothing can be read; with `is_row` the error
+/// is also written as a row of `captures`.
 fn write(command: &Parquet, job: &Job, is_row: bool, progress: Option<&Progress>) -> Result<Ending> {
     let output = &command.output;
     let cannot = || format!("{}: cannot be written to", output.display());

@@ -1,7 +1,8 @@
-//! The packets as pcapng, each with a comment: what is known of it.
+//! `export pcapng`: the packets, each with a comment.
 //!
-//! The first pass finds transactions with their steps; the second writes the packets. In between, memory is linear in the number of
-//! transactions and of their steps, and of the packets of which it becomes clear only later what they are. Without comments there is one pass.
+//! The first pass finds transactions with their steps; the second writes the packets. Memory use in
+//! between is linear in the number of transactions and steps, and of packets whose role is known
+//! only later. Without comments there is a single pass.
 
 mod anonymized;
 mod brief;
@@ -45,16 +46,17 @@ pub(super) struct Pcapng {
     pub(super) input: Input,
     /// Output file, or `-` for standard output
     ///
-    /// The file appears when it is complete, and replaces a regular file of that name, whose mode it keeps.
+    /// The file appears when it is complete. It replaces an existing regular file and keeps its
+    /// mode.
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: PathBuf,
     #[command(flatten)]
     pub(super) new_files: NewFiles,
-    /// Leave out the data that RDMA Writes and RDMA Reads move
+    /// Omit the payload of RDMA Writes and RDMA Reads
     ///
-    /// Headers, Sends and messages that stand in chunks stay, and packets of which it is not certain what they carry: transactions,
-    /// findings and latencies are the same. Original lengths stay too. Without its data, the ICRC of a packet cannot be verified; one with a bad
-    /// ICRC stays whole.
+    /// Headers, Sends and messages in chunks are kept, and so are packets whose content is
+    /// uncertain; transactions, findings and latencies are the same. Original lengths are kept. The
+    /// ICRC of a shortened packet cannot be verified; a packet with a bad ICRC is kept in full.
     #[arg(long)]
     cut_bulk: bool,
     /// Write no comments
@@ -64,18 +66,21 @@ pub(super) struct Pcapng {
     no_comments: bool,
     #[command(flatten)]
     slice: SliceArguments,
-    /// Replace addresses, names and uids, and leave out data, so that the capture can be given to others
+    /// Replace addresses, names and uids, and omit data, so that the capture can be shared
     ///
-    /// Ethernet and IP addresses, GUIDs, host names, names of files, of users and of clients, and uids are replaced by others of the same form and length, equal ones by equal
-    /// ones. File data, extended attributes, security tokens and all that is not understood become zeros, and so do other protocols. Lengths, times, file handles, stateids, XIDs,
-    /// memory and queue pair numbers stay: transactions, findings and latencies are the same. Checksums, ICRCs and CRCs are computed again. No comments are written, and nothing that
-    /// the capture says beside packets. docs/sharing.md says what the capture still tells.
+    /// Ethernet and IP addresses, GUIDs, host names, names of files, users and clients, and uids
+    /// are replaced by values of the same form and length; equal values get equal replacements.
+    /// File data, extended attributes, security tokens, other protocols and everything that is not
+    /// understood become zeros. Lengths, times, file handles, stateids, XIDs, memory and queue pair
+    /// numbers are kept, so transactions, findings and latencies are the same. Checksums, ICRCs and
+    /// CRCs are recomputed. No comments are written and no notes of the capture are copied.
+    /// docs/sharing.md describes what the result still reveals.
     #[arg(long, help_heading = "Sharing")]
     anonymize: bool,
-    /// Replace values under the key in this file, so that several captures have the same replacements
+    /// File with the key of the replacements, so that several captures get the same ones
     ///
-    /// The key is all of the file, at least 16 bytes: `head -c 32 /dev/urandom > FILE`. Whoever has it can find out what was replaced. Without this option the key is a random
-    /// one that is not kept.
+    /// The key is the whole file, at least 16 bytes: `head -c 32 /dev/urandom > FILE`. Anyone who
+    /// has it can recover the replaced values. By default the key is random and discarded.
     #[arg(long, value_name = "FILE", requires = "anonymize", help_heading = "Sharing")]
     pub(super) key: Option<PathBuf>,
 }
@@ -117,7 +122,7 @@ pub(super) fn run(command: &mut Pcapng, out: &mut Out) -> io::Result<Status> {
     }
 }
 
-/// How packets are written.
+/// The form of the output.
 #[derive(Clone, Copy, Debug)]
 struct Form {
     cuts_bulk: bool,
@@ -125,7 +130,8 @@ struct Form {
     is_anonymous: bool,
 }
 
-/// The outer error is one of the output, the inner one says what is no capture.
+/// Writes the packets. The outer error is an output error; the inner error is an input that is no
+/// capture.
 fn write(input: &Input, form: Form, slice: Slice, out: impl Write) -> io::Result<Result<Ending>> {
     let packets = Packets::new(input, form, slice, out);
     if !form.has_comments {
@@ -148,7 +154,7 @@ fn write(input: &Input, form: Form, slice: Slice, out: impl Write) -> io::Result
     finish(input, second, |second| second.packets)
 }
 
-/// Reads the capture for what writes it, and ends what was written.
+/// Reads the capture and finishes the output.
 fn finish<A: Audience, W: Write>(
     input: &Input,
     mut audience: A,
@@ -161,16 +167,16 @@ fn finish<A: Audience, W: Write>(
     Ok(ending)
 }
 
-/// The packets that are written. Nothing is written before the first one is there: the input may be no capture.
+/// Writes packets. It writes nothing before the first one, since the input may be no capture.
 struct Packets<W> {
-    /// Where to, until it is begun.
+    /// The destination until the file is started.
     out: Option<W>,
     comments: Vec<String>,
     writer: Option<PcapngWriter<W>>,
-    /// What became of notes.
+    /// The result of writing notes.
     noted: io::Result<()>,
     bulk: Option<BulkCut>,
-    /// What is written.
+    /// The part of the capture to write.
     slice: Slice,
 }
 
@@ -206,7 +212,7 @@ impl<W: Write> Packets<W> {
         self.write_in_place(packet, packet.record.data, comment)
     }
 
-    /// Writes the record of a packet with other bytes, as many.
+    /// Writes the record of a packet with other bytes of the same length.
     fn write_in_place(&mut self, packet: &Packet<'_>, data: &[u8], comment: &str) -> io::Result<()> {
         mem::replace(&mut self.noted, Ok(()))?;
         if !self.slice.has_packet(packet) {
@@ -216,7 +222,7 @@ impl<W: Write> Packets<W> {
         self.writer()?.packet(&Record { data: &data[..kept], ..packet.record }, comment)
     }
 
-    /// Copies what the capture says beside packets. What has notes is a capture.
+    /// Copies a note of the capture. An input with notes is a capture.
     fn note(&mut self, note: &Note) {
         if self.noted.is_ok() {
             self.noted = self.writer().and_then(|writer| writer.note(note.kind, &note.bytes));
@@ -229,7 +235,8 @@ impl<W: Write> Packets<W> {
     }
 }
 
-/// What the file says of itself where it holds a part of another one, whose name may be told.
+/// The comment of a file with a part of another capture. `input` is `None` if its name must not be
+/// revealed.
 fn comment_of(chosen: Chosen, input: Option<&Input>) -> String {
     let transactions = Counted(chosen.transactions, "transaction");
     let Some(input) = input else {
@@ -268,10 +275,10 @@ impl<W: Write> Audience for Plain<W> {
     }
 }
 
-/// Gathers what comments speak of.
+/// Collects the facts for comments.
 struct FirstPass {
     facts: Facts,
-    /// Of packets that had come by before it was clear.
+    /// Roles that became known only after their packets.
     late: HashMap<u64, Role, FixedState>,
     findings: Findings,
 }
@@ -303,13 +310,13 @@ impl Audience for FirstPass {
     }
 }
 
-/// Writes packets and comments.
+/// Writes packets with comments.
 struct SecondPass<'a, W> {
     comments: Comments<'a>,
-    /// That of the current packet, where it is clear already.
+    /// The role of the current packet, if already known.
     role: Option<Role>,
     late: HashMap<u64, Role, FixedState>,
-    /// That of the current packet.
+    /// The comment of the current packet.
     comment: String,
     packets: Packets<W>,
 }

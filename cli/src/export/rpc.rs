@@ -1,7 +1,9 @@
-//! RPC messages before reduction, as RPC over TCP: for programs that know NFS and not RPC-over-RDMA.
+//! `export rpc`: the RPC messages before reduction, as RPC over TCP for programs that do not
+//! support RPC-over-RDMA.
 //!
-//! The messages are put into a temporary file as their transactions end. At the end of the capture, when the addresses of all connections are known, they are written in
-//! the order in which their Sends were. Memory is linear in the number of messages, not in their bytes.
+//! Messages are spooled to a temporary file as their transactions end. They are written at the end
+//! of the capture, when the addresses of all connections are known, in the order of their Sends.
+//! Memory use is linear in the number of messages, not in their size.
 
 mod streams;
 #[cfg(test)]
@@ -36,7 +38,8 @@ pub(super) struct Rpc {
     pub(super) input: Input,
     /// Output file, or `-` for standard output
     ///
-    /// The file appears when it is complete, and replaces a regular file of that name, whose mode it keeps.
+    /// The file appears when it is complete. It replaces an existing regular file and keeps its
+    /// mode.
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: PathBuf,
     #[command(flatten)]
@@ -63,7 +66,8 @@ pub(super) fn run(command: &Rpc, out: &mut Out) -> io::Result<Status> {
     }
 }
 
-/// The outer error is one of the output, the inner one says what is no capture, or what became of the temporary file.
+/// Writes the messages. The outer error is an output error; the inner error concerns the input or
+/// the temporary file.
 fn write(command: &Rpc, out: impl Write) -> io::Result<Result<(Ending, LeftOut)>> {
     let (gathered, ending) = match gather(command) {
         Ok(gathered) => gathered,
@@ -81,31 +85,31 @@ fn write(command: &Rpc, out: impl Write) -> io::Result<Result<(Ending, LeftOut)>
 /// A message before reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Message {
-    /// Whose.
+    /// The transaction.
     transaction: u64,
     connection: ConnectionId,
-    /// The end that opened the connection sent it.
+    /// Whether the end that opened the connection sent it.
     from_requester: bool,
     of_reply: bool,
-    /// When its Send was complete.
+    /// The time at which its Send was complete.
     time: Time,
-    /// The frames of its Send, from the first to the last.
+    /// The first and the last frame of its Send.
     frames: (u64, u64),
-    /// Its bytes, and those from the first on that the capture holds without a hole.
+    /// Its length, and the length of its beginning without gaps in the capture, in bytes.
     length: u64,
     held: u64,
-    /// Where these stand in the temporary file.
+    /// The offset of that beginning in the temporary file.
     at: u64,
 }
 
-/// What has no place in the output.
+/// Numbers of omitted messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct LeftOut {
-    /// Messages of which the capture has no byte, or that have no layout.
+    /// Messages without any bytes in the capture, or without a known layout.
     unknown: u64,
-    /// Messages of which only the first bytes are written.
+    /// Messages with only the first bytes written.
     cut: u64,
-    /// RDMA_ERROR in the place of a reply.
+    /// RDMA_ERRORs in place of replies.
     errors: u64,
 }
 
@@ -114,19 +118,19 @@ impl LeftOut {
         let LeftOut { unknown, cut, errors } = self;
         if unknown > 0 {
             tell(format_args!(
-                "left out: {} whose beginning the capture lacks, or whose header cannot be read",
+                "omitted: {} with a missing beginning or an unreadable header",
                 Counted(unknown, "message")
             ));
         }
         if cut > 0 {
             tell(format_args!(
-                "warning: {} are cut off where the capture lacks bytes",
+                "warning: {} truncated at bytes missing from the capture",
                 Counted(cut, "message")
             ));
         }
         if errors > 0 {
             tell(format_args!(
-                "left out: {} in the place of replies: RPC has no form for them",
+                "omitted: {} in place of replies, which RPC cannot express",
                 Counted(errors, "RDMA_ERROR")
             ));
         }
@@ -144,7 +148,7 @@ struct Gathered {
 
 /// Reads the capture.
 fn gather(command: &Rpc) -> Result<(Gathered, Ending)> {
-    let spool = temporary::file().context("a temporary file cannot be made")?;
+    let spool = temporary::file().context("cannot create a temporary file")?;
     let mut gathered = Gathered {
         spool: BufWriter::new(spool),
         at: 0,
@@ -201,7 +205,8 @@ impl Gathered {
         Ok(())
     }
 
-    /// Writes all messages. The outer error is one of the output, the inner one of the temporary file.
+    /// Writes all messages. The outer error is an output error; the inner error concerns the
+    /// temporary file.
     fn write(mut self, streams: &mut Streams<impl Write>) -> io::Result<Result<()>> {
         self.messages.sort_by_key(|message| (message.frames.1, message.of_reply));
         let spool = match self.spool.into_inner() {

@@ -1,4 +1,5 @@
-//! The folder that files go to. Nothing outside it is written, whatever names a capture shows.
+//! The output folder of extracted files. Nothing outside of it is written, whatever names a capture
+//! contains.
 
 use crate::whole::Staging;
 use anyhow::{Context, Result, bail, ensure};
@@ -10,29 +11,29 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// The index's name.
+/// The name of the index.
 pub(super) const INDEX: &str = "index.jsonl";
 
 /// A folder that was empty. All files appear in it together, with [`Folder::finish`].
 ///
-/// It stays flat: a name has no separator in it, so nothing that a symbolic link could stand for lies on the way. Each file is
-/// made anew, and where something has its name already, a link too, it gets another name.
+/// The folder is flat: names have no separators, so no symbolic link can be on the path. Each file
+/// is newly created; if its name is taken, even by a link, it gets another name.
 pub(super) struct Folder {
     path: PathBuf,
     staging: Staging,
     names: Vec<String>,
-    /// Names taken, in lower case: some file systems hold two that differ in case for the same.
+    /// The names in use, in lower case, because some file systems ignore case.
     taken: HashSet<String>,
 }
 
 impl Folder {
-    /// Whether there could be a folder at `path`: nothing is there, or an empty one.
+    /// Fails unless `path` is an empty folder or does not exist.
     pub(super) fn check(path: &Path) -> Result<()> {
         match fs::read_dir(path) {
             Ok(mut entries) => {
                 ensure!(
                     entries.next().is_none(),
-                    "{}: not empty; give a new or an empty folder",
+                    "{}: the folder is not empty; use a new or an empty folder",
                     path.display()
                 );
             }
@@ -42,16 +43,16 @@ impl Folder {
         Ok(())
     }
 
-    /// The folder at `path`, made if it is not there.
+    /// Opens the folder at `path`, and creates it if needed.
     pub(super) fn open(path: &Path) -> Result<Folder> {
         Folder::check(path)?;
         let staging = Staging::in_folder(path)
-            .with_context(|| format!("{}: the folder cannot be made", path.display()))?;
+            .with_context(|| format!("{}: cannot create the folder", path.display()))?;
         let taken = HashSet::from([INDEX.to_owned()]);
         Ok(Folder { path: path.to_owned(), staging, names: Vec::new(), taken })
     }
 
-    /// Makes a file of this name, which has to be safe, or of one like it. Returns its name.
+    /// Creates a file with this name, which must be safe, or a similar one. Returns its name.
     pub(super) fn create(&mut self, name: &str, handle: &str) -> Result<(String, File)> {
         let others = (0..100).map(|number| match number {
             0 => name.to_owned(),
@@ -70,19 +71,19 @@ impl Folder {
         bail!("{}: no free name like {name}", self.path.display())
     }
 
-    /// Makes the index.
+    /// Creates the index.
     pub(super) fn create_index(&mut self) -> Result<BufWriter<File>> {
         Ok(BufWriter::new(self.make(INDEX.to_owned())?))
     }
 
-    /// Makes a file that takes this name when all are whole.
+    /// Creates a file that gets this name when all files are complete.
     fn make(&mut self, name: String) -> Result<File> {
         let file = self.staging.create(&name).with_context(|| self.path.join(&name).display().to_string())?;
         self.names.push(name);
         Ok(file)
     }
 
-    /// Gives all files their names: they are whole.
+    /// Gives all files their names when they are complete.
     pub(super) fn finish(self) -> Result<()> {
         let files = self.names.into_iter().map(|name| (name.clone(), PathBuf::from(name)));
         let placed = self.staging.place(files);
@@ -90,7 +91,7 @@ impl Folder {
     }
 }
 
-/// Writes a file, with holes where bytes are not there. Returns its digests if none is missing.
+/// Writes a file with holes for missing bytes. Returns its digests if no bytes are missing.
 pub(super) fn write(file: File, contents: &Contents, log: &mut Log<File>) -> io::Result<Option<Digests>> {
     let mut out = BufWriter::with_capacity(64 << 10, file);
     let (mut md5, mut sha256) = (Md5::new(), Sha256::new());
@@ -110,7 +111,7 @@ pub(super) fn write(file: File, contents: &Contents, log: &mut Log<File>) -> io:
                 sha256.update(bytes);
                 out.write_all(bytes)
             }
-            // They are a hole here too.
+            // Zeros are a hole here, too.
             Run::Zeros(length) => {
                 const ZEROS: [u8; 4096] = [0; 4096];
                 next = at + length;
@@ -126,7 +127,7 @@ pub(super) fn write(file: File, contents: &Contents, log: &mut Log<File>) -> io:
         }
     })?;
     let file = out.into_inner()?;
-    // Bytes may be missing at the end, or zeros.
+    // The end of the file may be missing or zeros.
     whole &= next == contents.size();
     if place < contents.size() {
         file.set_len(contents.size())?;
@@ -134,16 +135,16 @@ pub(super) fn write(file: File, contents: &Contents, log: &mut Log<File>) -> io:
     Ok(whole.then(|| Digests { md5: hex::encode(md5.finalize()), sha256: hex::encode(sha256.finalize()) }))
 }
 
-/// A short name for a file handle of a server.
+/// A short hash of a file handle of a server.
 pub(super) fn short_hash(server: &str, handle: &[u8]) -> String {
     let digest = Sha256::new().chain_update(server).chain_update([0]).chain_update(handle).finalize();
     hex::encode(&digest[..6])
 }
 
-/// A name that every file system takes, that names nothing but an entry of its folder, and that is harmless on a terminal and as
-/// an argument; `None` where nothing would be left.
+/// A name that every file system accepts, that refers to an entry of its folder only, and that is
+/// harmless on a terminal and as an argument. Returns `None` if nothing is left.
 pub(super) fn safe_name(name: &[u8]) -> Option<String> {
-    /// Bytes of a name: file systems take 255, and there is more to come behind it.
+    /// Maximum length in bytes: file systems allow 255, and a suffix may follow.
     const LONGEST: usize = 180;
     let mut safe = String::new();
     for chunk in name.utf8_chunks() {
@@ -156,7 +157,7 @@ pub(super) fn safe_name(name: &[u8]) -> Option<String> {
             safe.push(character);
         }
     }
-    // Windows takes away dots and spaces at the end; `.` and `..` are folders everywhere.
+    // Windows strips dots and spaces at the end; `.` and `..` are folders everywhere.
     let kept = safe.trim_end_matches(['.', ' ']).len();
     let dots = safe.len() - kept;
     safe.truncate(kept);
@@ -164,7 +165,7 @@ pub(super) fn safe_name(name: &[u8]) -> Option<String> {
     if safe.is_empty() {
         return None;
     }
-    // An option, or a device of Windows, with whatever behind a dot.
+    // The name is an option or a Windows device, which may have any extension.
     let stem = safe.split('.').next().unwrap_or_default().trim_end().to_ascii_uppercase();
     let is_device = matches!(stem.as_str(), "CON" | "PRN" | "AUX" | "NUL" | "CONIN$" | "CONOUT$")
         || matches!(stem.strip_prefix("COM").or(stem.strip_prefix("LPT")), Some(port) if port.chars().count() == 1);
@@ -174,8 +175,8 @@ pub(super) fn safe_name(name: &[u8]) -> Option<String> {
     Some(safe)
 }
 
-/// Whether a character may stand in a name: none that separates, that a shell or Windows reads as more than itself, or that shows
-/// as something else than it is.
+/// Whether a character is safe in a name: not a separator, not special to a shell or Windows, and
+/// not misleading on a screen.
 fn is_safe(character: char) -> bool {
     let is_invisible = matches!(character,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
@@ -239,7 +240,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("out");
         let mut folder = Folder::open(&path).unwrap();
-        // What comes into the folder behind our back is neither followed nor overwritten.
+        // Entries created by others in the folder are neither followed nor overwritten.
         let outside = directory.path().join("outside");
         fs::write(&outside, "precious").unwrap();
         #[cfg(unix)]

@@ -1,4 +1,4 @@
-//! The bytes of one transaction: a message before reduction, its payload, a Send, or a chunk.
+//! `extract` for one transaction: a message before reduction, its payload, a Send, or a chunk.
 
 use crate::input::{Input, listen, observe};
 use crate::output::{Out, Status, complain, complain_of_troubles, warn_of_cuts, warn_of_left_out_data};
@@ -21,38 +21,44 @@ use rdmascope_wire::Xid;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-/// What is extracted.
+/// The options that select the bytes.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "One transaction")]
 #[command(group = ArgGroup::new("what").required(true).args(["xid", "transaction", "frame", "folder"]))]
 pub(super) struct One {
-    /// The transaction with this XID: decimal, or hexadecimal after 0x
+    /// XID of the transaction: decimal, or hexadecimal after 0x
     #[arg(long, value_name = "XID", value_parser = parse_number)]
     xid: Option<u32>,
-    /// The transaction with this number, as `rdmascope transactions` lists it
+    /// Number of the transaction, as listed by `rdmascope transactions`
     #[arg(long, value_name = "N")]
     transaction: Option<u64>,
-    /// The transaction that the frame with this number belongs to
+    /// Number of a frame of the transaction
     #[arg(long, value_name = "N")]
     frame: Option<u64>,
-    /// Extract from the reply; the default is the call
+    /// Extract from the reply instead of the call
     ///
-    /// Write chunks and the Reply chunk always belong to the reply. The payload is that of the message that has one.
+    /// Write chunks and the Reply chunk always belong to the reply. The payload is taken from the
+    /// message that has one.
     #[arg(long, conflicts_with = "folder")]
     reply: bool,
-    /// `message`: the RPC message before reduction; `send`: the Send, RPC-over-RDMA header and all; `payload`: the DDP-eligible
-    /// item, such as the data of a WRITE, or `payload:I` if there are several; `read-chunk:I`, `write-chunk:I`, `reply-chunk`:
-    /// one chunk. I counts from 0
+    /// Part to extract: `message`, `send`, `payload`, `payload:I`, `read-chunk:I`, `write-chunk:I`
+    /// or `reply-chunk`
+    ///
+    /// `message`: the RPC message before reduction; `send`: the Send including its RPC-over-RDMA
+    /// header; `payload`: the DDP-eligible item, such as the data of a WRITE, or `payload:I` if
+    /// there are several; `read-chunk:I`, `write-chunk:I`, `reply-chunk`: one chunk. I counts from
+    /// 0.
     #[arg(long, value_name = "PART", value_parser = Wanted::parse, default_value = "message", conflicts_with = "folder")]
     part: Wanted,
     /// Output file, or `-` for standard output, even if that is a terminal
     ///
-    /// The file appears when it is complete, and replaces a regular file of that name, whose mode it keeps.
+    /// The file appears when it is complete. It replaces an existing regular file and keeps its
+    /// mode.
     #[arg(short, long, value_name = "FILE", conflicts_with = "folder")]
     pub(super) out: Option<PathBuf>,
 }
 
-/// Which bytes of a transaction are wanted.
+/// The part of a transaction to extract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wanted {
     Message,
@@ -64,7 +70,7 @@ impl Wanted {
     fn parse(text: &str) -> Result<Wanted> {
         let (name, index) = match text.split_once(':') {
             Some((name, index)) => {
-                (name, Some(index.parse::<u16>().context("an index is expected behind the colon")?))
+                (name, Some(index.parse::<u16>().context("expected an index after the colon")?))
             }
             None => (text, None),
         };
@@ -76,7 +82,7 @@ impl Wanted {
             ("write-chunk", Some(index)) => Wanted::Part(Part::WriteChunk(index)),
             ("reply-chunk", None) => Wanted::Part(Part::ReplyChunk),
             _ => bail!(
-                "message, send, payload, payload:I, read-chunk:I, write-chunk:I or reply-chunk is expected"
+                "expected message, send, payload, payload:I, read-chunk:I, write-chunk:I or reply-chunk"
             ),
         })
     }
@@ -85,7 +91,8 @@ impl Wanted {
 /// Runs the command.
 pub(super) fn run(input: &mut Input, one: &One, out: &mut Out) -> io::Result<Status> {
     if one.out.is_none() && io::stdout().is_terminal() {
-        let error = anyhow!("raw bytes do not go to a terminal: give --out FILE, or --out - to insist");
+        let error =
+            anyhow!("raw bytes are not written to a terminal; use --out FILE, or --out - to force it");
         return complain(&error, out);
     }
     let choice = match (one.xid, one.transaction, one.frame) {
@@ -135,7 +142,7 @@ pub(super) fn run(input: &mut Input, one: &One, out: &mut Out) -> io::Result<Sta
     complain(&anyhow!("{}", Lacks(&piece)), out)
 }
 
-/// The transaction that a frame belongs to. The capture is read once more for what is in it.
+/// The transaction that a frame belongs to. Reads the capture once more than the extraction.
 fn transaction_of(input: &mut Input, frame: u64) -> io::Result<Result<u64>> {
     if let Err(error) = input.keep() {
         return Ok(Err(error));
@@ -154,16 +161,16 @@ fn transaction_of(input: &mut Input, frame: u64) -> io::Result<Result<u64>> {
     })
 }
 
-/// The bytes that are wanted of a transaction.
+/// The selected bytes of a transaction.
 fn wanted(transaction: &Transaction, one: &One) -> Result<Piece> {
     let (piece, what) = match one.part {
         Wanted::Message => {
             let what = if one.reply { "reply" } else { "call" };
-            (transaction.message(one.reply), format!("{what} whose header can be read"))
+            (transaction.message(one.reply), format!("{what} with a readable header"))
         }
         Wanted::Payload(index) => {
             let (of_reply, item) = payload(transaction, one.reply, index)?;
-            (transaction.item(of_reply, &item), "message that the payload stands in".to_owned())
+            (transaction.item(of_reply, &item), "message with the payload".to_owned())
         }
         Wanted::Part(part) => {
             let of_reply = one.reply || matches!(part, Part::WriteChunk(_) | Part::ReplyChunk);
@@ -176,15 +183,12 @@ fn wanted(transaction: &Transaction, one: &One) -> Result<Piece> {
     let number = transaction.number;
     let piece = piece.with_context(|| format!("transaction {number} has no {what} in this capture"))?;
     if piece.length > 0 && piece.captured.end() == 0 {
-        bail!(
-            "of transaction {number}, none of the {} wanted are in this capture",
-            Counted(piece.length, "byte")
-        );
+        bail!("transaction {number}: none of the {} are in this capture", Counted(piece.length, "byte"));
     }
     Ok(piece)
 }
 
-/// The DDP-eligible item that is meant, and whether it is the reply's.
+/// The selected DDP-eligible item, and whether it belongs to the reply.
 fn payload(transaction: &Transaction, of_reply: bool, index: Option<usize>) -> Result<(bool, Item)> {
     let items = |of_reply: bool| -> Vec<(bool, Item)> {
         let operations = transaction.details.operations.iter();
@@ -202,7 +206,7 @@ fn payload(transaction: &Transaction, of_reply: bool, index: Option<usize>) -> R
         ([], _) => bail!("transaction {number} has no DDP-eligible item"),
         ([only], None) => Ok(*only),
         (_, None) => bail!(
-            "transaction {number} has {} DDP-eligible items: choose by --part payload:0 to payload:{}",
+            "transaction {number} has {} DDP-eligible items; select one with --part payload:0 to payload:{}",
             found.len(),
             found.len() - 1
         ),
@@ -212,7 +216,8 @@ fn payload(transaction: &Transaction, of_reply: bool, index: Option<usize>) -> R
     }
 }
 
-/// Bytes of a piece that are written: it may claim to be longer than anything that anybody moves.
+/// Number of bytes of a piece to write. The length that headers claim may exceed anything that is
+/// ever transferred.
 fn length_written(piece: &Piece) -> u64 {
     piece.length.min(Exchange::LONGEST_CONTENT.max(piece.bytes.len() as u64))
 }
@@ -224,7 +229,7 @@ fn write(piece: &Piece, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Which bytes of a piece are not there.
+/// The missing bytes of a piece.
 struct Lacks<'a>(&'a Piece);
 
 impl fmt::Display for Lacks<'_> {
@@ -234,7 +239,7 @@ impl fmt::Display for Lacks<'_> {
         let lacking: u64 = piece.missing().map(|(start, end)| end - start).sum();
         write!(
             f,
-            "not whole: of {} the capture lacks {}:",
+            "incomplete: of {} the capture lacks {}:",
             Counted(piece.length, "byte"),
             Counted(lacking, "byte")
         )?;
@@ -243,13 +248,13 @@ impl fmt::Display for Lacks<'_> {
         }
         let further = piece.missing().count().saturating_sub(MOST);
         if further > 0 {
-            write!(f, ", and {further} ranges more")?;
+            write!(f, ", and {further} more ranges")?;
         }
         match length_written(piece) {
             length if length < piece.length => {
-                write!(f, "; zeros stand for them up to byte {length}, where the output ends")
+                write!(f, "; they are zeros up to byte {length}, where the output ends")
             }
-            _ => write!(f, "; zeros stand for them"),
+            _ => write!(f, "; they are zeros in the output"),
         }
     }
 }

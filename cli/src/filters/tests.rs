@@ -93,7 +93,7 @@ fn what_makes_no_sense_is_refused() {
         "--outcome lost",
         "--direction up",
         "--connection one",
-        // No operation and no status has these names.
+        // Unknown operation and status names.
         "--operation rea",
         "--status noentt",
     ] {

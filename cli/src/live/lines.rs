@@ -1,4 +1,4 @@
-//! What is known, for programs.
+//! Live results for programs.
 
 use super::{Judged, Taker};
 use crate::output::Out;
@@ -10,7 +10,7 @@ use rdmascope_present::columns::{
 use rdmascope_present::json::write_line;
 use std::io;
 
-/// Writes a line for each.
+/// Writes one JSON line per result.
 pub(super) struct Lines;
 
 impl Taker for Lines {

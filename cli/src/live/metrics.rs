@@ -1,4 +1,4 @@
-//! Figures for Prometheus, over HTTP. They change once an interval.
+//! Metrics for Prometheus, over HTTP. They change once per interval.
 
 mod encode;
 mod http;
@@ -19,14 +19,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What is served.
+/// The metrics server.
 pub(super) struct Metrics(Arc<Shared>);
 
-/// The sums, as the server's thread sees them.
+/// The sums, shared with the server's thread.
 #[derive(Debug, Default)]
 struct Shared(Mutex<Sums>);
 
-/// What was counted from the beginning on.
+/// Counts since the start.
 #[derive(Debug, Default)]
 struct Sums {
     intervals: u64,
@@ -36,7 +36,7 @@ struct Sums {
     last_packet: Option<Time>,
     /// The end of the latest interval.
     last_interval: Option<Time>,
-    /// `None`: nobody counts them.
+    /// `None` if drops are not counted.
     dropped: Option<u64>,
     connections: u64,
     given_up: u64,
@@ -47,7 +47,7 @@ struct Sums {
     events: HashMap<Kind, u64, FixedState>,
     captures: u64,
     dropped_lines: u64,
-    /// Times that something to capture around came and no capture was written.
+    /// Number of triggers without a capture.
     missed: u64,
 }
 
@@ -60,7 +60,7 @@ struct Operation {
     to_requester: u64,
     /// Sum of latencies in nanoseconds.
     total: u64,
-    /// Latencies up to each of [`BOUNDS`], and longer ones.
+    /// Number of latencies up to each of [`BOUNDS`], and of longer ones.
     latencies: [u64; BOUNDS.len() + 1],
 }
 
@@ -84,10 +84,11 @@ const BOUNDS: [u64; 16] = [
     10_000_000_000,
 ];
 
-/// Which host has connections to which: addresses of requester and responder.
+/// The addresses of requester and responder.
 type Hosts = (String, String);
 
-/// Pairs of hosts that are told apart: addresses come from the wire, and each is a label. Further ones are `other`.
+/// Maximum number of host pairs, because addresses come from packets and each pair is a label.
+/// Further ones are `other`.
 const MOST_HOSTS: usize = 256;
 
 /// The connections between two hosts.
@@ -99,7 +100,7 @@ struct OfHosts {
     to_requester: u64,
     transport: Transport,
     connections: u64,
-    /// Connections seen in one direction only.
+    /// Number of connections seen in one direction only.
     one_direction: u64,
     waiting: u64,
     /// In nanoseconds.
@@ -109,12 +110,12 @@ struct OfHosts {
 }
 
 impl Metrics {
-    /// Where they will be served.
+    /// Binds the listening socket.
     pub(super) fn bind(address: SocketAddr) -> Result<TcpListener> {
         TcpListener::bind(address).with_context(|| format!("--metrics {address}"))
     }
 
-    /// Serves from now on, on a thread of its own.
+    /// Starts to serve, on a separate thread.
     pub(super) fn serve(listener: TcpListener) -> Result<Metrics> {
         let shared = Arc::new(Shared::default());
         let server = Server::new(listener, Served::new(&shared)).context("--metrics")?;
@@ -126,7 +127,7 @@ impl Metrics {
         self.0.sums()
     }
 
-    /// Adds what came by in an interval. `dropped_lines` of output were dropped until now.
+    /// Adds an interval. `dropped_lines` is the total number of dropped output lines.
     pub(super) fn interval(&self, interval: &Interval, dropped_lines: u64) {
         let mut sums = self.sums();
         sums.interval(interval);
@@ -143,19 +144,19 @@ impl Metrics {
         *self.sums().findings.entry((rule.id, rule.level, verdict)).or_default() += 1;
     }
 
-    /// Counts an event, when it is first known.
+    /// Counts an event when it is first reported.
     pub(super) fn happening(&self, happening: &Happening) {
         if !happening.is_again {
             *self.sums().events.entry(happening.event.kind).or_default() += 1;
         }
     }
 
-    /// Counts a capture that was written.
+    /// Counts a written capture.
     pub(super) fn captured(&self, captured: &Captured) {
         self.sums().captures += u64::from(captured.trouble.is_none());
     }
 
-    /// How often something to capture around came by now, and no capture was written.
+    /// Sets the total number of triggers without a capture.
     pub(super) fn missed(&self, missed: u64) {
         self.sums().missed = missed;
     }
@@ -171,8 +172,8 @@ impl Shared {
 struct Served {
     shared: Arc<Shared>,
     registry: Registry,
-    /// The number of intervals, and the text of the metrics after them. Each text is made once, so
-    /// that frequent requests do not keep the analysis from the lock of the sums.
+    /// The number of intervals, and the text of the metrics after them. Each text is created once,
+    /// so that frequent requests do not block the analysis on the lock.
     latest: Option<(u64, Arc<[u8]>)>,
 }
 
@@ -222,7 +223,7 @@ impl Sums {
         self.given_up += interval.given_up;
         self.connections = interval.connections.iter().filter(|one| !one.has_ended).count() as u64;
         for (key, figures) in interval.operations.iter() {
-            // The operations of an interval are bounded, those of all are not.
+            // The operations of one interval are bounded, but their union is not.
             let key = if self.operations.len() < MOST_OPERATIONS || self.operations.contains_key(key) {
                 *key
             } else {
@@ -230,7 +231,7 @@ impl Sums {
             };
             self.operations.entry(key).or_default().add(figures);
         }
-        // What is now, not what was summed up.
+        // Reset the gauges, which are not sums.
         for hosts in self.hosts.values_mut() {
             (hosts.connections, hosts.one_direction) = (0, 0);
             (hosts.waiting, hosts.oldest, hosts.in_flight, hosts.granted) = (0, 0, 0, 0);
@@ -246,7 +247,7 @@ impl Sums {
     }
 }
 
-/// Operations that are told apart.
+/// Maximum number of operations.
 const MOST_OPERATIONS: usize = 256;
 
 impl Operation {

@@ -1,27 +1,27 @@
-//! The packets that came last, for whoever wants a capture of what was before something.
+//! The latest packets, for captures that include the time before a trigger.
 
 use rdmascope_dissector::record::{LinkType, Record, Tap, Time};
 use std::collections::VecDeque;
 
-/// Keeps the latest packets within a bound of memory.
+/// Keeps the latest packets within a memory limit.
 #[derive(Debug)]
 pub(super) struct Recorder {
-    /// The oldest first. Never empty.
+    /// The blocks, oldest first. Never empty.
     blocks: VecDeque<Block>,
-    /// How many blocks there may be.
+    /// Maximum number of blocks.
     most: usize,
-    /// Packets were given up.
+    /// Whether packets were dropped.
     has_lost: bool,
 }
 
-/// Packets one behind the other.
+/// Consecutive packets.
 #[derive(Debug, Default)]
 struct Block {
     bytes: Vec<u8>,
     records: Vec<Kept>,
 }
 
-/// A record, but for its bytes.
+/// The metadata of a packet.
 #[derive(Clone, Copy, Debug)]
 struct Kept {
     number: u64,
@@ -34,11 +34,11 @@ struct Kept {
     length: usize,
 }
 
-/// Bytes of a block, if no packet is larger.
+/// Size of a block in bytes, unless a packet is larger.
 const BLOCK: usize = 1 << 20;
 
 impl Recorder {
-    /// Within `memory` bytes, at least two blocks.
+    /// Creates a recorder limited to `memory` bytes, at least two blocks.
     pub(super) fn new(memory: usize) -> Recorder {
         Recorder {
             blocks: VecDeque::from([Block::default()]),
@@ -77,7 +77,7 @@ impl Recorder {
         });
     }
 
-    /// The packets that are kept, the oldest first.
+    /// The kept packets, oldest first.
     pub(super) fn records(&self) -> impl Iterator<Item = Record<'_>> {
         self.blocks.iter().flat_map(|block| {
             block.records.iter().map(|kept| Record {
@@ -92,7 +92,7 @@ impl Recorder {
         })
     }
 
-    /// The time of the oldest packet that is kept, where older ones were given up.
+    /// The time of the oldest kept packet, if older ones were dropped.
     pub(super) fn lost_before(&self) -> Option<Time> {
         self.records().next().filter(|_| self.has_lost).map(|record| record.time)
     }
@@ -127,7 +127,7 @@ mod tests {
         }
         let kept: Vec<Record<'_>> = recorder.records().collect();
         let first = kept[0].number;
-        // A block is given up whole, so at least three of four are full.
+        // A block is dropped as a whole, so at least three of four are full.
         assert!(kept.len() * 1000 > 3 * BLOCK && kept.len() * 900 < 4 * BLOCK, "{}", kept.len());
         assert_eq!(recorder.lost_before(), Some(Time(first as i64)));
         for (number, kept) in (first..8000).zip(&kept) {

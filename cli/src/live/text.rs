@@ -1,4 +1,4 @@
-//! What is known, for people.
+//! Live results as text.
 
 use super::{Judged, Taker};
 use crate::output::Out;
@@ -16,28 +16,29 @@ use rdmascope_present::words;
 use std::collections::{HashMap, HashSet};
 use std::io::{self, IsTerminal as _, Write as _};
 
-/// A line for each interval, event and finding.
+/// Writes one line per interval, event and finding.
 pub(super) struct Text {
     table: TextTable<IntervalRow<'static>>,
     style: Style,
     by_connection: bool,
     by_operation: bool,
-    /// Lines since the heading; nothing, where none was written.
+    /// Number of lines since the heading; `None` before the first heading.
     lines: Option<u64>,
-    /// Headings come again: somebody looks at a terminal.
+    /// Whether the heading is repeated, as on a terminal.
     repeats: bool,
-    /// What was found in this interval, and was not written: it was found before.
+    /// Number of repeated findings in this interval, which are not written.
     again: HashMap<Same, u64, FixedState>,
     /// Connections already reported as seen in one direction only.
     one_direction: HashSet<ConnectionId, FixedState>,
 }
 
-/// A rule, broken on a connection by an end.
+/// A rule violated on a connection by an end.
 type Same = (&'static str, Option<ConnectionId>, Option<bool>);
 
-/// Lines after which the heading comes again.
+/// Number of lines after which the heading is repeated.
 const PAGE: u64 = 22;
-/// Rules, connections and ends that are told apart. What others find is written each time.
+/// Maximum number of rules, connections and ends that are tracked. Findings beyond it are written
+/// each time.
 const MOST: usize = 4096;
 
 impl Text {
@@ -63,7 +64,7 @@ impl Text {
         self.table.write_row(row, Setting { start: row.interval.start, style: self.style }, out)
     }
 
-    /// Writes one line for the connections that are new among those seen in one direction.
+    /// Writes one line for the connections that are newly seen in one direction only.
     fn tell_of_one_direction(&mut self, interval: &Interval, out: &mut Out) -> io::Result<()> {
         let id = |one: &OfConnection| one.connection.id;
         let found = interval.connections.iter().filter_map(|one| Some((one, one.only_sender()?)));
@@ -74,7 +75,7 @@ impl Text {
         let more = new.count();
         let and_more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
         let text = format!(
-            "connection {}{and_more}: only packets from {} are seen: calls, latencies and waiting calls are not known",
+            "connection {}{and_more}: only packets from {} are captured: calls, latencies and outstanding calls are unknown",
             connection.id.0,
             Named(sender)
         );
@@ -83,7 +84,7 @@ impl Text {
         self.line(interval.start, &text, true, out)
     }
 
-    /// A line between the rows, of what happened at `time`.
+    /// Writes a line between the rows, about something at `time`.
     fn line(&mut self, time: Time, text: &str, is_bad: bool, out: &mut Out) -> io::Result<()> {
         self.lines = self.lines.map(|lines| lines + 1);
         let time = Rfc3339::from(time);
@@ -103,7 +104,7 @@ impl Taker for Text {
         }
         if interval.given_up > 0 {
             let connections = Counted(interval.given_up, "connection");
-            self.line(interval.start, &format!("{connections} given up to bound memory"), false, out)?;
+            self.line(interval.start, &format!("{connections} evicted to limit memory use"), false, out)?;
         }
         self.tell_of_one_direction(interval, out)?;
         self.row(IntervalRow::all(interval), out)?;

@@ -1,4 +1,4 @@
-//! What is captured around, and the captures.
+//! Triggers, and the captures that they write.
 
 use super::recorder::Recorder;
 use crate::filters::nearest;
@@ -21,35 +21,38 @@ use std::io::{self, BufWriter, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// What is captured around, and how much.
+/// The options for triggers.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "Captures around what happens")]
+#[command(next_help_heading = "Triggered captures")]
 pub(super) struct Arguments {
-    /// Write a capture around this: a rule, a level of rules, an event, `latency>TIME`, `OPERATION>TIME`, `error`, or `drop`
+    /// Write a capture around this condition: a rule, a level of rules, an event, `latency>TIME`,
+    /// `OPERATION>TIME`, `error`, or `drop`
     ///
-    /// Several may be named. A rule: `credit-limit`; all rules of a level: `violation`, `warning`, `advice`; an event of `rdmascope events`:
-    /// `service-lost`; a call that took longer: `latency>5ms`, or `write>20ms` of one operation; a reply that reports an error: `error`; packets
-    /// that the kernel dropped: `drop`. Findings that are inconclusive or allowed do not count.
+    /// Several conditions may be given. `credit-limit` is a rule; `violation`, `warning` and
+    /// `advice` are all rules of a level; `service-lost` is an event of `rdmascope events`;
+    /// `latency>5ms` is a call that took longer, and `write>20ms` one of this operation; `error` is
+    /// a reply with an error; `drop` is a packet dropped by the kernel. Inconclusive and allowed
+    /// findings do not count.
     #[arg(long = "trigger", value_name = "CONDITION", value_delimiter = ',')]
     conditions: Vec<Condition>,
     /// Folder for these captures
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     trigger_folder: PathBuf,
-    /// How far they reach back
+    /// Time covered before the condition
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     trigger_before: u64,
-    /// How far they go on
+    /// Time covered after the condition
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     trigger_after: u64,
     /// Memory for packets, in MiB
     #[arg(long, value_name = "SIZE", default_value_t = 64, value_parser = clap::value_parser!(u64).range(2..=65_536))]
     trigger_memory: u64,
-    /// Write so many captures at most
+    /// Maximum number of captures
     #[arg(long, value_name = "NUMBER", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     trigger_files: u64,
 }
 
-/// Something to capture around.
+/// A condition for a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Condition {
     /// A finding of this rule.
@@ -58,11 +61,11 @@ enum Condition {
     Level(Level),
     /// An event of this kind.
     Event(Kind),
-    /// A transaction that takes longer than so many nanoseconds: of any operation, or of one.
+    /// A transaction that takes longer than this, in nanoseconds: of any operation, or of one.
     Latency(Option<String>, u64),
-    /// A reply that reports an error.
+    /// A reply with an error.
     Error,
-    /// Packets that were dropped.
+    /// Dropped packets.
     Drop,
 }
 
@@ -71,13 +74,13 @@ impl FromStr for Condition {
 
     fn from_str(text: &str) -> Result<Condition> {
         if let Some((operation, time)) = text.split_once('>') {
-            let time = parse_duration(time.trim()).with_context(|| format!("{time:?} is no time"))?;
+            let time = parse_duration(time.trim()).with_context(|| format!("invalid time {time:?}"))?;
             let operation = operation.trim();
             if operation.eq_ignore_ascii_case("latency") {
                 return Ok(Condition::Latency(None, time));
             }
             let is_known = operation_names().iter().any(|name| name.eq_ignore_ascii_case(operation));
-            ensure!(is_known, "no operation is called {operation:?}{}", near(operation, operation_names()));
+            ensure!(is_known, "unknown operation {operation:?}{}", near(operation, operation_names()));
             return Ok(Condition::Latency(Some(operation.to_ascii_uppercase()), time));
         }
         let levels = [Level::Violation, Level::Warning, Level::Advice];
@@ -97,24 +100,21 @@ impl FromStr for Condition {
             None => {
                 let names = rules().map(|rule| rule.id).chain(Kind::ALL.map(Kind::word));
                 let others = ["violation", "warning", "advice", "error", "drop"];
-                bail!(
-                    "neither a rule nor an event nor a latency: {text:?}{}",
-                    near(text, names.chain(others))
-                )
+                bail!("unknown rule, event or latency condition {text:?}{}", near(text, names.chain(others)))
             }
         }
     }
 }
 
-/// The names that may have been meant.
+/// A suggestion of similar names.
 fn near(text: &str, names: impl IntoIterator<Item = &'static str>) -> String {
     match nearest(text, names).as_slice() {
         [] => String::new(),
-        near => format!("; is it {}?", near.join(" or ")),
+        near => format!("; did you mean {}?", near.join(" or ")),
     }
 }
 
-/// Watches for what is captured around.
+/// Watches for the conditions.
 #[derive(Debug)]
 pub(super) struct Triggers {
     conditions: Vec<Condition>,
@@ -122,44 +122,48 @@ pub(super) struct Triggers {
     before: i64,
     after: i64,
     folder: PathBuf,
-    /// Captures that may still be written.
+    /// Number of captures that may still be written.
     left: u64,
-    /// How often a condition came true and no capture was written: all were used up, or it could
-    /// not be written.
+    /// Number of times that a condition came true without a capture: the limit was reached, or
+    /// writing failed.
     missed: u64,
     interfaces: Vec<Description>,
-    /// The connections that the capture told of last: a capture of what comes in the middle knows its pairs by them.
+    /// The latest inventory of connections, which pairs half-flows in a capture that starts later.
     inventory: Vec<u8>,
     window: Option<Window>,
 }
 
-/// A capture that is to be written.
+/// A capture to be written.
 #[derive(Debug)]
 struct Window {
-    /// When the first thing came.
+    /// The time of the first trigger.
     time: Time,
-    /// Until when it goes on.
+    /// The end of the window.
     until: Time,
-    /// What came: packets that show it, and words.
+    /// The triggers: the frame that shows each, and a description.
     reasons: Vec<(Option<u64>, String)>,
     further: u64,
-    /// What the file is called by.
+    /// The name part of the file name.
     name: String,
 }
 
-/// What a capture says beside its packets at most.
+/// Maximum number of triggers described in a capture.
 const MOST_REASONS: usize = 256;
-/// A capture goes on while more comes, but no longer than so many times what was asked for.
+/// Further triggers extend a capture up to this multiple of --trigger-after.
 const LONGEST: i64 = 5;
 
 impl Triggers {
-    /// Where nothing is to be captured around, there are none. `interfaces` are those that packets come from.
+    /// Returns `None` without conditions. `interfaces` are the sources of the packets.
     pub(super) fn new(arguments: &Arguments, interfaces: &[String]) -> Result<Option<Triggers>> {
         let Arguments { conditions, trigger_folder: folder, .. } = arguments;
         if conditions.is_empty() {
             return Ok(None);
         }
-        ensure!(folder.is_dir(), "{}: no such folder; --trigger-folder names one", folder.display());
+        ensure!(
+            folder.is_dir(),
+            "{}: no such folder; use --trigger-folder with an existing one",
+            folder.display()
+        );
         let describe = |name: &String| Description {
             link: LinkType::ETHERNET,
             name: name.clone(),
@@ -181,22 +185,22 @@ impl Triggers {
         }))
     }
 
-    /// Where captures are written.
+    /// The folder of the captures.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Whether packets that are dropped are captured around.
+    /// Whether dropped packets are a condition.
     pub(super) fn wait_for_drops(&self) -> bool {
         self.has(|condition| *condition == Condition::Drop)
     }
 
-    /// How often something to capture around came by now, and no capture was written.
+    /// Number of times that a condition came true without a capture.
     pub(super) fn missed(&self) -> u64 {
         self.missed
     }
 
-    /// Takes in what the capture says beside packets.
+    /// Takes a note of the capture.
     pub(super) fn note(&mut self, note: &Note) {
         if note.kind == NoteKind::Inventory {
             self.inventory.clone_from(&note.bytes);
@@ -212,7 +216,7 @@ impl Triggers {
         }
     }
 
-    /// Takes in what the judge found.
+    /// Takes a finding.
     pub(super) fn finding(&mut self, finding: &Finding, now: Time) {
         let (Verdict::Stands, Some(rule)) = (finding.verdict, finding.rule) else { return };
         if self.has(|condition| {
@@ -223,7 +227,7 @@ impl Triggers {
         }
     }
 
-    /// Takes in what happened to a connection.
+    /// Takes an event of a connection.
     pub(super) fn happening(&mut self, happening: &Happening) {
         let event = &happening.event;
         if !happening.is_again && self.has(|condition| *condition == Condition::Event(event.kind)) {
@@ -233,7 +237,7 @@ impl Triggers {
         }
     }
 
-    /// Takes in a transaction that ended.
+    /// Takes a transaction that ended.
     pub(super) fn transaction(&mut self, transaction: &Transaction) {
         let latency = transaction.latency();
         let label = Label::of(transaction);
@@ -261,7 +265,7 @@ impl Triggers {
         self.conditions.iter().any(is_it)
     }
 
-    /// Something came that is captured around.
+    /// Starts or extends a capture.
     fn fire(&mut self, time: Time, frame: Option<u64>, name: &str, reason: String) {
         if self.left == 0 {
             self.missed += 1;
@@ -296,7 +300,7 @@ impl Triggers {
         self.window.as_ref().is_some_and(|window| now > window.until)
     }
 
-    /// Writes the capture that is due at `now`; where all is over, also one that is not.
+    /// Writes the capture that is due at `now`; at the end, also one that is not due yet.
     pub(super) fn write(&mut self, now: Time, is_over: bool) -> Option<Captured> {
         let window = self.window.take_if(|window| is_over || now > window.until)?;
         self.left -= 1;
@@ -327,7 +331,7 @@ impl Triggers {
     }
 }
 
-/// Writes the packets of a window, and why they are there beside those that show it. A file that is there already stays.
+/// Writes the packets of a window, with the triggers as comments. An existing file is kept.
 fn write<'a>(
     path: &Path,
     interfaces: &[Description],
@@ -337,7 +341,7 @@ fn write<'a>(
     window: &Window,
 ) -> io::Result<u64> {
     let file = new_file::make(path).map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => io::Error::new(error.kind(), "there is a file of this name"),
+        ErrorKind::AlreadyExists => io::Error::new(error.kind(), "the file exists"),
         _ => error,
     })?;
     let unfinished = Unfinished::new(path, &file);
@@ -374,7 +378,7 @@ mod tests {
         assert_eq!((parse("error"), parse("drop")), (Ok(Condition::Error), Ok(Condition::Drop)));
         assert_eq!(
             parse("credit-limt"),
-            Err("neither a rule nor an event nor a latency: \"credit-limt\"; is it credit-limit?".into())
+            Err("unknown rule, event or latency condition \"credit-limt\"; did you mean credit-limit?".into())
         );
         for wrong in ["", "latency>", "latency>5", "latency>-1ms", "wrte>5ms", "latency<5ms"] {
             assert!(parse(wrong).is_err(), "{wrong}");

@@ -9,7 +9,7 @@ fn whole() -> Command {
     tree(Arguments::command())
 }
 
-/// Every command that does something, each with its path: `rdmascope analyze`.
+/// All commands without subcommands, each with its path: `rdmascope analyze`.
 fn commands() -> Vec<Command> {
     let mut found = Vec::new();
     let mut groups = vec![whole()];
@@ -35,7 +35,7 @@ fn examples(command: &Command) -> Vec<String> {
     lines.iter().filter_map(|line| line.strip_prefix("  ")).map(ToOwned::to_owned).collect()
 }
 
-/// The words of the part of a pipeline that calls rdmascope, as a shell splits them.
+/// The words of the pipeline part that calls rdmascope, split as by a shell.
 fn words(line: &str) -> Vec<String> {
     let mut parts = vec![vec![String::new()]];
     let mut quote = None;
@@ -79,7 +79,7 @@ fn the_first_help_has_examples_which_are_right() {
     }
 }
 
-/// What these write is not lines: a script, pages, the bytes that were carried, files of another format, a screen.
+/// Commands whose output is not lines: scripts, pages, raw bytes, files of other formats, a screen.
 const OTHER_OUTPUT: [&str; 6] = [
     "rdmascope capture",
     "rdmascope completions",
@@ -104,7 +104,8 @@ fn format_is_the_same_everywhere() {
         let values: Vec<&str> = values.iter().map(PossibleValue::get_name).collect();
         let (common, others) = values.split_at_checked(2).unwrap_or_default();
         assert_eq!(common, ["text", "jsonl"], "{path}");
-        // What lists is a table too, and so are the intervals of a report. CI systems take what a judge says in forms of their own; verdicts on several servers or clients make a page.
+        // Listings and the intervals of a report are tables too. Checks also have formats for CI
+        // systems, and verdicts on several servers or clients have a page.
         let own: &[&str] = match path {
             "rdmascope check" => &["csv", "tsv", "sarif", "junit"],
             "rdmascope analyze"
@@ -166,7 +167,7 @@ fn the_end_of_the_help_becomes_sections() {
     assert_eq!(tidy("of `rdmascope`, and\n"), "of \\fBrdmascope\\fR, and\n");
 }
 
-/// What is wider is wrapped, and an example that is wrapped cannot be copied.
+/// Wider lines are wrapped, and a wrapped example cannot be copied.
 #[test]
 fn no_line_after_the_help_is_wider_than_the_help() {
     for command in commands().into_iter().chain([whole()]) {

@@ -1,4 +1,4 @@
-//! The scenarios of `peer inject`, run one by one from the screen of `rdmascope tui`, and the session that it shows, made again as by `peer replay`.
+//! Scenarios of `peer inject` and sessions of `peer replay` that run from the terminal UI.
 
 use super::inject::{Chosen, Inject, Means, known, one};
 use super::replay::screen::{OnScreen, faults};
@@ -9,18 +9,18 @@ use rdmascope_peer::scenario::{Side, Verdict};
 use rdmascope_tui::inject::{Arrow, Bench, Offer, Order, Ran, Runner, Told, Watch};
 use std::net::{IpAddr, SocketAddr};
 
-/// What the screen says of the session before it is sent.
+/// The explanation of the session that the UI shows before it sends anything.
 const SESSION: &str = "\
-Makes the calls of the capture again, each as soon as the replies are there that the capture has before it, and compares each reply with the recorded one. Handles, session IDs and stateids \
-that the server's replies bring are put in place of those of the capture. Calls of which the capture lacks bytes are left out.
+Repeats the calls of the capture and compares each reply with the recorded one. Sends a call as soon as the replies that precede it in the capture have arrived. Replaces the handles, session IDs and stateids \
+of the capture by those in the server's replies. Skips calls that are incomplete in the capture.
 
-What the session wrote, made and removed, it writes, makes and removes again: on the server that --to names.
+Repeats every write, creation and removal of the session, on the server given by --to.
 
-The same without a screen, at the times of the capture, or with other file handles: rdmascope peer replay; docs/peer.md.
+rdmascope peer replay does the same without the UI, at the recorded times, or with other file handles: see docs/peer.md.
 ";
 
-/// Scenarios for the server `to`, and in front of them the session of a capture, where there is one that can be read again. `mount`: see
-/// `peer replay --mount`.
+/// Returns the scenarios for the server `to`, preceded by the session of a capture if `session` is
+/// one that can be read twice. For `mount` see `peer replay --mount`.
 pub(crate) fn bench(
     to: SocketAddr,
     from: Option<IpAddr>,
@@ -32,7 +32,7 @@ pub(crate) fn bench(
     if session.is_some() {
         offers.push(Offer {
             name: "session".into(),
-            title: "the calls of this capture again, their replies compared with the recorded ones".into(),
+            title: "repeats the calls of this capture and compares the replies with the recorded ones".into(),
             section: String::new(),
             explanation: SESSION.into(),
             is_destructive: true,
@@ -59,15 +59,16 @@ pub(crate) fn bench(
     Ok(Bench { target: to.to_string(), offers, faults: faults(), open: Box::new(open) })
 }
 
-/// What runs, one after the other.
+/// Runs scenarios and sessions one after the other.
 struct Running {
     to: SocketAddr,
-    /// The screen asks before it runs a destructive one. What crosses is kept, as for the HTML page.
+    /// The options of the scenarios: all are allowed, because the UI asks before a destructive one,
+    /// and packets are kept, as for the HTML page.
     command: Inject,
     chosen: Vec<Chosen>,
-    /// It stands in front of the scenarios.
+    /// The session; it precedes the scenarios in the list.
     session: Option<OnScreen>,
-    /// The sockets of scenarios. A session has its own.
+    /// The sockets of scenarios. A session opens its own.
     means: Option<Means>,
 }
 
@@ -83,7 +84,7 @@ impl Running {
         };
         let Running { to, command, chosen, means, .. } = self;
         let to = *to;
-        let (scenario, _) = chosen.get(place).ok_or_else(|| anyhow!("there is no such scenario"))?;
+        let (scenario, _) = chosen.get(place).ok_or_else(|| anyhow!("no such scenario"))?;
         let means = match means {
             Some(means) => means,
             none => none.insert(Means::open(command)?),

@@ -1,4 +1,4 @@
-//! `rdmascope peer call`: connects to a server, and calls NULL or works on an NFSv3 export.
+//! `rdmascope peer call`: connects to a server and calls NULL, or works on an NFSv3 export.
 
 mod jobs;
 #[cfg(feature = "verbs")]
@@ -25,37 +25,37 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// The port of NFS/RDMA (RFC 8267, section 9.2.1).
+/// The NFS/RDMA port (RFC 8267, section 9.2.1).
 pub(super) const PORT: u16 = 20049;
 
 /// The arguments of `peer call`.
 #[derive(Args, Debug)]
 pub(super) struct Call {
-    /// The server: an IP address, and a port other than 20049 behind a colon; nobody else is sent to
+    /// Server address, and a port if it is not 20049; packets go to this address only
     ///
     /// An IPv6 address with a port is written in brackets, as in a URL.
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = target)]
     to: SocketAddr,
-    /// The local address [default: that of the route to the server]
+    /// Local address [default: that of the route to the server]
     #[arg(long, value_name = "ADDR")]
     from: Option<IpAddr>,
-    /// The program whose NULL is called: nfs, mount, nlm, nfsacl, portmapper, or a number
+    /// Program whose NULL procedure is called: nfs, mount, nlm, nfsacl, portmapper, or a number
     #[arg(long, value_name = "PROGRAM", default_value = "nfs", value_parser = program_number)]
     program: u32,
-    /// The version of the program
+    /// Version of the program
     #[arg(long, value_name = "NUMBER", default_value_t = 3)]
     version: u32,
-    /// How many calls are made
+    /// Number of calls
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     count: u64,
-    /// The time from one call to the next; a call waits for the reply to the one before
+    /// Time between the starts of two calls; each call also waits for the reply to the previous one
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     interval: u64,
-    /// How long it waits for the connection, and for each reply
+    /// Longest wait for the connection, and for each reply
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     timeout: u64,
-    /// Pull replies from Read chunks of the server, and offer a Reply chunk only where the reply is sure
-    /// to need one; the server needs the same option
+    /// Read replies from Read chunks of the server, and provide a Reply chunk only if the reply is
+    /// certain to need one; the server needs the same option
     ///
     /// The reliable-reply draft describes this. RFC 8166 has no way to negotiate it.
     #[arg(long)]
@@ -82,18 +82,18 @@ Examples:
   rdmascope peer call --to 192.0.2.2 --export /srv --list --reliable-reply
   rdmascope peer call --to 192.0.2.2 --export /srv --write disk.img --read disk.img --save c.pcapng
 
-docs/peer.md says which sockets there are, what they need, and what the output holds.";
+docs/peer.md describes the sockets, the privileges that they need, and the output.";
 
 pub(crate) fn target(text: &str) -> Result<SocketAddr, String> {
     let parsed = text.parse().or_else(|_| text.parse().map(|address: IpAddr| SocketAddr::new(address, PORT)));
     parsed.map_err(|_| {
-        "an IP address is expected, with or without a port, as in 192.0.2.2 or [2001:db8::2]:20049; a name is not looked up: `getent hosts NAME` \
-         tells its addresses"
+        "expected an IP address with an optional port, such as 192.0.2.2 or [2001:db8::2]:20049; names are not resolved: `getent hosts NAME` \
+         prints the addresses of a name"
             .to_owned()
     })
 }
 
-/// The bytes of a file handle in hexadecimal digits, with or without 0x. `None`: it is none.
+/// Parses a file handle from hexadecimal digits, with or without 0x.
 pub(super) fn file_handle(text: &str) -> Option<Vec<u8>> {
     let digits = text.strip_prefix("0x").unwrap_or(text).chars();
     let digits: Vec<u32> = digits.map(|digit| digit.to_digit(16)).collect::<Option<_>>()?;
@@ -113,7 +113,7 @@ fn program_number(text: &str) -> Result<u32, String> {
         "portmapper" => program::PORTMAPPER,
         number => number
             .parse()
-            .map_err(|_| "nfs, mount, nlm, nfsacl, portmapper or a number is expected".to_owned())?,
+            .map_err(|_| "expected nfs, mount, nlm, nfsacl, portmapper or a number".to_owned())?,
     })
 }
 
@@ -152,14 +152,14 @@ impl Call {
         let local = local_address(self.from, to)?;
         let jobs = self.jobs.open(to, Duration::from_nanos(self.timeout))?;
         let mut config = Config::default();
-        // A lost REQ is sent again after 1.1 s; how often, the time-out of the command says.
+        // A lost REQ is retransmitted after 1.1 s, until the command's own timeout.
         config.endpoint.cm.response_timeout = 18;
         config.session.reliable_reply = self.reliable_reply.then(OfferLimits::default);
         let live = Live::open(&self.sockets, vec![local], Reach::Only(vec![to]), config)?;
         Ok((live, local, jobs))
     }
 
-    /// An RPC call of NULL: no arguments, AUTH_NONE.
+    /// Builds a call of NULL with AUTH_NONE and no arguments.
     fn message(&self, xid: Xid) -> Vec<u8> {
         let mut message = Vec::new();
         rpc::Call::null(xid, self.program, self.version).build(&mut message);
@@ -167,7 +167,7 @@ impl Call {
     }
 }
 
-/// What it waits for.
+/// The event that the caller waits for.
 enum Waits {
     Connection,
     Reply(lines::Call, Instant),
@@ -177,12 +177,12 @@ enum Waits {
 struct Caller<'a> {
     command: &'a Call,
     style: Style,
-    /// What is done instead of calling NULL.
+    /// Work to do instead of calling NULL.
     jobs: Option<Jobs>,
     connection: Option<ConnectionId>,
     started: Instant,
     calls: u64,
-    /// Calls answered with SUCCESS, and with anything.
+    /// Calls answered with SUCCESS.
     good: u64,
     answered: u64,
 }
@@ -205,7 +205,7 @@ impl Caller<'_> {
         print(line, self.command.output.format, self.style, out)
     }
 
-    /// Connects, calls and disconnects. The outer error is one of standard output.
+    /// Connects, calls and disconnects. The outer error comes from standard output.
     fn talk(&mut self, live: &mut Live, local: IpAddr, out: &mut Out) -> io::Result<Result<()>> {
         let Call { to, timeout, interval, .. } = *self.command;
         let timeout = Duration::from_nanos(timeout);
@@ -238,7 +238,7 @@ impl Caller<'_> {
                     }
                     Event::Endpoint(endpoint::Event::Closed { why, .. }) => {
                         if let Waits::Reply(line, _) = waits {
-                            self.unanswered(line, "the connection is lost", now, out)?;
+                            self.unanswered(line, "the connection was lost", now, out)?;
                         }
                         let line = Connection::closed(&why, to.ip());
                         self.print(&Line::Connection(Box::new(line)), out)?;
@@ -252,14 +252,15 @@ impl Caller<'_> {
                             rpcrdma::Event::Error { xid: of, error, .. } if *of == xid => {
                                 Err(error.to_string())
                             }
-                            // The session takes no other reply for it: without a reply the call would keep its credit.
+                            // The session accepts no other reply for this XID. A call without a
+                            // reply would keep its credit.
                             rpcrdma::Event::Discarded { xid: Some(of), why, .. } if *of == xid => {
                                 if let Some((session, endpoint)) = live.peer.session_mut(connection) {
                                     session.cancel(endpoint, xid);
                                 }
                                 Err(format!("the reply was discarded: {why}"))
                             }
-                            // `Closed` follows where it is lost.
+                            // `Closed` follows if the connection is lost.
                             _ => continue,
                         };
                         let failed = answer.as_ref().err().cloned();
@@ -302,7 +303,7 @@ impl Caller<'_> {
                 match waits {
                     Waits::Reply(line, _) => {
                         let now = live.wire.driver.now();
-                        self.unanswered(line, "not answered in time: see --timeout", now, out)?;
+                        self.unanswered(line, "no reply within --timeout", now, out)?;
                     }
                     _ => {
                         let line = Connection::new(State::NoAnswer, to.ip());
@@ -314,8 +315,8 @@ impl Caller<'_> {
         }
     }
 
-    /// A call has come to its end: with a reply, with an RDMA_ERROR, or with nothing. Calls of a job are told one by one only to programs, and
-    /// where they fail.
+    /// Ends a call with a reply, an RDMA_ERROR, or no answer. The text output lists calls of a job
+    /// only if they fail.
     fn ended(
         &mut self,
         mut line: lines::Call,
@@ -332,7 +333,7 @@ impl Caller<'_> {
                 line.mechanism = Some(replied.conveyance.mechanism);
                 match line.replied(&replied.message) {
                     Ok(is_success) => self.good += u64::from(is_success),
-                    Err(stop) => line.error = Some(format!("the reply cannot be read: {stop}")),
+                    Err(stop) => line.error = Some(format!("unreadable reply: {stop}")),
                 }
             }
             Some(Err(error)) => line.error = Some(error),
@@ -346,7 +347,7 @@ impl Caller<'_> {
         }
     }
 
-    /// A call has no reply, and will have none.
+    /// Ends a call that will get no reply.
     fn unanswered(&mut self, line: lines::Call, why: &str, now: Instant, out: &mut Out) -> io::Result<()> {
         self.ended(line, None, None, out)?;
         if let Some(jobs) = &mut self.jobs {
@@ -355,7 +356,7 @@ impl Caller<'_> {
         self.print_jobs(out)
     }
 
-    /// Jobs that have come to their end.
+    /// Prints the jobs that have finished.
     fn print_jobs(&mut self, out: &mut Out) -> io::Result<()> {
         let done = self.jobs.as_mut().map(Jobs::done).unwrap_or_default();
         done.iter().try_for_each(|line| self.print(line, out))
@@ -378,7 +379,7 @@ impl Caller<'_> {
         self.print(&Line::Connection(Box::new(line)), out)
     }
 
-    /// Sends the DREQ, or gives the connection up where there is none yet.
+    /// Sends the DREQ, or gives up a connection that is not established.
     fn hang_up(&self, live: &mut Live, out: &mut Out) -> io::Result<Result<()>> {
         let happened = match live.hang_up(self.connection.as_slice()) {
             Ok(happened) => happened,

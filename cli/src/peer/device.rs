@@ -1,4 +1,4 @@
-//! A device instead of sockets: packets are its own affair, and nothing of them is saved.
+//! An RDMA device in place of sockets. The kernel makes the packets, so none are saved.
 
 use super::live::local_address;
 use crate::interrupt;
@@ -9,21 +9,22 @@ use std::net::IpAddr;
 
 #[derive(Args, Debug, Default)]
 pub(super) struct DeviceArguments {
-    /// Use this RDMA device by verbs instead of sockets, such as rxe0; `rdma link` lists them
+    /// RDMA device to use by verbs instead of sockets, such as rxe0; `rdma link` lists the devices
     ///
-    /// The kernel makes connections and packets. Scenarios that need a packet which no device sends are not applicable, and say why.
+    /// The kernel makes the connections and packets. Scenarios that need a packet that no device
+    /// can send are reported as not applicable, with the reason.
     #[arg(long, value_name = "DEVICE", conflicts_with_all = ["socket", "save"])]
     pub(super) verbs: Option<String>,
 }
 
-/// The device.
+/// An open device and its local address.
 pub(super) struct Device {
     pub(super) verbs: Verbs,
     pub(super) local: IpAddr,
 }
 
 impl Device {
-    /// Opens the connection manager. From now on Ctrl-C wakes it.
+    /// Opens the connection manager. Ctrl-C wakes the device from here on.
     pub(super) fn open(name: &str, from: Option<IpAddr>, to: IpAddr) -> Result<Device> {
         let verbs = Verbs::open(name)?;
         interrupt::wake_once(verbs.waker());

@@ -1,4 +1,4 @@
-//! Faults of the network that this end makes itself: packets lost, repeated and held back, by chance.
+//! Random network faults that this end injects: lost, duplicated and delayed packets.
 
 use super::lines;
 use anyhow::{Context as _, Result, bail};
@@ -11,46 +11,46 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long a packet is held back: others overtake it, and no time-out ends.
+/// Delay of a packet: long enough to be overtaken, and shorter than any timeout.
 const LATE: Duration = Duration::from_millis(2);
 
 #[derive(Args, Debug)]
 pub(super) struct FaultArguments {
-    /// Lose so many percent of the packets, in both directions, as a bad network does
+    /// Percentage of packets to lose, in both directions
     #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = per_mille, hide_default_value = true)]
     loss: u32,
-    /// Send and take so many percent of the packets twice
+    /// Percentage of packets to send and receive twice
     #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = per_mille, hide_default_value = true)]
     duplication: u32,
-    /// Hold so many percent of the packets back for 2 ms, so that others overtake them
+    /// Percentage of packets to delay by 2 ms, so that others overtake them
     #[arg(long, value_name = "PERCENT", default_value = "0", value_parser = per_mille, hide_default_value = true)]
     reordering: u32,
-    /// The seed of the chance by which packets are chosen [default: another one each time]
+    /// Seed of the random choice of packets [default: a new one for each run]
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
 }
 
-/// Percent with one decimal at most, in thousandths.
+/// Parses a percentage with at most one decimal, into thousandths.
 fn per_mille(text: &str) -> Result<u32> {
-    let number: f64 = text.trim_end_matches('%').parse().context("percent are expected, as in 1 or 0.5")?;
+    let number: f64 = text.trim_end_matches('%').parse().context("expected a percentage such as 1 or 0.5")?;
     let per_mille = number * 10.0;
     if !(0.0..=1000.0).contains(&per_mille) || per_mille.fract() != 0.0 {
-        bail!("0 to 100 are expected, with one decimal at most");
+        bail!("expected 0 to 100 with at most one decimal");
     }
     Ok(per_mille as u32)
 }
 
-/// The faults of an end: loss, duplication, reordering.
+/// The faults of one end: loss, duplication, reordering.
 #[derive(Clone)]
 pub(super) struct Faults(Arc<Mutex<Rules>>);
 
 impl FaultArguments {
-    /// Whether there are to be any.
+    /// Returns whether any fault is requested.
     pub(super) const fn is_asked(&self) -> bool {
         self.loss > 0 || self.duplication > 0 || self.reordering > 0
     }
 
-    /// Lets an endpoint have these faults from now on; `None` where it is to have none.
+    /// Injects the faults into an endpoint from now on. Returns `None` if none is requested.
     pub(super) fn begin(&self, endpoint: &mut Endpoint) -> Option<Faults> {
         let effects = [
             (self.loss, Effect::Drop),
@@ -71,7 +71,7 @@ impl FaultArguments {
 }
 
 impl Faults {
-    /// How many packets they were about.
+    /// Returns the number of packets that each fault affected.
     pub(super) fn counts(&self) -> lines::Faults {
         let rules = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = |index: usize| rules.rules().get(index).map_or(0, Rule::taken);

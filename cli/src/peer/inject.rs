@@ -1,4 +1,4 @@
-//! `rdmascope peer inject`: runs scenarios against a live server, and tells the verdicts.
+//! `rdmascope peer inject`: runs scenarios against a live server and reports the verdicts.
 
 use super::call::target;
 use super::live::{SocketArguments, Wire, local_address};
@@ -22,31 +22,32 @@ use std::time::Duration;
 /// The arguments of `peer inject`.
 #[derive(Args, Debug)]
 pub(super) struct Inject {
-    /// The scenarios: names, files that end in .toml, or `all`
+    /// Scenarios to run: names, files that end in .toml, or `all`
     #[arg(value_name = "SCENARIO", required_unless_present_any = ["list", "explain", "section"])]
     scenarios: Vec<String>,
-    /// The server: an IP address, and a port other than 20049 behind a colon; can be given several times; nobody else is sent to
+    /// Server address, and a port if it is not 20049; repeat it for several servers; packets go to
+    /// these addresses only
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = target, required_unless_present_any = ["list", "explain"])]
     to: Vec<SocketAddr>,
-    /// The local address [default: that of the route to the server]
+    /// Local address [default: that of the route to the server]
     #[arg(long, value_name = "ADDR")]
     from: Option<IpAddr>,
-    /// List the scenarios, and send nothing
+    /// List the scenarios and send nothing
     #[arg(long)]
     list: bool,
-    /// Say all of a scenario: requirement, steps, reactions; and send nothing
+    /// Print the requirement, steps and reactions of a scenario, and send nothing
     #[arg(long, value_name = "SCENARIO")]
     explain: Option<String>,
-    /// Only scenarios of this document or section, such as rfc8797 or rfc8166/4.5
+    /// Run only scenarios of this document or section, such as rfc8797 or rfc8166/4.5
     #[arg(long, value_name = "SECTION")]
     section: Option<String>,
-    /// Run scenarios too that may crash or exhaust the server, or that make a file on it
+    /// Also run scenarios that may crash or exhaust the server, or that create a file on it
     #[arg(long)]
     allow_destructive: bool,
-    /// The server answers NULL and no calls of NFS: leave out scenarios that make such calls
+    /// Skip scenarios that call NFS: the server answers only NULL
     #[arg(long)]
     null_only: bool,
-    /// How long it waits for a connection, and for the reply to NULL
+    /// Longest wait for a connection, and for the reply to NULL
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     timeout: u64,
     /// Output format: text, JSON Lines for programs, JUnit XML for CI systems, or an HTML page with a column for each server
@@ -60,7 +61,7 @@ pub(super) struct Inject {
 }
 
 impl Inject {
-    /// All scenarios, destructive ones too, against the server `to`; what crosses is kept.
+    /// All scenarios, destructive ones included, against the server `to`. Packets are kept.
     pub(super) fn for_screen(to: SocketAddr, from: Option<IpAddr>) -> Inject {
         Inject {
             scenarios: vec!["all".into()],
@@ -90,7 +91,7 @@ Examples:
   rdmascope peer inject --to 192.0.2.2 --to 192.0.2.3 all --format html > report.html
   rdmascope peer inject --to 192.0.2.2 ./mine.toml";
 
-/// Runs it.
+/// Runs the command.
 pub(super) fn run(command: &Inject, out: &mut Out) -> io::Result<Status> {
     let chosen = match choose(command) {
         Ok(chosen) => chosen,
@@ -149,13 +150,13 @@ pub(super) fn run(command: &Inject, out: &mut Out) -> io::Result<Status> {
 /// A scenario and the text of its file.
 pub(super) type Chosen = (Scenario, Cow<'static, str>);
 
-/// The built-in scenarios: of one side, or first those of the requester's and then those of the responder's.
+/// Returns the built-in scenarios of one side, or of both sides with the requester's first.
 pub(super) fn known(side: Option<Side>) -> impl Iterator<Item = Chosen> {
     let sides = [Side::Requester, Side::Responder].into_iter();
     sides.filter(move |one| side.is_none_or(|side| side == *one)).flat_map(builtin_of).map(with_text)
 }
 
-/// The scenarios of a name, a file, or `all`. One of the other side is refused.
+/// Returns the scenarios of a name, a file or `all`. Refuses a scenario of the other side.
 pub(super) fn named(name: &str, side: Option<Side>) -> Result<Vec<Chosen>> {
     if name == "all" {
         return Ok(known(side).collect());
@@ -181,15 +182,15 @@ pub(super) fn named(name: &str, side: Option<Side>) -> Result<Vec<Chosen>> {
                 name,
                 BUILTIN.iter().filter_map(|(file, _)| file.strip_suffix(".toml")),
             );
-            let near = near.first().map(|near| format!(": perhaps {near}")).unwrap_or_default();
+            let near = near.first().map(|near| format!(": did you mean {near}?")).unwrap_or_default();
             bail!("no scenario {name}{near}; `rdmascope peer inject --list` lists them")
         }
     }
 }
 
-/// The scenarios that the arguments name.
+/// Returns the scenarios that the arguments select.
 fn choose(command: &Inject) -> Result<Vec<Chosen>> {
-    // What sends nothing is of both sides.
+    // Commands that send nothing accept scenarios of both sides.
     let side = (!command.list).then_some(Side::Requester);
     let mut chosen = Vec::new();
     match &command.explain {
@@ -205,12 +206,12 @@ fn choose(command: &Inject) -> Result<Vec<Chosen>> {
         chosen.retain(|(scenario, _)| scenario.is_of(section));
     }
     if chosen.is_empty() {
-        bail!("no scenario of section {}", command.section.as_deref().unwrap_or_default());
+        bail!("no scenario in section {}", command.section.as_deref().unwrap_or_default());
     }
     Ok(chosen)
 }
 
-/// A built-in scenario with its text.
+/// Pairs a built-in scenario with its text.
 fn with_text(scenario: Scenario) -> Chosen {
     let mut files = BUILTIN.iter();
     let file = files.find(|(file, _)| file.strip_suffix(".toml") == Some(&scenario.name));
@@ -218,13 +219,14 @@ fn with_text(scenario: Scenario) -> Chosen {
     (scenario, text.into())
 }
 
-/// Who looks on while a scenario runs: it is shown what crossed since that was taken last, and says whether the scenario is to end.
+/// Observer of a running scenario. It gets the packets kept since they were last taken, and returns
+/// whether to stop the scenario.
 pub(super) type Onlooker<'a> = &'a mut dyn FnMut(&[Crossing]) -> bool;
 
-/// How often it looks.
+/// Interval between two calls of the observer.
 const LOOK_UP: Duration = Duration::from_millis(50);
 
-/// What scenarios run on.
+/// The sockets or the device that scenarios run on.
 pub(super) enum Means {
     Sockets(Wire),
     #[cfg(feature = "verbs")]
@@ -236,7 +238,7 @@ impl Means {
         let targets: Vec<IpAddr> = command.to.iter().map(SocketAddr::ip).collect();
         #[cfg(feature = "verbs")]
         if let Some(name) = &command.device.verbs {
-            let [target] = targets[..] else { bail!("--verbs: one --to at a time") };
+            let [target] = targets[..] else { bail!("--verbs accepts a single --to") };
             return super::device::Device::open(name, command.from, target).map(Means::Device);
         }
         let mut locals = Vec::new();
@@ -254,7 +256,7 @@ impl Means {
         Ok(Means::Sockets(wire))
     }
 
-    /// The local address of scenarios against `to`.
+    /// Returns the local address of scenarios against `to`.
     fn local(&self, command: &Inject, to: SocketAddr) -> Result<IpAddr> {
         match self {
             Means::Sockets(_) => local_address(command.from, to.ip()),
@@ -263,7 +265,8 @@ impl Means {
         }
     }
 
-    /// What crossed since it was asked for last, where it was kept. `None`: what a device sends is not seen.
+    /// Takes the packets kept since the last call. Returns `None` for a device, whose packets are
+    /// not visible.
     pub(super) fn take_kept(&mut self) -> Option<Vec<Crossing>> {
         match self {
             Means::Sockets(wire) => Some(wire.take_kept()),
@@ -272,7 +275,7 @@ impl Means {
         }
     }
 
-    /// Runs a scenario for so long at most, or until who looks on wants it to end.
+    /// Runs a scenario until it is over, for at most `most`, or until the observer stops it.
     fn run(
         &mut self,
         runner: Runner,
@@ -283,7 +286,8 @@ impl Means {
         match self {
             Means::Sockets(wire) => {
                 let mut config = Config { guid: wire.guid(), ..Config::default() };
-                // 1.07 s for an answer, three times: a server that is there answers in less.
+                // The CM waits 1.07 s for an answer and retries three times; a reachable server
+                // answers earlier.
                 (config.cm.response_timeout, config.cm.most_retries) = (18, 3);
                 let mut injector = Injector { endpoint: Endpoint::new(config, seed), runner };
                 let until = wire.driver.now().plus(most);
@@ -319,7 +323,7 @@ impl Means {
     }
 }
 
-/// Runs a scenario. `None`: it was interrupted. Nobody looks on where it runs on a device.
+/// Runs a scenario. Returns `None` if it was interrupted. A device calls no observer.
 pub(super) fn one(
     command: &Inject,
     to: SocketAddr,
@@ -328,9 +332,11 @@ pub(super) fn one(
     scenario: &Scenario,
     onlooker: Option<Onlooker<'_>>,
 ) -> Result<Option<Ran>> {
-    /// The longest that a scenario may take, its retransmissions included, beside what it waits with the patience of the command.
+    /// Longest duration of a scenario with its retransmissions, excluding the waits that
+    /// `--timeout` limits.
     const MOST: Duration = Duration::from_secs(120);
-    /// Behind the last step: a NULL call, a new connection, a NULL call on that, DELEGRETURN, REMOVE, and the DREQ.
+    /// Waits after the last step: a NULL call, a new connection, a NULL call on that, DELEGRETURN,
+    /// REMOVE, and the DREQ.
     const WAITS: u32 = 6;
     if scenario.destructive && !command.allow_destructive {
         return Ok(Some(Ran::withheld(scenario, to)));
@@ -348,6 +354,6 @@ pub(super) fn one(
     match means.run(Runner::new(scenario.clone(), target), seed, most, onlooker)? {
         (Ended::Woken, _) => Ok(None),
         (_, Some(outcome)) => Ok(Some(Ran::new(scenario, to, &outcome))),
-        (_, None) => bail!("{}: not over after {} s", scenario.name, most.as_secs()),
+        (_, None) => bail!("{}: did not finish within {} s", scenario.name, most.as_secs()),
     }
 }

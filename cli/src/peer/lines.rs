@@ -1,4 +1,4 @@
-//! What is printed: a line as soon as something has happened, as text or as JSON.
+//! Output lines as text or JSON, printed as soon as something happens.
 
 mod columns;
 mod export;
@@ -26,7 +26,7 @@ use rdmascope_wire::{Layer, Qpn, Stop, Xid};
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 
-/// Writes a line, and hands it on: whoever waits for the next one sees it.
+/// Writes a line and flushes it, so that a reader gets it at once.
 pub(super) fn print(line: &Line, format: Format, style: Style, out: &mut impl Write) -> io::Result<()> {
     match format {
         Format::Text => writeln!(out, "{}", Shown(line, style))?,
@@ -35,7 +35,7 @@ pub(super) fn print(line: &Line, format: Format, style: Style, out: &mut impl Wr
     out.flush()
 }
 
-/// A line. `columns` and `export` have the columns of each kind.
+/// An output line. `columns` and `export` define the columns of each kind.
 #[derive(Debug)]
 pub(super) enum Line {
     Sockets(Sockets),
@@ -49,27 +49,27 @@ pub(super) enum Line {
     End(End),
 }
 
-/// The sockets are there.
+/// The sockets are open.
 #[derive(Debug)]
 pub(super) struct Sockets {
     pub(super) sockets: &'static str,
-    /// The device, where that is what there is instead of sockets.
+    /// The device that replaces the sockets.
     pub(super) device: Option<String>,
-    /// Whether raw ones were wanted and not permitted.
+    /// Whether raw sockets were requested and not permitted.
     pub(super) raw_refused: bool,
     pub(super) local: Vec<IpAddr>,
     pub(super) target: Option<SocketAddr>,
     pub(super) port: u16,
-    /// Of `serve`: what is answered.
+    /// For `serve`: the calls that are answered.
     pub(super) serves: Option<String>,
 }
 
-/// A connection was made, refused or closed.
+/// A connection was established, rejected or closed.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) state: State,
     pub(super) remote: IpAddr,
-    /// From REQ to here; of the passive side, from REP on.
+    /// From the REQ; on the passive side, from the REP.
     pub(super) elapsed_ns: Option<u64>,
     pub(super) reject_reason: Option<u16>,
     pub(super) reject_name: Option<&'static str>,
@@ -93,7 +93,7 @@ pub(super) enum State {
 }
 
 impl Connection {
-    /// A connection of which nothing else is known.
+    /// A connection with no other details.
     pub(super) fn new(state: State, remote: IpAddr) -> Connection {
         Connection {
             state,
@@ -109,7 +109,7 @@ impl Connection {
         }
     }
 
-    /// A connection that is over.
+    /// A connection that has ended.
     pub(super) fn closed(why: &Closed, remote: IpAddr) -> Connection {
         let state = match why {
             Closed::Remote => State::ClosedByRemote,
@@ -136,7 +136,7 @@ impl Connection {
     }
 }
 
-/// What the REP of the target says.
+/// The fields of the target's REP.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rep {
     pub(super) qpn: Qpn,
@@ -163,7 +163,7 @@ impl Rep {
     }
 }
 
-/// RFC 8797 private data of the remote side.
+/// The RFC 8797 private data of the remote side.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PrivateData {
     version: u8,
@@ -184,17 +184,17 @@ impl PrivateData {
     }
 }
 
-/// A call, and what became of it.
+/// A call and its result.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
     pub(super) remote: IpAddr,
-    /// From 1.
+    /// Counted from 1.
     pub(super) number: u64,
     pub(super) xid: Xid,
     pub(super) program: Option<u32>,
     pub(super) version: Option<u32>,
     pub(super) procedure: Option<u32>,
-    /// `rpc_status`, `error`: as in docs/json.md.
+    /// `rpc_status` and `error` are as in docs/json.md.
     pub(super) rpc_status: Option<String>,
     pub(super) nfs_status: Option<String>,
     pub(super) error: Option<String>,
@@ -204,7 +204,7 @@ pub(super) struct Call {
     pub(super) mechanism: Option<Mechanism>,
 }
 
-/// A Read chunk of `serve` is no longer offered.
+/// A Read chunk of `serve` was freed.
 #[derive(Debug)]
 pub(super) struct Chunk {
     pub(super) remote: IpAddr,
@@ -215,7 +215,7 @@ pub(super) struct Chunk {
 }
 
 impl Call {
-    /// A call of which nothing else is known.
+    /// A call with no other details.
     pub(super) fn new(remote: IpAddr, number: u64, xid: Xid) -> Call {
         Call {
             remote,
@@ -233,7 +233,7 @@ impl Call {
         }
     }
 
-    /// Takes what a call says.
+    /// Adds the fields of a call.
     pub(super) fn called(&mut self, message: &[u8]) -> Result<(), Stop> {
         let call = rpc::Call::parse(&mut Reader::new(message, Layer::Rpc))?;
         self.program = Some(call.program);
@@ -242,7 +242,7 @@ impl Call {
         Ok(())
     }
 
-    /// Takes what its reply says. Whether that is success.
+    /// Adds the fields of its reply. Returns whether the RPC succeeded.
     pub(super) fn replied(&mut self, message: &[u8]) -> Result<bool, Stop> {
         let mut reader = Reader::new(message, Layer::Rpc);
         let reply = rpc::Reply::parse(&mut reader)?;
@@ -259,21 +259,21 @@ impl Call {
     }
 }
 
-/// The command is at its end.
+/// The command ends.
 #[derive(Debug)]
 pub(super) struct End {
     pub(super) calls: u64,
     pub(super) answered: u64,
-    /// Packets; of a device they are not known.
+    /// Packet counts; unknown for a device.
     pub(super) sent: Option<u64>,
     pub(super) icrc_good: Option<u64>,
     pub(super) icrc_bad: Option<u64>,
     pub(super) icrc_unverified: Option<u64>,
-    /// Where any were asked for.
+    /// Present if faults were requested.
     pub(super) faults: Option<Faults>,
 }
 
-/// What was done to packets on purpose.
+/// Counts of injected faults.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Faults {
     pub(super) lost: u32,
@@ -295,7 +295,7 @@ impl End {
     }
 }
 
-/// The name of the kind.
+/// Returns the name of the kind.
 pub(super) fn sockets_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Raw => "raw",
@@ -327,14 +327,14 @@ impl fmt::Display for Shown<'_> {
                 };
                 write!(
                     f,
-                    "; {} sent; ICRC of those received: {icrc_good} right, {}, \
-                     {icrc_unverified} not verified",
+                    "; {} sent; ICRCs received: {icrc_good} good, {}, \
+                     {icrc_unverified} unverified",
                     Counted(*sent, "packet"),
-                    style.red_if(*icrc_bad > 0, format_args!("{icrc_bad} wrong")),
+                    style.red_if(*icrc_bad > 0, format_args!("{icrc_bad} bad")),
                 )?;
                 match faults {
                     Some(Faults { lost, repeated, delayed }) => {
-                        write!(f, "; on purpose {lost} lost, {repeated} repeated, {delayed} held back")
+                        write!(f, "; injected faults: {lost} lost, {repeated} duplicated, {delayed} delayed")
                     }
                     None => Ok(()),
                 }
@@ -362,18 +362,16 @@ fn show_sockets(line: &Sockets, style: Style, f: &mut fmt::Formatter<'_>) -> fmt
     if line.sockets != "raw" {
         let seen = |v6: bool| line.local.iter().any(|local| local.is_ipv6() == v6);
         if seen(false) {
-            f.write_str(
-                "\n  IPv4: an ICRC cannot be verified for certain if the sender sets an Identification",
-            )?;
+            f.write_str("\n  IPv4: ICRC verification is uncertain if the sender sets an Identification")?;
         }
         if seen(true) {
             f.write_str(
-                "\n  IPv6: packets without a UDP checksum, as RoCE devices send them, do not get here",
+                "\n  IPv6: UDP sockets do not receive packets without a UDP checksum, such as those of RoCE devices",
             )?;
         }
     }
     match &line.serves {
-        Some(serves) => write!(f, "\n  {serves}; Ctrl-C ends it"),
+        Some(serves) => write!(f, "\n  {serves}; press Ctrl-C to stop"),
         None => Ok(()),
     }
 }
@@ -384,7 +382,7 @@ fn show_connection(line: &Connection, style: Style, f: &mut fmt::Formatter<'_>) 
         State::Connected => f.write_str("connected")?,
         State::Rejected => {
             let reason = line.reject_reason.unwrap_or_default();
-            let name = line.reject_name.unwrap_or("no known reason");
+            let name = line.reject_name.unwrap_or("unknown reason");
             write!(f, "{}, reason {reason} ({name})", style.red("rejected the connection"))?;
         }
         State::NoAnswer => write!(f, "{}", style.red("did not answer"))?,
@@ -392,7 +390,7 @@ fn show_connection(line: &Connection, style: Style, f: &mut fmt::Formatter<'_>) 
         State::ClosedByRemote => f.write_str("closed the connection")?,
         State::ClosedUnanswered => write!(f, "{}", style.red("did not answer the DREQ"))?,
         State::GivenUp => write!(f, "{}", style.red("connection given up"))?,
-        State::GaveWay => f.write_str("connection ended: all places were taken, and another client came")?,
+        State::GaveWay => f.write_str("connection ended: it made room for another client")?,
     }
     if let Some(elapsed) = line.elapsed_ns {
         write!(f, " after {}", Duration(elapsed))?;
@@ -421,11 +419,11 @@ fn show_connection(line: &Connection, style: Style, f: &mut fmt::Formatter<'_>) 
                 data.receive_size,
                 if data.remote_invalidation { "supports" } else { "does not support" },
             )?,
-            None => f.write_str("\n  private data  none of RFC 8797: inline thresholds are 1024 bytes")?,
+            None => f.write_str("\n  private data  no RFC 8797 data: inline thresholds are 1024 bytes")?,
         }
     }
     if let (Some(call), Some(reply)) = (line.call_inline_threshold, line.reply_inline_threshold) {
-        write!(f, "\n  agreed        calls of {call} bytes and replies of {reply} bytes inline")?;
+        write!(f, "\n  agreed        inline thresholds {call} bytes for calls, {reply} bytes for replies")?;
     }
     Ok(())
 }
@@ -445,7 +443,7 @@ fn show_call(call: &Call, style: Style, f: &mut fmt::Formatter<'_>) -> fmt::Resu
                 _ => write!(f, " procedure {procedure}: ")?,
             }
         }
-        _ => f.write_str("of an RPC header that cannot be read: ")?,
+        _ => f.write_str("with an unreadable RPC header: ")?,
     }
     match (&call.nfs_status, &call.rpc_status, &call.error) {
         (Some(status), ..) => write!(f, "{}", Plain(status))?,

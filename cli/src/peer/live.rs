@@ -1,4 +1,4 @@
-//! The end on its sockets, and the file that what crosses is written to.
+//! An end on its sockets, and the file for `--save`.
 
 use super::lines::{Sockets, sockets_name};
 use super::report::Crossing;
@@ -22,17 +22,18 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Packets that are kept of one scenario at most: of a packet no more crosses than an MTU.
+/// Most packets kept for one scenario. None is longer than an MTU.
 const MOST_KEPT: usize = 1 << 14;
-/// How long it waits for the answer to a DREQ.
+/// Longest wait for the answer to a DREQ.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 
 #[derive(Args, Debug, Default)]
 pub(super) struct SocketArguments {
-    /// Sockets: raw ones verify every ICRC and need CAP_NET_RAW; UDP ones need no privileges
+    /// Kind of sockets: raw sockets verify every ICRC and need CAP_NET_RAW; UDP sockets need no
+    /// privileges
     #[arg(long, value_enum, default_value_t = Choice::Auto, value_name = "KIND")]
     socket: Choice,
-    /// Write every packet that crosses to this file, as pcapng
+    /// Write all packets sent and received to this pcapng file
     ///
     /// The file appears when the command ends. Packets begin with their IP header.
     #[arg(long, value_name = "FILE")]
@@ -42,7 +43,7 @@ pub(super) struct SocketArguments {
 }
 
 impl SocketArguments {
-    /// The file that it writes.
+    /// Adds the file of `--save` to the paths.
     pub(super) fn add_to(&self, paths: &mut Paths) {
         if let Some(save) = &self.save {
             paths.write(save);
@@ -61,14 +62,14 @@ enum Choice {
     Udp,
 }
 
-/// What the recorder writes to, and leaves for others.
+/// The recorder's output.
 #[derive(Default)]
 struct Seen {
     file: Option<PcapngWriter<OutputFile>>,
-    /// Why the file could not be written.
+    /// The error that ended the file.
     error: Option<io::Error>,
     packets: u64,
-    /// What crossed since it was taken, where that is asked for; no more than so much of it.
+    /// The packets kept since they were last taken, at most `MOST_KEPT`; `None` if none are kept.
     kept: Option<Vec<Crossing>>,
 }
 
@@ -96,22 +97,22 @@ impl Seen {
     }
 }
 
-/// The local address of a command that talks to `to`: `from`, or that of the route.
+/// Returns the local address for `to`: `from`, or the source address of the route.
 pub(super) fn local_address(from: Option<IpAddr>, to: IpAddr) -> Result<IpAddr> {
     let local = match from {
         Some(local) if local.is_ipv4() != to.is_ipv4() => {
-            bail!("--from {local} and --to {to} are not of one IP version");
+            bail!("--from {local} and --to {to} differ in IP version");
         }
         Some(local) => local,
         None => route(to)?,
     };
     if local == to {
-        bail!("{to} is an address of this host: name another local address with --from");
+        bail!("{to} is an address of this host: set another local address with --from");
     }
     Ok(local)
 }
 
-/// The sockets, and the file.
+/// The sockets and the file.
 pub(super) struct Wire {
     pub(super) driver: Driver,
     kind: Kind,
@@ -121,14 +122,14 @@ pub(super) struct Wire {
     save: Option<PathBuf>,
 }
 
-/// An end that runs.
+/// A peer on its sockets.
 pub(super) struct Live {
     pub(super) wire: Wire,
     pub(super) peer: Peer,
 }
 
 impl Wire {
-    /// Opens the sockets. From now on Ctrl-C wakes the driver. Nothing is [saved](Wire::save) yet.
+    /// Opens the sockets. Ctrl-C wakes the driver from here on. Nothing is [saved](Wire::save) yet.
     pub(super) fn open(arguments: &SocketArguments, locals: Vec<IpAddr>, reach: Reach) -> Result<Wire> {
         let first = if arguments.socket == Choice::Udp { Kind::Udp } else { Kind::Raw };
         let opened = match Driver::open(first, &locals, reach.clone()) {
@@ -147,7 +148,7 @@ impl Wire {
         Ok(Wire { driver, kind, raw_refused: kind != first, locals, seen, save: None })
     }
 
-    /// Saves packets from now on, if `--save` names a file.
+    /// Saves packets from now on if `--save` names a file.
     pub(super) fn save(&mut self, arguments: &SocketArguments) -> Result<()> {
         let Some(path) = &arguments.save else { return Ok(()) };
         let file = create(path).with_context(|| cannot_write(path))?;
@@ -156,29 +157,29 @@ impl Wire {
         Ok(())
     }
 
-    /// The GUID of an end on these sockets.
+    /// Returns the GUID of an end on these sockets.
     pub(super) fn guid(&self) -> u64 {
         guid(self.locals.first())
     }
 
-    /// Keeps what crosses from now on.
+    /// Keeps packets from now on.
     pub(super) fn keep(&mut self) {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).kept = Some(Vec::new());
     }
 
-    /// What crossed since it was asked for last.
+    /// Takes the packets kept since the last call.
     pub(super) fn take_kept(&mut self) -> Vec<Crossing> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.kept.as_mut().map(core::mem::take).unwrap_or_default()
     }
 
-    /// Shows what crossed since it was taken last.
+    /// Passes the packets kept since the last [`take_kept`](Wire::take_kept) to `look`.
     pub(super) fn look_at_kept<T>(&self, look: impl FnOnce(&[Crossing]) -> T) -> T {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         look(seen.kept.as_deref().unwrap_or_default())
     }
 
-    /// Makes the file whole.
+    /// Completes the file.
     pub(super) fn finish(&mut self) -> Result<()> {
         self.driver.record(None);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -194,7 +195,7 @@ impl Wire {
 }
 
 impl Live {
-    /// Opens the sockets. From now on Ctrl-C ends [`turn`](Live::turn).
+    /// Opens the sockets. Ctrl-C ends [`turn`](Live::turn) from here on.
     pub(super) fn open(
         arguments: &SocketArguments,
         locals: Vec<IpAddr>,
@@ -206,15 +207,15 @@ impl Live {
         Ok(Live::new(wire, config))
     }
 
-    /// An end on these sockets.
+    /// Creates a peer on these sockets.
     pub(super) fn new(wire: Wire, mut config: Config) -> Live {
         config.endpoint.guid = wire.guid();
-        // Queue pair numbers, PSNs and keys differ from one run to the next.
+        // Queue pair numbers, PSNs and keys differ between runs.
         let peer = Peer::new(config, RandomState::new().hash_one(0));
         Live { wire, peer }
     }
 
-    /// What is said of the sockets.
+    /// Returns the output line about the sockets.
     pub(super) fn sockets(&self, port: u16) -> Sockets {
         Sockets {
             sockets: sockets_name(self.wire.kind),
@@ -227,7 +228,7 @@ impl Live {
         }
     }
 
-    /// Goes on until something happens, with the time at which it did; until the deadline; or until Ctrl-C.
+    /// Runs until an event, the deadline or Ctrl-C. Returns the events with their times.
     pub(super) fn turn(&mut self, until: Option<Instant>) -> Result<(Ended, Vec<(Instant, Event)>), Error> {
         let mut events = Vec::new();
         let ended = self.wire.driver.run(&mut self.peer, until, |peer, now| {
@@ -237,11 +238,11 @@ impl Live {
         Ok((ended, events))
     }
 
-    /// Ends these connections, and waits until each is closed, but not for long. Returns what happened meanwhile.
+    /// Disconnects, and waits briefly for each connection to close. Returns the events meanwhile.
     pub(super) fn hang_up(&mut self, connections: &[ConnectionId]) -> Result<Vec<Event>, Error> {
         let until = self.wire.driver.now().plus(PATIENCE);
         let mut open = disconnect(&mut self.peer, connections);
-        // Of those that are closed already something may wait to be sent, and their end to be told.
+        // A closed connection may still have packets to send and an event to report.
         let (_, events) = self.turn(Some(self.wire.driver.now()))?;
         let mut happened: Vec<Event> = events.into_iter().map(|(_, event)| event).collect();
         let closed = |event: &Event| Peer::closed(event).map(|(connection, _)| connection);
@@ -261,16 +262,16 @@ impl Live {
         Ok(happened)
     }
 
-    /// Makes the file whole.
+    /// Completes the file.
     pub(super) fn finish(&mut self) -> Result<()> {
         self.wire.finish()
     }
 }
 
-/// Ends these connections. Those of them whose end will be told.
+/// Disconnects. Returns the connections that will still report their end.
 fn disconnect(peer: &mut Peer, connections: &[ConnectionId]) -> Vec<ConnectionId> {
     let mut open = connections.to_vec();
-    // One in TimeWait is closed, and told so. One that is forgotten refuses.
+    // A connection in TimeWait has reported its end. An unknown connection returns an error.
     open.retain(|connection| {
         peer.endpoint().state(*connection) != Some(State::TimeWait) && peer.disconnect(*connection).is_ok()
     });
@@ -286,9 +287,10 @@ fn cannot_write(path: &Path) -> String {
     format!("{}: cannot be written", path.display())
 }
 
-/// The same for each run at an address, and another one for other addresses: a remote side tells hosts apart by it.
+/// Returns a GUID that depends on the local address alone: remote sides use it to distinguish
+/// hosts.
 fn guid(local: Option<&IpAddr>) -> u64 {
-    // Locally administered, as an interface identifier of IPv6 is (RFC 4291, appendix A).
+    // The local bit, as in an IPv6 interface identifier (RFC 4291, appendix A).
     const LOCAL: u64 = 0x0200_0000_0000_0000;
     match local {
         Some(IpAddr::V4(address)) => LOCAL | u64::from(address.to_bits()),

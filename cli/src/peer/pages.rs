@@ -1,4 +1,5 @@
-//! The tables of docs/peer.md are printed from the lists of columns; where a line has none, its fields are compared with its table.
+//! Tests that print the tables of docs/peer.md from the columns. The fields of a line without
+//! columns are compared with its table.
 
 use super::report::lines as inject;
 use super::{lines, replay};
@@ -46,7 +47,7 @@ fn names_are_unique_and_meanings_are_sentences() {
     all().into_iter().for_each(look);
 }
 
-/// The fields of an object, and those of objects in it. `sections` has a field for each section.
+/// Collects the fields of an object and of nested objects. `sections` has one field per section.
 fn fields(value: &Value, path: &str, into: &mut BTreeSet<String>) {
     for (name, value) in value.as_object().into_iter().flatten() {
         let path = match path {
@@ -59,7 +60,8 @@ fn fields(value: &Value, path: &str, into: &mut BTreeSet<String>) {
     }
 }
 
-/// `peer_injected` has an object with a field for each section, which no list of columns can say.
+/// `peer_injected` has an object with one field per section, which a list of columns cannot
+/// describe.
 #[test]
 fn the_fields_of_peer_injected_are_documented() {
     let ran = inject::Ran {
@@ -107,7 +109,7 @@ fn the_fields_of_peer_injected_are_documented() {
     assert_eq!(documented, found);
 }
 
-/// A line of `inject` that has every field, and one of a scenario that was not run.
+/// A line of `inject` with every field, and one of a scenario that was not run.
 #[test]
 fn lines_of_scenarios() {
     let words = |word: &str| vec![word.to_owned()];
@@ -155,7 +157,7 @@ fn lines_of_scenarios() {
     }
 }
 
-/// The words of the columns are those of the verdicts.
+/// The words of the columns are the names of the verdicts.
 #[test]
 fn words() {
     use rdmascope_peer::scenario::{Alive, Verdict};

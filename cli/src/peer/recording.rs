@@ -1,4 +1,4 @@
-//! Calls and replies of a capture, as a recording that can be replayed.
+//! Reads the calls and replies of a capture into a recording that can be replayed.
 
 use crate::filters::Asked;
 use crate::input::{Input, listen};
@@ -25,37 +25,37 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-/// Calls that cannot be replayed and are named.
+/// Most calls listed by name as unfit for a replay.
 const MOST_NAMED: usize = 5;
 
-/// What a capture holds for a replay.
+/// The contents of a capture, for a replay.
 #[derive(Debug, Default)]
 pub(super) struct Read {
     pub(super) recording: Arc<Recording>,
-    /// The program and the operation of each call, by its number in the capture.
+    /// Program and operation of each call, by transaction number.
     pub(super) names: BTreeMap<u64, String>,
-    /// Calls that cannot be made again, with the reason: those that are named, and how many there are.
+    /// Reasons why calls cannot be repeated: the first `MOST_NAMED`, and the count of all.
     pub(super) unfit: Vec<String>,
     pub(super) unfit_count: u64,
-    /// Replies to calls that the capture does not show.
+    /// Replies to calls that are missing from the capture.
     pub(super) replies_only: u64,
-    /// Calls that RPCSEC_GSS authenticates: another target does not know their contexts.
+    /// Calls with RPCSEC_GSS credentials, whose contexts are unknown to another target.
     pub(super) gss: u64,
-    /// Calls whose reply the capture lacks, or does not hold all of.
+    /// Calls whose reply is missing or incomplete in the capture.
     pub(super) unknown_replies: u64,
 }
 
-/// What a recording is read for.
+/// The purpose of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
-    /// Its calls are made again: all of them, or those that can be.
+    /// Its calls are repeated: all, or with `leave_out` those that can be.
     Calls { leave_out: bool },
     /// Calls are answered from it.
     Answers,
 }
 
-/// Reads a capture for a command, and tells what to know of it: where it is damaged, and what of it cannot be used. `Err`: it was told why
-/// nothing is done, and this is the status of the command. The outer error is one of standard output.
+/// Reads a capture for a command, and reports damage and unusable parts. `Err` is the command's
+/// exit status, and the reason was printed. The outer error comes from standard output.
 pub(super) fn load(
     input: &Input,
     filter: &TransactionFilter,
@@ -82,7 +82,7 @@ pub(super) fn load(
     let (unfit, replies) = (read.unfit_count, read.unknown_replies);
     match what {
         Use::Answers if unfit + replies > 0 => tell(format_args!(
-            "warning: {} cannot be answered: the capture lacks the call or the reply",
+            "warning: {} cannot be answered: the call or the reply is missing from the capture",
             Counted(unfit + replies, "call")
         )),
         Use::Answers => {}
@@ -93,21 +93,19 @@ pub(super) fn load(
             if read.gss > 0 {
                 let calls = Counted(read.gss, "call");
                 tell(format_args!(
-                    "warning: RPCSEC_GSS authenticates {calls}: a server that did not make the contexts refuses them"
+                    "warning: {calls} with RPCSEC_GSS: a server that did not create the contexts rejects them"
                 ));
             }
             if replies > 0 {
                 let replies = Counted(replies, "reply");
-                tell(format_args!(
-                    "warning: the capture lacks all or part of {replies}: they are not compared"
-                ));
+                tell(format_args!("warning: {replies} missing or incomplete in the capture: not compared"));
             }
         }
     }
     Ok(Ok(read))
 }
 
-/// Reads a capture. No more than `most` bytes of messages are kept.
+/// Reads a capture. Fails if its messages hold more than `most` bytes.
 pub(super) fn read(
     input: &Input,
     filter: &TransactionFilter,
@@ -136,7 +134,7 @@ pub(super) fn read(
     let ending = match read {
         Err(_) if collector.size > most => {
             return Ok(Err(anyhow!(
-                "the calls and replies hold more than {}: choose some, or give --memory a larger size",
+                "the calls and replies hold more than {}: select fewer, or increase --memory",
                 Bytes(most)
             )));
         }
@@ -148,7 +146,7 @@ pub(super) fn read(
     Ok(asked.check(&ending).map(|()| (collector.finish(), ending)))
 }
 
-/// Why there is nothing to replay, or not all of it.
+/// Reports why a replay is impossible or incomplete.
 pub(super) fn check(read: &Read, ending: &Ending, leave_out: bool) -> Result<()> {
     let recording = &read.recording;
     let has_call = recording.calls.iter().any(|call| !call.backward);
@@ -159,7 +157,7 @@ pub(super) fn check(read: &Read, ending: &Ending, leave_out: bool) -> Result<()>
     };
     let bare = match ending.totals.records_without_payload {
         0 => String::new(),
-        bare => format!("; {} lack their payload (--cut-bulk)", Counted(bare, "packet")),
+        bare => format!("; {} without payload (--cut-bulk)", Counted(bare, "packet")),
     };
     if read.unfit_count > 0 && !leave_out {
         let more = read.unfit_count - read.unfit.len() as u64;
@@ -172,22 +170,22 @@ pub(super) fn check(read: &Read, ending: &Ending, leave_out: bool) -> Result<()>
     }
     if !has_call && !has_rejection {
         let only = match read.replies_only {
-            0 => "the capture holds no whole call".to_owned(),
-            count => format!("the capture holds {} and no whole call", Counted(count, "reply")),
+            0 => "the capture holds no complete call".to_owned(),
+            count => format!("the capture holds {} and no complete call", Counted(count, "reply")),
         };
-        bail!("{only}{cut}{bare}: there is nothing to replay");
+        bail!("{only}{cut}{bare}: nothing to replay");
     }
     Ok(())
 }
 
-/// What is found on the way.
+/// Collects a recording from events.
 #[derive(Default)]
 struct Collector {
     most: u64,
     size: u64,
     read: Read,
     recording: Recording,
-    /// Of each transaction that is kept, its connection.
+    /// The connection of each collected transaction.
     of: Vec<ConnectionId>,
     connections: BTreeMap<ConnectionId, Connection>,
 }
@@ -246,7 +244,7 @@ impl Collector {
             [&connection.requester, &connection.responder].map(|end| end.private_data.map(private_data));
     }
 
-    /// Puts calls in order, and lets them name their connections by index.
+    /// Sorts the calls, and replaces connection IDs by indexes.
     fn finish(self) -> Read {
         let Collector { read, mut recording, of, connections, .. } = self;
         let index: BTreeMap<ConnectionId, usize> =
@@ -266,7 +264,7 @@ fn is_gss(transaction: &Transaction) -> bool {
 }
 
 fn private_data(data: connection::PrivateData) -> PrivateData {
-    // What was decoded can be encoded.
+    // Sizes come from the encoding, so each has a code.
     let code = |size: u32| encode_size(size).unwrap_or_default();
     PrivateData {
         version: data.version,
@@ -277,13 +275,13 @@ fn private_data(data: connection::PrivateData) -> PrivateData {
     }
 }
 
-/// A call that can be made again, with what answered it; or why it cannot.
+/// Returns a call that can be repeated, with its recorded answer, or the reason why it cannot.
 fn call(transaction: &Transaction) -> Result<Call> {
-    let Some(message) = &transaction.call else { bail!("the capture lacks the call") };
+    let Some(message) = &transaction.call else { bail!("the call is missing from the capture") };
     if message.procedure == Procedure::Msgp {
-        bail!("RDMA_MSGP is not sent");
+        bail!("RDMA_MSGP is never sent");
     }
-    let Some(piece) = transaction.message(false) else { bail!("its header cannot be read") };
+    let Some(piece) = transaction.message(false) else { bail!("unreadable header") };
     let bytes = whole(piece)?;
     let (items, reads) = read_chunks(transaction, message);
     let position_zero = message.read_chunks.iter().find(|chunk| chunk.position == 0);
@@ -315,16 +313,16 @@ fn chunk_lengths(chunk: &Chunk) -> Vec<u32> {
     lengths(&chunk.segments)
 }
 
-/// All of its bytes, or how many are missing.
+/// Returns the bytes of a piece, or an error with the number of missing bytes.
 fn whole(piece: Piece) -> Result<Vec<u8>> {
     let lacking: u64 = piece.missing().map(|(start, end)| end - start).sum();
     if lacking > 0 {
-        bail!("the capture lacks {} of {}", Counted(lacking, "byte"), piece.length);
+        bail!("{} of {} missing from the capture", Counted(lacking, "byte"), piece.length);
     }
     Ok(piece.bytes)
 }
 
-/// Where the items are that Read chunks carry, and the lengths of their segments.
+/// Returns the ranges of the items in Read chunks, and the lengths of their segments.
 fn read_chunks(
     transaction: &Transaction,
     message: &Message,
@@ -360,7 +358,7 @@ fn answer(transaction: &Transaction) -> Answer {
     }
 }
 
-/// How a reply was conveyed.
+/// Returns how a reply was conveyed.
 fn conveyance(transaction: &Transaction, reply: &Message) -> Conveyance {
     let call = transaction.call.as_ref();
     let reads: Vec<_> =
@@ -380,7 +378,8 @@ fn conveyance(transaction: &Transaction, reply: &Message) -> Conveyance {
     }
 }
 
-/// The Payload stream of a reply and what its Write chunks brought. `None`: the capture does not hold all of it.
+/// Returns the Payload stream of a reply and the items of its Write chunks. `None`: incomplete in
+/// the capture.
 fn reply_of(transaction: &Transaction, reply: &Message) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
     if !reply.read_chunks.is_empty() || reply.stop.is_some() {
         return None;

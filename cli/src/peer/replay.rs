@@ -1,4 +1,4 @@
-//! `rdmascope peer replay`: makes the calls of a capture again, and compares the replies.
+//! `rdmascope peer replay`: repeats the calls of a capture and compares the replies.
 
 pub(super) mod lines;
 pub(super) mod screen;
@@ -39,37 +39,40 @@ use std::time::Duration;
 pub(super) struct Replay {
     #[command(flatten)]
     input: Input,
-    /// The server: an IP address, and a port other than 20049 behind a colon; nobody else is sent to
+    /// Server address, and a port if it is not 20049; packets go to this address only
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = target)]
     to: SocketAddr,
-    /// The local address [default: that of the route to the server]
+    /// Local address [default: that of the route to the server]
     #[arg(long, value_name = "ADDR")]
     from: Option<IpAddr>,
-    /// When calls are made
+    /// When to send calls
     #[arg(long, value_enum, default_value_t = When::Fastest, value_name = "WHEN")]
     timing: When,
-    /// How long it waits for a connection, and for each reply
+    /// Longest wait for a connection, and for each reply
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     timeout: u64,
-    /// Ask the server by MOUNT over TCP for the file handle of this path: it replaces the first one that the capture's NFSv3 calls name
+    /// Ask MOUNT of the server on TCP for the file handle of this path; it replaces the first
+    /// handle in the capture's NFSv3 calls
     #[arg(long, value_name = "PATH")]
     mount: Option<String>,
-    /// Replace this file handle of the capture, in hexadecimal, by another one; can be given several times
+    /// Replace this file handle of the capture by another one, both in hexadecimal; repeat it for
+    /// several handles
     #[arg(long, value_name = "HEX=HEX", value_parser = handles)]
     handle: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Leave out calls that cannot be made again, such as those of which the capture lacks bytes
+    /// Leave out calls that cannot be repeated, such as those with bytes missing from the capture
     #[arg(long)]
     leave_out: bool,
-    /// Begin with the call of this transaction; not for NFSv4, whose calls need what earlier ones established
+    /// Start with the call of this transaction; not for NFSv4, whose calls depend on earlier ones
     #[arg(long, value_name = "N")]
     starting_at: Option<u64>,
-    /// Put a fault into the call of this transaction: `version` and `procedure` put a 9 into rdma_vers or rdma_proc, `short` leaves out the last four bytes
+    /// Inject a fault into the call of this transaction: `version` sets rdma_vers to 9, `procedure`
+    /// sets rdma_proc to 9, `short` omits the last four bytes
     #[arg(long, value_name = "NAME@N", value_parser = fault)]
     fault: Option<(Fault, u64)>,
-    /// Show every call, and not only those whose replies differ or could not be compared
+    /// Show every call, not only those whose replies differ or could not be compared
     #[arg(long)]
     all: bool,
-    /// Refuse a capture whose calls and replies hold more bytes than this: 512M, 4G
+    /// Reject a capture whose calls and replies hold more bytes than this: 512M, 4G
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = crate::extract::parse_size)]
     memory: u64,
     #[command(flatten)]
@@ -82,9 +85,9 @@ pub(super) struct Replay {
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
-    /// As soon as the replies are there that the capture has before the call
+    /// Once the replies that precede the call in the capture have arrived
     Fastest,
-    /// The same, and not earlier after the first call than in the capture
+    /// As fastest, but no earlier after the first call than in the capture
     Recorded,
 }
 
@@ -96,28 +99,28 @@ Examples:
   rdmascope peer replay mount.pcap --to 192.0.2.2 --starting-at 12 --fault version@20
   rdmascope peer serve --from mount.pcap --bind 192.0.2.2
 
-docs/peer.md says what is compared, and what may differ.";
+docs/peer.md describes the comparison and the differences that are allowed.";
 
-/// Two file handles.
+/// Parses two file handles.
 fn handles(text: &str) -> Result<(Vec<u8>, Vec<u8>), String> {
     let both = text.split_once('=').and_then(|(one, other)| Some((file_handle(one)?, file_handle(other)?)));
-    both.ok_or_else(|| "two file handles in hexadecimal are expected, as in 0x0102=0x0304".to_owned())
+    both.ok_or_else(|| "expected two file handles in hexadecimal, such as 0x0102=0x0304".to_owned())
 }
 
-/// A fault, and the transaction whose call has it.
+/// Parses a fault and the number of the transaction whose call gets it.
 fn fault(text: &str) -> Result<(Fault, u64), String> {
     let found = text.split_once('@').and_then(|(name, number)| {
         let fault = Fault::ALL.into_iter().find(|fault| fault.name() == name)?;
         Some((fault, number.parse().ok()?))
     });
     let names = || Fault::ALL.map(Fault::name).join(", ");
-    found.ok_or_else(|| format!("a fault ({}) and a transaction are expected, as in version@12", names()))
+    found.ok_or_else(|| format!("expected a fault ({}) and a transaction, such as version@12", names()))
 }
 
-/// The call of a transaction, as an index of the recording.
+/// Returns the index of a transaction's call in the recording.
 fn index_of(recording: &Recording, number: u64) -> Result<usize> {
     let place = recording.calls.iter().position(|call| call.number == number && !call.backward);
-    place.ok_or_else(|| anyhow!("no call of transaction {number} is made"))
+    place.ok_or_else(|| anyhow!("no call of transaction {number} is replayed"))
 }
 
 /// Runs the command.
@@ -140,19 +143,19 @@ pub(super) fn run(command: &Replay, style: Style, out: &mut Out) -> io::Result<S
     }
 }
 
-/// Who is told what comes of a replay, while it goes on.
+/// The audience of a running replay.
 trait Hears {
-    /// The sockets are open, a connection is made, or it is over.
+    /// Reports that the sockets are open, or that a connection was made or closed.
     fn line(&mut self, line: common::Line) -> io::Result<()>;
 
-    /// This came of a call, or of a connection.
+    /// Reports the outcome of a call or a connection.
     fn outcome(&mut self, outcome: &Outcome, replayed: Replayed) -> io::Result<()>;
 
-    /// Whether it is to end. `None`: nobody asks for that but by a signal.
+    /// Returns whether to stop. `None`: only a signal stops the replay.
     fn is_stopped(&self) -> Option<bool>;
 }
 
-/// The output of the command.
+/// Prints the replay as the command's output.
 struct Printing<'a> {
     format: Format,
     all: bool,
@@ -178,7 +181,7 @@ impl Hears for Printing<'_> {
 }
 
 impl Replay {
-    /// Makes the calls and tells what comes of them. The outer error is one of the output.
+    /// Replays the calls and reports the outcomes. The outer error comes from the output.
     fn replay(&self, read: Read, hears: &mut impl Hears) -> io::Result<Result<Summary>> {
         let (mut live, mut run) = match self.open(read) {
             Ok((live, replayer, read)) => (live, Run::new(self.to, replayer, read)),
@@ -217,7 +220,7 @@ impl Replay {
             handles.push((recorded, root.bytes().to_vec()));
         }
         let mut config = Config { session: read.recording.requester(), ..Config::default() };
-        // A lost REQ is sent again after 1.1 s; how often, the time-out of the command says.
+        // A lost REQ is retransmitted after 1.1 s, until the command's own timeout.
         config.endpoint.cm.response_timeout = 18;
         let live = Live::open(&self.sockets, vec![local], Reach::Only(vec![to]), config)?;
         let options = Options {
@@ -239,17 +242,17 @@ impl Replay {
     }
 }
 
-/// How long it waits at the end of a connection for what need not come.
+/// Longest wait at the end of a connection for optional messages.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// How often it asks whether it is to end.
+/// Interval between two checks whether to stop.
 const LOOK_UP: Duration = Duration::from_millis(50);
 
 struct Run {
     to: SocketAddr,
     replayer: Replayer,
     read: Read,
-    /// What REPs said, and when connections were asked for.
+    /// The contents of REPs, by connection.
     said: BTreeMap<endpoint::ConnectionId, (Option<Rep>, Vec<u8>)>,
     summary: Summary,
 }
@@ -259,7 +262,7 @@ impl Run {
         Run { to, replayer, read, said: BTreeMap::new(), summary: Summary::default() }
     }
 
-    /// Replays until the end, Ctrl-C, or until it is stopped. The outer error is one of the output.
+    /// Replays until the end, Ctrl-C, or a stop. The outer error comes from the output.
     fn talk(&mut self, live: &mut Live, hears: &mut impl Hears) -> io::Result<Result<()>> {
         let sockets = common::Sockets { target: Some(self.to), ..live.sockets(self.to.port()) };
         hears.line(common::Line::Sockets(sockets))?;
@@ -298,7 +301,7 @@ impl Run {
         Ok(if interrupted { Err(anyhow!("interrupted")) } else { Ok(()) })
     }
 
-    /// Tells that a connection is made or over.
+    /// Reports that a connection was made or closed.
     fn connection(&mut self, live: &Live, event: Event, hears: &mut impl Hears) -> io::Result<()> {
         let remote = self.to.ip();
         if let Some((id, why)) = Peer::closed(&event) {
@@ -324,7 +327,7 @@ impl Run {
         Ok(())
     }
 
-    /// Tells what came of calls.
+    /// Reports the outcomes of calls.
     fn tell(&mut self, hears: &mut impl Hears) -> io::Result<()> {
         while let Some(outcome) = self.replayer.poll_outcome() {
             self.summary.add(&outcome);

@@ -1,4 +1,4 @@
-//! What is told of scenarios and their verdicts, in each format: by `peer inject`, and by `peer serve --scenario`.
+//! Reports of scenarios and their verdicts, for `peer inject` and `peer serve --scenario`.
 
 mod html;
 mod junit;
@@ -16,21 +16,22 @@ use rdmascope_peer::scenario::{Scenario, Side};
 use rdmascope_present::json::write_line;
 use std::io::{self, Write as _};
 
-/// How verdicts are told.
+/// The format of a report.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
-    /// Text, a line for each scenario as it ends
+    /// Text: a line when a scenario ends
     Text,
     /// One JSON object per line; docs/peer.md describes them
     Jsonl,
-    /// JUnit XML, when all have ended
+    /// JUnit XML, after all scenarios
     Junit,
-    /// An HTML page, when all have ended: verdicts side by side, and the packets behind each
+    /// An HTML page after all scenarios: verdicts side by side, each with its packets
     Html,
 }
 
 impl Format {
-    /// The format of what else a command tells on the way; `None`: the output is one document, and has no room for it.
+    /// Returns the format of a command's other output. `None`: the report is a single document,
+    /// without room for other output.
     pub(super) const fn on_the_way(self) -> Option<output::Format> {
         match self {
             Format::Text => Some(output::Format::Text),
@@ -40,29 +41,29 @@ impl Format {
     }
 }
 
-/// The scenarios of one run of a command, as they end.
+/// The scenarios of one run of a command, in the order in which they end.
 pub(super) struct Report {
     side: Side,
     format: Format,
     ran: Vec<Ran>,
-    /// For the HTML page: a row for each scenario.
+    /// The rows of the HTML page.
     rows: Vec<Scenario>,
     columns: Vec<Column>,
 }
 
 impl Report {
-    /// `side`: whose scenarios they are, that is what this side is.
+    /// Creates a report. `side` is the side that this end plays.
     pub(super) fn new(side: Side, format: Format, rows: Vec<Scenario>) -> Report {
         Report { side, format, ran: Vec::new(), rows, columns: Vec::new() }
     }
 
-    /// Begins with the first scenario again, for another target. `name`: what the column is headed with; `None`: those whom its scenarios
-    /// were about.
+    /// Begins a column for another target. `name` is its heading; `None`: the heading comes from
+    /// the targets of its scenarios.
     pub(super) fn begin_column(&mut self, name: Option<String>) {
         self.columns.push(Column { name, cells: Vec::new() });
     }
 
-    /// Tells the next scenario. `ladder`: `None` where packets are not seen.
+    /// Adds the next scenario. `ladder` is `None` if packets are not visible.
     pub(super) fn tell(&mut self, one: Ran, ladder: Option<Ladder>, out: &mut Out) -> io::Result<()> {
         match self.format {
             Format::Text => text::ran(&one, out)?,
@@ -76,7 +77,7 @@ impl Report {
         out.flush()
     }
 
-    /// Tells all of them, where so many were asked for. Whether there was a violation.
+    /// Prints the summary; `scenarios` were requested. Returns whether there was a violation.
     pub(super) fn finish(&self, scenarios: usize, out: &mut Out) -> io::Result<bool> {
         let summary = Summary::of(&self.ran, scenarios);
         match self.format {

@@ -34,30 +34,31 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
-/// The versions of NFS whose NULL is answered.
+/// NFS versions with a NULL procedure that is answered.
 const VERSIONS: core::ops::RangeInclusive<u32> = 3..=4;
 
-/// What is said of a reply that did not fit.
+/// Reported if a reply did not fit.
 const TOO_LONG: &str = "ERR_CHUNK: the reply does not fit the chunks of its call";
 
 /// The arguments of `peer serve`.
 #[derive(Args, Debug)]
 pub(super) struct Serve {
-    /// A local address to listen at; can be given several times
+    /// Local address to listen on; repeat it for several addresses
     ///
-    /// Clients that reach this address can connect. Without the option the command lists the
-    /// addresses of this host, and ends.
+    /// Any client that reaches this address can connect. Without this option the command lists the
+    /// addresses of this host and exits.
     #[arg(long, value_name = "ADDR")]
     bind: Vec<IpAddr>,
-    /// The port of the RDMA connection manager to listen on
+    /// Port of the RDMA connection manager to listen on
     #[arg(long, value_name = "PORT", default_value_t = PORT)]
     port: u16,
     /// Answer as the server in this capture did
     ///
-    /// A call that is equal to a recorded one but for its XID and its credential is answered with the recorded reply; any other with SYSTEM_ERR.
+    /// A call that equals a recorded one, apart from its XID and credential, gets the recorded
+    /// reply. Any other call gets SYSTEM_ERR.
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
-    /// Refuse a capture whose calls and replies hold more bytes than this: 512M, 4G
+    /// Reject a capture whose calls and replies hold more bytes than this: 512M, 4G
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = crate::extract::parse_size, requires = "from")]
     memory: u64,
     #[command(flatten)]
@@ -70,7 +71,8 @@ pub(super) struct Serve {
     faults: FaultArguments,
     #[command(flatten)]
     pub(super) sockets: SocketArguments,
-    /// Output format: text, or JSON Lines for programs; with --scenario also JUnit XML for CI systems, or an HTML page
+    /// Output format: text, or JSON Lines for programs; with --scenario also JUnit XML for CI
+    /// systems, or an HTML page
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
@@ -96,7 +98,7 @@ pub(super) fn run(command: &Serve, style: Style, out: &mut Out) -> io::Result<St
         Ok(opened) => opened,
         Err(error) => return output::complain(&error, out),
     };
-    // Packets of strangers are read from here on, from the network or from the capture.
+    // From here on the process reads packets of untrusted hosts, from the network or the capture.
     let recorded =
         match command.from.as_ref().map(|path| Recorded::read(path, command.memory, out)).transpose()? {
             Some(Err(status)) => return Ok(status),
@@ -137,10 +139,11 @@ pub(super) fn run(command: &Serve, style: Style, out: &mut Out) -> io::Result<St
 }
 
 impl Serve {
-    /// Opens all sockets, and then gives up every capability, other files, and new sockets.
+    /// Opens all sockets, then drops every capability and the access to other files and new
+    /// sockets.
     fn open(&self) -> Result<(Wire, Option<Opened>)> {
         if self.bind.is_empty() {
-            bail!("--bind says at which address clients can connect: {}", own_addresses());
+            bail!("add --bind ADDR, the address that clients connect to: {}", own_addresses());
         }
         self.replies.check()?;
         let export = self.export.open(&self.bind)?;
@@ -149,7 +152,7 @@ impl Serve {
         paths.read(&self.from);
         self.sockets.add_to(&mut paths);
         paths.confine_server()?;
-        // Made without the capabilities of root: whether the file can take its name is known now.
+        // Created without root's capabilities: a file that cannot get its name fails now.
         wire.save(&self.sockets)?;
         Ok((wire, export))
     }
@@ -168,13 +171,13 @@ impl Serve {
         let mut config = recorded.map_or_else(Config::default, Recorded::config);
         self.replies.apply(&mut config.session);
         let mut live = Live::new(wire, config);
-        // The first port of this end: there is room.
+        // The first port of this end, so there is room for it.
         live.peer.listen(self.port);
         Ok((live, export))
     }
 }
 
-/// The addresses of this host, without those of one link only, as Linux lists them.
+/// Lists the addresses of this host from /proc, without link-local IPv6 addresses.
 fn own_addresses() -> String {
     // A kernel without IPv6 has no such file.
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
@@ -183,13 +186,13 @@ fn own_addresses() -> String {
     found.sort();
     found.dedup();
     if found.is_empty() {
-        return "this host has none yet (`ip address add`, `ip link set` up)".to_owned();
+        return "this host has no address yet (`ip address add`, `ip link set DEVICE up`)".to_owned();
     }
     let addresses: Vec<String> = found.iter().map(ToString::to_string).collect();
     format!("this host has {}", addresses.join(", "))
 }
 
-/// Of the routing tables: an address, and behind it `/32 host LOCAL`.
+/// Parses the routing tables: an address line followed by `/32 host LOCAL`.
 fn ipv4_addresses(tries: &str) -> Vec<IpAddr> {
     let pairs = tries.lines().zip(tries.lines().skip(1));
     let local = pairs.filter(|(_, behind)| behind.trim() == "/32 host LOCAL");
@@ -199,9 +202,9 @@ fn ipv4_addresses(tries: &str) -> Vec<IpAddr> {
         .collect()
 }
 
-/// Of a line for each address: 32 digits, interface, prefix, scope, flags, name.
+/// Parses one line per address: 32 digits, interface, prefix, scope, flags, name.
 fn ipv6_addresses(lines: &str) -> Vec<IpAddr> {
-    /// Found to be another host's, and not known to be no other host's yet (if_addr.h).
+    /// Flags of an address that is a duplicate, or not yet checked for duplicates (if_addr.h).
     const DAD_FAILED_OR_TENTATIVE: u8 = 0x48;
     let address = |line: &str| {
         let mut fields = line.split_whitespace();
@@ -213,7 +216,7 @@ fn ipv6_addresses(lines: &str) -> Vec<IpAddr> {
     lines.lines().filter_map(address).collect()
 }
 
-/// What is known of a connection.
+/// A connection and its client.
 struct Client {
     remote: IpAddr,
     private_data: Vec<u8>,
@@ -223,12 +226,12 @@ struct Client {
 struct Server<'a> {
     command: &'a Serve,
     style: Style,
-    /// What calls are answered from, where that is a capture, or an export. Not both.
+    /// The source of the replies: a capture, an export, or neither.
     recorded: Option<Recorded>,
     export: Option<Export>,
-    /// What is done to clients on purpose.
+    /// The scenarios that run against clients.
     scenarios: Option<Scenarios>,
-    /// No more than the endpoint has connections.
+    /// Bounded by the connections of the endpoint.
     clients: BTreeMap<ConnectionId, Client>,
     calls: u64,
     answered: u64,
@@ -242,7 +245,7 @@ impl Server<'_> {
         }
     }
 
-    /// Serves until Ctrl-C. The outer error is one of standard output.
+    /// Serves until Ctrl-C. The outer error comes from standard output.
     fn serve(&mut self, live: &mut Live, out: &mut Out) -> io::Result<Result<()>> {
         let serves = match (&self.recorded, &self.export) {
             (Some(recorded), _) => format!("answers {} calls as recorded", recorded.calls()),
@@ -290,7 +293,7 @@ impl Server<'_> {
         }
     }
 
-    /// Goes on with the scenarios. Whether all are over and nothing else is to be done.
+    /// Advances the scenarios. Returns whether all are over and the server should end.
     fn go_on(&mut self, live: &mut Live, out: &mut Out) -> io::Result<bool> {
         let Some(scenarios) = &mut self.scenarios else { return Ok(false) };
         let now = live.wire.driver.now();
@@ -325,7 +328,7 @@ impl Server<'_> {
             Event::Rpc { connection, event: rpcrdma::Event::Called(called) } if self.recorded.is_none() => {
                 self.answer(live, now, connection, &called, out)?;
             }
-            // What this side's own answers come to is told with these.
+            // The server's own answers are reported in the lines of their calls.
             Event::Rpc { connection, event: rpcrdma::Event::Refused { xid, error, why } }
                 if why != Discard::ReplyTooLong =>
             {
@@ -347,7 +350,7 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// Lets the capture answer, where there is one.
+    /// Answers from the capture, if there is one.
     fn answer_as_recorded(&mut self, live: &mut Live, event: &Event, out: &mut Out) -> io::Result<()> {
         let Some(recorded) = &mut self.recorded else { return Ok(()) };
         let told = recorded.handle(&mut live.peer, event);
@@ -404,9 +407,9 @@ impl Server<'_> {
                 let error = match sent {
                     Ok(Some(Sent::Reply(_))) => None,
                     Ok(Some(Sent::ErrorChunk)) => Some(TOO_LONG.to_owned()),
-                    Ok(None) => Some(format!("answered as scenario {name} says")),
-                    // The connection may be gone by now.
-                    Err(error) => Some(format!("no reply could be sent: {error}")),
+                    Ok(None) => Some(format!("answered by scenario {name}")),
+                    // The connection may be closed by now.
+                    Err(error) => Some(format!("could not send a reply: {error}")),
                 };
                 self.answered += u64::from(error.is_none());
                 if error.is_some() {
@@ -414,7 +417,7 @@ impl Server<'_> {
                 }
             }
             (told, _) => {
-                // RFC 5531 has no answer to what is no call.
+                // RFC 5531 defines no answer to a message that is not a call.
                 if let Some((session, _)) = live.peer.session_mut(connection) {
                     session.forget(called.xid);
                 }
@@ -425,7 +428,7 @@ impl Server<'_> {
     }
 }
 
-/// The reply to a call where nothing is exported; `None` where its RPC header cannot be read.
+/// Answers a call without an export. Returns `None` if its RPC header cannot be read.
 fn null(message: &[u8]) -> Option<Reply> {
     let call = rpc::Call::parse(&mut Reader::new(message, Layer::Rpc)).ok()?;
     let mut reply = Vec::new();
@@ -433,7 +436,7 @@ fn null(message: &[u8]) -> Option<Reply> {
     Some(Reply::inline(reply))
 }
 
-/// What a call is answered with where nothing is exported.
+/// Returns the status of the answer to a call without an export.
 fn status(call: &rpc::Call<'_>) -> rpc::Status {
     match refusal(call, &[(program::NFS, VERSIONS)]) {
         Some(status) => status,

@@ -1,4 +1,4 @@
-//! The file of a policy, read: every error has its line.
+//! Parses a policy file; every error has its line.
 
 use super::{Latency, Limit, Measure, Policy, Required, Requirement};
 use crate::filters::nearest;
@@ -13,24 +13,24 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use toml::value::{Date, Datetime};
 
-/// Why a file is no policy.
+/// An error in a policy file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {what}")]
 pub(super) struct PolicyError {
-    /// The file.
+    /// The name of the file.
     pub(super) file: String,
     /// The line, from 1.
     pub(super) line: usize,
-    /// What is wrong.
+    /// The description of the error.
     pub(super) what: String,
 }
 
 type Result<T> = core::result::Result<T, PolicyError>;
 
-/// The keys that say where an entry counts.
+/// The keys of an entry's scope.
 const SCOPE: [&str; 4] = ["server", "client", "connection", "version"];
 
-/// Reads a policy. `file` names it in errors; entries that ended before `today` have expired.
+/// Parses a policy. `file` is its name for errors; entries that ended before `today` have expired.
 pub(super) fn parse(file: &str, text: &str, today: Date) -> Result<Policy> {
     let source = Source { file, text };
     let document = DeTable::parse(text).map_err(|error| {
@@ -49,14 +49,14 @@ pub(super) fn parse(file: &str, text: &str, today: Date) -> Result<Policy> {
     }
     if let Some(value) = whole.find("require") {
         let DeValue::Table(table) = value.get_ref() else {
-            return Err(source.at(value.span(), "require is one table: [require]"));
+            return Err(source.at(value.span(), "require must be a single table: [require]"));
         };
         policy.requirements = Table { source, span: value.span(), table }.requirements()?;
     }
     Ok(policy)
 }
 
-/// The file, of which errors name the place.
+/// The file, for the line numbers of errors.
 #[derive(Clone, Copy)]
 struct Source<'a> {
     file: &'a str,
@@ -73,7 +73,7 @@ impl Source<'_> {
     }
 }
 
-/// A table in it.
+/// A table in the file.
 struct Table<'a> {
     source: Source<'a>,
     span: Range<usize>,
@@ -83,7 +83,7 @@ struct Table<'a> {
 type Value<'a> = Spanned<DeValue<'a>>;
 
 impl<'a> Table<'a> {
-    /// Fails where it has other keys than these.
+    /// Fails if the table has other keys than these.
     fn keys(&self, known: &[&str]) -> Result<()> {
         let Some((key, _)) = self.table.iter().find(|(key, _)| !known.contains(&key.get_ref().as_ref()))
         else {
@@ -92,8 +92,8 @@ impl<'a> Table<'a> {
         let name = key.get_ref();
         let near = nearest(name, known.iter().copied());
         let what = match near.first() {
-            Some(near) => format!("there is no key {name:?} here: is it {near}?"),
-            None => format!("there is no key {name:?} here: there are {}", known.join(", ")),
+            Some(near) => format!("unknown key {name:?}: did you mean {near}?"),
+            None => format!("unknown key {name:?}: expected one of {}", known.join(", ")),
         };
         Err(self.source.at(key.span(), what))
     }
@@ -112,10 +112,10 @@ impl<'a> Table<'a> {
         self.source.line(&key.map_or(self.span.clone(), Spanned::span))
     }
 
-    /// The tables of a list of tables: `[[name]]`.
+    /// The tables in a list of tables: `[[name]]`.
     fn tables(&self, name: &str) -> Result<Vec<Table<'a>>> {
         let Some(value) = self.find(name) else { return Ok(Vec::new()) };
-        let wrong = |span| self.source.at(span, format_args!("{name} is a list of tables: [[{name}]]"));
+        let wrong = |span| self.source.at(span, format_args!("{name} must be a list of tables: [[{name}]]"));
         let DeValue::Array(items) = value.get_ref() else { return Err(wrong(value.span())) };
         let table = |item: &'a Value<'a>| match item.get_ref() {
             DeValue::Table(table) => Ok(Table { source: self.source, span: item.span(), table }),
@@ -129,16 +129,16 @@ impl<'a> Table<'a> {
     }
 
     fn text(&self, value: &'a Value<'a>) -> Result<&'a str> {
-        value.get_ref().as_str().ok_or_else(|| self.wrong(value, "a text in quotes is expected"))
+        value.get_ref().as_str().ok_or_else(|| self.wrong(value, "expected a quoted string"))
     }
 
     fn number(&self, value: &Value<'_>) -> Result<u64> {
         let number = value.get_ref().as_integer();
         let number = number.and_then(|number| u64::from_str_radix(number.as_str(), number.radix()).ok());
-        number.ok_or_else(|| self.wrong(value, "a whole number is expected"))
+        number.ok_or_else(|| self.wrong(value, "expected a whole number"))
     }
 
-    /// What a key says, once or in a list; nothing where it is not there.
+    /// The values of a key, which may be a single value or a list; empty if the key is missing.
     fn several<T>(&self, name: &str, read: impl Fn(&'a Value<'a>) -> Result<T>) -> Result<Vec<T>> {
         let Some(value) = self.find(name) else { return Ok(Vec::new()) };
         match value.get_ref() {
@@ -160,7 +160,7 @@ impl<'a> Table<'a> {
         let value = self.needed("reason")?;
         let reason = self.text(value)?;
         if reason.trim().is_empty() {
-            return Err(self.wrong(value, "a reason is expected"));
+            return Err(self.wrong(value, "expected a reason"));
         }
         let expires = self.find("expires").map(|value| self.date(value)).transpose()?;
         Ok(Allow {
@@ -173,11 +173,11 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// A date, which TOML has as a value of its own.
+    /// Parses a TOML date.
     fn date(&self, value: &Value<'_>) -> Result<Date> {
         match value.get_ref() {
             DeValue::Datetime(Datetime { date: Some(date), time: None, offset: None }) => Ok(*date),
-            _ => Err(self.wrong(value, "a date without quotes is expected, as 2026-12-31")),
+            _ => Err(self.wrong(value, "expected an unquoted date such as 2026-12-31")),
         }
     }
 
@@ -208,9 +208,11 @@ impl<'a> Table<'a> {
         }
         let near = nearest(text, names);
         Err(match near.as_slice() {
-            [] => self.wrong(value, format_args!("no operation is called {text:?}")),
-            near => self
-                .wrong(value, format_args!("no operation is called {text:?}: is it {}?", near.join(" or "))),
+            [] => self.wrong(value, format_args!("unknown operation {text:?}")),
+            near => self.wrong(
+                value,
+                format_args!("unknown operation {text:?}: did you mean {}?", near.join(" or ")),
+            ),
         })
     }
 
@@ -224,7 +226,7 @@ impl<'a> Table<'a> {
         let (clients, client_patterns): (Vec<_>, _) = self.several("client", address)?.into_iter().unzip();
         let connections = self.several("connection", |value| {
             let number = u32::try_from(self.number(value)?).ok().filter(|number| *number > 0);
-            number.ok_or_else(|| self.wrong(value, "the number of a connection is expected, from 1"))
+            number.ok_or_else(|| self.wrong(value, "expected a connection number, from 1"))
         })?;
         let versions = self.several("version", |value| {
             let text = match value.get_ref() {
@@ -235,10 +237,7 @@ impl<'a> Table<'a> {
             };
             let version = Version::parse(text).map(|version| (text.to_owned(), version));
             version.ok_or_else(|| {
-                self.wrong(
-                    value,
-                    "a version of NFS is expected: 2, 3, 4 (any minor version), 4.0, 4.1 or 4.2",
-                )
+                self.wrong(value, "expected an NFS version: 2, 3, 4 (any minor version), 4.0, 4.1 or 4.2")
             })
         })?;
         let (version_words, versions): (Vec<_>, _) = versions.into_iter().unzip();
@@ -292,7 +291,7 @@ impl<'a> Table<'a> {
                 _ => None,
             };
             let share = share.filter(|share: &f64| (0.0..=1.0).contains(share));
-            let share = share.ok_or_else(|| self.wrong(value, "a share is expected, from 0 to 1"))?;
+            let share = share.ok_or_else(|| self.wrong(value, "expected a share from 0 to 1"))?;
             found.push(Requirement { line: self.line_of("conclusive"), what: Required::Conclusive(share) });
         }
         found.sort_by_key(|requirement| requirement.line);

@@ -1,4 +1,4 @@
-//! A policy, held against one capture.
+//! Applies a policy to one capture.
 
 use super::{Latency, Loaded, Measure, Required, Requirement};
 use crate::input::{Input, observe};
@@ -17,18 +17,19 @@ use std::sync::Arc;
 /// The outcome of a policy's entries so far.
 pub(crate) struct Held<'a> {
     loaded: &'a Loaded,
-    /// Who is at the ends of connections, where an entry asks for that.
+    /// The hosts at the ends of connections, if an entry needs them.
     hosts: Hosts,
-    /// Findings that each entry of `allow` fits.
+    /// Number of findings that match each `allow` entry.
     fits: Vec<u64>,
     /// The latencies of each `latency` entry.
     measured: Vec<Stats>,
-    /// Which requirements of operations are met.
+    /// Whether each requirement for an operation is met.
     seen: Vec<bool>,
 }
 
 impl<'a> Held<'a> {
-    /// Nothing is judged yet. A policy with entries for some hosts only takes the capture once more, from its beginning.
+    /// Starts without results. If an entry applies to certain hosts only, this reads the capture
+    /// once for the hosts.
     pub(crate) fn new(loaded: &'a Loaded, input: &Input) -> io::Result<anyhow::Result<Held<'a>>> {
         let policy = &loaded.policy;
         let hosts = match policy.allows.iter().any(|allow| allow.scope.is_of_hosts()) {
@@ -52,7 +53,7 @@ impl<'a> Held<'a> {
         loaded.policy.allows.iter().any(|allow| allow.scope.is_of_hosts())
     }
 
-    /// Why a finding is allowed, if it is. The first entry that fits counts.
+    /// The reason why a finding is allowed, if it is. The first matching entry counts.
     pub(crate) fn reason(&mut self, finding: &Finding) -> Option<&'a Arc<str>> {
         let Held { loaded, hosts, fits, .. } = self;
         let host = finding.connection.and_then(|id| hosts.find(id));
@@ -61,7 +62,7 @@ impl<'a> Held<'a> {
         Some(&loaded.policy.allows[index].reason)
     }
 
-    /// Takes in a transaction that ended.
+    /// Takes a transaction that ended.
     pub(crate) fn transaction(&mut self, transaction: &Transaction) {
         let Held { loaded, measured, seen, .. } = self;
         let version = Version::of(transaction);
@@ -109,9 +110,9 @@ impl<'a> Held<'a> {
 fn allowed(allow: &Allow, fits: u64) -> PolicyEntry {
     let reason = &allow.reason;
     let (outcome, message) = match (&allow.expired, fits) {
-        (Some(last), _) => (EntryOutcome::Expired, format!("expired, its last day was {last} ({reason})")),
-        (None, 0) => (EntryOutcome::Unused, format!("fits no finding ({reason})")),
-        (None, fits) => (EntryOutcome::Met, format!("fits {} ({reason})", Counted(fits, "finding"))),
+        (Some(last), _) => (EntryOutcome::Expired, format!("expired after {last} ({reason})")),
+        (None, 0) => (EntryOutcome::Unused, format!("matches no finding ({reason})")),
+        (None, fits) => (EntryOutcome::Met, format!("matches {} ({reason})", Counted(fits, "finding"))),
     };
     PolicyEntry {
         line: allow.line,
@@ -133,7 +134,7 @@ fn limited(line: usize, subject: String, of: Measure, most: u64, stats: &Stats) 
     });
     let allowed = Duration(most);
     let (outcome, message) = match observed {
-        None => (EntryOutcome::Unused, format!("there is no such transaction (allowed: {allowed})")),
+        None => (EntryOutcome::Unused, format!("no such transaction (allowed: {allowed})")),
         Some(observed) => {
             let outcome = if observed > most { EntryOutcome::Failed } else { EntryOutcome::Met };
             let of = Counted(stats.latencies().map_or(0, |latencies| latencies.len()), "transaction");
@@ -153,14 +154,14 @@ fn limited(line: usize, subject: String, of: Measure, most: u64, stats: &Stats) 
 
 fn required(requirement: &Requirement, seen: bool, tally: &Tally) -> PolicyEntry {
     let count = |subject: &str, found: u64, least: u64| {
-        let message = format!("{} there ({} or more required)", Number(found), Number(least));
+        let message = format!("{} found ({} or more required)", Number(found), Number(least));
         (subject.to_owned(), found >= least, message, Value::Count(found), Value::Count(least))
     };
     let (subject, is_met, message, observed, allowed) = match &requirement.what {
         &Required::Connections(least) => count("connections", tally.connections, least),
         &Required::Transactions(least) => count("transactions", tally.transactions, least),
         Required::Operation(name) => {
-            let message = if seen { "there is one" } else { "there is none" };
+            let message = if seen { "found" } else { "not found" };
             let [observed, allowed] = [u64::from(seen), 1].map(Value::Count);
             (format!("operation {name}"), seen, message.to_owned(), observed, allowed)
         }
@@ -169,7 +170,7 @@ fn required(requirement: &Requirement, seen: bool, tally: &Tally) -> PolicyEntry
             let message = match rules.len() {
                 1 if met == 1 => "has a conclusive verdict".to_owned(),
                 1 => "has no conclusive verdict, or nothing to judge".to_owned(),
-                all => format!("{met} of {all} rules have a conclusive verdict on something"),
+                all => format!("{met} of {all} rules have a conclusive verdict"),
             };
             let [observed, allowed] = [met, rules.len()].map(|count| Value::Count(count as u64));
             (format!("rules {name}"), met == rules.len(), message, observed, allowed)
@@ -193,7 +194,7 @@ fn required(requirement: &Requirement, seen: bool, tally: &Tally) -> PolicyEntry
     }
 }
 
-/// Who is at the ends of each connection. A finding may come before the capture shows that.
+/// The hosts at the ends of each connection. A finding may precede the packets that show them.
 fn hosts(input: &Input) -> io::Result<anyhow::Result<Hosts>> {
     let mut hosts = Hosts::default();
     let read = observe(input, &mut hosts)?;

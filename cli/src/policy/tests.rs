@@ -51,37 +51,37 @@ fn the_example_of_the_page_has_as_many_entries_as_the_page_says() {
 fn mistakes_are_told_with_their_line() {
     let allow = "[[allow]]\nrule = \"credit-limit\"\nreason = \"r\"\n";
     for (text, line, part) in [
-        ("[[alow]]\n", 1, "is it allow?"),
-        ("[[allow]]\nrul = \"credit-limit\"\n", 2, "\"rul\" here: is it rule?"),
-        ("[[allow]]\nzzzzzz = 1\n", 2, "there are rule, reason, expires, server"),
+        ("[[alow]]\n", 1, "did you mean allow?"),
+        ("[[allow]]\nrul = \"credit-limit\"\n", 2, "\"rul\": did you mean rule?"),
+        ("[[allow]]\nzzzzzz = 1\n", 2, "expected one of rule, reason, expires, server"),
         ("\n[[allow]]\nreason = \"r\"\n", 2, "rule is missing"),
         ("\n[[allow]]\nrule = \"credit-limit\"\n", 2, "reason is missing"),
-        ("[[allow]]\nrule = \"credit-limt\"\nreason = \"r\"", 2, "is it credit-limit?"),
+        ("[[allow]]\nrule = \"credit-limt\"\nreason = \"r\"", 2, "did you mean credit-limit?"),
         ("[[allow]]\nrule = [\"credit-limit\",\n\n\"zzz\"]\nreason = \"r\"", 4, "\"zzz\""),
         ("[[allow]]\nrule = []\nreason = \"r\"", 2, "the list is empty"),
-        ("[[allow]]\nrule = \"credits\"\nreason = \" \"", 3, "a reason is expected"),
-        ("[[allow]]\nrule = 7\nreason = \"r\"", 2, "a text in quotes"),
-        (&format!("{allow}expires = \"2026-12-31\""), 4, "a date without quotes"),
-        (&format!("{allow}expires = 2026-12-31T10:00:00Z"), 4, "a date without quotes"),
+        ("[[allow]]\nrule = \"credits\"\nreason = \" \"", 3, "expected a reason"),
+        ("[[allow]]\nrule = 7\nreason = \"r\"", 2, "a quoted string"),
+        (&format!("{allow}expires = \"2026-12-31\""), 4, "an unquoted date"),
+        (&format!("{allow}expires = 2026-12-31T10:00:00Z"), 4, "an unquoted date"),
         (&format!("{allow}expires = 2026-02-30"), 4, ""),
         (&format!("{allow}server = \"filer.example\""), 4, "expected an address"),
         (&format!("{allow}connection = 0"), 4, "from 1"),
         (&format!("{allow}connection = -1"), 4, "a whole number"),
-        (&format!("{allow}version = 5"), 4, "a version of NFS"),
-        (&format!("{allow}version = [3, 4.7]"), 4, "a version of NFS"),
+        (&format!("{allow}version = 5"), 4, "an NFS version"),
+        (&format!("{allow}version = [3, 4.7]"), 4, "an NFS version"),
         ("[allow]\nrule = 1", 1, "[[allow]]"),
         ("allow = [1]", 1, "[[allow]]"),
         ("[[require]]\nconnections = 1", 1, "[require]"),
-        ("[require]\nrules = [\"credits\",\n\"credit-limt\"]", 3, "is it credit-limit?"),
+        ("[require]\nrules = [\"credits\",\n\"credit-limt\"]", 3, "did you mean credit-limit?"),
         ("[require]\nconnections = \"1\"", 2, "a whole number"),
-        ("[require]\nconections = 1", 2, "is it connections?"),
+        ("[require]\nconections = 1", 2, "did you mean connections?"),
         ("[require]\nconclusive = 1.5", 2, "from 0 to 1"),
         ("[require]\nconclusive = nan", 2, "from 0 to 1"),
-        ("[require]\noperations = [\"READ\", \"RAED\"]", 2, "is it READ"),
+        ("[require]\noperations = [\"READ\", \"RAED\"]", 2, "did you mean READ"),
         ("\n[[latency]]\nmax = \"1s\"", 2, "operation is missing"),
         ("\n[[latency]]\noperation = \"READ\"", 2, "a limit is missing"),
         ("[[latency]]\noperation = \"READ\"\nmax = \"5\"", 3, "a number with a unit"),
-        ("[[latency]]\noperation = \"READ\"\nmax = 5", 3, "a text in quotes"),
+        ("[[latency]]\noperation = \"READ\"\nmax = 5", 3, "a quoted string"),
         ("\n\nrule = = 1", 3, ""),
         ("[require]\nconnections = 1\nconnections = 2", 3, "duplicate key"),
     ] {
@@ -92,7 +92,7 @@ fn mistakes_are_told_with_their_line() {
 
 #[test]
 fn versions() {
-    // TOML writes 4.0 as a float, whose fraction must not be lost.
+    // TOML writes 4.0 as a float, whose fraction must be preserved.
     let policy = read("[[allow]]\nrule = \"credits\"\nreason = \"r\"\nversion = [4.0, 3, \"4.2\"]\n");
     let scope = &policy.allows[0].scope;
     assert_eq!(scope.to_string(), " (version 4.0, 3, 4.2)");
@@ -119,12 +119,12 @@ fn dates() {
     for text in ["", "2026-13-01", "12:00:00", "2026-12-31T00:00:00Z", "tomorrow"] {
         assert!(date(text).is_err(), "{text}");
     }
-    // Days are compared, and years before months.
+    // Dates compare by day, and by year before month.
     assert!(date("2027-01-01").unwrap() > date("2026-12-31").unwrap());
     assert!(today() > date("2024-01-01").unwrap());
 }
 
-/// Parts of policies, in any order.
+/// Fragments of policies, combined in any order.
 const PARTS: [&str; 24] = [
     "[[allow]]",
     "[[latency]]",
@@ -187,7 +187,7 @@ proptest! {
 
 const DOCUMENT: &str = include_str!("../../../docs/policy.md");
 
-/// The example of the document.
+/// The example in the document.
 fn example() -> &'static str {
     let example = DOCUMENT.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
     example.expect("the document has an example")
@@ -197,7 +197,7 @@ fn example() -> &'static str {
 fn the_example_of_the_document_is_a_policy() {
     let policy = read(example());
     assert_eq!((policy.allows.len(), policy.latencies.len(), policy.requirements.len()), (2, 2, 7));
-    // And the document has every key.
+    // The document also describes every key.
     for key in
         ["rule", "server", "client", "connection", "version", "reason", "expires", "operation", "operations"]
             .into_iter()

@@ -1,4 +1,5 @@
-//! What is found in a capture, as an expectation has it: the lines of its `capture`, its connections, its transactions and the findings.
+//! The results of a capture in the form of an expectation: its `capture` line, its connections, its
+//! transactions and the findings.
 
 use crate::input::{self, Audience, Input};
 use crate::paths;
@@ -13,10 +14,12 @@ use rdmascope_present::json;
 use std::io;
 use std::path::Path;
 
-/// The most bytes of lines that a capture may come to: they are compared in memory. Some 150,000 transactions.
+/// Maximum size of the lines of a capture, in bytes, since they are compared in memory. This is
+/// about 150,000 transactions.
 pub(super) const MOST_BYTES: usize = 256 << 20;
 
-/// Reads the capture at `path` and writes its lines as an expectation has them; `name` stands for the file's.
+/// Reads the capture at `path` and writes its lines in the form of an expectation, with `name` as
+/// the file name.
 pub(super) fn found(path: &Path, name: &str, port: u16) -> Result<Vec<u8>> {
     let input = Input::file(path.to_owned(), port);
     let mut gathered = Gathered { paths: paths::follow(&input), ..Gathered::default() };
@@ -28,7 +31,7 @@ pub(super) fn found(path: &Path, name: &str, port: u16) -> Result<Vec<u8>> {
         if let Some(trouble) = file.trouble.take() {
             return Err(trouble.into());
         }
-        // Neither the folder nor the compression is a matter of the session.
+        // The folder and the compression are not part of the results.
         name.clone_into(&mut file.name);
     }
     let mut lines = Vec::new();
@@ -40,12 +43,12 @@ pub(super) fn found(path: &Path, name: &str, port: u16) -> Result<Vec<u8>> {
     Ok(lines)
 }
 
-/// Lines, as the engine reports what they are of.
+/// The lines, written as the engine reports events.
 #[derive(Default)]
 struct Gathered {
     connections: Vec<(u32, Vec<u8>)>,
     transactions: Vec<u8>,
-    /// The paths of files, as the whole capture tells them.
+    /// The paths of files, from the whole capture.
     paths: Paths,
     judge: Judge,
     findings: Vec<u8>,
@@ -75,7 +78,7 @@ impl Audience for Gathered {
                 )?;
                 self.bytes += self.transactions.len() - before;
             }
-            // Evictions are counted in the line of the capture; what is observed is for the judge.
+            // The capture line counts evictions, and observations are only for the judge.
             _ => {}
         }
         let Gathered { judge, findings, bytes, .. } = self;
@@ -89,7 +92,9 @@ impl Audience for Gathered {
         written?;
         *bytes += findings.len() - before;
         if self.bytes > MOST_BYTES {
-            return Err(io::Error::other("too much in it for a regression test, which compares in memory"));
+            return Err(io::Error::other(
+                "the capture is too large for a regression test, which compares in memory",
+            ));
         }
         Ok(())
     }

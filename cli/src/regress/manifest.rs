@@ -1,6 +1,7 @@
-//! A MANIFEST: which files there are, and what their bytes are.
+//! MANIFEST files: the expected files with their digests.
 //!
-//! TOML, as docs/regress.md describes it. Only names and digests are read; the rest is for people.
+//! The format is TOML, as described in docs/regress.md. Only names and digests are read; the rest
+//! is documentation.
 
 use anyhow::{Context as _, Result, bail};
 use core::fmt;
@@ -16,10 +17,10 @@ use toml::Spanned;
 /// The name of a manifest.
 pub(super) const NAME: &str = "MANIFEST";
 
-/// What a manifest lists.
+/// The contents of a manifest.
 #[derive(Debug)]
 pub(super) struct Manifest {
-    /// The folder that it stands in.
+    /// The folder of the manifest.
     pub(super) folder: PathBuf,
     /// The files of all samples.
     pub(super) files: Vec<(PathBuf, Digest)>,
@@ -38,7 +39,7 @@ struct Document {
 #[derive(Deserialize)]
 struct Sample {
     name: Spanned<String>,
-    /// By what follows the name in the name of the file.
+    /// By the extension that follows the name in the file name.
     sha256: BTreeMap<String, Spanned<String>>,
 }
 
@@ -58,18 +59,18 @@ impl Manifest {
                 let place = error.span().map_or_else(|| path.display().to_string(), place);
                 // The message may have several lines.
                 let message = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
-                bail!("{place}: no manifest as docs/regress.md describes it: {message}");
+                bail!("{place}: invalid manifest (see docs/regress.md): {message}");
             }
         };
         if document.sample.is_empty() {
-            bail!("{}: there is no [[sample]] in it", path.display());
+            bail!("{}: the manifest has no [[sample]]", path.display());
         }
         let mut files = Vec::new();
         for Sample { name, sha256 } in &document.sample {
             for (extension, digest) in sha256 {
                 let file = PathBuf::from(format!("{}.{extension}", name.get_ref()));
                 if !file.components().all(|component| matches!(component, Component::Normal(_))) {
-                    bail!("{}: a name must not lead out of the folder", place(name.span()));
+                    bail!("{}: the name must not leave the folder", place(name.span()));
                 }
                 let Some(digest) = Digest::parsed(digest.get_ref()) else {
                     bail!("{}: a SHA-256 digest has 64 hexadecimal digits", place(digest.span()));

@@ -1,4 +1,4 @@
-//! What is done with one file.
+//! Performs the job of one file.
 
 use super::found::{self, MOST_BYTES};
 use super::manifest::Digest;
@@ -37,26 +37,26 @@ pub(super) fn perform(job: &Job, command: &Regress) -> Outcome {
     Outcome { path: path.clone(), is_capture, listed, verdict }
 }
 
-/// What is wrong with a file of this digest.
+/// Verifies the digest of a file. Returns the failure, if any.
 fn verify(path: &Path, expected: Digest) -> Option<Verdict> {
     match Digest::of(path) {
         Ok(found) if found == expected => None,
         Ok(found) => Some(Verdict::OtherFile(format!(
-            "{}: not the file that MANIFEST lists: its SHA-256 digest is {found}, not {expected}",
+            "{}: does not match MANIFEST: its SHA-256 digest is {found}, not {expected}",
             path.display()
         ))),
         Err(error) => Some(Verdict::Unreadable(format!("{error:#}"))),
     }
 }
 
-/// Compares what was found with what the file `expectation` says.
+/// Compares the results with the file `expectation`.
 fn judge(expectation: &Path, found: &[u8], command: &Regress) -> Verdict {
     let expected = match read(expectation) {
         Ok(Some(expected)) => expected,
         Ok(None) => return Verdict::NoExpectation,
         Err(error) => return Verdict::BrokenExpectation(format!("{error:#}")),
     };
-    // Mostly nothing has changed.
+    // The common case: nothing has changed.
     if expected == found {
         return Verdict::Same;
     }
@@ -82,7 +82,7 @@ fn judge(expectation: &Path, found: &[u8], command: &Regress) -> Verdict {
     }
 }
 
-/// Writes what was found as the file `expectation`, unless it stands there already.
+/// Writes the results to the file `expectation`, unless it already has them.
 fn bless(expectation: &Path, found: &[u8]) -> Verdict {
     let before = match read(expectation) {
         Ok(Some(before)) if before == found => return Verdict::Same,
@@ -95,25 +95,25 @@ fn bless(expectation: &Path, found: &[u8]) -> Verdict {
     }
 }
 
-/// The bytes of the file at `path`, if there is one.
+/// The contents of the file at `path`, if it exists.
 fn read(path: &Path) -> Result<Option<Vec<u8>>> {
     let cannot_be_read = || format!("{}: cannot be read", path.display());
     match path.metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        // Of a pipe nobody knows whether anybody writes into it.
-        Ok(metadata) if !metadata.is_file() => bail!("{}: cannot be read: no regular file", path.display()),
+        // Reading a FIFO could block forever.
+        Ok(metadata) if !metadata.is_file() => bail!("{}: not a regular file", path.display()),
         Ok(_) | Err(_) => {}
     }
     let mut bytes = Vec::new();
     let file = File::open(path).with_context(cannot_be_read)?;
     let length = file.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes).with_context(cannot_be_read)?;
     if length > MOST_BYTES {
-        bail!("{}: longer than an expectation can be", path.display());
+        bail!("{}: too long for an expectation", path.display());
     }
     Ok(Some(bytes))
 }
 
-/// Writes the file at `path`, whole or not at all.
+/// Writes the file at `path` atomically.
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut file = OutputFile::create(path, &[], "--bless")?;
     let written = file.write_all(bytes).and_then(|()| file.finish());

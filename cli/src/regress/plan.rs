@@ -1,4 +1,4 @@
-//! What there is to look at in a folder.
+//! Finds the work to do in a folder.
 
 use super::manifest::{self, Digest, Manifest};
 use crate::captures::{is_capture, is_capture_name, stem};
@@ -6,18 +6,18 @@ use anyhow::{Context as _, Result, bail};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// What the name of an expectation ends with.
+/// The suffix of expectation files.
 const EXPECTATION: &str = ".expected.jsonl";
 
-/// What is to be done, in the order of paths.
+/// The jobs, in the order of paths.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) jobs: Vec<Job>,
-    /// Files that are neither captures nor belong to them.
+    /// Number of files that neither are captures nor belong to one.
     pub(super) others: u64,
 }
 
-/// Something to do with a file.
+/// The work for one file.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) path: PathBuf,
@@ -26,33 +26,33 @@ pub(super) struct Job {
 
 #[derive(Debug)]
 pub(super) enum Task {
-    /// A capture is analyzed and compared.
+    /// Analyze and compare a capture.
     Capture {
-        /// Where its expectation stands.
+        /// The path of its expectation.
         expectation: PathBuf,
-        /// Its name without what tells of its format.
+        /// Its name without format extensions.
         name: String,
         listed: Listed,
     },
-    /// Another file that a manifest lists is verified.
+    /// Verify another file that a manifest lists.
     Verify(Digest),
-    /// A manifest lists it, and it is not there.
+    /// Report a file that a manifest lists but that does not exist.
     Absent,
-    /// An expectation stands there, and no capture beside it.
+    /// Report an expectation without a capture.
     Orphan,
 }
 
-/// What a manifest says of a capture.
+/// The manifest entry of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Listed {
-    /// There is none.
+    /// There is no manifest.
     NoManifest,
-    /// Nothing.
+    /// The manifest does not list it.
     No,
     Yes(Digest),
 }
 
-/// What was found in the folders.
+/// The files found in the folders.
 #[derive(Default)]
 struct Found {
     captures: Vec<PathBuf>,
@@ -62,7 +62,7 @@ struct Found {
 }
 
 impl Plan {
-    /// Looks into `folders`, and keeps what has `name` in its path below its folder.
+    /// Searches `folders`, and keeps files with `name` in their path below the folder.
     pub(super) fn of(folders: &[PathBuf], name: Option<&str>) -> Result<Plan> {
         let mut plan = Plan { jobs: Vec::new(), others: 0 };
         for folder in folders {
@@ -81,29 +81,29 @@ impl Plan {
                 folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", ");
             match name {
                 Some(name) => bail!("{folders}: no capture with {name:?} in its path"),
-                None => bail!("{folders}: no capture there: no pcap or pcapng file, compressed or not"),
+                None => bail!("{folders}: no captures there (pcap or pcapng, also compressed)"),
             }
         }
         if let Some([twice, _]) = captures.array_windows().find(|[one, next]| one == next) {
-            bail!("{}: below two of the folders that were given", twice.display());
+            bail!("{}: in two of the given folders", twice.display());
         }
         Ok(plan)
     }
 }
 
 impl Job {
-    /// The path of the capture that is to be compared.
+    /// The path of the capture to compare.
     fn capture(&self) -> Option<&Path> {
         matches!(self.task, Task::Capture { .. }).then_some(&*self.path)
     }
 }
 
 impl Found {
-    /// Looks into `folder` and all folders in it. What is hidden is left out, such as `.git`; links to folders are not
-    /// followed, for they may lead in a circle.
+    /// Searches `folder` recursively. Hidden files such as `.git` are ignored. Links to folders are
+    /// not followed, since they may form a cycle.
     fn below(folder: &Path) -> Result<Found> {
         if folder.is_file() {
-            bail!("{}: no folder; give the folder that it is in, and its name with --name", folder.display());
+            bail!("{}: not a folder; use its folder, and its name with --name", folder.display());
         }
         let mut found = Found::default();
         let mut folders = vec![folder.to_owned()];
@@ -125,7 +125,7 @@ impl Found {
 
     fn file(&mut self, path: PathBuf) -> Result<()> {
         if !path.is_file() {
-            // A link that leads nowhere may have led to a capture.
+            // A broken link may have led to a capture.
             if is_capture_name(&path) && !path.exists() {
                 self.captures.push(path);
             } else {
@@ -146,7 +146,7 @@ impl Found {
         Ok(())
     }
 
-    /// What there is to do with it, and how many files there are with which there is nothing to do.
+    /// The jobs, and the number of files without any.
     fn into_jobs(self) -> Result<(Vec<Job>, u64)> {
         let Found { captures, mut expectations, manifests, mut others } = self;
         let mut listed: BTreeMap<&Path, Digest> = BTreeMap::new();
@@ -187,7 +187,7 @@ impl Found {
     }
 }
 
-/// Where the expectation of the capture at `path` stands.
+/// The path of the expectation for the capture at `path`.
 pub(super) fn expectation_of(path: &Path) -> PathBuf {
     let stem = stem(path);
     let mut name = stem.file_name().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! Outcomes, for people and for programs.
+//! Writes outcomes as text or JSON Lines.
 
 use super::Regress;
 use crate::output::{self, Format, Out, Status};
@@ -9,7 +9,7 @@ use rdmascope_present::regress::{Counts, Outcome, Verdict};
 use rdmascope_present::text::Style;
 use std::io::{self, Write};
 
-/// Writes outcomes as they come.
+/// Writes outcomes as they arrive.
 pub(super) struct Show<'a> {
     command: &'a Regress,
     style: Style,
@@ -51,7 +51,7 @@ impl<'a> Show<'a> {
         write_line(self.out, &VERDICT.of((&capture, outcome)))
     }
 
-    /// Writes the summary; `others` are files that were left alone.
+    /// Writes the summary; `others` is the number of ignored files.
     pub(super) fn finish(self, others: u64) -> io::Result<Status> {
         if self.command.output.format == Format::Jsonl {
             return Ok(self.status);
@@ -60,7 +60,7 @@ impl<'a> Show<'a> {
         if self.command.verbose {
             writeln!(
                 self.out,
-                "{} left alone: neither captures nor listed in a MANIFEST",
+                "{} ignored: neither captures nor listed in a MANIFEST",
                 Counted(others, "other file")
             )?;
         }

@@ -1,4 +1,4 @@
-//! One frame: its fields and its bytes.
+//! `show --frame`: the fields and bytes of one frame.
 
 use super::Show;
 use crate::input::{listen, observe};
@@ -19,7 +19,7 @@ use rdmascope_present::json;
 use rdmascope_present::screen::{self, Screen, findings};
 use std::io::{self, Write};
 
-/// Shows the frame of this number.
+/// Shows the frame with this number.
 pub(super) fn run(command: &Show, number: u64, screen: Screen, out: &mut Out) -> io::Result<Status> {
     let (mut near, mut owner) = (Vec::new(), Owner::of(number));
     let mut findings = Findings::new(Findings::ALL);
@@ -76,14 +76,15 @@ pub(super) fn run(command: &Show, number: u64, screen: Screen, out: &mut Out) ->
         }
         Ok(ending) => {
             let records = Number(ending.totals.records);
-            let error = anyhow::anyhow!("there is no frame {number}: frames are 1 to {records}");
+            let error = anyhow::anyhow!("no frame {number}: the capture has frames 1 to {records}");
             output::complain(&error, out)
         }
         Err(error) => output::complain(&error, out),
     }
 }
 
-/// Whether the Send of the call or the reply ended in this frame, or may have begun in it: then its operations are shown.
+/// Whether the Send of the call or the reply ended in this frame or may have begun in it. The frame
+/// then shows the operations.
 fn may_own(transaction: &Transaction, frame: u64) -> bool {
     let messages = [&transaction.call, &transaction.reply].into_iter().flatten();
     messages.map(|message| message.first.frame..=message.seen.frame).any(|frames| frames.contains(&frame))

@@ -1,4 +1,4 @@
-//! One transaction: what it was, how it was exchanged, its headers and messages.
+//! `show --transaction`: one transaction with its exchange, headers and messages.
 
 use super::Show;
 use crate::filters::Asked;
@@ -26,7 +26,7 @@ use rdmascope_wire::Xid;
 use std::collections::HashSet;
 use std::io;
 
-/// Shows the transaction that `command` names.
+/// Shows the selected transaction.
 pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<Status> {
     let choice = match (command.transaction, command.xid) {
         (Some(number), _) => Choice::Number(number),
@@ -61,7 +61,7 @@ pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<S
     let events: Vec<&SessionEvent> = all.iter().filter(|event| event.is_during(transaction)).collect();
     let by_frame = findings.by_frame();
     let mut ladder = Ladder::of(transaction);
-    // The second time each file has its name at that moment.
+    // Replay the paths, so that each file has the name that it had at that time.
     paths.rewind();
     let joint = match command.input.joint() {
         Ok(joint) => joint,
@@ -112,12 +112,12 @@ pub(super) fn run(command: &Show, screen: Screen, out: &mut Out) -> io::Result<S
     output::complain_of_troubles(&ending, out)
 }
 
-/// What was chosen.
+/// The selected transaction and its context.
 struct Found {
     selection: Selection,
-    /// The first transaction that was.
+    /// The first match.
     transaction: Option<Transaction>,
-    /// Its connection.
+    /// The connection of that transaction.
     connection: Option<Connection>,
     start: Time,
 }
@@ -148,7 +148,7 @@ impl Found {
         }
     }
 
-    /// The one transaction that was chosen.
+    /// The transaction, if exactly one matched.
     fn only(&self) -> anyhow::Result<&Transaction> {
         self.selection.check()?;
         Ok(self.transaction.as_ref().expect("one was chosen"))

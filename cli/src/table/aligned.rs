@@ -1,4 +1,4 @@
-//! Picked fields as text: aligned columns, in several lines where the terminal is narrow.
+//! Selected fields as aligned columns, wrapped on narrow terminals.
 
 use rdmascope_analysis::units::Plain;
 use rdmascope_present::column::{Cells, Flat, Subject};
@@ -7,12 +7,12 @@ use rdmascope_present::text::Style;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-/// Columns in front of what goes on below, as in other tables.
+/// Indentation of continuation lines, as in other tables.
 const BELOW: usize = 8;
 
 /// Writes such lines.
 pub(super) struct Aligned {
-    /// Of each column: how wide it is at least, and whether its cells stand at the right.
+    /// For each column, its minimum width and whether it is right-aligned.
     columns: Vec<(usize, bool)>,
     style: Style,
     line: String,
@@ -20,7 +20,7 @@ pub(super) struct Aligned {
 }
 
 impl Aligned {
-    /// For these cells.
+    /// Creates a writer for these cells.
     pub(super) fn new<S: Subject>(cells: &Cells<S>, style: Style) -> Aligned {
         let width = |column: &Flat| {
             let (width, is_right) = cells.width(column);
@@ -53,7 +53,7 @@ impl Aligned {
         line.clear();
         for (index, (text, (least, is_right))) in cells.zip(widths).enumerate() {
             cell.clear();
-            // A string takes all.
+            // Writing to a string does not fail.
             let _ = write!(cell, "{}", Plain(text));
             let taken = columns(cell);
             let width = taken.max(*least);
@@ -74,7 +74,7 @@ impl Aligned {
     }
 }
 
-/// The name above a column. The unit stands with each value.
+/// The heading of a column. Each value includes its unit.
 fn heading(column: &Flat) -> &str {
     column.name.strip_suffix("_ns").unwrap_or(&column.name)
 }

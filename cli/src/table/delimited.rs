@@ -1,4 +1,4 @@
-//! Lines of values with a character between them.
+//! Lines of values separated by a character.
 
 use csv_core::{WriteResult, Writer};
 use rdmascope_analysis::units::is_hidden;
@@ -7,14 +7,16 @@ use std::io::{self, Write};
 /// Writes such lines.
 pub(super) struct Delimited {
     kind: Kind,
-    /// A value whose characters were escaped.
+    /// Buffer for a value with escapes.
     escaped: String,
 }
 
 enum Kind {
-    /// RFC 4180: quotes where a value has a comma, a quote or a line break. Lines end with a line feed, as most programs write and all read.
+    /// RFC 4180: values with a comma, a quote or a line break are quoted. Lines end with a line
+    /// feed, which most programs write and all accept.
     Csv(Box<Writer>),
-    /// No quotes: a tab, a line feed, a carriage return and a backslash within a value are `\t`, `\n`, `\r` and `\\`.
+    /// Without quotes: a tab, a line feed, a carriage return and a backslash within a value are
+    /// `\t`, `\n`, `\r` and `\\`.
     Tsv,
 }
 
@@ -41,7 +43,7 @@ impl Delimited {
                         pump(out, |buffer| writer.delimiter(buffer))?;
                     }
                     let mut rest = shown(value, escaped, |character| match character {
-                        // These do no harm between quotes.
+                        // These are harmless within quotes.
                         '\n' | '\t' => Escape::Not,
                         _ if is_hidden(character) => Escape::Number,
                         _ => Escape::Not,
@@ -76,7 +78,7 @@ impl Delimited {
     }
 }
 
-/// Writes what `next` puts in a buffer, until there is no more.
+/// Writes the output of `next` until it is exhausted.
 fn pump(out: &mut impl Write, mut next: impl FnMut(&mut [u8]) -> (WriteResult, usize)) -> io::Result<()> {
     let mut buffer = [0; 512];
     loop {
@@ -92,11 +94,11 @@ fn pump(out: &mut impl Write, mut next: impl FnMut(&mut [u8]) -> (WriteResult, u
 enum Escape {
     Not,
     As(&'static str),
-    /// `\u{1b}`, as in text.
+    /// `\u{1b}`, as in text output.
     Number,
 }
 
-/// The value with its characters escaped; in most there are none to escape.
+/// The value with escapes. Most values need none.
 fn shown<'a>(value: &'a str, escaped: &'a mut String, escape: impl Fn(char) -> Escape) -> &'a str {
     if value.bytes().all(|byte| matches!(byte, b' '..=b'~') && byte != b'\\') {
         return value;
@@ -131,7 +133,7 @@ mod tests {
             &[&["a", "b c", ""], &["1,5", "say \"no\"", "two\nlines"], &["caf\u{e9}", "a;b", "=1+1"]];
         let expected = "a,b c,\n\"1,5\",\"say \"\"no\"\"\",\"two\nlines\"\ncaf\u{e9},a;b,=1+1\n";
         assert_eq!(written(Delimited::csv(), lines), expected);
-        // A line with one empty value is no empty line.
+        // A line with one empty value is not an empty line.
         assert_eq!(written(Delimited::csv(), &[&[""], &["x"]]), "\"\"\nx\n");
     }
 

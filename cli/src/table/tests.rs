@@ -2,7 +2,7 @@ use super::*;
 use clap::Parser;
 use rdmascope_present::column::{Align, Cell, Column, Read, Role};
 
-/// Number, size, and when it was in seconds.
+/// Number, size, and time in seconds.
 struct Thing(u64, Option<u64>, i64);
 
 impl Subject for Thing {
@@ -56,7 +56,7 @@ fn parsed(options: &str) -> Result<Line, clap::Error> {
     Line::try_parse_from(["list"].into_iter().chain(options.split_whitespace()))
 }
 
-/// What is written of the things in a capture that starts at 10 s.
+/// The output for the things, in a capture that starts at 10 s.
 fn written(options: &str) -> String {
     let line = parsed(options).unwrap_or_else(|error| panic!("{error}"));
     let mut rows = line.table.rows(&THING, Style::default()).unwrap();
@@ -71,7 +71,7 @@ fn written(options: &str) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// The numbers of the things, in the order in which they are written.
+/// The numbers of the things, in output order.
 fn order(options: &str) -> String {
     let lines = written(&format!("--format csv --fields number {options}"));
     lines.lines().filter(|line| *line != "number").collect::<Vec<_>>().join(" ")
@@ -80,7 +80,7 @@ fn order(options: &str) -> String {
 #[test]
 fn lines_are_sorted() {
     assert_eq!(order(""), "1 2 3 4 5 6");
-    // Of equal lines the first comes first, in both directions; what has no value comes last.
+    // Lines with equal keys keep their order in both directions; lines without a value come last.
     assert_eq!(order("--sort size"), "5 1 4 3 2 6");
     assert_eq!(order("--sort size --reverse"), "3 1 4 5 2 6");
     assert_eq!(order("--sort time --reverse"), "6 5 4 3 2 1");
@@ -106,7 +106,7 @@ fn seconds_since_the_line_before_do_not_change_with_the_order() {
     let expected =
         ["1\t0.0", "2\t2.0", "3\t3.0", "4\t4.0", "5\t5.0", "6\t6.0"].map(|line| format!("{line}00000000"));
     assert_eq!(lines(""), expected);
-    // What is not among the first lines was the line before all the same.
+    // A line that is not among the first lines still counts as the previous line.
     assert_eq!(lines("--sort number --reverse --top 2"), [&*expected[5], &*expected[4]]);
     assert_eq!(lines("--sort size --top 1"), [&*expected[4]]);
     let text = "    delta  #\n 5.000000  5\n";
@@ -162,13 +162,15 @@ fn json_lines_hold_the_fields_asked_for() {
 #[test]
 fn what_is_not_there_is_refused_with_the_nearest_name() {
     let complaint = |options: &str| parsed(options).err().unwrap_or_else(|| panic!("{options}")).to_string();
-    assert!(complaint("--fields number,szie").contains("a thing has no field of this name: is it size?"));
     assert!(
-        complaint("--sort tagz").contains("a thing has no field of this name\n"),
+        complaint("--fields number,szie").contains("a thing has no field with this name: did you mean size?")
+    );
+    assert!(
+        complaint("--sort tagz").contains("a thing has no field with this name\n"),
         "{}",
         complaint("--sort tagz")
     );
-    assert!(complaint("--sort tags").contains("cannot be sorted"));
+    assert!(complaint("--sort tags").contains("cannot be a sort key"));
     assert!(complaint("--top 0").contains("0 is not in"));
     assert!(complaint("--reverse").contains("--sort"));
     assert!(parsed("--fields Number,SIZE --sort Time").is_ok());

@@ -1,4 +1,4 @@
-//! Files of a folder that appear together.
+//! Files in a folder that appear together.
 
 use super::{PREFIX, begin, unfinished};
 use rdmascope_capture_agent::new_file;
@@ -7,19 +7,20 @@ use std::io::{self, ErrorKind};
 use std::path::{Component, Path, PathBuf};
 use tempfile::TempDir;
 
-/// How often a file is given its place before an error is believed.
+/// Maximum number of attempts to move a file into place.
 const TRIES: usize = 8;
 
-/// Files that are being written below a folder, and appear there together. Dropped unfinished, it leaves nothing behind.
+/// Files being written below a folder, which appear there together. Dropping it unfinished removes
+/// everything.
 pub(crate) struct Staging {
     folder: TempDir,
     output: PathBuf,
-    /// Folders that were made, the outer ones first.
+    /// Folders that were created, outer ones first.
     made: Vec<PathBuf>,
 }
 
 impl Staging {
-    /// Makes the folder `output`, if it is not there, and in it one for unfinished files.
+    /// Creates the folder `output` if it does not exist, and a folder for unfinished files in it.
     pub(crate) fn in_folder(output: &Path) -> io::Result<Staging> {
         let mut made = Vec::new();
         let make = |made: &mut Vec<PathBuf>| {
@@ -36,20 +37,22 @@ impl Staging {
         }
     }
 
-    /// Makes an unfinished file, which is not there yet.
+    /// Creates an unfinished file, which must not exist yet.
     pub(crate) fn create(&self, name: &str) -> io::Result<File> {
         let _unfinished = unfinished();
         new_file::make(&self.folder.path().join(name))
     }
 
-    /// Gives the files their places, relative to the folder. All folders for them are made before.
+    /// Moves the files to their paths, relative to the folder. All folders for them are created
+    /// first.
     pub(crate) fn place(mut self, files: impl IntoIterator<Item = (String, PathBuf)>) -> io::Result<()> {
         let files: Vec<(String, PathBuf)> = files.into_iter().collect();
         for (_, place) in &files {
             make_folders(&self.folder_of(place), &mut self.made)?;
         }
         for (name, place) in &files {
-            // Who fails beside this one removes the folders that it made, where they are empty.
+            // A concurrent export that fails removes the folders that it created, if they are
+            // empty.
             let mut tries = 0;
             while let Err(error) = self.rename(name, place) {
                 tries += 1;
@@ -76,13 +79,13 @@ impl Staging {
 impl Drop for Staging {
     fn drop(&mut self) {
         let _unfinished = unfinished();
-        // What cannot be removed stays; the command says what went wrong before.
+        // Ignore errors: the command has already reported the cause.
         let _ = fs::remove_dir_all(self.folder.path());
         remove_folders(&self.made);
     }
 }
 
-/// Makes a folder and those around it, and tells which were not there.
+/// Creates a folder and its parents, and adds the new ones to `made`.
 fn make_folders(path: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
     let mut folder = PathBuf::new();
     for component in path.components() {
@@ -92,7 +95,7 @@ fn make_folders(path: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
         }
         match begin(|| fs::create_dir(&folder), |()| folder.clone()) {
             Ok(()) => made.push(folder.clone()),
-            // Somebody else was faster.
+            // Another process was faster.
             Err(error) if error.kind() == ErrorKind::AlreadyExists && folder.is_dir() => {}
             Err(error) => return Err(error),
         }
@@ -100,7 +103,7 @@ fn make_folders(path: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes folders that are empty, the inner ones first.
+/// Removes empty folders, inner ones first.
 fn remove_folders(made: &[PathBuf]) {
     for folder in made.iter().rev() {
         let _ = fs::remove_dir(folder);

@@ -1,10 +1,11 @@
-//! JSON lines against the lists of columns, field by field and both ways.
+//! Checks JSON lines against the lists of columns, field by field and in both directions.
 
 use rdmascope_present::column::{Kind, List, Presence, Role};
 use rdmascope_present::columns::LISTS;
 use serde_json::Value;
 
-/// Checks that a line has the fields of the list that its `type` names, and no others, each of the type that the list says.
+/// Checks that a line has exactly the fields of the list named by its `type`, each with the type in
+/// the list.
 pub fn check(line: &Value) {
     let name = line["type"].as_str().unwrap_or_else(|| panic!("a line without a type: {line}"));
     let list = LISTS.iter().find(|list| list.role() == Role::Line && list.name() == name);
@@ -17,7 +18,7 @@ fn object(list: &dyn List, value: &Value, path: &str) {
     }
 }
 
-/// How the fields of an object differ from what a list says.
+/// The difference between the fields of an object and a list.
 fn differs(list: &dyn List, value: &Value, path: &str) -> Result<(), String> {
     let fields = value.as_object().ok_or_else(|| format!("{path} is no object"))?;
     let mut known = usize::from(list.role() == Role::Line && fields.contains_key("type"));

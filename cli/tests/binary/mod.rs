@@ -1,4 +1,4 @@
-//! The binary, run as a person runs it.
+//! The binary, run as by a user.
 #![allow(dead_code, unreachable_pub)] // Each test file takes what it needs.
 
 mod fields;
@@ -19,14 +19,15 @@ pub fn sample(name: &str) -> String {
 pub fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rdmascope"));
     command.args(arguments).current_dir(root());
-    // What the developer's own shell says of colour and width is not tested.
+    // Settings of the developer's shell for colour and width must not affect the tests.
     for variable in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS"] {
         command.env_remove(variable);
     }
     command
 }
 
-/// The command, ended by SIGINT and SIGHUP: whoever runs the tests may ignore them, as a shell does for what runs in the background.
+/// The command with default handling of SIGINT and SIGHUP. The tests may run with these ignored, as
+/// in the background of a shell.
 pub fn interruptible(arguments: &[&str]) -> Command {
     let plain = command(arguments);
     let mut command = Command::new("env");
@@ -52,7 +53,7 @@ pub fn with_input(arguments: &[&str], input: &[u8]) -> Output {
     let mut stdin = child.stdin.take().expect("it was piped");
     let input = input.to_vec();
     let writer = std::thread::spawn(move || {
-        // What is not wanted any more need not be taken.
+        // The command may stop reading its input.
         let _ = stdin.write_all(&input);
     });
     let output = child.wait_with_output().expect("the binary ends");
@@ -60,7 +61,7 @@ pub fn with_input(arguments: &[&str], input: &[u8]) -> Output {
     output
 }
 
-/// What comes of a command whose reader leaves at once.
+/// The output of a command whose reader closes the pipe at once.
 pub fn abandoned(arguments: &[&str]) -> Output {
     let mut child =
         command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
@@ -68,7 +69,7 @@ pub fn abandoned(arguments: &[&str]) -> Output {
     child.wait_with_output().expect("the binary ends")
 }
 
-/// Copies the samples to a new folder: a command may write beside them.
+/// Copies the samples to a new folder, because a command may write next to them.
 pub fn copy_samples(to: &Path) {
     std::fs::create_dir_all(to).expect("a folder can be made");
     for entry in std::fs::read_dir(root().join("samples")).expect("it is there") {
@@ -90,7 +91,7 @@ pub fn lines(output: &Output) -> Vec<Value> {
     json_lines(text(&output.stdout))
 }
 
-/// Lines of JSON. Each has the fields that its list of columns says.
+/// JSON lines, each checked against its list of columns.
 pub fn json_lines(text: &str) -> Vec<Value> {
     let parsed = text.lines().map(|line| {
         let line = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
@@ -100,7 +101,7 @@ pub fn json_lines(text: &str) -> Vec<Value> {
     parsed.collect()
 }
 
-/// One clear line on standard error, exit status 2, nothing on standard output.
+/// Asserts one clear line on standard error, exit status 2, and nothing on standard output.
 pub fn refused(output: &Output, parts: &[&str]) {
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(text(&output.stdout), "");
@@ -111,7 +112,7 @@ pub fn refused(output: &Output, parts: &[&str]) {
     }
 }
 
-/// A file that is gone after the test.
+/// A temporary file, removed after the test.
 pub struct Temporary(PathBuf);
 
 impl Temporary {
@@ -133,7 +134,7 @@ impl Drop for Temporary {
     }
 }
 
-/// A pcap file as tcpdump writes it on the machines of the samples: little-endian, microseconds.
+/// A pcap file as written by tcpdump on the machines of the samples: little-endian, microseconds.
 pub struct Pcap {
     pub header: Vec<u8>,
     /// Each with its header of 16 bytes: seconds, microseconds, captured length, length.

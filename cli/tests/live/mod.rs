@@ -1,4 +1,4 @@
-//! `peer serve` as a process beside the one that is tested.
+//! `peer serve` as a process next to the one under test.
 #![allow(dead_code, unreachable_pub)] // Each test file takes what it needs.
 
 use crate::binary::{interruptible, root, text};
@@ -8,24 +8,25 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, ChildStdout, Stdio};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// An address of 127.0.0.0/8 that no other test has, of this process or of another.
+/// An address of 127.0.0.0/8 that no other test uses, in this process or another.
 pub fn address() -> String {
     static NEXT: AtomicU8 = AtomicU8::new(1);
     let [.., high, low] = std::process::id().to_be_bytes();
     format!("127.{}.{high}.{}", NEXT.fetch_add(1, Ordering::Relaxed), low.clamp(1, 254))
 }
 
-/// A server that runs.
+/// A running server.
 pub struct Server {
     pub child: Child,
-    /// Until somebody takes it.
+    /// `None` once taken.
     pub stdout: Option<BufReader<ChildStdout>>,
-    /// What was read of its output.
+    /// The output read so far.
     pub first: String,
 }
 
 impl Server {
-    /// Started with these arguments, and listening. `None` where the port is taken, which is told.
+    /// Starts a server with these arguments and waits until it listens. Returns `None`, and reports
+    /// that, if the port is taken.
     pub fn start(arguments: &[&str]) -> Option<Server> {
         let arguments = [&["peer", "serve", "--format", "jsonl"], arguments].concat();
         let mut child = interruptible(&arguments)
@@ -39,19 +40,19 @@ impl Server {
         if first.is_empty() {
             let output = child.wait_with_output().expect("it ends");
             let complaint = text(&output.stderr);
-            assert!(complaint.contains("is taken"), "{complaint}");
+            assert!(complaint.contains("is in use"), "{complaint}");
             eprintln!("SKIPPED: {complaint}");
             return None;
         }
         Some(Server { child, stdout: Some(stdout), first })
     }
 
-    /// Ends it as Ctrl-C does. Its lines.
+    /// Ends it like Ctrl-C. Returns its lines.
     pub fn stop(self) -> Vec<Value> {
         self.stop_by("-INT")
     }
 
-    /// Ends it by this signal. Its lines.
+    /// Ends it with this signal. Returns its lines.
     pub fn stop_by(mut self, signal: &str) -> Vec<Value> {
         let signal = std::process::Command::new("kill").args([signal, &self.child.id().to_string()]).status();
         assert!(signal.expect("kill is there").success());
@@ -70,24 +71,24 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// Where a test fails before its end.
+    /// Runs when a test fails before its end.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The lines of `peer`, whose fields docs/peer.md has.
+/// The lines of `peer`, with the fields listed in docs/peer.md.
 pub fn parsed(output: &str) -> Vec<Value> {
     output.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
 }
 
-/// Those of a type.
+/// The lines of this type.
 pub fn of_type<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["type"] == kind).collect()
 }
 
-/// Every field that was seen stands in docs/peer.md.
+/// Asserts that docs/peer.md lists every field in the lines.
 pub fn described(lines: &[Value]) {
     let document = std::fs::read_to_string(root().join("docs/peer.md")).expect("it is there");
     fn names(value: &Value, before: &str, found: &mut BTreeSet<String>) {

@@ -1,21 +1,21 @@
-//! Sessions in which one thing is wrong on purpose.
+//! Sessions with one deliberate fault.
 #![allow(dead_code, unreachable_pub)] // Each test file takes what it needs.
 
 use rdmascope_tests::mutate::SERVER;
 use rdmascope_tests::{pcap, samples};
 
-/// The rule that is broken (RFC 8166, section 3.3.1).
+/// The violated rule (RFC 8166, section 3.3.1).
 pub const RULE: &str = "credit-grant-zero";
 
 /// A sample with a reply that grants no credits.
 pub struct NoCredits {
     /// The file.
     pub bytes: Vec<u8>,
-    /// The packet that was altered.
+    /// The altered packet.
     pub frame: u64,
 }
 
-/// `sample` with 0 for the 64 credits that the server's reply to `xid` grants.
+/// `sample` with 0 in place of the 64 credits that the server's reply to `xid` grants.
 pub fn no_credits(sample: &str, xid: u32) -> NoCredits {
     let mut capture = samples::capture(sample);
     let replies = capture.packets.iter_mut().filter(|packet| packet.source() == SERVER);
@@ -31,7 +31,7 @@ pub fn no_credits(sample: &str, xid: u32) -> NoCredits {
     NoCredits { bytes: pcap::write(&capture), frame }
 }
 
-/// `sample` with no credits in any reply: the bytes of the file, and the first reply.
+/// `sample` without credits in any reply: the bytes of the file, and the first reply.
 pub fn never_any_credits(sample: &str) -> NoCredits {
     let mut capture = samples::capture(sample);
     let mut first = None;

@@ -1,4 +1,4 @@
-//! A session made by hand, packet by packet, and what `extract` makes of it.
+//! A handmade session, packet by packet, and the results of `extract` on it.
 
 #![allow(dead_code)] // Each test file takes what it needs.
 
@@ -12,7 +12,8 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Output;
 
-/// A client and a server that speak NFS version 3 without chunks, captured in the middle of their connection.
+/// A client and a server that use NFS version 3 without chunks, captured from the middle of their
+/// connection.
 pub(crate) struct World {
     pub(crate) frames: Vec<Vec<u8>>,
     pub(crate) psns: [u32; 2],
@@ -67,7 +68,8 @@ impl World {
         self.send(1, &reply);
     }
 
-    /// SETATTR of NFSv4 (RFC 8881, section 18.30): a stateid of zeros, and of the attributes size and, where asked for, mode.
+    /// SETATTR of NFSv4 (RFC 8881, section 18.30): a stateid of zeros, and the attributes size and,
+    /// optionally, mode.
     pub(crate) fn resize_4(&mut self, handle: &[u8], size: u64, and_mode: bool) {
         let mask =
             if and_mode { vec![word(2), word(1 << 4), word(1 << 1)] } else { vec![word(1), word(1 << 4)] };
@@ -83,7 +85,8 @@ impl World {
         self.send(1, &reply);
     }
 
-    /// SETATTR of NFSv3 (RFC 1813, section 3.3.2): a size, times that stay, no guard. `status`: what the server answers.
+    /// SETATTR of NFSv3 (RFC 1813, section 3.3.2): a size, unchanged times, no guard. `status` is
+    /// the server's answer.
     pub(crate) fn resize_3(&mut self, handle: &[u8], size: Option<u64>, status: usize) {
         let set = match size {
             Some(size) => [word(1), size.to_be_bytes().to_vec()].concat(),
@@ -93,7 +96,7 @@ impl World {
         self.call(2, &arguments, &[status, 0, 0].map(word).concat());
     }
 
-    /// LOOKUP of `name`, which is `handle`.
+    /// LOOKUP of `name`, which returns `handle`.
     pub(crate) fn named(&mut self, name: &[u8], handle: &[u8]) {
         let arguments = [opaque(b"directory"), opaque(name)].concat();
         self.call(3, &arguments, &[word(0), opaque(handle), word(0), word(0)].concat());
@@ -103,7 +106,7 @@ impl World {
         self.write_some(handle, offset, data, data.len());
     }
 
-    /// A WRITE of which the server took so many bytes.
+    /// A WRITE of which the server accepted `count` bytes.
     pub(crate) fn write_some(&mut self, handle: &[u8], offset: u64, data: &[u8], count: usize) {
         let arguments =
             [opaque(handle), offset.to_be_bytes().to_vec(), word(data.len()), word(2), opaque(data)].concat();
@@ -117,7 +120,7 @@ impl World {
         self.call(6, &arguments, &results);
     }
 
-    /// SEND Only in a frame of its own.
+    /// SEND Only in its own frame.
     pub(crate) fn send(&mut self, from: usize, message: &[u8]) {
         let ends = [[192, 0, 2, 200], [192, 0, 2, self.server]].map(Ipv4Addr::from);
         let ip = compose::Ipv4::new(ends[from], ends[1 - from]);

@@ -1,6 +1,6 @@
-//! Connection management: how a connection comes about and ends (IBTA volume 1, section 12.9).
+//! Connection management: establishing and ending connections (IBTA volume 1, section 12.9).
 //!
-//! [`transition`] has the states as a table: what is not in it is refused.
+//! [`transition`] is a table of states and inputs; pairs that are not in the table are refused.
 
 mod table;
 
@@ -11,28 +11,30 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use rdmascope_wire::cm::{self, CommunicationId, Message};
 
-/// How connections are made.
+/// The configuration of connection management.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Time for the remote side to answer, encoded in 5 bits: 4.096 microseconds times two to this power.
+    /// The time for the remote side to answer, encoded in 5 bits: 4.096 microseconds times 2 to
+    /// this power.
     pub response_timeout: u8,
-    /// Times to send a message again that is not answered: 0 to 15.
+    /// Retransmissions of a message without answer: 0 to 15.
     pub most_retries: u8,
-    /// The time that an MRA of this side asks for, encoded in the same way.
+    /// The time that an MRA of this side requests, encoded like `response_timeout`.
     pub service_timeout: u8,
-    /// The longest time that this side waits for a message, encoded in the same way, whatever a REQ or an MRA of the remote side asks for: 31 would be
-    /// two hours and a half.
+    /// The longest wait of this side, encoded like `response_timeout`, whatever a REQ or MRA
+    /// requests. The value 31 means two and a half hours.
     pub most_timeout: u8,
-    /// How long the identifiers of a closed connection are kept, so that what comes late is answered and not taken for new.
+    /// How long the identifiers of a closed connection are kept, so that late messages are
+    /// recognized.
     pub time_wait: Duration,
-    /// How long a connection must have been silent to give way where all places are taken
+    /// How long a connection must be silent before it may be replaced, when all places are taken
     /// ([`MOST_CONNECTIONS`](crate::endpoint::MOST_CONNECTIONS)).
     pub silence: Duration,
 }
 
 impl Default for Config {
-    /// A response timeout of 4.3 s and 15 retries, as Linux says in its REQs; 68.7 s at most, as it says in its MRAs; a TimeWait of 2 s; a
-    /// minute of silence.
+    /// A response timeout of 4.3 s and 15 retries, as in the REQs of Linux; at most 68.7 s, as in
+    /// its MRAs; 2 s of TimeWait; a minute of silence.
     fn default() -> Config {
         Config {
             response_timeout: 20,
@@ -45,14 +47,14 @@ impl Default for Config {
     }
 }
 
-/// Why a connection came to its end, or never came about.
+/// Why a connection ended, or was never established.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Closed {
     /// The remote side sent a DREQ.
     Remote,
-    /// This side did, and the remote side answered.
+    /// This side sent a DREQ, and the remote side answered.
     Local,
-    /// This side did, and the remote side did not answer.
+    /// This side sent a DREQ, and the remote side did not answer.
     LocalUnanswered,
     /// The remote side sent a REJ.
     Rejected {
@@ -61,37 +63,38 @@ pub enum Closed {
         /// Its private data.
         private_data: Vec<u8>,
     },
-    /// This side sent a REJ, or gave up before there was a connection.
+    /// This side sent a REJ, or gave up before the connection was established.
     Given,
     /// The remote side did not answer a REQ or a REP.
     NoAnswer,
-    /// This side ended it, because all places were taken and another REQ came.
+    /// This side ended it to make room for another REQ.
     GaveWay,
 }
 
 impl Config {
-    /// The time that `encoded` says, as far as this side takes it on.
+    /// Decodes a time, limited to the longest wait of this side.
     pub(crate) fn patience(&self, encoded: u8) -> Duration {
         cm::timeout(encoded).min(cm::timeout(self.most_timeout))
     }
 }
 
-/// One connection's state in connection management.
+/// The state of one connection in connection management.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
     pub(crate) state: State,
     pub(crate) local: CommunicationId,
     pub(crate) remote: CommunicationId,
-    /// What joins the messages of an exchange: that of the REQ, and another one for the DREQ.
+    /// The transaction ID that links the messages of an exchange: that of the REQ, and another for
+    /// the DREQ.
     pub(crate) transaction_id: u64,
-    /// The MAD that is sent again on time-out or when its cause comes again.
+    /// The last MAD, for retransmission on timeout or when its cause is repeated.
     pub(crate) last: Vec<u8>,
     pub(crate) deadline: Option<Instant>,
-    /// The timer is to be started when the message goes out.
+    /// The timer to start when the message is sent.
     pub(crate) arm: Option<Duration>,
     pub(crate) retries: u8,
     pub(crate) most_retries: u8,
-    /// How long the remote side may take to answer.
+    /// The time for the remote side to answer.
     pub(crate) patience: Duration,
 }
 
@@ -111,7 +114,7 @@ impl Machine {
         }
     }
 
-    /// Builds the MAD of a message and keeps it to be sent again.
+    /// Builds the MAD of a message, and stores it for retransmission.
     pub(crate) fn mad(&mut self, message: &Message<'_>) -> Vec<u8> {
         let mut mad = Vec::with_capacity(rdmascope_wire::mad::LENGTH);
         message.build(&message.header(self.transaction_id), &mut mad);
@@ -119,21 +122,21 @@ impl Machine {
         mad
     }
 
-    /// Starts the timer for an answer when the message goes out.
+    /// Starts the timer when the message is sent.
     pub(crate) fn wait_for_answer(&mut self) {
         self.arm = Some(self.patience);
         self.retries = 0;
         self.deadline = None;
     }
 
-    /// No answer is waited for.
+    /// Stops waiting for an answer.
     pub(crate) fn wait_no_more(&mut self) {
         self.arm = None;
         self.deadline = None;
     }
 }
 
-/// What of `message` an input is.
+/// Returns the input of a message.
 pub(crate) fn input(message: &Message<'_>) -> Option<Input> {
     Some(match message {
         Message::Request(_) => Input::Request,

@@ -1,7 +1,7 @@
-//! The states of a connection in connection management, as a table.
+//! The state table of connection management.
 
-/// The states (IBTA volume 1, section 12.9.7, figures 134 and 135). The queue pair is ready to receive in those from `ReplySent`
-/// on the passive side and `ReplyReceived` on the active side.
+/// The states (IBTA volume 1, section 12.9.7, figures 134 and 135). The queue pair is ready to
+/// receive from `ReplySent` on the passive side and from `ReplyReceived` on the active side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum State {
     /// Nothing was sent.
@@ -12,11 +12,11 @@ pub enum State {
     RequestAcknowledged,
     /// Active: REP received, RTU not sent.
     ReplyReceived,
-    /// Active: an MRA for the REP sent.
+    /// Active: MRA for the REP sent.
     ReplyAcknowledging,
     /// Passive: REQ received.
     RequestReceived,
-    /// Passive: an MRA for the REQ sent.
+    /// Passive: MRA for the REQ sent.
     RequestAcknowledging,
     /// Passive: REP sent.
     ReplySent,
@@ -26,14 +26,14 @@ pub enum State {
     Established,
     /// DREQ sent.
     DisconnectSent,
-    /// The connection is over; its identifiers are kept for what comes late.
+    /// The connection ended; its identifiers are kept for late messages.
     TimeWait,
-    /// Nothing is left of it.
+    /// The connection is forgotten.
     Closed,
 }
 
 impl State {
-    /// All of them.
+    /// All states.
     pub const ALL: [State; 13] = [
         State::Idle,
         State::RequestSent,
@@ -51,18 +51,18 @@ impl State {
     ];
 }
 
-/// What happens to a connection: commands of this side, messages of the remote one, the timer.
+/// An input to a connection: a command of this side, a message of the remote side, or the timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Input {
-    /// Command: make the connection.
+    /// Command: request the connection.
     Connect,
-    /// Command: take it.
+    /// Command: accept it.
     Accept,
-    /// Command: ask for time, by an MRA.
+    /// Command: request time by an MRA.
     Acknowledge,
     /// Command: the queue pair is ready.
     Confirm,
-    /// Command: refuse it.
+    /// Command: reject it.
     Refuse,
     /// Command: end it.
     Disconnect,
@@ -91,7 +91,7 @@ pub enum Input {
 }
 
 impl Input {
-    /// All of them.
+    /// All inputs.
     pub const ALL: [Input; 17] = [
         Input::Connect,
         Input::Accept,
@@ -113,46 +113,46 @@ impl Input {
     ];
 }
 
-/// What is done on the way to the next state.
+/// The action of a transition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Action {
-    /// Nothing: a repetition that needs no answer.
+    /// None: a duplicate that needs no answer.
     Nothing,
-    /// Send the REQ and wait for an answer.
+    /// Sends the REQ and waits for an answer.
     SendRequest,
-    /// Send an MRA.
+    /// Sends an MRA.
     SendAcknowledgement,
-    /// Send the REP and wait for an answer.
+    /// Sends the REP and waits for an answer.
     SendReply,
-    /// Take what the REP says.
+    /// Processes the REP.
     TakeReply,
-    /// Send the RTU; the connection is there.
+    /// Sends the RTU; the connection is established.
     SendReadyToUse,
-    /// The remote side is ready; the connection is there.
+    /// The remote side is ready; the connection is established.
     Establish,
-    /// Send a REJ; the connection is not to be.
+    /// Sends a REJ; the connection is not established.
     SendReject,
-    /// Send a REJ because of a time-out; the connection is not to be.
+    /// Sends a REJ because of a timeout; the connection is not established.
     GiveUp,
-    /// The remote side rejected it.
+    /// Processes the REJ of the remote side.
     TakeReject,
-    /// Send the DREQ and wait for an answer.
+    /// Sends the DREQ and waits for an answer.
     SendDisconnectRequest,
-    /// Send a DREP; the remote side ended the connection.
+    /// Sends a DREP; the remote side ended the connection.
     SendDisconnectReply,
-    /// This side ended the connection, and the remote side answered.
+    /// Processes the DREP of the remote side.
     TakeDisconnectReply,
-    /// This side ended the connection; the remote side does not answer.
+    /// Ends the connection without a DREP.
     DisconnectUnanswered,
-    /// Wait longer, as an MRA asks.
+    /// Extends the wait, as an MRA requests.
     WaitLonger,
-    /// Send the last message again.
+    /// Retransmits the last message.
     Repeat,
-    /// Forget it.
+    /// Forgets the connection.
     Forget,
 }
 
-/// State, input, action, next state. What is not here is refused.
+/// Rows of state, input, action, next state. All other pairs are refused.
 #[rustfmt::skip]
 pub const TABLE: &[(State, Input, Action, State)] = &[
     // Active side.
@@ -163,7 +163,7 @@ pub const TABLE: &[(State, Input, Action, State)] = &[
     (State::RequestSent, Input::Reject, Action::TakeReject, State::TimeWait),
     (State::RequestSent, Input::Reply, Action::TakeReply, State::ReplyReceived),
     (State::RequestSent, Input::Disconnect, Action::SendReject, State::TimeWait),
-    // One MRA for each time that a REQ or a REP is sent: more of them do not make the wait longer.
+    // There is one MRA for each transmission of a REQ or REP: further ones do not extend the wait.
     (State::RequestAcknowledged, Input::AcknowledgedRequest, Action::Nothing, State::RequestAcknowledged),
     (State::RequestAcknowledged, Input::Timeout, Action::Repeat, State::RequestSent),
     (State::RequestAcknowledged, Input::Exhausted, Action::GiveUp, State::TimeWait),
@@ -213,7 +213,7 @@ pub const TABLE: &[(State, Input, Action, State)] = &[
     (State::ReplyAcknowledged, Input::Reject, Action::TakeReject, State::TimeWait),
     (State::ReplyAcknowledged, Input::Disconnect, Action::SendDisconnectRequest, State::DisconnectSent),
     (State::ReplyAcknowledged, Input::DisconnectRequest, Action::SendDisconnectReply, State::TimeWait),
-    // Both sides. A REP again: the RTU is lost. A REQ, an MRA or an RTU again: late.
+    // Both sides. A duplicate REP means a lost RTU. A duplicate REQ, MRA or RTU is late.
     (State::Established, Input::Reply, Action::Repeat, State::Established),
     (State::Established, Input::Request, Action::Nothing, State::Established),
     (State::Established, Input::AcknowledgedRequest, Action::Nothing, State::Established),
@@ -245,7 +245,7 @@ pub const TABLE: &[(State, Input, Action, State)] = &[
     (State::TimeWait, Input::Exhausted, Action::Forget, State::Closed),
 ];
 
-/// What to do and where to go, or `None` where the state does not allow the input.
+/// Returns the action and the next state, or `None` if the state does not allow the input.
 pub fn transition(state: State, input: Input) -> Option<(Action, State)> {
     let row = TABLE.iter().find(|(from, what, ..)| (*from, *what) == (state, input));
     row.map(|(_, _, action, next)| (*action, *next))
@@ -262,7 +262,7 @@ mod tests {
         for (state, input, ..) in TABLE {
             assert!(seen.insert((*state, *input)), "{state:?} and {input:?} twice");
         }
-        // Each pair is a row or is refused.
+        // Each pair has a row or is refused.
         let legal = State::ALL
             .into_iter()
             .flat_map(|state| Input::ALL.map(|input| (state, input)))
@@ -292,7 +292,7 @@ mod tests {
         }
     }
 
-    /// What must never be, from the figures of section 12.9.7.
+    /// Transitions that the figures of section 12.9.7 exclude.
     #[test]
     fn what_is_refused() {
         for (state, input) in [
@@ -315,7 +315,7 @@ mod tests {
         }
     }
 
-    /// Whoever waits for an answer has an end: each state with a time-out ends when the retries do.
+    /// Every wait ends: each state with a timeout ends when the retries are exhausted.
     #[test]
     fn waiting_ends() {
         for state in State::ALL {

@@ -1,4 +1,4 @@
-//! An end on sockets of Linux: what hands it datagrams and the time.
+//! Runs an end on Linux sockets: passes datagrams and the time to it.
 //!
 //! ```no_run
 //! use core::time::Duration;
@@ -17,13 +17,6 @@
 //! assert_eq!(ended, Ended::Done);
 //! # Ok::<(), rdmascope_peer::driver::Error>(())
 //! ```
-//!
-//! | | raw sockets | a UDP socket |
-//! |---|---|---|
-//! | wants | CAP_NET_RAW | nothing |
-//! | sends | any source port, its own Identification | source port 4791, Identification 0 with DF |
-//! | ICRC of what comes, IPv4 | verified | verified where the sender has Identification 0 and DF; else [`Icrc::Unverified`], or bad where it is right for no Identification |
-//! | ICRC of what comes, IPv6 | verified | verified; but Linux drops what has no UDP checksum, and RoCE devices send none |
 
 mod socket;
 
@@ -43,104 +36,115 @@ use std::io::{Read as _, Write as _};
 use std::net::UdpSocket;
 use std::os::unix::net::UnixStream;
 
-/// Addresses that [`Reach::WhoeverSent`] remembers. Who is not remembered gets no answer.
+/// Most addresses that [`Reach::WhoeverSent`] remembers. Other senders get no answer.
 pub const MOST_HEARD: usize = 4096;
-/// Datagrams that are sent, or taken, before the other direction has its turn.
+/// Most datagrams to send or receive before the other direction has its turn.
 const TURN: usize = 64;
 /// The longest packet.
 const BUFFER: usize = 65_536;
 
-/// Which sockets a driver has. The [module](self) compares them.
+/// The kind of sockets.
+///
+/// | | raw sockets | UDP socket |
+/// |---|---|---|
+/// | privilege | CAP_NET_RAW | none |
+/// | source port | any | 4791 |
+/// | Identification | its own | 0, with DF |
+/// | ICRC over IPv4 | verified | verified if possible |
+/// | ICRC over IPv6 | verified | verified |
+///
+/// Over IPv4 a UDP socket verifies the ICRC if the sender has Identification 0 and DF. Otherwise
+/// the result is [`Icrc::Unverified`], or bad if the ICRC is correct for no Identification. Over
+/// IPv6 Linux drops packets without a UDP checksum, and RoCE devices send none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Raw sockets.
     Raw,
-    /// A UDP socket that is not connected.
+    /// An unconnected UDP socket.
     Udp,
 }
 
-/// To whom a driver sends.
+/// The destinations of a driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// To these addresses.
+    /// These addresses only.
     Only(Vec<IpAddr>),
-    /// To those from which a datagram came with an ICRC that was not wrong, [`MOST_HEARD`] at most.
+    /// Addresses from which a datagram without a bad ICRC arrived, at most [`MOST_HEARD`].
     WhoeverSent,
 }
 
-/// What is wrong with the sockets. Each says what can be done about it.
+/// An error of the sockets, with its remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The kernel has no route.
-    #[error("no route to {to}: `ip route get {to}` says more")]
+    #[error("no route to {to}: `ip route get {to}` shows details")]
     NoRoute {
-        /// To whom.
+        /// The destination.
         to: IpAddr,
     },
-    /// Somebody else has the port.
+    /// The port is in use.
     #[error(
-        "UDP port 4791 of {local} is taken: by the kernel's rxe (`rdma link` lists it, `rdma link delete` removes it), or by another program \
-         (`ss -ulpn sport = 4791` names it)"
+        "UDP port 4791 of {local} is in use: by the kernel's rxe (`rdma link` lists it, `rdma link delete` removes it), or by another program \
+         (`ss -ulpn sport = 4791` shows it)"
     )]
     PortTaken {
         /// The address.
         local: IpAddr,
     },
-    /// The host does not have the address.
-    #[error("{local} is no address of this host: `ip address` lists them")]
+    /// The host does not have this address.
+    #[error("{local} is not an address of this host: `ip address` lists them")]
     NotLocal {
         /// The address.
         local: IpAddr,
     },
-    /// An IPv6 address of one link, which says nothing without its interface: GIDs and datagrams have no room for that.
+    /// A link-local IPv6 address. It needs an interface, for which GIDs and datagrams have no
+    /// field.
     #[error(
-        "{address} is an address of one link, and its interface cannot be named: name a global or a unique local one (`ip -6 address` lists them)"
+        "{address} is a link-local address, which needs an interface: use a global or unique local address (`ip -6 address` lists them)"
     )]
     LinkLocal {
         /// The address.
         address: IpAddr,
     },
-    /// An address of nobody, or of many.
+    /// Not a unicast address of one host.
     #[error(
-        "{address} is not the address of one host: name one that is (`ip address` lists those of this host)"
+        "{address} is not the address of one host: use a unicast address (`ip address` lists those of this host)"
     )]
     NotOneHost {
         /// The address.
         address: IpAddr,
     },
-    /// Raw sockets are for those who have the capability.
+    /// Raw sockets require a capability.
     #[error(
-        "{doing} is not permitted ({address}): run as root, or `setcap cap_net_raw+ep` the program, or use the UDP socket; where that is not \
-         permitted either, a firewall forbids it"
+        "no permission for {doing} ({address}): run as root, or `setcap cap_net_raw+ep` the program, or use the UDP socket; if that is not \
+         permitted either, a firewall blocks it"
     )]
     NotPermitted {
-        /// What was tried.
+        /// The attempted operation.
         doing: &'static str,
-        /// With which address.
+        /// The address.
         address: IpAddr,
     },
-    /// A packet is longer than the route allows.
-    #[error(
-        "a transport packet of {length} bytes is longer than the route's MTU allows: choose a smaller path MTU"
-    )]
+    /// The packet exceeds the MTU of the route.
+    #[error("a transport packet of {length} bytes exceeds the MTU of the route: choose a smaller path MTU")]
     TooLong {
         /// Bytes from the BTH on.
         length: usize,
     },
-    /// Anything else.
+    /// Any other error.
     #[error("{doing} failed ({address}): {reason}")]
     Other {
-        /// What was tried.
+        /// The attempted operation.
         doing: &'static str,
-        /// With which address.
+        /// The address.
         address: IpAddr,
-        /// Why.
+        /// The reason.
         reason: std::io::Error,
     },
 }
 
 impl Error {
-    /// Packets can be sent to this address, and from it.
+    /// Checks that packets can be sent to and from this address.
     fn look_at(address: IpAddr) -> Result<(), Error> {
         let (of_one_link, broadcast) = match address {
             IpAddr::V4(address) => (false, address.is_broadcast()),
@@ -166,71 +170,72 @@ impl Error {
     }
 }
 
-/// The local address from which packets to `to` are sent.
+/// Returns the local address for packets to `to`.
 pub fn route(to: IpAddr) -> Result<IpAddr, Error> {
     Error::look_at(to)?;
     let any = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let look = || -> std::io::Result<IpAddr> {
-        // Nothing is sent: connecting a UDP socket looks the route up.
+        // Connecting a UDP socket looks up the route and sends nothing.
         let socket = UdpSocket::bind(SocketAddr::new(any, 0))?;
         socket.connect((to, ROCE_V2_PORT))?;
         Ok(socket.local_addr()?.ip())
     };
     look().map_err(|source| match Errno::from_io_error(&source) {
-        // Of IPv6 this host has no address, or nothing at all.
+        // The host has no IPv6 address, or no IPv6 at all.
         Some(Errno::ADDRNOTAVAIL | Errno::AFNOSUPPORT) => Error::NoRoute { to },
         Some(errno) => Error::from_errno(errno, "looking for a route", to),
         None => Error::Other { doing: "looking for a route", address: to, reason: source },
     })
 }
 
-/// A packet that went out or came in.
+/// A packet that was sent or received.
 #[derive(Clone, Copy, Debug)]
 pub struct Crossed<'a> {
-    /// When: nanoseconds since 1970-01-01T00:00:00Z.
+    /// The time in nanoseconds since 1970-01-01T00:00:00Z.
     pub time: u64,
-    /// Whether it came in.
+    /// Whether it was received.
     pub incoming: bool,
-    /// The packet from its IP header to the ICRC. Where the socket does not show the header, it is made up in what the ICRC does not
-    /// cover, and in the rest is the one that the ICRC is right for.
+    /// The packet from its IP header to the ICRC. If the socket hides the header, the fields that
+    /// the ICRC covers are those for which it is correct, and the other fields are arbitrary.
     pub packet: &'a [u8],
-    /// What the driver found out about its ICRC; of what went out, how it was made.
+    /// The result of the ICRC check, or the kind of ICRC that was sent.
     pub icrc: Icrc,
 }
 
-/// Who is told of every packet.
+/// A callback for every packet.
 pub type Recorder = Box<dyn FnMut(&Crossed<'_>) + Send>;
 
-/// What a driver has done so far.
+/// Counters of a driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Datagrams sent.
     pub sent: u64,
     /// Datagrams that the kernel had no room for.
     pub lost: u64,
-    /// Datagrams that the kernel did not send for another reason: with [`Reach::WhoeverSent`] one remote side that cannot be reached any more is
-    /// nothing to the others.
+    /// Datagrams that the kernel did not send for another reason. With [`Reach::WhoeverSent`] an
+    /// unreachable remote side does not affect the others.
     pub refused: u64,
-    /// Datagrams that were not sent, because nobody allowed their destination or their source is none of the driver's addresses.
+    /// Datagrams that were not sent because of their destination, or because their source is not a
+    /// local address of the driver.
     pub withheld: u64,
-    /// Datagrams received whose ICRC was right.
+    /// Datagrams received with a correct ICRC.
     pub good: u64,
-    /// Those whose ICRC was wrong.
+    /// Datagrams received with a bad ICRC.
     pub bad: u64,
-    /// Those of which that is not known for certain.
+    /// Datagrams received whose ICRC could not be verified with certainty.
     pub unverified: u64,
-    /// What came and was none of RoCEv2.
+    /// Packets received that are not RoCEv2.
     pub foreign: u64,
-    /// Times that the driver waited.
+    /// Number of waits.
     pub waits: u64,
 }
 
 /// Why [`Driver::run`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ended {
-    /// `done` said so.
+    /// `done` returned true.
     Done,
-    /// The time was over.
+    /// The time limit passed.
     Deadline,
     /// A [`Waker`] was used.
     Woken,
@@ -241,7 +246,7 @@ pub enum Ended {
 pub struct Waker(Arc<UnixStream>);
 
 impl Waker {
-    /// One, and what can be read once it was used.
+    /// Returns a waker and the stream that becomes readable when it is used.
     pub(crate) fn pair() -> std::io::Result<(UnixStream, Waker)> {
         let (woken, waker) = UnixStream::pair()?;
         woken.set_nonblocking(true)?;
@@ -249,7 +254,7 @@ impl Waker {
         Ok((woken, Waker(Arc::new(waker))))
     }
 
-    /// Whether it was used since this was asked last.
+    /// Returns whether it was used since the last call.
     pub(crate) fn was_used(mut woken: &UnixStream) -> bool {
         let (mut wakes, mut used) = ([0; 16], false);
         while matches!(woken.read(&mut wakes), Ok(1..)) {
@@ -258,14 +263,14 @@ impl Waker {
         used
     }
 
-    /// Does so, now or when it is called next.
+    /// Wakes the driver, now or in its next run.
     pub fn wake(&self) {
-        // Where there is no room, it has been done and not been seen yet.
+        // If the stream is full, an earlier wake is still pending.
         let _ = (&*self.0).write(&[1]);
     }
 }
 
-/// See the [module](self).
+/// A driver. See the [module](self).
 pub struct Driver {
     sockets: Vec<Socket>,
     reach: Reach,
@@ -282,7 +287,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Binds port 4791 of each of these addresses.
+    /// Binds port 4791 of each address.
     pub fn open(kind: Kind, locals: &[IpAddr], reach: Reach) -> Result<Driver, Error> {
         let named = if let Reach::Only(remotes) = &reach { remotes.iter() } else { [].iter() };
         named.chain(locals).try_for_each(|address| Error::look_at(*address))?;
@@ -307,36 +312,38 @@ impl Driver {
         })
     }
 
-    /// Hands every packet that is sent or received from now on to `recorder`.
+    /// Passes every packet sent or received from now on to `recorder`.
     pub fn record(&mut self, recorder: Option<Recorder>) {
         self.recorder = recorder;
     }
 
-    /// The time since the driver was opened.
+    /// Returns the time since the driver was opened.
     pub fn now(&self) -> Instant {
         Instant::default().plus(self.started.elapsed())
     }
 
-    /// What makes [`run`](Driver::run) return.
+    /// Returns the waker of [`run`](Driver::run).
     pub fn waker(&self) -> Waker {
         self.waker.clone()
     }
 
-    /// What it has done so far.
+    /// Returns the counters.
     pub const fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Allows another address, where only certain ones are.
+    /// Allows another destination, if destinations are restricted.
     pub fn allow(&mut self, address: IpAddr) {
         if let Reach::Only(allowed) = &mut self.reach {
             allowed.push(address);
         }
     }
 
-    /// Runs `end` until `done`, which is asked after every turn, or until the time is over. What there was to send before has been sent
-    /// then. Between turns it sleeps until a datagram comes, the end's deadline or `until`. What the kernel does not send is an error where
-    /// only certain addresses are sent to, and counted with [`Reach::WhoeverSent`].
+    /// Runs `end` until `done`, which is called after every turn, or until the time limit.
+    ///
+    /// Everything that `end` had to send before is sent then. Between turns it sleeps until a
+    /// datagram arrives, the end's deadline or `until`. A datagram that the kernel does not send is
+    /// an error if destinations are restricted, and counted with [`Reach::WhoeverSent`].
     pub fn run<E: End>(
         &mut self,
         end: &mut E,
@@ -354,7 +361,7 @@ impl Driver {
                 while self.transmit(end)? {}
                 return Ok(Ended::Done);
             }
-            // What `done` gave it to do.
+            // Sends what `done` queued.
             more |= self.transmit(end)?;
             if until.is_some_and(|until| until <= now) {
                 return Ok(Ended::Deadline);
@@ -367,7 +374,7 @@ impl Driver {
         }
     }
 
-    /// Sends what there is, up to a turn. Whether there may be more.
+    /// Sends at most one turn of datagrams. Returns whether there may be more.
     fn transmit<E: End>(&mut self, end: &mut E) -> Result<bool, Error> {
         for _ in 0..TURN {
             let Some(datagram) = end.poll_transmit(self.now()) else { return Ok(false) };
@@ -393,7 +400,7 @@ impl Driver {
         Ok(true)
     }
 
-    /// Takes what has come, up to a turn from each socket.
+    /// Receives at most one turn of datagrams from each socket.
     fn receive<E: End>(&mut self, end: &mut E) -> Result<(), Error> {
         for index in 0..self.sockets.len() {
             for _ in 0..TURN {
@@ -426,10 +433,10 @@ impl Driver {
         }
     }
 
-    /// Sleeps until something has come, or until the deadline. Whether a waker was used.
+    /// Sleeps until a socket is readable or until the deadline. Returns whether a waker was used.
     fn wait(&mut self, deadline: Option<Instant>) -> Result<bool, Error> {
         let wait = deadline.map(|deadline| deadline.since(self.now()));
-        // A time that the kernel cannot say is as good as none.
+        // Without a representable time, wait without limit.
         let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
         self.counts.waits += 1;
         let readers = self.sockets.iter().map(|socket| PollFd::new(socket, PollFlags::IN));
@@ -452,7 +459,7 @@ mod tests {
     use crate::packet::Datagram;
     use alloc::vec;
 
-    /// Sends what it has.
+    /// Sends the given datagrams.
     struct Sends(Vec<Datagram>);
 
     impl End for Sends {
@@ -470,7 +477,7 @@ mod tests {
     fn a_remote_side_that_cannot_be_reached_ends_a_client_and_no_server() {
         let [.., high, low] = std::process::id().to_be_bytes();
         let local = Ipv4Addr::new(127, 99, high, low.clamp(1, 254)).into();
-        // From an address of this host alone there is no way to another one.
+        // This host address alone has no route to another host.
         let unreachable: IpAddr = Ipv4Addr::new(192, 0, 2, 1).into();
         let datagram = |destination| Datagram {
             source: local,

@@ -13,17 +13,17 @@ use rustix::net::{
     socket_with, sockopt,
 };
 
-/// Bytes that may wait to be received: as many as several windows of packets. The kernel may allow fewer.
+/// Size of the receive buffer, several windows of packets. The kernel may allow less.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// What sends from one address and receives at it.
+/// The sockets of one local address.
 pub(super) struct Socket {
     pub(super) local: IpAddr,
     kind: Kind,
-    /// Bound to port 4791. With raw sockets nothing is read from it: it is there so that the kernel does not answer with an ICMP message
-    /// that nobody listens on the port.
+    /// Bound to port 4791. With raw sockets nothing is read from it; it keeps the kernel from
+    /// answering with ICMP port unreachable.
     udp: OwnedFd,
-    /// The raw sockets, one to send and one to receive.
+    /// The raw sockets for sending and receiving.
     raw: Option<(OwnedFd, OwnedFd)>,
     /// The Identification of the next packet of a raw socket.
     identification: u16,
@@ -37,8 +37,8 @@ impl Socket {
             socket_with(family, kind, SocketFlags::CLOEXEC, Some(protocol))
         };
         let udp = open(SocketType::DGRAM, ipproto::UDP).map_err(failed("a UDP socket"))?;
-        // Without fragmentation on the way an IPv4 packet of a socket that is not connected has Identification 0 and DF, so that its ICRC can
-        // be computed before it is sent.
+        // Without fragmentation, an IPv4 packet of an unconnected socket has Identification 0 and
+        // DF, so its ICRC can be computed before it is sent.
         let discovery = match local {
             IpAddr::V4(_) => sockopt::set_ip_mtu_discover(&udp, sockopt::Ipv4PathMtuDiscovery::DO),
             IpAddr::V6(_) => sockopt::set_ipv6_mtu_discover(&udp, sockopt::Ipv6PathMtuDiscovery::DO),
@@ -51,17 +51,17 @@ impl Socket {
                 let what = "a raw socket";
                 let receive = open(SocketType::RAW, ipproto::UDP).map_err(failed(what))?;
                 rustix::net::bind(&receive, &SocketAddr::new(local, 0)).map_err(failed(what))?;
-                // Until it was bound it took what came to any address.
+                // Before bind it received packets to any address.
                 while recvfrom(&receive, &mut [0; 1][..], RecvFlags::DONTWAIT).is_ok() {}
-                // IPPROTO_RAW: what is sent has its IP header. Such a socket receives nothing.
+                // IPPROTO_RAW: sent packets include the IP header. Such a socket receives nothing.
                 let send = open(SocketType::RAW, ipproto::RAW).map_err(failed(what))?;
-                // What is never read shall not take memory.
+                // Data that is never read must not use memory.
                 let _ = sockopt::set_socket_recv_buffer_size(&udp, 1);
                 Some((send, receive))
             }
         };
         let socket = Socket { local, kind, udp, raw, identification: 0 };
-        // More than the usual limit is for the administrator; what is allowed must do.
+        // Only the administrator can exceed the usual limit; otherwise use the allowed size.
         let receive = socket.as_fd();
         if sockopt::set_socket_recv_buffer_size_force(receive, RECEIVE_BUFFER).is_err() {
             let _ = sockopt::set_socket_recv_buffer_size(receive, RECEIVE_BUFFER);
@@ -69,10 +69,11 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Sends a datagram; `packet` gets its bytes. False where the kernel had no room for it: it is lost, as on a network.
+    /// Sends a datagram; `packet` receives its bytes. Returns false if the kernel had no room,
+    /// which loses the datagram as a network would.
     pub(super) fn send(&mut self, datagram: &Datagram, packet: &mut Vec<u8>) -> Result<bool, Error> {
         let to = datagram.destination;
-        // The kernel gives a raw packet with Identification 0 another one, for which the ICRC would not be right.
+        // The kernel replaces Identification 0 in a raw packet, which would invalidate the ICRC.
         self.identification = self.identification.wrapping_add(1).max(1);
         let (source_port, identification) = match self.kind {
             Kind::Raw => (datagram.source_port, self.identification),
@@ -98,8 +99,8 @@ impl Socket {
         }
     }
 
-    /// What has come: `packet` gets its bytes from the IP header on, as far as they are known. `None`: nothing is there. `Some(None)`:
-    /// something that is not for RoCE.
+    /// Receives a datagram; `packet` receives its bytes from the IP header on, as far as they are
+    /// known. Returns `None` if nothing is there, and `Some(None)` for a packet that is not RoCE.
     pub(super) fn receive(
         &self,
         buffer: &mut [u8],
@@ -108,7 +109,7 @@ impl Socket {
         let (length, source) = match recvfrom(self.as_fd(), &mut *buffer, RecvFlags::DONTWAIT) {
             Ok((length, _, source)) => (length, source),
             Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
-            // What an ICMP message said of a packet sent earlier.
+            // The effect of an ICMP message about an earlier packet.
             Err(Errno::CONNREFUSED | Errno::HOSTUNREACH | Errno::NETUNREACH) => return Ok(Some(None)),
             Err(errno) => return Err(Error::from_errno(errno, "receiving", self.local)),
         };
@@ -128,7 +129,7 @@ impl Socket {
     }
 }
 
-/// The one that receives.
+/// The receiving socket.
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.raw.as_ref().map_or(&self.udp, |(_, receive)| receive).as_fd()

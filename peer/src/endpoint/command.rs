@@ -1,4 +1,4 @@
-//! What a program can ask an endpoint to do.
+//! Commands of a program to an endpoint.
 
 use super::{ConnectionId, Endpoint, Link, MOST_CONNECTIONS, MOST_DATAGRAMS, MOST_LISTENERS, source_port};
 use crate::cm::{Input, Machine, State};
@@ -12,52 +12,52 @@ use rdmascope_wire::Rkey;
 use rdmascope_wire::cm::ServiceId;
 use rdmascope_wire::rdma_cm_ip::PortSpace;
 
-/// Why a command was not followed.
+/// Why a command failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
-    /// There is no such connection.
+    /// The connection does not exist.
     #[error("no such connection")]
     UnknownConnection,
-    /// Its state does not allow it.
+    /// The state of the connection does not allow it.
     #[error("not allowed in this state")]
     State,
-    /// [`MOST_CONNECTIONS`] are there.
+    /// The endpoint has [`MOST_CONNECTIONS`] connections.
     #[error("too many connections")]
     TooMany,
-    /// More private data than the message has room for.
+    /// The private data exceed the room in the message.
     #[error("too much private data")]
     PrivateData,
-    /// The two addresses are not of one family.
-    #[error("the addresses are not of one IP version")]
+    /// The two addresses differ in IP version.
+    #[error("the addresses differ in IP version")]
     Addresses,
 }
 
-/// A connection to be made.
+/// The parameters of a connection.
 #[derive(Clone, Debug)]
 pub struct Connect {
-    /// This side's address.
+    /// The local address.
     pub local: IpAddr,
-    /// The remote side's.
+    /// The remote address.
     pub remote: IpAddr,
-    /// The port of the service: 20049 is NFS/RDMA.
+    /// The port of the service; 20049 is NFS/RDMA.
     pub port: u16,
-    /// The port of this side, as the header of the RDMA connection manager tells it.
+    /// The local port in the header of the RDMA connection manager.
     pub local_port: u16,
-    /// Private data for the remote consumer: 56 bytes at most.
+    /// Private data for the remote consumer, at most 56 bytes.
     pub private_data: Vec<u8>,
-    /// The queue pair; `None`: as the endpoint's configuration has it.
+    /// The configuration of the queue pair; `None`: that of the endpoint.
     pub queue: Option<rc::Config>,
 }
 
 impl Connect {
-    /// Without private data, from port 700.
+    /// Creates parameters without private data and with the local port 700.
     pub const fn new(local: IpAddr, remote: IpAddr, port: u16) -> Connect {
         Connect { local, remote, port, local_port: 700, private_data: Vec::new(), queue: None }
     }
 }
 
 impl Endpoint {
-    /// Takes requests for a port of the RDMA connection manager. False where too many ports are listened on.
+    /// Listens on a port of the RDMA connection manager. Returns false if too many ports are open.
     pub fn listen(&mut self, port: u16) -> bool {
         let room = self.listeners.len() < MOST_LISTENERS;
         room && {
@@ -66,12 +66,12 @@ impl Endpoint {
         }
     }
 
-    /// Takes them no longer.
+    /// Stops listening on a port.
     pub fn listen_no_more(&mut self, port: u16) {
         self.listeners.remove(&ServiceId::rdma_cm(PortSpace::Tcp, port));
     }
 
-    /// Asks for a connection: sends a REQ.
+    /// Requests a connection by a REQ.
     pub fn connect(&mut self, connect: Connect) -> Result<ConnectionId, CommandError> {
         if self.links.len() >= MOST_CONNECTIONS {
             return Err(CommandError::TooMany);
@@ -91,7 +91,7 @@ impl Endpoint {
         Ok(ConnectionId(id))
     }
 
-    /// A connection in its first state. There is room for it.
+    /// Creates a connection in its first state. The caller checks that there is room.
     pub(super) fn new_link(
         &mut self,
         local: IpAddr,
@@ -106,13 +106,13 @@ impl Endpoint {
             }
         };
         let qpn = loop {
-            // 0 and 1 are for management, the last one for multicast.
+            // Numbers 0 and 1 are for management, the last one for multicast.
             let qpn = 2 + self.random.below(0x00ff_fffd) as u32;
             if !self.queue_pairs.contains_key(&qpn) {
                 break qpn;
             }
         };
-        // A REQ can name no other one.
+        // A REQ can encode no other value.
         let path_mtu =
             if rdmascope_wire::cm::mtu_encoding(config.path_mtu).is_some() { config.path_mtu } else { 1024 };
         let config = rc::Config { path_mtu, ..config };
@@ -136,8 +136,8 @@ impl Endpoint {
         id
     }
 
-    /// Takes a requested connection: sends a REP with up to 196 bytes of private data. Its queue pair is there afterwards, so
-    /// Receives can be posted before anything is sent.
+    /// Accepts a requested connection by a REP with up to 196 bytes of private data. It creates the
+    /// queue pair, so that Receives can be posted before anything is sent.
     pub fn accept(&mut self, connection: ConnectionId, private_data: &[u8]) -> Result<(), CommandError> {
         self.with_data(
             connection,
@@ -147,12 +147,12 @@ impl Endpoint {
         )
     }
 
-    /// Sends an MRA: the answer to a REQ or a REP takes longer.
+    /// Sends an MRA: the answer to a REQ or REP takes longer.
     pub fn acknowledge(&mut self, connection: ConnectionId) -> Result<(), CommandError> {
         self.with_data(connection, Input::Acknowledge, &[], 0)
     }
 
-    /// Sends the RTU, where the configuration leaves that to the program.
+    /// Sends the RTU, if the configuration leaves that to the program.
     pub fn confirm(&mut self, connection: ConnectionId) -> Result<(), CommandError> {
         self.with_data(connection, Input::Confirm, &[], 0)
     }
@@ -171,12 +171,13 @@ impl Endpoint {
         self.command(connection, Input::Refuse, Some(argument))
     }
 
-    /// Ends a connection: sends a DREQ, or a REJ where it is not there yet. What is outstanding is flushed.
+    /// Ends a connection by a DREQ, or by a REJ before it is established. Outstanding operations
+    /// are flushed.
     pub fn disconnect(&mut self, connection: ConnectionId) -> Result<(), CommandError> {
         self.command(connection, Input::Disconnect, None)
     }
 
-    /// Forgets a connection without a word to the remote side, as a host does that crashes.
+    /// Drops a connection without telling the remote side, like a host that crashes.
     pub fn abandon(&mut self, connection: ConnectionId) {
         if let Some(link) = self.links.remove(&connection.0) {
             self.queue_pairs.remove(&link.qpn.0);
@@ -210,32 +211,32 @@ impl Endpoint {
         Ok(())
     }
 
-    /// The latest time that the driver reported.
+    /// Returns the latest time from the driver.
     pub const fn now(&self) -> Instant {
         self.now
     }
 
-    /// The state of a connection.
+    /// Returns the state of a connection.
     pub fn state(&self, connection: ConnectionId) -> Option<State> {
         self.links.get(&connection.0).map(|link| link.machine.state)
     }
 
-    /// The connections that are there, those in TimeWait included.
+    /// Returns all connections, including those in TimeWait.
     pub fn connections(&self) -> impl Iterator<Item = ConnectionId> {
         self.links.keys().map(|id| ConnectionId(*id))
     }
 
-    /// The remote side's address.
+    /// Returns the remote address.
     pub fn remote(&self, connection: ConnectionId) -> Option<IpAddr> {
         self.links.get(&connection.0).map(|link| link.remote)
     }
 
-    /// The number of a connection's own queue pair.
+    /// Returns the number of a connection's local queue pair.
     pub fn queue_pair_number(&self, connection: ConnectionId) -> Option<rdmascope_wire::Qpn> {
         self.links.get(&connection.0).map(|link| link.qpn)
     }
 
-    /// The queue pair of a connection, once there is one.
+    /// Returns the queue pair of a connection, once it exists.
     pub fn queue_pair(&self, connection: ConnectionId) -> Option<&QueuePair> {
         self.links.get(&connection.0)?.queue.as_ref()
     }
@@ -244,7 +245,7 @@ impl Endpoint {
         self.links.get_mut(&connection.0)?.queue.as_mut()
     }
 
-    /// Posts an operation. It is sent in its turn; [`QueueEvent::Completed`](rc::QueueEvent::Completed) names it.
+    /// Posts an operation. [`QueueEvent::Completed`](rc::QueueEvent::Completed) reports its end.
     pub fn post(&mut self, connection: ConnectionId, operation: Operation) -> Result<WorkId, PostError> {
         let work = WorkId(self.works + 1);
         self.queue(connection).ok_or(PostError::NotReady)?.post(work, operation)?;
@@ -279,12 +280,12 @@ impl Endpoint {
         self.post(connection, Operation::Read { rkey, address, length })
     }
 
-    /// Posts a Receive for a message of `length` bytes at most, [`rc::MOST_RECEIVE`] at the most.
+    /// Posts a Receive for a message of at most `length` bytes, limited by [`rc::MOST_RECEIVE`].
     pub fn post_receive(&mut self, connection: ConnectionId, length: usize) -> Result<(), PostError> {
         self.queue(connection).ok_or(PostError::NotReady)?.post_receive(length)
     }
 
-    /// Registers memory under an R_Key and at an address that follow from the seed.
+    /// Registers memory. R_Key and address follow from the seed.
     pub fn register(
         &mut self,
         connection: ConnectionId,
@@ -301,7 +302,7 @@ impl Endpoint {
         }
     }
 
-    /// Registers memory under this R_Key.
+    /// Registers memory under a given R_Key.
     pub fn register_at(
         &mut self,
         connection: ConnectionId,
@@ -314,30 +315,31 @@ impl Endpoint {
         }
     }
 
-    /// Ends a registration; the region as it is now, or `None` where there is none. A region that the remote side invalidated is
-    /// there until this.
+    /// Ends a registration. Returns the region, or `None` if it does not exist. A region that the
+    /// remote side invalidated exists until then.
     pub fn invalidate(&mut self, connection: ConnectionId, rkey: Rkey) -> Option<Region> {
         self.queue(connection)?.memory.invalidate(rkey)
     }
 
-    /// The memory of a connection.
+    /// Returns the memory of a connection.
     pub fn memory(&self, connection: ConnectionId) -> Option<&Memory> {
         Some(&self.links.get(&connection.0)?.queue.as_ref()?.memory)
     }
 
-    /// The bytes of a region, to be changed.
+    /// Returns the bytes of a region for changes.
     pub fn memory_mut(&mut self, connection: ConnectionId, rkey: Rkey) -> Option<&mut [u8]> {
         self.queue(connection)?.memory.bytes_mut(rkey)
     }
 
-    /// Makes the PSN of the next operation that begins `packets` later: what is between them is never sent.
+    /// Skips `packets` PSNs before the next operation of a connection.
     pub fn skip_psn(&mut self, connection: ConnectionId, packets: u32) {
         if let Some(queue) = self.queue(connection) {
             queue.requester.skip(packets);
         }
     }
 
-    /// Refuses the next expected request with a NAK of this code (table 48) whatever it is; the queue pair fails.
+    /// Refuses the next expected request, whatever it is, with a NAK of this code (table 48). The
+    /// queue pair fails.
     pub fn refuse(&mut self, connection: ConnectionId, code: u8) {
         if let Some(queue) = self.queue(connection) {
             let psn = queue.responder.expected;
@@ -346,7 +348,8 @@ impl Endpoint {
         }
     }
 
-    /// A datagram from this side of a connection to the other, with any transport bytes.
+    /// Builds a datagram from the local to the remote side of a connection with arbitrary transport
+    /// bytes.
     pub fn datagram(&self, connection: ConnectionId, transport: Vec<u8>) -> Option<Datagram> {
         let link = self.links.get(&connection.0)?;
         let source_port = source_port(&self.config);
@@ -354,7 +357,8 @@ impl Endpoint {
         Some(Datagram { source, destination, source_port, transport, icrc: Icrc::Good })
     }
 
-    /// Sends any datagram at all. No state machine knows of it. False where [`MOST_DATAGRAMS`] wait.
+    /// Sends an arbitrary datagram, bypassing all state machines. Returns false if
+    /// [`MOST_DATAGRAMS`] are queued.
     pub fn transmit_raw(&mut self, datagram: Datagram) -> bool {
         let room = self.outgoing.len() < MOST_DATAGRAMS;
         if room {
@@ -363,7 +367,7 @@ impl Endpoint {
         room
     }
 
-    /// Sends a MAD of any content from queue pair 1 to queue pair 1.
+    /// Sends a MAD with arbitrary content from queue pair 1 to queue pair 1.
     pub fn transmit_raw_mad(&mut self, local: IpAddr, remote: IpAddr, mad: &[u8]) -> bool {
         let datagram = self.management_datagram(local, remote, mad);
         self.transmit_raw(datagram)

@@ -1,4 +1,4 @@
-//! Connection management of an endpoint: what the table of [`cm`](crate::cm) says is done here.
+//! Connection management of an endpoint: performs the actions of the table in [`cm`](crate::cm).
 
 use super::{
     Connect, ConnectionId, Endpoint, Event, Link, MANAGEMENT, MANAGEMENT_QUEUE_KEY, MOST_CONNECTIONS,
@@ -21,7 +21,7 @@ use rdmascope_wire::psn::Psn;
 use rdmascope_wire::rdma_cm_ip::{self, PortSpace};
 use rdmascope_wire::{Qpn, mad};
 
-/// Bytes of private data that the header of the RDMA connection manager leaves in a REQ.
+/// Bytes of private data in a REQ after the header of the RDMA connection manager.
 pub(super) const MOST_REQUEST_DATA: usize = Request::PRIVATE_DATA_LENGTH - rdma_cm_ip::Header::LENGTH;
 
 /// Reasons of a REJ (section 12.6.7.2).
@@ -34,7 +34,7 @@ mod reason {
     pub(super) const CONSUMER: u16 = 28;
 }
 
-/// What a command adds to its input.
+/// The parameters of an input.
 pub(super) enum Argument<'a> {
     Connect(&'a Connect),
     PrivateData(&'a [u8]),
@@ -43,7 +43,7 @@ pub(super) enum Argument<'a> {
     Message(&'a Message<'a>),
 }
 
-/// What a REQ says that the REP and the queue pair rest on.
+/// The fields of a REQ that determine the REP and the queue pair.
 #[derive(Clone, Debug)]
 pub(super) struct Requested {
     remote_qpn: Qpn,
@@ -57,7 +57,7 @@ pub(super) struct Requested {
 }
 
 impl Endpoint {
-    /// A datagram for queue pair 1.
+    /// Handles a datagram for queue pair 1.
     pub(super) fn take_mad(&mut self, datagram: &Datagram, packet: &Packet<'_>) {
         let source = datagram.source;
         let (_, message) = match packet.extensions.deth {
@@ -79,7 +79,7 @@ impl Endpoint {
         };
         let transaction_id = mad::Header::parse(packet.payload).map_or(0, |header| header.transaction_id);
         let Some(input) = cm::input(&message) else {
-            // SIDR, LAP, APR and what is unknown are not answered.
+            // SIDR, LAP, APR and unknown messages get no answer.
             return self.tell(Event::Dropped { source, fault: Fault::Opcode(packet.bth.opcode.0) });
         };
         if let Message::Request(request) = &message {
@@ -87,7 +87,8 @@ impl Endpoint {
         }
         let mut id = message.remote_communication_id().unwrap_or_default().0;
         if id == 0 && input == Input::Reject {
-            // Who gives up a REQ that nobody answered knows no name of this side.
+            // A remote side that gives up an unanswered REQ does not know the local ID of this
+            // side.
             let name = message.local_communication_id();
             let asked = self.links.iter().find(|(_, link)| {
                 link.requested.is_some() && link.remote == source && Some(link.machine.remote) == name
@@ -95,14 +96,16 @@ impl Endpoint {
             id = asked.map_or(0, |(id, _)| *id);
         }
         let known = self.links.get(&id).filter(|link| {
-            // Who has not named itself yet (a REJ or an MRA for a REQ may come before a REP) cannot be compared.
+            // A remote side without an ID cannot be compared: a REJ or an MRA for a REQ may arrive
+            // before a REP.
             let named =
                 link.machine.remote.0 == 0 || message.local_communication_id() == Some(link.machine.remote);
             let nameless = message.local_communication_id() == Some(CommunicationId(0));
             link.remote == source && (named || nameless)
         });
         if known.is_none() {
-            // A DREQ for what is long forgotten is answered, so that the remote side can forget it too.
+            // A DREQ for a forgotten connection is answered, so that the remote side can forget it
+            // too.
             if let Message::DisconnectRequest(request) = &message {
                 let reply = DisconnectReply {
                     local_communication_id: request.remote_communication_id,
@@ -122,7 +125,7 @@ impl Endpoint {
         self.advance(id, input, Some(Argument::Message(&message)));
     }
 
-    /// A REQ: a repetition of one that came, or a new connection.
+    /// Handles a REQ, which is new or a duplicate.
     fn take_request(&mut self, datagram: &Datagram, request: &Request<'_>, transaction_id: u64) {
         let (source, name) = (datagram.source, request.local_communication_id);
         let known = self.links.iter().find(|(_, link)| {
@@ -190,7 +193,7 @@ impl Endpoint {
         self.transmit_raw(datagram);
     }
 
-    /// Sends again, gives up, or forgets.
+    /// Handles a deadline: retransmits, gives up, or forgets the connection.
     pub(super) fn management_time(&mut self, now: Instant, id: u32) {
         let Some(machine) = self.links.get_mut(&id).map(|link| &mut link.machine) else { return };
         if machine.deadline.is_none_or(|deadline| deadline > now) {
@@ -203,13 +206,13 @@ impl Endpoint {
         self.advance(id, input, None);
     }
 
-    /// Moves a connection on as the table says.
+    /// Moves a connection to its next state according to the table.
     pub(super) fn advance(&mut self, id: u32, input: Input, argument: Option<Argument<'_>>) {
         let connection = ConnectionId(id);
         let Some(link) = self.links.get_mut(&id) else { return };
         let state = link.machine.state;
         let Some((action, next)) = cm::transition(state, input) else {
-            // A packet for a queue pair that is not there yet is no message of CM.
+            // A packet for a queue pair that does not exist yet is not a CM message.
             if input != Input::Packet {
                 self.tell(Event::Unexpected { connection: Some(connection), input, state });
             }
@@ -278,7 +281,8 @@ impl Endpoint {
                     State::ReplyReceived | State::ReplyAcknowledging => Rejected::Reply,
                     _ => Rejected::Other,
                 };
-                // Of a time-out the additional information is the GUID of the channel adapter (section 12.6.7.2).
+                // The additional information of a timeout is the GUID of the channel adapter
+                // (section 12.6.7.2).
                 let guid = self.config.guid.to_be_bytes();
                 let information = if reason == reason::TIMEOUT { &guid[..] } else { &[] };
                 self.emit(id, |link| {
@@ -305,7 +309,7 @@ impl Endpoint {
                 self.close(id, Closed::Rejected { reason, private_data });
             }
             Action::SendDisconnectRequest => {
-                // What the queue pair still has to say goes out first.
+                // Queued responses of the queue pair precede the DREQ.
                 self.flush_responses(id);
                 let Some(link) = self.links.get_mut(&id) else { return };
                 link.machine.transaction_id = link.machine.transaction_id.wrapping_add(1 << 32);
@@ -353,7 +357,7 @@ impl Endpoint {
         }
     }
 
-    /// Builds a message of a connection, keeps it and queues it.
+    /// Builds a message of a connection, stores it for retransmission, and queues it.
     fn emit<'m>(&mut self, id: u32, message: impl FnOnce(&Link) -> Message<'m>) {
         let Some(link) = self.links.get_mut(&id) else { return };
         let message = message(link);
@@ -363,7 +367,7 @@ impl Endpoint {
         self.outgoing.push_back((Some(id), datagram));
     }
 
-    /// Sends the last message again, where it answers what came.
+    /// Retransmits the last message if it answers the input.
     fn repeat(&mut self, id: u32, input: Input, state: State) {
         let Some(link) = self.links.get_mut(&id) else { return };
         let attribute = match link.machine.last.get(16..18) {
@@ -375,7 +379,8 @@ impl Endpoint {
             (State::TimeWait, _) => attribute == Reject::ATTRIBUTE,
             _ => true,
         };
-        // Whoever sends the same message over and over shall not fill the memory; what the timer sends again is one message a connection.
+        // Repeated messages of the remote side must not fill the memory. The timer retransmits one
+        // message per connection.
         if answers && (input == Input::Timeout || self.outgoing.len() < MOST_DATAGRAMS) {
             let (local, remote, bytes) = (link.local, link.remote, link.machine.last.clone());
             let datagram = self.management_datagram(local, remote, &bytes);
@@ -392,12 +397,13 @@ impl Endpoint {
         }
     }
 
-    /// Acknowledgements that wait go out before the DREQ or DREP.
+    /// Sends queued acknowledgements before the DREQ or DREP.
     fn flush_responses(&mut self, id: u32) {
         let Some(link) = self.links.get_mut(&id) else { return };
         let mut bytes = Vec::new();
         if let Some(queue) = &mut link.queue {
-            // READ responses as far as they fit; the remote side has given up what it did not wait for.
+            // READ responses are limited, because the remote side has given up those that it did
+            // not wait for.
             while bytes.len() < 64
                 && let Some(transport) = queue.next_response()
             {
@@ -413,19 +419,19 @@ impl Endpoint {
         }
     }
 
-    /// Ends the queue pair: what is outstanding is flushed.
+    /// Ends the queue pair and flushes outstanding operations.
     fn end_queue(&mut self, id: u32) {
         let Some(queue) = self.links.get_mut(&id).and_then(|link| link.queue.as_mut()) else { return };
         queue.responder.end_reads();
         if queue.state != rc::State::Error {
             queue.fail(Failure::Flushed);
-            // That a closed queue pair does not work is no event of its own.
+            // The end of a connection reports this already.
             queue.events.retain(|event| *event != rc::QueueEvent::Failed(Failure::Flushed));
             self.collect(id);
         }
     }
 
-    /// The connection is over: its identifiers stay for a while.
+    /// Closes the connection. Its identifiers are kept during TimeWait.
     fn close(&mut self, id: u32, why: Closed) {
         self.end_queue(id);
         let time_wait = self.config.cm.time_wait;
@@ -446,7 +452,7 @@ impl Endpoint {
             (IpAddr::V6(local), IpAddr::V6(remote)) => {
                 rdma_cm_ip::Header::ipv6(local, connect.local_port, remote)
             }
-            // `connect` has looked.
+            // `connect` has checked this.
             _ => return,
         };
         let mut private_data = Vec::with_capacity(Request::PRIVATE_DATA_LENGTH);
@@ -472,7 +478,7 @@ impl Endpoint {
                 rnr_retry_count: queue.rnr_retry_count,
                 max_cm_retries: cm.most_retries,
                 primary_path: Some(Path {
-                    // No LIDs on Ethernet: the permissive one.
+                    // Ethernet has no LIDs: use the permissive LID.
                     local_lid: 0xffff,
                     remote_lid: 0xffff,
                     local_gid: Gid::from(connect.local),
@@ -492,7 +498,7 @@ impl Endpoint {
         let Some(link) = self.links.get_mut(&id) else { return };
         let Some(requested) = link.requested.clone() else { return };
         let config = &mut link.config;
-        // A REP has no field for another one.
+        // A REP has no field for another path MTU.
         config.path_mtu = requested.path_mtu;
         config.initiator_depth = config.initiator_depth.min(requested.responder_resources);
         config.retry_count = requested.retry_count;
@@ -542,7 +548,7 @@ impl Endpoint {
     }
 }
 
-/// The shortest time that can be said and is not shorter than `timeout`, encoded in 5 bits; 0: none.
+/// Returns the encoding in 5 bits of the shortest time that is not shorter than `timeout`; 0: none.
 fn encode_timeout(timeout: Option<Duration>) -> u8 {
     let Some(timeout) = timeout else { return 0 };
     (1..32).find(|encoded| rdmascope_wire::cm::timeout(*encoded) >= timeout).unwrap_or(31)

@@ -1,12 +1,13 @@
-//! An endpoint: its connections, their queue pairs, and what it sends and receives.
+//! An endpoint with its connections and their queue pairs.
 //!
-//! The driver's part:
+//! A driver calls:
 //!
-//! | call | when |
+//! | method | when |
 //! |---|---|
-//! | [`handle`](Endpoint::handle) | a datagram has come |
-//! | [`handle_time`](Endpoint::handle_time) | [`next_deadline`](Endpoint::next_deadline) has come |
-//! | [`poll_transmit`](Endpoint::poll_transmit) | after anything else, until there is no more |
+//! | [`handle`](Endpoint::handle) | a datagram was received |
+//! | [`handle_time`](Endpoint::handle_time) | [`next_deadline`](Endpoint::next_deadline) has passed
+//! |
+//! | [`poll_transmit`](Endpoint::poll_transmit) | after any other call, until it returns `None` |
 //! | [`poll_event`](Endpoint::poll_event) | likewise |
 
 mod command;
@@ -30,106 +31,110 @@ use rdmascope_wire::bth::{Bth, Deth, Extensions, Opcode};
 use rdmascope_wire::cm::{Reply, ServiceId};
 use rdmascope_wire::psn::Psn;
 
-/// Connections that an endpoint can have, those in TimeWait included. Where all places are taken, a REQ takes that of the connection that was silent longest,
-/// if that was as long as [`cm::Config::silence`]. If none was, and its sender has no connection yet, it takes one from the remote address that
-/// has most: the one that was silent longest. Only connections that remote sides asked for give way. Otherwise the REQ is rejected.
+/// Most connections of an endpoint, including those in TimeWait.
+///
+/// When all places are taken, a REQ replaces the connection that has been silent longest, if that
+/// is at least [`cm::Config::silence`]. Otherwise, if its sender has no connection, it replaces the
+/// longest silent one of the remote address with most connections. Only connections requested by
+/// remote sides are replaced. Otherwise the REQ is rejected.
 pub const MOST_CONNECTIONS: usize = 1024;
-/// Ports that it can listen on.
+/// Most ports to listen on.
 pub const MOST_LISTENERS: usize = 64;
-/// Datagrams that wait to be sent, or whose delay is not over.
+/// Most datagrams that are queued or delayed.
 pub const MOST_DATAGRAMS: usize = 65_536;
-/// Events that nobody polled; beyond that faults are not told.
+/// Most pending events; faults beyond that are not reported.
 pub const MOST_EVENTS: usize = 65_536;
 /// The Q_Key of queue pair 1 (IBTA volume 1, section 3.5.3).
 pub const MANAGEMENT_QUEUE_KEY: u32 = 0x8001_0000;
 /// The queue pair of connection management.
 const MANAGEMENT: Qpn = Qpn(1);
 
-/// How an endpoint behaves.
+/// The configuration of an endpoint.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// The GUID of its channel adapter.
     pub guid: u64,
-    /// Connection management.
+    /// The configuration of connection management.
     pub cm: cm::Config,
-    /// Queue pairs.
+    /// The configuration of queue pairs.
     pub queue: rc::Config,
-    /// The UDP source port; 0: 0xc000.
+    /// The UDP source port; 0 means 0xc000.
     pub source_port: u16,
-    /// The first PSN that its queue pairs expect; `None`: a random one.
+    /// The first PSN that queue pairs expect; `None`: random.
     pub starting_psn: Option<Psn>,
-    /// Do not answer a REP with an RTU by itself: [`Endpoint::confirm`] does.
+    /// Does not answer a REP with an RTU automatically; [`Endpoint::confirm`] does.
     pub confirm_by_hand: bool,
-    /// Keep a connection whose queue pair has failed, instead of sending a DREQ.
+    /// Keeps a connection whose queue pair failed, instead of sending a DREQ.
     pub keep_failed: bool,
 }
 
-/// A connection of an endpoint: its local communication ID.
+/// The identifier of a connection: its local communication ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u32);
 
-/// What an endpoint tells.
+/// An event of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A REQ has come to a port that is listened on. It waits for `accept`, `acknowledge` or `reject`.
+    /// A REQ arrived for an open port. It waits for `accept`, `acknowledge` or `reject`.
     Requested {
-        /// What it is called here.
+        /// The new connection.
         connection: ConnectionId,
-        /// Who asks.
+        /// The sender.
         remote: IpAddr,
-        /// For which port.
+        /// The requested port.
         port: u16,
-        /// The private data behind the header of the RDMA connection manager.
+        /// The private data after the header of the RDMA connection manager.
         private_data: Vec<u8>,
     },
-    /// A REP has come.
+    /// A REP arrived.
     Replied {
-        /// Which connection.
+        /// The connection.
         connection: ConnectionId,
-        /// What it says, without its private data; `None` where a device keeps that to itself.
+        /// The REP without its private data; `None` if a device does not expose it.
         reply: Option<Reply<'static>>,
         /// Its private data.
         private_data: Vec<u8>,
     },
-    /// The connection is there.
+    /// The connection is established.
     Connected {
-        /// Which.
+        /// The connection.
         connection: ConnectionId,
     },
-    /// The connection is over, or did not come about.
+    /// The connection ended, or was never established.
     Closed {
-        /// Which.
+        /// The connection.
         connection: ConnectionId,
-        /// Why.
+        /// The reason.
         why: Closed,
     },
-    /// Its queue pair has something to tell.
+    /// An event of a queue pair.
     Queue {
-        /// Which connection.
+        /// The connection.
         connection: ConnectionId,
-        /// What.
+        /// The event.
         event: QueueEvent,
     },
-    /// A CM message or a command that the state of the connection does not allow. It was not followed.
+    /// A CM message or command that the state of the connection does not allow. It was ignored.
     Unexpected {
-        /// Which connection, where there is one.
+        /// The connection, if there is one.
         connection: Option<ConnectionId>,
-        /// What came.
+        /// The message or command.
         input: Input,
-        /// In which state; [`State::Idle`] where there is no such connection.
+        /// The state; [`State::Idle`] without a connection.
         state: State,
     },
-    /// A datagram was dropped that belongs to no connection.
+    /// A datagram that belongs to no connection was dropped.
     Dropped {
-        /// Who sent it.
+        /// The sender.
         source: IpAddr,
-        /// What was wrong.
+        /// The fault.
         fault: Fault,
     },
 }
 
 impl Event {
-    /// Whether the network can cause any number of it, and nothing is lost but the tale where it is not told.
+    /// Returns whether the network can cause any number of such events, which can be dropped
+    /// without other consequences.
     pub const fn is_detail(&self) -> bool {
         match self {
             Event::Dropped { .. } | Event::Unexpected { .. } => true,
@@ -139,26 +144,26 @@ impl Event {
     }
 }
 
-/// A connection, or what is to become one.
+/// A connection in any state.
 #[derive(Clone, Debug)]
 struct Link {
     machine: Machine,
-    /// The addresses of this side and of the remote one.
+    /// The local and the remote address.
     local: IpAddr,
     remote: IpAddr,
-    /// Its queue pair's number, and the first PSN that it expects.
+    /// The number of its queue pair, and the first PSN that it expects.
     qpn: Qpn,
     starting_psn: Psn,
     queue: Option<QueuePair>,
-    /// As proposed, and then as negotiated.
+    /// The proposed, later the negotiated configuration.
     config: rc::Config,
-    /// What the REQ says, on the passive side.
+    /// The contents of the REQ, on the passive side.
     requested: Option<management::Requested>,
-    /// When the remote side sent something that belongs to it.
+    /// The time of the last packet of the remote side.
     heard: Instant,
 }
 
-/// See the [module](self).
+/// An endpoint. See the [module](self).
 pub struct Endpoint {
     config: Config,
     random: Random,
@@ -166,26 +171,27 @@ pub struct Endpoint {
     queue_pairs: BTreeMap<u32, u32>,
     listeners: BTreeSet<ServiceId>,
     events: VecDeque<Event>,
-    /// Datagrams that the interceptor has not seen yet; the connection whose timer starts when one goes out.
+    /// Datagrams before the interceptor, with the connection whose timer starts when one is sent.
     outgoing: VecDeque<(Option<u32>, Datagram)>,
-    /// Those that it has.
+    /// Datagrams after the interceptor.
     ready: VecDeque<Datagram>,
-    /// Those that it delays, in and out, by the time at which they go on.
+    /// Datagrams that the interceptor delays, sent and received, by the time at which they
+    /// continue.
     delayed_out: BTreeMap<(Instant, u64), Datagram>,
     delayed_in: BTreeMap<(Instant, u64), Datagram>,
     delayed: u64,
     interceptor: Option<Box<dyn Interceptor>>,
     /// The PSN of the next datagram of queue pair 1.
     management_psn: Psn,
-    /// The queue pair of this connection, or the next one behind it, sends next.
+    /// The connection from which the search for the next sender starts.
     turn: u32,
     works: u64,
-    /// The latest time that the driver told.
+    /// The latest time from the driver.
     now: Instant,
 }
 
 impl Endpoint {
-    /// An endpoint without connections. The same seed and the same calls give the same datagrams.
+    /// Creates an endpoint without connections. The same seed and calls give the same datagrams.
     pub fn new(config: Config, seed: u64) -> Endpoint {
         Endpoint {
             config,
@@ -207,12 +213,12 @@ impl Endpoint {
         }
     }
 
-    /// Lets `interceptor` see everything from now on.
+    /// Sets the interceptor of all datagrams from now on.
     pub fn intercept(&mut self, interceptor: Option<Box<dyn Interceptor>>) {
         self.interceptor = interceptor;
     }
 
-    /// Takes a datagram.
+    /// Handles a received datagram.
     pub fn handle(&mut self, now: Instant, datagram: &Datagram) {
         self.now = self.now.max(now);
         let Some(interceptor) = &mut self.interceptor else { return self.take(now, datagram) };
@@ -230,7 +236,7 @@ impl Endpoint {
         }
     }
 
-    /// Does what is due at `now`: sends again, gives up, lets go on what was delayed.
+    /// Handles everything that is due at `now`: retransmissions, timeouts, and delayed datagrams.
     pub fn handle_time(&mut self, now: Instant) {
         self.now = self.now.max(now);
         while let Some(entry) = self.delayed_in.first_entry().filter(|entry| entry.key().0 <= now) {
@@ -247,7 +253,8 @@ impl Endpoint {
         }
     }
 
-    /// When [`handle_time`](Endpoint::handle_time) has something to do, or [`poll_transmit`](Endpoint::poll_transmit) will.
+    /// Returns the next time at which [`handle_time`](Endpoint::handle_time) or
+    /// [`poll_transmit`](Endpoint::poll_transmit) has work.
     pub fn next_deadline(&self) -> Option<Instant> {
         let due =
             |delayed: &BTreeMap<(Instant, u64), Datagram>| delayed.first_key_value().map(|(key, _)| key.0);
@@ -257,7 +264,8 @@ impl Endpoint {
         earlier(first, earlier(due(&self.delayed_in), due(&self.delayed_out)))
     }
 
-    /// The next datagram to send at `now`; `None`: nothing before the next event or deadline.
+    /// Returns the next datagram to send at `now`. `None`: nothing to send before the next event or
+    /// deadline.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Datagram> {
         self.now = self.now.max(now);
         loop {
@@ -284,7 +292,7 @@ impl Endpoint {
         }
     }
 
-    /// What has happened, in order.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -295,7 +303,7 @@ impl Endpoint {
         }
     }
 
-    /// A datagram from a state machine of this endpoint.
+    /// Returns a datagram from a state machine.
     fn produce(&mut self, now: Instant) -> Option<Datagram> {
         if let Some((id, datagram)) = self.outgoing.pop_front() {
             if let Some(machine) = id.and_then(|id| self.links.get_mut(&id)).map(|link| &mut link.machine)
@@ -328,7 +336,7 @@ impl Endpoint {
         None
     }
 
-    /// Looks at a datagram that the interceptor let go on.
+    /// Processes a datagram that the interceptor passed.
     fn take(&mut self, now: Instant, datagram: &Datagram) {
         let source = datagram.source;
         let drop = |fault| Event::Dropped { source, fault };
@@ -360,7 +368,7 @@ impl Endpoint {
         }
     }
 
-    /// Hands up what a queue pair tells.
+    /// Takes the events of a queue pair.
     fn collect(&mut self, id: u32) {
         let connection = ConnectionId(id);
         let mut failed = false;
@@ -378,7 +386,7 @@ impl Endpoint {
         }
     }
 
-    /// Puts a MAD into a datagram of queue pair 1.
+    /// Builds a datagram of queue pair 1 for a MAD.
     fn management_datagram(&mut self, local: IpAddr, remote: IpAddr, mad: &[u8]) -> Datagram {
         let bth = Bth {
             opcode: Opcode::UD_SEND_ONLY,

@@ -1,4 +1,4 @@
-//! What is looked at in the header of a call before a procedure is (RFC 5531, section 9).
+//! Checks of a call's RPC header before its procedure is executed (RFC 5531, section 9).
 
 use super::store::{MOST_NAME, Who};
 use alloc::vec;
@@ -8,18 +8,21 @@ use rdmascope_wire::rpc::{self, flavor};
 use rdmascope_wire::xdr::Reader;
 use rdmascope_wire::{Layer, Stop};
 
-/// AUTH_BADCRED of auth_stat. It is for a flavor that is not served too, for which RFC 5531 has no value of its own: AUTH_REJECTEDCRED says
-/// "client must begin new session", and a new session would bring the same flavor again; AUTH_TOOWEAK says that a stronger one would do.
+/// AUTH_BADCRED of auth_stat. Also used for an unsupported flavor, for which RFC 5531 has no value:
+/// AUTH_REJECTEDCRED means "client must begin new session", which would repeat the flavor, and
+/// AUTH_TOOWEAK means that a stronger flavor would be accepted.
 const BAD_CREDENTIAL: u32 = 1;
 
-/// Why a call is refused before its procedure is looked at, where it is: it is not of RPC version 2, its credential is neither AUTH_NONE nor a
-/// right AUTH_SYS, or its program or version is not among those `served`.
+/// Returns the reason to refuse a call before its procedure is executed: the RPC version is not 2,
+/// the credential is neither AUTH_NONE nor a valid AUTH_SYS, or the program or version is not
+/// `served`.
 pub fn refusal(call: &rpc::Call<'_>, served: &[(u32, RangeInclusive<u32>)]) -> Option<rpc::Status> {
     admit(call, served).err()
 }
 
-/// Who calls, or the [`refusal`]. The order follows from the reply: a version of RPC and a credential that are not taken deny the call, and only
-/// of a call that was accepted does accept_stat say whether its program and version are there.
+/// Returns the caller, or the [`refusal`]. The order follows from the reply: an RPC version or
+/// credential error denies the call, and only an accepted call has an accept_stat about program and
+/// version.
 pub(super) fn admit(call: &rpc::Call<'_>, served: &[(u32, RangeInclusive<u32>)]) -> Result<Who, rpc::Status> {
     if call.rpc_version != rpc::VERSION {
         return Err(rpc::Status::RpcMismatch { low: rpc::VERSION, high: rpc::VERSION });
@@ -33,7 +36,8 @@ pub(super) fn admit(call: &rpc::Call<'_>, served: &[(u32, RangeInclusive<u32>)])
     Ok(who)
 }
 
-/// Who calls: AUTH_NONE is nobody, AUTH_SYS is who it says (RFC 5531, section 8.2 and appendix A).
+/// Returns the caller: nobody for AUTH_NONE, the given IDs for AUTH_SYS (RFC 5531, section 8.2 and
+/// appendix A).
 fn credential(call: &rpc::Call<'_>) -> Result<Who, rpc::Status> {
     match call.credential.flavor {
         flavor::NONE => Ok(Who { uid: 65_534, gid: 65_534, gids: vec![] }),
@@ -42,7 +46,7 @@ fn credential(call: &rpc::Call<'_>) -> Result<Who, rpc::Status> {
     }
 }
 
-/// authsys_parms: stamp, machine name of 255 bytes at most, uid, gid, 16 groups at most.
+/// Parses authsys_parms: stamp, machine name of at most 255 bytes, uid, gid, at most 16 groups.
 fn auth_sys(body: &[u8]) -> Result<Who, Stop> {
     let mut reader = Reader::new(body, Layer::Rpc);
     reader.u32()?;
@@ -82,7 +86,7 @@ mod tests {
         };
         let served = [(6, 1..=2), (7, 3..=4)];
         assert_eq!(refusal(&call, &served), None);
-        // Each has all that is wrong with the one behind it.
+        // Each call has all errors of the following ones.
         let mut wrong = rpc::Call { rpc_version: 3, credential: tls, program: 8, version: 9, ..call };
         assert_eq!(refusal(&wrong, &served), Some(Status::RpcMismatch { low: 2, high: 2 }));
         wrong.rpc_version = 2;

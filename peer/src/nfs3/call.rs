@@ -1,4 +1,4 @@
-//! Calls of NFS version 3 and what their replies say: the side of the client, one procedure at a time.
+//! NFS version 3 calls and the results in their replies: the client side of each procedure.
 
 use super::export::VERSION;
 use super::types::{Attributes, Handle, Procedure, SetAttributes, Status, reader};
@@ -10,14 +10,16 @@ use rdmascope_wire::rpcrdma;
 use rdmascope_wire::xdr::{Reader, put_opaque, put_u32, put_u64};
 use rdmascope_wire::{Layer, Stop, Xid};
 
-/// The longest RPC header of a reply: XID, msg_type, reply_stat, a verifier of 400 bytes, accept_stat.
+/// The longest RPC header of a reply: XID, msg_type, reply_stat, a verifier of 400 bytes,
+/// accept_stat.
 const MOST_HEADER: u32 = 424;
-/// Status, post_op_attr and wcc_data of an object and a directory, a handle: more than any result without data or names.
+/// Status, post_op_attr and wcc_data of an object and a directory, and a handle: longer than any
+/// result without data or names.
 const MOST_RESULTS: u32 = 420;
-/// Bytes of the text of a symbolic link that are asked for.
+/// Requested bytes of the text of a symbolic link.
 const MOST_PATH: u32 = 1024;
 
-/// What a client asks for. Names are bytes, without a slash.
+/// A procedure with its arguments. Names are bytes without a slash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Operation {
@@ -47,7 +49,7 @@ pub enum Operation {
         stable: Stable,
         data: Vec<u8>,
     },
-    /// UNCHECKED: a file that is there is taken.
+    /// UNCHECKED: an existing file is accepted.
     Create {
         directory: Handle,
         name: Vec<u8>,
@@ -112,14 +114,14 @@ super::types::numbers! {
     }
 }
 
-/// What a reply with NFS3_OK brings.
+/// The results of a reply with NFS3_OK.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Results {
-    /// Nothing that a client needs.
+    /// No result that a client needs.
     Done,
     /// GETATTR.
     Attributes(Attributes),
-    /// LOOKUP, and what makes something new. `None`: the server did not say.
+    /// LOOKUP and the procedures that create an object. `None`: the server omitted the value.
     Found {
         /// The handle.
         handle: Option<Handle>,
@@ -130,16 +132,16 @@ pub enum Results {
     Path(Vec<u8>),
     /// READ.
     Data {
-        /// The bytes, from wherever they came.
+        /// The data, inline or from the Write chunk.
         bytes: Vec<u8>,
         /// eof.
         is_end: bool,
-        /// Whether the Write chunk brought them.
+        /// Whether a Write chunk conveyed the data.
         by_write_chunk: bool,
     },
     /// WRITE.
     Written {
-        /// Bytes that were written.
+        /// Number of bytes written.
         count: u32,
         /// committed.
         stable: Stable,
@@ -180,39 +182,39 @@ pub struct Entry {
     pub name: Vec<u8>,
     /// cookie.
     pub cookie: u64,
-    /// Attributes, of READDIRPLUS.
+    /// The attributes, for READDIRPLUS.
     pub attributes: Option<Attributes>,
-    /// The handle, of READDIRPLUS.
+    /// The handle, for READDIRPLUS.
     pub handle: Option<Handle>,
 }
 
 /// Why a call has no results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// nfsstat3 is another one than NFS3_OK.
+    /// nfsstat3 is not NFS3_OK.
     #[error("{0} answered with {1}")]
     Status(Procedure, Status),
-    /// nfsstat3 has a number that RFC 1813 does not know.
+    /// RFC 1813 does not define the nfsstat3.
     #[error("{0} answered with status {1}")]
     UnknownStatus(Procedure, u32),
     /// The RPC failed.
     #[error("{0} answered with {1}")]
     Rpc(Procedure, rpc::Status),
-    /// An RDMA_ERROR.
+    /// The answer is an RDMA_ERROR.
     #[error("{0} answered with RDMA_ERROR {1}")]
     Rdma(Procedure, rpcrdma::Error),
-    /// The reply could not be read.
-    #[error("the reply to {0} could not be read: {1}")]
+    /// The reply is malformed.
+    #[error("unreadable reply to {0}: {1}")]
     Malformed(Procedure, Stop),
-    /// The reply says what cannot be: more than was asked for, or nothing where the end is not reached.
-    #[error("the reply to {0} says what cannot be: {1}")]
+    /// The reply contradicts the call: more data than requested, or no data before the end.
+    #[error("invalid reply to {0}: {1}")]
     Impossible(Procedure, &'static str),
     /// The connection was lost, or the call could not be sent.
-    #[error("no reply to {0}: the connection is lost")]
+    #[error("no reply to {0}: the connection was lost")]
     Lost(Procedure),
 }
 
-/// A client as RPC sees it: the next XID and the credential.
+/// The RPC state of a client: the next XID and the credential.
 #[derive(Clone, Debug)]
 pub struct Caller {
     xid: u32,
@@ -220,7 +222,8 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// The first call has the XID `xid`. The credential is AUTH_SYS with these numbers and the machine name "rdmascope".
+    /// Creates a client. The first call has the XID `xid`. The credential is AUTH_SYS with these
+    /// IDs and the machine name "rdmascope".
     pub fn new(xid: Xid, uid: u32, gid: u32) -> Caller {
         let mut credential = Vec::new();
         put_u32(&mut credential, 0);
@@ -237,12 +240,12 @@ impl Caller {
         xid
     }
 
-    /// The body of its AUTH_SYS credential.
+    /// Returns the body of its AUTH_SYS credential.
     pub(super) fn credential(&self) -> &[u8] {
         &self.credential
     }
 
-    /// The call of an operation, with the chunks that its data need (RFC 8267, section 4).
+    /// Builds the call of an operation, with chunks for its data (RFC 8267, section 4).
     pub fn call(&mut self, operation: &Operation) -> Call {
         let xid = self.next_xid();
         let mut out = Vec::new();
@@ -278,7 +281,7 @@ impl Caller {
 }
 
 impl Operation {
-    /// Its procedure.
+    /// Returns its procedure.
     pub const fn procedure(&self) -> Procedure {
         match self {
             Operation::Null => Procedure::Null,
@@ -302,7 +305,7 @@ impl Operation {
         }
     }
 
-    /// Appends the arguments. Where the last of them is a DDP-eligible item: its length.
+    /// Appends the arguments. Returns the length of the last one if it is a DDP-eligible item.
     fn build(&self, out: &mut Vec<u8>) -> Option<usize> {
         fn place(out: &mut Vec<u8>, directory: &Handle, name: &[u8]) {
             directory.build(out);
@@ -362,7 +365,7 @@ impl Operation {
                 directory.build(out);
                 put_u64(out, *cookie);
                 put_u64(out, *verifier);
-                // dircount: no bound of its own.
+                // dircount: no separate limit.
                 if matches!(self, Operation::Readdirplus { .. }) {
                     put_u32(out, *count);
                 }
@@ -372,7 +375,7 @@ impl Operation {
         None
     }
 
-    /// What the reply to it says.
+    /// Parses the results in the reply.
     pub fn results(&self, replied: &Replied) -> Result<Results, CallError> {
         let procedure = self.procedure();
         let malformed = |stop| CallError::Malformed(procedure, stop);
@@ -395,12 +398,12 @@ impl Operation {
         let results = self.parse(&mut cursor, item).map_err(malformed)?;
         let wrong = match (self, &results) {
             (Operation::Read { count, .. }, Results::Data { bytes, .. }) if bytes.len() > *count as usize => {
-                Some("more bytes than were asked for")
+                Some("more bytes than requested")
             }
             (Operation::Write { data, .. }, Results::Written { count, .. })
                 if *count as usize > data.len() =>
             {
-                Some("more bytes than were to be written")
+                Some("more bytes written than sent")
             }
             _ => None,
         };
@@ -456,7 +459,7 @@ impl Operation {
     }
 }
 
-/// Opaque data whose bytes are here or came by a Write chunk.
+/// Reads opaque data, which is inline or came in a Write chunk.
 fn opaque<'a>(from: &mut Reader<'a>, item: &'a [u8]) -> Result<&'a [u8], Stop> {
     let at = from.position();
     let length = from.u32()?;

@@ -1,4 +1,4 @@
-//! The RPC program of an export: calls in, replies out.
+//! The NFS program of an export.
 
 use super::admission::admit;
 use super::procedures::Results;
@@ -13,25 +13,27 @@ use rdmascope_wire::Layer;
 use rdmascope_wire::rpc::{self, program};
 use rdmascope_wire::xdr::Reader;
 
-/// The version of NFS.
+/// The NFS version.
 pub const VERSION: u32 = 3;
-/// Bytes that a READ and a WRITE may have: rtmax and wtmax.
+/// Most bytes of a READ and a WRITE: rtmax and wtmax.
 pub const MOST_DATA: u32 = 1 << 20;
-/// Bytes of a path that [`Export::files`] tells.
+/// The longest path that [`Export::files`] returns, in bytes.
 pub const MOST_FILE_PATH: usize = 4096;
-/// Replies to non-idempotent procedures that are remembered.
+/// Number of cached replies to non-idempotent procedures.
 const MOST_REMEMBERED: usize = 256;
-/// The longest call whose reply is remembered, in bytes.
+/// The longest call with a cached reply, in bytes.
 const MOST_REMEMBERED_CALL: usize = 4096;
 
-/// A small NFSv3 export in memory. It is a function of the calls and the times that it is given.
+/// A small NFSv3 export in memory. Its state depends only on the calls and times that it gets.
 ///
-/// Every call whose RPC header can be read is answered. Memory is bounded by [`Limits`], and by 256 remembered replies: a
-/// non-idempotent call that comes again after a connection was lost, byte by byte the same, gets the reply that it had.
+/// It answers every call with a readable RPC header. Memory is bounded by [`Limits`], and by 256
+/// cached replies: an identical non-idempotent call, repeated after the loss of a connection, gets
+/// the cached reply.
 #[derive(Debug)]
 pub struct Export {
     pub(super) store: Store,
-    /// In handles, in the verifiers of WRITE and of directories, and the fsid: another export has another one.
+    /// A unique number of the export: in handles, in the verifiers of WRITE and directories, and
+    /// the fsid.
     pub(super) instance: u64,
     remembered: VecDeque<(Vec<u8>, Answer)>,
 }
@@ -39,9 +41,10 @@ pub struct Export {
 /// The reply to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The whole RPC reply.
+    /// The complete RPC reply.
     pub message: Vec<u8>,
-    /// Where the DDP-eligible item is in it, without padding: the data of READ, the text of READLINK (RFC 8267, section 4).
+    /// The range of the DDP-eligible item without padding: the data of READ or the text of READLINK
+    /// (RFC 8267, section 4).
     pub item: Option<Range<usize>>,
 }
 
@@ -52,17 +55,18 @@ impl From<Answer> for Reply {
 }
 
 impl Export {
-    /// An export whose root directory is empty and open to everybody. `instance` tells it from others that were there before.
+    /// Creates an export with an empty root directory that everyone can access. `instance`
+    /// distinguishes it from earlier exports.
     pub fn new(limits: Limits, instance: u64, now: Time) -> Export {
         Export { store: Store::new(limits, now), instance, remembered: VecDeque::new() }
     }
 
-    /// The handle of the root directory.
+    /// Returns the handle of the root directory.
     pub fn root(&self) -> Handle {
         self.handle(ROOT)
     }
 
-    /// Puts a file there, or other bytes into one that is there. Slashes part the path; directories that it lacks are made.
+    /// Creates or overwrites a file. Slashes separate the path; missing directories are created.
     pub fn put(&mut self, path: &[u8], bytes: &[u8], now: Time) -> Result<(), Status> {
         let mut names: Vec<&[u8]> = names(path).collect();
         let name = names.pop().ok_or(Status::Inval)?;
@@ -73,8 +77,8 @@ impl Export {
         self.store.write(id, 0, bytes, now)
     }
 
-    /// Puts a directory there; one that is there stays as it is. Slashes part the path; directories that it lacks are made.
-    /// [`Status::NotDir`] where something else is there.
+    /// Creates a directory, or keeps an existing one. Slashes separate the path; missing
+    /// directories are created. Returns [`Status::NotDir`] if another object has the path.
     pub fn make_directory(&mut self, path: &[u8], now: Time) -> Result<(), Status> {
         let names: Vec<&[u8]> = names(path).collect();
         let id = self.directory(&names, now)?;
@@ -84,7 +88,7 @@ impl Export {
         }
     }
 
-    /// What these names lead to, each in the one before; directories are made where nothing is.
+    /// Returns the object at the path of these names, and creates missing directories.
     fn directory(&mut self, names: &[&[u8]], now: Time) -> Result<Id, Status> {
         names.iter().try_fold(ROOT, |directory, name| {
             self.find_or_make(directory, name, Content::Directory(Directory::default()), now)
@@ -95,7 +99,7 @@ impl Export {
         let who = Who::default();
         match self.store.lookup(directory, name, &who) {
             Err(Status::NoEnt) => {
-                // As the root directory: everybody may write.
+                // Like the root directory: write access for everyone.
                 let mode = if matches!(new, Content::Directory(_)) { 0o777 } else { 0o666 };
                 let set = SetAttributes { mode: Some(mode), ..SetAttributes::default() };
                 self.store.make(directory, name, new, (&who, &set, now))
@@ -104,7 +108,7 @@ impl Export {
         }
     }
 
-    /// The bytes of a file. Slashes part its path.
+    /// Returns the bytes of a file. Slashes separate its path.
     pub fn bytes(&self, path: &[u8]) -> Option<&[u8]> {
         let who = Who::default();
         let id =
@@ -115,11 +119,11 @@ impl Export {
         }
     }
 
-    /// Every file with its path from the root, whose names have slashes between them. A file with several names comes with each of them. What has a
-    /// path of more than [`MOST_FILE_PATH`] bytes is left out.
+    /// Returns every file with its path from the root. A file with several names is returned once
+    /// for each. Paths of more than [`MOST_FILE_PATH`] bytes are skipped.
     pub fn files(&self) -> impl Iterator<Item = (Vec<u8>, &[u8])> {
         let mut path = Vec::new();
-        // What is still to be looked at: how long the path of its directory is, its name, and what it is.
+        // Objects still to visit: the length of the directory's path, the name, and the fileid.
         let mut open: Vec<(usize, &[u8], Id)> = vec![(0, b"", ROOT)];
         core::iter::from_fn(move || {
             loop {
@@ -144,11 +148,12 @@ impl Export {
         })
     }
 
-    /// Answers an RPC call, whole: with what Read chunks carried put back. `None` where its RPC header cannot be read.
+    /// Answers a complete RPC call, including the items of Read chunks. Returns `None` if its RPC
+    /// header cannot be read.
     pub fn call(&mut self, message: &[u8], now: Time) -> Option<Answer> {
         let mut cursor = Reader::new(message, Layer::Rpc);
         let call = rpc::Call::parse(&mut cursor).ok()?;
-        // NFSACL is not served: a client goes on without.
+        // Clients continue without NFSACL, which is not served.
         let who = match admit(&call, &[(program::NFS, VERSION..=VERSION)]) {
             Ok(who) => who,
             Err(status) => return Some(plain(&call, status)),
@@ -182,27 +187,28 @@ impl Export {
         Handle::new(&bytes).expect("16 bytes are no more than 64")
     }
 
-    /// The file of a handle: NFS3ERR_BADHANDLE where this export never gave it, NFS3ERR_STALE where the file is gone.
+    /// Returns the file of a handle. NFS3ERR_BADHANDLE: the handle has another format.
+    /// NFS3ERR_STALE: the file does not exist.
     pub(super) fn file(&self, handle: &Handle) -> Result<Id, Status> {
         let bytes: &[u8; 16] = handle.bytes().try_into().map_err(|_| Status::BadHandle)?;
         let (instance, id) = bytes.split_at(8);
         let id = Id::from_be_bytes(id.try_into().map_err(|_| Status::BadHandle)?);
         if instance != self.instance.to_be_bytes() {
-            // An export that was there before gave it, or nobody.
+            // The handle belongs to an earlier export, or was never issued.
             return Err(Status::Stale);
         }
         if self.store.contains(id) { Ok(id) } else { Err(Status::Stale) }
     }
 }
 
-/// A reply without results, or the front of one with results.
+/// Builds a reply without results, or the beginning of one with results.
 pub(super) fn plain(call: &rpc::Call<'_>, status: rpc::Status) -> Answer {
     let mut message = Vec::with_capacity(256);
     rpc::Reply { xid: call.xid, status, verifier: None }.build(&mut message);
     Answer { message, item: None }
 }
 
-/// The names of a path. Slashes at its ends, and more than one between two names, are nothing.
+/// Returns the names in a path. Redundant slashes are ignored.
 fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|byte| *byte == b'/').filter(|name| !name.is_empty())
 }

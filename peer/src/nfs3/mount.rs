@@ -1,5 +1,6 @@
-//! What stands beside NFS version 3 on TCP: MOUNT version 3 (RFC 1813, appendix I) and the port mapper version 2 with the GETADDR of
-//! rpcbind (RFC 1833). Calls in, replies out; the record marks of TCP (RFC 5531, section 11) are taken off and put on here too.
+//! The TCP services beside NFS version 3: MOUNT version 3 (RFC 1813, appendix I), and the port
+//! mapper version 2 with the GETADDR of rpcbind (RFC 1833). It also handles the record marks of TCP
+//! (RFC 5531, section 11).
 
 use super::admission::refusal;
 use super::call::Caller;
@@ -12,9 +13,9 @@ use rdmascope_wire::rpc::{self, Auth, flavor, program};
 use rdmascope_wire::xdr::{Reader, put_opaque, put_u32};
 use rdmascope_wire::{Layer, Stop, Xid};
 
-/// The longest RPC message that is taken on TCP, in bytes.
+/// The longest RPC message accepted on TCP, in bytes.
 pub const MOST_MESSAGE: usize = 8192;
-/// The longest path: MNTPATHLEN.
+/// The longest path in bytes: MNTPATHLEN.
 const MOST_PATH: usize = 1024;
 /// The port of the port mapper.
 pub const PORTMAPPER_PORT: u16 = 111;
@@ -38,23 +39,23 @@ super::types::numbers! {
     }
 }
 
-/// What is exported, and where.
+/// The exported path, and the addresses of the services.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Services {
-    /// The path that MNT takes, without a slash at its end; "/" is taken too.
+    /// The path for MNT without a trailing slash. MNT of "/" is accepted too.
     pub path: Vec<u8>,
-    /// The handle of its root.
+    /// The handle of the root directory.
     pub root: Handle,
-    /// The address that GETADDR tells.
+    /// The address that GETADDR returns.
     pub address: IpAddr,
-    /// The port of MOUNT on TCP.
+    /// The TCP port of MOUNT.
     pub mount_port: u16,
-    /// The port of NFS/RDMA.
+    /// The NFS/RDMA port.
     pub nfs_port: u16,
 }
 
 impl Services {
-    /// Answers a call to MOUNT or to the port mapper. `None` where its RPC header cannot be read.
+    /// Answers a call to MOUNT or the port mapper. Returns `None` if its RPC header cannot be read.
     pub fn call(&self, message: &[u8]) -> Option<Vec<u8>> {
         let mut cursor = Reader::new(message, Layer::Rpc);
         let call = rpc::Call::parse(&mut cursor).ok()?;
@@ -74,7 +75,7 @@ impl Services {
         }
     }
 
-    /// NULL, MNT, DUMP, UMNT, UMNTALL, EXPORT. Nobody is remembered who mounts.
+    /// Executes NULL, MNT, DUMP, UMNT, UMNTALL and EXPORT. Mounts are not recorded.
     fn mount(&self, procedure: u32, args: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<(), rpc::Status> {
         match procedure {
             0 | 4 => {}
@@ -89,7 +90,7 @@ impl Services {
                 put_u32(out, status.number());
                 if is_root {
                     put_opaque(out, self.root.bytes());
-                    // Two flavors: AUTH_SYS is preferred, AUTH_NONE is taken.
+                    // Two flavors: AUTH_SYS is preferred, AUTH_NONE is accepted.
                     for word in [2, flavor::SYS, flavor::NONE] {
                         put_u32(out, word);
                     }
@@ -102,7 +103,7 @@ impl Services {
             5 => {
                 put_u32(out, 1);
                 put_opaque(out, &self.path);
-                // No groups: everybody. No further export.
+                // No groups, which means everyone. No further export.
                 put_u32(out, 0);
                 put_u32(out, 0);
             }
@@ -111,7 +112,8 @@ impl Services {
         Ok(())
     }
 
-    /// The port of a program on TCP. NFS itself is here on RDMA only, and that is no protocol of version 2.
+    /// Returns the TCP port of a program. NFS itself runs on RDMA only, which port mapper version 2
+    /// cannot express.
     fn port(&self, program: u32, version: u32) -> u16 {
         match (program, version) {
             (program::MOUNT, 3) => self.mount_port,
@@ -120,7 +122,7 @@ impl Services {
         }
     }
 
-    /// NULL, GETPORT and DUMP. SET, UNSET and CALLIT are not taken.
+    /// Executes NULL, GETPORT and DUMP. SET, UNSET and CALLIT are not supported.
     fn port_mapper(
         &self,
         procedure: u32,
@@ -147,7 +149,8 @@ impl Services {
         Ok(())
     }
 
-    /// NULL and GETADDR of rpcbind: universal addresses by netid, "rdma" and "rdma6" among them (RFC 8166, section 9).
+    /// Executes NULL and GETADDR of rpcbind. GETADDR returns universal addresses by netid,
+    /// including "rdma" and "rdma6" (RFC 8166, section 9).
     fn bind(&self, procedure: u32, args: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<(), rpc::Status> {
         match procedure {
             0 => {}
@@ -190,35 +193,35 @@ fn trimmed(path: &[u8]) -> &[u8] {
     path.strip_suffix(b"/").unwrap_or(path)
 }
 
-/// Why MOUNT gives no handle.
+/// Why MOUNT returned no handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MountError {
-    /// MOUNT refuses.
+    /// MOUNT returned an error status.
     #[error("MOUNT answered with {0}")]
     Status(MountStatus),
-    /// mountstat3 has a number that RFC 1813 does not know.
+    /// MOUNT returned a mountstat3 that RFC 1813 does not define.
     #[error("MOUNT answered with status {0}")]
     UnknownStatus(u32),
     /// The RPC failed.
     #[error("the call was answered with {0}")]
     Rpc(rpc::Status),
-    /// The reply could not be read.
-    #[error("the reply could not be read: {0}")]
+    /// The reply is malformed.
+    #[error("unreadable reply: {0}")]
     Malformed(#[from] Stop),
-    /// The reply is to another call.
+    /// The reply belongs to another call.
     #[error("the reply has XID {0}")]
     OtherXid(Xid),
 }
 
 impl Caller {
-    /// A call of MNT.
+    /// Builds a call of MNT.
     pub fn mount(&mut self, path: &[u8]) -> (Xid, Vec<u8>) {
         let (xid, mut out) = self.begin(program::MOUNT, 3, 1);
         put_opaque(&mut out, path);
         (xid, out)
     }
 
-    /// A call of GETPORT: the TCP port of a program.
+    /// Builds a call of GETPORT for the TCP port of a program.
     pub fn port(&mut self, program: u32, version: u32) -> (Xid, Vec<u8>) {
         let (xid, mut out) = self.begin(program::PORTMAPPER, 2, 3);
         for word in [program, version, TCP, 0] {
@@ -253,7 +256,7 @@ fn results(xid: Xid, reply: &[u8]) -> Result<Reader<'_>, MountError> {
     Ok(reader(cursor.rest()))
 }
 
-/// The root handle in the reply to [`Caller::mount`].
+/// Returns the root handle in the reply to [`Caller::mount`].
 pub fn mounted(xid: Xid, reply: &[u8]) -> Result<Handle, MountError> {
     let mut from = results(xid, reply)?;
     match from.u32()? {
@@ -265,32 +268,33 @@ pub fn mounted(xid: Xid, reply: &[u8]) -> Result<Handle, MountError> {
     }
 }
 
-/// The port in the reply to [`Caller::port`]; 0: the program is not there.
+/// Returns the port in the reply to [`Caller::port`]; 0 if the program is not registered.
 pub fn port(xid: Xid, reply: &[u8]) -> Result<u16, MountError> {
     let mut from = results(xid, reply)?;
     Ok(u16::try_from(from.u32()?).unwrap_or(0))
 }
 
-/// Takes messages off a TCP stream: fragments put together by their record marks (RFC 5531, section 11).
+/// Extracts messages from a TCP stream by joining fragments at their record marks (RFC 5531,
+/// section 11).
 #[derive(Debug, Default)]
 pub struct Records {
-    /// Bytes that were not looked at.
+    /// Bytes that are not parsed yet.
     bytes: Vec<u8>,
     whole: Vec<u8>,
 }
 
-/// A message on TCP is longer than [`MOST_MESSAGE`]: the stream cannot be followed any further.
+/// A TCP message exceeds [`MOST_MESSAGE`]. The stream cannot be parsed any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a message of more than {MOST_MESSAGE} bytes")]
 pub struct TooLong;
 
 impl Records {
-    /// Takes bytes of the stream.
+    /// Adds bytes of the stream.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next whole message. `None`: its end has not come.
+    /// Returns the next complete message, or `None` if it is incomplete.
     pub fn message(&mut self) -> Result<Option<Vec<u8>>, TooLong> {
         while let Some(mark) = self.bytes.first_chunk().map(|mark| u32::from_be_bytes(*mark)) {
             let (is_last, length) = (mark >> 31 == 1, (mark & 0x7fff_ffff) as usize);
@@ -308,7 +312,7 @@ impl Records {
     }
 }
 
-/// A message with its record mark, as one fragment.
+/// Returns a message with its record mark, as one fragment.
 pub fn marked(message: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(4 + message.len());
     put_u32(&mut out, 1 << 31 | message.len() as u32);

@@ -1,4 +1,4 @@
-//! The procedures of NFS version 3 on an export (RFC 1813, section 3.3): arguments read, results written.
+//! The NFS version 3 procedures of an export (RFC 1813, section 3.3).
 
 use super::export::{Export, MOST_DATA};
 use super::store::{Content, EXECUTE, Id, MOST_LINKS, MOST_NAME, MOST_PATH, READ, WRITE, Who};
@@ -8,7 +8,7 @@ use core::ops::Range;
 use rdmascope_wire::Stop;
 use rdmascope_wire::xdr::{Reader, put_opaque, put_u32, put_u64};
 
-/// Where results go: the reply, and where the DDP-eligible item in it is.
+/// The output of a procedure: the reply, and the range of its DDP-eligible item.
 pub(super) struct Results<'a> {
     pub(super) out: &'a mut Vec<u8>,
     pub(super) item: Option<Range<usize>>,
@@ -23,14 +23,14 @@ impl Results<'_> {
         put_u64(self.out, hyper);
     }
 
-    /// The status of an operation, and what it made where it is NFS3_OK.
+    /// Writes the status of an operation. Returns its result if the status is NFS3_OK.
     fn status<T>(&mut self, result: Result<T, Status>) -> Option<T> {
         let status = result.as_ref().err().copied().unwrap_or(Status::Ok);
         self.word(status.number());
         result.ok()
     }
 
-    /// post_op_attr.
+    /// Writes a post_op_attr.
     fn attributes(&mut self, attributes: Option<Attributes>) {
         self.word(attributes.is_some().into());
         if let Some(attributes) = attributes {
@@ -38,7 +38,7 @@ impl Results<'_> {
         }
     }
 
-    /// wcc_data.
+    /// Writes a wcc_data.
     fn weak(&mut self, before: Option<Attributes>, after: Option<Attributes>) {
         self.word(before.is_some().into());
         if let Some(before) = before {
@@ -49,7 +49,7 @@ impl Results<'_> {
         self.attributes(after);
     }
 
-    /// The DDP-eligible item, as opaque data.
+    /// Writes the DDP-eligible item as opaque data.
     fn item(&mut self, bytes: &[u8]) {
         let start = self.out.len() + 4;
         put_opaque(self.out, bytes);
@@ -72,7 +72,7 @@ impl<'a> Place<'a> {
 }
 
 impl Export {
-    /// Executes a procedure. A stop where its arguments are garbage: nothing was done then.
+    /// Executes a procedure. Returns an error without any effect if its arguments are malformed.
     pub(super) fn execute(
         &mut self,
         procedure: Procedure,
@@ -192,7 +192,7 @@ impl Export {
         let (handle, offset, count) = (Handle::parse(args)?, args.u64()?, args.u32()?);
         let found = self.file(&handle).and_then(|id| {
             let Content::File(bytes) = self.store.content(id)? else { return Err(Status::Inval) };
-            // Who may execute a program may read it, or could not execute it (section 4.4).
+            // The right to execute a program implies reading it (section 4.4).
             self.store.want_data(id, who, READ).or_else(|_| self.store.want(id, who, EXECUTE))?;
             let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
             let end = bytes.len().min(start.saturating_add(count.min(MOST_DATA) as usize));
@@ -232,14 +232,14 @@ impl Export {
         to.weak(before, self.attributes(&handle));
         if done.is_some() {
             to.word(count);
-            // FILE_SYNC: memory has nothing that is more stable.
+            // FILE_SYNC: memory has no more stable level.
             to.word(2);
             to.hyper(self.instance);
         }
         Ok(())
     }
 
-    /// What CREATE, MKDIR, SYMLINK and MKNOD answer.
+    /// Writes the results of CREATE, MKDIR, SYMLINK and MKNOD.
     fn created(
         &self,
         to: &mut Results<'_>,
@@ -281,7 +281,8 @@ impl Export {
                 }
                 Ok(id) if verifier.is_some_and(|verifier| self.store.is_made_with(id, verifier)) => Ok(id),
                 Ok(id) if !guarded && matches!(self.store.content(id), Ok(Content::File(_))) => {
-                    // UNCHECKED: of what is there only the size changes, as it does where a file is opened to be written anew.
+                    // UNCHECKED: only the size of an existing file changes, as at an open with
+                    // truncation.
                     let set = SetAttributes { size: set.size, ..SetAttributes::default() };
                     if set.size.is_some() {
                         self.store.set(id, who, &set, now)?;
@@ -422,7 +423,7 @@ impl Export {
         plus: bool,
     ) -> Result<(), Stop> {
         let (handle, cookie, verifier) = (Handle::parse(args)?, args.u64()?, args.u64()?);
-        // dircount: of fileid, name and cookie alone. Whatever is asked for, a reply is no longer than a READ.
+        // dircount limits fileid, name and cookie. A reply is never longer than a READ.
         let most_names = if plus { args.u32()? } else { u32::MAX };
         let most = args.u32()?.min(MOST_DATA) as usize;
         let attributes = self.attributes(&handle);
@@ -433,7 +434,8 @@ impl Export {
             if cookie != 0 && verifier != self.instance {
                 return Err(Status::BadCookie);
             }
-            // Attributes of the directory, the verifier, and behind the entries the end of the list and eof.
+            // The attributes of the directory, the verifier, and after the entries the end of the
+            // list and eof.
             let (mut left, mut left_names) =
                 (most.saturating_sub(4 + Attributes::LENGTH + 8 + 8), most_names as usize);
             if most < 4 + Attributes::LENGTH + 16 {
@@ -443,7 +445,7 @@ impl Export {
             for entry in self.store.list(id, cookie)? {
                 let name_length = 24 + entry.name.len().next_multiple_of(4);
                 let length = name_length + if plus { 8 + Attributes::LENGTH + 20 } else { 0 };
-                // One name at least, whatever dircount says, or a client would never come to the end.
+                // At least one name, regardless of dircount, so that the client makes progress.
                 if length > left || count > 0 && name_length > left_names {
                     is_end = false;
                     break;

@@ -1,42 +1,42 @@
-//! A file system in memory: files, directories, symbolic links and special files, within bounds.
+//! A bounded file system in memory: files, directories, symbolic links and special files.
 
 use super::types::{Attributes, FileType, SetAttributes, SetTime, Status, Time};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// How much an export holds.
+/// The limits of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Names in all directories.
+    /// Most names in all directories.
     pub most_names: usize,
-    /// Bytes of one file.
+    /// Most bytes of one file.
     pub most_file: u64,
-    /// Bytes of all files.
+    /// Most bytes of all files.
     pub most_bytes: u64,
 }
 
 impl Default for Limits {
-    /// 65,536 names, 256 MiB a file and in all.
+    /// 65,536 names; 256 MiB for one file and in total.
     fn default() -> Limits {
         Limits { most_names: 65_536, most_file: 256 << 20, most_bytes: 256 << 20 }
     }
 }
 
-/// Bytes of a name.
+/// Most bytes of a name.
 pub(super) const MOST_NAME: usize = 255;
-/// Bytes of the text of a symbolic link.
+/// Most bytes of the text of a symbolic link.
 pub(super) const MOST_PATH: usize = 1024;
-/// Names of one file.
+/// Most names of one file.
 pub(super) const MOST_LINKS: u32 = 1024;
-/// The number of the root.
+/// The fileid of the root directory.
 pub(super) const ROOT: Id = 1;
-/// Cookies of a directory begin behind those of "." and "..".
+/// The first cookie in a directory after those of "." and "..".
 const FIRST_COOKIE: u64 = 3;
 
-/// fileid of a file. Never given twice.
+/// The fileid of a file. It is never reused.
 pub(super) type Id = u64;
 
-/// Who asks.
+/// The credential of a caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Who {
     pub(super) uid: u32,
@@ -44,7 +44,7 @@ pub(super) struct Who {
     pub(super) gids: Vec<u32>,
 }
 
-/// Rights, as the bits of one digit of a mode.
+/// Access rights, as the bits of one octal digit of a mode.
 pub(super) const READ: u32 = 4;
 pub(super) const WRITE: u32 = 2;
 pub(super) const EXECUTE: u32 = 1;
@@ -58,7 +58,7 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// What is in it, in the order of the names.
+    /// Returns the entries in the order of their names.
     pub(super) fn names(&self) -> impl DoubleEndedIterator<Item = (&[u8], Id)> {
         self.names.iter().map(|(name, (id, _))| (&name[..], *id))
     }
@@ -86,7 +86,7 @@ struct Inode {
     verifier: Option<[u8; 8]>,
 }
 
-/// One name of a directory.
+/// One name in a directory.
 pub(super) struct Entry<'a> {
     pub(super) id: Id,
     pub(super) name: &'a [u8],
@@ -103,7 +103,7 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// A root directory in which everybody may write.
+    /// Creates a root directory with write access for everyone.
     pub(super) fn new(limits: Limits, now: Time) -> Store {
         let root = Directory { parent: ROOT, last_cookie: FIRST_COOKIE - 1, ..Directory::default() };
         let mut store = Store { limits, inodes: BTreeMap::new(), last: 0, names: 0, bytes: 0 };
@@ -182,11 +182,11 @@ impl Store {
         })
     }
 
-    /// Which of these rights somebody has by mode bits.
+    /// Returns the granted subset of `rights`, according to the mode bits.
     pub(super) fn rights(&self, id: Id, who: &Who, rights: u32) -> u32 {
         let Some(inode) = self.inodes.get(&id) else { return 0 };
         if who.uid == 0 {
-            // Execution of a file wants that somebody may.
+            // Root may execute a file if anyone may.
             let none = !matches!(inode.content, Content::Directory(_)) && inode.mode & 0o111 == 0;
             return rights & if none { !EXECUTE } else { !0 };
         }
@@ -200,12 +200,13 @@ impl Store {
         inode.mode >> shift & rights
     }
 
-    /// NFS3ERR_ACCES where somebody lacks one of these rights.
+    /// Returns NFS3ERR_ACCES if the caller lacks one of these rights.
     pub(super) fn want(&self, id: Id, who: &Who, rights: u32) -> Result<(), Status> {
         if self.rights(id, who, rights) == rights { Ok(()) } else { Err(Status::Acces) }
     }
 
-    /// The owner of a file reads and writes it whatever its mode says: the check was made when it was opened (RFC 1813, section 4.4).
+    /// Allows the owner of a file to read and write it regardless of its mode, because the client
+    /// checked access at open (RFC 1813, section 4.4).
     pub(super) fn want_data(&self, id: Id, who: &Who, rights: u32) -> Result<(), Status> {
         let is_owner = self.inodes.get(&id).is_some_and(|inode| inode.uid == who.uid);
         if is_owner { Ok(()) } else { self.want(id, who, rights) }
@@ -222,7 +223,7 @@ impl Store {
         }
     }
 
-    /// What is behind a cookie in a directory, in order, "." and ".." first.
+    /// Returns the entries after a cookie in order, "." and ".." first.
     pub(super) fn list(&self, id: Id, cookie: u64) -> Result<impl Iterator<Item = Entry<'_>>, Status> {
         let directory = self.directory(id)?;
         let dots = [(id, &b"."[..], 1), (directory.parent, &b".."[..], 2)];
@@ -235,7 +236,7 @@ impl Store {
         Ok(dots.filter(move |entry| entry.cookie > cookie).chain(named))
     }
 
-    /// Whether a new name can come into a directory.
+    /// Checks whether a new name can be added to a directory.
     fn admits(&self, directory: Id, name: &[u8], who: &Who) -> Result<(), Status> {
         let entries = self.directory(directory)?;
         if name.is_empty() || name.contains(&b'/') || name.contains(&0) {
@@ -254,7 +255,7 @@ impl Store {
         if self.names < self.limits.most_names { Ok(()) } else { Err(Status::NoSpc) }
     }
 
-    /// Makes something new.
+    /// Creates an object.
     pub(super) fn make(
         &mut self,
         directory: Id,
@@ -286,7 +287,7 @@ impl Store {
         Ok(id)
     }
 
-    /// A file that exclusive CREATE made with this verifier.
+    /// Returns whether an exclusive CREATE with this verifier created the file.
     pub(super) fn is_made_with(&self, id: Id, verifier: [u8; 8]) -> bool {
         self.inodes.get(&id).is_some_and(|inode| inode.verifier == Some(verifier))
     }
@@ -317,7 +318,7 @@ impl Store {
         Ok(id)
     }
 
-    /// mtime and ctime.
+    /// Updates mtime and ctime.
     fn touch(&mut self, id: Id, now: Time) {
         if let Some(inode) = self.inodes.get_mut(&id) {
             (inode.modified, inode.changed) = (now, now);
@@ -378,7 +379,7 @@ impl Store {
         self.want(from, who, WRITE | EXECUTE)?;
         self.want(to, who, WRITE | EXECUTE)?;
         let is_directory = matches!(self.content(id)?, Content::Directory(_));
-        // A directory cannot go below itself.
+        // A directory cannot be moved below itself.
         let mut above = to;
         while is_directory && above != ROOT {
             if above == id {
@@ -429,7 +430,7 @@ impl Store {
         self.name(directory, name, id, now)
     }
 
-    /// SETATTR, and the attributes of what is new.
+    /// SETATTR, also for the attributes of a new object.
     pub(super) fn set(&mut self, id: Id, who: &Who, set: &SetAttributes, now: Time) -> Result<(), Status> {
         let inode = self.inodes.get(&id).ok_or(Status::Stale)?;
         let (is_owner, is_root) = (inode.uid == who.uid || who.uid == 0, who.uid == 0);
@@ -468,7 +469,7 @@ impl Store {
         Ok(())
     }
 
-    /// Makes a file so long, with zeros where there was nothing.
+    /// Changes the length of a file, filling it with zeros.
     fn resize(&mut self, id: Id, size: u64) -> Result<&mut Vec<u8>, Status> {
         let (limits, bytes) = (self.limits, self.bytes);
         let Content::File(data) = &mut self.inode(id)?.content else { return Err(Status::Inval) };

@@ -1,4 +1,4 @@
-//! What a client does with a path: a list of calls, one after the other, each made of what the one before brought.
+//! A client's work on a path: a sequence of calls, each based on the previous results.
 
 use super::call::{CallError, Caller, Entry, Operation, Results, Stable};
 use super::types::{Handle, Procedure, SetAttributes, Status};
@@ -7,69 +7,93 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use rdmascope_wire::Xid;
 
-/// Bytes of a file that are read, and of the names of a directory that are listed, each with what is known of it.
+/// Most bytes of a file to read, and of the entries of a directory to list.
 const MOST_READ: usize = 256 << 20;
-/// Bytes of a reply with names that are asked for, within what the server prefers.
+/// Requested length of a reply with names, limited by the preference of the server.
 const DIRECTORY: core::ops::RangeInclusive<u32> = 4096..=65_536;
 
-/// What to do. A path goes from the root handle on; slashes part it.
+/// The work to do. Paths begin at the root handle; slashes separate them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Job {
-    /// The bytes of a file.
+    /// Reads a file.
     Read { path: Vec<u8> },
-    /// Makes a file or writes one anew, with these bytes.
+    /// Creates or overwrites a file with these bytes.
     Write { path: Vec<u8>, bytes: Vec<u8> },
-    /// The names of a directory, "." and ".." too where the server lists them.
+    /// Lists the names in a directory, including "." and ".." if the server returns them.
     List { path: Vec<u8> },
     /// Removes a file.
     Remove { path: Vec<u8> },
 }
 
-/// What came of it.
+/// The result of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The bytes of a file.
     Read(Vec<u8>),
-    /// A file is written and committed.
+    /// The file is written and committed.
     Written,
     /// The names of a directory.
     Listed(Vec<Entry>),
-    /// A file is removed.
+    /// The file is removed.
     Removed,
 }
 
-/// A job under way. Whoever drives it sends what [`poll`](Task::poll) gives and hands it the events of the session, until
-/// [`outcome`](Task::outcome) says how it ended.
+/// A job in progress. The caller sends the calls from [`poll`](Task::poll) and passes the session's
+/// events, until [`outcome`](Task::outcome) returns the result.
+///
+/// ```
+/// use rdmascope_peer::nfs3::{Caller, Export, Job, Limits, Outcome, Task, Time};
+/// use rdmascope_peer::rpcrdma::{Conveyance, Event, Replied};
+/// use rdmascope_wire::Xid;
+///
+/// // No transport: the export gets the message of each call, and the task the reply.
+/// let mut export = Export::new(Limits::default(), 7, Time::default());
+/// export.put(b"motd", b"hello", Time::default()).unwrap();
+/// let job = Job::Read { path: b"motd".to_vec() };
+/// let mut task = Task::new(Caller::new(Xid(1), 0, 0), export.root(), job, 4096);
+/// while let Some(call) = task.poll() {
+///     let answer = export.call(&call.message, Time::default()).unwrap();
+///     task.handle(&Event::Replied(Replied {
+///         xid: call.xid().unwrap(),
+///         message: answer.message,
+///         items: vec![],
+///         conveyance: Conveyance::default(),
+///         credits: 1,
+///     }));
+/// }
+/// assert_eq!(task.outcome(), Some(&Ok(Outcome::Read(b"hello".to_vec()))));
+/// ```
 #[derive(Debug)]
 pub struct Task {
     caller: Caller,
     job: Job,
-    /// Names that are still to be looked up.
+    /// Names that are not yet looked up.
     way: VecDeque<Vec<u8>>,
-    /// The last name of the path, where the job is about a name and not about what it is of.
+    /// The last name of the path, for jobs that act on a name.
     name: Vec<u8>,
     at: Handle,
-    /// Bytes of a READ and of a WRITE.
+    /// Most bytes of a READ or WRITE.
     piece: u32,
     most: (u32, u32, u32),
     next: Option<Operation>,
     pending: Option<(Xid, Operation)>,
     read: Vec<u8>,
     written: usize,
-    /// verf of the WRITEs, and whether one of them wants a COMMIT.
+    /// verf of the WRITEs, and whether one of them needs a COMMIT.
     verifier: Option<u64>,
     is_unstable: bool,
     names: Vec<Entry>,
     listed: usize,
-    /// The file of a WRITE is there.
+    /// Whether the file for the WRITEs exists.
     is_made: bool,
     calls: u64,
     outcome: Option<Result<Outcome, CallError>>,
 }
 
 impl Task {
-    /// A job from this root handle on. READ and WRITE have `piece` bytes at most, within what the server takes.
+    /// Creates a task from this root handle. READ and WRITE have at most `piece` bytes, or fewer if
+    /// the server requires it.
     pub fn new(caller: Caller, root: Handle, job: Job, piece: u32) -> Task {
         let (Job::Read { path } | Job::Write { path, .. } | Job::List { path } | Job::Remove { path }) = &job;
         let parts = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty());
@@ -98,7 +122,7 @@ impl Task {
         }
     }
 
-    /// The next call to be made. `None` while one is under way, and at the end.
+    /// Returns the next call. `None` while a call is outstanding, and at the end.
     pub fn poll(&mut self) -> Option<Call> {
         let operation = self.next.take()?;
         let call = self.caller.call(&operation);
@@ -107,22 +131,22 @@ impl Task {
         Some(call)
     }
 
-    /// Calls made so far.
+    /// Returns the number of calls so far.
     pub const fn calls(&self) -> u64 {
         self.calls
     }
 
-    /// How it ended; `None` before that.
+    /// Returns the result, or `None` while the task is in progress.
     pub const fn outcome(&self) -> Option<&Result<Outcome, CallError>> {
         self.outcome.as_ref()
     }
 
-    /// How it ended, with its caller, for the next task.
+    /// Returns the result, and the caller for the next task.
     pub fn finish(self) -> Option<(Result<Outcome, CallError>, Caller)> {
         Some((self.outcome?, self.caller))
     }
 
-    /// Takes an event of the session that its calls go to. Events of other calls are nothing to it.
+    /// Handles an event of the session. Events of other calls are ignored.
     pub fn handle(&mut self, event: &Event) {
         let Some((xid, operation)) = &self.pending else { return };
         let procedure = operation.procedure();
@@ -135,7 +159,7 @@ impl Task {
         let Some((_, operation)) = self.pending.take() else { return };
         let ended = match results {
             Ok(results) => self.advance(&operation, results),
-            // A server need not have READDIRPLUS.
+            // READDIRPLUS is optional.
             Err(CallError::Status(Procedure::Readdirplus, Status::NotSupp)) => {
                 self.list(false, 0, 0);
                 Ok(None)
@@ -145,7 +169,7 @@ impl Task {
         self.outcome = ended.transpose();
     }
 
-    /// The call could not be sent, or its reply was dropped.
+    /// Fails the outstanding call, which could not be sent or whose reply was dropped.
     pub fn fail(&mut self) {
         if let Some((_, operation)) = self.pending.take() {
             self.outcome = Some(Err(CallError::Lost(operation.procedure())));
@@ -157,7 +181,7 @@ impl Task {
         match (operation, results) {
             (Operation::Fsinfo { .. }, Results::Info { most_read, most_write, directory }) => {
                 if most_read == 0 || most_write == 0 {
-                    return impossible("no byte can be read or written");
+                    return impossible("the server allows no bytes in READ or WRITE");
                 }
                 let directory = directory.clamp(*DIRECTORY.start(), *DIRECTORY.end());
                 self.most = (most_read.min(self.piece), most_write.min(self.piece), directory);
@@ -177,10 +201,10 @@ impl Task {
             }
             (Operation::Read { .. }, Results::Data { bytes, is_end, .. }) => {
                 if bytes.is_empty() && !is_end {
-                    return impossible("no byte, and not the end");
+                    return impossible("no data before the end of the file");
                 }
                 if self.read.len() + bytes.len() > MOST_READ {
-                    return impossible("more bytes than are taken");
+                    return impossible("the file is longer than the limit");
                 }
                 self.read.extend_from_slice(&bytes);
                 if is_end {
@@ -190,30 +214,30 @@ impl Task {
             }
             (Operation::Write { .. }, Results::Written { count, stable, verifier }) => {
                 if count == 0 {
-                    return impossible("no byte was written");
+                    return impossible("no data written");
                 }
                 self.is_unstable |= stable != Stable::FileSync;
                 if *self.verifier.get_or_insert(verifier) != verifier {
-                    return impossible("another verifier: the server has forgotten what was written");
+                    return impossible("the verifier changed: the server lost written data");
                 }
                 self.written += count as usize;
                 return Ok(self.write());
             }
             (Operation::Commit { .. }, Results::Committed { verifier }) => {
                 if self.verifier != Some(verifier) {
-                    return impossible("another verifier: the server has forgotten what was written");
+                    return impossible("the verifier changed: the server lost written data");
                 }
                 return Ok(Some(Outcome::Written));
             }
             (_, Results::Names { entries, verifier, is_end }) => {
                 let plus = matches!(operation, Operation::Readdirplus { .. });
                 let Some(last) = entries.last().map(|entry| entry.cookie).or(is_end.then_some(0)) else {
-                    return impossible("no name, and not the end");
+                    return impossible("no names before the end of the directory");
                 };
                 self.listed +=
                     entries.iter().map(|entry| size_of::<Entry>() + entry.name.len()).sum::<usize>();
                 if self.listed > MOST_READ {
-                    return impossible("more names than are taken");
+                    return impossible("the directory is longer than the limit");
                 }
                 self.names.extend(entries);
                 if is_end {
@@ -227,7 +251,7 @@ impl Task {
         Ok(None)
     }
 
-    /// Looks up the next name of the path, or does the first thing at its end.
+    /// Looks up the next name of the path, or starts the work at its end.
     fn walk(&mut self) {
         if let Some(name) = self.way.pop_front() {
             self.next = Some(Operation::Lookup { directory: self.at.clone(), name });
@@ -253,7 +277,7 @@ impl Task {
         }
     }
 
-    /// The next WRITE, the COMMIT, or the end.
+    /// Prepares the next WRITE or the COMMIT, or ends the job.
     fn write(&mut self) -> Option<Outcome> {
         let Job::Write { bytes, .. } = &self.job else { return None };
         let rest = bytes.get(self.written..).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The numbers and the small structures of NFS version 3 (RFC 1813, sections 2.5 and 2.6), read and written.
+//! Numbers and small structures of NFS version 3 (RFC 1813, sections 2.5 and 2.6).
 
 use alloc::vec::Vec;
 use rdmascope_wire::xdr::{Reader, put_opaque, put_u32, put_u64};
@@ -7,7 +7,7 @@ use rdmascope_wire::{Layer, Stop};
 /// The longest file handle, in bytes: NFS3_FHSIZE.
 pub const MOST_HANDLE: usize = 64;
 
-/// Declares an enum whose numbers stand in a specification, with the way from the number.
+/// Declares an enum of numbers from a specification.
 macro_rules! numbers {
     ($(#[$about:meta])* $name:ident { $($(#[$note:meta])* $variant:ident = $number:literal $text:literal,)* }) => {
         $(#[$about])*
@@ -16,10 +16,10 @@ macro_rules! numbers {
         pub enum $name { $($(#[$note])* $variant = $number,)* }
 
         impl $name {
-            /// All of them, in the order of the specification.
+            /// All values, in the order of the specification.
             pub const ALL: &[$name] = &[$($name::$variant,)*];
 
-            /// The one of this number.
+            /// Returns the value with this number.
             pub const fn from_number(number: u32) -> Option<$name> {
                 match number {
                     $($number => Some($name::$variant),)*
@@ -27,7 +27,7 @@ macro_rules! numbers {
                 }
             }
 
-            /// Its number.
+            /// Returns its number.
             pub const fn number(self) -> u32 {
                 self as u32
             }
@@ -72,7 +72,7 @@ numbers! {
 }
 
 impl Procedure {
-    /// Whether a second execution gives another result than the first.
+    /// Returns whether a repeated execution may have another result.
     pub const fn is_non_idempotent(self) -> bool {
         use Procedure::*;
         matches!(self, Setattr | Create | Mkdir | Symlink | Mknod | Remove | Rmdir | Rename | Link)
@@ -222,7 +222,7 @@ impl Attributes {
         reader.bool()?.then(|| Attributes::parse(reader)).transpose()
     }
 
-    /// wcc_data: what it says of the time after the operation.
+    /// Parses wcc_data. Returns the attributes after the operation.
     pub(super) fn parse_after(reader: &mut Reader<'_>) -> Result<Option<Attributes>, Stop> {
         if reader.bool()? {
             // wcc_attr: size, mtime, ctime.
@@ -244,7 +244,7 @@ pub enum SetTime {
     Client(Time),
 }
 
-/// sattr3: what is to be set (section 2.5).
+/// sattr3: the attributes to set (section 2.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetAttributes {
     /// mode.
@@ -310,12 +310,12 @@ impl SetAttributes {
 pub struct Handle(Vec<u8>);
 
 impl Handle {
-    /// `None` where there are more than [`MOST_HANDLE`] bytes.
+    /// Creates a handle. Returns `None` for more than [`MOST_HANDLE`] bytes.
     pub fn new(bytes: &[u8]) -> Option<Handle> {
         (bytes.len() <= MOST_HANDLE).then(|| Handle(bytes.to_vec()))
     }
 
-    /// Its bytes.
+    /// Returns its bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -335,13 +335,13 @@ impl Handle {
     }
 }
 
-/// A word that is one of an enum's numbers; anything else is malformed.
+/// Reads a word that must be a number of the enum.
 pub(super) fn numbered<T>(reader: &mut Reader<'_>, from: fn(u32) -> Option<T>) -> Result<T, Stop> {
     let at = reader.position();
     from(reader.u32()?).ok_or_else(|| Stop::malformed(reader.layer(), at))
 }
 
-/// A cursor over arguments or results.
+/// Returns a reader of arguments or results.
 pub(super) fn reader(bytes: &[u8]) -> Reader<'_> {
     Reader::new(bytes, Layer::UpperLayer)
 }

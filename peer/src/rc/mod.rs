@@ -1,5 +1,5 @@
-//! A queue pair of a reliable connection: what it sends as requester and what it answers as responder (IBTA volume 1,
-//! section 9.7).
+//! A queue pair of a reliable connection, as requester and as responder (IBTA volume 1, section
+//! 9.7).
 
 pub(crate) mod requester;
 pub(crate) mod responder;
@@ -16,46 +16,50 @@ use rdmascope_wire::{Qpn, Rkey, Stop};
 use requester::Requester;
 use responder::Responder;
 
-/// The most bytes that one operation moves.
+/// Most bytes of one operation.
 pub const MOST_OPERATION: usize = 64 << 20;
-/// Operations that can wait in a send queue.
+/// Most operations in a send queue.
 pub const MOST_WORK: usize = 4096;
-/// The most bytes that they move together: a remote side that acknowledges nothing takes no more memory.
+/// Most bytes of the operations in a send queue. It bounds the memory for a remote side that never
+/// acknowledges.
 pub const MOST_QUEUED: usize = 256 << 20;
-/// Receives that can be posted.
+/// Most Receives that can be posted.
 pub const MOST_RECEIVES: usize = 65_536;
-/// The longest message that a Receive can be posted for.
+/// Longest message of a Receive.
 pub const MOST_RECEIVE: usize = 1 << 20;
 
-/// How a queue pair behaves. What CM negotiates is filled in when the connection is made.
+/// The configuration of a queue pair. The CM exchange sets the negotiated values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The largest payload of a packet in bytes: 256, 512, 1024, 2048 or 4096.
+    /// The path MTU: the largest payload of a packet, 256, 512, 1024, 2048 or 4096 bytes.
     pub path_mtu: u16,
     /// The partition key of every packet.
     pub partition_key: u16,
-    /// READ requests that this side may have outstanding.
+    /// Most READ requests of this side that may be outstanding.
     pub initiator_depth: u8,
-    /// READ requests that the remote side may have outstanding.
+    /// Most READ requests of the remote side that may be outstanding.
     pub responder_resources: u8,
-    /// Time after which what is not acknowledged is sent again; `None`: never.
+    /// Time until unacknowledged packets are retransmitted; `None`: never.
     pub timeout: Option<Duration>,
-    /// Times to send again without any progress before the queue pair fails: 0 to 7.
+    /// Retransmissions without progress before the queue pair fails: 0 to 7.
     pub retry_count: u8,
-    /// Times to try again after an RNR NAK, without progress: 0 to 6; 7: without end.
+    /// Retries after an RNR NAK without progress: 0 to 6; 7: unlimited.
     pub rnr_retry_count: u8,
-    /// The timer of the RNR NAKs that this side sends, encoded in 5 bits (table 47).
+    /// The timer in RNR NAKs of this side, encoded in 5 bits (table 47).
     pub rnr_timer: u8,
-    /// An acknowledgement is asked for every so many packets, and with the last one of each message.
+    /// Number of packets between two acknowledge requests. The last packet of a message always has
+    /// one.
     pub acknowledge_every: u32,
-    /// PSNs that may be sent without being acknowledged.
+    /// Most PSNs that may be sent without acknowledgement.
     pub window: u32,
-    /// Whether acknowledgements tell end-to-end credits: how many Receives are posted. If not, they carry 31.
+    /// Whether acknowledgements carry end-to-end credits, the number of posted Receives. Otherwise
+    /// they carry 31.
     pub end_to_end_credits: bool,
 }
 
 impl Default for Config {
-    /// Path MTU 1024, 128 READs each way, 7 retries, no end-to-end flow control: what Linux does over rxe.
+    /// Path MTU 1024, 128 READs in each direction, 7 retries, no end-to-end flow control, like
+    /// Linux over rxe.
     fn default() -> Config {
         Config {
             path_mtu: 1024,
@@ -73,11 +77,11 @@ impl Default for Config {
     }
 }
 
-/// What a posted operation is called; unique in an endpoint.
+/// The identifier of a posted operation, unique in an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkId(pub u64);
 
-/// An operation to be sent.
+/// An operation to post.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// SEND.
@@ -88,9 +92,9 @@ pub enum Operation {
         rkey: Rkey,
         /// The remote address.
         address: u64,
-        /// What is written.
+        /// The data to write.
         bytes: Vec<u8>,
-        /// Immediate data: takes a Receive of the remote side.
+        /// Immediate data, which consumes a Receive of the remote side.
         immediate: Option<u32>,
     },
     /// RDMA READ.
@@ -105,7 +109,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Bytes that it moves.
+    /// Returns the number of bytes that it moves.
     pub fn length(&self) -> usize {
         match self {
             Operation::Send(send) => send.bytes.len(),
@@ -114,7 +118,7 @@ impl Operation {
         }
     }
 
-    /// Whether the remote side needs a Receive for it.
+    /// Returns whether the remote side needs a Receive for it.
     const fn takes_receive(&self) -> bool {
         matches!(self, Operation::Send(_) | Operation::Write { immediate: Some(_), .. })
     }
@@ -125,25 +129,26 @@ impl Operation {
 pub struct Send {
     /// The message.
     pub bytes: Vec<u8>,
-    /// Immediate data. Not with `invalidate`, which then is what is sent.
+    /// Immediate data. Ignored if `invalidate` is set.
     pub immediate: Option<u32>,
-    /// The remote region that it invalidates.
+    /// The remote region to invalidate.
     pub invalidate: Option<Rkey>,
-    /// Whether the remote side is to raise an event.
+    /// Whether it requests an event on the remote side.
     pub solicited: bool,
 }
 
-/// Why an operation is refused before anything of it is sent.
+/// Why an operation cannot be posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PostError {
-    /// There is no such connection, or it is not ready, or it has failed.
+    /// The connection does not exist, is not ready, or has failed.
     #[error("the connection is not ready")]
     NotReady,
-    /// [`MOST_WORK`] operations wait, or they would move more than [`MOST_QUEUED`] bytes, or [`MOST_RECEIVES`] Receives are posted.
+    /// [`MOST_WORK`] operations are queued, their data exceed [`MOST_QUEUED`] bytes, or
+    /// [`MOST_RECEIVES`] Receives are posted.
     #[error("the queue is full")]
     QueueFull,
-    /// A READ, where the remote side said that it answers none: a device does not send it.
-    #[error("the target answers no READ, so the device sends none")]
+    /// A READ to a remote side without responder resources: a device does not send it.
+    #[error("the target accepts no READs, so the device sends none")]
     NoReads,
     /// It moves more than [`MOST_OPERATION`] bytes.
     #[error("the operation is too long")]
@@ -156,16 +161,16 @@ pub enum Failure {
     /// The remote side refused a request with a NAK.
     #[error("the remote side refused a request: {0}")]
     Refused(NakCode),
-    /// Nothing was acknowledged, however often it was sent.
-    #[error("not acknowledged, after all retries")]
+    /// No acknowledgement despite all retries.
+    #[error("not acknowledged after all retries")]
     RetriesExceeded,
-    /// The remote side had no Receive, however often it was tried.
-    #[error("the remote side had no Receive, after all retries")]
+    /// The remote side had no Receive despite all retries.
+    #[error("the remote side had no Receive after all retries")]
     RnrRetriesExceeded,
-    /// A READ response was not what was asked for.
+    /// A READ response had a wrong opcode or length.
     #[error("a READ response has the wrong opcode or length")]
     BadResponse,
-    /// This side refused a request of the remote one with a NAK.
+    /// This side refused a request of the remote side with a NAK.
     #[error("a request was refused: {0}")]
     RefusedRequest(NakCode),
     /// The connection was closed first.
@@ -173,67 +178,68 @@ pub enum Failure {
     Flushed,
 }
 
-/// What a queue pair tells.
+/// An event of a queue pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QueueEvent {
-    /// A SEND has come whole.
+    /// A SEND was received completely.
     Received(Received),
-    /// An RDMA WRITE has come whole.
+    /// An RDMA WRITE was received completely.
     Written {
         /// The region.
         rkey: Rkey,
-        /// Where it begins.
+        /// The start address.
         address: u64,
-        /// Bytes.
+        /// The number of bytes.
         length: u32,
-        /// Its Immediate data, which took a Receive.
+        /// Its immediate data, which consumed a Receive.
         immediate: Option<u32>,
     },
     /// An RDMA READ request is being answered.
     ReadServed {
         /// The region.
         rkey: Rkey,
-        /// Where it begins.
+        /// The start address.
         address: u64,
-        /// Bytes.
+        /// The number of bytes.
         length: u32,
     },
-    /// A posted operation has come to its end.
+    /// A posted operation has ended.
     Completed {
-        /// Which.
+        /// The operation.
         work: WorkId,
-        /// What a READ read (nothing for other operations), or why it failed.
+        /// The data of a READ (empty for other operations), or the reason of the failure.
         outcome: Result<Vec<u8>, Failure>,
     },
-    /// The queue pair has failed; nothing more is sent or received with it.
+    /// The queue pair failed. It sends and receives no more.
     Failed(Failure),
     /// The remote side sent a negative acknowledgement.
     NakReceived {
-        /// The PSN that it names.
+        /// The PSN in it.
         psn: Psn,
         /// The AETH syndrome.
         syndrome: u8,
     },
-    /// This side sent one.
+    /// This side sent a negative acknowledgement.
     NakSent {
-        /// The PSN that it names.
+        /// The PSN in it.
         psn: Psn,
         /// The AETH syndrome.
         syndrome: u8,
     },
-    /// What was not acknowledged is sent again, from this PSN on.
+    /// Unacknowledged packets are retransmitted, starting at this PSN.
     Retransmission {
-        /// From where on.
+        /// The first PSN.
         from: Psn,
-        /// Whether time ran out; otherwise the remote side asked for it.
+        /// Whether a timeout caused it, rather than the remote side.
         timeout: bool,
     },
-    /// What came broke a rule.
+    /// A packet broke a rule.
     Fault(Fault),
 }
 
 impl QueueEvent {
-    /// Whether the remote side can cause any number of it, and nothing is lost but the tale where it is not told.
+    /// Returns whether the remote side can cause any number of such events, which can be dropped
+    /// without other consequences.
     pub const fn is_detail(&self) -> bool {
         matches!(
             self,
@@ -247,26 +253,26 @@ impl QueueEvent {
     }
 }
 
-/// A message that a SEND brought.
+/// The message of a received SEND.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
     /// The message.
     pub bytes: Vec<u8>,
-    /// Its Immediate data.
+    /// Its immediate data.
     pub immediate: Option<u32>,
-    /// The region that it invalidated, as this side had it.
+    /// The local region that it invalidated.
     pub invalidated: Option<Rkey>,
-    /// Whether it asked for an event.
+    /// Whether it requested an event.
     pub solicited: bool,
 }
 
-/// What was wrong with a packet. It was dropped or refused.
+/// The fault of a packet that was dropped or refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// A header could not be read.
+    /// A header is malformed.
     #[error("{0}")]
     Malformed(#[from] Stop),
-    /// The ICRC was wrong.
+    /// The ICRC is bad.
     #[error("bad ICRC")]
     BadIcrc,
     /// TVer is not 0.
@@ -275,59 +281,59 @@ pub enum Fault {
     /// The partition key is not the connection's.
     #[error("partition key 0x{0:04x}")]
     PartitionKey(u16),
-    /// No queue pair has this number, or it is another host's.
+    /// No queue pair has this number, or it belongs to another host.
     #[error("no queue pair {0} for the source")]
     UnknownQueuePair(Qpn),
-    /// The opcode is none of a reliable connection, or one that is not supported.
+    /// The opcode is not one of a reliable connection, or is not supported.
     #[error("opcode 0x{0:02x}")]
     Opcode(u8),
-    /// A packet of a message that was not begun, or a first one amid another message.
+    /// A packet of a message that has not begun, or a first packet inside another message.
     #[error("opcode 0x{opcode:02x} at PSN {psn} is out of sequence")]
     OpcodeSequence {
         /// The opcode.
         opcode: u8,
-        /// Where.
+        /// The PSN.
         psn: Psn,
     },
-    /// The length of the payload is not what MTU, DMA length or Receive allow.
+    /// The payload length contradicts the MTU, the DMA length or the Receive.
     #[error("a payload of {length} bytes at PSN {psn}")]
     Length {
         /// Bytes of payload.
         length: usize,
-        /// Where.
+        /// The PSN.
         psn: Psn,
     },
-    /// Memory was asked for that is not to be had.
+    /// The requested memory is not accessible.
     #[error("memory {rkey} address 0x{address:x} length {length}: {refusal}")]
     Access {
         /// The R_Key.
         rkey: Rkey,
         /// The address.
         address: u64,
-        /// Bytes.
+        /// The number of bytes.
         length: u32,
-        /// Why not.
+        /// The reason.
         refusal: Refusal,
     },
-    /// More READs are outstanding than were agreed on.
+    /// More READs are outstanding than negotiated.
     #[error("more READs than responder resources at PSN {0}")]
     TooManyReads(Psn),
-    /// Something was acknowledged that was not sent.
+    /// A PSN was acknowledged that was never sent.
     #[error("acknowledgement of PSN {0}, which was not sent")]
     UnexpectedAcknowledgement(Psn),
-    /// An AETH syndrome that the specification reserves.
+    /// A reserved AETH syndrome.
     #[error("AETH syndrome 0x{0:02x}")]
     Syndrome(u8),
 }
 
-/// Whether a queue pair sends and receives.
+/// The state of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// Ready to receive: requests are answered, none is sent (RTR).
+    /// Ready to receive (RTR): it answers requests and sends none.
     ReadyToReceive,
-    /// Ready to send as well (RTS).
+    /// Ready to send (RTS): it also sends requests.
     ReadyToSend,
-    /// Failed or closed: what was under way in its responses is still sent, all else is not.
+    /// Failed or closed: it only sends the responses already queued.
     Error,
 }
 
@@ -340,13 +346,14 @@ pub struct QueuePair {
     pub(crate) state: State,
     pub(crate) requester: Requester,
     pub(crate) responder: Responder,
-    /// What the remote side can read and write.
+    /// The memory that the remote side can access.
     pub(crate) memory: Memory,
     pub(crate) events: VecDeque<QueueEvent>,
 }
 
 impl QueuePair {
-    /// A queue pair whose first request has the PSN `first`, and that expects its first one at `expected`.
+    /// Creates a queue pair. Its first request has the PSN `first`, and it expects the first
+    /// request at `expected`.
     pub(crate) fn new(config: Config, destination: Qpn, first: Psn, expected: Psn) -> QueuePair {
         QueuePair {
             requester: Requester::new(first),
@@ -359,47 +366,47 @@ impl QueuePair {
         }
     }
 
-    /// Its configuration, as negotiated.
+    /// Returns the negotiated configuration.
     pub const fn config(&self) -> &Config {
         &self.config
     }
 
-    /// The remote queue pair.
+    /// Returns the remote queue pair.
     pub const fn destination(&self) -> Qpn {
         self.destination
     }
 
-    /// Whether it sends and receives.
+    /// Returns the state.
     pub const fn state(&self) -> State {
         self.state
     }
 
-    /// The PSN of the next request that is sent for the first time.
+    /// Returns the PSN of the next new request.
     pub const fn next_psn(&self) -> Psn {
         self.requester.next
     }
 
-    /// The PSN of the next request expected.
+    /// Returns the PSN of the next expected request.
     pub const fn expected_psn(&self) -> Psn {
         self.responder.expected
     }
 
-    /// Messages completed as responder, modulo 2^24.
+    /// Returns the number of messages completed as responder, modulo 2^24.
     pub const fn message_sequence_number(&self) -> u32 {
         self.responder.message_sequence_number
     }
 
-    /// Operations posted that have not come to their end.
+    /// Returns the number of posted operations that have not ended.
     pub fn outstanding(&self) -> usize {
         self.requester.queue.len()
     }
 
-    /// Receives posted that no message took.
+    /// Returns the number of posted Receives that are not consumed.
     pub fn receives(&self) -> usize {
         self.responder.receives.len()
     }
 
-    /// The regions that the remote side can use.
+    /// Returns the regions that the remote side can access.
     pub const fn memory(&self) -> &Memory {
         &self.memory
     }
@@ -419,7 +426,7 @@ impl QueuePair {
         Ok(())
     }
 
-    /// Takes a packet that is for this queue pair.
+    /// Handles a packet for this queue pair.
     pub(crate) fn handle(&mut self, now: Instant, packet: &Packet<'_>) {
         if self.state == State::Error {
             return;
@@ -428,7 +435,7 @@ impl QueuePair {
         if bth.transport_version != 0 {
             return self.fault(Fault::TransportVersion(bth.transport_version));
         }
-        // Bit 15 is full membership; of two members one has to be full (section 10.9.1.1).
+        // Bit 15 is full membership; at least one of two members must be full (section 10.9.1.1).
         let (theirs, ours) = (bth.partition_key, self.config.partition_key);
         if (theirs ^ ours) & 0x7fff != 0 || (theirs | ours) & 0x8000 == 0 {
             return self.fault(Fault::PartitionKey(theirs));
@@ -442,7 +449,7 @@ impl QueuePair {
         }
     }
 
-    /// The next packet to send.
+    /// Returns the next packet to send.
     pub(crate) fn poll_transmit(&mut self, now: Instant) -> Option<Vec<u8>> {
         if let Some(packet) = self.next_response() {
             return Some(packet);
@@ -461,7 +468,8 @@ impl QueuePair {
         self.tell(QueueEvent::Fault(fault));
     }
 
-    /// Faults beyond what anybody takes are dropped: a flood of them costs no memory.
+    /// Queues an event. Details beyond the bound are dropped, so that a flood of them uses no
+    /// memory.
     pub(crate) fn tell(&mut self, event: QueueEvent) {
         const MOST_DETAILS: usize = 4096;
         if !event.is_detail() || self.events.len() < MOST_DETAILS {
@@ -469,7 +477,7 @@ impl QueuePair {
         }
     }
 
-    /// Ends the queue pair: what is outstanding fails.
+    /// Fails the queue pair and its outstanding operations.
     pub(crate) fn fail(&mut self, failure: Failure) {
         if self.state == State::Error {
             return;
@@ -478,21 +486,21 @@ impl QueuePair {
         let mut cause = failure;
         for work in self.requester.flush() {
             self.events.push_back(QueueEvent::Completed { work: work.id, outcome: Err(cause) });
-            // The one at fault is the oldest; those behind it are flushed.
+            // The oldest operation failed; the later ones are flushed.
             cause = Failure::Flushed;
         }
         self.events.push_back(QueueEvent::Failed(failure));
     }
 
-    /// What all packets to the remote queue pair have in common.
+    /// Returns the common BTH fields of packets to the remote queue pair.
     ///
-    /// For packets of one's own: [`Packet::build`] makes the bytes.
+    /// Use it for custom packets: [`Packet::build`] makes their bytes.
     pub fn header(&self) -> Bth {
         Bth { partition_key: self.config.partition_key, destination_qp: self.destination, ..Bth::default() }
     }
 }
 
-/// Packets that `length` bytes take: one at least.
+/// Returns the number of packets for `length` bytes, at least one.
 pub(crate) fn packets(length: usize, path_mtu: u16) -> u32 {
     length.div_ceil(usize::from(path_mtu)).max(1) as u32
 }

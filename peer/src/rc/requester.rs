@@ -1,5 +1,5 @@
-//! The requester of a queue pair: sends what is posted, and sends it again until it is acknowledged (IBTA volume 1, sections
-//! 9.7.2 to 9.7.4 and 9.9.2).
+//! The requester of a queue pair: sends posted operations and retransmits them until they are
+//! acknowledged (IBTA volume 1, sections 9.7.2 to 9.7.4 and 9.9.2).
 
 use super::{Failure, Fault, Operation, QueueEvent, QueuePair, Send, WorkId, packets};
 use crate::packet::Packet;
@@ -12,47 +12,49 @@ use rdmascope_wire::bth::{
 };
 use rdmascope_wire::psn::Psn;
 
-/// Operations in the order in which they were posted, and how far they got.
+/// The posted operations in order, with their progress.
 #[derive(Clone, Debug)]
 pub(crate) struct Requester {
-    /// Those that are not completed, oldest first.
+    /// The operations that are not completed, oldest first.
     pub(crate) queue: VecDeque<Work>,
-    /// Bytes that they move.
+    /// The number of bytes that they move.
     pub(super) queued: usize,
-    /// How many of them have their PSNs.
+    /// How many of them have PSNs.
     begun: usize,
-    /// The PSN of the first packet of the next operation that begins.
+    /// The PSN of the first packet of the next operation to begin.
     pub(crate) next: Psn,
-    /// What is sent next: an operation of the queue, and which of its packets.
+    /// The next packet to send: index of the operation, and number of its packet.
     position: (usize, u32),
-    /// When what is not acknowledged is sent again.
+    /// The time of the next retransmission.
     pub(crate) deadline: Option<Instant>,
-    /// No request is sent before.
+    /// The time before which no request is sent.
     pub(crate) rnr_until: Option<Instant>,
     retries: u8,
     rnr_retries: u8,
-    /// Packets sent since an acknowledgement was asked for.
+    /// Packets sent since the last acknowledge request.
     unasked: u32,
-    /// A READ was asked for again because its responses were lost; not once more before something comes of it.
+    /// Whether a READ was requested again because its responses were lost. It is not requested once
+    /// more before there is progress.
     read_again: bool,
     /// Messages begun, modulo 2^24: the SSN of the next one (section 9.7.2).
     messages: u32,
-    /// The last message for which the remote side has a Receive; `None`: nothing is known, or it has no end-to-end flow control.
+    /// The last message for which the remote side has a Receive; `None`: unknown, or no end-to-end
+    /// flow control.
     limit: Option<u32>,
 }
 
-/// An operation and how far it got.
+/// An operation and its progress.
 #[derive(Clone, Debug)]
 pub(crate) struct Work {
     pub(crate) id: WorkId,
     operation: Operation,
     /// Its first PSN, once it has begun.
     first: Psn,
-    /// How many PSNs it takes: of its packets, or of those that answer a READ.
+    /// Number of its PSNs: of its packets, or of the responses to a READ.
     packets: u32,
-    /// How many of them, from the first on, are acknowledged or answered.
+    /// Number of acknowledged or answered PSNs, from the first on.
     done: u32,
-    /// What a READ has read so far.
+    /// The data that a READ has received so far.
     read: Vec<u8>,
 }
 
@@ -91,18 +93,18 @@ impl Requester {
         self.queue.push_back(Work { id, operation, first: self.next, packets, done: 0, read: Vec::new() });
     }
 
-    /// Lets the next operation begin with a PSN `packets` further on: PSNs that were never sent.
+    /// Skips `packets` PSNs before the next operation.
     pub(crate) fn skip(&mut self, packets: u32) {
         self.next = self.next.plus(packets);
     }
 
-    /// The oldest PSN that is not acknowledged.
+    /// Returns the oldest unacknowledged PSN.
     fn oldest(&self) -> Option<Psn> {
         let front = self.queue.front()?;
         (self.begun > 0).then(|| front.first.plus(front.done))
     }
 
-    /// Whether the next operation may begin.
+    /// Returns whether the next operation may begin.
     fn may_begin(&self, window: u32, initiator_depth: u8) -> bool {
         let Some(work) = self.queue.get(self.begun) else { return false };
         if work.is_read() {
@@ -111,7 +113,8 @@ impl Requester {
                 return false;
             }
         }
-        // Without credits one message may be tried: its acknowledgement tells the credits (section 9.7.7.2.5).
+        // Without credits one message may be sent; its acknowledgement carries the credits (section
+        // 9.7.7.2.5).
         if let Some(limit) = self.limit
             && work.operation.takes_receive()
             && self.begun > 0
@@ -133,7 +136,7 @@ impl Requester {
         Some(work)
     }
 
-    /// Empties the queue: the operations that did not complete, oldest first.
+    /// Empties the queue. Returns the incomplete operations, oldest first.
     pub(super) fn flush(&mut self) -> VecDeque<Work> {
         self.begun = 0;
         self.queued = 0;
@@ -143,7 +146,7 @@ impl Requester {
         core::mem::take(&mut self.queue)
     }
 
-    /// Sending goes on with the packet of this PSN, which was sent before.
+    /// Continues sending with the packet of this PSN, which was sent before.
     fn go_back(&mut self, psn: Psn) {
         for (index, work) in self.queue.iter().take(self.begun).enumerate() {
             let ahead = work.first.distance(psn);
@@ -156,7 +159,7 @@ impl Requester {
 }
 
 impl QueuePair {
-    /// The next packet of the send queue.
+    /// Returns the next packet of the send queue.
     pub(super) fn next_request(&mut self, now: Instant) -> Option<Vec<u8>> {
         if self.requester.rnr_until.is_some_and(|until| until > now) {
             return None;
@@ -177,7 +180,7 @@ impl QueuePair {
             requester.messages = requester.messages.wrapping_add(1);
         }
         let work = &requester.queue[index];
-        // A long message is not sent faster than it is acknowledged.
+        // The window limits a long message too.
         let oldest = requester.oldest()?;
         if !work.is_read()
             && oldest.distance(work.first.plus(packet)) >= config.window.clamp(1, 1 << 22) as i32
@@ -199,7 +202,7 @@ impl QueuePair {
         let (mut psn, mut solicited, mut payload) = (work.first.plus(packet), false, &[][..]);
         match &work.operation {
             Operation::Read { rkey, address, length } => {
-                // What has come needs not be asked for again: the responder's PSNs go on where they stopped.
+                // Request only the missing responses: the responder's PSNs continue there.
                 let there = work.done as usize * mtu;
                 psn = work.first.plus(work.done);
                 extensions.reth = reth(*rkey, address.wrapping_add(there as u64), *length as usize - there);
@@ -254,11 +257,11 @@ impl QueuePair {
         Some(Packet { bth, extensions, payload }.build())
     }
 
-    /// An acknowledgement, a refusal, or a READ response.
+    /// Handles an acknowledgement, a NAK or a READ response.
     pub(super) fn handle_response(&mut self, now: Instant, packet: &Packet<'_>, kind: Kind) {
         let psn = packet.bth.psn;
         let Some(oldest) = self.requester.oldest() else {
-            // A duplicate of what is long acknowledged is no fault.
+            // A duplicate acknowledgement is not a fault.
             if self.requester.next.distance(psn) >= 0 {
                 self.fault(Fault::UnexpectedAcknowledgement(psn));
             }
@@ -275,7 +278,8 @@ impl QueuePair {
             return self.fault(Fault::Opcode(packet.bth.opcode.0));
         };
         if oldest.distance(psn) < 0 && !matches!(aeth.syndrome.kind(), Acknowledgement::Ack { .. }) {
-            // Nothing can be sent again from there: it is acknowledged already, or was skipped on purpose.
+            // A retransmission from there is impossible: the PSN is already acknowledged, or was
+            // skipped.
             return self.nak_received(psn, aeth.syndrome);
         }
         match aeth.syndrome.kind() {
@@ -293,7 +297,7 @@ impl QueuePair {
                 }
                 self.requester.rnr_retries = self.requester.rnr_retries.saturating_add(1);
                 self.requester.rnr_until = Some(now.plus(rnr_timer(timer)));
-                // The remote side is there; the timer for acknowledgements runs from the next packet sent.
+                // The remote side is alive; the acknowledgement timer starts with the next packet.
                 self.requester.retries = 0;
                 self.requester.deadline = None;
                 let from = self.requester.oldest().unwrap_or(psn);
@@ -303,7 +307,8 @@ impl QueuePair {
             Acknowledgement::Nak(NakCode::PsnSequenceError) => {
                 self.nak_received(psn, aeth.syndrome);
                 self.received_before(now, psn);
-                // An earlier READ whose responses have not come is asked for again too: they went out before the NAK.
+                // Earlier READs without responses are requested again too: their responses preceded
+                // the NAK.
                 let from = self.requester.oldest().unwrap_or(psn);
                 self.requester.read_again = true;
                 self.again(from);
@@ -321,10 +326,11 @@ impl QueuePair {
         self.tell(QueueEvent::NakReceived { psn, syndrome: syndrome.0 });
     }
 
-    /// The remote side has received everything up to and with `psn`.
+    /// Handles an acknowledgement of everything up to and including `psn`.
     fn acknowledge(&mut self, now: Instant, psn: Psn) {
         self.received_before(now, psn.plus(1));
-        // What is behind a READ was received, so its responses were sent, and are lost (section 9.7.5.1.3).
+        // The remote side received a request after a READ, so it sent the READ responses, which are
+        // lost (section 9.7.5.1.3).
         if self.requester.begun > 0
             && let Some(work) = self.requester.queue.front()
             && work.is_read()
@@ -337,7 +343,7 @@ impl QueuePair {
         }
     }
 
-    /// The remote side has received everything in front of `psn`. READs are completed by their responses only.
+    /// Completes everything before `psn`. Only responses complete READs.
     fn received_before(&mut self, now: Instant, psn: Psn) {
         let psn = psn.minus(1);
         let mut progress = false;
@@ -379,7 +385,7 @@ impl QueuePair {
             self.config.timeout.filter(|_| outstanding).map(|timeout| now.plus(timeout));
     }
 
-    /// Sends again from `psn` on, because the remote side lacks it.
+    /// Retransmits from `psn` on, because the remote side lacks it.
     fn again(&mut self, psn: Psn) {
         if self.requester.retries >= self.config.retry_count {
             return self.fail(Failure::RetriesExceeded);
@@ -393,7 +399,7 @@ impl QueuePair {
         let psn = packet.bth.psn;
         let begun = self.requester.begun;
         let Some(index) = self.requester.queue.iter().take(begun).position(Work::is_read) else {
-            // A repetition of what was answered before.
+            // A duplicate response.
             return;
         };
         let work = &self.requester.queue[index];
@@ -401,7 +407,7 @@ impl QueuePair {
         if ahead < 0 {
             return;
         }
-        // A response to this READ or a later one: the responder has received all that was sent before this READ.
+        // A response to this READ or a later one proves that all earlier requests were received.
         let first = work.first;
         if index > 0 {
             self.received_before(now, first);
@@ -437,7 +443,7 @@ impl QueuePair {
         self.progressed(now);
     }
 
-    /// Sends again what was not acknowledged in time.
+    /// Handles the retransmission timeout.
     pub(crate) fn handle_time(&mut self, now: Instant) {
         if self.requester.rnr_until.is_some_and(|until| until <= now) {
             self.requester.rnr_until = None;

@@ -1,11 +1,11 @@
-//! The responder of a queue pair: takes requests in order of their PSNs and answers them (IBTA volume 1, sections 9.7.4 and
-//! 9.7.5).
+//! The responder of a queue pair: executes requests in order of their PSNs and answers them (IBTA
+//! volume 1, sections 9.7.4 and 9.7.5).
 //!
-//! | PSN of a request | answer |
+//! | PSN of a request | action |
 //! |---|---|
-//! | expected | executed; acknowledged where it asks for it |
-//! | earlier | a duplicate: acknowledged again, or read again |
-//! | later | NAK of a PSN sequence error, once |
+//! | expected | executed, and acknowledged if requested |
+//! | earlier | a duplicate: acknowledged or read again |
+//! | later | a NAK for a PSN sequence error, once |
 
 use super::{Failure, Fault, QueueEvent, QueuePair, Received, State, packets};
 use crate::memory::Refusal;
@@ -15,9 +15,9 @@ use alloc::vec::Vec;
 use rdmascope_wire::bth::{Aeth, Bth, Extensions, Opcode, Operation as Kind, PacketPosition, Reth, Syndrome};
 use rdmascope_wire::psn::Psn;
 
-/// Responses that wait to be sent. Beyond that duplicates are not answered.
+/// Most queued responses. Duplicates beyond that get no answer.
 const MOST_RESPONSES: usize = 1024;
-/// NAK codes as an AETH syndrome has them (table 48).
+/// AETH syndromes of NAKs (table 48).
 const NAK: u8 = 0x60;
 const RNR_NAK: u8 = 0x20;
 
@@ -25,21 +25,22 @@ const RNR_NAK: u8 = 0x20;
 pub(crate) struct Responder {
     /// The PSN of the next request.
     pub(crate) expected: Psn,
-    /// Requests completed, modulo 2^24.
+    /// Number of completed requests, modulo 2^24.
     pub(crate) message_sequence_number: u32,
-    /// A NAK went out for `expected`; no other before it comes (section 9.7.5.2.8).
+    /// Whether a NAK for `expected` was sent. No other follows before that request arrives (section
+    /// 9.7.5.2.8).
     refused: bool,
     message: Option<Message>,
-    /// The longest message that each Receive takes.
+    /// The maximum length of each posted Receive.
     pub(crate) receives: VecDeque<usize>,
     responses: VecDeque<Response>,
-    /// READ requests that were answered, latest last: they may come again.
+    /// The latest answered READ requests, oldest first. They may be repeated.
     reads: VecDeque<Read>,
-    /// READs whose responses are not all sent.
+    /// Number of READs with unsent responses.
     open_reads: usize,
 }
 
-/// A message of several packets that has begun.
+/// A message of several packets in progress.
 #[derive(Clone, Debug)]
 enum Message {
     Send { bytes: Vec<u8> },
@@ -54,7 +55,7 @@ struct Read {
     reth: Reth,
 }
 
-/// What is to be sent, in order.
+/// A response to send.
 #[derive(Clone, Debug)]
 enum Response {
     Acknowledge { psn: Psn, syndrome: u8, message_sequence_number: u32 },
@@ -75,7 +76,7 @@ impl Responder {
         }
     }
 
-    /// Sends no READ response any more.
+    /// Drops all READ responses.
     pub(crate) fn end_reads(&mut self) {
         self.responses.retain(|response| !matches!(response, Response::Read { .. }));
         self.open_reads = 0;
@@ -83,7 +84,7 @@ impl Responder {
 }
 
 impl QueuePair {
-    /// A request that is for this queue pair.
+    /// Handles a request for this queue pair.
     pub(super) fn handle_request(&mut self, packet: &Packet<'_>, kind: Kind) {
         let psn = packet.bth.psn;
         let ahead = self.responder.expected.distance(psn);
@@ -110,8 +111,8 @@ impl QueuePair {
         }
     }
 
-    /// The opcode is one that may come now, and the length one that it may have; otherwise it is refused as an invalid request
-    /// (section 9.7.4.1).
+    /// Returns whether opcode and length are valid at this point; otherwise refuses the packet as
+    /// an invalid request (section 9.7.4.1).
     fn fits(&mut self, packet: &Packet<'_>, kind: Kind) -> bool {
         let psn = packet.bth.psn;
         let begins = matches!(kind.position(), PacketPosition::First | PacketPosition::Only);
@@ -178,7 +179,7 @@ impl QueuePair {
         self.taken(packet, true);
     }
 
-    /// The length of the Receive that the message takes. Without one the requester is told to wait.
+    /// Returns the length of the Receive for the message. Without a Receive, sends an RNR NAK.
     fn receive_for(&mut self, psn: Psn) -> Option<usize> {
         let room = self.responder.receives.front().copied();
         if room.is_none() {
@@ -196,7 +197,7 @@ impl QueuePair {
         let (reth, written) = match (&self.responder.message, packet.extensions.reth) {
             (Some(Message::Write { reth, written }), _) => (*reth, *written),
             (_, Some(reth)) => (reth, 0),
-            // A first packet has a RETH, or it was not parsed.
+            // The parser ensures that a first packet has a RETH.
             _ => return,
         };
         let length = packet.payload.len() as u32;
@@ -208,7 +209,7 @@ impl QueuePair {
         if kind.has_immediate() && self.receive_for(psn).is_none() {
             return;
         }
-        // All of it has to be there from the beginning on, and still.
+        // The whole range of the WRITE must be accessible at every packet.
         if let Err(refusal) = self.memory.write(reth.rkey, reth.virtual_address, reth.dma_length) {
             self.no_access(reth, refusal);
             return self.refuse(psn, 2);
@@ -275,7 +276,8 @@ impl QueuePair {
         });
     }
 
-    /// What came before. A READ is answered again from memory; all else is acknowledged again (section 9.7.5.1.4).
+    /// Handles a duplicate request. A READ is answered again from memory; all others are
+    /// acknowledged again (section 9.7.5.1.4).
     fn duplicate(&mut self, packet: &Packet<'_>, kind: Kind) {
         let psn = packet.bth.psn;
         if kind != Kind::ReadRequest {
@@ -285,7 +287,7 @@ impl QueuePair {
         let mtu = u64::from(self.config.path_mtu);
         let original = self.responder.reads.iter().rev().find(|read| {
             let ahead = read.first.distance(psn);
-            // It may ask for the rest only.
+            // The duplicate may request only the rest.
             let there = ahead.max(0) as u64 * mtu;
             (0..read.packets as i32).contains(&ahead)
                 && read.reth.rkey == reth.rkey
@@ -298,7 +300,7 @@ impl QueuePair {
         let packets = packets(reth.dma_length as usize, self.config.path_mtu);
         let read = Read { first: psn, packets, reth };
         let waits = |other: &Response| matches!(other, Response::Read { read, .. } if read.first.distance(psn).unsigned_abs() < read.packets && read.first.distance(psn) >= 0);
-        // What waits to be sent from there on is sent from there on once.
+        // Queued responses from this PSN on are replaced, not repeated.
         let mut closed = 0;
         self.responder.responses.retain(|other| {
             let drop = waits(other);
@@ -321,7 +323,7 @@ impl QueuePair {
         self.responder.message_sequence_number = (self.responder.message_sequence_number + 1) & 0x00ff_ffff;
     }
 
-    /// The packet was executed.
+    /// Advances past an executed packet.
     fn taken(&mut self, packet: &Packet<'_>, ends: bool) {
         self.responder.expected = packet.bth.psn.plus(1);
         if ends {
@@ -332,7 +334,7 @@ impl QueuePair {
         }
     }
 
-    /// Acknowledges all that was received. Of acknowledgements that wait one behind the other the latest says it all.
+    /// Acknowledges everything received. Consecutive queued acknowledgements are merged.
     fn acknowledge_received(&mut self) {
         let syndrome = if self.config.end_to_end_credits {
             encode_credits(self.responder.receives.len() as u32)
@@ -374,7 +376,7 @@ impl QueuePair {
         });
     }
 
-    /// Refuses a request for good: the queue pair fails (section 9.9.3).
+    /// Refuses a request, which fails the queue pair (section 9.9.3).
     pub(crate) fn refuse(&mut self, psn: Psn, code: u8) {
         self.nak(psn, NAK | code);
         if let rdmascope_wire::bth::Acknowledgement::Nak(code) = Syndrome(NAK | code).kind() {
@@ -382,7 +384,7 @@ impl QueuePair {
         }
     }
 
-    /// The next packet of the responses.
+    /// Returns the next response packet.
     pub(crate) fn next_response(&mut self) -> Option<Vec<u8>> {
         let path_mtu = self.config.path_mtu;
         let header = self.header();
@@ -429,12 +431,13 @@ impl QueuePair {
                     let payload = match self.memory.read(read.reth.rkey, address, length) {
                         Ok(bytes) => bytes.to_vec(),
                         Err(refusal) => {
-                            // The local side ended the registration while it was read.
+                            // The local side ended the registration during the READ.
                             if !is_last {
                                 self.responder.responses.pop_front();
                                 self.responder.open_reads -= usize::from(!again);
                             }
-                            // A duplicate has no answer then, as where it comes later: the requester has had it, or it would not have ended it.
+                            // A duplicate then gets no answer: a requester that still needed the
+                            // data would not have let the registration end.
                             if self.state == State::Error || again {
                                 continue;
                             }
@@ -450,7 +453,8 @@ impl QueuePair {
     }
 }
 
-/// The encoding of end-to-end credits (table 46): the most that can be said and is not more than there are.
+/// Returns the encoding of end-to-end credits (table 46): the largest value that does not exceed
+/// `receives`.
 fn encode_credits(receives: u32) -> u8 {
     (0..31)
         .rev()
@@ -461,7 +465,7 @@ fn encode_credits(receives: u32) -> u8 {
 }
 
 impl QueuePair {
-    /// Posts a Receive for a message of `length` bytes at most.
+    /// Posts a Receive for a message of at most `length` bytes.
     pub(crate) fn post_receive(&mut self, length: usize) -> Result<(), super::PostError> {
         if self.state == State::Error {
             return Err(super::PostError::NotReady);

@@ -1,4 +1,4 @@
-//! A reply that is ready to be sent, in its parts.
+//! A reply that is ready to send, in parts.
 
 use super::responder::{Incoming, empty, fill};
 use super::{Mechanism, Reply, Sent, Session, SessionError, reduce};
@@ -8,31 +8,31 @@ use core::ops::Range;
 use rdmascope_wire::rpcrdma::{Builder, Procedure, Segment};
 use rdmascope_wire::{Rkey, Xid};
 
-/// A reply that is ready to be sent. Whoever sends it may change any part.
+/// A reply that is ready to send. The caller may change any part.
 #[derive(Clone, Debug)]
 pub struct Composed {
-    /// The header, with the chunks of the call as they are returned.
+    /// The header, with the returned chunks of the call.
     pub header: Builder,
-    /// The inline part of the Payload stream: all of it, or nothing where a chunk has it.
+    /// The inline part of the Payload stream: all of it, or nothing if a chunk holds it.
     pub payload: Vec<u8>,
     /// How the Payload stream is conveyed.
     pub mechanism: Mechanism,
-    /// What is written into memory of the Requester first: where, and the bytes.
+    /// The RDMA Writes that precede the reply: segments and bytes.
     pub writes: Vec<(Segment, Vec<u8>)>,
-    /// The handle that the SEND invalidates, where both sides agreed on that.
+    /// The handle that the SEND invalidates, if both sides support that.
     pub invalidate: Option<Rkey>,
-    /// The Write list of the call, with the lengths that were offered.
+    /// The Write list of the call.
     pub offered_writes: Vec<Vec<Segment>>,
-    /// Its Reply chunk, likewise.
+    /// The Reply chunk of the call.
     pub offered_reply: Option<Vec<Segment>>,
 }
 
-/// RDMA Writes: where to, and which bytes.
+/// RDMA Writes: segments and ranges of bytes.
 type Pushes = Vec<(Segment, Range<usize>)>;
 
 impl Session {
-    /// Takes a call of the remote side as answered, and composes its reply. `None`: it does not fit the chunks of the call, and
-    /// ERR_CHUNK was sent.
+    /// Composes the reply to a call of the remote side, which then counts as answered. `None`: the
+    /// reply does not fit the chunks of the call, and ERR_CHUNK was sent.
     pub fn compose(
         &mut self,
         endpoint: &mut Endpoint,
@@ -44,7 +44,8 @@ impl Session {
         }
         let incoming = self.incoming.remove(&xid).ok_or(SessionError::Xid)?;
         let mut header = Builder::new(xid, self.config.credits.max(1), Procedure::Msg);
-        // Each item has the Write chunk at its place; where that is empty, or there is none, the item stays inline (section 4.3.2.3).
+        // Each item belongs to the Write chunk at its index. Without a chunk, or with an empty one,
+        // the item stays inline (section 4.3.2.3).
         let mut reduced: Vec<Range<usize>> = Vec::new();
         let mut pushes: Vec<(Segment, Range<usize>)> = Vec::new();
         let mut items = reply.reduce.iter();
@@ -58,7 +59,8 @@ impl Session {
             header.writes.push(returned);
         }
         let mut payload = reduce(&reply.message, &reduced).ok_or(SessionError::Item)?;
-        // The Reply chunk comes back whether or not it is used, with what it holds (section 4.3.3).
+        // The Reply chunk is returned even if it is unused, with the number of bytes in it (section
+        // 4.3.3).
         header.reply = incoming.reply.as_ref().map(|chunk| empty(chunk));
         let Some((mechanism, long)) = self.convey(endpoint, &incoming, &mut header, &payload) else {
             return self.too_long(endpoint, xid).map(|_| None);
@@ -82,8 +84,8 @@ impl Session {
         }))
     }
 
-    /// Decides where the Payload stream goes and completes the header. Returns the Writes into the Reply
-    /// chunk; `None`: it fits nowhere.
+    /// Chooses the place of the Payload stream and completes the header. Returns the RDMA Writes to
+    /// the Reply chunk; `None` if the stream fits nowhere.
     fn convey(
         &mut self,
         endpoint: &mut Endpoint,
@@ -112,7 +114,7 @@ impl Session {
         Some((mechanism, long))
     }
 
-    /// The first mechanism that is possible, in the order of the configuration.
+    /// Returns the first possible mechanism in the configured order.
     fn mechanism(&self, fits_inline: bool, fits_reply_chunk: bool) -> Option<Mechanism> {
         use Mechanism::{ReadChunk, ReplyChunk, Send};
         let order: &[Mechanism] = match self.config.reply_mechanism {
@@ -129,7 +131,7 @@ impl Session {
         order.iter().find(is_possible).copied()
     }
 
-    /// Sends a reply.
+    /// Sends a composed reply.
     pub fn send_composed(
         &mut self,
         endpoint: &mut Endpoint,

@@ -1,20 +1,21 @@
-//! How a reply was conveyed: inline or by chunks, how far each segment was filled, and what its SEND invalidated.
+//! How a reply was conveyed: inline or in chunks, the lengths of their segments, and the
+//! invalidation.
 
 use alloc::vec::Vec;
 use core::fmt;
 use rdmascope_wire::Rkey;
 use rdmascope_wire::rpcrdma::{MINIMUM_LENGTH, Procedure, Segment};
 
-/// How a reply was conveyed, as its header says (RFC 8166, sections 3.4.6, 3.5 and 4.3).
+/// How a reply was conveyed according to its header (RFC 8166, sections 3.4.6, 3.5 and 4.3).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Conveyance {
-    /// Where the Payload stream was.
+    /// The place of the Payload stream.
     pub mechanism: Mechanism,
     /// Each Write chunk of the call, in order.
     pub writes: Vec<Returned>,
-    /// The Reply chunk of the call; `None`: the call has none, and neither has the reply.
+    /// The Reply chunk of the call; `None`: neither call nor reply have one.
     pub reply: Option<Returned>,
-    /// What the SEND invalidated.
+    /// The memory that the SEND invalidated.
     pub invalidated: Option<Invalidated>,
 }
 
@@ -32,7 +33,7 @@ pub enum Mechanism {
 }
 
 impl Mechanism {
-    /// That of a reply with this rdma_proc, and with a Read list or without.
+    /// Returns the mechanism of a reply with this rdma_proc, with or without a Read list.
     pub const fn of(procedure: Procedure, has_reads: bool) -> Mechanism {
         match (procedure, has_reads) {
             (Procedure::Nomsg, false) => Mechanism::ReplyChunk,
@@ -41,7 +42,7 @@ impl Mechanism {
         }
     }
 
-    /// Its name: `send`, `reply-chunk` or `read-chunk`.
+    /// Returns its name: `send`, `reply-chunk` or `read-chunk`.
     pub const fn name(self) -> &'static str {
         match self {
             Mechanism::Send => "send",
@@ -51,31 +52,31 @@ impl Mechanism {
     }
 }
 
-/// A chunk that a call offers, in the header of its reply.
+/// A chunk of a call, as returned in the header of its reply.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Returned {
-    /// It is not there.
+    /// The chunk is missing.
     Absent,
-    /// Bytes in each of its segments, in order.
+    /// The number of bytes in each segment, in order.
     Segments(Vec<u32>),
 }
 
 /// The memory that a SEND invalidated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Invalidated {
-    /// That of a segment of the call's Read list. Both are counted from 0: the chunk, and the segment in it.
+    /// A segment of the call's Read list. Chunk and segment are counted from 0.
     Read(usize, usize),
-    /// That of a segment of a Write chunk, likewise.
+    /// A segment of a Write chunk. Both are counted from 0.
     Write(usize, usize),
-    /// That of a segment of the Reply chunk.
+    /// A segment of the Reply chunk, counted from 0.
     Reply(usize),
-    /// None that the call offers.
+    /// Memory that the call does not provide.
     Foreign,
 }
 
 impl Invalidated {
-    /// Which memory of a call has the handle `rkey`: the first segment that has, in the order of the call's header. Each chunk is the
-    /// handles of its segments.
+    /// Returns the memory of a call with the handle `rkey`: the first matching segment in the order
+    /// of the call's header. Each chunk is a list of handles.
     pub fn find(
         rkey: Rkey,
         reads: &[Vec<Rkey>],
@@ -93,18 +94,19 @@ impl Invalidated {
     }
 }
 
-/// The handles of a chunk.
+/// Returns the handles of a chunk.
 pub fn handles(chunk: &[Segment]) -> Vec<Rkey> {
     chunk.iter().map(|segment| segment.handle).collect()
 }
 
 impl Conveyance {
-    /// Whether the Payload stream was inline.
+    /// Returns whether the Payload stream was inline.
     pub const fn is_inline(&self) -> bool {
         matches!(self.mechanism, Mechanism::Send)
     }
 
-    /// Chunks that a call offers, and those of its reply, each as the lengths of its segments.
+    /// Creates a conveyance from the number of chunks in a call and the segment lengths in its
+    /// reply.
     pub fn of_chunks(
         (offered_writes, offered_reply): (usize, bool),
         writes: impl IntoIterator<Item = Vec<u32>>,
@@ -118,7 +120,7 @@ impl Conveyance {
         Conveyance { writes, reply: reply.map(Returned::Segments).or(absent), ..Conveyance::default() }
     }
 
-    /// Bytes of the header of such a reply.
+    /// Returns the header length of such a reply in bytes.
     pub fn header_length(&self) -> usize {
         let segments = |chunk: &Returned| chunk.lengths().map(|lengths| 4 + Segment::LENGTH * lengths.len());
         let writes: usize = self.writes.iter().filter_map(segments).map(|length| 4 + length).sum();
@@ -127,7 +129,7 @@ impl Conveyance {
 }
 
 impl Returned {
-    /// Bytes in each segment; `None`: it is not there.
+    /// Returns the number of bytes in each segment; `None` if the chunk is missing.
     pub fn lengths(&self) -> Option<&[u32]> {
         match self {
             Returned::Absent => None,
@@ -153,7 +155,7 @@ impl fmt::Display for Returned {
 }
 
 impl fmt::Display for Invalidated {
-    /// Counted from 1.
+    /// Numbers are counted from 1.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Invalidated::Read(chunk, segment) => {
@@ -163,7 +165,7 @@ impl fmt::Display for Invalidated {
                 write!(f, "segment {} of Write chunk {}", segment + 1, chunk + 1)
             }
             Invalidated::Reply(segment) => write!(f, "segment {} of the Reply chunk", segment + 1),
-            Invalidated::Foreign => f.write_str("a handle that is none of the call's"),
+            Invalidated::Foreign => f.write_str("a handle that is not in the call"),
         }
     }
 }
@@ -199,6 +201,6 @@ mod tests {
         assert_eq!(named(a), "segment 1 of Read chunk 1");
         assert_eq!(named(c), "segment 2 of Write chunk 2");
         assert_eq!(named(d), "segment 2 of the Reply chunk");
-        assert_eq!(named(Rkey(5)), "a handle that is none of the call's");
+        assert_eq!(named(Rkey(5)), "a handle that is not in the call");
     }
 }

@@ -1,18 +1,18 @@
-//! Taking items out of a message and putting them back (RFC 8166, section 3.4).
+//! Reduction of messages and its reversal (RFC 8166, section 3.4).
 
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Why a message cannot be put together.
+/// Why a message cannot be restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RestoreError {
-    /// An item belongs where another one is, or behind the end of the message.
-    #[error("an item at {0}, where there is no place for it")]
+    /// An item overlaps another, or is past the end of the message.
+    #[error("an item does not fit at position {0}")]
     Position(u32),
 }
 
-/// The message without its `items`, and without their roundup padding. `None` where an item is not within the message, does not
-/// begin at a multiple of four, or overlaps the one before.
+/// Removes the `items` and their XDR padding from a message. Returns `None` if an item is outside
+/// the message, does not begin at a multiple of four, or overlaps the previous one.
 pub fn reduce(message: &[u8], items: &[Range<usize>]) -> Option<Vec<u8>> {
     let mut reduced = Vec::with_capacity(message.len());
     let mut from = 0;
@@ -28,7 +28,8 @@ pub fn reduce(message: &[u8], items: &[Range<usize>]) -> Option<Vec<u8>> {
     Some(reduced)
 }
 
-/// The other way round: puts each item back at its position in the whole message, with its padding. Also returns where they are.
+/// Reverses a reduction: inserts each item with its padding at its position in the original
+/// message. Returns the message and the ranges of the items.
 pub fn restore(
     reduced: &[u8],
     items: &[(u32, Vec<u8>)],
@@ -61,7 +62,7 @@ mod tests {
         let reduced = reduce(message, &[4..9, 16..19]).unwrap();
         assert_eq!(reduced, b"headmiddtail");
         let whole = restore(&reduced, &[(4, b"AAAAA".to_vec()), (16, b"BBB".to_vec())]).unwrap();
-        // The padding of the second item was not zero, and is not carried.
+        // The nonzero padding of the second item is not conveyed.
         assert_eq!(whole, (b"headAAAAA\0\0\0middBBB\0tail".to_vec(), vec![4..9, 16..19]));
     }
 

@@ -1,8 +1,8 @@
 //! RPC-over-RDMA version 1 on a connection, in both directions (RFC 8166, RFC 8167).
 //!
-//! A [`Session`] is Requester and Responder at once: it sends calls, matches replies with them by XID, takes calls, and answers
-//! them. It knows no upper layer: whoever calls names the items of a message that chunks are to carry, and whoever takes a reply
-//! gets those that Write chunks brought beside the message.
+//! A [`Session`] is both Requester and Responder: it sends calls, matches replies by XID, receives
+//! calls and answers them. It is independent of the upper layer: the caller specifies the items of
+//! a message to convey in chunks, and gets the items of Write chunks separately from the reply.
 
 mod composed;
 mod conveyance;
@@ -39,41 +39,43 @@ use rdmascope_wire::{Layer, Rkey, Stop, Xid};
 use requester::Transaction;
 use responder::Incoming;
 
-/// Calls that wait for credits or for their reply; calls that wait to be answered.
+/// Most calls that wait for credits or replies, and most calls that wait for an answer.
 pub const MOST_CALLS: usize = 1024;
-/// Events that nobody polled; beyond that discarded messages are not told.
+/// Most pending events; discarded messages beyond that are not reported.
 const MOST_EVENTS: usize = 16_384;
 
-/// How a session behaves.
+/// The configuration of a session.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// rdma_credit: asked for in calls, granted in replies.
+    /// rdma_credit: requested in calls and granted in replies.
     pub credits: u32,
-    /// What the remote side is told when the connection is made (RFC 8797); `None`: nothing.
+    /// The private data for the remote side (RFC 8797); `None`: none.
     pub private_data: Option<PrivateData>,
-    /// The longest message, in bytes, that is pulled by Read chunks.
+    /// The longest message in bytes that is read from Read chunks.
     pub most_message: u32,
-    /// The longest segment of a chunk that this side offers.
+    /// The longest segment in chunks of this side.
     pub segment: u32,
-    /// As Responder, send replies with invalidate, where both sides agreed on it.
+    /// As Responder, sends replies with invalidation if both sides support it.
     pub send_with_invalidate: bool,
-    /// Take chunks in calls of the remote side. Without, a call with a chunk is answered with ERR_CHUNK (RFC 8167, section 5.3).
+    /// Accepts chunks in calls of the remote side. Otherwise a call with chunks is answered with
+    /// ERR_CHUNK (RFC 8167, section 5.3).
     pub chunks: bool,
-    /// As Responder, offer Read chunks for replies that fit nothing else, within these limits; as
-    /// Requester, pull such replies and offer fewer Reply chunks. `None`: a reply that does not fit is
-    /// answered with ERR_CHUNK. Both ends need it (reliable-reply draft, section 6).
+    /// As Responder, offers Read chunks for replies that fit nowhere else, within these limits. As
+    /// Requester, reads such replies and provides fewer Reply chunks. `None`: a reply that does not
+    /// fit is answered with ERR_CHUNK. Both ends need it (reliable-reply draft, section 6).
     pub reliable_reply: Option<OfferLimits>,
-    /// As Responder, how replies are conveyed where that is possible. `None`: as section 5.3.2 of the
-    /// draft describes, inline before the Reply chunk before a Read chunk.
+    /// As Responder, the preferred way to convey replies. `None`: inline, else the Reply chunk,
+    /// else a Read chunk (draft, section 5.3.2).
     pub reply_mechanism: Option<Mechanism>,
-    /// Receives that are kept posted; `None`: as many as credits say, in both directions. 0: the program posts them.
+    /// Number of Receives to keep posted; `None`: enough for the credits in both directions. 0: the
+    /// program posts them.
     pub receives: Option<usize>,
-    /// Bytes of a Receive; `None`: what the private data say.
+    /// Bytes of a Receive; `None`: the size in the private data.
     pub receive_length: Option<usize>,
 }
 
 impl Default for Config {
-    /// 32 credits, 4096 bytes inline each way, remote invalidation: as a Linux client.
+    /// 32 credits, inline thresholds of 4096 bytes and remote invalidation, like a Linux client.
     fn default() -> Config {
         Config {
             credits: 32,
@@ -96,7 +98,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The private data as bytes.
+    /// Encodes the private data.
     pub fn private_data(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         if let Some(private_data) = &self.private_data {
@@ -106,77 +108,78 @@ impl Config {
     }
 }
 
-/// Changes a header and the Payload stream behind it, right before they are sent: every field can be made wrong.
+/// Changes a header and its Payload stream before they are sent, so that tests can send any error.
 pub type Edit = Box<dyn FnOnce(&mut Builder, &mut Vec<u8>) + core::marker::Send>;
 
-/// What a session tells.
+/// An event of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The reply to a call.
     Replied(Replied),
     /// An RDMA_ERROR for a call.
     Error {
-        /// Of which call.
+        /// The call.
         xid: Xid,
-        /// rdma_vers of the error: that of the call.
+        /// rdma_vers of the error, which repeats that of the call.
         version: u32,
-        /// What it says.
+        /// The error.
         error: Error,
     },
-    /// A call will have no reply: the connection is gone.
+    /// A call will get no reply, because the connection was lost.
     Lost {
-        /// Which.
+        /// The call.
         xid: Xid,
     },
-    /// A call of the remote side, whole.
+    /// A complete call of the remote side.
     Called(Called),
-    /// A call of the remote side was answered with an RDMA_ERROR: by the session, or because the program asked for it, or for a reply that
-    /// does not fit ([`Discard::ReplyTooLong`]).
+    /// A call of the remote side was answered with an RDMA_ERROR: by the session, by request of the
+    /// program, or because the reply does not fit ([`Discard::ReplyTooLong`]).
     Refused {
-        /// Which call, as its rdma_xid says.
+        /// The rdma_xid of the call.
         xid: Xid,
-        /// With what.
+        /// The error in the answer.
         error: Error,
-        /// Why.
+        /// The reason.
         why: Discard,
     },
-    /// A message that was dropped without an answer.
+    /// A message was dropped without an answer.
     Discarded {
-        /// Its rdma_xid, where it has one.
+        /// Its rdma_xid, if it has one.
         xid: Option<Xid>,
-        /// Why.
+        /// The reason.
         why: Discard,
         /// The message.
         bytes: Vec<u8>,
     },
-    /// A reply grants no credit (RFC 8166, section 3.3.1); one is assumed.
+    /// A reply grants no credit (RFC 8166, section 3.3.1). The session assumes one.
     NoCredit {
-        /// Which reply.
+        /// The reply.
         xid: Xid,
     },
-    /// The remote side has more calls outstanding than were granted to it.
+    /// The remote side has more calls outstanding than it was granted.
     CreditsExceeded {
-        /// The call beyond.
+        /// The call in excess.
         xid: Xid,
-        /// Calls outstanding, with this one.
+        /// The number of outstanding calls, including this one.
         outstanding: usize,
-        /// What was granted: one before the first reply.
+        /// The number of granted credits: one before the first reply.
         granted: u32,
     },
-    /// A Read chunk of this side is no longer offered.
+    /// A Read chunk of this side was freed.
     Freed {
-        /// The reply that was in it.
+        /// The reply in it.
         xid: Xid,
-        /// Its bytes.
+        /// The number of bytes.
         bytes: u64,
-        /// From the reply until now.
+        /// Time since the reply.
         offered_for: Duration,
-        /// Why.
+        /// The reason.
         why: Freed,
     },
-    /// A SEND invalidated memory that is none of the call's that it answers, or without both sides having agreed on it.
+    /// A SEND invalidated memory that does not belong to the call it answers, or without agreement
+    /// of both sides.
     WrongInvalidation {
-        /// The message's XID.
+        /// The XID of the message.
         xid: Xid,
         /// The memory.
         rkey: Rkey,
@@ -184,7 +187,8 @@ pub enum Event {
 }
 
 impl Event {
-    /// Whether the remote side can cause any number of it, and nothing is lost but the tale where it is not told.
+    /// Returns whether the remote side can cause any number of such events, which can be dropped
+    /// without other consequences.
     pub const fn is_detail(&self) -> bool {
         matches!(
             self,
@@ -201,11 +205,11 @@ impl Event {
 /// A reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replied {
-    /// Which call it answers.
+    /// The call that it answers.
     pub xid: Xid,
-    /// The Payload stream: the RPC reply without what Write chunks carried.
+    /// The Payload stream: the RPC reply without the items of Write chunks.
     pub message: Vec<u8>,
-    /// What each Write chunk of the call brought, in order.
+    /// The item of each Write chunk of the call, in order.
     pub items: Vec<Vec<u8>>,
     /// How it was conveyed.
     pub conveyance: Conveyance,
@@ -216,111 +220,113 @@ pub struct Replied {
 /// A call of the remote side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Called {
-    /// Its XID. [`Session::reply`] wants it.
+    /// The XID, a parameter of [`Session::reply`].
     pub xid: Xid,
-    /// The whole RPC call, with what Read chunks carried put back.
+    /// The complete RPC call, including the items of Read chunks.
     pub message: Vec<u8>,
-    /// Where in it that is, without padding.
+    /// The ranges of these items in the message, without padding.
     pub items: Vec<Range<usize>>,
-    /// Whether the Payload stream came in a Position Zero Read chunk.
+    /// Whether the Payload stream was in a Position Zero Read chunk.
     pub is_long: bool,
-    /// How many bytes each Write chunk has room for.
+    /// The number of bytes in each Write chunk.
     pub write_chunks: Vec<u64>,
-    /// How many the Reply chunk has, where there is one.
+    /// The number of bytes in the Reply chunk, if there is one.
     pub reply_chunk: Option<u64>,
     /// rdma_credit.
     pub credits: u32,
 }
 
-/// Why a message was not taken.
+/// Why a message was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Discard {
     /// Too short for a header to be trusted (RFC 8166, section 4.5).
-    #[error("{0} bytes are no header")]
+    #[error("{0} bytes, too short for a header")]
     Short(usize),
-    /// The header could not be read.
+    /// The header is malformed.
     #[error("{0}")]
     Malformed(#[from] Stop),
     /// rdma_vers is not 1.
     #[error("version {0}")]
     Version(u32),
-    /// rdma_proc is none that is taken.
+    /// rdma_proc is not acceptable.
     #[error("{0}")]
     Procedure(Procedure),
-    /// No call has this XID.
+    /// No outstanding call has this XID.
     #[error("no call has this XID")]
     UnknownXid,
-    /// A call with this XID is not answered yet.
-    #[error("a call with this XID is not answered yet")]
+    /// A call with this XID is outstanding.
+    #[error("a call with this XID is outstanding")]
     DuplicateXid,
-    /// The XID of the RPC message is another one than that of the header.
+    /// The XIDs of the RPC message and the header differ.
     #[error("the RPC message has XID {0}")]
     OtherXid(Xid),
-    /// RDMA_NOMSG without the chunk that would hold the Payload stream.
+    /// RDMA_NOMSG without the chunk of the Payload stream.
     #[error("RDMA_NOMSG without a chunk")]
     NoPayload,
-    /// The chunks cannot be what they say.
+    /// The chunks contradict the message.
     #[error("the chunks do not fit the message")]
     Chunks,
-    /// More than is taken: bytes of a message, or calls at once.
-    #[error("too much")]
+    /// A limit is exceeded: the bytes of a message, or the number of calls.
+    #[error("too many bytes or calls")]
     TooMuch,
-    /// Chunks are not taken in this direction.
-    #[error("chunks are not taken")]
+    /// Chunks are not accepted in this direction.
+    #[error("chunks are not accepted")]
     ChunksNotTaken,
-    /// A reply does not fit the chunks of its call, or the program said so: [`Session::reply_error`].
+    /// A reply does not fit the chunks of its call, or the program used [`Session::reply_error`].
     #[error("the reply does not fit the chunks of its call")]
     ReplyTooLong,
 }
 
-/// Why a call or a reply is not sent.
+/// Why a call or reply was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SessionError {
-    /// [`MOST_CALLS`] are outstanding.
+    /// [`MOST_CALLS`] calls are outstanding.
     #[error("too many calls")]
     TooMany,
-    /// The message has no XID, or a call with it is outstanding, or there is no such call to answer.
-    #[error("no such XID, or one that is in use")]
+    /// The message has no XID, its XID is in use, or no such call waits for an answer.
+    #[error("the XID is unknown or in use")]
     Xid,
-    /// An item is not within the message, at an offset that is no multiple of four, or overlaps another.
-    #[error("an item that cannot be reduced")]
+    /// An item is outside the message, at an offset that is not a multiple of four, or overlaps
+    /// another.
+    #[error("an item cannot be reduced")]
     Item,
-    /// Memory cannot be registered.
-    #[error("memory cannot be registered: {0}")]
+    /// Memory could not be registered.
+    #[error("cannot register memory: {0}")]
     Register(#[from] crate::memory::RegisterError),
-    /// The queue pair does not take it.
+    /// The queue pair rejects the operation.
     #[error(transparent)]
     Post(#[from] PostError),
 }
 
-/// RPC-over-RDMA on one connection. See the [module](self).
+/// An RPC-over-RDMA session on one connection. See the [module](self).
 pub struct Session {
     connection: ConnectionId,
     config: Config,
     negotiated: Negotiated,
-    /// Whether the remote side set the R flag, whatever this one did.
+    /// Whether the remote side set the R flag, regardless of this side.
     takes_invalidation: bool,
-    /// Bytes that a SEND of this side may have, and those that one of the remote side may have.
+    /// Most bytes in a SEND of this side, and in a SEND of the remote side.
     send_threshold: u32,
     receive_threshold: u32,
-    /// As Requester: calls in flight, calls that wait for credits, and the credits.
+    /// As Requester: outstanding calls, calls that wait for credits, and the credits.
     transactions: BTreeMap<Xid, Transaction>,
     waiting: VecDeque<Call>,
     granted: u32,
-    /// As Responder: calls that are pulled or wait to be answered, and which call each READ is for.
+    /// As Responder: calls that are being read or wait for an answer, and the call of each READ.
     incoming: BTreeMap<Xid, Incoming>,
     pulls: BTreeMap<WorkId, Xid>,
     offers: Offers,
     notices: Notices,
-    /// What was granted to the remote side: one call until the first reply says more.
+    /// Credits granted to the remote side: one before the first reply.
     grants: u32,
     events: VecDeque<Event>,
     over: bool,
 }
 
 impl Session {
-    /// A session on a connection whose queue pair is there, and posts its Receives. `remote` is the private data of the remote
-    /// side, whole; `active`: this side sent the REQ, so it is the client of RFC 8797.
+    /// Creates a session on a connection with a queue pair, and posts its Receives. `remote` is the
+    /// complete private data of the remote side. `active`: this side sent the REQ, so it is the
+    /// client of RFC 8797.
     pub fn new(
         endpoint: &mut Endpoint,
         connection: ConnectionId,
@@ -355,50 +361,50 @@ impl Session {
         session
     }
 
-    /// The connection that it is on.
+    /// Returns the connection.
     pub const fn connection(&self) -> ConnectionId {
         self.connection
     }
 
-    /// What RFC 8797 made of the private data of both sides.
+    /// Returns the result of the private data of both sides (RFC 8797).
     pub const fn negotiated(&self) -> &Negotiated {
         &self.negotiated
     }
 
-    /// Credits that the remote side granted: 1 before its first reply.
+    /// Returns the credits granted by the remote side: 1 before its first reply.
     pub const fn granted(&self) -> u32 {
         self.granted
     }
 
-    /// Calls sent and not answered; calls that wait for credits.
+    /// Returns the number of outstanding calls, and of calls that wait for credits.
     pub fn outstanding(&self) -> (usize, usize) {
         (self.transactions.len(), self.waiting.len())
     }
 
-    /// Calls of the remote side that are not answered.
+    /// Returns the calls of the remote side that wait for an answer.
     pub fn unanswered(&self) -> impl Iterator<Item = Xid> {
         self.incoming.keys().copied()
     }
 
-    /// What has happened, in order.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// Sends any bytes at all. Nothing is expected to come of it; see [`expect`](Session::expect).
+    /// Sends arbitrary bytes and expects no answer; see [`expect`](Session::expect).
     pub fn send_raw(&mut self, endpoint: &mut Endpoint, bytes: Vec<u8>) -> Result<WorkId, PostError> {
         endpoint.send(self.connection, Send { bytes, ..Send::default() })
     }
 
-    /// Takes a reply or an error with this XID as that of a call, for a call that [`send_raw`](Session::send_raw) sends.
+    /// Accepts a reply or error with this XID, for a call sent by [`send_raw`](Session::send_raw).
     pub fn expect(&mut self, xid: Xid) {
         if self.transactions.len() < MOST_CALLS {
             self.transactions.entry(xid).or_default();
         }
     }
 
-    /// Expects no reply to a call any longer, and ends the registration of its memory. A reply that is
-    /// being pulled keeps its credit until the pull ends.
+    /// Stops waiting for the reply to a call, and ends the registration of its memory. A reply that
+    /// is being read keeps its credit until the read ends.
     pub fn cancel(&mut self, endpoint: &mut Endpoint, xid: Xid) {
         if let Some(transaction) = self.transactions.get_mut(&xid) {
             transaction.release(endpoint, self.connection);
@@ -411,13 +417,13 @@ impl Session {
         self.start_calls(endpoint);
     }
 
-    /// Sends calls as if so many credits had been granted, until a reply says otherwise.
+    /// Sends calls as if this many credits were granted, until the next reply.
     pub fn assume_credits(&mut self, endpoint: &mut Endpoint, credits: u32) {
         self.granted = credits;
         self.start_calls(endpoint);
     }
 
-    /// Takes what the queue pair of its connection tells.
+    /// Handles an event of the connection's queue pair.
     pub fn handle(&mut self, endpoint: &mut Endpoint, event: &QueueEvent) {
         match event {
             QueueEvent::Received(received) => {
@@ -433,7 +439,7 @@ impl Session {
         }
     }
 
-    /// The connection is gone: calls are lost.
+    /// Ends the session when the connection is lost; outstanding calls are lost.
     pub fn end(&mut self, endpoint: &mut Endpoint) {
         if core::mem::replace(&mut self.over, true) {
             return;
@@ -462,12 +468,12 @@ impl Session {
         }
     }
 
-    /// A message has come. Calls and replies of both directions share the Receives; what it is follows from the message (RFC
-    /// 8167, section 4.1).
+    /// Handles a received message. Calls and replies of both directions share the Receives; the
+    /// message itself determines its kind (RFC 8167, section 4.1).
     fn receive(&mut self, endpoint: &mut Endpoint, received: &Received) {
         let bytes = &received.bytes;
         let header = match Header::parse(bytes) {
-            // An ERR_CHUNK and an RDMA_DONE are shorter than any header of a call or reply.
+            // ERR_CHUNK and RDMA_DONE are shorter than the header of a call or reply.
             Ok(header)
                 if bytes.len() >= MINIMUM_LENGTH || header.error.is_some() || self.takes_done(&header) =>
             {
@@ -479,7 +485,7 @@ impl Session {
         let is_known = self.transactions.contains_key(&xid);
         if header.procedure == Procedure::Error {
             return match header.error {
-                // An error that has no name cannot be decoded (RFC 8166, section 4.5).
+                // An unknown error cannot be decoded (RFC 8166, section 4.5).
                 Some(Error::Unknown(_)) => {
                     self.discard(Some(xid), Discard::Procedure(Procedure::Error), bytes)
                 }
@@ -504,7 +510,7 @@ impl Session {
         };
         let is_reply = match kind {
             Some((_, kind)) => kind == rpc::Kind::Reply,
-            // Only a call has a Read list, unless both ends have agreed on the draft.
+            // Only calls have a Read list, except with the reliable-reply draft.
             None => is_known && (header.reads.is_empty() || self.config.reliable_reply.is_some()),
         };
         let fault = if header.version != VERSION {
@@ -546,7 +552,7 @@ impl Session {
         }
     }
 
-    /// RDMA Reads for the Read list of a message.
+    /// Posts RDMA Reads for the Read list of a message.
     fn start_pull(
         &mut self,
         endpoint: &mut Endpoint,

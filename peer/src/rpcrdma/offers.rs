@@ -1,5 +1,5 @@
-//! The Responder's Read chunks (reliable-reply draft, sections 4.1 and 5.4.3): the replies that the
-//! Requester has not pulled yet, by XID.
+//! The Responder's Read chunks by XID (reliable-reply draft, sections 4.1 and 5.4.3). They hold
+//! replies that the Requester has not read yet.
 
 use super::{Event, Session};
 use crate::endpoint::{ConnectionId, Endpoint};
@@ -11,13 +11,13 @@ use core::time::Duration;
 use rdmascope_wire::rpcrdma::{ReadSegment, Segment};
 use rdmascope_wire::{Rkey, Xid};
 
-/// How long, and how much, a Responder offers without RDMA_DONE. Beyond either limit the oldest Read
-/// chunk is freed, and a later RDMA Read of it ends the connection.
+/// The limits of Read chunks without RDMA_DONE. Beyond a limit the oldest chunk is freed, and a
+/// later RDMA Read of it ends the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OfferLimits {
-    /// The time that one chunk is offered.
+    /// The longest time for one chunk.
     pub time: Duration,
-    /// Bytes of all chunks of a connection.
+    /// Most bytes in all chunks of a connection.
     pub bytes: u64,
 }
 
@@ -28,23 +28,23 @@ impl Default for OfferLimits {
     }
 }
 
-/// Why a Read chunk of the Responder is no longer offered.
+/// Why a Read chunk of the Responder was freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Freed {
-    /// RDMA_DONE came.
+    /// RDMA_DONE arrived.
     #[error("RDMA_DONE")]
     Done,
-    /// RDMA_DONE came, and its Send invalidated the first handle.
+    /// RDMA_DONE arrived, and its Send invalidated the first handle.
     #[error("RDMA_DONE with invalidation")]
     Invalidated,
-    /// [`OfferLimits::time`] is over.
+    /// [`OfferLimits::time`] elapsed.
     #[error("no RDMA_DONE in time")]
     Time,
-    /// A newer chunk needed the room: [`OfferLimits::bytes`].
+    /// A newer chunk would exceed [`OfferLimits::bytes`].
     #[error("no room for more chunks")]
     Room,
     /// A newer reply has the same XID.
-    #[error("the XID is used again")]
+    #[error("the XID was reused")]
     Reused,
     /// The connection ended.
     #[error("the connection ended")]
@@ -52,7 +52,7 @@ pub enum Freed {
 }
 
 impl Freed {
-    /// Its name in one word.
+    /// Returns its name in one word.
     pub const fn name(self) -> &'static str {
         match self {
             Freed::Done => "done",
@@ -64,13 +64,13 @@ impl Freed {
         }
     }
 
-    /// Whether RDMA_DONE freed it.
+    /// Returns whether RDMA_DONE freed it.
     pub const fn is_regular(self) -> bool {
         matches!(self, Freed::Done | Freed::Invalidated)
     }
 }
 
-/// A Read chunk that is offered.
+/// An offered Read chunk.
 #[derive(Clone, Debug)]
 struct Offer {
     xid: Xid,
@@ -79,7 +79,7 @@ struct Offer {
     since: Instant,
 }
 
-/// All of them, oldest first, and by XID.
+/// All offered Read chunks, by age and by XID.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Offers {
     numbered: BTreeMap<u64, Offer>,
@@ -113,13 +113,13 @@ impl Offers {
 }
 
 impl Session {
-    /// The Read chunks that are offered, and their bytes.
+    /// Returns the number of offered Read chunks and their bytes.
     pub fn offered(&self) -> (usize, u64) {
         (self.offers.len(), self.offers.bytes)
     }
 
-    /// Registers a Payload stream as a Position Zero Read chunk and offers it. `None`: its Read list is
-    /// longer than `room`, or there is no memory.
+    /// Registers a Payload stream as a Position Zero Read chunk. Returns `None` if its Read list is
+    /// longer than `room`, or memory cannot be registered.
     pub(super) fn offer(
         &mut self,
         endpoint: &mut Endpoint,
@@ -150,12 +150,12 @@ impl Session {
             reads.push(ReadSegment { position: 0, target });
         }
         self.offers.add(Offer { xid, handles: handles_of(&reads), bytes, since: endpoint.now() });
-        // RDMA_DONE takes a Receive that no credit counts.
+        // RDMA_DONE consumes a Receive that the credits do not count.
         self.post_receives(endpoint);
         Some(reads)
     }
 
-    /// RDMA_DONE has come. One without a Read chunk is dropped in silence (section 4.1.3).
+    /// Handles an RDMA_DONE. Without a Read chunk it is silently dropped (section 4.1.3).
     pub(super) fn done(&mut self, endpoint: &mut Endpoint, xid: Xid, invalidated: Option<Rkey>) {
         let Some(number) = self.offers.by_xid.get(&xid).copied() else { return };
         let is_its = |rkey| self.offers.numbered[&number].handles.contains(&rkey);
@@ -171,20 +171,20 @@ impl Session {
         self.tell(Event::Freed { xid: offer.xid, bytes: offer.bytes, offered_for, why });
     }
 
-    /// Ends the registration of all of them.
+    /// Ends the registration of all offered chunks.
     pub(super) fn free_all(&mut self, endpoint: &mut Endpoint) {
         while let Some((number, _)) = self.offers.oldest() {
             self.free(endpoint, number, Freed::Lost);
         }
     }
 
-    /// When [`handle_time`](Session::handle_time) has something to do.
+    /// Returns the next time at which [`handle_time`](Session::handle_time) has work.
     pub fn next_deadline(&self) -> Option<Instant> {
         let limits = self.config.reliable_reply?;
         self.offers.oldest().map(|(_, offer)| offer.since.plus(limits.time))
     }
 
-    /// Frees the chunks whose time is over.
+    /// Frees the chunks whose time has elapsed.
     pub fn handle_time(&mut self, endpoint: &mut Endpoint, now: Instant) {
         while self.next_deadline().is_some_and(|deadline| deadline <= now)
             && let Some((number, _)) = self.offers.oldest()

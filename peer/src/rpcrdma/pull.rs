@@ -1,4 +1,4 @@
-//! A message whose Read chunks are pulled by RDMA Reads.
+//! A message whose Read chunks are being read by RDMA Reads.
 
 use super::{RestoreError, restore};
 use crate::endpoint::{ConnectionId, Endpoint};
@@ -8,20 +8,20 @@ use core::ops::Range;
 use rdmascope_wire::Rkey;
 use rdmascope_wire::rpcrdma::{Header, Procedure, ReadSegment};
 
-/// The segments of a Read list and the bytes that RDMA Reads brought of them.
+/// The segments of a Read list, and their bytes read so far.
 #[derive(Clone, Debug)]
 pub(super) struct Pull {
     segments: Vec<(ReadSegment, Option<WorkId>, Vec<u8>)>,
     /// The inline part of the Payload stream; empty for RDMA_NOMSG.
     inline: Vec<u8>,
     is_long: bool,
-    /// RDMA Reads that have not completed.
+    /// Number of RDMA Reads that have not completed.
     open: usize,
 }
 
 impl Pull {
-    /// Posts an RDMA Read for each segment that has bytes. Several are in flight, as many as the
-    /// queue pair may have outstanding.
+    /// Posts an RDMA Read for each nonempty segment. The queue pair limits how many are
+    /// outstanding.
     pub(super) fn start(
         endpoint: &mut Endpoint,
         connection: ConnectionId,
@@ -42,23 +42,23 @@ impl Pull {
         Ok(Pull { segments, inline: inline.to_vec(), is_long, open })
     }
 
-    /// The RDMA Reads that it posted.
+    /// Returns the posted RDMA Reads.
     pub(super) fn works(&self) -> impl Iterator<Item = WorkId> {
         self.segments.iter().filter_map(|(_, work, _)| *work)
     }
 
-    /// The handles of its Read chunks. Segments of one Position are one chunk.
+    /// Returns the handles by Read chunk. Segments with the same Position form one chunk.
     pub(super) fn handles(&self) -> Vec<Vec<Rkey>> {
         let chunks = self.segments.chunk_by(|(one, ..), (next, ..)| one.position == next.position);
         chunks.map(|chunk| chunk.iter().map(|(read, ..)| read.target.handle).collect()).collect()
     }
 
-    /// Whether every RDMA Read completed.
+    /// Returns whether all RDMA Reads have completed.
     pub(super) const fn is_whole(&self) -> bool {
         self.open == 0
     }
 
-    /// Takes the bytes of an RDMA Read, if it is one of its own.
+    /// Adds the bytes of an RDMA Read if it belongs to this message.
     pub(super) fn take(&mut self, work: WorkId, bytes: &[u8]) {
         let segment = self.segments.iter_mut().find(|(_, id, _)| *id == Some(work));
         if let Some((_, id, place)) = segment {
@@ -68,7 +68,7 @@ impl Pull {
         }
     }
 
-    /// The whole RPC message, and where in it the chunks at other Positions than zero are.
+    /// Returns the complete RPC message, and the ranges of the chunks at nonzero Positions.
     pub(super) fn message(self) -> Result<(Vec<u8>, Vec<Range<usize>>), RestoreError> {
         let mut stream = self.inline;
         let mut items: Vec<(u32, Vec<u8>)> = Vec::new();

@@ -1,4 +1,4 @@
-//! A reply whose items are beside it already, as it was recorded.
+//! Recorded replies, whose items are already separate from the Payload stream.
 
 use super::responder::{empty, fill};
 use super::{Conveyance, Mechanism, Returned, Sent, Session, SessionError};
@@ -8,21 +8,24 @@ use core::ops::Range;
 use rdmascope_wire::Xid;
 use rdmascope_wire::rpcrdma::{Builder, Procedure, Segment};
 
-/// A reply after reduction.
+/// A recorded reply after reduction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordedReply {
     /// The Payload stream, from the XID on.
     pub stream: Vec<u8>,
-    /// What goes into each Write chunk of the call, in order.
+    /// The item of each Write chunk of the call, in order.
     pub items: Vec<Vec<u8>>,
-    /// How it is conveyed, as far as the chunks of the call and the inline threshold allow. Where the call offers other segments, each
-    /// chunk is filled in their order.
+    /// How to convey it, as far as the chunks of the call and the inline threshold allow. If the
+    /// call has other segments than recorded, each chunk is filled in the order of its segments.
     pub conveyance: Conveyance,
 }
 
 impl Session {
-    /// Answers a call of the remote side with a reply that is reduced already. What does not fit its chunks is answered with ERR_CHUNK.
-    /// Memory is invalidated if the remote side set the R flag, whether or not this one did: a recorded Responder may have done so.
+    /// Answers a call of the remote side with a reduced reply. If the reply does not fit the
+    /// chunks, the answer is ERR_CHUNK.
+    ///
+    /// Memory is invalidated if the remote side set the R flag, regardless of this side, because a
+    /// recorded Responder may have done so.
     pub fn reply_recorded(
         &mut self,
         endpoint: &mut Endpoint,
@@ -78,7 +81,8 @@ impl Session {
     }
 }
 
-/// The chunk with the recorded lengths; `None`: it has other segments than the recorded one.
+/// Returns the chunk with the recorded lengths; `None` if its segments differ from the recorded
+/// ones.
 fn as_recorded(chunk: &[Segment], recorded: Option<&Returned>) -> Option<Vec<Segment>> {
     let lengths = recorded?.lengths()?;
     let fits = |(segment, length): (&Segment, &u32)| *length <= segment.length;
@@ -88,8 +92,8 @@ fn as_recorded(chunk: &[Segment], recorded: Option<&Returned>) -> Option<Vec<Seg
         .map(Iterator::collect)
 }
 
-/// Lays bytes into the segments of a chunk, as they were recorded if they can be, otherwise one behind the other; the chunk as it is
-/// returned. `None`: no room.
+/// Distributes bytes over the segments of a chunk as recorded if possible, otherwise in order.
+/// Returns the chunk with the used lengths, or `None` if it is too small.
 fn lay(
     chunk: &[Segment],
     recorded: Option<&Returned>,

@@ -16,56 +16,59 @@ use rdmascope_wire::rpcrdma::{
 };
 use rdmascope_wire::{Rkey, Xid, rpc};
 
-/// A call to be made.
+/// A call to send.
 #[derive(Default)]
 pub struct Call {
-    /// The whole RPC call, from its XID on.
+    /// The complete RPC call, from its XID on.
     pub message: Vec<u8>,
-    /// The items that Read chunks carry, where they are in the message, without padding; ascending.
+    /// The ranges of the items for Read chunks, without padding, in ascending order.
     pub reduce: Vec<Range<usize>>,
-    /// A Write chunk for each, with room for so many bytes. 0: an empty Write chunk.
+    /// The sizes of the Write chunks. 0 means an empty Write chunk.
     pub write_chunks: Vec<u32>,
-    /// The longest Payload stream that the reply may have. If it does not fit inline, the call offers a
-    /// Reply chunk; with [`Config::reliable_reply`](super::Config::reliable_reply) only if `least_reply`
-    /// does not fit either.
+    /// The maximum length of the reply's Payload stream. If it does not fit inline, the call
+    /// provides a Reply chunk; with [`Config::reliable_reply`](super::Config::reliable_reply) only
+    /// if `least_reply` does not fit either.
     pub most_reply: u32,
-    /// The shortest Payload stream that the reply may have.
+    /// The minimum length of the reply's Payload stream.
     pub least_reply: u32,
-    /// Send the Payload stream in a Position Zero Read chunk though it fits inline.
+    /// Sends the Payload stream in a Position Zero Read chunk even if it fits inline.
     pub long: bool,
-    /// Divide its chunks so, instead of into segments of [`Config::segment`](super::Config::segment). Then `write_chunks` does not count.
+    /// The division of the chunks into segments, instead of
+    /// [`Config::segment`](super::Config::segment). It overrides `write_chunks`.
     pub shape: Option<Shape>,
-    /// Send it whatever the credits say.
+    /// Sends the call regardless of credits.
     pub beyond_credits: bool,
-    /// Change the header or the Payload stream before it is sent.
+    /// Changes the header or the Payload stream before it is sent.
     pub edit: Option<Edit>,
 }
 
-/// The lengths of the segments of a call's chunks, in bytes. What is longer than they are together has further segments behind.
+/// The segment lengths of a call's chunks in bytes. A longer chunk has additional segments at the
+/// end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
-    /// Those of the Position Zero Read chunk.
+    /// The Position Zero Read chunk.
     pub position_zero: Vec<u32>,
-    /// Those of the Read chunk of each item.
+    /// The Read chunk of each item.
     pub reads: Vec<Vec<u32>>,
-    /// Those of each Write chunk.
+    /// Each Write chunk.
     pub writes: Vec<Vec<u32>>,
-    /// Those of the Reply chunk, which is offered though the reply may fit inline; `None`: it is offered where it may not.
+    /// The Reply chunk, which is provided even if the reply fits inline; `None`: only if it may not
+    /// fit.
     pub reply: Option<Vec<u32>>,
 }
 
 impl Call {
-    /// A call without chunks, whose reply needs none.
+    /// Creates a call without chunks, whose reply needs none.
     pub fn inline(message: Vec<u8>) -> Call {
         Call { message, ..Call::default() }
     }
 
-    /// Its XID.
+    /// Returns the XID.
     pub fn xid(&self) -> Option<Xid> {
         self.message.first_chunk().map(|word| Xid(u32::from_be_bytes(*word)))
     }
 
-    /// Bytes of memory that its Write chunks and its Reply chunk take.
+    /// Returns the number of bytes in its Write chunks and Reply chunk.
     fn room(&self) -> u64 {
         let of = |lengths: &[u32]| lengths.iter().copied().map(u64::from).sum::<u64>();
         let writes = match &self.shape {
@@ -77,18 +80,18 @@ impl Call {
     }
 }
 
-/// A call that is sent and not answered.
+/// An outstanding call.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Transaction {
-    /// All memory that was registered for it.
+    /// All memory registered for it.
     memory: Vec<Rkey>,
-    /// The handles of the Read list, by its chunks.
+    /// The handles in the Read list, by chunk.
     reads: Vec<Vec<Rkey>>,
     writes: Vec<Vec<Segment>>,
     reply: Option<Vec<Segment>>,
-    /// A reply in a Read chunk of the Responder, as it was received, and its RDMA Reads.
+    /// The received reply with a Read chunk of the Responder, and its RDMA Reads.
     pulled: Option<(Received, Pull)>,
-    /// The call was cancelled while its reply was being pulled.
+    /// Whether the call was cancelled while its reply was being read.
     pub(super) is_cancelled: bool,
 }
 
@@ -100,12 +103,12 @@ impl Transaction {
         }
     }
 
-    /// Whether RDMA Reads of its reply are under way.
+    /// Returns whether RDMA Reads of its reply are in progress.
     pub(super) const fn is_pulling(&self) -> bool {
         self.pulled.is_some()
     }
 
-    /// How its reply was conveyed.
+    /// Returns how its reply was conveyed.
     fn conveyance(&self, header: &Header<'_>, invalidated: Option<Rkey>) -> Conveyance {
         let lengths = |chunk: Chunk<'_>| chunk.segments().map(|segment| segment.length).collect();
         let offered = (self.writes.len(), self.reply.is_some());
@@ -119,7 +122,7 @@ impl Transaction {
         }
     }
 
-    /// Registers `bytes` in segments of these lengths, and what is left in segments of `most` bytes.
+    /// Registers `bytes` in segments of these lengths, and the rest in segments of `most` bytes.
     fn register(
         &mut self,
         endpoint: &mut Endpoint,
@@ -147,7 +150,7 @@ impl Transaction {
 }
 
 impl Session {
-    /// Makes a call. It waits where the credits are used up.
+    /// Sends a call, or queues it if no credit is available.
     pub fn call(&mut self, endpoint: &mut Endpoint, call: Call) -> Result<Xid, SessionError> {
         let xid = call.xid().ok_or(SessionError::Xid)?;
         let is_used =
@@ -161,7 +164,7 @@ impl Session {
         if reduce(&call.message, &call.reduce).is_none() || call.message.len() > u32::MAX as usize {
             return Err(SessionError::Item);
         }
-        // Before any of it is allocated: a shape may come from a capture.
+        // Checked before any allocation, because a shape may come from a capture.
         if call.room() > Memory::MOST_BYTES as u64 {
             return Err(RegisterError::TooMuch.into());
         }
@@ -174,7 +177,7 @@ impl Session {
         Ok(xid)
     }
 
-    /// Sends what waits, as far as credits go (RFC 8166, section 3.3.1).
+    /// Sends queued calls as far as credits allow (RFC 8166, section 3.3.1).
     pub(super) fn start_calls(&mut self, endpoint: &mut Endpoint) {
         let limit = self.granted.min(self.config.credits).max(1) as usize;
         self.send_done(endpoint, limit);
@@ -183,7 +186,7 @@ impl Session {
         {
             let Some(xid) = call.xid() else { continue };
             if self.start_call(endpoint, xid, call).is_err() {
-                // Whoever made the call is told in the only way that is left.
+                // The call has already returned, so only this event can report the failure.
                 self.events.push_back(Event::Lost { xid });
             }
         }
@@ -232,7 +235,7 @@ impl Session {
         }
         transaction.writes.clone_from(&header.writes);
         let lists: usize = header.writes.iter().map(|chunk| 8 + chunk.len() * Segment::LENGTH).sum();
-        // A Responder with Read chunks of its own needs no Reply chunk for a reply that may be short
+        // A Responder with its own Read chunks needs no Reply chunk for a reply that may be short
         // (draft, section 5.3.1).
         let least = if self.config.reliable_reply.is_some() { call.least_reply } else { call.most_reply };
         let is_long = MINIMUM_LENGTH + lists + least as usize > self.receive_threshold as usize;
@@ -259,7 +262,7 @@ impl Session {
         Ok(())
     }
 
-    /// An RDMA_ERROR completes its call (RFC 8166, section 4.5).
+    /// Completes a call by an RDMA_ERROR (RFC 8166, section 4.5).
     pub(super) fn failed(&mut self, endpoint: &mut Endpoint, header: &Header<'_>, error: Error) {
         let xid = header.xid;
         if let Some(transaction) = self.transactions.remove(&xid) {
@@ -312,8 +315,7 @@ impl Session {
         self.start_calls(endpoint);
     }
 
-    /// A reply in a Read chunk of the Responder: its Payload stream is pulled first (draft, section
-    /// 4.1.2).
+    /// Starts to read a reply in a Read chunk of the Responder (draft, section 4.1.2).
     pub(super) fn pull_reply(&mut self, endpoint: &mut Endpoint, header: &Header<'_>, received: &Received) {
         let xid = header.xid;
         if self.transactions.get(&xid).is_some_and(|transaction| transaction.pulled.is_some()) {
@@ -341,7 +343,7 @@ impl Session {
         }
     }
 
-    /// An RDMA Read completed. Where one failed, the connection has too.
+    /// Handles the completion of an RDMA Read. A failed one has failed the connection too.
     pub(super) fn pulled(&mut self, endpoint: &mut Endpoint, work: WorkId, bytes: &[u8]) {
         let Some(xid) = self.pulls.remove(&work) else { return };
         let pulled = self.transactions.get_mut(&xid).and_then(|transaction| transaction.pulled.as_mut());
@@ -354,7 +356,7 @@ impl Session {
         }
     }
 
-    /// The Payload stream of a reply, or of a call with the XID of one, is here.
+    /// Handles the complete Payload stream of a reply, or of a call with the same XID.
     fn end_pull(&mut self, endpoint: &mut Endpoint, xid: Xid) {
         let pulled = self.transactions.get_mut(&xid).and_then(|transaction| transaction.pulled.take());
         let Some((received, pull)) = pulled else { return };
@@ -371,7 +373,7 @@ impl Session {
                 }
                 self.notify(endpoint, xid, first_handle(&header));
             }
-            // XIDs of the two directions are independent (RFC 8167, section 4.2).
+            // XIDs of the two directions are independent (RFC 8167, section 2.4.1).
             Ok((other, rpc::Kind::Call)) if other == xid => {
                 self.take_call(endpoint, xid, Incoming::new(&header, pull));
             }
@@ -380,7 +382,7 @@ impl Session {
         }
     }
 
-    /// Ends a transaction whose reply cannot be taken. RDMA_DONE frees the Read chunk (draft,
+    /// Ends a transaction with an unacceptable reply. RDMA_DONE frees the Read chunk (draft,
     /// section 4.1.3).
     fn give_up(&mut self, endpoint: &mut Endpoint, header: &Header<'_>, why: Discard, received: &Received) {
         self.discard(Some(header.xid), why, &received.bytes);
@@ -394,7 +396,8 @@ impl Session {
         }
     }
 
-    /// The Payload stream of a reply and what each Write chunk brought. Their memory is not registered afterwards.
+    /// Returns the Payload stream of a reply and the items of its Write chunks, and ends the
+    /// registration of their memory.
     fn contents(
         &self,
         endpoint: &mut Endpoint,
@@ -406,7 +409,7 @@ impl Session {
             return Err(Discard::Chunks);
         }
         let mechanism = Mechanism::of(header.procedure, !header.reads.is_empty());
-        // Whatever the header says, it must be what was offered, and no longer.
+        // The returned chunks must be those of the call, and no longer.
         for (offered, returned) in transaction.writes.iter().zip(header.writes) {
             fits(offered, &returned)?;
         }
@@ -444,23 +447,23 @@ impl Session {
     }
 }
 
-/// The handle that RDMA_DONE invalidates: that of the first segment (RFC 8797 leaves the choice to
-/// the sender).
+/// Returns the handle that RDMA_DONE invalidates: that of the first segment (RFC 8797 leaves the
+/// choice to the sender).
 fn first_handle(header: &Header<'_>) -> Option<Rkey> {
     header.reads.map(|read| read.target.handle).next()
 }
 
-/// The lengths of segments of `most` bytes that hold so many together.
+/// Divides `length` bytes into segments of `most` bytes.
 fn whole(length: u32, most: u32) -> Vec<u32> {
     let most = most.max(1);
     (0..length.div_ceil(most)).map(|index| (length - index * most).min(most)).collect()
 }
 
-/// The returned chunk has the segments of the offered one, each at most as long.
+/// Checks that the returned chunk has the segments of the offered one, each at most as long.
 fn fits(offered: &[Segment], returned: &Chunk<'_>) -> Result<(), Discard> {
     let same = offered.len() == returned.segment_count()
         && offered.iter().zip(returned.segments()).all(|(offered, returned)| {
-            // Some Responders clear handle and offset of what they did not use.
+            // Some Responders clear handle and offset of unused segments.
             (returned.length == 0 || offered.handle == returned.handle && offered.offset == returned.offset)
                 && returned.length <= offered.length
         });

@@ -1,4 +1,4 @@
-//! The Responder: calls of the remote side, what they have in chunks, and their replies.
+//! The Responder: calls of the remote side, their chunks, and their replies.
 
 use super::pull::Pull;
 use super::{Called, Discard, Edit, Event, Invalidated, Mechanism, Session, SessionError};
@@ -9,44 +9,45 @@ use core::ops::Range;
 use rdmascope_wire::rpcrdma::{Builder, Error, Header, Procedure, Segment, VERSION};
 use rdmascope_wire::{Rkey, Xid, rpc};
 
-/// A reply to be sent.
+/// A reply to send.
 #[derive(Default)]
 pub struct Reply {
-    /// The whole RPC reply, from its XID on.
+    /// The complete RPC reply, from its XID on.
     pub message: Vec<u8>,
-    /// The items that go into Write chunks, where they are in the message, without padding; ascending. The first one goes into the
-    /// first Write chunk of the call, and so on; an item whose chunk has no segments, or that has none, stays inline.
+    /// The ranges of the items for Write chunks, without padding, in ascending order. The first
+    /// item goes into the first Write chunk of the call, and so on. An item without a chunk, or
+    /// with an empty one, stays inline.
     pub reduce: Vec<Range<usize>>,
-    /// Change the header or the Payload stream before it is sent.
+    /// Changes the header or the Payload stream before it is sent.
     pub edit: Option<Edit>,
 }
 
 impl Reply {
-    /// A reply without items for Write chunks.
+    /// Creates a reply without items for Write chunks.
     pub fn inline(message: Vec<u8>) -> Reply {
         Reply { message, ..Reply::default() }
     }
 }
 
-/// What a call was answered with.
+/// The answer that was sent for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// The reply, conveyed in this way.
+    /// The reply, with the mechanism that conveyed it.
     Reply(Mechanism),
     /// ERR_CHUNK, because the reply did not fit the chunks of its call.
     ErrorChunk,
 }
 
-/// A call that is not answered.
+/// A call that waits for an answer.
 #[derive(Clone, Debug)]
 pub(super) struct Incoming {
     credits: u32,
     pub(super) writes: Vec<Vec<Segment>>,
     pub(super) reply: Option<Vec<Segment>>,
-    /// The handles of its Read list, by its chunks.
+    /// The handles in its Read list, by chunk.
     read_handles: Vec<Vec<Rkey>>,
     is_long: bool,
-    /// `None`: the call was handed up.
+    /// `None` once the call was passed to the program.
     pull: Option<Pull>,
 }
 
@@ -62,14 +63,14 @@ impl Incoming {
         }
     }
 
-    /// One of its handles that a SEND with Invalidate can name.
+    /// Returns a handle for Send with Invalidate.
     pub(super) fn handle(&self) -> Option<Rkey> {
         let segments = self.writes.iter().chain(&self.reply).flatten();
         let read = self.read_handles.iter().flatten().next().copied();
         read.or_else(|| segments.map(|segment| segment.handle).next())
     }
 
-    /// The handle of this memory, where the call offers it.
+    /// Returns the handle of this memory, if the call provides it.
     pub(super) fn named(&self, memory: Invalidated) -> Option<Rkey> {
         let segment = |chunk: Option<&Vec<Segment>>, segment: usize| Some(chunk?.get(segment)?.handle);
         match memory {
@@ -82,7 +83,7 @@ impl Incoming {
 }
 
 impl Session {
-    /// A call whose header is right.
+    /// Handles a call with a valid header.
     pub(super) fn called(
         &mut self,
         endpoint: &mut Endpoint,
@@ -116,12 +117,13 @@ impl Session {
         };
         if let Some(why) = why_not {
             match is_long && has_reads && self.transactions.contains_key(&xid) {
-                // By its XID it is a reply, which has no RDMA_ERROR for an answer (RFC 8166, section 4.5).
+                // Its XID makes it a reply, which is never answered with RDMA_ERROR (RFC 8166,
+                // section 4.5).
                 true => self.discard(Some(xid), why, &received.bytes),
                 false => self.refuse(endpoint, header, why),
             }
             if is_long && has_zero && self.config.reliable_reply.is_some() {
-                // It may be a reply. A Requester drops the notice in silence.
+                // It may be a reply. A Requester silently drops this RDMA_DONE.
                 self.notify(endpoint, xid, None);
             }
             return;
@@ -132,7 +134,7 @@ impl Session {
         }
     }
 
-    /// A call that is pulled, or whole already.
+    /// Adds a call, whose Read chunks may still be incomplete.
     pub(super) fn take_call(&mut self, endpoint: &mut Endpoint, xid: Xid, incoming: Incoming) {
         let is_whole = incoming.pull.as_ref().is_some_and(Pull::is_whole);
         self.incoming.insert(xid, incoming);
@@ -141,7 +143,7 @@ impl Session {
         }
     }
 
-    /// An RDMA Read for a call completed.
+    /// Handles the completion of an RDMA Read for a call.
     pub(super) fn call_pulled(&mut self, endpoint: &mut Endpoint, xid: Xid, work: WorkId, bytes: &[u8]) {
         let Some(pull) = self.incoming.get_mut(&xid).and_then(|incoming| incoming.pull.as_mut()) else {
             return;
@@ -152,7 +154,7 @@ impl Session {
         }
     }
 
-    /// Puts a call together and hands it up. A reply with a Position Zero Read chunk comes here, too, if
+    /// Restores a call and reports it. A reply with a Position Zero Read chunk also arrives here if
     /// no call has its XID.
     fn hand_up(&mut self, endpoint: &mut Endpoint, xid: Xid) {
         let Some(incoming) = self.incoming.get_mut(&xid) else { return };
@@ -218,24 +220,25 @@ impl Session {
         header.version = version;
         header.error = Some(error);
         self.grants = header.credits;
-        // Where it cannot be sent the connection is gone.
+        // If it cannot be sent, the connection is closed.
         let _ = self.post_message(endpoint, &header, &[], None);
         self.tell(Event::Refused { xid, error, why });
     }
 
-    /// Answers a call of the remote side with ERR_CHUNK: no reply is possible.
+    /// Answers a call of the remote side with ERR_CHUNK, because no reply is possible.
     pub fn reply_error(&mut self, endpoint: &mut Endpoint, xid: Xid) -> Result<(), SessionError> {
         self.incoming.remove(&xid).ok_or(SessionError::Xid)?;
         self.send_error(endpoint, xid, VERSION, Error::Chunk, Discard::ReplyTooLong);
         Ok(())
     }
 
-    /// Never answers a call of the remote side.
+    /// Drops a call of the remote side without an answer.
     pub fn forget(&mut self, xid: Xid) {
         self.incoming.remove(&xid);
     }
 
-    /// Answers a call of the remote side. What does not fit its chunks is answered with ERR_CHUNK.
+    /// Answers a call of the remote side. If the reply does not fit its chunks, the answer is
+    /// ERR_CHUNK.
     pub fn reply(
         &mut self,
         endpoint: &mut Endpoint,
@@ -256,7 +259,8 @@ impl Session {
     }
 }
 
-/// Lays `range` into the segments of a chunk, one behind the other; the chunk as it is returned. `None`: no room.
+/// Distributes `range` over the segments of a chunk. Returns the chunk with the used lengths, or
+/// `None` if it is too small.
 pub(super) fn fill(
     chunk: &[Segment],
     range: Range<usize>,

@@ -1,4 +1,4 @@
-//! The scenarios that come with the program.
+//! The built-in scenarios.
 
 use super::{Scenario, Side, parse};
 use alloc::vec::Vec;
@@ -9,7 +9,7 @@ macro_rules! files {
     };
 }
 
-/// The text of each file of peer/scenarios/, by its name.
+/// The files of peer/scenarios/: name and text.
 pub const BUILTIN: &[(&str, &str)] = files! {
     "acknowledgement-lost"
     "backward-null"
@@ -171,17 +171,17 @@ pub const BUILTIN: &[(&str, &str)] = files! {
     "xid-replayed"
 };
 
-/// Those of the requester's side, by document and section.
+/// Returns the built-in scenarios of the requester's side, sorted by document and section.
 pub fn builtin() -> Vec<Scenario> {
     builtin_of(Side::Requester)
 }
 
-/// Those of a side, by document and section.
+/// Returns the built-in scenarios of a side, sorted by document and section.
 ///
 /// # Panics
-/// Never: a test reads them all.
+/// Never: a test parses all of them.
 pub fn builtin_of(side: Side) -> Vec<Scenario> {
-    let read = |(file, text): &(&str, &str)| parse(file, text).expect("a test reads them all");
+    let read = |(file, text): &(&str, &str)| parse(file, text).expect("a test parses all of them");
     let mut scenarios: Vec<Scenario> = BUILTIN.iter().map(read).filter(|one| one.side == side).collect();
     scenarios.sort_by_cached_key(|scenario| {
         let numbers = scenario.requirement.section.split('.').map(|part| part.parse::<u32>().unwrap_or(0));

@@ -1,4 +1,4 @@
-//! Scenarios as TOML files: read, and checked as far as that goes without a target.
+//! Parses scenarios from TOML files, and checks everything that needs no target.
 
 use super::payload::from_digits;
 use super::response::{Awaited, Response, Side};
@@ -10,24 +10,24 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-/// The most messages that one `send` step sends, the most segments that one entry stands for, and the longest memory.
+/// The most messages of one `send` step and segments of one entry, and the longest memory.
 const MOST_TIMES: u32 = 4096;
 const MOST_LENGTH: u32 = 16 << 20;
-const SIDES: &str = "docs/scenarios.md names the steps of each";
+const SIDES: &str = "see docs/scenarios.md for the steps of each side";
 
-/// Why a file is no scenario.
+/// The error in a scenario's file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {what}")]
 pub struct ScenarioError {
     /// The file.
     pub file: String,
-    /// The line, from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// What is wrong.
+    /// A description of the error.
     pub what: String,
 }
 
-/// Reads a scenario. `file` names it in errors.
+/// Parses a scenario. `file` is its name in errors.
 pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
     let at = |line, what| ScenarioError { file: file.to_string(), line, what };
     let scenario: Scenario = toml::from_str(text).map_err(|error| {
@@ -41,26 +41,26 @@ pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
     Ok(scenario)
 }
 
-/// What is wrong, and a word of the line that it is about.
+/// A text from the erroneous line, and a description of the error.
 type Wrong = (String, String);
 
 fn check(scenario: &Scenario) -> Result<(), Wrong> {
     let wrong = |needle: &str, what: String| Err((needle.to_string(), what));
     let good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     if scenario.name.is_empty() || !scenario.name.bytes().all(good) {
-        return wrong("name", "a name has lower case letters, digits and hyphens".to_string());
+        return wrong("name", "a name consists of lower case letters, digits and hyphens".to_string());
     }
     if scenario.title.is_empty() || scenario.requirement.text.is_empty() {
-        return wrong("title", "a title and the text of the requirement are needed".to_string());
+        return wrong("title", "the title or the text of the requirement is missing".to_string());
     }
     let requirement = &scenario.requirement;
     if requirement.document.is_empty() || !requirement.document.bytes().all(good) {
-        let what = "a document has lower case letters, digits and hyphens".to_string();
+        let what = "a document consists of lower case letters, digits and hyphens".to_string();
         return wrong("document", what);
     }
     let part = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric());
     if !requirement.section.split('.').all(part) {
-        return wrong("section", "a section has letters and digits, parted by dots".to_string());
+        return wrong("section", "a section consists of letters and digits, separated by dots".to_string());
     }
     let observing = scenario.steps.iter().filter(|step| match step {
         Step::Observe(_) => true,
@@ -68,26 +68,26 @@ fn check(scenario: &Scenario) -> Result<(), Wrong> {
         _ => false,
     });
     if observing.count() != 1 {
-        return wrong("steps", "one step has to observe".to_string());
+        return wrong("steps", "exactly one step must observe".to_string());
     }
     if scenario.allowed.is_empty() {
-        return wrong("allowed", "no reaction is allowed".to_string());
+        return wrong("allowed", "at least one reaction must be allowed".to_string());
     }
     if let Some(pattern) = scenario.wrong.iter().find(|pattern| scenario.allowed.contains(pattern)) {
         return wrong("wrong", format!("both allowed and wrong: {pattern}"));
     }
     let closes = |pattern: &Pattern| matches!(pattern, Pattern::Closed(_));
     if scenario.survives && scenario.allowed.iter().any(closes) {
-        return wrong("survives", "the connection cannot survive where it may be closed".to_string());
+        return wrong("survives", "the connection cannot survive if it may be closed".to_string());
     }
     if scenario.requirement.level == Level::May && !scenario.wrong.is_empty() {
-        return wrong("wrong", "no reaction breaks what is optional".to_string());
+        return wrong("wrong", "a MAY requirement has no wrong reactions".to_string());
     }
     check_side(scenario)?;
     let sessions = scenario.steps.iter().position(|step| matches!(step, Step::Session(_)));
     let recall = scenario.steps.iter().position(|step| matches!(step, Step::Recall(_)));
     if recall.is_some_and(|recall| sessions.is_none_or(|session| session > recall)) {
-        return wrong("recall", "there is no session before it".to_string());
+        return wrong("recall", "no session step precedes it".to_string());
     }
     check_offers(scenario)?;
     check_connections(scenario)?;
@@ -95,11 +95,11 @@ fn check(scenario: &Scenario) -> Result<(), Wrong> {
     scenario.steps.iter().try_for_each(|step| check_step(step, &mut names))
 }
 
-/// Each side has steps of its own.
+/// Checks that all steps belong to the scenario's side.
 fn check_side(scenario: &Scenario) -> Result<(), Wrong> {
     let side = scenario.side;
     if let Some(number) = scenario.steps.iter().position(|step| !step.is_of(side)) {
-        let what = format!("step {} is none of this side: {}", number + 1, SIDES);
+        let what = format!("step {} does not belong to this side: {}", number + 1, SIDES);
         return Err(("steps".to_string(), what));
     }
     if side == Side::Requester {
@@ -107,15 +107,15 @@ fn check_side(scenario: &Scenario) -> Result<(), Wrong> {
     }
     let is_call = |step: &Step| matches!(step, Step::Call(_));
     if !scenario.steps.first().is_some_and(is_call) || scenario.steps.iter().skip(1).any(is_call) {
-        return Err(("steps".to_string(), "the first step, and no other, names a call".to_string()));
+        return Err(("steps".to_string(), "the first step must be a call, and no other".to_string()));
     }
     if !scenario.needs.is_empty() {
-        return Err(("needs".to_string(), "nothing is asked of a client: a call is waited for".to_string()));
+        return Err(("needs".to_string(), "needs apply to servers only".to_string()));
     }
     Ok(())
 }
 
-/// A Read chunk of a reply is named after that reply is expected.
+/// Checks that a reply with a Read chunk is expected before a step uses the chunk.
 fn check_offers(scenario: &Scenario) -> Result<(), Wrong> {
     let mut offers = 0;
     for step in &scenario.steps {
@@ -142,7 +142,7 @@ fn check_offers(scenario: &Scenario) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// A connection is named after it was made.
+/// Checks that a connection is made before a step uses it.
 fn check_connections(scenario: &Scenario) -> Result<(), Wrong> {
     let mut made = 0;
     for step in &scenario.steps {
@@ -177,7 +177,7 @@ fn check_step(step: &Step, names: &mut BTreeSet<String>) -> Result<(), Wrong> {
             Err((pull.beyond.to_string(), format!("at most {MOST_LENGTH} bytes")))
         }
         Step::Call(Awaited { procedure: Some(name), .. }) if !is_procedure(name) => {
-            Err((name.clone(), format!("{name}: no procedure of NFSv3")))
+            Err((name.clone(), format!("{name}: no NFSv3 procedure")))
         }
         Step::WriteBeyond(write) if write.length > MOST_LENGTH => {
             Err((write.length.to_string(), format!("at most {MOST_LENGTH} bytes")))
@@ -222,11 +222,11 @@ fn check_step(step: &Step, names: &mut BTreeSet<String>) -> Result<(), Wrong> {
 fn digits(text: &str, name: &str) -> Result<(), Wrong> {
     match from_digits(&text.replace("xid", "00000000")) {
         Some(_) => Ok(()),
-        None => Err((text.to_string(), format!("{name}: these are no hex digits: {text}"))),
+        None => Err((text.to_string(), format!("{name}: not hex digits: {text}"))),
     }
 }
 
-/// Changes to a message.
+/// Checks the changes to a message.
 fn bent(patch: &[Fraction], append: Option<&str>, pad_to: Option<usize>) -> Result<(), Wrong> {
     patch.iter().try_for_each(|patch| digits(&patch.bytes, "bytes"))?;
     for (name, at) in patch.iter().map(|patch| ("at", patch.at)).chain(pad_to.map(|at| ("pad-to", at))) {
@@ -251,7 +251,7 @@ fn segments(send: &Send) -> Vec<&Segment> {
 fn known(name: &str, names: &BTreeSet<String>) -> Result<(), Wrong> {
     match names.contains(name) {
         true => Ok(()),
-        false => Err((name.to_string(), format!("memory {name} is not registered before it is used"))),
+        false => Err((name.to_string(), format!("memory {name} is used before it is registered"))),
     }
 }
 

@@ -1,4 +1,4 @@
-//! From the fields of a `send` step to the bytes of its message.
+//! Builds the messages of `send` steps.
 
 use super::payload;
 use super::step::{
@@ -18,7 +18,7 @@ pub(super) struct Registered {
     pub(super) length: u32,
 }
 
-/// What a message needs besides its bytes: what is put into memory before it is sent.
+/// Bytes to store in named memory before the message is sent.
 pub(super) type Stores = Vec<(String, Vec<u8>)>;
 
 fn segments(chunk: &[Segment], memory: &BTreeMap<String, Registered>) -> Vec<rpcrdma::Segment> {
@@ -38,12 +38,12 @@ fn segments(chunk: &[Segment], memory: &BTreeMap<String, Registered>) -> Vec<rpc
     out
 }
 
-/// The rdma_vers of a message: its second word.
+/// Returns the rdma_vers of a message: its second word.
 pub(super) fn version(bytes: &[u8]) -> Option<u32> {
     bytes.get(4..)?.first_chunk().map(|word| u32::from_be_bytes(*word))
 }
 
-/// rdma_proc.
+/// Converts rdma_proc.
 pub(super) fn procedure(procedure: Procedure) -> rpcrdma::Procedure {
     match procedure {
         Procedure::Known(Kind::Msg) => rpcrdma::Procedure::Msg,
@@ -55,7 +55,7 @@ pub(super) fn procedure(procedure: Procedure) -> rpcrdma::Procedure {
     }
 }
 
-/// The error of an RDMA_ERROR.
+/// Converts the error of an RDMA_ERROR.
 pub(super) const fn error(error: ErrorFields) -> Error {
     match error.code {
         MessageError::Named(NamedError::Vers) => Error::Version { low: error.low, high: error.high },
@@ -64,7 +64,7 @@ pub(super) const fn error(error: ErrorFields) -> Error {
     }
 }
 
-/// Changes a message: replaces bytes, cuts it, and puts bytes and zeros behind it.
+/// Changes a message: replaces bytes, truncates it, appends bytes, and pads it with zeros.
 pub(super) fn bend(
     bytes: &mut Vec<u8>,
     patch: &[Fraction],
@@ -87,8 +87,8 @@ pub(super) fn bend(
     }
 }
 
-/// Builds the message of a step, with this XID in its header and that one in its Payload stream. `results` are those of the callback
-/// that it answers.
+/// Builds the message of a step with these XIDs in header and Payload stream. `results` belong to
+/// the callback that it answers.
 pub(super) fn build(
     send: &Send,
     xid: u32,

@@ -1,10 +1,16 @@
-//! Scenarios: what happens if a remote side is sent this? They are data, and this is what runs them.
+//! Scenarios: tests of a live peer's reaction to messages that the specifications forbid or leave
+//! open.
 //!
-//! A [`Scenario`] is a TOML file (docs/scenarios.md): what it does, the requirement that it is about, the steps, the reactions that the
-//! requirement allows, and those that it forbids. [`builtin`] lists those that come with the program. A [`Runner`] performs one on an
-//! [`Endpoint`](crate::endpoint::Endpoint), or another [`Provider`](crate::provider::Provider), driven by its events and the time, so that it runs in a [`Pair`](crate::pair::Pair) as over
-//! sockets, and its [`Outcome`] says what was sent, what came back, and the [`Verdict`]. A [`Serving`] performs one of the responder's [`Side`] on a
-//! [`Peer`](crate::peer::Peer) whose calls somebody answers: it takes each call with its right reply.
+//! A [`Scenario`] is parsed from a TOML file (docs/scenarios.md). It holds the requirement under
+//! test, the steps, and the reactions that the requirement allows or forbids. [`builtin`] returns
+//! the built-in scenarios.
+//!
+//! A [`Runner`] performs a scenario of the requester's [`Side`] on an
+//! [`Endpoint`](crate::endpoint::Endpoint) or another [`Provider`](crate::provider::Provider). A
+//! [`Serving`] performs one of the responder's side on a [`Peer`](crate::peer::Peer): it receives
+//! each call with its correct reply. Both are driven by events and the time, so they run in a
+//! [`Pair`](crate::pair::Pair) as well as over sockets. The [`Outcome`] holds the messages sent,
+//! the reactions and the [`Verdict`].
 
 mod builtin;
 mod file;
@@ -41,7 +47,7 @@ pub use step::{
     Register, Rights, Rule, Segment, Send, SendRaw, Session, Step, Until, Write,
 };
 
-/// How binding a requirement is (RFC 2119).
+/// The level of a requirement (RFC 2119).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
@@ -49,7 +55,7 @@ pub enum Level {
     Must,
     /// SHOULD and SHOULD NOT.
     Should,
-    /// MAY: no reaction of a live peer breaks it.
+    /// MAY: no reaction of a peer violates it.
     May,
 }
 
@@ -63,7 +69,7 @@ impl core::fmt::Display for Level {
     }
 }
 
-/// What a scenario is about.
+/// The requirement that a scenario tests.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Requirement {
@@ -71,19 +77,19 @@ pub struct Requirement {
     pub document: String,
     /// The section, as in `4.5.1`.
     pub section: String,
-    /// How binding it is.
+    /// The level.
     pub level: Level,
-    /// What it says, in our words.
+    /// The requirement in plain words.
     pub text: String,
 }
 
-/// What has to be so for a scenario to apply.
+/// A condition on the target for a scenario to apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Need {
     /// The target's private data says that it supports remote invalidation (RFC 8797, section 4.1).
     RemoteInvalidation,
-    /// It does not say so.
+    /// The target's private data does not indicate support for remote invalidation.
     NoRemoteInvalidation,
     /// The target is an NFS server: it answers calls of the NFS program.
     Nfs,
@@ -93,50 +99,50 @@ pub enum Need {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// Its name: lower case, digits and hyphens.
+    /// The name: lower case letters, digits and hyphens.
     pub name: String,
-    /// What it does, in a sentence.
+    /// What the scenario does, in one sentence.
     pub title: String,
-    /// Which end of the connection it plays.
+    /// The end of the connection that the scenario plays.
     #[serde(default)]
     pub side: Side,
-    /// What the requirement is.
+    /// The requirement that it tests.
     pub requirement: Requirement,
-    /// Whether it is known to crash or exhaust some peer.
+    /// Whether it may crash or exhaust a peer.
     #[serde(default)]
     pub destructive: bool,
-    /// What has to be so for it to apply.
+    /// The conditions on the target.
     #[serde(default)]
     pub needs: Vec<Need>,
-    /// Whether the connection must live on afterwards for the verdict `conforms`.
+    /// Whether the verdict `conforms` requires the connection to survive.
     #[serde(default)]
     pub survives: bool,
-    /// The rules of `rdmascope check` that find in a capture what this scenario does.
+    /// The rules of `rdmascope check` that report this scenario in a capture.
     #[serde(default)]
     pub check: Vec<String>,
-    /// What is done.
+    /// The steps.
     pub steps: Vec<Step>,
     /// The reactions that the requirement allows.
     pub allowed: Vec<Pattern>,
-    /// Those that break it. What is neither is tolerated.
+    /// The reactions that violate the requirement. All others are tolerated.
     #[serde(default)]
     pub wrong: Vec<Pattern>,
 }
 
 impl Scenario {
-    /// Document and section, as in `rfc8166/4.5.1`.
+    /// Returns document and section, such as `rfc8166/4.5.1`.
     pub fn section(&self) -> String {
         alloc::format!("{}/{}", self.requirement.document, self.requirement.section)
     }
 
-    /// Whether it applies only to a target that offers a Read chunk for a long reply (reliable-reply
-    /// draft, section 4.1.1).
+    /// Returns whether it applies only to a target that offers a Read chunk for a long reply
+    /// (reliable-reply draft, section 4.1.1).
     pub fn expects_read_chunk(&self) -> bool {
         let expects = |step: &Step| matches!(step, Step::Expect(expect) if expect.reaction.is_read_chunk());
         self.steps.iter().any(expects)
     }
 
-    /// What it asks of a device by verbs that no device does.
+    /// Returns the ability that the scenario needs and an RDMA device lacks.
     pub fn beyond_verbs(&self) -> Option<Beyond> {
         let step = |step: &Step| match step {
             Step::Rules(rules) if !rules.is_empty() => Some(Beyond::Packets),
@@ -144,7 +150,7 @@ impl Scenario {
             Step::Abandon(_) => Some(Beyond::Silence),
             _ => None,
         };
-        // What the target does about R shows only where this side sets it.
+        // The target's use of remote invalidation is visible only if this side sets R.
         let invalidation = |need: &Need| match need {
             Need::RemoteInvalidation | Need::NoRemoteInvalidation => Some(Beyond::RemoteInvalidation),
             Need::Nfs => None,
@@ -152,7 +158,8 @@ impl Scenario {
         self.steps.iter().find_map(step).or_else(|| self.needs.iter().find_map(invalidation))
     }
 
-    /// Whether it belongs to a section: `rfc8166` or `rfc8166/4.5`, with all that is below it.
+    /// Returns whether it belongs to a document or section, such as `rfc8166` or `rfc8166/4.5`,
+    /// including subsections.
     pub fn is_of(&self, section: &str) -> bool {
         let own = self.section();
         own.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '/']))

@@ -1,5 +1,6 @@
-//! What it takes to be called back: an NFSv4.1 session, a read delegation, and a call of someone else that conflicts with it (RFC 8881,
-//! sections 2.10 and 10.4). Only what scenarios need of it; the file that it makes is removed again.
+//! An NFSv4.1 session for callbacks: a read delegation, and a conflicting call of another client
+//! (RFC 8881, sections 2.10 and 10.4). It implements only the needs of scenarios, and removes the
+//! file that it creates.
 
 use super::payload::compound;
 use alloc::collections::VecDeque;
@@ -17,63 +18,65 @@ use rdmascope_wire::{Layer, Stop};
 
 /// CREATE_SESSION4_FLAG_CONN_BACK_CHAN.
 const BACKCHANNEL: u32 = 2;
-/// OPEN4_SHARE_ACCESS_READ, with OPEN4_SHARE_ACCESS_WANT_READ_DELEG or OPEN4_SHARE_ACCESS_WANT_NO_DELEG.
+/// OPEN4_SHARE_ACCESS_READ, with OPEN4_SHARE_ACCESS_WANT_READ_DELEG or
+/// OPEN4_SHARE_ACCESS_WANT_NO_DELEG.
 const READ_WITH_DELEGATION: u32 = 0x101;
 const READ_WITHOUT_DELEGATION: u32 = 0x401;
-/// The program of the callbacks, of those that are free for use (RFC 5531, section 13.1).
+/// A callback program in the transient range (RFC 5531, section 13.1).
 const CALLBACK_PROGRAM: u32 = 0x4000_0000;
-/// OPEN_DELEGATE_READ, and OPEN_DELEGATE_WRITE, which is returned as well.
+/// OPEN_DELEGATE_READ. An OPEN_DELEGATE_WRITE is returned as well.
 const DELEGATE_READ: u32 = 1;
 const DELEGATE_WRITE: u32 = 2;
 
-/// One call of those that are needed.
+/// A call of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request {
     ExchangeId,
     CreateSession,
     ReclaimComplete,
-    /// Makes the file.
+    /// Creates the file.
     Create,
-    /// Opens it once more, for the delegation.
+    /// Opens the file again, for the delegation.
     Open,
-    /// Removes it without the session: whoever holds a delegation is asked to return it. Its reply is not waited for.
+    /// Removes the file outside the session, so that the server recalls the delegation. The runner
+    /// does not wait for the reply.
     Remove,
     ReturnDelegation,
-    /// Removes it when nothing stands against it.
+    /// Removes the file once no delegation prevents it.
     RemoveAtLast,
 }
 
-/// A session and what was done in it.
+/// A session and its state.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Nfs41 {
     backchannel: bool,
-    /// What is to be called next.
+    /// The next calls.
     pub(super) plan: VecDeque<Request>,
     owner: Vec<u8>,
     client: u64,
     sequence: u32,
     session: Vec<u8>,
-    /// The sequence number of the one slot.
+    /// The sequence ID of the only slot.
     slot: u32,
-    /// Its type and its stateid.
+    /// Type and stateid of the delegation.
     delegation: Option<(u32, Vec<u8>)>,
-    /// There is a file, or it is not known that there is none.
+    /// Whether the file exists, or may exist.
     file: bool,
 }
 
 impl Nfs41 {
-    /// A session of a client of this number, with a backchannel or without one.
+    /// Creates a session. The client's owner contains `number`.
     pub(super) fn new(number: u32, backchannel: bool) -> Nfs41 {
         let plan = [Request::ExchangeId, Request::CreateSession, Request::ReclaimComplete].into();
         Nfs41 { backchannel, plan, owner: format!("rdmascope-{number:08x}").into(), ..Nfs41::default() }
     }
 
-    /// Plans to be called back.
+    /// Plans the calls that cause a callback.
     pub(super) fn plan_recall(&mut self) {
         self.plan = [Request::Create, Request::Open, Request::Remove].into();
     }
 
-    /// Plans to leave nothing behind. Whether there is anything.
+    /// Plans the calls that remove all state. Returns whether there are any.
     pub(super) fn plan_end(&mut self) -> bool {
         self.plan.clear();
         if self.file {
@@ -83,12 +86,12 @@ impl Nfs41 {
         !self.plan.is_empty()
     }
 
-    /// The file that the target may still have.
+    /// Returns the name of the file that may be left on the target.
     pub(super) fn left(&self) -> Option<String> {
         self.file.then(|| String::from_utf8_lossy(&self.owner).into_owned())
     }
 
-    /// The call of a step with this XID.
+    /// Builds a call with this XID.
     pub(super) fn call(&mut self, request: Request, xid: u32) -> Vec<u8> {
         let outside = |count| compound(xid, 1, count);
         let mut out = match request {
@@ -102,7 +105,7 @@ impl Nfs41 {
         match request {
             Request::ExchangeId => {
                 put_u32(out_ref, EXCHANGE_ID);
-                // Its verifier, which is the same for as long as the client is; no flags, SP4_NONE, no implementation ID.
+                // The verifier, constant for the client; no flags, SP4_NONE, no implementation ID.
                 put_u64(out_ref, 1);
                 put_opaque(out_ref, &self.owner);
                 (0..3).for_each(|_| put_u32(out_ref, 0));
@@ -112,7 +115,8 @@ impl Nfs41 {
                 put_u64(out_ref, self.client);
                 put_u32(out_ref, self.sequence);
                 put_u32(out_ref, if self.backchannel { BACKCHANNEL } else { 0 });
-                // Header padding, bytes of requests, replies and cached replies, operations, requests, no rdma_ird: forward, backward.
+                // Fore and back channel: header padding, sizes of requests, replies and cached
+                // replies, operations, requests, no rdma_ird.
                 for word in [0, 65536, 65536, 4096, 8, 1, 0, 0, 4096, 4096, 0, 2, 1, 0] {
                     put_u32(out_ref, word);
                 }
@@ -143,7 +147,7 @@ impl Nfs41 {
                 put_opaque(out_ref, &self.owner);
             }
             Request::ReturnDelegation => {
-                // The current filehandle has to be that of the file.
+                // DELEGRETURN needs the file as current filehandle.
                 [PUTROOTFH, LOOKUP].iter().for_each(|word| put_u32(out_ref, *word));
                 put_opaque(out_ref, &self.owner);
                 put_u32(out_ref, DELEGRETURN);
@@ -153,18 +157,18 @@ impl Nfs41 {
         out
     }
 
-    /// A COMPOUND of so many operations behind SEQUENCE.
+    /// Builds a COMPOUND of `count` operations after SEQUENCE.
     fn inside(&mut self, xid: u32, count: u32) -> Vec<u8> {
         self.slot += 1;
         let mut out = compound(xid, 1, count + 1);
         put_u32(&mut out, SEQUENCE);
         out.extend(&self.session);
-        // Slot 0 of the slots 0 to 0; the reply need not be cached.
+        // Slot 0, highest slot 0; the reply need not be cached.
         [self.slot, 0, 0, 0].iter().for_each(|word| put_u32(&mut out, *word));
         out
     }
 
-    /// Takes the reply to a call, from the XID on. The error says what came instead of what is needed.
+    /// Handles the reply to a call, from the XID on. The error describes the unsuitable reply.
     pub(super) fn answered(&mut self, request: Request, message: &[u8]) -> Result<(), String> {
         let named = |what| format!("{request:?}: {what}");
         let mut reader = Reader::new(message, Layer::Rpc);
@@ -179,7 +183,7 @@ impl Nfs41 {
             (_, 0) => {
                 self.take(request, &mut reader).map_err(|stop| named(format!("{stop}")))?;
                 let granted = self.delegation.as_ref().is_some_and(|(kind, _)| *kind == DELEGATE_READ);
-                // Without a backchannel none is to be granted.
+                // Without a backchannel no delegation is expected.
                 match request == Request::Open && self.backchannel && !granted {
                     true => Err("no read delegation was granted".into()),
                     false => Ok(()),
@@ -205,7 +209,8 @@ impl Nfs41 {
             Request::ExchangeId => (self.client, self.sequence) = (reader.u64()?, reader.u32()?),
             Request::CreateSession => self.session = reader.fixed(16)?.to_vec(),
             Request::Open => {
-                // SEQUENCE: session, five numbers; PUTROOTFH; OPEN: stateid, change, flags, attributes set.
+                // SEQUENCE: session, five numbers; PUTROOTFH; OPEN: stateid, change, flags,
+                // attributes set.
                 reader.fixed(16 + 20 + 8 + 8 + 16 + 20 + 4)?;
                 let words = reader.u32()?;
                 reader.fixed(words.saturating_mul(4))?;
@@ -215,15 +220,15 @@ impl Nfs41 {
                 }
             }
             Request::ReclaimComplete | Request::Create | Request::ReturnDelegation => {}
-            // Nothing stood against it.
+            // No delegation prevented the removal.
             Request::Remove | Request::RemoveAtLast => self.file = false,
         }
         Ok(())
     }
 }
 
-/// The results of a callback, given its message: NFS4_OK to each operation of those that scenarios bring about; none where it is
-/// something else (CB_NULL has none).
+/// Returns the results for a callback's message: NFS4_OK for each operation that scenarios cause,
+/// and nothing for other messages (CB_NULL has no results).
 pub(super) fn results(message: &[u8]) -> Vec<u8> {
     let read = || -> Result<Vec<u8>, Stop> {
         let mut reader = Reader::new(message, Layer::Rpc);
@@ -242,7 +247,7 @@ pub(super) fn results(message: &[u8]) -> Vec<u8> {
             put_u32(&mut out, CB_SEQUENCE);
             put_u32(&mut out, 0);
             out.extend(session);
-            // Sequence number, slot, highest slot, and the highest that is wanted.
+            // Sequence ID, slot, highest slot, and target highest slot.
             numbers.iter().chain(&numbers[2..]).for_each(|number| put_u32(&mut out, *number));
             if count > 1 {
                 [CB_RECALL, 0].iter().for_each(|word| put_u32(&mut out, *word));
@@ -292,12 +297,12 @@ mod tests {
         .unwrap();
         assert_eq!(results(&call), expected);
         for length in 0..call.len() {
-            // Cut anywhere, it is answered or not, and no more than that.
+            // A truncated message must not panic.
             results(&call[..length]);
         }
     }
 
-    // RFC 5662: OPEN4resok with a read delegation, behind SEQUENCE and PUTROOTFH.
+    // RFC 5662: OPEN4resok with a read delegation, after SEQUENCE and PUTROOTFH.
     #[test]
     fn the_delegation_of_an_open() {
         let mut session = Nfs41::new(7, true);
@@ -312,7 +317,8 @@ mod tests {
         assert_eq!(session.answered(Request::Open, &reply), Ok(()));
         let stateid = from_digits("303132333435363738393a3b3c3d3e3f").unwrap();
         assert_eq!(session.delegation, Some((DELEGATE_READ, stateid.clone())));
-        // OPEN_DELEGATE_WRITE is returned at the end, but a write delegation is not what was asked for; OPEN_DELEGATE_NONE_EXT is none.
+        // OPEN_DELEGATE_WRITE is returned at the end, but is not the requested delegation.
+        // OPEN_DELEGATE_NONE_EXT is none.
         let none = || Err("no read delegation was granted".into());
         let kind = reply.len() - 40;
         let mut other = reply.clone();

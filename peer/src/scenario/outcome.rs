@@ -1,4 +1,4 @@
-//! What came of a scenario.
+//! The outcome of a scenario.
 
 use super::Scenario;
 use super::reaction::{How, Observed};
@@ -9,22 +9,22 @@ use core::fmt;
 /// The verdict on a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Verdict {
-    /// It did what the requirement allows.
+    /// A reaction that the requirement allows.
     Conforms,
-    /// It did what the requirement forbids, or does not answer any longer.
+    /// A reaction that the requirement forbids, or a target that no longer answers.
     Violates,
-    /// It did something that the scenario neither allows nor forbids.
+    /// A reaction that the scenario neither allows nor forbids.
     Tolerated,
-    /// The connection was lost, which the scenario neither allows nor forbids.
+    /// A lost connection, which the scenario neither allows nor forbids.
     LostConnection,
-    /// It did nothing, which the scenario neither allows nor forbids; or it could not be reached.
+    /// No reaction, which the scenario neither allows nor forbids; or an unreachable target.
     NoAnswer,
-    /// What the scenario needs is not so.
+    /// A condition of the scenario does not hold.
     NotApplicable,
 }
 
 impl Verdict {
-    /// All of them, in the order of summaries.
+    /// All verdicts, in the order of summaries.
     pub const ALL: [Verdict; 6] = [
         Verdict::Conforms,
         Verdict::Violates,
@@ -34,7 +34,7 @@ impl Verdict {
         Verdict::NotApplicable,
     ];
 
-    /// Its name for programs.
+    /// Returns its name for programs.
     pub const fn name(self) -> &'static str {
         match self {
             Verdict::Conforms => "conforms",
@@ -67,12 +67,12 @@ pub enum Alive {
     OnNew,
     /// On neither.
     Gone,
-    /// It was not asked: the scenario did not come to its end.
+    /// Not asked, because the scenario did not reach its end.
     NotAsked,
 }
 
 impl Alive {
-    /// Its name for programs.
+    /// Returns its name for programs.
     pub const fn name(self) -> &'static str {
         match self {
             Alive::OnThis => "on-this-connection",
@@ -94,25 +94,26 @@ impl fmt::Display for Alive {
     }
 }
 
-/// What came of a scenario.
+/// The outcome of a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The verdict.
     pub verdict: Verdict,
-    /// Why it is not what the reactions say, or why the scenario does not apply; empty where there is nothing to say.
+    /// Why the verdict differs from the reactions, or why the scenario does not apply; may be
+    /// empty.
     pub reason: String,
-    /// What was sent, step by step.
+    /// The messages and packets sent, step by step.
     pub sent: Vec<String>,
-    /// What came back where the scenario observed it, in order.
+    /// The observed reactions, in order.
     pub observed: Vec<Observed>,
     /// Whether the target was alive afterwards.
     pub alive: Alive,
 }
 
-/// The verdict on what was observed, and why, where the reactions alone do not say it.
+/// Returns the verdict, and a reason if the reactions alone do not explain it.
 pub(super) fn judge(scenario: &Scenario, observed: &[Observed], alive: Alive) -> (Verdict, &'static str) {
     if alive == Alive::Gone {
-        return (Verdict::Violates, "it does not answer NULL any longer, on a new connection neither");
+        return (Verdict::Violates, "it no longer answers NULL, even on a new connection");
     }
     if observed.iter().any(|one| scenario.wrong.iter().any(|pattern| pattern.matches(one))) {
         return (Verdict::Violates, "");
@@ -121,7 +122,7 @@ pub(super) fn judge(scenario: &Scenario, observed: &[Observed], alive: Alive) ->
     match observed.iter().find(|one| !allowed(one)) {
         None if scenario.survives && alive != Alive::OnThis => (
             Verdict::LostConnection,
-            "the reaction is allowed, but the connection does not answer afterwards",
+            "the reaction is allowed, but NULL gets no answer on the connection afterwards",
         ),
         None => (Verdict::Conforms, ""),
         Some(Observed::Silence) => (Verdict::NoAnswer, ""),

@@ -1,4 +1,4 @@
-//! The patterns by which a scenario names what a target does.
+//! The patterns that a scenario uses to describe reactions.
 
 use super::reaction::{CallbackSeen, How, Observed, PrivateDataSeen, ReplyChunks, ReplySeen};
 use super::step::{MessageError, NamedError};
@@ -10,35 +10,35 @@ use rdmascope_wire::rpc::Status;
 use rdmascope_wire::rpcrdma::Error;
 use serde::Deserialize;
 
-/// A reaction as a scenario names it: what it does not say may be anything.
+/// A reaction as described by a scenario. Fields that are absent match anything.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Pattern {
-    /// Nothing, until the time of `observe` is over.
+    /// Nothing until the time of `observe` is over.
     Silence,
     /// A reply.
     Reply(ReplyPattern),
     /// An RDMA_ERROR.
     Error(ErrorPattern),
-    /// A second answer to one XID.
+    /// A second answer to the same XID.
     Again,
     /// A call in the backward direction.
     Callback(CallbackPattern),
     /// A call of a client that is served.
     Call(CallPattern),
-    /// RDMA_DONE with the XID of the call that the scenario is about.
+    /// RDMA_DONE with the XID of the scenario's call.
     Done,
-    /// A message that is no answer to one of the scenario, and no such call.
+    /// Any other message: neither an answer to the scenario nor a backward call.
     Message,
-    /// A NAK with this code, whether or not it ends the connection.
+    /// A NAK with this code, even if it does not end the connection.
     Nak(Code),
     /// The connection is lost.
     Closed(ClosedPattern),
     /// A REJ.
     Rejected(RejectedPattern),
-    /// The connection is there.
+    /// The connection is established.
     Connected(ConnectedPattern),
-    /// A READ or WRITE of this side was executed.
+    /// An RDMA READ or WRITE of this side was executed.
     Completed,
     /// A DREP.
     DisconnectAnswered,
@@ -52,23 +52,23 @@ pub enum Pattern {
 pub struct ReplyPattern {
     /// The RPC status.
     pub status: Option<RpcStatus>,
-    /// The least that rdma_credit is.
+    /// The minimum of rdma_credit.
     pub credits_from: Option<u32>,
-    /// The most that rdma_credit is.
+    /// The maximum of rdma_credit.
     pub credits_to: Option<u32>,
-    /// RDMA_NOMSG without a Read chunk, or not.
+    /// Whether it is an RDMA_NOMSG without a Read chunk.
     pub long: Option<bool>,
-    /// RDMA_NOMSG with a Position Zero Read chunk, or not.
+    /// Whether it is an RDMA_NOMSG with a Position Zero Read chunk.
     pub read_chunk: Option<bool>,
-    /// The fewest bytes of the SEND.
+    /// The minimum length of the SEND.
     pub length_from: Option<usize>,
-    /// With invalidate, or not.
+    /// Whether it invalidates a handle.
     pub invalidated: Option<bool>,
-    /// The Write list.
+    /// The state of the Write list.
     pub writes: Option<ReplyChunks>,
-    /// The Reply chunk.
+    /// The state of the Reply chunk.
     pub reply_chunk: Option<ReplyChunks>,
-    /// After something was sent again, or not.
+    /// Whether this side had retransmitted.
     pub retransmitted: Option<bool>,
 }
 
@@ -76,7 +76,7 @@ pub struct ReplyPattern {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct CallPattern {
-    /// With the XID of the call that the scenario is about, or not.
+    /// Whether it has the XID of the scenario's call.
     pub again: Option<bool>,
 }
 
@@ -88,9 +88,9 @@ pub struct CallbackPattern {
     pub same_version: Option<bool>,
     /// Whether header and RPC call have the same XID.
     pub same_xid: Option<bool>,
-    /// With chunks, or not.
+    /// Whether it has chunks.
     pub chunks: Option<bool>,
-    /// The least that rdma_credit is.
+    /// The minimum of rdma_credit.
     pub credits_from: Option<u32>,
 }
 
@@ -111,7 +111,7 @@ pub enum RpcStatus {
 }
 
 impl RpcStatus {
-    /// Its name in a scenario's file.
+    /// Returns its name in a scenario's file.
     pub const fn name(self) -> &'static str {
         match self {
             RpcStatus::Success => "success",
@@ -141,7 +141,7 @@ impl RpcStatus {
 pub struct ErrorPattern {
     /// `vers`, `chunk` or a number.
     pub code: Option<MessageError>,
-    /// Whether the range of an ERR_VERS holds version 1.
+    /// Whether the range of an ERR_VERS includes version 1.
     pub has_version_1: Option<bool>,
     /// Whether rdma_vers is that of the message that it answers.
     pub same_version: Option<bool>,
@@ -177,7 +177,7 @@ impl Code {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct ClosedPattern {
-    /// How.
+    /// How the connection was lost.
     pub how: Option<How>,
 }
 
@@ -185,7 +185,8 @@ pub struct ClosedPattern {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct RejectedPattern {
-    /// The reason (IBTA volume 1, section 12.6.7.2): 8 no such service, 28 refused by the consumer.
+    /// The reason (IBTA volume 1, section 12.6.7.2): 8 no such service, 28 rejected by the
+    /// consumer.
     pub reason: Option<u16>,
 }
 
@@ -193,11 +194,11 @@ pub struct RejectedPattern {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct ConnectedPattern {
-    /// Whether a Format Identifier is there.
+    /// Whether a Format Identifier is present.
     pub present: Option<bool>,
-    /// Whether the data behind it are of version 1 and whole.
+    /// Whether the private data are complete and of version 1.
     pub valid: Option<bool>,
-    /// The Reserved bits are clear, or not.
+    /// Whether the Reserved bits are clear.
     pub reserved_clear: Option<bool>,
 }
 
@@ -207,7 +208,7 @@ fn is<T: PartialEq>(wanted: Option<T>, seen: T) -> bool {
 
 impl ReplyPattern {
     fn matches(&self, seen: &ReplySeen) -> bool {
-        // Chunks that are returned unused are returned.
+        // An unused chunk counts as returned too.
         let chunks = |wanted: Option<ReplyChunks>, seen: ReplyChunks| match wanted {
             Some(ReplyChunks::Returned) => matches!(seen, ReplyChunks::Unused | ReplyChunks::Used),
             wanted => is(wanted, seen),
@@ -261,12 +262,12 @@ impl ConnectedPattern {
 }
 
 impl Pattern {
-    /// Whether it asks for a reply in a Read chunk of the target.
+    /// Returns whether it asks for a reply in a Read chunk of the target.
     pub(super) fn is_read_chunk(&self) -> bool {
         matches!(self, Pattern::Reply(ReplyPattern { read_chunk: Some(true), .. }))
     }
 
-    /// Whether it names what was observed.
+    /// Returns whether it matches the observed reaction.
     pub fn matches(&self, observed: &Observed) -> bool {
         match (self, observed) {
             (Pattern::Silence, Observed::Silence)

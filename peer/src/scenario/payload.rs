@@ -9,20 +9,20 @@ use rdmascope_wire::rpc::{Auth, Call, Reply, Status, flavor, program};
 use rdmascope_wire::xdr::{put_opaque, put_u32, put_u64};
 use rdmascope_wire::{Xid, rpc};
 
-/// A file handle that no server gives out.
+/// A file handle that no server has.
 const NO_FILE: [u8; 4] = [0xff; 4];
-/// The procedure of NFSv4 (RFC 7530, section 16.2).
+/// The NFSv4 procedure (RFC 7530, section 16.2).
 const COMPOUND: u32 = 1;
 
-/// A Payload stream, and what of it is to be moved to memory.
+/// A Payload stream and its reduced data item.
 pub(super) struct Built {
-    /// The Payload stream without the data item that is reduced.
+    /// The Payload stream without the reduced item.
     pub(super) stream: Vec<u8>,
-    /// The data item that is reduced.
+    /// The reduced item.
     pub(super) item: Option<Vec<u8>>,
 }
 
-/// A call of a procedure of a program's version, with an AUTH_SYS credential.
+/// Builds an NFS call with an AUTH_SYS credential; NULL gets AUTH_NONE.
 fn call(xid: u32, version: u32, procedure: u32) -> Vec<u8> {
     let mut body = Vec::new();
     // authsys_parms (RFC 5531, appendix A): stamp, machine name, uid, gid, gids.
@@ -45,7 +45,7 @@ fn call(xid: u32, version: u32, procedure: u32) -> Vec<u8> {
     out
 }
 
-/// A call of COMPOUND of a minor version, up to the number of its operations.
+/// Builds a COMPOUND call up to the number of its operations.
 pub(super) fn compound(xid: u32, minor: u32, operations: u32) -> Vec<u8> {
     let mut out = call(xid, 4, COMPOUND);
     put_opaque(&mut out, b"");
@@ -53,12 +53,12 @@ pub(super) fn compound(xid: u32, minor: u32, operations: u32) -> Vec<u8> {
     out
 }
 
-/// A call of NULL of NFS version 3.
+/// Builds a NULL call of NFS version 3.
 pub(super) fn null(xid: u32) -> Vec<u8> {
     call(xid, 3, 0)
 }
 
-/// The Payload stream with this XID. `results` are those of the callback that it answers.
+/// Builds the Payload stream with this XID. `results` belong to the callback that it answers.
 pub(super) fn build(payload: &Payload, xid: u32, results: &[u8]) -> Built {
     let mut item = None;
     let stream = match payload {
@@ -91,7 +91,8 @@ pub(super) fn build(payload: &Payload, xid: u32, results: &[u8]) -> Built {
             let mut out = compound(xid, 0, count.saturating_add(1));
             put_u32(&mut out, PUTROOTFH);
             for _ in 0..*count {
-                // Attributes that every server has: supported_attrs to lease_time, filehandle, fileid, owner, times.
+                // Attributes that every server has: supported_attrs to lease_time, filehandle,
+                // fileid, owner, times.
                 [GETATTR, 2, 0x0018_07ff, 0x0030_a03a].iter().for_each(|word| put_u32(&mut out, *word));
             }
             out
@@ -112,13 +113,13 @@ pub(super) fn build(payload: &Payload, xid: u32, results: &[u8]) -> Built {
     Built { stream, item }
 }
 
-/// Bytes from hex digits with white space between them; `None` where there is anything else, or half a byte.
+/// Parses hex digits with optional white space. `None`: invalid digits, or an odd number of them.
 pub(super) fn from_digits(digits: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> = digits.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     hex::decode(digits).ok()
 }
 
-/// The first 64 bytes of a message as hex digits, and an ellipsis where there are more.
+/// Returns the first 64 bytes as hex digits, with an ellipsis if the message is longer.
 pub(super) fn shown(bytes: &[u8]) -> String {
     let (first, more) = bytes.split_at_checked(64).unwrap_or((bytes, &[]));
     hex::encode(first) + if more.is_empty() { "" } else { "…" }
@@ -135,7 +136,8 @@ mod tests {
         assert_eq!(from_digits("0x"), None);
     }
 
-    // RFC 5531, section 9: xid, CALL, rpcvers 2, prog, vers, proc, cred and verf of flavor AUTH_NONE and length 0.
+    // RFC 5531, section 9: xid, CALL, rpcvers 2, prog, vers, proc, cred and verf with AUTH_NONE and
+    // length 0.
     #[test]
     fn a_null_call() {
         let expected = from_digits(
@@ -144,7 +146,7 @@ mod tests {
         assert_eq!(Some(null(7)), expected);
     }
 
-    // RFC 1813, section 3.3.7: file, offset, count, stable, and the opaque data, whose length alone is left.
+    // RFC 1813, section 3.3.7: file, offset, count, stable, and of the opaque data only the length.
     #[test]
     fn a_reduced_write() {
         let payload =
@@ -153,7 +155,8 @@ mod tests {
         let expected = from_digits("00000004 ffffffff 0000000000000000 00000003 00000002 00000003").unwrap();
         assert!(built.stream.ends_with(&expected));
         assert_eq!(built.item, Some(alloc::vec![0, 1, 2]));
-        // Six words, the credential of 36 bytes behind its flavor and length, the verifier, and the arguments.
+        // Six words, flavor and length of the credential, its body, the verifier, and the
+        // arguments.
         assert_eq!(built.stream.len(), 24 + 8 + 32 + 8 + expected.len());
     }
 }

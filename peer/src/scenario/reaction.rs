@@ -1,4 +1,4 @@
-//! What a target does.
+//! The reactions of a target.
 
 #[cfg(test)]
 mod tests;
@@ -13,7 +13,8 @@ use rdmascope_wire::rpc::Status;
 use rdmascope_wire::rpcrdma::Error;
 use serde::Deserialize;
 
-/// The inline threshold where nothing else is agreed, in bytes (RFC 8166, section 3.3.2). The length of a message beyond it is told.
+/// The default inline threshold in bytes (RFC 8166, section 3.3.2). The output shows the length of
+/// longer messages.
 const DEFAULT_THRESHOLD: usize = 1024;
 
 /// How a connection was lost.
@@ -24,16 +25,17 @@ pub enum How {
     Disconnected,
     /// The target refused a request with a NAK.
     Refused,
-    /// The target's READ or WRITE was refused: a Remote Access Error (RFC 8166, section 4.5.3).
+    /// The target's RDMA READ or WRITE was refused: a Remote Access Error (RFC 8166, section
+    /// 4.5.3).
     Access,
-    /// Nothing was acknowledged any longer.
+    /// The target stopped acknowledging.
     Unanswered,
-    /// The target had no Receive, however often it was tried.
+    /// The target had no posted Receive, despite all retries.
     NoReceive,
 }
 
 impl How {
-    /// How a failed queue pair was lost, and with which NAK; `None`: it was closed.
+    /// Returns how a failed queue pair was lost, with the code of the NAK. `None`: it was closed.
     pub(super) const fn of(failure: &Failure) -> Option<(How, Option<NakCode>)> {
         Some(match failure {
             Failure::Refused(code) => (How::Refused, Some(*code)),
@@ -58,24 +60,25 @@ impl fmt::Display for How {
     }
 }
 
-/// The Write list and Reply chunk of a reply beside those of its call (RFC 8166, sections 3.4.6 and 4.3).
+/// The Write list or Reply chunk of a reply, compared with the call (RFC 8166, sections 3.4.6 and
+/// 4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReplyChunks {
-    /// The call had some, and the reply has none.
+    /// The call had chunks, and the reply has none.
     Missing,
-    /// As many chunks with as many segments as the call had. In patterns only: used or not.
+    /// The same number of chunks and segments as in the call. Used in patterns only.
     Returned,
-    /// As many, and all lengths are zero.
+    /// The same number, and all lengths are zero.
     Unused,
-    /// As many, and there is a length that is not zero.
+    /// The same number, and some length is not zero.
     Used,
     /// Another number of chunks or segments.
     Different,
 }
 
 impl ReplyChunks {
-    /// Its name in a scenario's file.
+    /// Returns its name in a scenario's file.
     pub const fn name(self) -> &'static str {
         match self {
             ReplyChunks::Missing => "missing",
@@ -90,13 +93,14 @@ impl ReplyChunks {
 /// A reply to a call of the scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplySeen {
-    /// The RPC status; `None` where the Payload stream cannot be read.
+    /// The RPC status; `None` if the Payload stream is unreadable.
     pub status: Option<Status>,
     /// rdma_credit.
     pub credits: u32,
     /// Whether it is an RDMA_NOMSG without a Read chunk.
     pub long: bool,
-    /// Whether it is an RDMA_NOMSG with a Position Zero Read chunk (reliable-reply draft, section 4.1).
+    /// Whether it is an RDMA_NOMSG with a Position Zero Read chunk (reliable-reply draft, section
+    /// 4.1).
     pub read_chunk: bool,
     /// Bytes of the SEND.
     pub length: usize,
@@ -106,18 +110,18 @@ pub struct ReplySeen {
     pub writes: ReplyChunks,
     /// The Reply chunk.
     pub reply_chunk: ReplyChunks,
-    /// Whether something was sent again by this side before.
+    /// Whether this side had retransmitted before it.
     pub retransmitted: bool,
 }
 
 /// The RPC-over-RDMA private data of a REP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrivateDataSeen {
-    /// There is none.
+    /// Absent.
     Absent,
-    /// There is, and it cannot be relied on.
+    /// Present but invalid.
     Invalid,
-    /// It is right.
+    /// Present and valid.
     Valid(private_data::PrivateData),
 }
 
@@ -134,7 +138,7 @@ pub struct CallbackSeen {
     pub credits: u32,
 }
 
-/// What the target did.
+/// A reaction of the target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Observed {
     /// Nothing within the time.
@@ -143,44 +147,45 @@ pub enum Observed {
     Reply(ReplySeen),
     /// An RDMA_ERROR with an XID of the scenario.
     Error {
-        /// Which error.
+        /// The error.
         error: Error,
-        /// Whether its rdma_vers is that of the message with this XID; `None` where that one was sent without.
+        /// Whether its rdma_vers is that of the message with this XID; `None` if that message was
+        /// sent without one.
         same_version: Option<bool>,
         /// rdma_credit.
         credits: u32,
     },
-    /// A second reply or error with one XID.
+    /// A second reply or error with the same XID.
     Again,
-    /// A call of the target: in the backward direction (RFC 8167).
+    /// A call of the target in the backward direction (RFC 8167).
     Callback(CallbackSeen),
-    /// A call of a client that is served: the next one, or the same one again.
+    /// A call of a client that is served.
     Call {
-        /// Whether it has the XID of the call that the scenario is about.
+        /// Whether it has the XID of the scenario's call.
         again: bool,
     },
-    /// RDMA_DONE with the XID of the call that the scenario is about.
+    /// RDMA_DONE with the XID of the scenario's call.
     Done,
-    /// A message that is none of these: with another XID, or unreadable.
+    /// Any other message: with another XID, or unreadable.
     Message(String),
     /// A NAK that does not end the connection.
     Nak(NakCode),
-    /// The connection is lost; with the NAK's code, where it was refused.
+    /// The connection is lost, with the code of the NAK if a request was refused.
     Closed(How, Option<NakCode>),
     /// A REJ with its reason.
     Rejected(u16),
-    /// The connection is there; the private data of the REP.
+    /// The connection is established, with the private data of the REP.
     Connected(PrivateDataSeen),
-    /// A READ or WRITE of this side was executed.
+    /// An RDMA READ or WRITE of this side was executed.
     Completed,
-    /// A DREP has answered the DREQ of this side.
+    /// A DREP answered the DREQ of this side.
     DisconnectAnswered,
-    /// None has.
+    /// No DREP answered it.
     DisconnectUnanswered,
 }
 
 impl Observed {
-    /// Whether the connection is over with it.
+    /// Returns whether it ends the connection.
     pub const fn is_end(&self) -> bool {
         matches!(
             self,
@@ -213,9 +218,9 @@ impl fmt::Display for Observed {
             Observed::Silence => f.write_str("nothing"),
             Observed::Reply(reply) => {
                 match &reply.status {
-                    // It was not pulled.
+                    // The scenario has not read it.
                     None if reply.read_chunk => f.write_str("reply in a Read chunk")?,
-                    None => f.write_str("reply not readable")?,
+                    None => f.write_str("unreadable reply")?,
                     Some(seen) => write!(f, "reply {}", status(seen))?,
                 }
                 if reply.length > DEFAULT_THRESHOLD {
@@ -229,7 +234,7 @@ impl fmt::Display for Observed {
                 if reply.writes != ReplyChunks::Unused {
                     write!(f, ", Write list {}", reply.writes.name())?;
                 }
-                // A long reply has used it.
+                // A long reply always uses the Reply chunk.
                 let long_and_used = reply.long && reply.reply_chunk == ReplyChunks::Used;
                 if reply.reply_chunk != ReplyChunks::Unused && !long_and_used {
                     write!(f, ", Reply chunk {}", reply.reply_chunk.name())?;

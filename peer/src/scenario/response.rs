@@ -1,32 +1,32 @@
-//! The vocabulary of a responder's steps. docs/scenarios.md describes it for those who write scenarios.
+//! The vocabulary of a responder's steps. docs/scenarios.md describes it for authors of scenarios.
 
 use super::step::{ErrorFields, Fraction, Procedure};
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde::Deserialize;
 
-/// Which end of the connection a scenario plays.
+/// The end of the connection that a scenario plays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
-    /// It calls a server.
+    /// The scenario calls a server.
     #[default]
     Requester,
-    /// It answers a client.
+    /// The scenario answers a client.
     Responder,
 }
 
-/// Which call of the client a scenario is about. See [`Step::Call`](super::Step::Call).
+/// The call of the client that a scenario acts on. See [`Step::Call`](super::Step::Call).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Awaited {
-    /// The procedure of NFSv3, in lower case. Where it is not said, any call.
+    /// The NFSv3 procedure in lower case; by default any call.
     pub procedure: Option<String>,
-    /// The right reply returns a chunk of this kind, with segments.
+    /// The correct reply returns a chunk of this kind, with segments.
     pub chunk: Option<ReplyChunk>,
-    /// The right reply is an RDMA_NOMSG, or not.
+    /// Whether the correct reply is an RDMA_NOMSG.
     pub long: Option<bool>,
-    /// Of those, the first ones answered rightly.
+    /// Number of matching calls to answer correctly first.
     pub skip: u32,
 }
 
@@ -40,7 +40,7 @@ pub enum ReplyChunk {
     Reply,
 }
 
-/// Where a reply has an XID that nobody asked with.
+/// The place of an XID that belongs to no outstanding call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OtherXid {
@@ -52,29 +52,29 @@ pub enum OtherXid {
     Payload,
 }
 
-/// What the SEND of a reply invalidates.
+/// The handle that the SEND of a reply invalidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Invalidated {
-    /// A handle that the client never offered.
+    /// A handle that the client never advertised.
     Unknown,
-    /// A handle that an earlier call of the client on this connection offered.
+    /// A handle from an earlier call of the client on this connection.
     Earlier,
 }
 
-/// How chunks come back, other than they should.
+/// Errors in the returned chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Returned {
-    /// Each segment has another handle than it was offered with.
+    /// Each segment gets a handle other than the one in the call.
     pub other_handle: bool,
-    /// Each segment has the length that it was offered with, and so many bytes more.
+    /// Each segment gets the length in the call plus this many bytes.
     pub longer: Option<u32>,
-    /// So many segments of each chunk are left out, from its last one on.
+    /// Number of segments omitted at the end of each chunk.
     pub without: usize,
-    /// The last segment of each chunk comes so many times more.
+    /// Number of extra copies of the last segment of each chunk.
     pub more: usize,
-    /// There is none of them at all.
+    /// Whether all chunks are omitted.
     pub absent: bool,
 }
 
@@ -84,20 +84,20 @@ pub struct Returned {
 pub struct ReadChunk {
     /// Its Position.
     pub position: u32,
-    /// Bytes of each segment; all in one where it is not said. The last segment for which the inline
-    /// threshold has room takes the rest.
+    /// Bytes in each segment; by default one segment holds all. The last segment that fits the
+    /// inline threshold holds the rest.
     pub bytes_each: Option<u32>,
-    /// It is one segment without bytes.
+    /// Whether it is one segment of zero bytes.
     pub empty: bool,
-    /// The Payload stream is after the header, too, in an RDMA_MSG.
+    /// Whether the Payload stream also follows the header, in an RDMA_MSG.
     pub beside_message: bool,
 }
 
-/// A reply, right but for what is said. See [`Step::Reply`](super::Step::Reply).
+/// A reply, correct except for the given fields. See [`Step::Reply`](super::Step::Reply).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Response {
-    /// Where it has an XID that nobody asked with.
+    /// The place of an XID that belongs to no outstanding call.
     pub xid: Option<OtherXid>,
     /// rdma_vers.
     pub vers: Option<u32>,
@@ -107,37 +107,37 @@ pub struct Response {
     pub proc: Option<Procedure>,
     /// The error of an RDMA_ERROR.
     pub error: Option<ErrorFields>,
-    /// So many entries in its Read list, which is empty in replies.
+    /// Number of entries in its Read list, which is empty in correct replies.
     pub reads: usize,
-    /// The Payload stream is in a Read chunk.
+    /// Conveys the Payload stream in a Read chunk.
     pub read_chunk: Option<ReadChunk>,
     /// The Write list.
     pub writes: Returned,
     /// The Reply chunk.
     pub reply_chunk: Returned,
-    /// Nothing stands behind the header.
+    /// Whether the Payload stream is omitted.
     pub without_payload: bool,
-    /// Changes to the message.
+    /// Replacements in the message.
     pub patch: Vec<Fraction>,
-    /// Bytes of the message that are sent.
+    /// Number of bytes of the message that are sent.
     pub truncate: Option<usize>,
-    /// Hex digits that are put behind it.
+    /// Hex digits appended to the message.
     pub append: Option<String>,
-    /// Zeros are put behind it up to this length.
+    /// Length up to which zeros are appended.
     pub pad_to: Option<usize>,
-    /// What the SEND invalidates.
+    /// The handle that the SEND invalidates.
     pub invalidate: Option<Invalidated>,
-    /// How often it is sent.
+    /// How often the reply is sent.
     pub times: Option<u32>,
 }
 
 impl Response {
-    /// Whether it is the right one.
+    /// Returns whether it is the correct reply.
     pub fn is_right(&self) -> bool {
         *self == Response::default()
     }
 
-    /// Whether header and XID say that it is the reply, or an error in its place.
+    /// Returns whether header and XID make it the reply to the call, or an error in its place.
     pub(super) fn completes(&self) -> bool {
         let Response { xid, vers, proc, truncate, patch, read_chunk, .. } = self;
         let is_error = self.error.is_some();
@@ -150,12 +150,13 @@ impl Response {
     }
 }
 
-/// RDMA WRITE behind the memory that the call offers for a chunk. See [`Step::WriteBeyond`](super::Step::WriteBeyond).
+/// RDMA WRITE past the end of a chunk's memory. See
+/// [`Step::WriteBeyond`](super::Step::WriteBeyond).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct WriteBeyond {
     /// The chunk.
     pub chunk: ReplyChunk,
-    /// Zeros to be written, from the end of its last segment on.
+    /// Number of zeros to write from the end of the last segment on.
     pub length: u32,
 }

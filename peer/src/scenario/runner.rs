@@ -1,4 +1,4 @@
-//! Performs a scenario on an endpoint.
+//! Performs a scenario of the requester's side.
 
 mod perform;
 mod session;
@@ -29,31 +29,32 @@ use rdmascope_wire::Rkey;
 use rdmascope_wire::bth::NakCode;
 use rdmascope_wire::rpcrdma::{Builder, Header, Procedure, Segment};
 
-/// Reactions that are kept; what comes beyond is not judged.
+/// Most reactions that are kept and judged.
 const MOST_REACTIONS: usize = 4096;
-/// Receives that are posted, and the length of each: longer than what is advertised, so that a reply beyond the threshold is seen.
+/// Number and length of posted Receives. They are longer than advertised, to receive replies that
+/// exceed the threshold.
 const RECEIVES: usize = 256;
 const RECEIVE_LENGTH: usize = 1 << 18;
 
-/// Whom a scenario is run against.
+/// The target of a scenario.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// This side's address.
+    /// The local address.
     pub local: IpAddr,
-    /// The target's.
+    /// The target's address.
     pub remote: IpAddr,
-    /// Its port: 20049 is NFS/RDMA.
+    /// The target's port; 20049 is NFS/RDMA.
     pub port: u16,
-    /// How long a connection and a NULL may take.
+    /// Longest wait for a connection and for the reply to a NULL.
     pub patience: Duration,
-    /// Whether it answers calls of the NFS program other than NULL.
+    /// Whether the target answers NFS calls other than NULL.
     pub nfs: bool,
-    /// The first XID. No two runs against one target should share XIDs: it may remember replies.
+    /// The first XID. Runs against one target should not share XIDs, because it may cache replies.
     pub first_xid: u32,
 }
 
 impl Target {
-    /// An NFS server at port 20049 with two seconds of patience.
+    /// Creates an NFS server as target, at port 20049 with two seconds of patience.
     pub const fn new(local: IpAddr, remote: IpAddr) -> Target {
         Target {
             local,
@@ -66,38 +67,38 @@ impl Target {
     }
 }
 
-/// What is waited for.
+/// The state of the runner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Waiting {
-    /// Nothing: the next step.
+    /// Ready for the next step.
     Nothing,
-    /// The time.
+    /// Waits for the time.
     Time,
-    /// A connection of a step; whether what comes is judged.
+    /// Waits for a step's connection; `observe`: the reaction is judged.
     Connection { observe: bool },
-    /// A reaction that has to come.
+    /// Waits for a required reaction.
     Expect(Pattern),
-    /// What is judged.
+    /// Waits for the reactions to judge.
     Observe(Until),
-    /// The reply to a NULL of the scenario.
+    /// Waits for the reply to a NULL of the scenario.
     Probe(u32),
-    /// The reply to a call of the NFSv4.1 session.
+    /// Waits for the reply to a call of the NFSv4.1 session.
     Request(Request, u32),
-    /// Afterwards: a new connection.
+    /// After the steps: waits for a new connection.
     LastConnection,
-    /// Afterwards: the reply to NULL, on a new connection or not.
+    /// After the steps: waits for the reply to NULL; `true`: on a new connection.
     LastProbe(u32, bool),
-    /// Nothing: the next call of the session.
+    /// Ready for the next call of the session.
     Planned,
-    /// At the end, also of a scenario that is stopped: nothing is left behind.
+    /// At the end, even of a stopped scenario: removes its state on the target.
     Leaving,
-    /// Afterwards: the end of the connection.
+    /// At the end: waits for the end of the connection.
     End,
-    /// Nothing more.
+    /// Done.
     Over,
 }
 
-/// Runs one scenario. It is told events and the time, and acts on the endpoint.
+/// Runs one scenario on a provider, driven by events and the time.
 pub struct Runner {
     scenario: Scenario,
     target: Target,
@@ -105,29 +106,29 @@ pub struct Runner {
     waiting: Waiting,
     deadline: Option<Instant>,
     connection: Option<ConnectionId>,
-    /// The connection is there and was not lost.
+    /// Whether the connection is established and not lost.
     usable: bool,
     private_data: PrivateDataSeen,
     memory: BTreeMap<String, Registered>,
-    /// What the target wrote, by handle: it is gone from the endpoint where a SEND has invalidated it.
+    /// Memory written by the target, by handle: the endpoint drops it when a SEND invalidates it.
     written: BTreeMap<Rkey, (u64, Vec<u8>)>,
     messages: BTreeMap<u32, Message>,
     answered: BTreeSet<u32>,
-    /// READs and WRITEs of the scenario.
+    /// RDMA READs and WRITEs of the scenario.
     operations: Vec<WorkId>,
-    /// READs of a Read chunk that have not completed.
+    /// RDMA READs of a Read chunk that have not completed.
     pulled: BTreeSet<WorkId>,
     /// The Read chunks of replies, in order.
     offers: Vec<Vec<Segment>>,
-    /// Every connection of the scenario, in order, and those of them that are lost.
+    /// All connections of the scenario in order, and the lost ones.
     connections: Vec<ConnectionId>,
     lost: BTreeSet<ConnectionId>,
     next_xid: u32,
     retransmitted: bool,
     nfs41: Option<Nfs41>,
-    /// The call that a recall is about: its reply says nothing about the scenario.
+    /// The XID of the call that causes a recall. Its reply is no reaction.
     removal: Option<u32>,
-    /// It is judged, or stopped; what is called in the session only cleans up.
+    /// Whether the scenario is judged or stopped. Later calls of the session only clean up.
     leaving: bool,
     /// The last backward call: its XID, and its message from the RPC header on.
     callback: Option<(u32, Vec<u8>)>,
@@ -135,15 +136,15 @@ pub struct Runner {
     observed: Vec<Observed>,
     sent: Vec<String>,
     alive: Alive,
-    /// Why it stopped before its end.
+    /// The verdict and reason of a scenario that was stopped early.
     stopped: Option<(Verdict, String)>,
 }
 
 impl Runner {
-    /// A scenario to be run. [`advance`](Runner::advance) starts it.
+    /// Creates a runner. [`advance`](Runner::advance) starts it.
     pub fn new(scenario: Scenario, target: Target) -> Runner {
         let needs_nfs = scenario.needs.contains(&Need::Nfs) && !target.nfs;
-        let why = (Verdict::NotApplicable, "the target is no NFS server".to_string());
+        let why = (Verdict::NotApplicable, "the target is not an NFS server".to_string());
         Runner {
             step: 0,
             waiting: if needs_nfs { Waiting::Over } else { Waiting::Nothing },
@@ -176,17 +177,17 @@ impl Runner {
         }
     }
 
-    /// The scenario.
+    /// Returns the scenario.
     pub const fn scenario(&self) -> &Scenario {
         &self.scenario
     }
 
-    /// Whether it is over.
+    /// Returns whether it is over.
     pub fn is_over(&self) -> bool {
         self.waiting == Waiting::Over
     }
 
-    /// What came of it, once it is over.
+    /// Returns the outcome once it is over.
     pub fn outcome(&self) -> Option<Outcome> {
         self.is_over().then(|| {
             let (verdict, mut reason) = match &self.stopped {
@@ -205,12 +206,12 @@ impl Runner {
         })
     }
 
-    /// When it wants to be told the time.
+    /// Returns the next time at which to call `advance`.
     pub const fn next_deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// Takes an event of the endpoint.
+    /// Handles an event of the endpoint.
     pub fn handle(&mut self, endpoint: &mut dyn Provider, event: &Event) {
         self.note_loss(event);
         let ours = |connection: &ConnectionId| self.connection == Some(*connection);
@@ -218,7 +219,7 @@ impl Runner {
             Event::Replied { connection, private_data, .. } if ours(connection) => {
                 self.private_data = seen::private_data(private_data);
                 for _ in 0..RECEIVES {
-                    // Where there is no room the connection is about to end, and that is an event of its own.
+                    // Without room the connection is about to end, and that has its own event.
                     let _ = endpoint.post_receive(*connection, RECEIVE_LENGTH);
                 }
             }
@@ -245,7 +246,7 @@ impl Runner {
         }
     }
 
-    /// A connection that is not the current one may be gone on with later.
+    /// Notes the loss of any connection, because a step may return to it.
     fn note_loss(&mut self, event: &Event) {
         if let Event::Closed { connection, .. } | Event::Queue { connection, event: QueueEvent::Failed(_) } =
             event
@@ -324,7 +325,7 @@ impl Runner {
         }
     }
 
-    /// The Read chunk of the last reply that has one, or of the one before.
+    /// Returns the Read chunk of the last reply that has one, or of the reply with one before it.
     fn offer(&self, which: Offered) -> Option<&[Segment]> {
         let mut newest = self.offers.iter().rev();
         let offer = match which {
@@ -340,7 +341,7 @@ impl Runner {
         }
     }
 
-    /// The NULL that is waited for was answered.
+    /// Handles the answer to the NULL that is waited for.
     fn probed(&mut self, replied: bool) {
         match self.waiting {
             Waiting::LastProbe(_, new) if replied => {
@@ -361,14 +362,14 @@ impl Runner {
         self.deadline = None;
     }
 
-    /// It cannot be judged. What it left on the target is removed where the connection is there.
+    /// Stops without judging. State on the target is removed if the connection still works.
     fn stop(&mut self, verdict: Verdict, reason: String) {
         self.stopped = Some((verdict, reason));
         self.waiting = if self.usable { Waiting::Leaving } else { Waiting::End };
         self.deadline = None;
     }
 
-    /// Goes on as far as it can at `now`.
+    /// Advances as far as possible at `now`.
     pub fn advance(&mut self, now: Instant, endpoint: &mut dyn Provider) {
         loop {
             let due = self.deadline.is_some_and(|deadline| deadline <= now);
@@ -376,7 +377,7 @@ impl Runner {
             match self.waiting.clone() {
                 Waiting::Nothing if self.step == 0 && beyond.is_some() => {
                     let what = beyond.map(|beyond| beyond.to_string()).unwrap_or_default();
-                    self.stop(Verdict::NotApplicable, format!("not by verbs: {what}"));
+                    self.stop(Verdict::NotApplicable, format!("not possible by verbs: {what}"));
                 }
                 Waiting::Nothing => match self.scenario.steps.get(self.step).cloned() {
                     Some(step) => {
@@ -406,12 +407,15 @@ impl Runner {
                 Waiting::Expect(pattern) => match self.pending.pop_front() {
                     Some(reaction) if pattern.matches(&reaction) => self.proceed(),
                     Some(reaction) if reaction.is_end() || pattern == Pattern::Silence => {
-                        self.stop(Verdict::NotApplicable, format!("{pattern} was expected: {reaction}"));
+                        self.stop(Verdict::NotApplicable, format!("expected {pattern}, but got {reaction}"));
                     }
                     Some(_) => {}
                     None if due && pattern == Pattern::Silence => self.proceed(),
                     None if due => {
-                        self.stop(Verdict::NotApplicable, format!("{pattern} was expected and did not come"));
+                        self.stop(
+                            Verdict::NotApplicable,
+                            format!("expected {pattern}, which did not arrive"),
+                        );
                     }
                     None => return,
                 },
@@ -477,11 +481,11 @@ impl Runner {
         }
     }
 
-    /// Ends the connections that are not the current one.
+    /// Disconnects all connections except the current one.
     fn disconnect_others(&mut self, endpoint: &mut dyn Provider) {
         for connection in core::mem::take(&mut self.connections) {
             if self.connection != Some(connection) && !self.lost.contains(&connection) {
-                // A refusal means that it is over already.
+                // An error means that the connection is already closed.
                 let _ = endpoint.disconnect(connection);
             }
         }
@@ -491,7 +495,7 @@ impl Runner {
         self.stop(Verdict::NoAnswer, "the REQ was not answered".to_string());
     }
 
-    /// The connection of a step is there.
+    /// Handles the connection of a step, and checks the conditions on the target.
     fn connected(&mut self) {
         let theirs = match self.private_data {
             PrivateDataSeen::Valid(data) => data.remote_invalidation,
@@ -508,7 +512,7 @@ impl Runner {
         }
     }
 
-    /// The steps are over: is the target alive?
+    /// After the steps, checks whether the target is alive.
     fn ask(&mut self, now: Instant, endpoint: &mut dyn Provider) {
         endpoint.intercept(None);
         self.pending.clear();
@@ -523,7 +527,7 @@ impl Runner {
 
     fn connect_again(&mut self, now: Instant, endpoint: &mut dyn Provider) {
         if let Some(connection) = self.connection.filter(|_| self.usable) {
-            // A refusal means that it is over already.
+            // An error means that the connection is already closed.
             let _ = endpoint.disconnect(connection);
         }
         self.pending.clear();
@@ -539,7 +543,7 @@ impl Runner {
         self.deadline = Some(now.plus(self.target.patience));
     }
 
-    /// Calls NULL.
+    /// Sends a call of NULL.
     fn send_null(&mut self, endpoint: &mut dyn Provider) -> u32 {
         let xid = self.take_xid(None);
         let mut bytes = Vec::new();
@@ -555,14 +559,14 @@ impl Runner {
         };
         self.messages.insert(xid, message);
         if let Some(connection) = self.connection {
-            // Where it cannot be sent no reply comes, and that is what is told.
+            // If it cannot be sent, the missing reply is reported.
             let send = crate::rc::Send { bytes, ..crate::rc::Send::default() };
             let _ = endpoint.post(connection, Operation::Send(send));
         }
         xid
     }
 
-    /// The XID of a message: the one that the scenario says, or the next one.
+    /// Returns the XID of a message: the one given by the scenario, or the next one.
     fn take_xid(&mut self, said: Option<u32>) -> u32 {
         let number = said.unwrap_or(self.next_xid);
         self.next_xid = self.next_xid.max(number.wrapping_add(1));
@@ -570,16 +574,17 @@ impl Runner {
     }
 }
 
-/// Whether an AETH syndrome is a NAK of a PSN sequence error (IBTA volume 1, tables 46 and 48).
+/// Returns whether an AETH syndrome is a NAK for a PSN sequence error (IBTA volume 1, tables 46 and
+/// 48).
 const fn is_sequence_nak(syndrome: u8) -> bool {
     syndrome == 0x60
 }
 
-/// An endpoint and the runner that drives it, as one end for a [`Pair`](crate::pair::Pair) or a driver.
+/// An endpoint and its runner, as one end of a [`Pair`](crate::pair::Pair) or a driver.
 pub struct Injector {
     /// The endpoint.
     pub endpoint: Endpoint,
-    /// What drives it.
+    /// The runner.
     pub runner: Runner,
 }
 

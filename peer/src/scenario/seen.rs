@@ -1,4 +1,4 @@
-//! From what an endpoint tells to what a scenario observes.
+//! Converts received messages into observed reactions.
 
 use super::reaction::{CallbackSeen, Observed, PrivateDataSeen, ReplyChunks, ReplySeen};
 use super::step::Message;
@@ -10,7 +10,7 @@ use rdmascope_wire::rpcrdma::{Header, MINIMUM_LENGTH, Procedure, Segment, VERSIO
 use rdmascope_wire::xdr::Reader;
 use rdmascope_wire::{Layer, Rkey, Xid, private_data};
 
-/// The private data of a REP.
+/// Classifies the private data of a REP.
 pub(super) fn private_data(bytes: &[u8]) -> PrivateDataSeen {
     match private_data::find(bytes) {
         None => PrivateDataSeen::Absent,
@@ -18,7 +18,7 @@ pub(super) fn private_data(bytes: &[u8]) -> PrivateDataSeen {
     }
 }
 
-/// A message that has come: with which XID, where it is of the scenario, and what it is.
+/// Classifies a received message. Returns its XID if it answers a message of the scenario.
 pub(super) fn message(
     bytes: &[u8],
     invalidated: bool,
@@ -47,16 +47,13 @@ pub(super) fn message(
         return (Some(call.xid), Observed::Error { error, same_version, credits: header.credits });
     }
     if header.stop.is_some() || header.version != VERSION {
-        return other(&format_args!(
-            "{} of version {} that cannot be read",
-            header.procedure, header.version
-        ));
+        return other(&format_args!("unreadable {} of version {}", header.procedure, header.version));
     }
     let read_chunk = has_read_chunk(&header);
     let segments: Vec<Segment> = header.reply.iter().flat_map(|chunk| chunk.segments()).collect();
     let stream = match header.procedure {
         Procedure::Msg => Some(bytes[header.length..].to_vec()),
-        // Its Payload stream is still with the target.
+        // The Payload stream is still in the target's memory.
         Procedure::Nomsg if read_chunk => None,
         Procedure::Nomsg => segments
             .iter()
@@ -86,16 +83,16 @@ pub(super) fn message(
     (Some(call.xid), Observed::Reply(seen))
 }
 
-/// Whether the Payload stream of a reply is in a Position Zero Read chunk (reliable-reply draft,
-/// section 4.1).
+/// Returns whether the Payload stream of a reply is in a Position Zero Read chunk (reliable-reply
+/// draft, section 4.1).
 fn has_read_chunk(header: &Header<'_>) -> bool {
     let mut reads = header.reads;
     header.procedure == Procedure::Nomsg && !reads.is_empty() && reads.all(|read| read.position == 0)
 }
 
-/// The XID of the RPC call that an RDMA_MSG holds, where it does.
+/// Returns the XID of the RPC call in an RDMA_MSG, if there is one.
 fn called(header: &Header<'_>, bytes: &[u8]) -> Option<Xid> {
-    // Of a version that nobody knows the Payload stream is looked for behind a header without chunks.
+    // For an unknown version, assume a header without chunks.
     let length = if header.version == VERSION { header.length } else { MINIMUM_LENGTH };
     let stream =
         bytes.get(length..).filter(|_| header.procedure == Procedure::Msg && header.error.is_none())?;

@@ -1,4 +1,5 @@
-//! Performs a responder's scenario on a peer: a client is served rightly, but for what the scenario does to one of its calls.
+//! Performs a scenario of the responder's side: answers all calls of a client correctly, except
+//! one.
 
 mod perform;
 
@@ -26,68 +27,70 @@ use rdmascope_wire::rpcrdma::{Header, Procedure};
 use rdmascope_wire::xdr::Reader;
 use rdmascope_wire::{Layer, Rkey, Xid};
 
-/// Reactions that are kept; what comes beyond is not judged.
+/// Most reactions that are kept and judged.
 const MOST_REACTIONS: usize = 4096;
-/// Connections of which it is known which handle an earlier call offered.
+/// Most connections with a known handle from an earlier call.
 const MOST_EARLIER: usize = endpoint::MOST_CONNECTIONS;
 
-/// What is waited for.
+/// The state of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waiting {
-    /// The call that the scenario is about.
+    /// Waits for the call that the scenario acts on.
     Call,
-    /// Nothing: the next step.
+    /// Ready for the next step.
     Nothing,
-    /// The time.
+    /// Waits for the time.
     Time,
-    /// What is judged.
+    /// Waits for the reactions to judge.
     Observe(Until),
-    /// Afterwards: the next call.
+    /// After the steps: waits for the next call.
     NextCall,
-    /// Nothing more.
+    /// Done.
     Over,
 }
 
-/// The call that the scenario is about.
+/// The call that the scenario acts on.
 #[derive(Clone, Debug)]
 struct Subject {
     connection: ConnectionId,
     remote: IpAddr,
     xid: Xid,
-    /// What it calls.
+    /// The name of the procedure.
     name: String,
-    /// Its right reply. What of it is written into chunks is so with the first reply, and what it invalidates with the first right one.
+    /// Its correct reply. The first reply writes the data of its chunks; the first correct one
+    /// invalidates its handle.
     right: Composed,
-    /// A reply went out that ends the call, right or not; or the call came again and was answered.
+    /// Whether the call has a reply that ends it, correct or not, or was repeated and answered.
     is_answered: bool,
     is_repeated: bool,
-    /// RDMA_DONE came for it: the client is through with the call.
+    /// Whether RDMA_DONE arrived for it, which ends the call.
     is_done: bool,
-    /// The connection is there.
+    /// Whether the connection is open.
     usable: bool,
-    /// The client ended it with all its replies.
+    /// Whether the client disconnected after it had all its replies.
     is_through: bool,
-    /// Calls of the client on this connection since, and on others.
+    /// Later calls of the client on this connection, and on others.
     calls: u64,
     calls_elsewhere: u64,
 }
 
-/// Runs one scenario of the responder's side. It is handed every call with its right reply, and told events and the time.
+/// Runs one scenario of the responder's side, driven by the client's calls with their correct
+/// replies, events and the time.
 pub struct Serving {
     scenario: Scenario,
-    /// How long the next call is waited for at the end.
+    /// Longest wait for the next call at the end.
     patience: Duration,
     step: usize,
     waiting: Waiting,
     deadline: Option<Instant>,
     skipped: u32,
     subject: Option<Subject>,
-    /// Of each connection, a handle that a call on it has offered.
+    /// A handle advertised by an earlier call, by connection.
     earlier: BTreeMap<ConnectionId, Rkey>,
     /// Messages of `send` steps, by XID.
     messages: BTreeMap<u32, Message>,
     next_xid: u32,
-    /// WRITEs of the scenario.
+    /// RDMA WRITEs of the scenario.
     operations: Vec<WorkId>,
     pending: VecDeque<Observed>,
     observed: Vec<Observed>,
@@ -97,7 +100,8 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// A scenario of the responder's side; `None`: it is of the other one. It begins with the first call that fits.
+    /// Creates a run that begins with the first matching call. `None`: the scenario is of the other
+    /// side.
     pub fn new(scenario: Scenario, patience: Duration) -> Option<Serving> {
         (scenario.side == Side::Responder).then(|| Serving {
             scenario,
@@ -119,27 +123,27 @@ impl Serving {
         })
     }
 
-    /// The scenario.
+    /// Returns the scenario.
     pub const fn scenario(&self) -> &Scenario {
         &self.scenario
     }
 
-    /// Whether it is over.
+    /// Returns whether it is over.
     pub fn is_over(&self) -> bool {
         self.waiting == Waiting::Over
     }
 
-    /// The client, once there is one whose call fits.
+    /// Returns the client once one has made a matching call.
     pub fn client(&self) -> Option<IpAddr> {
         self.subject.as_ref().map(|subject| subject.remote)
     }
 
-    /// When it wants to be told the time.
+    /// Returns the next time at which to call `advance`.
     pub const fn next_deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// What came of it, once it is over.
+    /// Returns the outcome once it is over.
     pub fn outcome(&self) -> Option<Outcome> {
         self.is_over().then(|| {
             let (verdict, reason) = match &self.stopped {
@@ -152,23 +156,23 @@ impl Serving {
     }
 
     fn judge(&self) -> (Verdict, String) {
-        // A client that has nothing more to call says nothing by that.
+        // A client without further calls proves nothing about the connection.
         let alive = if self.alive == Alive::NotAsked { Alive::OnThis } else { self.alive };
         let (verdict, reason) = outcome::judge(&self.scenario, &self.observed, alive);
         let reason = if reason.is_empty() {
             ""
         } else {
-            "the reaction is allowed, but the next call comes on a new connection"
+            "the reaction is allowed, but the next call arrived on a new connection"
         };
         (verdict, reason.to_string())
     }
 
-    /// Ends it before its end.
+    /// Ends the scenario early.
     pub fn interrupt(&mut self) {
         if !self.is_over() {
             let reason = match self.subject {
-                None => "no call came that it is about",
-                Some(_) => "it was interrupted before its end",
+                None => "no matching call arrived",
+                Some(_) => "interrupted before its end",
             };
             self.stop(Verdict::NotApplicable, reason.to_string());
         }
@@ -184,7 +188,8 @@ impl Serving {
         self.deadline = None;
     }
 
-    /// Answers a call with its right reply, or does to it what the scenario does: `None`.
+    /// Answers a call with its correct reply. Returns `None` if the scenario acts on the call
+    /// instead.
     pub fn answer(
         &mut self,
         peer: &mut Peer,
@@ -238,7 +243,7 @@ impl Serving {
         }
     }
 
-    /// Whether the scenario is about this call.
+    /// Returns whether the scenario acts on this call.
     fn is_it(&mut self, connection: ConnectionId, name: Option<&str>, right: &Composed) -> bool {
         let Some(Step::Call(awaited)) = self.scenario.steps.first() else { return false };
         let Awaited { procedure, chunk, long, skip } = awaited;
@@ -260,13 +265,13 @@ impl Serving {
         fits
     }
 
-    /// Whether the scenario invalidates a handle that an earlier call on the connection has offered.
+    /// Returns whether the scenario invalidates a handle of an earlier call on the connection.
     fn wants_earlier(&self) -> bool {
         let mut steps = self.scenario.steps.iter();
         steps.any(|step| matches!(step, Step::Reply(reply) if reply.invalidate == Some(Invalidated::Earlier)))
     }
 
-    /// Takes what the peer tells. A call is to be handed to [`answer`](Serving::answer) afterwards.
+    /// Handles an event of the peer. A call goes to [`answer`](Serving::answer) afterwards.
     pub fn handle(&mut self, peer: &Peer, event: &Event) {
         if let Event::Endpoint(endpoint::Event::Closed { connection, .. }) = event {
             self.earlier.remove(connection);
@@ -282,7 +287,8 @@ impl Serving {
                 if *connection == subject.connection =>
             {
                 let was_usable = core::mem::replace(&mut subject.usable, false);
-                // A client that has all its replies, and went on where that is observed, is through with its work.
+                // A client that has all its replies, and made another call if that is observed, has
+                // finished its work.
                 let has_gone_on = subject.calls > 0 || self.waiting == Waiting::NextCall;
                 subject.is_through =
                     *why == Closed::Remote && was_usable && subject.is_answered && has_gone_on;
@@ -300,10 +306,11 @@ impl Serving {
                 if *connection == subject.connection {
                     subject.calls += 1;
                     let again = called.xid == subject.xid;
-                    // It is handed to `answer`, as any other.
+                    // The repeated call goes to `answer`, like any other.
                     subject.is_answered |= again;
                     subject.is_repeated |= again;
-                    // With a call that came again the client has its reply, and goes on.
+                    // After the repeated call the client has its reply, so later calls prove
+                    // nothing.
                     if again || !subject.is_repeated {
                         self.react(Observed::Call { again });
                     }
@@ -340,7 +347,7 @@ impl Serving {
         }
     }
 
-    /// What a message of the client is; `None`: a call, which the session tells.
+    /// Classifies a message of the client. Returns `None` for a call, which the session reports.
     fn message(&self, bytes: &[u8]) -> Option<Observed> {
         let Some(subject) = &self.subject else { return None };
         let header = match Header::parse(bytes) {
@@ -349,7 +356,8 @@ impl Serving {
         };
         let is_ours = self.messages.contains_key(&header.xid.0);
         let stream = bytes.get(header.length..).unwrap_or_default();
-        // XIDs of the two directions are apart (RFC 8167, section 2.4.1): the client may come to one that this side has used.
+        // XIDs of the two directions are independent (RFC 8167, section 2.4.1): the client may use
+        // one that this side has used.
         let is_call = match header.procedure {
             Procedure::Msg => matches!(rpc::peek(stream), Ok((_, Kind::Call))),
             Procedure::Nomsg => !header.reads.is_empty() && !is_ours,
@@ -369,7 +377,7 @@ impl Serving {
                 (header.xid == subject.xid).then_some(header.version == rdmascope_wire::rpcrdma::VERSION);
             return Some(Observed::Error { error, same_version, credits: header.credits });
         }
-        Some(Observed::Message(format!("{} that is no call", header.procedure)))
+        Some(Observed::Message(format!("{} that is not a call", header.procedure)))
     }
 
     fn react(&mut self, reaction: Observed) {
@@ -378,7 +386,7 @@ impl Serving {
         }
     }
 
-    /// Goes on as far as it can at `now`.
+    /// Advances as far as possible at `now`.
     pub fn advance(&mut self, peer: &mut Peer, now: Instant) {
         loop {
             let due = self.deadline.is_some_and(|deadline| deadline <= now);
@@ -400,7 +408,7 @@ impl Serving {
                 Waiting::Observe(until) => match self.pending.pop_front() {
                     Some(reaction) => {
                         let is_end = reaction.is_end() || until == Until::First;
-                        // A client at work makes many calls: once is enough.
+                        // Repeated calls of a busy client are recorded once.
                         let is_more = matches!(reaction, Observed::Call { .. })
                             && self.observed.last() == Some(&reaction);
                         if !is_more {
@@ -423,7 +431,7 @@ impl Serving {
                     let found = match subject {
                         Subject { usable: true, calls: 1.., .. } => Alive::OnThis,
                         Subject { usable: false, calls_elsewhere: 1.., .. } => Alive::OnNew,
-                        // It went on, and is through.
+                        // It made another call, and has finished its work.
                         Subject { is_through: true, .. } if self.went_on() => Alive::OnThis,
                         Subject { is_through: true, .. } => Alive::NotAsked,
                         _ if due => Alive::NotAsked,
@@ -442,18 +450,18 @@ impl Serving {
         self.deadline = None;
     }
 
-    /// Whether the client has disconnected with all its replies.
+    /// Returns whether the client disconnected with all its replies.
     fn is_through(&self) -> bool {
         self.subject.as_ref().is_some_and(|subject| subject.is_through)
     }
 
-    /// Whether it made another call on this connection where that was observed.
+    /// Returns whether another call on this connection was observed.
     fn went_on(&self) -> bool {
         self.observed.iter().any(|one| matches!(one, Observed::Call { again: false }))
     }
 }
 
-/// What a call calls, where that is NFS.
+/// Returns the procedure of an NFS call.
 fn name(message: &[u8]) -> Option<String> {
     let call = rpc::Call::parse(&mut Reader::new(message, Layer::Rpc)).ok()?;
     match (call.program, call.version, call.procedure) {

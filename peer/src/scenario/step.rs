@@ -1,4 +1,4 @@
-//! The vocabulary of steps. docs/scenarios.md describes each for those who write scenarios.
+//! The vocabulary of steps. docs/scenarios.md describes it for authors of scenarios.
 
 use super::pattern::Pattern;
 use super::response::{Awaited, Response, Side, WriteBeyond};
@@ -8,17 +8,18 @@ use alloc::vec::Vec;
 use core::fmt;
 use serde::Deserialize;
 
-/// What is done next.
+/// A step of a scenario.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Step {
-    /// Makes a connection and waits for it; what comes instead is judged if `observe` is said, else the scenario does not apply.
+    /// Connects and waits. With `observe` the reaction is judged; otherwise the scenario does not
+    /// apply without a connection.
     Connect(Connect),
     /// Registers memory for the target to read or write.
     Register(Register),
     /// Sends an RPC-over-RDMA message.
     Send(Box<Send>),
-    /// Sends any bytes in a SEND.
+    /// Sends arbitrary bytes in one SEND.
     SendRaw(SendRaw),
     /// RDMA WRITE into memory of the target.
     Write(Write),
@@ -26,41 +27,43 @@ pub enum Step {
     Read(Read),
     /// RDMA READ of the Read chunk of the last reply that has one.
     Pull(Pull),
-    /// Goes on with the connection of an earlier `connect` step, counted from 1.
+    /// Continues on the connection of an earlier `connect` step, counted from 1.
     Connection(usize),
-    /// Ends the registration of memory.
+    /// Ends the registration of named memory.
     Invalidate(String),
-    /// Sets what happens to datagrams from now on; an empty list ends that.
+    /// Sets the rules for datagrams from now on; an empty list removes them.
     Rules(Vec<Rule>),
-    /// Leaves out so many PSNs before what is sent next.
+    /// Skips this many PSNs before the next packet.
     SkipPsn(u32),
-    /// Waits so many milliseconds.
+    /// Waits for this many milliseconds.
     Wait(u32),
-    /// Waits for a reaction that has to come for the scenario to apply.
+    /// Waits for a reaction without which the scenario does not apply.
     Expect(Expect),
     /// Waits for the reaction that is judged.
     Observe(Observe),
     /// Sends a DREQ.
     Disconnect(Nothing),
-    /// Forgets the connection without a word to the target, as a host does that crashes.
+    /// Drops the connection without telling the target, like a host that crashes.
     Abandon(Nothing),
-    /// Calls NULL on this connection, and waits for its reply; without one the scenario does not apply.
+    /// Calls NULL on this connection and waits for its reply, without which the scenario does not
+    /// apply.
     Probe(Nothing),
-    /// Makes an NFSv4.1 session on this connection; where that fails the scenario does not apply.
+    /// Creates an NFSv4.1 session on this connection. If that fails, the scenario does not apply.
     Session(Session),
-    /// In this session makes a file, opens it for a delegation, and has it removed by a call without the session, for which the target has
-    /// to recall the delegation. What it does about that is a reaction.
+    /// In this session creates a file, opens it for a delegation, and removes it by a call outside
+    /// the session, so that the target has to recall the delegation. The callback is a reaction.
     Recall(Nothing),
-    /// Responder: waits for the call that the scenario is about. The first step, and only there.
+    /// Responder: waits for the call that the scenario acts on. Always the first step, and only
+    /// there.
     Call(Awaited),
-    /// Responder: sends the reply to it, right or not.
+    /// Responder: sends the reply to that call, correct or modified.
     Reply(Box<Response>),
-    /// Responder: RDMA WRITE behind the memory that it offers.
+    /// Responder: RDMA WRITE past the end of the memory that the call provides.
     WriteBeyond(WriteBeyond),
 }
 
 impl Step {
-    /// Whether a scenario of this side may have it.
+    /// Returns whether a scenario of this side may have the step.
     pub const fn is_of(&self, side: Side) -> bool {
         match self {
             Step::Call(_) | Step::Reply(_) | Step::WriteBeyond(_) => matches!(side, Side::Responder),
@@ -93,15 +96,15 @@ impl Default for Session {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Connect {
-    /// Private data from its fields; neither this nor `raw`: version 1, R set, 4096 bytes each way.
+    /// Private data by field. Without this and `raw`: version 1, R set, 4096 bytes each way.
     pub private_data: Option<PrivateDataFields>,
     /// Private data as hex digits; empty: none.
     pub raw: Option<String>,
-    /// Another port than the target's.
+    /// A port other than the target's.
     pub port: Option<u16>,
-    /// Milliseconds that nothing is answered before it counts as no answer.
+    /// Milliseconds without an answer that count as no answer.
     pub within: Option<u32>,
-    /// Whether the reaction to the REQ is what is judged.
+    /// Whether the reaction to the REQ is judged.
     pub observe: bool,
 }
 
@@ -113,17 +116,17 @@ pub struct PrivateDataFields {
     pub version: u8,
     /// The seven Reserved bits.
     pub reserved: u8,
-    /// R: remote invalidation is supported.
+    /// The R flag: remote invalidation is supported.
     pub remote_invalidation: bool,
     /// Send Size in bytes.
     pub send_size: u32,
     /// Receive Size in bytes.
     pub receive_size: u32,
-    /// Bytes of zero in front of it.
+    /// Zero bytes before the private data.
     pub offset: usize,
-    /// Bytes of it that are sent, of 8.
+    /// Number of its 8 bytes that are sent.
     pub length: usize,
-    /// How often it is sent, one behind the other.
+    /// How many copies are sent, one after the other.
     pub copies: usize,
 }
 
@@ -146,18 +149,18 @@ impl Default for PrivateDataFields {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Register {
-    /// What steps call it.
+    /// The name by which steps refer to the memory.
     pub name: String,
     /// Bytes.
     pub length: u32,
-    /// What the target may do.
+    /// The access that the target gets.
     pub access: Rights,
-    /// What it holds.
+    /// The initial contents.
     #[serde(default)]
     pub fill: Fill,
 }
 
-/// What the target may do with memory.
+/// The access of the target to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rights {
@@ -167,7 +170,7 @@ pub enum Rights {
     Write,
 }
 
-/// What memory holds at first.
+/// The initial contents of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fill {
@@ -178,7 +181,7 @@ pub enum Fill {
     Count,
 }
 
-/// A number as a scenario writes it: of the scenario, or raw.
+/// A number in a scenario, relative to the run or absolute.
 pub type Number = u32;
 
 /// `rdma_proc`.
@@ -202,7 +205,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged)]
 pub enum Procedure {
-    /// One that the specification knows.
+    /// A defined procedure.
     Known(Kind),
     /// Any number.
     Number(u32),
@@ -242,21 +245,21 @@ pub enum NamedError {
     Chunk,
 }
 
-/// A segment: a part of registered memory, or a lie about it.
+/// A segment: a part of registered memory, or one with a wrong handle or address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Segment {
     /// Registered memory.
     pub memory: Option<String>,
-    /// Where in it the segment begins, in bytes.
+    /// Offset of the segment in the memory, in bytes.
     pub at: u64,
-    /// Its length; that of the memory from `at` on where it is not said.
+    /// Its length; by default up to the end of the memory.
     pub length: Option<u32>,
-    /// Another handle than that of the memory.
+    /// A handle other than that of the memory.
     pub handle: Option<u32>,
-    /// Another address than that of the memory.
+    /// An address other than that of the memory.
     pub address: Option<u64>,
-    /// How many such segments, one behind the other.
+    /// Number of such segments, one after the other.
     pub times: Option<u32>,
 }
 
@@ -273,7 +276,7 @@ pub struct ReadEntry {
 /// A Write chunk or Reply chunk.
 pub type ChunkList = Vec<Segment>;
 
-/// What stands in a message behind its header.
+/// The contents of a message after its header.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Payload {
@@ -282,23 +285,24 @@ pub enum Payload {
     /// A call of procedure NULL of NFS version 3.
     #[default]
     Null,
-    /// The same call with a credential and arguments that are cut off: the XID and msg_type CALL only.
+    /// The same call, truncated after the XID and the msg_type CALL.
     Short,
-    /// NFSv3 READ with a file handle that no server knows.
+    /// NFSv3 READ with a file handle that no server has.
     Read(ReadArguments),
-    /// NFSv3 WRITE with a file handle that no server knows.
+    /// NFSv3 WRITE with a file handle that no server has.
     Write(WriteArguments),
-    /// NFSv4.0 COMPOUND: PUTROOTFH and this many GETATTRs: the reply has some hundred bytes for each, without needing any state.
+    /// NFSv4.0 COMPOUND with PUTROOTFH and this many GETATTRs. The reply has a few hundred bytes
+    /// for each, and needs no state.
     Getattrs(u32),
-    /// An RPC reply that says success.
+    /// An RPC reply with SUCCESS.
     Reply,
-    /// The reply to the last callback: success of each operation.
+    /// The reply to the last callback, with success for each operation.
     CallbackReply,
-    /// Hex digits. `xid` stands for the four bytes of the XID.
+    /// Hex digits. `xid` is replaced by the four bytes of the XID.
     Hex(String),
 }
 
-/// Of NFSv3 READ.
+/// The arguments of NFSv3 READ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ReadArguments {
@@ -306,24 +310,24 @@ pub struct ReadArguments {
     pub count: u32,
 }
 
-/// Of NFSv3 WRITE.
+/// The arguments of NFSv3 WRITE.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct WriteArguments {
     /// Bytes of data.
     pub length: u32,
-    /// The data are reduced: they are put into this memory, and not into the Payload stream.
+    /// The memory for the reduced data. By default the data are in the Payload stream.
     #[serde(default)]
     pub into: Option<String>,
 }
 
-/// A part, as in `at = 4, bytes = "…"`.
+/// A replacement of bytes, such as `at = 4, bytes = "…"`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Fraction {
     /// Offset in the message.
     pub at: usize,
-    /// Hex digits that replace what stands there.
+    /// Hex digits that replace the bytes there.
     pub bytes: String,
 }
 
@@ -331,15 +335,15 @@ pub struct Fraction {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Send {
-    /// The XID, counted from one that the run chooses; the next unused one where it is not said.
+    /// The XID, relative to the first one of the run; by default the next unused one.
     pub xid: Option<Number>,
-    /// It answers the last callback: XIDs that are not said are those of the callback.
+    /// Whether the message answers the last callback, whose XID is then the default.
     pub callback: bool,
-    /// rdma_vers: 1 where it is not said.
+    /// rdma_vers; by default 1.
     pub vers: Option<u32>,
-    /// rdma_credit: 32 where it is not said.
+    /// rdma_credit; by default 32.
     pub credits: Option<u32>,
-    /// rdma_proc: RDMA_MSG where it is not said.
+    /// rdma_proc; by default RDMA_MSG.
     pub proc: Option<Procedure>,
     /// rdma_align of an RDMA_MSGP.
     pub align: Option<u32>,
@@ -355,36 +359,36 @@ pub struct Send {
     pub reply: Option<ChunkList>,
     /// The Payload stream.
     pub payload: Payload,
-    /// The XID in the Payload stream, counted likewise; that of the header where it is not said.
+    /// The XID in the Payload stream, relative as `xid` is; by default that of the header.
     pub payload_xid: Option<Number>,
-    /// Memory that holds the Payload stream; nothing of it is then in the SEND.
+    /// Memory for the Payload stream, which is then absent from the SEND.
     pub into: Option<String>,
-    /// Changes to the message.
+    /// Replacements in the message.
     pub patch: Vec<Fraction>,
-    /// Bytes of the message that are sent.
+    /// Number of bytes of the message that are sent.
     pub truncate: Option<usize>,
-    /// Hex digits that are put behind it.
+    /// Hex digits appended to the message.
     pub append: Option<String>,
-    /// Zeros are put behind it up to this length.
+    /// Length up to which zeros are appended.
     pub pad_to: Option<usize>,
     /// The remote handle that the SEND invalidates.
     pub invalidate: Option<Handle>,
-    /// How often it is sent, each time with the next XID.
+    /// How often the message is sent, each time with the next XID.
     pub times: Option<u32>,
 }
 
-/// A message, ready to be sent.
+/// A message that is ready to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// Its XID.
     pub xid: u32,
-    /// Its rdma_vers as it is sent; `None` where fewer than eight bytes are.
+    /// The rdma_vers that is sent; `None` if fewer than eight bytes are sent.
     pub vers: Option<u32>,
     /// Its bytes.
     pub bytes: Vec<u8>,
-    /// The memory that holds the Reply chunk, in order: handle, address, length.
+    /// The segments of the Reply chunk in order: handle, address, length.
     pub reply: Vec<(u32, u64, u32)>,
-    /// Segments of each Write chunk.
+    /// Number of segments in each Write chunk.
     pub writes: Vec<usize>,
     /// Whether it has a Reply chunk.
     pub has_reply_chunk: bool,
@@ -409,7 +413,7 @@ pub struct Write {
     pub handle: u32,
     /// The remote address.
     pub address: u64,
-    /// Zeros to be written.
+    /// Number of zeros to write.
     pub length: u32,
 }
 
@@ -421,7 +425,7 @@ pub struct Read {
     pub handle: u32,
     /// The remote address.
     pub address: u64,
-    /// Bytes to be read.
+    /// Number of bytes to read.
     pub length: u32,
 }
 
@@ -429,7 +433,7 @@ pub struct Read {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Pull {
-    /// Bytes that are read past the end of the chunk.
+    /// Bytes to read past the end of the chunk.
     #[serde(default)]
     pub beyond: u32,
 }
@@ -440,7 +444,7 @@ pub struct Pull {
 pub enum Handle {
     /// By number.
     Number(u32),
-    /// Of a reply.
+    /// From a reply.
     Offered(Offered),
 }
 
@@ -448,9 +452,9 @@ pub enum Handle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Offered {
-    /// Of the last reply that has one.
+    /// The last reply with a Read chunk.
     Offered,
-    /// Of the reply with one before that.
+    /// The reply with a Read chunk before that.
     Earlier,
 }
 
@@ -458,24 +462,25 @@ pub enum Offered {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Rule {
-    /// Which way.
+    /// The direction of the datagrams.
     pub direction: Direction,
     /// The opcode of the BTH.
     #[serde(default)]
     pub opcode: Option<u8>,
-    /// The attribute ID of a CM message: 0x10 REQ, 0x11 MRA, 0x12 REJ, 0x13 REP, 0x14 RTU, 0x15 DREQ, 0x16 DREP.
+    /// The attribute ID of a CM message: 0x10 REQ, 0x11 MRA, 0x12 REJ, 0x13 REP, 0x14 RTU, 0x15
+    /// DREQ, 0x16 DREP.
     #[serde(default)]
     pub cm: Option<u16>,
-    /// Of those, the first ones let by.
+    /// Number of matching datagrams to pass first.
     #[serde(default)]
     pub skip: u32,
-    /// Of those behind them, how many it takes; all where it is not said.
+    /// Number of datagrams to act on after those; by default all.
     #[serde(default)]
     pub count: Option<u32>,
-    /// Of a thousand of them, how many it acts on.
+    /// How many of a thousand are affected at random.
     #[serde(default)]
     pub per_mille: Option<u32>,
-    /// What happens to them.
+    /// The effect on these datagrams.
     pub effect: Effect,
 }
 
@@ -497,10 +502,10 @@ impl fmt::Display for Rule {
             write!(f, " with CM attribute {attribute:#06x}")?;
         }
         if self.skip > 0 {
-            write!(f, ", but for the first {}", self.skip)?;
+            write!(f, ", except the first {}", self.skip)?;
         }
         if let Some(per_mille) = self.per_mille {
-            write!(f, ", {per_mille} of a thousand")?;
+            write!(f, ", {per_mille} in 1000")?;
         }
         match self.effect {
             Effect::Drop => f.write_str(": lost"),
@@ -513,7 +518,7 @@ impl fmt::Display for Rule {
     }
 }
 
-/// Which way a datagram goes.
+/// The direction of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
@@ -523,21 +528,21 @@ pub enum Direction {
     In,
 }
 
-/// What happens to a datagram.
+/// The effect on a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effect {
-    /// It is lost.
+    /// The datagram is lost.
     Drop,
-    /// It goes on twice.
+    /// The datagram is sent twice.
     Duplicate,
-    /// It goes on so many milliseconds later.
+    /// The datagram is delayed by this many milliseconds.
     Delay(u32),
-    /// Its ICRC is wrong.
+    /// The datagram gets a bad ICRC.
     BadIcrc,
-    /// It has this P_Key.
+    /// The datagram gets this P_Key.
     PartitionKey(u16),
-    /// It is for the queue pair whose number differs from the right one in these bits.
+    /// The datagram goes to another queue pair: these bits of its number are inverted.
     QueuePair(u32),
 }
 
@@ -545,9 +550,9 @@ pub enum Effect {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Expect {
-    /// What has to come.
+    /// The required reaction.
     pub reaction: Pattern,
-    /// Milliseconds.
+    /// Longest wait in milliseconds.
     pub within: u32,
 }
 
@@ -555,21 +560,21 @@ pub struct Expect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Observe {
-    /// Milliseconds after which silence is the reaction.
+    /// Milliseconds after which the reaction is silence.
     pub within: u32,
-    /// Until when.
+    /// The end of the observation.
     #[serde(default)]
     pub until: Until,
 }
 
-/// How long reactions are collected.
+/// The end of an observation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Until {
-    /// Until the first one.
+    /// The first reaction.
     #[default]
     First,
-    /// Until the time is over, or the connection.
+    /// The end of the time or of the connection.
     End,
 }
 
@@ -598,11 +603,11 @@ mod tests {
             effect: Effect::Drop,
             ..rule
         };
-        assert_eq!(every.to_string(), "each packet from the target, but for the first 2: lost");
+        assert_eq!(every.to_string(), "each packet from the target, except the first 2: lost");
         let some = Rule { per_mille: Some(50), skip: 0, cm: Some(0x14), effect: Effect::Delay(3), ..every };
         assert_eq!(
             some.to_string(),
-            "each packet from the target with CM attribute 0x0014, 50 of a thousand: 3 ms later"
+            "each packet from the target with CM attribute 0x0014, 50 in 1000: 3 ms later"
         );
     }
 }

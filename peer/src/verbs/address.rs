@@ -1,8 +1,8 @@
-//! Addresses as the C libraries want them.
+//! Socket addresses for the C libraries.
 
 use core::net::SocketAddr;
 
-/// An address, with its family in front.
+/// A socket address, with its family first.
 pub(super) enum Address {
     V4(libc::sockaddr_in),
     V6(libc::sockaddr_in6),
@@ -29,7 +29,7 @@ impl From<SocketAddr> for Address {
 }
 
 impl Address {
-    /// What the libraries are given. It is good as long as `self` stays where it is.
+    /// Returns a pointer for the libraries. It is valid while `self` is not moved.
     pub(super) fn pointer(&mut self) -> *mut libc::sockaddr {
         match self {
             Address::V4(address) => core::ptr::from_mut(address).cast(),

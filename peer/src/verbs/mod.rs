@@ -1,8 +1,9 @@
-//! Connections and queue pairs of a device, by verbs and the RDMA connection manager of the kernel (the cargo feature `verbs`).
+//! Connections and queue pairs of an RDMA device, by verbs and the kernel's RDMA connection manager
+//! (cargo feature `verbs`).
 //!
-//! [`Verbs`] is to a scenario what an [`Endpoint`](crate::endpoint::Endpoint) is; packets, PSNs, acknowledgements and CM messages are made by the kernel and its
-//! device. So it can send any message, WRITE or READ, but no packet that a device would not
-//! send: [`Beyond`](crate::provider::Beyond) names what that is.
+//! For a scenario [`Verbs`] replaces an [`Endpoint`](crate::endpoint::Endpoint). The kernel and the
+//! device make packets, PSNs, acknowledgements and CM messages. So it can send any message, WRITE
+//! or READ, but no packet that a device would not send: see [`Beyond`](crate::provider::Beyond).
 
 mod address;
 mod sys;
@@ -28,65 +29,66 @@ use rdmascope_wire::bth::NakCode;
 use std::os::unix::net::UnixStream;
 use sys::{Channel, CmEvent, Completion, Id, Pinned, Post, What};
 
-/// Operations that a queue pair has room for, and Receives.
+/// Capacity of a queue pair: operations and Receives.
 const OPERATIONS: u32 = 64;
 const RECEIVES: u32 = 64;
-/// The longest message that a Receive takes: longer ones that are asked for are cut to this, since each is memory that the kernel pins.
+/// The longest message of a Receive. Longer lengths are reduced, because the kernel pins this
+/// memory.
 const MOST_RECEIVE: usize = 65_536;
-/// READs outstanding each way: what soft RoCE and most devices have at least.
+/// Outstanding READs in each direction, supported by soft RoCE and most devices.
 const DEPTH: u8 = 16;
-/// Private data that the REQ of the connection manager has room for (56 bytes).
+/// Bytes of private data in the REQ of the connection manager.
 const MOST_PRIVATE_DATA: usize = 56;
-/// Connections at once.
+/// Most simultaneous connections.
 const MOST_CONNECTIONS: usize = 64;
-/// How long addresses and routes may take to resolve.
+/// Longest time to resolve addresses and routes.
 const RESOLVING: Duration = Duration::from_secs(2);
 
-/// What is wrong with the device or the libraries.
+/// An error of the device or the libraries.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The connection manager cannot be used.
+    /// The connection manager is not available.
     #[error(
-        "the RDMA connection manager cannot be used: {0}; it needs librdmacm and libibverbs with the provider of the device, /dev/infiniband/rdma_cm (`modprobe rdma_ucm`) and the right to open it"
+        "the RDMA connection manager is not available: {0}; it needs librdmacm, libibverbs with the provider of the device, and /dev/infiniband/rdma_cm (`modprobe rdma_ucm`) with permission to open it"
     )]
     NoManager(std::io::Error),
     /// Waiting or polling failed.
-    #[error("the device cannot be used any longer: {0}")]
+    #[error("the device failed: {0}")]
     Device(#[from] std::io::Error),
-    /// No device has the local address, or the route.
-    #[error("no RDMA device leads from {local} to {remote}: {reason}; `rdma link` lists them")]
+    /// No device has the local address or the route.
+    #[error("no RDMA device from {local} to {remote}: {reason}; `rdma link` lists the devices")]
     NoDevice {
-        /// From where.
+        /// The local address.
         local: core::net::IpAddr,
-        /// To whom.
+        /// The target.
         remote: core::net::IpAddr,
-        /// Why.
+        /// The reason.
         reason: std::io::Error,
     },
-    /// The route to the target is over another device.
-    #[error("the route to {remote} is over the device {found}, not over {asked}: `rdma link` lists them")]
+    /// The route to the target uses another device.
+    #[error("the route to {remote} uses the device {found}, not {asked}: `rdma link` lists the devices")]
     OtherDevice {
-        /// To whom.
+        /// The target.
         remote: core::net::IpAddr,
-        /// Over which.
+        /// The device of the route.
         found: String,
-        /// Which was asked for.
+        /// The requested device.
         asked: String,
     },
 }
 
 /// A connection.
 struct Link {
-    /// Memory that the remote side may use; dropped before the id.
+    /// Memory that the remote side may access. Dropped before the ID.
     memory: BTreeMap<Rkey, (Pinned, usize)>,
-    /// Numbers of Receives that are posted.
+    /// Numbers of posted Receives.
     receives: BTreeSet<u64>,
     id: Id,
-    /// What the device says that it refused of the remote side, as long as it has not been told.
+    /// The refusal of a request of the remote side, reported by the device and not yet passed on.
     refused: Option<NakCode>,
     asked: Connect,
     state: State,
-    /// READs that the target answers at once; a device sends none where it answers none.
+    /// READs that the target accepts at once. A device sends none if this is zero.
     depth: u8,
 }
 
@@ -94,32 +96,32 @@ struct Link {
 enum State {
     Connecting,
     Connected,
-    /// Its queue pair has failed.
+    /// The queue pair failed.
     Failed,
-    /// This side asked for the end.
+    /// This side requested the end.
     Disconnecting,
     Over,
 }
 
-/// See the [module](self).
+/// Connections of an RDMA device. See the [module](self).
 pub struct Verbs {
     links: BTreeMap<u32, Link>,
     events: VecDeque<Event>,
-    /// The name that the device must have.
+    /// The name of the requested device.
     device: String,
     next: u32,
     work: u64,
-    /// What ends it.
+    /// The error that ends the run.
     error: Option<Error>,
     started: std::time::Instant,
     woken: UnixStream,
     waker: Waker,
-    /// Last: connections go first.
+    /// The last field, so that connections are dropped first.
     channel: Channel,
 }
 
 impl Verbs {
-    /// Opens the connection manager. Connections are made over this device only.
+    /// Opens the connection manager. Connections use this device only.
     pub fn open(device: &str) -> Result<Verbs, Error> {
         let (woken, waker) = Waker::pair()?;
         Ok(Verbs {
@@ -136,22 +138,23 @@ impl Verbs {
         })
     }
 
-    /// The time since it was opened.
+    /// Returns the time since it was opened.
     pub fn now(&self) -> Instant {
         Instant::default().plus(self.started.elapsed())
     }
 
-    /// What has happened, in order.
+    /// Returns the next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// What makes [`run`](Verbs::run) return.
+    /// Returns the waker of [`run`](Verbs::run).
     pub fn waker(&self) -> Waker {
         self.waker.clone()
     }
 
-    /// Asks `done` after every turn whether to go on, and until when to sleep at most; goes on until it breaks, or until the time is over.
+    /// Runs until `done` breaks, or until the time limit. After every turn `done` returns the
+    /// latest time to wake up.
     pub fn run(
         &mut self,
         until: Option<Instant>,
@@ -164,7 +167,7 @@ impl Verbs {
             if until.is_some_and(|until| until <= now) {
                 return Ok(Ended::Deadline);
             }
-            // What `done` asked for may have happened already.
+            // The event that `done` waits for may have happened already.
             if self.events.is_empty() && self.error.is_none() {
                 let wait = earlier(deadline, until).map(|deadline| deadline.since(self.now()));
                 self.channel.wait(self.links.values().map(|link| &link.id), &self.woken, wait)?;
@@ -191,11 +194,11 @@ impl Verbs {
         })
     }
 
-    /// Takes what has happened.
+    /// Takes all pending events.
     fn take(&mut self) -> Result<(), Error> {
         let ids: Vec<u32> = self.links.keys().copied().collect();
         for id in &ids {
-            // What the device tells of one connection, another one may take.
+            // One connection may take events of the device about another one.
             let events = self.links.get(id).map(|link| link.id.told()).transpose()?;
             for (queue_pair, event) in events.into_iter().flatten() {
                 if let Some(code) = refusal(event)
@@ -206,7 +209,8 @@ impl Verbs {
             }
         }
         for id in ids {
-            // Before what the connection manager tells: a remote side that is refused something disconnects, and its DREQ must not hide that.
+            // Completions precede events of the connection manager: a remote side whose request was
+            // refused disconnects, and its DREQ must not hide the refusal.
             self.complete(id)?;
         }
         while let Some(event) = self.channel.poll()? {
@@ -223,7 +227,7 @@ impl Verbs {
         }
     }
 
-    /// Takes an event of the connection manager.
+    /// Handles an event of the connection manager.
     fn managed(&mut self, event: CmEvent) {
         let (number, connection) = (event.number, ConnectionId(event.number));
         let Some(link) = self.links.get_mut(&number) else { return };
@@ -258,7 +262,7 @@ impl Verbs {
             }
             What::Disconnected => {
                 let local = matches!(link.state, State::Disconnecting | State::Failed);
-                // The answer to a DREQ; where this side sent it, the connection is over already.
+                // Answers a DREQ. If this side sent the DREQ, the connection is already closed.
                 let _ = link.id.disconnect();
                 self.close(number, if local { Closed::Local } else { Closed::Remote });
                 Ok(())
@@ -270,7 +274,7 @@ impl Verbs {
         }
     }
 
-    /// Takes what the queues of a connection have.
+    /// Takes the completions of a connection.
     fn complete(&mut self, id: u32) -> Result<(), Error> {
         let connection = ConnectionId(id);
         let Some(link) = self.links.get_mut(&id) else { return Ok(()) };
@@ -287,7 +291,7 @@ impl Verbs {
                 failure.get_or_insert(why);
             }
             let event = match (is_receive, outcome) {
-                // Where a WRITE with Immediate data has written, no device says.
+                // No device reports the address of a WRITE with immediate data.
                 (true, Ok(())) if is_write => continue,
                 (true, Ok(())) => {
                     let invalidated = invalidated.map(Rkey);
@@ -303,8 +307,9 @@ impl Verbs {
             };
             self.events.push_back(Event::Queue { connection, event });
         }
-        // Nobody ended the connection and nothing that was sent has failed, but the device took back the Receives: it put the queue pair into the
-        // error state because it refused a request of the remote side. Soft RoCE says no more; another device tells which.
+        // The device flushed the Receives although the connection was not ended and no operation
+        // failed: it refused a request of the remote side. Soft RoCE reports no more; other devices
+        // report the reason.
         if flushed && link.state == State::Connected {
             failure.get_or_insert(Failure::RefusedRequest(NakCode::RemoteAccessError));
         }
@@ -313,7 +318,7 @@ impl Verbs {
         {
             link.state = State::Failed;
             self.events.push_back(Event::Queue { connection, event: QueueEvent::Failed(failure) });
-            // As an endpoint does: the connection of a queue pair that has failed is ended.
+            // As in an endpoint, the failure of a queue pair ends its connection.
             let _ = link.id.disconnect();
         }
         Ok(())
@@ -325,8 +330,8 @@ impl Verbs {
     }
 }
 
-/// What the device refused of the remote side, as its event says (`ibv_event_type`): IBV_EVENT_QP_ACCESS_ERR, or IBV_EVENT_QP_REQ_ERR and
-/// IBV_EVENT_QP_FATAL.
+/// Converts an event of the device (`ibv_event_type`) to the refusal of a remote request:
+/// IBV_EVENT_QP_ACCESS_ERR, or IBV_EVENT_QP_REQ_ERR and IBV_EVENT_QP_FATAL.
 const fn refusal(event: u32) -> Option<NakCode> {
     match event {
         3 => Some(NakCode::RemoteAccessError),
@@ -335,7 +340,7 @@ const fn refusal(event: u32) -> Option<NakCode> {
     }
 }
 
-/// What a completion says (`ibv_wc_status`).
+/// Converts the status of a completion (`ibv_wc_status`).
 fn outcome(status: u32) -> Result<(), Failure> {
     Err(match status {
         0 => return Ok(()),
@@ -346,7 +351,7 @@ fn outcome(status: u32) -> Result<(), Failure> {
         12 => Failure::RetriesExceeded,
         13 => Failure::RnrRetriesExceeded,
         7 => Failure::BadResponse,
-        // What came did not fit a Receive, or was for memory that this side does not have.
+        // The message did not fit a Receive, or the memory is not registered here.
         1 | 8 => Failure::RefusedRequest(NakCode::InvalidRequest),
         _ => Failure::RefusedRequest(NakCode::RemoteOperationalError),
     })
@@ -358,7 +363,7 @@ impl Provider for Verbs {
     }
 
     fn connect(&mut self, connect: Connect) -> Result<ConnectionId, CommandError> {
-        // Those that are over are kept as long as a scenario may look at their memory: until the next one.
+        // Closed connections are kept until the next one, because a scenario may read their memory.
         self.links.retain(|_, link| link.state != State::Over);
         if self.links.len() >= MOST_CONNECTIONS {
             return Err(CommandError::TooMany);
@@ -381,7 +386,7 @@ impl Provider for Verbs {
                 let link = Link { memory, receives, id, refused: None, asked: connect, state, depth: 0 };
                 self.links.insert(number, link);
             }
-            // The next turn tells it.
+            // The next turn reports the error.
             Err(reason) => {
                 let (local, remote) = (connect.local, connect.remote);
                 self.error.get_or_insert(Error::NoDevice { local, remote, reason });

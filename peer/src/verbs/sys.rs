@@ -1,15 +1,18 @@
-//! Verbs and the RDMA connection manager of the kernel, by the C libraries: the only `unsafe` of this crate.
+//! Verbs and the kernel's RDMA connection manager, by the C libraries: the only `unsafe` code of
+//! this crate.
 //!
-//! The crate `rdma-mummy-sys` loads libibverbs and librdmacm when the program runs, so none of them has to be there to build or to start it. Of the
-//! crates that are safe to use, `ibverbs` 0.9 has no connection manager, and sends from PSN 0 whatever the REQ said; `sideway` 0.4 has one, but neither sends
-//! nor shows private data.
+//! The crate `rdma-mummy-sys` loads libibverbs and librdmacm at run time, so neither is needed to
+//! build or start the program. Of the safe crates, `ibverbs` 0.9 has no connection manager and
+//! starts at PSN 0 regardless of the REQ; `sideway` 0.4 has one, but cannot send or return private
+//! data.
 //!
-//! What makes this sound:
-//! - An [`Id`] owns its queue pair, protection domain and memory, and frees them in the order that the libraries ask for. Nothing that it points to
-//!   leaves this file.
-//! - Memory that the device may write ([`Pinned`]) is held by a raw pointer from its registration to its end: there is never a reference to it. It
-//!   is read and written by copying.
-//! - Of each operation that is posted the memory is kept until its completion has been polled, or the queue pair is gone.
+//! Safety arguments:
+//! - An [`Id`] owns its queue pair, protection domain and memory, and frees them in the required
+//!   order. No pointer into it leaves this file.
+//! - Memory that the device may write ([`Pinned`]) is held by a raw pointer while it is registered.
+//!   No reference to it exists; it is accessed by copying.
+//! - The memory of a posted operation is kept until its completion was polled or the queue pair is
+//!   destroyed.
 #![allow(unsafe_code)]
 
 use super::address::Address;
@@ -29,31 +32,31 @@ use std::io::{Error, Result};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
-/// What a call of the C libraries says: 0, or -1 with errno.
+/// Converts the result of a C function that returns 0, or -1 with errno.
 fn check(status: c_int) -> Result<()> {
     if status == 0 { Ok(()) } else { Err(Error::last_os_error()) }
 }
 
-/// One that returns a pointer, or none with errno.
+/// Converts the result of a C function that returns a pointer, or null with errno.
 fn found<T>(pointer: *mut T) -> Result<NonNull<T>> {
     NonNull::new(pointer).ok_or_else(Error::last_os_error)
 }
 
-/// One that returns 0 or an errno.
+/// Converts the result of a C function that returns 0 or an errno.
 fn no_error(errno: c_int) -> Result<()> {
     if errno == 0 { Ok(()) } else { Err(Error::from_raw_os_error(errno)) }
 }
 
-/// Whether one of these descriptors can be read within the time; `None`: without end.
+/// Waits until a descriptor is readable. Returns false after the time; `None`: no limit.
 ///
 /// # Safety
 ///
-/// Each is open until it returns.
+/// All descriptors stay open until it returns.
 unsafe fn readable(descriptors: impl Iterator<Item = c_int>, wait: Option<Duration>) -> Result<bool> {
     // Safety: as above.
     let descriptors: Vec<_> = descriptors.map(|one| unsafe { BorrowedFd::borrow_raw(one) }).collect();
     let mut polled: Vec<_> = descriptors.iter().map(|one| PollFd::new(one, PollFlags::IN)).collect();
-    // A time that the kernel cannot say is as good as none.
+    // Without a representable time, wait without limit.
     let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
     match poll(&mut polled, wait.as_ref()) {
         Ok(ready) => Ok(ready > 0),
@@ -62,31 +65,31 @@ unsafe fn readable(descriptors: impl Iterator<Item = c_int>, wait: Option<Durati
     }
 }
 
-/// Whether it can be read now.
+/// Returns whether the descriptor is readable now.
 ///
 /// # Safety
 ///
-/// It is open until this returns.
+/// The descriptor stays open until it returns.
 unsafe fn is_readable(descriptor: c_int) -> Result<bool> {
     // Safety: as above.
     unsafe { readable(core::iter::once(descriptor), Some(Duration::ZERO)) }
 }
 
-/// What the connection manager tells.
+/// An event of the connection manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CmEvent {
-    /// Of which [`Id`]: the number that it was made with.
+    /// The number of its [`Id`].
     pub(super) number: u32,
     pub(super) what: What,
     /// A negative errno, or the reason of a REJ.
     pub(super) status: i32,
-    /// What the REP or the REJ carries, with the padding of the message.
+    /// The private data of the REP or REJ, with the padding of the message.
     pub(super) private_data: Vec<u8>,
-    /// READs that this side may have outstanding, as the REP says.
+    /// READs that this side may have outstanding, from the REP.
     pub(super) depth: u8,
 }
 
-/// Its kinds.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     AddressResolved,
@@ -96,32 +99,33 @@ pub(super) enum What {
     Rejected,
     Unreachable,
     Disconnected,
-    /// What needs no answer.
+    /// An event that needs no action.
     Other,
 }
 
-/// Where the connection manager tells its events.
+/// The event channel of the connection manager.
 pub(super) struct Channel(NonNull<sys::rdma_event_channel>);
 
 impl Channel {
     pub(super) fn new() -> Result<Channel> {
         // Safety: no argument.
         let channel = found(unsafe { sys::rdma_create_event_channel() }).map(Channel)?;
-        // The library keeps some events to itself and waits for the next one, also where the channel could be read.
-        // Safety: the channel is there.
+        // The library filters some events and would block for the next one although the channel was
+        // readable.
+        // Safety: the channel exists.
         rustix::io::ioctl_fionbio(unsafe { BorrowedFd::borrow_raw(channel.descriptor()) }, true)?;
         Ok(channel)
     }
 
     fn descriptor(&self) -> c_int {
-        // Safety: it is there until it is dropped.
+        // Safety: the channel exists until it is dropped.
         unsafe { self.0.as_ref() }.fd
     }
 
-    /// The next event that has come.
+    /// Returns the next pending event.
     pub(super) fn poll(&self) -> Result<Option<CmEvent>> {
         let mut event = null_mut();
-        // Safety: the channel is there; the event is used before it is acknowledged, and not afterwards.
+        // Safety: the channel exists; the event is used only before it is acknowledged.
         unsafe {
             match check(sys::rdma_get_cm_event(self.0.as_ptr(), &mut event)) {
                 Err(none) if none.kind() == std::io::ErrorKind::WouldBlock => return Ok(None),
@@ -148,7 +152,7 @@ impl Channel {
                 }
                 _ => Vec::new(),
             };
-            // The context is the number, no pointer.
+            // The context is the number, not a pointer.
             let number = (*told.id).context as usize as u32;
             let status = told.status;
             let depth = if what == What::Established { data.initiator_depth } else { 0 };
@@ -157,8 +161,8 @@ impl Channel {
         }
     }
 
-    /// Waits until there is an event of the connection manager, one of these connections has a completion or an event of its device, or `woken` can be
-    /// read.
+    /// Waits for an event of the connection manager, a completion or device event of these
+    /// connections, or until `woken` is readable.
     pub(super) fn wait<'a>(
         &self,
         ids: impl Iterator<Item = &'a Id>,
@@ -166,19 +170,20 @@ impl Channel {
         wait: Option<Duration>,
     ) -> Result<()> {
         let own = [self.descriptor(), woken.as_raw_fd()];
-        // Safety: their owners are borrowed.
+        // Safety: the owners are borrowed.
         unsafe { readable(own.into_iter().chain(ids.flat_map(Id::descriptors)), wait).map(|_| ()) }
     }
 }
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        // Safety: each `Id` is gone before, as the driver holds them beside this and drops them first.
+        // Safety: every `Id` is dropped before, because the driver holds them together and drops
+        // them first.
         unsafe { sys::rdma_destroy_event_channel(self.0.as_ptr()) }
     }
 }
 
-/// Memory that a device can use, as long as this is there.
+/// Memory that is registered with a device while this value exists.
 pub(super) struct Pinned {
     mr: NonNull<sys::ibv_mr>,
     bytes: *mut [u8],
@@ -187,17 +192,17 @@ pub(super) struct Pinned {
 impl Pinned {
     /// # Safety
     ///
-    /// The protection domain is there as long as what is returned.
+    /// The protection domain outlives the returned value.
     unsafe fn new(pd: NonNull<sys::ibv_pd>, bytes: Vec<u8>, access: u32) -> Result<Pinned> {
         // A device may refuse a length of 0.
         let bytes = if bytes.is_empty() { alloc::vec![0] } else { bytes };
         let bytes = Box::into_raw(bytes.into_boxed_slice());
-        // Safety: the bytes are there until `drop` has ended the registration.
+        // Safety: the bytes exist until `drop` has ended the registration.
         let mr = found(unsafe { sys::ibv_reg_mr(pd.as_ptr(), bytes.cast(), bytes.len(), access as c_int) });
         match mr {
             Ok(mr) => Ok(Pinned { mr, bytes }),
             Err(error) => {
-                // Safety: it is the box from above, and no device has it.
+                // Safety: this is the box from above, and no device uses it.
                 drop(unsafe { Box::from_raw(bytes) });
                 Err(error)
             }
@@ -205,7 +210,7 @@ impl Pinned {
     }
 
     pub(super) fn rkey(&self) -> u32 {
-        // Safety: it is registered.
+        // Safety: the memory is registered.
         unsafe { self.mr.as_ref() }.rkey
     }
 
@@ -213,23 +218,23 @@ impl Pinned {
         self.bytes.cast::<u8>() as usize as u64
     }
 
-    /// Its bytes, as they are now, so many from the beginning.
+    /// Returns a copy of the first `length` bytes.
     pub(super) fn copy(&self, length: usize) -> Vec<u8> {
         let mut out = alloc::vec![0; length.min(self.bytes.len())];
-        // Safety: both have that length; the source is there as long as `self`.
+        // Safety: both have this length; the source lives as long as `self`.
         unsafe { core::ptr::copy(self.bytes.cast::<u8>(), out.as_mut_ptr(), out.len()) };
         out
     }
 
-    /// Puts bytes at its beginning, as many as it has room for.
+    /// Copies bytes to the start, as far as they fit.
     pub(super) fn fill(&mut self, bytes: &[u8]) {
         let length = bytes.len().min(self.bytes.len());
-        // Safety: both have that length; the destination is there as long as `self`.
+        // Safety: both have this length; the destination lives as long as `self`.
         unsafe { core::ptr::copy(bytes.as_ptr(), self.bytes.cast::<u8>(), length) };
     }
 
     fn element(&self, length: usize) -> sys::ibv_sge {
-        // Safety: it is registered.
+        // Safety: the memory is registered.
         let lkey = unsafe { self.mr.as_ref() }.lkey;
         sys::ibv_sge { addr: self.address(), length: length as u32, lkey }
     }
@@ -237,8 +242,8 @@ impl Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // Safety: it was registered by `new`, and the box is the one that `new` took apart. Where the registration cannot be ended, a device may still
-        // use the memory: then it is left.
+        // Safety: `new` registered it, and the box is the one from `new`. If the registration
+        // cannot be ended, a device may still use the memory, so it is leaked.
         unsafe {
             if sys::ibv_dereg_mr(self.mr.as_ptr()) == 0 {
                 drop(Box::from_raw(self.bytes));
@@ -247,39 +252,39 @@ impl Drop for Pinned {
     }
 }
 
-/// What is posted to the send queue.
+/// An operation for the send queue.
 pub(super) enum Post {
     Send { bytes: Vec<u8>, invalidate: Option<u32>, immediate: Option<u32>, solicited: bool },
     Write { bytes: Vec<u8>, rkey: u32, address: u64, immediate: Option<u32> },
     Read { length: usize, rkey: u32, address: u64 },
 }
 
-/// An operation or a Receive has come to its end.
+/// The end of an operation or a Receive.
 pub(super) struct Completion {
     pub(super) work: u64,
     /// An `ibv_wc_status`.
     pub(super) status: u32,
-    /// What a Receive or a READ brought.
+    /// The data of a Receive or a READ.
     pub(super) bytes: Vec<u8>,
-    /// Whether the Receive was taken by a WRITE with Immediate data, which puts no bytes there.
+    /// Whether a WRITE with immediate data consumed the Receive, which then holds no data.
     pub(super) is_write: bool,
     pub(super) immediate: Option<u32>,
     pub(super) invalidated: Option<u32>,
 }
 
-/// A connection of the connection manager, and its queue pair once the route is known.
+/// A connection of the connection manager, with its queue pair once the route is resolved.
 pub(super) struct Id {
     id: NonNull<sys::rdma_cm_id>,
     pd: Option<NonNull<sys::ibv_pd>>,
-    /// Memory of what is posted, by its number.
+    /// The memory of posted operations, by number.
     posted: BTreeMap<u64, Pinned>,
 }
 
 impl Id {
-    /// `number` is what its events carry.
+    /// Creates a connection. Its events carry `number`.
     pub(super) fn new(channel: &Channel, number: u32) -> Result<Id> {
         let mut id = null_mut();
-        // Safety: the channel is there; the context is a number that nobody follows.
+        // Safety: the channel exists; the context is a number that is never dereferenced.
         unsafe {
             let context = number as usize as *mut core::ffi::c_void;
             check(sys::rdma_create_id(
@@ -292,7 +297,7 @@ impl Id {
         Ok(Id { id: found(id)?, pd: None, posted: BTreeMap::new() })
     }
 
-    /// Looks for the device. [`What::AddressResolved`] follows.
+    /// Resolves the device. [`What::AddressResolved`] follows.
     pub(super) fn resolve_address(
         &self,
         local: SocketAddr,
@@ -300,7 +305,7 @@ impl Id {
         wait: Duration,
     ) -> Result<()> {
         let (mut local, mut remote) = (Address::from(local), Address::from(remote));
-        // Safety: both addresses are of the length that their family says.
+        // Safety: both addresses have the length of their family.
         check(unsafe {
             sys::rdma_resolve_addr(
                 self.id.as_ptr(),
@@ -311,15 +316,15 @@ impl Id {
         })
     }
 
-    /// [`What::RouteResolved`] follows.
+    /// Resolves the route. [`What::RouteResolved`] follows.
     pub(super) fn resolve_route(&self, wait: Duration) -> Result<()> {
-        // Safety: the id is there.
+        // Safety: the ID exists.
         check(unsafe { sys::rdma_resolve_route(self.id.as_ptr(), wait.as_millis() as c_int) })
     }
 
-    /// The name of the device, once the address is resolved.
+    /// Returns the name of the device once the address is resolved.
     pub(super) fn device(&self) -> Option<String> {
-        // Safety: the id is there, and with it the device that it has.
+        // Safety: the ID exists, and with it its device.
         unsafe {
             let verbs = self.id.as_ref().verbs.as_ref()?;
             let name = sys::ibv_get_device_name(verbs.device);
@@ -327,9 +332,9 @@ impl Id {
         }
     }
 
-    /// Makes the queue pair, with room for so many operations and Receives.
+    /// Creates the queue pair with this capacity.
     pub(super) fn create_queue_pair(&mut self, operations: u32, receives: u32) -> Result<()> {
-        // Safety: the device is there; what is not said is 0, which asks for completion queues of its own.
+        // Safety: the device exists; fields that are 0 request separate completion queues.
         unsafe {
             let pd = found(sys::ibv_alloc_pd(self.id.as_ref().verbs))?;
             self.pd = Some(pd);
@@ -368,13 +373,13 @@ impl Id {
         check(unsafe { sys::rdma_connect(self.id.as_ptr(), &mut parameters) })
     }
 
-    /// Sends the DREQ, or the DREP.
+    /// Sends the DREQ or the DREP.
     pub(super) fn disconnect(&self) -> Result<()> {
-        // Safety: the id is there.
+        // Safety: the ID exists.
         check(unsafe { sys::rdma_disconnect(self.id.as_ptr()) })
     }
 
-    /// Makes memory known to the device, for the remote side to read or to write.
+    /// Registers memory with the device for remote read or write access.
     pub(super) fn register(&self, bytes: Vec<u8>, read: bool, write: bool) -> Result<Pinned> {
         let write_access =
             sys::ibv_access_flags::IBV_ACCESS_REMOTE_WRITE | sys::ibv_access_flags::IBV_ACCESS_LOCAL_WRITE;
@@ -384,17 +389,17 @@ impl Id {
 
     fn pin(&self, bytes: Vec<u8>, access: u32) -> Result<Pinned> {
         let pd = self.pd.ok_or(Error::from(std::io::ErrorKind::NotConnected))?;
-        // Safety: whoever holds what is registered drops it before this; see `Link`.
+        // Safety: the owner of the registration drops it before this; see `Link`.
         unsafe { Pinned::new(pd, bytes, access) }
     }
 
     fn queue_pair(&self) -> Result<*mut sys::ibv_qp> {
-        // Safety: the id is there.
+        // Safety: the ID exists.
         let queue_pair = unsafe { self.id.as_ref() }.qp;
         if queue_pair.is_null() { Err(std::io::ErrorKind::NotConnected.into()) } else { Ok(queue_pair) }
     }
 
-    /// Posts a Receive. Numbers of Receives and operations are not to be the same.
+    /// Posts a Receive. Numbers of Receives and operations must be distinct.
     pub(super) fn post_receive(&mut self, work: u64, length: usize) -> Result<()> {
         let queue_pair = self.queue_pair()?;
         let memory = self.pin(alloc::vec![0; length], sys::ibv_access_flags::IBV_ACCESS_LOCAL_WRITE.0)?;
@@ -443,7 +448,7 @@ impl Id {
         let length = bytes.len();
         let memory = self.pin(bytes, access)?;
         let mut element = memory.element(length);
-        // Safety: all of a request may be 0.
+        // Safety: all fields of a request may be 0.
         let mut request: sys::ibv_send_wr = unsafe { core::mem::zeroed() };
         request.wr_id = work;
         request.sg_list = &mut element;
@@ -459,9 +464,10 @@ impl Id {
         Ok(())
     }
 
-    /// The next completion.
+    /// Returns the next completion.
     pub(super) fn poll(&mut self) -> Option<Completion> {
-        // Safety: the id is there, and its queues as long as the queue pair; a completion is read where one was written.
+        // Safety: the ID exists, and its queues exist while the queue pair does; a completion is
+        // read only if one was written.
         unsafe {
             let id = self.id.as_ref();
             for queue in [id.send_cq, id.recv_cq] {
@@ -491,9 +497,9 @@ impl Id {
         None
     }
 
-    /// What can be read when there are completions, or an event of the device.
+    /// Returns the descriptors that become readable for completions or events of the device.
     fn descriptors(&self) -> impl Iterator<Item = c_int> {
-        // Safety: the id is there, and with it what it points to.
+        // Safety: the ID exists, and with it everything that it points to.
         let all = unsafe {
             let id = self.id.as_ref();
             let channel = |channel: *mut sys::ibv_comp_channel| channel.as_ref().map(|channel| channel.fd);
@@ -503,7 +509,8 @@ impl Id {
         all.into_iter().flatten()
     }
 
-    /// Takes the notices of completions, and asks for the next one. To be called before the queues are polled.
+    /// Consumes completion notifications and requests the next one. Must precede polling the
+    /// queues.
     pub(super) fn acknowledge(&self) -> Result<()> {
         // Safety: as in `poll`.
         unsafe {
@@ -521,12 +528,13 @@ impl Id {
         Ok(())
     }
 
-    /// Takes what the device tells: each an `ibv_event_type`, and the queue pair where it is of one. Connections of a device share it: this takes
-    /// what there is of any of them.
+    /// Takes the events of the device: the `ibv_event_type`, and the queue pair if the event
+    /// belongs to one. The connections of a device share its events, so this returns those of all.
     pub(super) fn told(&self) -> Result<Vec<(QueuePair, u32)>> {
         let mut events = Vec::new();
-        // Safety: the device is there; an event is acknowledged before anything that it names is freed. The type is what the kernel says, maybe
-        // none that the enumeration has, so it is read as a number. Of the union the library writes what the type uses; the rest stays 0.
+        // Safety: the device exists; an event is acknowledged before anything that it names is
+        // freed. The type comes from the kernel and may be unknown to the enumeration, so it is
+        // read as a number. The library writes the union member of the type; the rest stays 0.
         unsafe {
             let verbs = self.id.as_ref().verbs;
             let Some(device) = verbs.as_ref() else { return Ok(events) };
@@ -542,19 +550,20 @@ impl Id {
         Ok(events)
     }
 
-    /// Whether it is that of this connection.
+    /// Returns whether it is the queue pair of this connection.
     pub(super) fn has(&self, queue_pair: QueuePair) -> bool {
         self.queue_pair().is_ok_and(|own| own as usize == queue_pair.0)
     }
 }
 
-/// A queue pair as events name it: to compare, not to follow.
+/// The identity of a queue pair in events. It is compared, never dereferenced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct QueuePair(usize);
 
 impl Drop for Id {
     fn drop(&mut self) {
-        // Safety: the queue pair goes first, so that nothing uses the memory any longer; then the memory, what it belongs to, and the id.
+        // Safety: the queue pair is destroyed first, so that nothing uses the memory; then the
+        // memory, its protection domain, and the ID.
         unsafe {
             if !self.id.as_ref().qp.is_null() {
                 sys::rdma_destroy_qp(self.id.as_ptr());

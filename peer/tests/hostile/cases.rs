@@ -1,4 +1,4 @@
-//! What a hostile remote side does, one thing after the other, at PSNs in the middle and where they wrap.
+//! Single actions of a hostile remote side, at PSNs in the middle and at the wrap.
 
 use crate::foe::{
     NAME, QUEUE_PAIR, Victim, aeth, call, disconnect_reply, disconnect_request, mad, ready_to_use, receipt,
@@ -19,7 +19,8 @@ use rdmascope_wire::{Qpn, Rkey, Xid};
 use std::time::Duration;
 
 const XID: Xid = Xid(0x1122_3344);
-/// Nobody waits longer for a remote side that says nothing: 16 times the longest wait that this side takes on (68.7 s), and some more.
+/// Longer than any wait for a silent remote side: more than 16 times the longest single wait (68.7
+/// s).
 const LONG: Duration = Duration::from_secs(20 * 60);
 
 fn psns() -> [Option<Psn>; 3] {
@@ -38,7 +39,7 @@ fn queue(victim: &Victim) -> Vec<&QueueEvent> {
     events.collect()
 }
 
-/// A peer that calls, and the PSN of its call.
+/// Returns a peer that has sent a call, and the PSN of that call.
 fn calling(psn: Option<Psn>, queue: rc::Config) -> (Victim, ConnectionId, Psn) {
     let (mut victim, connection) = Victim::active(psn, queue, 1);
     let first = victim.queue(connection).unwrap().next_psn();
@@ -48,7 +49,8 @@ fn calling(psn: Option<Psn>, queue: rc::Config) -> (Victim, ConnectionId, Psn) {
     (victim, connection, first)
 }
 
-/// A peer that reads 600 bytes of the remote side in three packets for a call of that, and the PSN of the first.
+/// Returns a peer that reads 600 bytes of a call from the remote side in three packets, and the
+/// first PSN.
 fn reading(psn: Option<Psn>) -> (Victim, ConnectionId, Psn) {
     let (mut victim, connection) = Victim::passive(psn, rc::Config::default(), 1);
     let first = victim.queue(connection).unwrap().next_psn();
@@ -74,7 +76,7 @@ fn a_reply_again_is_answered_and_changes_nothing() {
         let queue = victim.queue(connection).unwrap();
         assert_eq!((queue.destination(), queue.expected_psn()), (QUEUE_PAIR, expected));
         assert_eq!(victim.state(connection), Some(State::Established));
-        // By another name it is none of this connection.
+        // With another name it does not belong to this connection.
         let Message::Reply(other) = reply(connection, Qpn(0x55), Psn::new(77)) else { unreachable!() };
         let local_communication_id = rdmascope_wire::cm::CommunicationId(NAME.0 + 1);
         victim.sent.clear();
@@ -83,7 +85,7 @@ fn a_reply_again_is_answered_and_changes_nothing() {
     }
 }
 
-/// No RTU ever, and no DREP: the waits that a REQ names are taken on up to a bound.
+/// Neither RTU nor DREP ever arrive: the timeouts in a REQ are honored up to a bound.
 #[test]
 fn who_never_answers_is_given_up() {
     for (timeout, ready) in [(0, false), (20, false), (31, false), (20, true), (31, true)] {
@@ -103,12 +105,12 @@ fn who_never_answers_is_given_up() {
         assert_eq!(closed(&victim), [&expected]);
         assert!(victim.now.since(began) < LONG, "timeout {timeout}: {:?}", victim.now.since(began));
         assert_eq!(victim.peer.endpoint().connections().count(), 0);
-        // The REP or the DREQ 16 times; and what was there before, or a REJ.
+        // 16 transmissions of the REP or DREQ, and one earlier packet or a REJ.
         assert_eq!(victim.sent.len(), 17);
     }
 }
 
-/// An MRA buys time once for each REQ or REP, not each time that it comes.
+/// An MRA extends the wait once for each REQ or REP, even if it is repeated.
 #[test]
 fn receipts_without_end() {
     for active in [true, false] {
@@ -144,7 +146,8 @@ fn a_reject_behind_a_reply_ends_the_calls() {
     }
 }
 
-/// The end of a connection is the end of the responses to its READs: those that do not go out with the DREP or the DREQ, never do.
+/// The end of a connection ends the responses to its READs: those not sent before the DREP or DREQ
+/// are dropped.
 #[test]
 fn a_disconnect_amid_read_responses() {
     for psn in psns() {
@@ -193,7 +196,7 @@ fn acknowledgements_of_what_was_never_sent() {
         assert!(
             queue.iter().all(|event| matches!(event, QueueEvent::Fault(Fault::UnexpectedAcknowledgement(_))))
         );
-        // What was sent is acknowledged as ever.
+        // The SEND is acknowledged normally.
         victim.acknowledge(connection, first.plus(3), 0x1f);
         assert_eq!(victim.queue(connection).unwrap().outstanding(), 0);
     }
@@ -216,7 +219,7 @@ fn a_storm_of_naks() {
     }
 }
 
-/// With 7 retries, which are no bound (IBTA volume 1, section 9.7.5.2.8), it is the program that ends it.
+/// 7 retries mean no limit (IBTA volume 1, section 9.7.5.2.8), so the program ends the connection.
 #[test]
 fn never_a_receive() {
     for psn in psns() {
@@ -279,7 +282,8 @@ fn read_responses_that_are_wrong() {
             victim.silence();
             assert_eq!(closed(&victim), [&Closed::LocalUnanswered]);
         }
-        // Out of order, twice, and a refusal of what was answered: asked for again once, and taken once.
+        // Out of order, duplicated, and a NAK for an answered request: the READ is requested again
+        // once, and its data are used once.
         let (mut victim, connection, start) = reading(psn);
         let whole = [(first, 0, 256), (middle, 1, 256), (last, 2, 88)];
         let send = |victim: &mut Victim, order: &[usize]| {
@@ -302,7 +306,7 @@ fn read_responses_that_are_wrong() {
     }
 }
 
-/// The time is told early, and late by a day.
+/// The time is reported early, and a day late.
 #[test]
 fn timers_that_are_told_early_and_late() {
     for psn in psns() {
@@ -325,7 +329,7 @@ fn timers_that_are_told_early_and_late() {
     }
 }
 
-/// Whoever lets a server write and never acknowledges it does not fill its memory.
+/// A remote side that never acknowledges RDMA Writes does not fill the memory of a server.
 #[test]
 fn replies_that_are_never_acknowledged() {
     let (mut victim, connection) = Victim::passive(None, rc::Config::default(), 1);
@@ -338,10 +342,10 @@ fn replies_that_are_never_acknowledged() {
         }
     };
     assert_eq!((refused, queued), (rc::PostError::QueueFull, MOST_QUEUED));
-    // A READ takes its room when it is asked for.
+    // A READ reserves its memory when it is posted.
     let read = endpoint.read(connection, Rkey(1), 0, 1);
     assert_eq!(read, Err(rc::PostError::QueueFull));
-    // What has come to its end gives its room back.
+    // Completed operations release their memory.
     for _ in 0..(16 << 20) / 256 / 64 {
         victim.settle();
         let last = victim.sent.pop().unwrap();

@@ -1,4 +1,4 @@
-//! A peer under test, and what a hostile remote side sends to it: each packet by itself, with no state machine behind.
+//! A peer under test, and the packets of a hostile remote side, which has no state machine.
 
 use rdmascope_peer::cm::State;
 use rdmascope_peer::endpoint::{self, ConnectionId, MANAGEMENT_QUEUE_KEY};
@@ -19,7 +19,7 @@ use std::time::Duration;
 pub(crate) const PORT: u16 = 20049;
 pub(crate) const OURS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 pub(crate) const THEIRS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2));
-/// What the remote side calls the connection, and its queue pair.
+/// The communication ID and queue pair of the remote side.
 pub(crate) const NAME: CommunicationId = CommunicationId(0x0707);
 pub(crate) const QUEUE_PAIR: Qpn = Qpn(0x99);
 
@@ -27,16 +27,16 @@ pub(crate) const QUEUE_PAIR: Qpn = Qpn(0x99);
 pub(crate) struct Victim {
     pub(crate) peer: Peer,
     pub(crate) now: Instant,
-    /// All events that its program has seen.
+    /// All events so far.
     pub(crate) events: Vec<Event>,
-    /// What it sent since this was looked at last.
+    /// The datagrams sent since the last check.
     pub(crate) sent: Vec<Datagram>,
-    /// The most packets that it sent because of one packet, or of one look at the time.
+    /// Most packets sent for one received packet or one timer call.
     pub(crate) most_sent: usize,
 }
 
 impl Victim {
-    /// The path MTU is 256. Both sides' PSNs begin at `psn`, where it is said.
+    /// Creates a peer with a path MTU of 256. `psn` is the starting PSN of both sides.
     pub(crate) fn new(psn: Option<Psn>, queue: rc::Config, seed: u64) -> Victim {
         let queue = rc::Config { path_mtu: 256, ..queue };
         let endpoint = endpoint::Config { queue, starting_psn: psn, ..endpoint::Config::default() };
@@ -45,7 +45,7 @@ impl Victim {
         Victim { peer, now: Instant(5), events: Vec::new(), sent: Vec::new(), most_sent: 0 }
     }
 
-    /// It is the active side, and the remote one takes the connection.
+    /// Creates a peer on the active side; the remote side accepts the connection.
     pub(crate) fn active(psn: Option<Psn>, queue: rc::Config, seed: u64) -> (Victim, ConnectionId) {
         let mut victim = Victim::new(psn, queue, seed);
         let connection = victim.peer.connect(OURS, THEIRS, PORT).unwrap();
@@ -56,7 +56,7 @@ impl Victim {
         (victim, connection)
     }
 
-    /// It is the passive side of a connection that is there.
+    /// Creates a peer on the passive side of an established connection.
     pub(crate) fn passive(psn: Option<Psn>, queue: rc::Config, seed: u64) -> (Victim, ConnectionId) {
         let mut victim = Victim::new(psn, queue, seed);
         let mut private_data = Vec::new();
@@ -76,7 +76,7 @@ impl Victim {
         self.peer.endpoint().queue_pair(connection)
     }
 
-    /// A datagram of the remote side.
+    /// Passes a datagram of the remote side to the peer.
     pub(crate) fn hear(&mut self, datagram: &Datagram) {
         self.peer.handle(self.now, datagram);
         self.settle();
@@ -86,7 +86,7 @@ impl Victim {
         self.hear(&mad(message));
     }
 
-    /// A packet for the queue pair of this connection.
+    /// Sends a packet to the queue pair of this connection.
     pub(crate) fn packet(
         &mut self,
         connection: ConnectionId,
@@ -121,25 +121,25 @@ impl Victim {
         self.packet(connection, Kind::Acknowledge, psn, (aeth(syndrome, 1), &[]));
     }
 
-    /// It is told the time, `later` than it was told before.
+    /// Advances the time by `later`.
     pub(crate) fn wait(&mut self, later: Duration) {
         self.now = self.now.plus(later);
         self.peer.handle_time(self.now);
         self.settle();
     }
 
-    /// Its next deadline comes; false where it has none.
+    /// Advances the time to the next deadline. Returns false if there is none.
     pub(crate) fn next(&mut self) -> bool {
         let Some(deadline) = self.peer.next_deadline() else { return false };
         self.now = self.now.max(deadline);
         self.peer.handle_time(self.now);
         self.settle();
-        // Whoever wants to be told the same time again would be told it without end.
+        // A deadline that stays the same would loop forever.
         assert!(self.peer.next_deadline().is_none_or(|next| next > self.now), "it goes round in circles");
         true
     }
 
-    /// The remote side is silent until nothing is waited for.
+    /// Lets the remote side be silent until no deadline is left.
     pub(crate) fn silence(&mut self) {
         self.settle();
         for _ in 0..2000 {
@@ -150,7 +150,7 @@ impl Victim {
         panic!("it waits without end");
     }
 
-    /// Takes what it sends and tells; calls are answered with as much as they have room for.
+    /// Takes datagrams and events, and answers calls with replies of the largest possible size.
     pub(crate) fn settle(&mut self) {
         let mut count = 0;
         loop {
@@ -169,7 +169,7 @@ impl Victim {
         self.most_sent = self.most_sent.max(count);
     }
 
-    /// What became of a call: how often it was answered, refused or lost.
+    /// Returns how often a call was answered, refused or lost.
     pub(crate) fn ends(&self, xid: Xid) -> usize {
         let is_end = |event: &&Event| match event {
             Event::Rpc { event: rpcrdma::Event::Replied(replied), .. } => replied.xid == xid,
@@ -182,7 +182,7 @@ impl Victim {
         self.events.iter().filter(is_end).count()
     }
 
-    /// The opcodes of what it sent since this was asked last.
+    /// Returns the opcodes sent since the last check.
     pub(crate) fn opcodes(&mut self) -> Vec<u8> {
         self.sent.drain(..).map(|datagram| datagram.transport[0]).collect()
     }
@@ -204,7 +204,7 @@ pub(crate) fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
-/// An RPC call of so many bytes at least.
+/// Builds an RPC call of at least this length.
 pub(crate) fn call(xid: Xid, length: usize) -> Vec<u8> {
     let mut message = words(&[xid.0, 0, 2, 100_003, 3, 0, 0, 0, 0, 0]);
     message.resize(message.len().max(length.next_multiple_of(4)), 9);
@@ -230,7 +230,7 @@ pub(crate) fn mad(message: &Message<'_>) -> Datagram {
     datagram(Packet { bth, extensions, payload: &mad }.build())
 }
 
-/// A REQ that is right; its private data go into `room`.
+/// Builds a valid REQ; `room` receives its private data.
 pub(crate) fn request(psn: Psn, room: &mut Vec<u8>) -> Message<'_> {
     let (IpAddr::V4(source), IpAddr::V4(destination)) = (THEIRS, OURS) else { unreachable!() };
     rdma_cm_ip::Header::ipv4(source, 700, destination).build(room);

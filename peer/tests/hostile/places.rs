@@ -1,4 +1,4 @@
-//! A remote side that takes all places for connections, and keeps them.
+//! A remote side that occupies all connections.
 
 use crate::foe::{NAME, THEIRS, Victim, mad, request};
 use rdmascope_peer::cm::{Closed, State};
@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 const OTHER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 3));
-/// Attribute IDs: where they stand in a datagram of queue pair 1, and those of the messages.
+/// Offset of the attribute ID in a datagram of queue pair 1, and the IDs of messages.
 const ATTRIBUTE: usize = 37;
 const REJECT: u8 = 0x12;
 const DISCONNECT_REQUEST: u8 = 0x15;
@@ -22,7 +22,8 @@ fn from(source: IpAddr, message: &Message<'_>) -> Datagram {
     Datagram { source, ..mad(message) }
 }
 
-/// Asks for a connection without an ACK timeout and with RNR retries without end. What it is called, if it is accepted.
+/// Requests a connection without ACK timeout and with unlimited RNR retries. Returns its ID if it
+/// is accepted.
 fn ask(victim: &mut Victim, source: IpAddr, name: CommunicationId) -> Option<ConnectionId> {
     let mut room = Vec::new();
     let Message::Request(right) = request(Psn::default(), &mut room) else { unreachable!() };
@@ -50,7 +51,7 @@ fn name(index: usize) -> CommunicationId {
     CommunicationId(NAME.0 + index as u32)
 }
 
-/// All places are taken, by one address.
+/// Lets one address occupy all connections.
 fn full() -> (Victim, Vec<ConnectionId>) {
     let mut victim = Victim::new(None, rc::Config::default(), 1);
     let connections = (0..MOST_CONNECTIONS).map(|index| ask(&mut victim, THEIRS, name(index)).unwrap());
@@ -71,7 +72,7 @@ fn closed(victim: &Victim) -> Vec<(ConnectionId, Closed)> {
 #[test]
 fn who_was_silent_longest_gives_way() {
     let (mut victim, connections) = full();
-    // Nobody ends them for being silent.
+    // Silence alone ends no connection.
     victim.silence();
     victim.wait(Duration::from_secs(30));
     const SILENT: usize = 7;
@@ -95,7 +96,7 @@ fn who_was_silent_longest_gives_way() {
     // The others have not been silent long enough.
     assert_eq!(ask(&mut victim, THEIRS, name(2002)), None);
     assert_eq!(victim.state(taken), Some(State::Established));
-    // Nothing waits for an answer to the DREQ.
+    // The peer does not wait for an answer to the DREQ.
     victim.sent.clear();
     victim.silence();
     assert_eq!(attributes(&victim), [0; 0]);
@@ -116,7 +117,8 @@ fn an_address_that_has_all_places_does_not_lock_others_out() {
     assert_eq!(victim.peer.endpoint().connections().count(), MOST_CONNECTIONS);
 }
 
-/// Who never sends an RTU keeps a place no longer than the others: a REP is not repeated for minutes where the place is needed.
+/// A connection without an RTU keeps its place no longer than others, even while the REP is being
+/// retransmitted.
 #[test]
 fn a_reply_that_is_never_answered_gives_way_too() {
     let mut victim = Victim::new(None, rc::Config::default(), 1);

@@ -1,5 +1,5 @@
-//! Seeded courses of a hostile remote side: whatever it sends and whenever, each call of this side ends once, packets sent are few for each one
-//! heard, nothing goes round in circles, and in the end nothing is left.
+//! Random sessions with a hostile remote side. Every call of this side ends once, each received
+//! packet causes a bounded number of sent packets, no loop occurs, and no state is left at the end.
 
 use crate::foe::{
     NAME, OURS, PORT, QUEUE_PAIR, THEIRS, Victim, aeth, call, datagram, disconnect_reply, disconnect_request,
@@ -22,12 +22,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 const SEEDS: u64 = 10_000;
-/// Bytes of the memory that the remote side may read and write.
+/// Bytes of the memory that the remote side may access.
 const MEMORY: usize = 6000;
-/// Packets for one heard at most: a window of 64, the responses to a READ of all the memory, and those of connection management; or 64 responses
-/// with a DREQ.
+/// Most packets sent for one received: a window of 64, the responses to a READ of all memory, and
+/// CM messages; or 64 responses with a DREQ.
 const MOST_SENT: usize = 64 + MEMORY.div_ceil(256) + 8;
-/// Virtual time that nobody waits longer for a remote side that is silent.
+/// Longer than any wait for a silent remote side, in virtual time.
 const LONG: Duration = Duration::from_secs(20 * 60);
 
 struct Course {
@@ -36,7 +36,7 @@ struct Course {
     connection: ConnectionId,
     memory: (Rkey, u64),
     calls: BTreeSet<Xid>,
-    /// What was heard: it comes again, in any order.
+    /// Received datagrams, which are repeated in any order.
     heard: Vec<Datagram>,
 }
 
@@ -53,7 +53,7 @@ impl Course {
         };
         let (victim, connection) = match random.below(5) {
             0 => {
-                // The connection is not there yet.
+                // The connection is not established yet.
                 let mut victim = Victim::new(psn, queue, seed);
                 let connection = victim.peer.connect(OURS, THEIRS, PORT).unwrap();
                 victim.settle();
@@ -67,7 +67,7 @@ impl Course {
                     unreachable!()
                 };
                 let mut path = right.primary_path.unwrap_or_default();
-                // Not 0: then nothing is ever sent again, as the remote side has asked.
+                // Not 0, which would disable retransmission.
                 path.local_ack_timeout = 1 + random.below(20) as u8;
                 victim.manage(&Message::Request(cm::Request {
                     local_cm_response_timeout: random.below(32) as u8,
@@ -96,7 +96,7 @@ impl Course {
         course
     }
 
-    /// Memory for the remote side, where there is none yet.
+    /// Registers memory for the remote side unless there is some.
     fn register(&mut self) {
         if self.memory.1 == 0 {
             let access = Access { remote_read: true, remote_write: true };
@@ -122,7 +122,7 @@ impl Course {
         }
     }
 
-    /// The PSN that this side sends next, and the one that it expects, or the ones about.
+    /// Returns the PSN that this side sends next and the one that it expects, or values nearby.
     fn psns(&mut self) -> (Psn, Psn) {
         let queue = self.victim.queue(self.connection);
         let (next, expected) =
@@ -136,7 +136,7 @@ impl Course {
         (near(&mut self.random, next), near(&mut self.random, expected))
     }
 
-    /// A CM message of any kind, in whatever state.
+    /// Sends a CM message of any kind in any state.
     fn manage(&mut self) {
         let psn = self.psns().0;
         let (to, qpn) = (self.connection, self.pick(&[QUEUE_PAIR, Qpn(0x55), Qpn(0), Qpn(1)]));
@@ -162,7 +162,7 @@ impl Course {
         self.hear(heard);
     }
 
-    /// An acknowledgement or a NAK of any kind.
+    /// Sends an acknowledgement or NAK of any kind.
     fn acknowledge(&mut self) {
         let psn = self.psns().0;
         let syndrome = match self.random.below(10) {
@@ -175,7 +175,7 @@ impl Course {
         self.packet(Kind::Acknowledge, psn, aeth(syndrome, number), &[]);
     }
 
-    /// A READ response of any opcode and length.
+    /// Sends a READ response of any opcode and length.
     fn respond(&mut self) {
         let psn = self.psns().0;
         let kind = self.pick(&[
@@ -194,7 +194,7 @@ impl Course {
         self.packet(kind, psn, extensions, &vec![3; length]);
     }
 
-    /// A request of any kind, most of them for memory that is there.
+    /// Sends a request of any kind, usually for existing memory.
     fn ask(&mut self) {
         let psn = self.psns().1;
         let kind = self.pick(&[
@@ -230,7 +230,8 @@ impl Course {
         self.packet(kind, psn, only, &payload);
     }
 
-    /// An RPC-over-RDMA message whose SEND is right: a call, with memory to be read or written or without; or a reply to a call of this side.
+    /// Sends an RPC-over-RDMA message in a valid SEND: a call with or without chunks, or a reply to
+    /// a call of this side.
     fn speak(&mut self) {
         let Some(queue) = self.victim.queue(self.connection) else { return };
         let expected = queue.expected_psn();
@@ -258,7 +259,7 @@ impl Course {
         self.packet(Kind::SendOnly, expected, Extensions::default(), &bytes);
     }
 
-    /// The program of this side does something.
+    /// Lets the program of this side act.
     fn act(&mut self) {
         self.register();
         if self.random.chance(30) {
@@ -274,7 +275,7 @@ impl Course {
         self.victim.settle();
     }
 
-    /// The time: what is due, earlier, or much later.
+    /// Advances the time: to the deadline, less, or much more.
     fn wait(&mut self) {
         match self.random.below(4) {
             0 => self.victim.wait(Duration::from_micros(self.random.below(100_000))),
@@ -316,7 +317,7 @@ impl Course {
     }
 }
 
-/// The extension headers that packets of this kind have.
+/// Keeps the extension headers of this kind of packet.
 fn only_those_of(kind: Kind, all: Extensions) -> Extensions {
     let reth =
         matches!(kind, Kind::WriteFirst | Kind::WriteOnly | Kind::WriteOnlyWithImmediate | Kind::ReadRequest);
@@ -341,7 +342,8 @@ fn everything_ends() {
             assert!(victim.most_sent <= MOST_SENT, "seed {seed}: {} packets at once", victim.most_sent);
             assert!(victim.peer.endpoint().connections().count() <= 40, "seed {seed}");
         }
-        // The remote side is silent: what it did not acknowledge fails; what it did, and did not answer, is the program's to end.
+        // The remote side is silent: unacknowledged operations fail; acknowledged but unanswered
+        // calls are left to the program.
         let Course { mut victim, connection, calls: made, .. } = course;
         let began = victim.now;
         victim.silence();
@@ -361,7 +363,7 @@ fn everything_ends() {
         for xid in &made {
             assert_eq!(victim.ends(*xid), 1, "seed {seed}, {xid}");
         }
-        // What the runs come to, so that they are known to reach something.
+        // Totals that prove the coverage of the runs.
         calls += made.len();
         most_sent = most_sent.max(victim.most_sent);
         for event in &victim.events {

@@ -1,4 +1,4 @@
-//! Any bytes at all: no panic, and every call whose RPC header can be read has a reply that can be read.
+//! Arbitrary bytes cause no panic, and every call with a readable RPC header gets a readable reply.
 
 use proptest::prelude::*;
 use rdmascope_peer::nfs3::mount::{MOST_MESSAGE, Records, Services, marked, mounted, port};
@@ -20,7 +20,7 @@ fn export() -> Export {
     export
 }
 
-/// A call with these arguments, of AUTH_SYS.
+/// Builds an AUTH_SYS call with these arguments.
 fn call(program: u32, version: u32, procedure: u32, arguments: &[u8]) -> Vec<u8> {
     let mut message = Caller::new(Xid(7), 0, 0).call(&Operation::Null).message;
     for (at, word) in [(12, program), (16, version), (20, procedure)] {
@@ -30,7 +30,7 @@ fn call(program: u32, version: u32, procedure: u32, arguments: &[u8]) -> Vec<u8>
     message
 }
 
-/// A reply that can be read; what it answers.
+/// Parses a reply and returns its status.
 fn status(reply: &[u8]) -> rpc::Status {
     rpc::Reply::parse(&mut Reader::new(reply, Layer::Rpc)).unwrap().status
 }
@@ -122,7 +122,7 @@ fn replied(message: Vec<u8>, items: Vec<Vec<u8>>) -> Replied {
     Replied { xid: Xid(7), message, items, conveyance: Conveyance::default(), credits: 1 }
 }
 
-/// Names below a directory, all the way down; each must be found again.
+/// Visits all names below a directory, and looks up each of them.
 fn walk(export: &mut Export, directory: &Handle, depth: u32) -> usize {
     assert!(depth <= 14, "a circle of directories");
     let operation =
@@ -191,7 +191,7 @@ proptest! {
             let call = Caller::new(Xid(number as u32), uid, uid).call(operation);
             let answer = export.call(&call.message, Time::default()).unwrap();
             if let Some(item) = &answer.item {
-                // The item has its count before it.
+                // The count precedes the item.
                 let count = u32::from_be_bytes(answer.message[item.start - 4..item.start].try_into().unwrap());
                 prop_assert_eq!(count as usize, item.len());
                 prop_assert_eq!(answer.message.len(), item.end.next_multiple_of(4));
@@ -223,7 +223,7 @@ proptest! {
         for (bytes, is_success) in replies {
             let Some(call) = task.poll() else { break };
             let xid = call.xid().unwrap();
-            // A header with SUCCESS and a status of NFS3_OK, or anything.
+            // A header with SUCCESS and NFS3_OK, or arbitrary bytes.
             let front: &[u32] = if is_success { &[xid.0, 1, 0, 0, 0, 0, 0] } else { &[xid.0, 1] };
             let mut message: Vec<u8> = front.iter().flat_map(|word| word.to_be_bytes()).collect();
             message.extend_from_slice(&bytes);
@@ -244,7 +244,7 @@ proptest! {
     ) {
         let mut stream = Vec::new();
         for message in &messages {
-            // Two fragments: the first mark has no last-fragment bit.
+            // Two fragments: the first mark lacks the last-fragment bit.
             let (first, last) = message.split_at(split.min(message.len()));
             stream.extend((first.len() as u32).to_be_bytes());
             stream.extend_from_slice(first);

@@ -1,5 +1,5 @@
-//! Every procedure, with arguments that `nfs3_types` wrote and results that it reads: a reader and a writer that share no line with
-//! ours.
+//! Every procedure, with arguments encoded and results decoded by `nfs3_types`, which shares no
+//! code with this crate.
 
 use nfs3_types::mount::{mountres3, mountstat3};
 use nfs3_types::nfs3::*;
@@ -21,7 +21,7 @@ fn packed(value: &impl Pack) -> Vec<u8> {
     out
 }
 
-/// An export, and who calls it.
+/// An export and its caller.
 struct Bench {
     export: Export,
     uid: u32,
@@ -49,7 +49,7 @@ impl Bench {
         message
     }
 
-    /// The results of a call, read to the last byte.
+    /// Calls a procedure and decodes all of its results.
     fn call<T: Unpack>(&mut self, procedure: NFS_PROGRAM, arguments: &impl Pack) -> T {
         self.xid += 1;
         let message = self.message(PROGRAM, VERSION, procedure as u32, arguments);
@@ -147,7 +147,7 @@ fn files() {
         nfsstat3::NFS3ERR_INVAL
     );
     assert_eq!(status(bench.write(&file, u64::MAX, b"x")), nfsstat3::NFS3ERR_FBIG);
-    // GUARDED, EXCLUSIVE and UNCHECKED on a file that is there.
+    // GUARDED, EXCLUSIVE and UNCHECKED on an existing file.
     let create = |how| CREATE3args { where_: at(&root, b"file"), how };
     let guarded = create(createhow3::GUARDED(sattr3::default()));
     assert_eq!(
@@ -172,7 +172,7 @@ fn files() {
         .call::<CREATE3res>(NFS_PROGRAM::NFSPROC3_CREATE, &create(createhow3::UNCHECKED(shorter)))
         .unwrap();
     assert_eq!((made.obj.unwrap(), made.obj_attributes.unwrap().size), (file.clone(), 2));
-    // SETATTR with a guard that is wrong, and one that is right.
+    // SETATTR with a wrong and a correct guard.
     let attributes = bench.attributes(&file).unwrap();
     let wrong = nfstime3 { seconds: 1, nseconds: 1 };
     for (guard, expected) in [(wrong, nfsstat3::NFS3ERR_NOT_SYNC), (attributes.ctime, nfsstat3::NFS3_OK)] {
@@ -180,7 +180,7 @@ fn files() {
         let set = SETATTR3args { object: file.clone(), new_attributes, guard: Nfs3Option::Some(guard) };
         assert_eq!(status(bench.call::<SETATTR3res>(NFS_PROGRAM::NFSPROC3_SETATTR, &set)), expected);
     }
-    // Somebody else may neither read nor change it.
+    // Another user may neither read nor change it.
     bench.uid = 2000;
     let read = READ3args { file: file.clone(), offset: 0, count: 4 };
     assert_eq!(
@@ -247,7 +247,8 @@ fn names() {
     }
     let rename = |from: diropargs3<'static>, to| RENAME3args { from, to };
     for (from, to, expected) in [
-        // A directory below itself; a file on a directory; a hard link on the same file; a move.
+        // A directory below itself; a file onto a directory; a hard link onto the same file; a
+        // move.
         (at(&root, b"d"), at(&directory, b"x"), nfsstat3::NFS3ERR_INVAL),
         (at(&root, b"f"), at(&root, b"d"), nfsstat3::NFS3ERR_EXIST),
         (at(&root, b"f"), at(&directory, b"second"), nfsstat3::NFS3_OK),
@@ -262,7 +263,7 @@ fn names() {
     let read = bench.call::<READDIR3res<'_>>(NFS_PROGRAM::NFSPROC3_READDIR, &read).unwrap();
     let names: Vec<&[u8]> = read.reply.entries.0.iter().map(|entry| &*entry.name.0).collect();
     assert_eq!((names, read.reply.eof), (vec![&b"."[..], b"..", b"second", b"third"], true));
-    // Entry by entry, as its size allows, with the verifier; another verifier is refused.
+    // Entry by entry, as the size allows, with the verifier; another verifier is refused.
     let (mut cookie, mut verifier, mut names) = (0, cookieverf3([0; 8]), Vec::new());
     loop {
         let read = READDIRPLUS3args {
@@ -337,7 +338,7 @@ fn rpc_refuses() {
             denied => panic!("{denied:?}"),
         }
     };
-    // NFSACL, NFSv4, a procedure that is none, arguments of another procedure.
+    // NFSACL, NFSv4, an unknown procedure, arguments of another procedure.
     assert!(matches!(accepted(100_227, 3, 0), accept_stat_data::PROG_UNAVAIL));
     assert!(matches!(accepted(PROGRAM, 4, 1), accept_stat_data::PROG_MISMATCH { low: 3, high: 3 }));
     assert!(matches!(accepted(PROGRAM, 3, 22), accept_stat_data::PROC_UNAVAIL));

@@ -1,4 +1,4 @@
-//! The client's work on the export, over two peers.
+//! Jobs of the client on the export, over two peers.
 
 use md5::{Digest, Md5};
 use rdmascope_peer::endpoint::{self, ConnectionId};
@@ -20,7 +20,7 @@ struct Bench {
     export: Export,
     root: Handle,
     caller: Caller,
-    /// Replies that came in a Reply chunk, calls with Read chunks, replies with something in a Write chunk.
+    /// Replies in a Reply chunk, calls with Read chunks, replies with an item in a Write chunk.
     by_chunk: [u32; 3],
 }
 
@@ -91,7 +91,7 @@ fn work(network: Network, seed: u64) -> u64 {
     assert_eq!(written, Ok(Outcome::Written));
     assert_eq!(digest(bench.export.bytes(b"big").unwrap()), digest(&bytes));
     assert_eq!(bench.by_chunk, [0, 18, 0]);
-    // 18 WRITEs of 60,001 bytes at most, and as many READs, the last of which has the end.
+    // 18 WRITEs of at most 60,001 bytes, and as many READs; the last one reaches the end.
     let Ok(Outcome::Read(read)) = bench.run(Job::Read { path: path("/big") }, 60_001) else { panic!() };
     assert_eq!(digest(&read), digest(&bytes));
     assert_eq!(bench.by_chunk, [0, 18, 18]);
@@ -127,7 +127,7 @@ fn a_session_over_a_bad_network() {
     let good = work(Network::GOOD, 2);
     for seed in 2..6 {
         let network = Network { loss: 10, duplication: 10, corruption: 5, reordering: 20, ..Network::GOOD };
-        // Something was lost, and sent again.
+        // A packet was lost and retransmitted.
         assert!(work(network, seed) > good);
     }
 }
@@ -162,19 +162,19 @@ fn files_have_paths() {
         (Some(&b"333"[..]), None, None)
     );
     assert_eq!(export.put(b"", b"", NOW), Err(Status::Inval));
-    // RFC 1813, section 3.3.2: a directory has no size to set.
+    // RFC 1813, section 3.3.2: the size of a directory cannot be set.
     assert_eq!(export.put(b"a", b"", NOW), Err(Status::Inval));
     assert_eq!(export.put(b"b/c", b"", NOW), Err(Status::NotDir));
-    // Directories without a file are none of the files; what is there stays.
+    // Directories are not listed as files; existing objects stay.
     for path in ["", "a", "/a/c/", "e", "f/g"] {
         assert_eq!(export.make_directory(path.as_bytes(), NOW), Ok(()), "{path}");
     }
     assert_eq!(export.make_directory(b"b", NOW), Err(Status::NotDir));
     assert_eq!(export.make_directory(b"b/c", NOW), Err(Status::NotDir));
     assert_eq!(found(&export), expected);
-    // They are there: a file cannot have their names.
+    // They exist: a file cannot get their names.
     assert_eq!(["e", "f", "f/g"].map(|path| export.put(path.as_bytes(), b"", NOW)), [Err(Status::Inval); 3]);
-    // Paths that nobody would want to read: 18 names of 255 bytes.
+    // Longer than `MOST_FILE_PATH`: 18 names of 255 bytes.
     export.put([&[b'n'; 255][..]; 18].join(&b'/').as_slice(), b"deep", NOW).unwrap();
     assert_eq!(found(&export), expected);
 }

@@ -18,7 +18,7 @@ use rdmascope_wire::rpcrdma::{Procedure, ReadSegment, Segment};
 
 const XID: u32 = 0x1122_3344;
 
-/// Inline thresholds of 1024 bytes, segments of 1000.
+/// Inline thresholds of 1024 bytes and segments of 1000 bytes.
 fn config(remote_invalidation: bool) -> rpcrdma::Config {
     rpcrdma::Config {
         private_data: Some(PrivateData { remote_invalidation, ..PrivateData::DEFAULT }),
@@ -57,7 +57,7 @@ impl Session {
         self.pair.a.call(self.a, Call::inline(call(xid))).unwrap();
     }
 
-    /// Lets the call arrive.
+    /// Runs until the call arrives.
     fn called(&mut self) -> Called {
         self.pair.run();
         let called = std::iter::from_fn(|| self.pair.b.poll_event()).find_map(|event| match event {
@@ -76,7 +76,7 @@ impl Session {
         self.pair.b.reply(self.b, Xid(xid), reply).unwrap();
     }
 
-    /// The events of both sessions from now on.
+    /// Takes the new events of both sessions.
     fn events(&mut self) -> (Vec<rpcrdma::Event>, Vec<rpcrdma::Event>) {
         let rpc = |peer: &mut Peer| {
             let events = std::iter::from_fn(|| peer.poll_event());
@@ -90,7 +90,7 @@ impl Session {
         (rpc(&mut self.pair.a), rpc(&mut self.pair.b))
     }
 
-    /// The next packets of one side, from the BTH on.
+    /// Takes the next packets of one side, from the BTH on.
     fn packets(&mut self, of_b: bool) -> Vec<Vec<u8>> {
         let now = self.pair.now;
         let peer = if of_b { &mut self.pair.b } else { &mut self.pair.a };
@@ -147,7 +147,7 @@ fn freed(events: &[rpcrdma::Event]) -> Vec<(u32, Freed)> {
     events.iter().filter_map(of).collect()
 }
 
-/// The whole exchange, packet by packet, with and without remote invalidation.
+/// The complete exchange packet by packet, with and without remote invalidation.
 #[test]
 fn a_reply_is_offered_pulled_and_done() {
     for invalidates in [true, false] {
@@ -171,7 +171,7 @@ fn a_reply_is_offered_pulled_and_done() {
         assert_eq!(header[16..], [0, 0, 0]);
         let handles = [header[6], header[12]];
         session.deliver(false, offer);
-        // Two RDMA Read requests: handle and length as offered.
+        // Two RDMA Read requests with the advertised handles and lengths.
         let reads = session.packets(false);
         let reads: Vec<_> = reads.into_iter().filter(|packet| packet[0] == 0x0c).collect();
         assert_eq!(
@@ -184,7 +184,7 @@ fn a_reply_is_offered_pulled_and_done() {
         let done = session.packets(false);
         let done: Vec<_> = done.into_iter().filter(|packet| packet[0] != 0x11).collect();
         let [sent] = &done[..] else { panic!("{done:?}") };
-        // RDMA_DONE with the XID, in 16 bytes. The IETH has the first handle.
+        // RDMA_DONE with the XID in 16 bytes. The IETH holds the first handle.
         let expected = [XID, 1, 32, 3];
         match invalidates {
             true => assert_eq!((sent[0], words(&sent[12..])), (0x17, [&handles[..1], &expected].concat())),
@@ -204,8 +204,8 @@ fn a_reply_is_offered_pulled_and_done() {
 #[test]
 fn the_responder_chooses_as_the_draft_describes() {
     use Mechanism::{ReadChunk, ReplyChunk, Send};
-    // Bytes of the Reply chunk, bytes of the reply, and the mechanism that each choice gives: auto,
-    // send, reply-chunk, read-chunk.
+    // Bytes of the Reply chunk, bytes of the reply, and the mechanism for each choice: auto, send,
+    // reply-chunk, read-chunk.
     let cases = [
         (0, 300, [Some(Send), Some(Send), Some(Send), Some(ReadChunk)]),
         (0, 3000, [Some(ReadChunk), None, Some(ReadChunk), Some(ReadChunk)]),
@@ -260,7 +260,7 @@ fn without_the_option_both_ends_keep_to_rfc_8166() {
     session.called();
     assert_eq!(session.reply(XID, 1200), Sent::ErrorChunk);
     assert!(matches!(session.events().0[..], [rpcrdma::Event::Error { .. }]));
-    // A Requester that does not know the draft answers nothing, and pulls nothing that is no call.
+    // A Requester without the draft answers nothing, and reads only calls.
     let mut session = Session::new(plain(), config(true));
     session.call(XID);
     session.called();
@@ -269,10 +269,10 @@ fn without_the_option_both_ends_keep_to_rfc_8166() {
     assert_eq!(session.offered(), (1, 1200));
 }
 
-/// The time of one chunk is over: it is freed, and an RDMA Read of it ends the connection.
+/// After its time a chunk is freed, and an RDMA Read of it ends the connection.
 #[test]
 fn a_chunk_without_a_pull_is_freed_in_time() {
-    // A Requester without the draft: it pulls nothing.
+    // A Requester without the draft does not read the chunk.
     let mut session = Session::new(rpcrdma::Config { reliable_reply: None, ..config(false) }, config(false));
     session.call(XID);
     session.called();
@@ -336,7 +336,7 @@ fn the_oldest_chunk_gives_way_to_a_new_one() {
     assert_eq!(freed(&theirs), [(5, Freed::Lost)]);
 }
 
-/// RDMA_DONE that names no chunk is dropped in silence: twice, and with an unknown XID.
+/// RDMA_DONE that matches no chunk is silently dropped: a duplicate, and one with an unknown XID.
 #[test]
 fn done_without_a_chunk_is_dropped() {
     let mut session = Session::with(true);
@@ -354,7 +354,7 @@ fn done_without_a_chunk_is_dropped() {
     assert!(session.events().0.iter().any(|event| replied(event).is_some()));
 }
 
-/// A call that is aborted: before its reply comes, and while that is pulled.
+/// Calls that are aborted before the reply arrives, and while it is being read.
 #[test]
 fn done_is_sent_for_aborted_calls() {
     for while_pulled in [false, true] {
@@ -375,7 +375,7 @@ fn done_is_sent_for_aborted_calls() {
     }
 }
 
-/// Read chunks that are not taken: the transaction ends with an error, and RDMA_DONE is sent.
+/// Unacceptable Read chunks: the transaction ends with an error, and RDMA_DONE is sent.
 #[test]
 fn done_is_sent_for_replies_that_are_refused() {
     let cases: Vec<(usize, Edit, Discard)> = vec![
@@ -415,7 +415,7 @@ fn done_is_sent_for_replies_that_are_refused() {
     }
 }
 
-/// A long call of the other direction may have the XID of a call that waits for its reply.
+/// A long call of the other direction may have the XID of an outstanding call.
 #[test]
 fn a_long_call_with_the_xid_of_a_call_is_no_reply() {
     let mut session = Session::with(true);
@@ -434,7 +434,7 @@ fn a_long_call_with_the_xid_of_a_call_is_no_reply() {
     assert_eq!(ours.iter().find_map(replied).map(|replied| replied.message.len()), Some(1200));
 }
 
-/// RDMA_DONE takes a credit that no message returns. Sessions of long replies alone go on.
+/// RDMA_DONE uses a credit that no message returns. Sessions with only long replies proceed.
 #[test]
 fn sessions_of_long_replies_do_not_stall() {
     for grant in [1, 2, 64] {
@@ -483,7 +483,7 @@ fn a_read_chunk_past_its_memory_ends_the_connection() {
     assert_eq!(freed(&theirs), [(XID, Freed::Lost)]);
 }
 
-/// Replies without a call, while no credit is free: RDMA_DONE waits, and a bounded number of them.
+/// Replies without a call while no credit is available: RDMA_DONE waits, in a bounded queue.
 #[test]
 fn notices_that_wait_are_bounded() {
     let plain = rpcrdma::Config { reliable_reply: None, credits: 1, ..config(false) };
@@ -499,7 +499,7 @@ fn notices_that_wait_are_bounded() {
         session.pair.b.send_raw(session.b, bytes(&header)).unwrap();
         session.pair.run();
     }
-    // A Responder that does not know the draft drops the 16 bytes of RDMA_DONE.
+    // A Responder without the draft drops the 16 bytes of RDMA_DONE.
     let is_done =
         |event: &rpcrdma::Event| matches!(event, rpcrdma::Event::Discarded { why: Discard::Short(16), .. });
     assert_eq!(session.events().1.iter().filter(|event| is_done(event)).count(), 0);

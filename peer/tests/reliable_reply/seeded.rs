@@ -1,4 +1,4 @@
-//! Sessions of mixed replies over a network that loses, repeats and reorders.
+//! Sessions with all kinds of replies over a network with loss, duplication and reordering.
 
 use super::{call, reply};
 use rdmascope_peer::endpoint::{self, ConnectionId};
@@ -12,7 +12,7 @@ use rdmascope_wire::private_data::PrivateData;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// One long reply of this number has up to 4 MiB.
+/// One in this number of long replies has up to 4 MiB.
 const HUGE: u64 = 150;
 
 /// Counts over all sessions.
@@ -30,15 +30,15 @@ struct Bench {
     pair: Pair<Peer>,
     a: ConnectionId,
     b: ConnectionId,
-    /// Calls without an end: the length of the reply.
+    /// Outstanding calls, with the length of the reply.
     open: BTreeMap<u32, usize>,
     /// Read chunks that were offered and not freed.
     offered: BTreeMap<u32, usize>,
-    /// Calls that are to be aborted once their reply was sent.
+    /// Calls to abort after their reply was sent.
     aborts: Vec<u32>,
 }
 
-/// Bytes of a reply.
+/// Returns a random reply length.
 fn length(random: &mut Random, is_patient: bool) -> usize {
     24 + match random.below(8) {
         0..3 => random.below(400),
@@ -106,7 +106,7 @@ impl Bench {
     fn ask(&mut self, xid: u32, random: &mut Random) {
         let is_patient = self.pair.network.loss < 3;
         let length = length(random, is_patient);
-        // Reply chunks that are sure to be used, that may be, and that are too small.
+        // Reply chunks that will be used, that may be used, and that are too small.
         let (least, most) = match random.below(4) {
             0 => (length as u32, length as u32),
             1 => (5000, 5000),

@@ -1,6 +1,6 @@
-//! A client in memory, on which scenarios of the responder's side are run: this crate's own requester, which makes NFSv3 calls, one after the other,
-//! with Write chunks and Reply chunks.
-#![allow(dead_code, unreachable_pub)] // Each test takes what it needs.
+//! An in-memory client for scenarios of the responder's side: this crate's requester, which makes
+//! NFSv3 calls one after the other, with Write chunks and Reply chunks.
+#![allow(dead_code, unreachable_pub)] // Each test uses a part.
 
 use core::time::Duration;
 use rdmascope_peer::endpoint::{self, ConnectionId};
@@ -16,7 +16,7 @@ use rdmascope_wire::Xid;
 use rdmascope_wire::rpcrdma::{Builder, Error, Procedure};
 use std::sync::{Arc, Mutex};
 
-/// What crossed, in the order in which it was sent.
+/// The packets in the order in which they were sent.
 pub type Crossed = Arc<Mutex<Vec<(Instant, Datagram)>>>;
 
 struct Tap(Crossed);
@@ -30,35 +30,36 @@ impl Interceptor for Tap {
 
 const NOW: Time = Time { seconds: 1_700_000_000, nanoseconds: 5 };
 
-/// What is wrong with a client.
+/// An error of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrong {
     Nothing,
-    /// It answers each message of the server that it does not take with RDMA_ERROR.
+    /// Answers each message that it does not accept with RDMA_ERROR.
     Errors,
-    /// It does so with ERR_VERS.
+    /// Answers each of these with ERR_VERS.
     ErrorsOfVersion,
-    /// It disconnects then, and makes a new connection.
+    /// Disconnects after such a message, and reconnects.
     Disconnects,
-    /// It disconnects then, and is never seen again.
+    /// Disconnects after such a message for good.
     Leaves,
-    /// It calls again then.
+    /// Retransmits the call after such a message.
     Repeats,
-    /// It makes a call with the XID of that message, or of a backward call, then. That is not wrong: XIDs of the two directions are apart.
+    /// Makes a call with the XID of such a message or of a backward call. That is correct, because
+    /// XIDs of the two directions are independent.
     SameXid,
 }
 
-/// A client that lists a directory and reads a file, over and over.
+/// A client that repeatedly lists a directory and reads a file.
 struct Client {
     wrong: Wrong,
-    /// It knows the reliable-reply draft: a reply that it does not take ends its call.
+    /// Whether it supports the reliable-reply draft: an unacceptable reply ends its call.
     is_reliable: bool,
     connection: Option<ConnectionId>,
     root: Handle,
     task: Option<Task>,
     caller: Option<Caller>,
     jobs: u32,
-    /// The last call, as it was sent.
+    /// The last call that was sent.
     last: Vec<u8>,
 }
 
@@ -68,7 +69,7 @@ impl Client {
         Client { wrong, is_reliable, connection: None, root, task: None, caller, jobs: 0, last: Vec::new() }
     }
 
-    /// Makes the next call where the one before is over.
+    /// Makes the next call if the previous one has ended.
     fn go_on(&mut self, peer: &mut Peer) {
         let Some(connection) = self.connection else { return };
         if self.task.as_ref().is_some_and(|task| task.outcome().is_some()) {
@@ -121,7 +122,7 @@ impl Client {
         }
     }
 
-    /// The server sent what the client does not take, with this XID.
+    /// Reacts to a message of the server that the client does not accept.
     fn discarded(&mut self, peer: &mut Peer, connection: ConnectionId, theirs: Option<Xid>) {
         let xid = Xid(u32::from_be_bytes(*self.last.first_chunk().expect("a call has an XID")));
         let mut bytes = Vec::new();
@@ -155,7 +156,7 @@ pub fn run(scenario: &Scenario, wrong: Wrong) -> (Outcome, Vec<(Instant, Datagra
     run_with(scenario, wrong, None)
 }
 
-/// The same with a client that takes replies in Read chunks, where it has limits.
+/// As [`run`], with a client that accepts replies in Read chunks if `reliable_reply` is given.
 pub fn run_with(
     scenario: &Scenario,
     wrong: Wrong,
@@ -169,7 +170,7 @@ pub fn run_with(
     let crossed = Crossed::default();
     pair.a.endpoint_mut().intercept(Some(Box::new(Tap(crossed.clone()))));
     pair.b.endpoint_mut().intercept(Some(Box::new(Tap(crossed.clone()))));
-    // A call and its reply take some time, so that there are not too many.
+    // Calls take some time, which limits their number.
     pair.network.delay = Duration::from_millis(5);
     assert!(pair.b.listen(20049));
     pair.a.connect(pair.address_a, pair.address_b, 20049).expect("there is room");
@@ -186,7 +187,7 @@ pub fn run_with(
     while !serving.is_over() {
         client.go_on(&mut pair.a);
         let until = serving.next_deadline();
-        // The client never ends by itself: there is always something to wait for, or the scenario waits.
+        // The client always has a deadline, or the scenario has one.
         if !pair.step() || until.is_some_and(|until| until < pair.now) {
             pair.now =
                 pair.now.max(until.unwrap_or_else(|| panic!("{name}: nothing happens, and it is not over")));
@@ -196,7 +197,7 @@ pub fn run_with(
             serving.handle(&pair.b, &event);
             if let Event::Rpc { connection, event: rpcrdma::Event::Called(called) } = &event {
                 let reply = export.call(&called.message, NOW).expect("it can be read");
-                // The connection may be gone by now.
+                // The connection may be closed by now.
                 let _ = serving.answer(&mut pair.b, now, *connection, called, reply.into());
             }
         }

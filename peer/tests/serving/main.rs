@@ -1,4 +1,5 @@
-//! Scenarios of the responder's side in memory: a correct client conforms, one that is wrong in one way gets the verdict that it deserves.
+//! Scenarios of the responder's side in memory: a correct client conforms, and a client with one
+//! error gets the expected verdict.
 #![cfg(feature = "scenario")]
 
 mod client;
@@ -22,10 +23,10 @@ fn is_of_draft(scenario: &Scenario) -> bool {
     scenario.is_of("reliable-reply")
 }
 
-/// A client that knows the reliable-reply draft.
+/// A client that supports the reliable-reply draft.
 #[test]
 fn a_requester_of_the_draft_conforms() {
-    // It offers no Reply chunks, so others may find no call that they are about.
+    // It provides no Reply chunks, so other scenarios may find no matching call.
     let is_about = |scenario: &&Scenario| {
         is_of_draft(scenario) || ["reply-done", "reply-read-list"].contains(&&*scenario.name)
     };
@@ -39,7 +40,7 @@ fn a_requester_of_the_draft_conforms() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// One of RFC 8166 answers nothing, one of the draft RDMA_DONE.
+/// A client of RFC 8166 answers nothing, a client of the draft sends RDMA_DONE.
 #[test]
 fn a_read_chunk_is_answered_with_done_by_the_draft_alone() {
     let scenarios = builtin_of(Side::Responder);
@@ -50,11 +51,11 @@ fn a_read_chunk_is_answered_with_done_by_the_draft_alone() {
         assert_eq!(plain.observed, [Observed::Silence], "{}: {plain:#?}", scenario.name);
         let (draft, _) = run_with(scenario, Wrong::Nothing, Some(OfferLimits::default()));
         assert_eq!(draft.observed[0], Observed::Done, "{}: {draft:#?}", scenario.name);
-        assert_eq!(draft.sent.last().unwrap(), "no reply: RDMA_DONE has ended the call");
+        assert_eq!(draft.sent.last().unwrap(), "no reply: RDMA_DONE ended the call");
     }
 }
 
-/// Clients that are wrong in one way, and the verdict that each gets.
+/// Clients with one error, and their verdicts.
 const WRONG: &[(&str, Wrong, Verdict, Alive)] = &[
     ("reply-version-2", Wrong::Errors, Verdict::Violates, Alive::OnThis),
     ("reply-version-2", Wrong::Disconnects, Verdict::LostConnection, Alive::OnNew),

@@ -1,4 +1,5 @@
-//! Management datagrams: addresses and GUIDs are replaced, private data goes but for what is understood of it.
+//! Management datagrams: addresses and GUIDs are replaced, and private data are removed except for
+//! known formats.
 
 use super::values::Values;
 use rdmascope_wire::cm::{self, Message};
@@ -6,7 +7,8 @@ use rdmascope_wire::mad::{self, ManagementClass};
 use rdmascope_wire::private_data::{PrivateData, find_all};
 use rdmascope_wire::rdma_cm_ip::Header;
 
-/// Replaces what a MAD holds, as far as it was captured. Of one of another class than communication management only the header stays.
+/// Replaces the contents of a MAD, as far as captured. Only the header stays if its class is not
+/// communication management.
 pub(super) fn replace(values: &mut Values, mad: &mut [u8]) {
     let original = mad.to_vec();
     let (header, data) = mad.split_at_mut(mad::Header::LENGTH.min(mad.len()));
@@ -33,7 +35,8 @@ pub(super) fn replace(values: &mut Values, mad: &mut [u8]) {
     }
 }
 
-/// Whether the message is a REQ whose private data begins with the header of the RDMA connection manager.
+/// Whether the message is a REQ whose private data begin with the header of the RDMA connection
+/// manager.
 fn cm_request(header: &mad::Header, data: &[u8]) -> bool {
     let mut bytes = Vec::new();
     header.build(&mut bytes);
@@ -45,13 +48,14 @@ fn cm_request(header: &mad::Header, data: &[u8]) -> bool {
 }
 
 fn copy<const N: usize>(to: &mut [u8], from: &[u8], new: impl FnOnce([u8; N]) -> [u8; N]) {
-    // A part of an address stays away.
+    // A truncated address is not written.
     if let (Some(to), Ok(from)) = (to.first_chunk_mut(), from.try_into()) {
         *to = new(from);
     }
 }
 
-/// The header of the RDMA connection manager, and what RPC-over-RDMA says (RFC 8797).
+/// Replaces the header of the RDMA connection manager, and keeps the RPC-over-RDMA private data
+/// (RFC 8797).
 fn private_data(values: &mut Values, is_request: bool, from: &[u8], to: &mut [u8]) {
     let mut consumer = 0;
     if is_request && let Ok((header, _)) = Header::parse(from) {
@@ -75,7 +79,7 @@ fn private_data(values: &mut Values, is_request: bool, from: &[u8], to: &mut [u8
     said_by_consumer(&from[consumer..], &mut to[consumer..]);
 }
 
-/// Copies what RPC-over-RDMA says in private data (RFC 8797), wherever it stands.
+/// Copies RPC-over-RDMA private data (RFC 8797), at any offset.
 pub(super) fn said_by_consumer(from: &[u8], to: &mut [u8]) {
     for found in find_all(from) {
         let place = found.offset..(found.offset + PrivateData::LENGTH).min(from.len());

@@ -1,4 +1,5 @@
-//! Headers below the transport: their addresses are replaced, their options go, their checksums are computed again.
+//! Headers below the transport: addresses are replaced, options are cleared, checksums are
+//! recomputed.
 
 use super::values::Values;
 use core::ops::Range;
@@ -8,10 +9,10 @@ use rdmascope_wire::grh::Grh;
 use rdmascope_wire::icrc;
 use rdmascope_wire::lrh::Lrh;
 
-/// A header and its place in the record.
+/// A header and its range in the record.
 pub(super) type Place = (Header, Range<usize>);
 
-/// Replaces what a header holds of addresses, and clears its options.
+/// Replaces the addresses in a header, and clears its options.
 pub(super) fn replace(values: &mut Values, header: Header, bytes: &mut [u8]) {
     match header {
         Header::Ethernet => {
@@ -29,9 +30,9 @@ pub(super) fn replace(values: &mut Values, header: Header, bytes: &mut [u8]) {
             replace_at(bytes, 8, |address| values.ipv6(address));
             replace_at(bytes, 24, |address| values.ipv6(address));
         }
-        // All of a fragment header is needed: offset and Identification.
+        // The whole fragment header is needed: offset and Identification.
         Header::Ipv6Extension(FRAGMENT) => {}
-        // What follows, and the length. Options are zeros then: Pad1.
+        // Keeps the next header and the length. The options become zeros, which is Pad1.
         Header::Ipv6Extension(_) => clear(bytes, 2),
         Header::Geneve => clear(bytes, 8),
         // The platform subheader.
@@ -53,7 +54,7 @@ pub(super) fn replace(values: &mut Values, header: Header, bytes: &mut [u8]) {
     }
 }
 
-/// The number of the fragment header of IPv6 (RFC 8200, section 4.5).
+/// The number of the IPv6 fragment header (RFC 8200, section 4.5).
 const FRAGMENT: u8 = 44;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -68,7 +69,9 @@ fn clear(bytes: &mut [u8], from: usize) {
     bytes.get_mut(from..).unwrap_or_default().fill(0);
 }
 
-/// The address of a cooked capture: eight bytes, of which so many are used as the byte at `length` says. Those of Ethernet are replaced.
+/// Replaces the address in the eight-byte address field of a Linux cooked capture if it is an
+/// Ethernet address, and clears any other address. The byte at `length` holds the length of the
+/// address.
 fn link_layer_address(values: &mut Values, bytes: &mut [u8], length: usize, at: usize) {
     if bytes.get(length) == Some(&6) {
         replace_at(bytes, at, |address| values.mac(address));
@@ -78,7 +81,8 @@ fn link_layer_address(values: &mut Values, bytes: &mut [u8], length: usize, at: 
     }
 }
 
-/// Of an extension header of ERF, its type and whether there is a further one stay: others hold the names of hosts and adapters.
+/// Clears ERF extension headers except for the type and the more-extensions bit, because they may
+/// contain names of hosts and adapters.
 fn clear_extensions(bytes: &mut [u8]) {
     let mut at = 16;
     let mut follows = bytes.get(8).is_some_and(|kind| kind & 0x80 != 0);
@@ -89,7 +93,8 @@ fn clear_extensions(bytes: &mut [u8]) {
     }
 }
 
-/// What stays behind the last header of a record that holds no transport packet: the ports of TCP and UDP, and by what `Traffic` is known. All else is cleared.
+/// Clears everything after the last header of a record without a transport packet, except for the
+/// TCP or UDP ports and the bytes that identify its `Traffic`.
 pub(super) fn clear_others(headers: &[Place], data: &mut [u8]) {
     let end = headers.last().map_or(0, |(_, range)| range.end.min(data.len()));
     let protocol = protocol_behind(headers, data);
@@ -100,7 +105,7 @@ pub(super) fn clear_others(headers: &[Place], data: &mut [u8]) {
             8
         }
         Some(TCP) if behind.len() >= 20 => {
-            // The checksum, and the urgent pointer.
+            // The checksum and the urgent pointer.
             behind[16..20].fill(0);
             let payload = usize::from(behind[12] >> 4) * 4;
             clear_segment(behind, payload.max(20));
@@ -111,8 +116,10 @@ pub(super) fn clear_others(headers: &[Place], data: &mut [u8]) {
     clear(behind, kept);
 }
 
-/// Clears the urgent pointer of a TCP header, and what its options hold but for numbers that are understood: segment size (RFC 9293, section 3.7.1), window scale and
-/// time stamps (RFC 7323), selective acknowledgements (RFC 2018). By these two acknowledgements may differ that are equal else.
+/// Clears the urgent pointer of a TCP header, and the contents of its options except for known
+/// numbers: segment size (RFC 9293, section 3.7.1), window scale and timestamps (RFC 7323),
+/// selective acknowledgements (RFC 2018). Timestamps and selective acknowledgements can distinguish
+/// otherwise equal acknowledgements.
 pub(super) fn clear_options(header: &mut [u8]) {
     header[18..20].fill(0);
     let mut at = 20;
@@ -133,15 +140,17 @@ pub(super) fn clear_options(header: &mut [u8]) {
     clear(header, at);
 }
 
-/// The checksums that a TCP segment may have (RFC 9293, section 3.1).
+/// The expected checksums of a TCP segment (RFC 9293, section 3.1).
 pub(super) struct TcpChecksum {
     right: u16,
-    /// What a host leaves to its adapter: the sum of the pseudo-header, with the length and without.
+    /// The partial checksum that a host leaves to its adapter: the sum of the pseudo-header, with
+    /// and without the length.
     unfinished: [u16; 2],
 }
 
 impl TcpChecksum {
-    /// Those of the segment that begins at `begins` and has `length` bytes on the wire; `None` where the capture lacks some of them.
+    /// Computes the checksums of the segment at `begins` with `length` bytes on the wire. `None` if
+    /// some of them were not captured.
     pub(super) fn new(headers: &[Place], data: &[u8], begins: usize, length: usize) -> Option<TcpChecksum> {
         let (header, ip) =
             headers.iter().rev().find(|(header, _)| matches!(header, Header::Ipv4 | Header::Ipv6))?;
@@ -154,7 +163,9 @@ impl TcpChecksum {
         Some(TcpChecksum { right: !folded(all), unfinished: [pseudo_header, without_length].map(folded) })
     }
 
-    /// The checksum that is to this segment what `found` was to the `original` one. `differing`: what stands for the bits in which a wrong one differs.
+    /// Returns the checksum that relates to this segment as `found` relates to the `original` one:
+    /// correct, unfinished or wrong. `differing` replaces the bits in which a wrong checksum
+    /// differs.
     pub(super) fn as_was(&self, original: &TcpChecksum, found: u16, differing: impl Fn(u32) -> u32) -> u16 {
         let is_other = |checksum: &u16| !self.unfinished.contains(checksum) && *checksum != self.right;
         match original.unfinished.iter().position(|unfinished| *unfinished == found) {
@@ -169,12 +180,13 @@ impl TcpChecksum {
     }
 }
 
-/// Whether two checksums are equal: 0 is both 0x0000 and 0xffff (RFC 1071).
+/// Whether two checksums are equal: 0x0000 and 0xffff both represent 0 (RFC 1071).
 fn is_same(one: u16, other: u16) -> bool {
     one == other || [one, other].iter().all(|it| matches!(*it, 0 | u16::MAX))
 }
 
-/// Clears options and payload of a TCP segment. How an MPA connection or an RPC record begins, stays: 16 bytes that are the same for all, or XIDs.
+/// Clears options and payload of a TCP segment, but keeps the first 16 bytes of an MPA connection
+/// or of an RPC record: a constant key, or XIDs.
 fn clear_segment(segment: &mut [u8], payload: usize) {
     const KNOWN_BY: usize = 16;
     let ports = [0, 2].map(|at| u16::from_be_bytes([segment[at], segment[at + 1]]));
@@ -189,7 +201,7 @@ fn clear_segment(segment: &mut [u8], payload: usize) {
     }
 }
 
-/// The protocol of IP behind the last header, unless that is a later fragment.
+/// The IP protocol after the last header, unless the packet is a later fragment.
 fn protocol_behind(headers: &[Place], data: &[u8]) -> Option<u8> {
     let (header, range) = headers.last()?;
     let bytes = data.get(range.clone())?;
@@ -204,7 +216,8 @@ fn protocol_behind(headers: &[Place], data: &[u8]) -> Option<u8> {
     }
 }
 
-/// Computes the checksums of IPv4, UDP and GRE, the innermost first. One that is 0 is none and stays; what covers bytes that the capture lacks becomes 0.
+/// Recomputes the checksums of IPv4, UDP and GRE, from the innermost header outwards. A checksum of
+/// 0 means none and stays; it becomes 0 if it covers bytes that were not captured.
 pub(super) fn sum(headers: &[Place], data: &mut [u8]) {
     for (index, (header, range)) in headers.iter().enumerate().rev() {
         match header {
@@ -236,7 +249,7 @@ pub(super) fn sum(headers: &[Place], data: &mut [u8]) {
     }
 }
 
-/// That of the UDP packet whose header is here (RFC 768): never 0, which stands for none.
+/// The checksum of the UDP packet with the given header (RFC 768). It is never 0, which means none.
 fn udp_checksum(below: &[Place], header: &Range<usize>, data: &[u8]) -> Option<u16> {
     let (_, ip) = below.iter().rev().find(|(header, _)| matches!(header, Header::Ipv4 | Header::Ipv6))?;
     let length = u16::from_be_bytes([data[header.start + 4], data[header.start + 5]]);
@@ -251,7 +264,7 @@ fn udp_checksum(below: &[Place], header: &Range<usize>, data: &[u8]) -> Option<u
     })
 }
 
-/// Where the innermost IP packet ends, by its header.
+/// The end of the innermost IP packet, according to its header.
 fn end_of_packet(headers: &[Place], data: &[u8]) -> Option<usize> {
     let (header, ip) =
         headers.iter().rev().find(|(header, _)| matches!(header, Header::Ipv4 | Header::Ipv6))?;
@@ -274,12 +287,12 @@ fn folded(mut sum: u64) -> u16 {
     sum as u16
 }
 
-/// What the ICRC of the transport packet should be.
+/// The expected ICRC of the transport packet.
 pub(super) fn icrc(headers: &[Place], data: &[u8]) -> Option<u32> {
     let last = |of: fn(Header) -> bool| headers.iter().rev().find(|(header, _)| of(*header));
     let (_, transport) = last(|header| header == Header::Transport)?;
     let transport = data.get(transport.clone())?;
-    // The header that carries the packet: the last of those that can.
+    // The header that carries the packet: the last one of a type that can.
     let (header, range) = last(|header| matches!(header, Header::Udp | Header::Grh | Header::Lrh))?;
     let bytes = data.get(range.clone())?;
     match header {

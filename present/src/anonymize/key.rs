@@ -1,13 +1,14 @@
-//! The key, and the permutations that it gives.
+//! The key, and its permutations.
 //!
-//! A value is replaced by another one of the same length, by a permutation that only the key tells: equal values stay equal, and different ones different. So
-//! whatever a capture shows of equality stays, and nothing has to be remembered.
+//! Each value is replaced by a value of the same length, by a permutation that depends on the key:
+//! equal values stay equal, and different values stay different. So all equalities in a capture are
+//! preserved without storing replaced values.
 
 use core::fmt;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
-/// A key. What it gives are pseudo-random functions: HMAC with SHA-256 (RFC 2104).
+/// A key. Its pseudo-random functions are HMAC with SHA-256 (RFC 2104).
 #[derive(Clone)]
 pub struct Key(Hmac<Sha256>);
 
@@ -18,25 +19,27 @@ impl fmt::Debug for Key {
 }
 
 impl Key {
-    /// The fewest bytes of a key: with fewer, all keys can be tried.
+    /// The least number of bytes in a key. A shorter key could be found by trying all keys.
     pub const SHORTEST: usize = 16;
 
-    /// The key that these bytes are. `None` where they are fewer than [`Key::SHORTEST`].
+    /// Creates a key. `None` if there are fewer than [`Key::SHORTEST`] bytes.
     pub fn new(bytes: &[u8]) -> Option<Key> {
         let function = Hmac::new_from_slice(bytes).ok()?;
         (bytes.len() >= Key::SHORTEST).then_some(Key(function))
     }
 
-    /// The first bits of what the key makes of a value of this kind.
+    /// The first 64 bits of the pseudo-random function for a value of this kind.
     pub(super) fn number(&self, kind: Kind, value: &[u8]) -> u64 {
         let block = self.block(kind, 0, 0, value);
         block.first_chunk().copied().map_or(0, u64::from_be_bytes)
     }
 
-    /// Replaces digits, each less than `radix`, by others, as many. For each `kind`, `radix` and number of digits this is a permutation.
+    /// Replaces digits, each less than `radix`, by the same number of digits. For each `kind`,
+    /// `radix` and number of digits this is a permutation.
     ///
-    /// A Feistel network of ten rounds, as in FF1 (NIST SP 800-38G): the digits of one half are added to what the key makes of the other. A single
-    /// digit has no halves: it is replaced by its place among all digits, sorted by what the key makes of each.
+    /// It is a Feistel network of ten rounds, as in FF1 (NIST SP 800-38G): each round adds a
+    /// pseudo-random function of one half to the digits of the other. A single digit has no halves:
+    /// it is replaced by its rank among all digits, ordered by their pseudo-random functions.
     pub(super) fn permute(&self, kind: Kind, radix: u16, digits: &mut [u8]) {
         match digits {
             [] => {}
@@ -50,8 +53,9 @@ impl Key {
         }
     }
 
-    /// The same, and nothing stands for itself: one after the other, all values follow in one circle, in the order of what [`Key::permute`] makes of them.
-    /// So where a value is replaced until it comes to one of a class of two or more, none of the class stands for itself either.
+    /// Replaces digits by a permutation without fixed points. All values form one cycle, in the
+    /// order of their images under [`Key::permute`]. So if a value is replaced repeatedly until the
+    /// result is in a class of two or more values, no value of the class is replaced by itself.
     pub(super) fn replace(&self, kind: Kind, radix: u16, digits: &mut [u8]) {
         self.permute(kind, radix, digits);
         for digit in &mut *digits {
@@ -76,12 +80,12 @@ impl Key {
         }
     }
 
-    /// By what digits that stand alone are sorted.
+    /// The sort key of a single digit.
     fn order(&self, kind: Kind, radix: u16, digit: u8) -> u64 {
         self.number(kind, &[radix.to_be_bytes()[0], radix as u8, digit])
     }
 
-    /// These rounds of the Feistel network, on two digits or more.
+    /// Applies rounds of the Feistel network to two or more digits.
     fn rounds(
         &self,
         rounds: impl Iterator<Item = u8>,
@@ -98,7 +102,7 @@ impl Key {
         }
     }
 
-    /// Adds what the key makes of `from` to the digits of `changed`, or takes it away from them.
+    /// Adds or subtracts a pseudo-random function of `from` to or from the digits of `changed`.
     fn add(&self, kind: Kind, radix: u16, (round, sign): ([u8; 2], Sign), changed: &mut [u8], from: &[u8]) {
         const BYTES: usize = 2;
         for (index, part) in changed.chunks_mut(32 / BYTES).enumerate() {
@@ -122,24 +126,24 @@ impl Key {
     }
 }
 
-/// Rounds of the Feistel network.
+/// The number of rounds of the Feistel network.
 const ROUNDS: u8 = 10;
 
-/// Which way a round goes.
+/// The direction of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sign {
     Plus,
     Minus,
 }
 
-/// What is replaced. Each kind has permutations of its own.
+/// The kind of value. Each kind has permutations of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A bit of an IPv4 address, by those before it.
+    /// A bit of an IPv4 address, as a function of the preceding bits.
     Ipv4,
-    /// A bit of the first half of an IPv6 address, by those before it.
+    /// A bit of the first half of an IPv6 address, as a function of the preceding bits.
     Ipv6Prefix,
-    /// The second half, and GUIDs.
+    /// The second half of an IPv6 address, and GUIDs.
     Identifier,
     /// An Ethernet address.
     Mac,
@@ -147,7 +151,7 @@ pub(super) enum Kind {
     Number,
     /// Text.
     Text,
-    /// By how much a wrong ICRC is wrong.
+    /// The difference of a wrong ICRC from the correct one.
     Icrc,
 }
 
@@ -165,7 +169,7 @@ mod tests {
         assert!(Key::new(&[7; 15]).is_none() && Key::new(b"").is_none() && Key::new(&[7; 200]).is_some());
     }
 
-    /// All values of some small domains: each comes back once.
+    /// Each value of some small domains is the image of exactly one value.
     #[test]
     fn a_permutation() {
         for (radix, length) in [(2, 1), (10, 1), (256, 1), (10, 2), (65, 2), (10, 3), (2, 9), (3, 8)] {
@@ -198,7 +202,7 @@ mod tests {
         }
     }
 
-    /// All values of some small domains are in one circle, and none stands for itself.
+    /// All values of some small domains form one cycle, so that none is replaced by itself.
     #[test]
     fn one_circle() {
         for (radix, length) in [(2u16, 1), (10, 1), (256, 1), (10, 2), (65, 2), (10, 3), (2, 9), (3, 8)] {
@@ -226,7 +230,7 @@ mod tests {
         let text = replaced(Kind::Text, &long);
         assert_eq!(text, replaced(Kind::Text, &long));
         assert_ne!(text, replaced(Kind::Mac, &long));
-        // A changed byte anywhere changes about all.
+        // A change of any byte changes almost all bytes of the result.
         for at in [0, 499, 500, 999] {
             let mut other = long.clone();
             other[at] = 8;

@@ -1,4 +1,5 @@
-//! The bytes of a transaction that may be shown, value by value: what is in none of them is left out.
+//! The permitted bytes of a transaction, value by value. All bytes outside of known values are
+//! omitted.
 
 use super::values::Values;
 use crate::fields::nfs::{Whole, leaves};
@@ -13,12 +14,12 @@ use rdmascope_wire::{Layer, Stop};
 use rdmascope_xdr::visit::{Leaf, Value};
 use std::collections::BTreeMap;
 
-/// Bytes at their places, in order. Between them are zeros.
+/// Bytes at increasing offsets, with zeros between them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Runs(Vec<(u64, Vec<u8>)>);
 
 impl Runs {
-    /// Adds bytes. Those in front of what was added before are left out.
+    /// Adds bytes. Bytes before the end of those already added are ignored.
     pub(super) fn put(&mut self, at: u64, bytes: &[u8]) {
         let end = self.0.last().map_or(0, |(start, bytes)| start + bytes.len() as u64);
         match self.0.last_mut() {
@@ -28,7 +29,7 @@ impl Runs {
         }
     }
 
-    /// Copies what there is of the bytes from `at` on.
+    /// Copies the bytes from offset `at` on into `to`.
     pub(super) fn copy(&self, at: u64, to: &mut [u8]) {
         let end = at.saturating_add(to.len() as u64);
         let first = self.0.partition_point(|(start, bytes)| start + bytes.len() as u64 <= at);
@@ -39,7 +40,7 @@ impl Runs {
         }
     }
 
-    /// What there is of these bytes, with their places.
+    /// The bytes within a range, with their offsets.
     fn within(&self, range: Range<u64>) -> impl Iterator<Item = (u64, &[u8])> {
         self.0.iter().filter_map(move |(start, bytes)| {
             let (from, until) = (range.start.max(*start), range.end.min(start + bytes.len() as u64));
@@ -54,7 +55,7 @@ impl Runs {
     }
 }
 
-/// The parts of the call's and the reply's message: Sends, and chunks of which something may be shown.
+/// The permitted bytes of each part of the call and the reply: Sends and chunks.
 pub(super) fn parts(values: &mut Values, transaction: &Transaction) -> BTreeMap<(bool, Part), Runs> {
     let mut parts: BTreeMap<(bool, Part), Runs> = BTreeMap::new();
     for of_reply in [false, true] {
@@ -65,7 +66,7 @@ pub(super) fn parts(values: &mut Values, transaction: &Transaction) -> BTreeMap<
             continue;
         }
         let length = match header.stop {
-            // Up to the word that cannot stand.
+            // Up to and including the invalid word.
             Some(stop) if stop.layer == Layer::RpcRdma => stop.offset.saturating_add(4),
             _ => header.header_length as usize,
         };
@@ -89,7 +90,8 @@ pub(super) fn parts(values: &mut Values, transaction: &Transaction) -> BTreeMap<
     parts.into_iter().map(|(part, runs)| (part, runs.shrink())).collect()
 }
 
-/// Whether a Send may be one of RPC-over-RDMA: version and procedure are numbers as there are some. In other protocols there may be text in the place of the header.
+/// Whether a Send may be an RPC-over-RDMA message: version and procedure are small numbers. Other
+/// protocols may have text there.
 pub(super) fn begins_message(send: &[u8]) -> bool {
     const LARGEST: u32 = 15;
     let is_small = |at: usize| {
@@ -99,13 +101,14 @@ pub(super) fn begins_message(send: &[u8]) -> bool {
     is_small(4) && is_small(12)
 }
 
-/// The bytes up to the first that the capture lacks.
+/// The bytes before the first one that is missing from the capture.
 fn front(whole: Whole<'_>) -> &[u8] {
     let held = usize::try_from(whole.captured.front()).unwrap_or(usize::MAX);
     &whole.bytes[..held.min(whole.bytes.len())]
 }
 
-/// The header of an RPC message (RFC 5531, section 9). Where it ends, unless it cannot be read to its end.
+/// Copies the header of an RPC message (RFC 5531, section 9). Returns its end, or `None` if it
+/// cannot be parsed completely.
 pub(super) fn rpc(values: &mut Values, message: &[u8], out: &mut Runs) -> Option<usize> {
     let mut reader = Reader::new(message, Layer::Rpc);
     rpc_header(values, message, &mut reader, out).ok()?;
@@ -142,7 +145,8 @@ fn rpc_header(
                 authentication(values, false, reader, out)?;
             }
             let status = word(reader, out)?;
-            // PROG_MISMATCH and RPC_MISMATCH say which versions there are; AUTH_ERROR says why.
+            // PROG_MISMATCH and RPC_MISMATCH are followed by the supported versions, and AUTH_ERROR
+            // by the reason.
             let words = match (denied, status) {
                 (false, 2) | (true, 0) => 2,
                 (true, 1) => 1,
@@ -157,7 +161,8 @@ fn rpc_header(
     }
 }
 
-/// An opaque_auth. Its body stays away but for a credential of AUTH_SYS, which is replaced, and what RPCSEC_GSS needs.
+/// Copies an opaque_auth. Its body is omitted, except for an AUTH_SYS credential, which is
+/// replaced, and the numbers and the handle of RPCSEC_GSS.
 fn authentication(
     values: &mut Values,
     is_credential: bool,
@@ -178,7 +183,7 @@ fn authentication(
     Ok(())
 }
 
-/// An authsys_parms (RFC 5531, appendix A) that takes up all of the body.
+/// Replaces an authsys_parms (RFC 5531, appendix A) that fills the whole body.
 fn sys(values: &mut Values, body: &[u8]) -> Result<Vec<u8>, Stop> {
     let mut reader = Reader::new(body, Layer::Rpc);
     let mut replaced = reader.u32()?.to_be_bytes().to_vec();
@@ -191,7 +196,7 @@ fn sys(values: &mut Values, body: &[u8]) -> Result<Vec<u8>, Stop> {
     }
     let count = reader.u32()?;
     if reader.rest().len() as u64 != u64::from(count) * 4 {
-        // Something else may stand where a number is read.
+        // The numbers that were read may be something else.
         return Err(Stop::malformed(Layer::Rpc, reader.position()));
     }
     replaced.extend(count.to_be_bytes());
@@ -211,7 +216,7 @@ fn gss(body: &[u8]) -> Result<Vec<u8>, Stop> {
     Ok(body[..reader.position()].to_vec())
 }
 
-/// Arguments or results that begin at byte `at`.
+/// Copies the permitted bytes of arguments or results that begin at byte `at`.
 fn body(
     values: &mut Values,
     transaction: &Transaction,
@@ -234,7 +239,8 @@ fn body(
             keep_word(at, out);
         }
         Some(Security::GssControl) => {
-            // Establishing a context (RFC 2203, section 5.2): the arguments are a token; results are a handle, three numbers and a token.
+            // Establishing a context (RFC 2203, section 5.2): the argument is a token; the results
+            // are a handle, three numbers and a token.
             if of_reply && let Ok(end) = context(front(whole), at) {
                 out.put(at as u64, &front(whole)[at..end]);
                 keep_word(end, out);
@@ -261,7 +267,8 @@ fn body(
     }
 }
 
-/// Whether [`Treatment`] knows the types of the arguments and results: those of other programs may hold uids and names under other ones, and stay away.
+/// Whether [`Treatment`] knows the types of the arguments and results. Other programs may have uids
+/// and names in types with other names, so their bodies are omitted.
 fn are_types_known(transaction: &Transaction) -> bool {
     transaction.procedure.is_some_and(|called| match (called.program, called.version) {
         (program::NFS, version) => matches!(version, 3 | 4),
@@ -270,7 +277,7 @@ fn are_types_known(transaction: &Transaction) -> bool {
     })
 }
 
-/// Where the token begins in an rpc_gss_init_res.
+/// The offset of the token in an rpc_gss_init_res.
 fn context(message: &[u8], at: usize) -> Result<usize, Stop> {
     let mut reader = Reader::new(message.get(at..).unwrap_or_default(), Layer::Rpc);
     reader.opaque()?;
@@ -280,7 +287,7 @@ fn context(message: &[u8], at: usize) -> Result<usize, Stop> {
     Ok(at + reader.position())
 }
 
-/// Puts a value, or what replaces it.
+/// Adds a value, or its replacement.
 fn replace(
     values: &mut Values,
     (value, leaf): (&Value<'_>, Leaf),
@@ -302,19 +309,19 @@ fn replace(
     }
 }
 
-/// What becomes of a value.
+/// The treatment of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Treatment {
     Stays,
-    /// It is a uid or gid.
+    /// Replaces a uid or gid.
     User,
-    /// It is the name of something.
+    /// Replaces a name.
     Text,
-    /// There are zeros in its place.
+    /// Leaves zeros.
     Goes,
 }
 
-/// Bytes that stay: what the server or the client made up to name something. By the names of their types.
+/// Types whose bytes stay: identifiers that the server or the client generated.
 const HANDLES: [&str; 10] = [
     "nfs_fh4",
     "sessionid4",
@@ -327,9 +334,9 @@ const HANDLES: [&str; 10] = [
     "writeverf3",
     "fattr4_filehandle",
 ];
-/// By their places.
+/// The same, by the enclosing type and the name of the field.
 const HANDLE_PLACES: [(&str, &str); 2] = [("nfs_fh3", "data"), ("stateid4", "other")];
-/// Text, and other bytes that name something and are compared.
+/// Types that are text, and other names that are compared.
 const TEXTS: [&str; 4] = ["filename3", "nfspath3", "utf8string", "linktext4"];
 const TEXT_PLACES: [(&str, &str); 8] = [
     ("authsys_parms", "machinename"),
@@ -344,11 +351,11 @@ const TEXT_PLACES: [(&str, &str); 8] = [
 const USERS: [&str; 2] = ["uid3", "gid3"];
 const USER_PLACES: [(&str, &str); 3] =
     [("authsys_parms", "uid"), ("authsys_parms", "gid"), ("authsys_parms", "gids")];
-/// What an r_netid is mostly (RFC 5665, section 5.2): nobody's name.
+/// The usual values of an r_netid (RFC 5665, section 5.2), which identify no one.
 const NETIDS: [&[u8]; 6] = [b"tcp", b"tcp6", b"udp", b"udp6", b"rdma", b"rdma6"];
 
 impl Treatment {
-    /// Numbers stay but for uids. Bytes go but for those that are listed.
+    /// Numbers stay except for uids and gids. Bytes are omitted except for listed types.
     pub(super) fn of(value: &Value<'_>, leaf: Leaf, bytes: &[u8]) -> Treatment {
         let place = (value.place.of, value.place.name);
         let is_one = |types: &[&str], places: &[(&str, &str)]| {

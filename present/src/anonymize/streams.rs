@@ -1,8 +1,9 @@
-//! The streams of iWARP connections: what stands in the place of each of their bytes.
+//! Replacement of the TCP streams of iWARP connections.
 //!
-//! What an end sends lies in segments however TCP cuts it, comes again, and comes ahead. So it is replaced as a stream. The first pass notes of which start frames
-//! and FPDUs a stream consists, the second makes a segment of those whose bytes it has. An FPDU is made whole, so that its CRC is right wherever segments begin. Bytes of
-//! which it was not found out what they are become zeros.
+//! TCP may split, repeat and reorder the bytes of a stream, so the stream is replaced as a whole.
+//! The first pass stores the start frames and FPDUs of each stream; the second builds each segment
+//! from those it overlaps. FPDUs are rebuilt completely, so that their CRCs are correct wherever
+//! segments begin. Bytes of unknown meaning become zeros.
 
 use super::values::Values;
 use super::{Shown, cm, header, known_by};
@@ -24,9 +25,9 @@ pub(super) struct Streams {
     streams: Vec<Stream>,
     /// The streams between the same ports, in the order in which they began.
     between: HashMap<Flow, Vec<usize>, FixedState>,
-    /// Those of each connection.
+    /// The streams of each connection.
     of: HashMap<ConnectionId, Vec<(Flow, usize)>, FixedState>,
-    /// Transactions of whose steps it is not known yet where in a stream they stand.
+    /// Transactions whose steps are not yet located in a stream.
     noted: Vec<Noted>,
 }
 
@@ -37,55 +38,56 @@ type Flow = (Address, Address, [u16; 2]);
 #[derive(Debug)]
 struct Noted {
     connection: ConnectionId,
-    /// What the caller sends, and what the other end does.
+    /// The flow of the caller, and that of the other end.
     flows: [Option<FlowKey>; 2],
-    /// When it began.
+    /// The transaction's number in the order of beginning.
     begun: u64,
 }
 
-/// What one end of a connection sends.
+/// The stream of one end of a connection.
 #[derive(Debug)]
 struct Stream {
     connection: ConnectionId,
-    /// In the order of the stream.
+    /// The pieces, in stream order.
     pieces: Vec<Piece>,
-    /// By where they begin.
+    /// The steps, by their start.
     steps: BTreeMap<u64, Placed>,
-    /// The piece that was made last.
+    /// The piece that was built last.
     made: Option<(usize, Vec<u8>)>,
 }
 
 /// A piece of a stream.
 #[derive(Debug)]
 struct Piece {
-    /// Where its first byte stands, that of a marker in front of it included: a sequence number that goes on where those of TCP wrap.
+    /// The position of the first byte, including a marker before it: the sequence number, extended
+    /// to 64 bits so that it does not wrap.
     at: u64,
-    /// The packet that has its first byte.
+    /// The packet with the first byte.
     frame: u64,
     kind: Kind,
 }
 
 #[derive(Debug)]
 enum Kind {
-    /// What stands in its place.
+    /// The replacement.
     Bytes(Box<[u8]>),
-    /// An FPDU, whose front holds what stands in the place of that.
+    /// An FPDU whose front is already replaced.
     Fpdu(Box<FramedFpdu>),
 }
 
 /// A step in a stream.
 #[derive(Clone, Copy, Debug)]
 struct Placed {
-    /// The first byte behind it.
+    /// The position after the last byte.
     end: u64,
-    /// When its transaction began, and its index.
+    /// The number of its transaction in the order of beginning, and its index in the transaction.
     of: (u64, usize),
     /// The tagged offset of its first byte.
     offset: u64,
 }
 
 impl Streams {
-    /// Takes a piece of a stream, behind those before it.
+    /// Adds a piece of a stream, after the previous ones.
     pub(super) fn add(&mut self, values: &mut Values, piece: &InStream<'_>) {
         let InStream { connection, source, destination, ports, framed, .. } = *piece;
         let flow = (source, destination, ports);
@@ -118,7 +120,7 @@ impl Streams {
         }
     }
 
-    /// Takes a transaction.
+    /// Adds a transaction.
     pub(super) fn note(&mut self, transaction: &Transaction) {
         if let Some(kept) = &transaction.exchange
             && kept.steps.first().is_some_and(|step| step.position.counts_bytes())
@@ -128,7 +130,7 @@ impl Streams {
         }
     }
 
-    /// Finds the places of the steps of all transactions, once all pieces have come.
+    /// Locates the steps of all transactions, after all pieces have been added.
     pub(super) fn settle(&mut self, transactions: &HashMap<u64, Shown, FixedState>) {
         for Noted { connection, flows, begun } in core::mem::take(&mut self.noted) {
             let Some(Shown { steps, .. }) = transactions.get(&begun) else { continue };
@@ -137,7 +139,8 @@ impl Streams {
             for (index, step) in steps.iter().enumerate() {
                 let Some(stream) = of(step) else { continue };
                 let at = self.streams[stream].place(step.position.number(), step.first.frame);
-                // A response goes where its request says, and the capture may lack its beginning.
+                // The request determines where a response is placed; the start of the response may
+                // be missing from the capture.
                 let is_request = |request: &&Step| {
                     request.kind == StepKind::ReadRequest
                         && (request.part, request.offset) == (step.part, step.offset)
@@ -155,7 +158,7 @@ impl Streams {
         }
     }
 
-    /// The stream of a connection that has this source, destination, and port of the destination.
+    /// The stream of a connection with this source, destination and destination port.
     fn find(&self, connection: ConnectionId, flow: FlowKey) -> Option<usize> {
         let is_meant = |(source, destination, ports): Flow| {
             (source, destination) == (flow.source, flow.destination)
@@ -164,12 +167,12 @@ impl Streams {
         self.of.get(&connection)?.iter().find(|(flow, _)| is_meant(*flow)).map(|(_, index)| *index)
     }
 
-    /// Whether some stream is of the ports of a segment.
+    /// Whether any stream has the ports of a segment.
     pub(super) fn has(&self, segment: &Segment<'_>) -> bool {
         self.between.contains_key(&flow_of(segment))
     }
 
-    /// Puts into `payload`, which is zeros, what stands in the place of the payload of a segment.
+    /// Fills `payload`, which is all zeros, with the replacement of a segment's payload.
     pub(super) fn replace(
         &mut self,
         values: &Values,
@@ -178,7 +181,7 @@ impl Streams {
         payload: &mut [u8],
     ) {
         let Some(between) = self.between.get(&flow_of(segment)) else { return };
-        // Where ports were used again: the last connection that had begun, or the first.
+        // If ports were reused: the latest connection that had begun, or otherwise the first one.
         let has_begun = |index: &&usize| self.streams[**index].pieces[0].frame <= frame;
         let Some(index) = between.iter().rev().find(has_begun).or(between.first()) else { return };
         let stream = &mut self.streams[*index];
@@ -191,23 +194,23 @@ fn flow_of(segment: &Segment<'_>) -> Flow {
     (segment.source, segment.destination, segment.ports)
 }
 
-/// Where sequence numbers begin: what comes before the first one known is not negative.
+/// The offset of sequence numbers, so that positions before the first known one are not negative.
 const FIRST_ROUND: u64 = 1 << 32;
 
-/// From a place to that with this sequence number which is nearest.
+/// The distance from a position to the nearest one with this sequence number.
 fn distance(at: u64, sequence: u32) -> i64 {
     (sequence.wrapping_sub(at as u32) as i32).into()
 }
 
 impl Stream {
-    /// The place with this sequence number, of several that which a packet names.
+    /// The position with this sequence number that is nearest to the packet `frame`.
     fn place(&self, sequence: u32, frame: u64) -> u64 {
         let index = self.pieces.partition_point(|piece| piece.frame < frame).min(self.pieces.len() - 1);
         let near = self.pieces[index].at;
         near.wrapping_add_signed(distance(near, sequence))
     }
 
-    /// The FPDU that begins at this place, or behind a marker there.
+    /// The FPDU that begins at this position, or after a marker there.
     fn fpdu_at(&self, at: u64) -> Option<&FramedFpdu> {
         let index = self.pieces.partition_point(|piece| piece.at <= at).checked_sub(1)?;
         match &self.pieces[index] {
@@ -218,18 +221,18 @@ impl Stream {
         }
     }
 
-    /// The tagged offset that the FPDU at this place begins at.
+    /// The tagged offset of the FPDU at this position.
     fn tagged_offset(&self, at: u64) -> Option<u64> {
         if let Header::Tagged(header) = self.fpdu_at(at)?.header { Some(header.offset) } else { None }
     }
 
-    /// Where the response to the RDMA Read Request that the FPDU with this sequence number holds goes.
+    /// The sink offset of the RDMA Read Request in the FPDU with this sequence number.
     fn sink(&self, sequence: u32, frame: u64) -> Option<u64> {
         let fpdu = self.fpdu_at(self.place(sequence, frame))?;
         ReadRequest::parse(&fpdu.front).ok().map(|request| request.sink_offset)
     }
 
-    /// Puts into `bytes` what there is from `begin` on.
+    /// Copies the bytes of the stream from `begin` on into `bytes`.
     fn copy(
         &mut self,
         values: &Values,
@@ -260,7 +263,8 @@ impl Stream {
         }
     }
 
-    /// What stands in the place of an FPDU (RFC 5044, section 4.1), with the markers in front of it and in it.
+    /// Builds the replacement of an FPDU (RFC 5044, section 4.1), with the markers before it and in
+    /// it.
     fn make(
         &self,
         values: &Values,
@@ -293,7 +297,7 @@ impl Stream {
         made
     }
 
-    /// Puts into `data`, which is zeros, what may be shown of the data of an FPDU at this place.
+    /// Fills `data`, which is all zeros, with the permitted data of the FPDU at this position.
     fn put_data(
         &self,
         transactions: &HashMap<u64, Shown, FixedState>,
@@ -328,14 +332,15 @@ impl Stream {
     }
 }
 
-/// An FPDU with the markers in front of it and in it; `at`: the sequence number of its first byte, `marker`: that of a marker.
+/// Inserts the markers before and in an FPDU. `at` is the sequence number of its first byte,
+/// `marker` that of a marker.
 fn marked(plain: &[u8], at: u32, marker: u32) -> Vec<u8> {
     let mut marked = Vec::with_capacity(plain.len() + 2 * MARKER_LENGTH);
     let mut begins = None;
     for byte in plain {
         let place = at.wrapping_add(marked.len() as u32);
         if place.wrapping_sub(marker).is_multiple_of(MARKER_INTERVAL) {
-            // How many bytes the FPDU began before it (RFC 5044, section 4.3).
+            // A marker holds the distance to the start of its FPDU (RFC 5044, section 4.3).
             let back = begins.map_or(0, |begins| marked.len() - begins);
             marked.extend((back as u32).to_be_bytes());
         }
@@ -345,7 +350,7 @@ fn marked(plain: &[u8], at: u32, marker: u32) -> Vec<u8> {
     marked
 }
 
-/// How many bytes of a marker stand in front of an FPDU: its CRC covers them.
+/// The length of a marker directly before an FPDU, which the CRC of the FPDU covers.
 fn marker_before(fpdu: &FramedFpdu, sequence: u32) -> u32 {
     const LENGTH: u32 = MARKER_LENGTH as u32;
     let is_there =
@@ -353,7 +358,8 @@ fn marker_before(fpdu: &FramedFpdu, sequence: u32) -> u32 {
     if fpdu.marker.is_some_and(is_there) { LENGTH } else { 0 }
 }
 
-/// What stands in the place of a start frame: of its private data IRD and ORD, and what RPC-over-RDMA says there (RFC 8797).
+/// The replacement of a start frame. Of its private data, IRD, ORD and RPC-over-RDMA private data
+/// (RFC 8797) stay.
 fn start(frame: StartFrame, data: &[u8]) -> Vec<u8> {
     let mut replaced = vec![0; data.len()];
     let (depths, consumer) = frame.private_data(data);
@@ -363,7 +369,7 @@ fn start(frame: StartFrame, data: &[u8]) -> Vec<u8> {
     [&frame.to_bytes()[..], &replaced].concat()
 }
 
-/// What stands in the place of the first bytes of an untagged FPDU, where it is of no transaction.
+/// The replacement of the first bytes of an untagged FPDU, for FPDUs without a transaction.
 fn front(values: &mut Values, fpdu: &FramedFpdu, speaks_rpc: bool) -> Vec<u8> {
     let original = &fpdu.front[..];
     let mut replaced = vec![0; original.len()];
@@ -388,7 +394,8 @@ fn front(values: &mut Values, fpdu: &FramedFpdu, speaks_rpc: bool) -> Vec<u8> {
     replaced
 }
 
-/// How many bytes of a Terminate stay: what it says, and the DDP header of the segment that it is about.
+/// The number of bytes of a Terminate that stay: its error, and the DDP header of the terminated
+/// segment.
 fn terminate(bytes: &[u8]) -> usize {
     let Ok(terminate) = Terminate::parse(bytes) else { return 0 };
     let (length, header) = terminate.terminated(&bytes[Terminate::LENGTH..]);

@@ -5,7 +5,7 @@ use rdmascope_dissector::record::LinkType;
 use rdmascope_tests::pcap::Capture;
 use rdmascope_tests::{samples, session};
 
-/// The records in the place of those of a capture.
+/// The anonymized records of a capture.
 fn anonymized(capture: &Capture) -> Vec<Vec<u8>> {
     let mut anonymizer = Anonymizer::new(Key::new(&[7; 32]).expect("it is long enough"), 4791);
     let mut engine = Engine::new(Anonymizer::first_pass());
@@ -39,7 +39,8 @@ fn verdict(capture: &Capture, data: &[u8]) -> Option<IcrcVerdict> {
 #[test]
 fn equal_packets_stay_equal_and_bad_ones_bad() {
     let mut capture = samples::capture("nfs3-lossy");
-    // Packets that are damaged in their payload or their ICRC, and copies of them and of others right behind them.
+    // Packets with a damaged payload or ICRC, and copies of these and of other packets directly
+    // after the original.
     let packets = core::mem::take(&mut capture.packets);
     for (index, mut packet) in packets.into_iter().take(600).enumerate() {
         if index % 50 == 49 {
@@ -67,7 +68,7 @@ fn equal_packets_stay_equal_and_bad_ones_bad() {
     assert!(bad >= 12 && equal >= 60, "{bad} {equal}");
 }
 
-/// A capture of which a snap length left the beginning of each packet.
+/// A capture truncated by a snap length.
 #[test]
 fn packets_that_are_cut() {
     let mut capture = samples::capture("nfs4.1-basic");
@@ -77,7 +78,8 @@ fn packets_that_are_cut() {
     }
     for (cut, whole) in anonymized(&capture).iter().zip(&whole) {
         assert_eq!(cut.len(), whole.len().min(120));
-        // Headers are those of the whole packet, up to the UDP checksum. What cannot be understood is zeros.
+        // The headers equal those of the whole packet, up to the UDP checksum. Bytes that cannot be
+        // interpreted are zeros.
         assert_eq!(cut[..40], whole[..40]);
         assert!(
             cut.len() < 120

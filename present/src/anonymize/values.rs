@@ -1,22 +1,22 @@
-//! What stands for an address, a name, a uid.
+//! Replacement of addresses, names and uids.
 
 use super::key::{Key, Kind};
 use core::net::{Ipv4Addr, Ipv6Addr};
 use foldhash::fast::FixedState;
 use std::collections::HashMap;
 
-/// Replaces values. What was replaced lately is remembered.
+/// Replaces values, with a cache of recent ones.
 #[derive(Clone, Debug)]
 pub(super) struct Values {
     key: Key,
-    /// Their lengths tell of which kind they are.
+    /// The length of an address identifies its kind.
     addresses: HashMap<Box<[u8]>, Box<[u8]>, FixedState>,
     texts: HashMap<Box<[u8]>, Box<[u8]>, FixedState>,
 }
 
-/// Addresses, and texts, that are remembered. All are forgotten when there are more.
+/// The most addresses, and the most texts, in the cache. It is cleared when full.
 const MOST_KNOWN: usize = 1 << 14;
-/// The longest text that is remembered, in bytes.
+/// The longest text in the cache, in bytes.
 const LONGEST_KNOWN: usize = 256;
 
 impl Values {
@@ -24,12 +24,12 @@ impl Values {
         Values { key, addresses: HashMap::default(), texts: HashMap::default() }
     }
 
-    /// An IPv4 address. It stays in its class; two that begin with the same bits go on doing so, by a permutation as that of Crypto-PAn.
+    /// Replaces an IPv4 address within its class. Addresses keep common prefixes, as in Crypto-PAn.
     pub(super) fn ipv4(&mut self, address: [u8; 4]) -> [u8; 4] {
         self.address(address, |key, address| {
             let class = class_of_ipv4(address);
             let mut number = u32::from_be_bytes(address);
-            // What leaves the class comes back into it when the permutation is applied again and again.
+            // A result outside of the class is permuted again until it is inside.
             loop {
                 let bits = (class.1..32).map(|bit| {
                     let before = number & !(u32::MAX >> bit);
@@ -44,7 +44,8 @@ impl Values {
         })
     }
 
-    /// An IPv6 address, or a GID: its first half as an IPv4 address, its second half as a GUID. An IPv4 address that is mapped into it is replaced as such.
+    /// Replaces an IPv6 address or a GID: the first half like an IPv4 address, the second half like
+    /// a GUID. A mapped IPv4 address is replaced as such.
     pub(super) fn ipv6(&mut self, address: [u8; 16]) -> [u8; 16] {
         if let Some(mapped) = Ipv6Addr::from(address).to_ipv4_mapped() {
             return Ipv4Addr::from(self.ipv4(mapped.octets())).to_ipv6_mapped().octets();
@@ -72,12 +73,12 @@ impl Values {
         })
     }
 
-    /// An EUI-64: what the second half of a link-local GID is. 0 stays.
+    /// Replaces an EUI-64, which is also the second half of a link-local GID. 0 stays.
     pub(super) fn guid(&mut self, guid: [u8; 8]) -> [u8; 8] {
         self.address(guid, |key, guid| new_identifier(key, u64::from_be_bytes(guid)).to_be_bytes())
     }
 
-    /// An Ethernet address. Whether it is a group's, and whether it is locally administered, stays; that of broadcast and 0 stay.
+    /// Replaces an Ethernet address. The group bit and the local bit stay, as do broadcast and 0.
     pub(super) fn mac(&mut self, address: [u8; 6]) -> [u8; 6] {
         self.address(address, |key, address| {
             let class = class_of_mac(address);
@@ -92,13 +93,14 @@ impl Values {
         })
     }
 
-    /// A uid or gid: another one with as many decimal digits. 0 stays.
+    /// Replaces a uid or gid by one with the same number of decimal digits. 0 stays.
     pub(super) fn user(&mut self, user: u32) -> u32 {
         let text = self.text(user.to_string().as_bytes());
         core::str::from_utf8(&text).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
     }
 
-    /// Text, or another name for something: of the same length. What stands between `/` and `@` is replaced part by part, and parts stay in their class.
+    /// Replaces text, or another kind of name, by one of the same length. The parts between `/` and
+    /// `@` are replaced one by one within their class.
     pub(super) fn text(&mut self, text: &[u8]) -> Box<[u8]> {
         if WELL_KNOWN.contains(&text) {
             return text.into();
@@ -119,7 +121,8 @@ impl Values {
         replaced
     }
 
-    /// By how much a wrong ICRC is wrong then. None that is right becomes wrong, and none that is wrong right.
+    /// Replaces the difference of a wrong checksum from the correct one. Zero stays zero, and any
+    /// other value stays nonzero.
     pub(super) fn difference(&self, difference: u32) -> u32 {
         u32::from_be_bytes(permuted(&self.key, Kind::Icrc, difference.to_be_bytes()))
     }
@@ -141,10 +144,10 @@ impl Values {
     }
 }
 
-/// What an IPv4 address is for, and how many of its first bits say so: these stay.
+/// The class of an IPv4 address, and the number of prefix bits that determine it. These bits stay.
 fn class_of_ipv4(address: [u8; 4]) -> (u8, u32) {
     match address {
-        // This host, loopback, what routers and hosts on a link say to all, broadcast.
+        // This host, loopback, local multicast, broadcast.
         [0 | 127, ..] | [224, 0, 0, _] | [255, 255, 255, 255] => (0, 32),
         // Private (RFC 1918), shared (RFC 6598), link-local (RFC 3927).
         [10, ..] => (1, 8),
@@ -158,7 +161,8 @@ fn class_of_ipv4(address: [u8; 4]) -> (u8, u32) {
     }
 }
 
-/// The same of IPv6 (RFC 4291, section 2.4); more than 64: all of the address stays.
+/// The class of an IPv6 address (RFC 4291, section 2.4), and its prefix bits. If there are more
+/// than 64, the whole address stays.
 fn class_of_ipv6(address: [u8; 16]) -> (u8, u32) {
     match address {
         // Unspecified, loopback, the well-known groups of each scope.
@@ -177,7 +181,8 @@ fn new_identifier(key: &Key, identifier: u64) -> u64 {
     u64::from_be_bytes(permuted(key, Kind::Identifier, identifier.to_be_bytes()))
 }
 
-/// Another number; 0 for 0, and for no other. What takes this number to 0 takes 0 elsewhere: two steps are enough.
+/// Replaces a number; 0 stays. The value whose image is 0 gets the image of 0, so that at most two
+/// steps are needed.
 fn permuted<const N: usize>(key: &Key, kind: Kind, mut bytes: [u8; N]) -> [u8; N] {
     if bytes == [0; N] {
         return bytes;
@@ -190,17 +195,18 @@ fn permuted<const N: usize>(key: &Key, kind: Kind, mut bytes: [u8; N]) -> [u8; N
     }
 }
 
-/// The two bits of an Ethernet address that say what it is, and whether its first digit is one of those by which MPLS tells IP and pseudowires from Ethernet
-/// (RFC 4928, section 3); `None` where all of it says what it is.
+/// The two type bits of an Ethernet address, and its first digit if it is one by which MPLS
+/// distinguishes IP and pseudowires from Ethernet (RFC 4928, section 3). `None` for broadcast and
+/// 0, which stay.
 fn class_of_mac(address: [u8; 6]) -> Option<(u8, u8)> {
     let digit = Some(address[0] >> 4).filter(|digit| matches!(digit, 0 | 4 | 6)).unwrap_or(u8::MAX);
     (address != [0; 6] && address != [0xff; 6]).then_some((address[0] & 3, digit))
 }
 
-/// What separates the parts of text.
+/// The separators of the parts of text.
 const SEPARATORS: &[u8] = b"/@";
 
-/// Who an ACE of NFSv4 is for, where that is nobody in particular (RFC 8881, section 6.2.1.5).
+/// Special principals of NFSv4 ACEs (RFC 8881, section 6.2.1.5).
 const WELL_KNOWN: [&[u8]; 10] = [
     b"OWNER@",
     b"GROUP@",
@@ -214,18 +220,18 @@ const WELL_KNOWN: [&[u8]; 10] = [
     b"SERVICE@",
 ];
 
-/// Of which characters a part of text is.
+/// The characters in a part of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
-    /// It says nothing: nothing, `.`, `..`, and 0, which is root.
+    /// Without information: empty, `.`, `..`, and 0, which is root.
     Fixed,
-    /// A decimal number of 32 bits without zeros in front: the text of a uid is replaced as the uid.
+    /// A decimal 32-bit number without leading zeros. The text of a uid is replaced like the uid.
     Number,
-    /// Letters, digits, and what else mostly stands in names.
+    /// Letters, digits, and other characters common in names.
     Plain,
-    /// Other characters of ASCII.
+    /// Other printable ASCII characters.
     Printable,
-    /// Anything.
+    /// Any bytes.
     Other,
 }
 
@@ -268,7 +274,7 @@ fn new_text(key: &Key, part: &mut [u8]) {
         for (byte, digit) in part.iter_mut().zip(&digits) {
             *byte = alphabet[usize::from(*digit)];
         }
-        // As above: the class is left and entered again.
+        // A result outside of the class is replaced again until it is inside.
         if Class::of(part) == class {
             return;
         }
@@ -319,7 +325,7 @@ mod tests {
         for stays in [[0; 4], [127, 0, 0, 1], [255; 4], [224, 0, 0, 251]] {
             assert_eq!(values.ipv4(stays), stays);
         }
-        // A whole /24: each host another one of one /24.
+        // The hosts of a /24 map to distinct hosts of one /24.
         let hosts: HashSet<[u8; 4]> = (0..=255).map(|host| values.ipv4([10, 1, 2, host])).collect();
         assert_eq!(hosts.len(), 256);
         assert_eq!(hosts.iter().map(|host| &host[..3]).collect::<HashSet<_>>().len(), 1);
@@ -401,7 +407,7 @@ mod tests {
             };
             assert_eq!(parts(&replaced), parts(text.as_bytes()), "{text}");
         }
-        // The parts of a path are those names.
+        // The parts of a path are replaced like single names.
         let path = values.text(b"export/home/../file.dat");
         let parts: Vec<_> =
             ["export", "home", "..", "file.dat"].map(|part| values.text(part.as_bytes())).into();
@@ -416,7 +422,7 @@ mod tests {
         assert_eq!(all.len(), plain.len() * plain.len());
     }
 
-    /// Whatever the key is: a short name is another one, and no two become the same.
+    /// With any key, a short name is changed, and different names stay different.
     #[test]
     fn no_name_stands_for_itself() {
         let names: Vec<Vec<u8>> = (1..=u8::MAX)

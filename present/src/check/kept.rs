@@ -1,4 +1,5 @@
-//! The findings that people are shown: of each rule those that come first in the capture. Memory does not grow with their number.
+//! The findings to show: the first of each rule in capture order. Memory use does not grow with the
+//! number of findings.
 
 use core::cmp::Ordering;
 use foldhash::fast::FixedState;
@@ -10,20 +11,22 @@ use rdmascope_dissector::rdma::End;
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 
-/// Some of the findings, and the ends of their connections.
+/// A bounded number of findings, with the ends of their connections.
 #[derive(Debug, Default)]
 pub struct Kept {
-    /// Of each rule and verdict so many.
+    /// The most findings of each rule and verdict.
     most: usize,
-    /// By the place of the rule: those that stand, those that are inconclusive.
+    /// The conclusive and the inconclusive findings, by index of the rule.
     rules: Vec<[BinaryHeap<Entry>; 2]>,
-    /// What is kept instead where repetitions count as one: the first finding of each kind, and how many there were.
+    /// Used instead of `rules` if repetitions are folded: the first finding of each kind, and their
+    /// number.
     folds: Option<HashMap<Fold, (Entry, u64), FixedState>>,
     count: u64,
     ends: HashMap<ConnectionId, Option<Ends>, FixedState>,
 }
 
-/// Findings that repeat each other: of one rule, by one end of one connection. What a policy allows, it allows on a whole connection.
+/// The key of findings that repeat each other: one rule, by one end of one connection. A policy
+/// allows a finding for a whole connection, so it allows all of them or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Fold {
     rule: usize,
@@ -35,30 +38,32 @@ struct Fold {
 /// The ends of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ends {
-    /// By their index.
+    /// The addresses, by index of the end.
     addresses: [Address; 2],
     requester: End,
-    /// Whether it is known which of them opened it.
+    /// Whether the end that opened the connection is known.
     roles_known: bool,
 }
 
 impl Kept {
-    /// Findings kept of each rule, however many are asked for.
+    /// The most findings kept of each rule, whatever the user requests.
     pub const MOST: usize = 10_000;
-    /// Connections whose ends are remembered.
+    /// The most connections whose ends are kept.
     const MOST_CONNECTIONS: usize = 4096;
 
-    /// Keeps so many findings of each rule and verdict, at most [`Kept::MOST`].
+    /// Creates an empty store for at most `most` findings of each rule and verdict, limited to
+    /// [`Kept::MOST`].
     pub fn new(most: usize) -> Kept {
         Kept { most: most.min(Kept::MOST), ..Kept::default() }
     }
 
-    /// Keeps as many, and of findings of one rule by one end of one connection only the first, with their number.
+    /// Creates a store that keeps only the first finding of each rule by one end of one connection,
+    /// with their number.
     pub fn folding(most: usize) -> Kept {
         Kept { folds: Some(HashMap::default()), ..Kept::new(most) }
     }
 
-    /// Keeps a finding, if it is among the first.
+    /// Adds a finding, unless enough earlier ones are kept.
     pub fn add(&mut self, finding: &Finding, place: Place<'_>) {
         self.count += 1;
         let key = (finding.frames.first().copied().unwrap_or(u64::MAX), self.count);
@@ -109,7 +114,8 @@ impl Kept {
         has_room
     }
 
-    /// Remembers the ends of a connection on which something was found, where it is known which of them is the `requester`.
+    /// Stores the ends of a connection that has findings, if it is known which end is the
+    /// `requester`.
     pub fn connection(&mut self, connection: &Connection, requester: Option<End>) {
         let (Some(ends), Some(requester)) = (self.ends.get_mut(&connection.id), requester) else { return };
         let mut addresses = [connection.requester.address; 2];
@@ -117,7 +123,7 @@ impl Kept {
         *ends = Some(Ends { addresses, requester, roles_known: connection.roles_known });
     }
 
-    /// What is kept of a rule, in the order of first frames.
+    /// Returns the kept findings of a rule, in the order of their first frames.
     pub fn of(&self, rule: usize, verdict: Verdict) -> Vec<Shown<'_>> {
         let kept = self.rules.get(rule).map(|heaps| &heaps[index(verdict)]);
         let mut entries: Vec<(&Entry, u64)> = kept.into_iter().flatten().map(|entry| (entry, 1)).collect();
@@ -129,9 +135,10 @@ impl Kept {
         entries.into_iter().map(|(entry, times)| Shown::new(entry, times)).collect()
     }
 
-    /// Who broke the rule, as far as that is known: `client 10.77.0.2`.
+    /// Returns the end that broke the rule, as far as known: `client 10.77.0.2`.
     ///
-    /// Of a connection that was open before the capture began it may turn out later who opened it; what is known at its end counts.
+    /// If a connection was open before the capture began, packets after the finding may show which
+    /// end opened it. So the roles known at the end of the connection are used.
     pub fn who(&self, finding: &Finding) -> Option<String> {
         let role = |is_requester: bool| if is_requester { "client" } else { "server" };
         let ends = finding.connection.and_then(|id| self.ends.get(&id).copied().flatten());
@@ -153,12 +160,12 @@ const fn index(verdict: Verdict) -> usize {
     }
 }
 
-/// A finding that is kept.
+/// A kept finding.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown<'a> {
-    /// The first of those that it stands for.
+    /// The first of the findings that this one represents.
     pub finding: &'a Finding,
-    /// How many it stands for.
+    /// The number of findings that this one represents.
     pub times: u64,
     /// Whether it is allowed.
     pub is_allowed: bool,
@@ -173,7 +180,7 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// A finding in the order of first frames, and of being found.
+/// A finding, ordered by first frame, then by discovery.
 #[derive(Debug)]
 struct Entry {
     key: (u64, u64),

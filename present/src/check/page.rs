@@ -1,4 +1,4 @@
-//! Findings for people: rule by rule, the weightiest first.
+//! The findings as text, rule by rule, most severe first.
 
 use super::kept::{Kept, Shown};
 use super::rules::{INDENT, listed, painted};
@@ -14,33 +14,33 @@ use rdmascope_conformance::{Finding, Level, Value, Verdict};
 use rdmascope_dissector::transaction::Direction;
 use std::io::{self, Write};
 
-/// What is written.
+/// The findings as text.
 pub struct Page<'a> {
-    /// What was asked for.
+    /// The options of the user.
     pub asked: Asked,
-    /// What was counted.
+    /// The counts of all findings.
     pub tally: &'a Tally,
-    /// The findings that are shown.
+    /// The findings to show.
     pub kept: &'a Kept,
-    /// How the reading of the capture ended.
+    /// The totals of the capture.
     pub ending: &'a Ending,
-    /// What is written on.
+    /// The width and the colours of the output.
     pub screen: Screen,
 }
 
-/// What of a capture is judged and shown.
+/// The options that select the findings to show.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
-    /// Whether findings that are inconclusive are listed.
+    /// Whether inconclusive findings are listed.
     pub inconclusive: bool,
-    /// Whether all findings of a rule are listed, as far as they are kept.
+    /// Whether all kept findings of a rule are listed.
     pub all: bool,
-    /// The least weighty rules that are asked.
+    /// The lowest level of the rules that are checked.
     pub level: Level,
 }
 
 impl Page<'_> {
-    /// Writes the findings, the summary, what the capture does not show, and what to do next.
+    /// Writes the findings, the summary, the limits of the capture, and the suggested next command.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         for (level, verdict) in LEVELS.into_iter().flat_map(|level| VERDICTS.map(|verdict| (level, verdict)))
         {
@@ -59,7 +59,7 @@ impl Page<'_> {
         self.write_next_step(out)
     }
 
-    /// The rules of a level with their places.
+    /// The rules of a level, each with its index.
     fn rules(&self, level: Level) -> impl Iterator<Item = (usize, &RuleCount)> {
         self.tally.rules.iter().enumerate().filter(move |(_, count)| count.rule.level == level)
     }
@@ -105,7 +105,8 @@ impl Page<'_> {
         for [first, second, rest] in &rows {
             let line = format!("    {}  {}  {rest}", Left(first, about), Left(second, frames));
             match style.width() {
-                // Who did what goes on below the frames where it would be narrow below its beginning.
+                // If the last column would be narrow, its continuation lines begin below the
+                // frames.
                 Some(width) => {
                     let begin = 4 + about + 2 + frames + 2;
                     let begin = if begin > width / 2 { 4 + about + 2 } else { begin };
@@ -125,7 +126,7 @@ impl Page<'_> {
         writeln!(out)
     }
 
-    /// What it is about; the frames; who did what, and how often.
+    /// The cells of a finding: connection and XID; frames; the message with its count.
     fn row(&self, shown: &Shown<'_>) -> [String; 3] {
         row(self.kept, shown, &Times(shown.times))
     }
@@ -178,14 +179,14 @@ impl Page<'_> {
         self.write_paragraph(&format!("Inconclusive: {}{remedy}.", doubtful.join(", ")), out)
     }
 
-    /// What could not be judged, or not for certain.
+    /// Writes what could not be judged, or not conclusively.
     fn write_blind_spots(&self, out: &mut dyn Write) -> io::Result<()> {
         let Tally { inferred, one_sided, spoiled, sealed, missing_packets, .. } = *self.tally;
         let totals = &self.ending.totals;
         let mut spots = Vec::new();
         if inferred > 0 {
             spots.push(format!(
-                "{} open before the capture began: what was negotiated, and what was under way, is not known",
+                "{} open before the capture began: negotiated parameters and calls in progress are unknown",
                 were(inferred, "connection")
             ));
         }
@@ -194,13 +195,13 @@ impl Page<'_> {
         }
         if spoiled > 0 {
             spots.push(format!(
-                "of {}, all that an end sent has a bad ICRC and was left out (--no-icrc)",
+                "on {}, all packets of one end have a bad ICRC and were ignored (--no-icrc)",
                 Counted(spoiled, "connection")
             ));
         }
         if sealed > 0 {
             spots.push(format!(
-                "{} encrypted (krb5p): operations, statuses and slots of sessions in them are not judged",
+                "{} encrypted (krb5p): their operations, statuses and session slots are not judged",
                 were(sealed, "call")
             ));
         }
@@ -210,16 +211,17 @@ impl Page<'_> {
         }
         let dropped = self.ending.dropped();
         if dropped > 0 {
-            spots.push(format!("{} dropped while capturing, as the capture says", were(dropped, "packet")));
+            spots.push(format!(
+                "{} dropped while capturing, according to the capture",
+                were(dropped, "packet")
+            ));
         }
         if totals.cut_records > 0 {
-            spots.push(format!("{} cut by a snap length", were(totals.cut_records, "packet")));
+            spots.push(format!("{} truncated by a snap length", were(totals.cut_records, "packet")));
         }
         if totals.evictions > 0 {
             let evictions = Number(totals.evictions);
-            spots.push(format!(
-                "because tables were full, {evictions} of connections, calls and gaps were given up"
-            ));
+            spots.push(format!("connections, calls and gaps evicted because tables were full: {evictions}"));
         }
         for file in &self.ending.files {
             if file.cut.is_some() || file.trouble.is_some() {
@@ -229,10 +231,10 @@ impl Page<'_> {
         if spots.is_empty() {
             return Ok(());
         }
-        self.write_paragraph(&format!("What the capture does not show: {}.", Plain(spots.join("; "))), out)
+        self.write_paragraph(&format!("Limits of the capture: {}.", Plain(spots.join("; "))), out)
     }
 
-    /// What all came to: without a terminal one line, which programs look for.
+    /// Writes the summary. Without a terminal it is one line, because programs search for it.
     fn write_summary_line(&self, text: &str, out: &mut dyn Write) -> io::Result<()> {
         match self.screen.style.width() {
             Some(width) => writeln!(out, "{}", folded(text, width, Some(0))),
@@ -244,11 +246,11 @@ impl Page<'_> {
         wrapped(text, self.screen.width).into_iter().try_for_each(|line| writeln!(out, "{line}"))
     }
 
-    /// What a person does next about the first finding.
+    /// Suggests a command about the first finding.
     fn write_next_step(&self, out: &mut dyn Write) -> io::Result<()> {
         let shown =
             LEVELS.into_iter().flat_map(|level| self.rules(level)).filter(|(_, count)| count.stands > 0);
-        // What is allowed is looked at already.
+        // Findings that are not allowed take precedence.
         let Some((place, count)) = shown.min_by_key(|(_, count)| count.allowed == count.stands) else {
             return Ok(());
         };
@@ -266,7 +268,7 @@ impl Page<'_> {
 const LEVELS: [Level; 3] = [Level::Violation, Level::Warning, Level::Advice];
 const VERDICTS: [Verdict; 2] = [Verdict::Stands, Verdict::Inconclusive];
 
-/// `3 violations (2 allowed)`.
+/// The count of a level: `3 violations (2 allowed)`.
 fn total(level: Level, count: &LevelCount) -> String {
     let LevelCount { stands, allowed, .. } = *count;
     let allowed = if allowed > 0 { format!(" ({} allowed)", Number(allowed)) } else { String::new() };
@@ -277,12 +279,12 @@ fn total(level: Level, count: &LevelCount) -> String {
     }
 }
 
-/// `1 connection was`, `2 connections were`.
+/// A count with its verb: `1 connection was`, `2 connections were`.
 fn were(count: u64, what: &'static str) -> String {
     format!("{} {}", Counted(count, what), if count == 1 { "was" } else { "were" })
 }
 
-/// The options by which `rdmascope show` shows what a finding is about.
+/// The options of `rdmascope show` that select the subject of a finding.
 fn place_of(finding: &Finding) -> Option<String> {
     match (finding.transaction, finding.xid, finding.connection) {
         (Some(number), ..) => Some(format!("--transaction {number}")),
@@ -291,7 +293,7 @@ fn place_of(finding: &Finding) -> Option<String> {
     }
 }
 
-/// Frames: `frames 12, 15, 20 and 13 more`.
+/// A list of frames: `frames 12, 15, 20 and 13 more`.
 struct Frames<'a>(&'a [u64]);
 
 impl Display for Frames<'_> {
@@ -314,7 +316,7 @@ impl Display for Frames<'_> {
     }
 }
 
-/// How many findings a row stands for, where they are more than one.
+/// The number of findings that a row represents, if more than one.
 struct Times(u64);
 
 impl Display for Times {
@@ -326,7 +328,7 @@ impl Display for Times {
     }
 }
 
-/// What it is about; the frames; who did what, and how often.
+/// The cells of a finding: connection and XID; frames; the message with its count.
 fn row(kept: &Kept, shown: &Shown<'_>, times: &dyn Display) -> [String; 3] {
     let Shown { finding, reason, .. } = *shown;
     let mut about = String::new();
@@ -349,13 +351,14 @@ fn row(kept: &Kept, shown: &Shown<'_>, times: &dyn Display) -> [String; 3] {
     ]
 }
 
-/// A finding in one line: `#1 -> 0x0e396a62, frame 14: server 10.77.0.1: a reply that grants no credits`.
+/// A finding as one line: `#1 -> 0x0e396a62, frame 14: server 10.77.0.1: a reply that grants no
+/// credits`.
 pub struct Line<'a> {
-    /// Who is at the ends of its connection.
+    /// The ends of the finding's connection.
     pub kept: &'a Kept,
     /// The finding.
     pub shown: Shown<'a>,
-    /// Whether it is certain.
+    /// Whether the finding is conclusive.
     pub verdict: Verdict,
 }
 
@@ -374,7 +377,7 @@ impl Display for Line<'_> {
     }
 }
 
-/// Why a policy allows it.
+/// The reason for which a policy allows a finding.
 struct Because<'a>(Option<&'a str>);
 
 impl Display for Because<'_> {
@@ -386,7 +389,7 @@ impl Display for Because<'_> {
     }
 }
 
-/// The values of a finding, as far as its message does not say them.
+/// The values of a finding that its message does not contain.
 struct Values<'a>(&'a Finding);
 
 impl Display for Values<'_> {
@@ -405,7 +408,7 @@ impl Display for Values<'_> {
     }
 }
 
-/// A value for people.
+/// A value as text.
 fn shown(value: &Value) -> String {
     match value {
         Value::Nanoseconds(time) => Duration(*time).to_string(),
@@ -414,7 +417,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// Whether a message has this value in it, as a word of its own.
+/// Whether a message contains the value as a separate word.
 fn says(message: &str, value: &Value) -> bool {
     let text = match value {
         Value::Count(number) | Value::Bytes(number) => number.to_string(),

@@ -1,4 +1,4 @@
-//! The rules themselves, for people.
+//! The rules as text.
 
 use crate::screen::{Screen, wrapped};
 use crate::text::{Left, Style};
@@ -6,7 +6,7 @@ use core::fmt::Display;
 use rdmascope_conformance::{Level, Rule, SUBJECTS, Source, rules};
 use std::io::{self, Write};
 
-/// Writes all of one rule.
+/// Writes a rule with its sources and its explanation.
 pub fn write_rule(rule: &Rule, screen: Screen, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}  {}", screen.style.bold(rule.id), painted(screen.style, rule.level, rule.level))?;
     let sources = listed(rule.sources);
@@ -18,11 +18,11 @@ pub fn write_rule(rule: &Rule, screen: Screen, out: &mut dyn Write) -> io::Resul
     Ok(())
 }
 
-/// Writes a table of all rules, subject by subject.
+/// Writes a table of all rules, grouped by subject.
 pub fn write_rules(screen: Screen, out: &mut dyn Write) -> io::Result<()> {
     let longest = rules().map(|rule| rule.id.len()).max().unwrap_or_default();
     let indent = 2 + longest + 2 + LEVEL + 2;
-    // What a narrow terminal has left for the sentence gets a line of its own.
+    // On a narrow terminal, the sentence gets lines of its own.
     let (indent, below) = if screen.width < indent + LEAST { (2 * INDENT, true) } else { (indent, false) };
     let subjects = SUBJECTS.iter().filter(|subject| !subject.rules.is_empty());
     for (index, subject) in subjects.enumerate() {
@@ -47,14 +47,14 @@ pub fn write_rules(screen: Screen, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Columns of the longest level.
+/// Width of the longest level.
 const LEVEL: usize = "violation".len();
-/// What stands below something else is indented so far.
+/// Indentation of subordinate lines.
 pub(super) const INDENT: usize = 2;
-/// Columns that a sentence wants.
+/// The least width of a sentence beside the rule's name.
 const LEAST: usize = 40;
 
-/// In the colour of the level.
+/// Returns a value in the colour of the level.
 pub(super) fn painted(style: Style, level: Level, value: impl Display) -> String {
     match level {
         Level::Violation => style.red(value).to_string(),
@@ -63,7 +63,7 @@ pub(super) fn painted(style: Style, level: Level, value: impl Display) -> String
     }
 }
 
-/// `RFC 8166, sections 3.3.2 and 3.3.3; RFC 8797, section 4.2`.
+/// Lists sources: `RFC 8166, sections 3.3.2 and 3.3.3; RFC 8797, section 4.2`.
 pub fn listed(sources: &[Source]) -> String {
     let documents = sources.chunk_by(|a, b| a.document == b.document).map(|of_one| {
         let mut sections: Vec<&str> = of_one.iter().map(|source| source.section).collect();
@@ -76,7 +76,7 @@ pub fn listed(sources: &[Source]) -> String {
     documents.collect::<Vec<_>>().join("; ")
 }
 
-/// The name of a subject on a command line: `inline-thresholds`.
+/// The name of a subject on the command line: `inline-thresholds`.
 pub fn slug(name: &str) -> String {
     name.to_ascii_lowercase().replace(' ', "-")
 }

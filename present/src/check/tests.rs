@@ -12,10 +12,10 @@ use rdmascope_tests::values as samples;
 use rdmascope_wire::Xid;
 use std::sync::Arc;
 
-/// What is asked for where nobody says.
+/// The default options.
 const ASKED: Asked = Asked { inconclusive: false, all: false, level: Level::Advice };
 
-/// What was found, on its way to people.
+/// Findings, with everything needed to write them.
 struct Found {
     asked: Asked,
     tally: Tally,
@@ -24,7 +24,8 @@ struct Found {
 }
 
 impl Found {
-    /// On two connections of some packets, at most 10 of each rule.
+    /// Creates an empty result with two connections of some packets, and at most 10 findings of
+    /// each rule.
     fn new() -> Found {
         Found::asked(ASKED, 10, &[])
     }
@@ -98,7 +99,7 @@ fn findings_stand_in_the_order_of_their_weight() {
     let rule = "  A Requester has no more requests in flight than the Responder granted. RFC 8166, section 3.3.1; \
         RFC 8167, section 4.1.";
     assert!(flat.contains(rule.trim()) && text.lines().all(|line| line.chars().count() <= 100), "{text}");
-    assert!(!text.contains("does not show") && !text.contains("nconclusive"), "{text}");
+    assert!(!text.contains("Limits of the capture") && !text.contains("nconclusive"), "{text}");
 }
 
 #[test]
@@ -110,14 +111,14 @@ fn no_more_is_kept_than_is_shown() {
     let text = found.text();
     let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("    #")).collect();
     assert_eq!(rows.len(), 3, "{text}");
-    // Those that come first in the capture, whenever they were found.
+    // The first ones in the capture, in whatever order they were found.
     for (row, frame) in rows.iter().zip(1..) {
         assert!(row.contains(&format!("frame {frame} ")), "{text}");
     }
     assert!(text.contains("violation  credit-limit  1,227 times\n"), "{text}");
     assert!(text.contains("    and 1,224 more: --most 0 shows them\n"), "{text}");
     assert_eq!(found.tally.level(Level::Violation).stands, 1227);
-    // However many are asked for.
+    // The limit applies whatever the user requests.
     let mut found = Found::asked(Asked { all: true, ..ASKED }, usize::MAX, &[]);
     let all = Kept::MOST as u64 + 5;
     (1..=all).for_each(|frame| found.add(finding("credit-limit", frame)));
@@ -138,7 +139,7 @@ fn what_an_end_repeats_is_one_line() {
     let text = found.text();
     let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("    #")).collect();
     let [first, second] = rows[..] else { panic!("{text}") };
-    // The one that comes first in the capture, whenever it was found.
+    // The first one in the capture, in whatever order they were found.
     assert!(first.contains("frame 1 ") && first.ends_with("; 700 times, --most 0 shows each"), "{text}");
     assert!(second.contains("frame 800 ") && !second.contains("times"), "{text}");
     assert!(text.contains("    and 3 more: --most 0 shows them\n"), "{text}");
@@ -158,7 +159,8 @@ fn what_a_policy_allows_is_shown_with_its_reason() {
     assert!(text.contains("; allowed: until the \\u{1b}server is updated\n"), "{text}");
     assert!(text.contains("1 violation (1 allowed)"), "{text}");
     assert!(!found.tally.is_broken() && !found.tally.fails() && !text.contains("Policy"));
-    // One more, which nothing allows: it is the one that is to be looked at next, though it comes later.
+    // Another finding, which nothing allows, is suggested as the next one to look at, although it
+    // comes later.
     found.add(Finding { xid: Some(Xid(0x77)), transaction: None, ..finding("credit-limit", 9) });
     let text = found.text();
     assert!(text.contains("violation  credit-limit  2 times, 1 allowed\n"), "{text}");
@@ -183,7 +185,7 @@ fn failures_of_a_policy_stand_below_the_summary() {
     found.tally.policy = Some(Policed { file: "a/rdmascope.toml".to_owned(), entries: entries.clone() });
     let text = found.text();
     assert!(
-        text.contains(".\nPolicy a/rdmascope.toml (2 entries): kept to.\n") && !found.tally.fails(),
+        text.contains(".\nPolicy a/rdmascope.toml (2 entries): met.\n") && !found.tally.fails(),
         "{text}"
     );
     entries.extend([entry(9, EntryOutcome::Expired), entry(12, EntryOutcome::Failed)]);
@@ -213,7 +215,7 @@ fn what_is_allowed_is_shown_and_does_not_count() {
     assert!(!found.tally.is_broken());
     found.add(finding("credit-limit", 4));
     assert!(found.tally.is_broken());
-    // The first that is not allowed is what to look at.
+    // The suggestion is the first finding that is not allowed.
     assert!(found.text().contains("--explain credit-limit\n"));
 }
 
@@ -254,7 +256,7 @@ fn what_the_capture_does_not_show_is_said() {
     let mut found = Found::new();
     let mut connection = samples::inferred();
     connection.requester.sent.missing_packets = 2;
-    // Nothing that the responder sent is there.
+    // No packet of the responder was captured.
     connection.responder.sent = Counts { missing_packets: 3, ..Counts::default() };
     connection.responder.first_frames = FirstFrames::default();
     found.connection(&connection, Some(End::First));
@@ -266,10 +268,11 @@ fn what_the_capture_does_not_show_is_said() {
     let text = found.text().replace('\n', " ");
     for part in [
         "Nothing found: 1 connection and 239 transactions judged by ",
-        " What the capture does not show: 1 connection was open before the capture began: ",
-        "; 1 connection was captured in one direction only; of 1 connection, all that an end sent has a bad ICRC and was left out (--no-icrc); 238 calls were encrypted (krb5p): \
-        operations, statuses and slots of sessions in them are not judged; 5 packets are missing from the capture; ",
-        "; 1 packet was cut by a snap length; because tables were full, 1,234 of connections, ",
+        " Limits of the capture: 1 connection was open before the capture began: ",
+        "; 1 connection was captured in one direction only; on 1 connection, all packets of one end have a bad ICRC and were ignored (--no-icrc); 238 calls were encrypted (krb5p): \
+        their operations, statuses and session slots are not judged; 5 packets are missing from the capture; ",
+        "; 1 packet was truncated by a snap length; connections, calls and gaps evicted because tables were \
+         full: 1,234",
         "; a.pcap: cut short at byte 24: 16 bytes needed, 3 available; analyzed up to there. ",
     ] {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
@@ -280,7 +283,7 @@ fn what_the_capture_does_not_show_is_said() {
     assert_eq!(found.text(), "Nothing to judge: no RoCE packets.\n");
 }
 
-/// Who opened a connection may turn out after something was found on it.
+/// A finding may precede the packets that show which end opened the connection.
 #[test]
 fn who_broke_a_rule() {
     let who = |connection: &Connection, requester: Option<End>, by: End, by_requester: bool| {
@@ -297,7 +300,7 @@ fn who_broke_a_rule() {
     assert_eq!(who(&known, Some(End::First), End::First, true).as_deref(), Some("client 10.77.0.1"));
     assert_eq!(who(&known, Some(End::First), End::Second, false).as_deref(), Some("server 10.77.0.2"));
     assert_eq!(who(&known, Some(End::Second), End::Second, true).as_deref(), Some("client 10.77.0.1"));
-    // When it was found, this end was taken for the client.
+    // When the finding was reported, this end was assumed to be the client.
     assert_eq!(who(&known, Some(End::Second), End::First, true).as_deref(), Some("server 10.77.0.2"));
     assert_eq!(who(&known, None, End::First, false).as_deref(), Some("server"));
     let mut unknown = samples::inferred();
@@ -323,7 +326,7 @@ fn rows_say_what_is_known() {
     assert_eq!(shown(about.clone().about(None, None).frames([7])), "#3  frame 7  something");
     let backward = about.about(Some(Direction::Backward), Xid(0)).frames([9, 1, 5, 7, 8, 30]);
     assert_eq!(shown(backward.clone()), "#3 <- 0x00000000  frames 1, 5, 7, 8 and 2 more  something");
-    // Values stand behind the message where it does not say them.
+    // Values follow the message unless it contains them.
     for (message, observed, allowed, expected) in [
         ("12 calls", Value::Count(12), Value::Count(1), "12 calls (allowed: 1)"),
         ("12 calls", Value::Count(2), Value::Count(1), "12 calls (seen: 2, allowed: 1)"),
@@ -361,7 +364,7 @@ fn the_next_step_names_what_can_be_shown() {
     assert_eq!(next("a.pcap", Finding::new("something")), None);
 }
 
-/// No subject is called as a rule is: `--allow` means one or the other.
+/// No subject has the name of a rule, because `--allow` accepts both.
 #[test]
 fn names_of_subjects_are_no_rules() {
     for subject in rdmascope_conformance::SUBJECTS {

@@ -1,4 +1,4 @@
-//! The cells of a line: the values of picked columns as text.
+//! The cells of a line: the values of selected columns as text.
 
 use super::clock::{Clock, Clocked};
 use super::flat::Flat;
@@ -11,19 +11,20 @@ use core::cmp::Ordering;
 use core::fmt::{self, Write as _};
 use rdmascope_dissector::record::Time;
 
-/// What stands between several values in a cell.
+/// The separator of several values in a cell.
 pub const SEPARATOR: char = ';';
 
-/// For whom cells are.
+/// The reader of the cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
-    /// A program: numbers without units, words as in JSON, nothing where there is no value.
+    /// A program: numbers without units, words as in JSON, empty for an absent value.
     Program,
-    /// A person: durations with a unit, `-` where there is no value.
+    /// A person: durations with units, `-` for an absent value.
     Person,
 }
 
-/// The cells of a line. What they hold is kept for the next line, so that a line allocates nothing.
+/// The cells of a line. Their buffers are reused for the next line, so that writing a line
+/// allocates nothing.
 pub struct Cells<S: Subject> {
     picked: Picked<S>,
     reader: Reader,
@@ -34,25 +35,25 @@ pub struct Cells<S: Subject> {
 #[derive(Default)]
 struct Cell {
     text: String,
-    /// Whether it has a value of this line.
+    /// Whether the current line has a value for it.
     has_value: bool,
-    /// The instant that it had last, of any line.
+    /// The instant in the last line that had one.
     previous: Option<Time>,
 }
 
 impl<S: Subject> Cells<S> {
-    /// Cells of these columns.
+    /// Creates cells for the selected columns.
     pub fn new(picked: Picked<S>, reader: Reader, clock: Clock) -> Cells<S> {
         let cells = picked.columns().iter().map(|_| Cell::default()).collect();
         Cells { picked, reader, clock, cells }
     }
 
-    /// What the columns are, in order.
+    /// The columns, in order.
     pub fn columns(&self) -> &[Flat] {
         self.picked.columns()
     }
 
-    /// How wide a cell is in text, without its heading, and whether it stands at the right.
+    /// The width of a cell in text, without its heading, and whether it is right-aligned.
     pub fn width(&self, column: &Flat) -> (usize, bool) {
         if column.is_repeated {
             return (12, false);
@@ -75,7 +76,7 @@ impl<S: Subject> Cells<S> {
         }
     }
 
-    /// Puts the values of `subject` in the cells. The capture starts at `start`.
+    /// Fills the cells with the values of `subject`. `start` is the start of the capture.
     pub fn fill(&mut self, subject: S::Of<'_>, start: Time) {
         for cell in &mut self.cells {
             cell.text.clear();
@@ -87,7 +88,7 @@ impl<S: Subject> Cells<S> {
             if core::mem::replace(&mut cell.has_value, true) {
                 cell.text.push(SEPARATOR);
             }
-            // A string takes all.
+            // Writing to a string cannot fail.
             let _ = match value {
                 Value::Time(time) => {
                     let before = cell.previous.replace(time);
@@ -105,17 +106,17 @@ impl<S: Subject> Cells<S> {
         });
     }
 
-    /// What was put in the cells, in order.
+    /// The texts of the cells, in order.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         self.cells.iter().map(|cell| match (self.reader, cell.has_value) {
-            // A list without values.
+            // An empty list.
             (Reader::Person, false) => "-",
             _ => cell.text.as_str(),
         })
     }
 }
 
-/// A value as JSON has it, without the quotes of a string; nothing where it is missing.
+/// Writes a value as in JSON, without the quotes of a string. An absent value is empty.
 fn write_value(value: Value<'_>, out: &mut String) -> fmt::Result {
     match value {
         Value::Missing => Ok(()),
@@ -140,21 +141,21 @@ fn write_value(value: Value<'_>, out: &mut String) -> fmt::Result {
     }
 }
 
-/// What lines are sorted by.
+/// A sort key of lines.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Key {
-    /// False before true, small before large, early before late.
+    /// A number, an instant or a truth value; false sorts before true.
     Number(i128),
     /// A number with decimals.
     Fraction(f64),
-    /// By the bytes of UTF-8.
+    /// Text, sorted by its UTF-8 bytes.
     Text(String),
-    /// There is no value.
+    /// No value.
     Missing,
 }
 
 impl Key {
-    /// The key of `subject` in the one column of `picked`.
+    /// The key of `subject` from the single column of `picked`.
     pub fn of<S: Subject>(picked: &Picked<S>, subject: S::Of<'_>) -> Key {
         let mut key = Key::Missing;
         picked.each(subject, &mut |_, value| {
@@ -177,7 +178,7 @@ impl Key {
         key
     }
 
-    /// Which comes first; what is missing comes last, in both directions.
+    /// Compares two keys. Absent values sort last in both directions.
     pub fn compare(&self, other: &Key, is_reversed: bool) -> Ordering {
         let missing = matches!(self, Key::Missing).cmp(&matches!(other, Key::Missing));
         let rank = |key: &Key| match key {

@@ -1,4 +1,4 @@
-//! How tables write instants.
+//! The format of instants in tables.
 
 use core::fmt;
 use jiff::Timestamp;
@@ -7,7 +7,7 @@ use rdmascope_analysis::time::Rfc3339;
 use rdmascope_analysis::units::Seconds;
 use rdmascope_dissector::record::Time;
 
-/// How tables write instants.
+/// The format of instants in tables.
 #[derive(Clone, Debug)]
 pub enum Clock {
     /// RFC 3339, UTC.
@@ -16,7 +16,7 @@ pub enum Clock {
     Relative,
     /// RFC 3339 in this time zone, with its offset from UTC.
     Local(TimeZone),
-    /// Seconds since the same instant of the line before.
+    /// Seconds since the same column's instant in the previous line.
     Delta,
 }
 
@@ -26,7 +26,7 @@ impl Clock {
         Clock::Local(TimeZone::system())
     }
 
-    /// Columns that an instant takes in text.
+    /// The width of an instant in text.
     pub(super) fn width(&self) -> usize {
         match self {
             Clock::Absolute => "2025-11-21T09:30:00.000000000Z".len(),
@@ -35,7 +35,7 @@ impl Clock {
         }
     }
 
-    /// Writes `time` with all its nanoseconds; where a clock counts from another instant, from `since`.
+    /// Writes `time` with nanoseconds; for relative clocks, the time since `since`.
     pub(super) fn write(&self, time: Time, since: Time, out: &mut dyn fmt::Write) -> fmt::Result {
         match self {
             Clock::Absolute => out.write_str(Rfc3339::from(time).as_str()),
@@ -54,7 +54,7 @@ impl Clock {
     }
 }
 
-/// An instant for people: seconds with six decimals.
+/// An instant for text output: seconds with six decimals.
 pub(super) struct Clocked<'a> {
     pub(super) clock: &'a Clock,
     pub(super) time: Time,

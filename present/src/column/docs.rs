@@ -1,4 +1,4 @@
-//! The tables of docs/json.md and docs/parquet.md.
+//! The tables of docs/json.md, docs/parquet.md and docs/tables.md.
 
 use super::flat::flat;
 use super::parquet::table;
@@ -70,7 +70,7 @@ fn json_type(kind: Kind) -> &'static str {
     }
 }
 
-/// The columns of a table, as a table of docs/parquet.md.
+/// The columns of a Parquet table, as a table of docs/parquet.md.
 pub fn parquet_table(list: &dyn List) -> String {
     let mut page = "| column | type | meaning |\n|---|---|---|\n".to_owned();
     for column in table(list) {
@@ -79,7 +79,7 @@ pub fn parquet_table(list: &dyn List) -> String {
     page
 }
 
-/// The fields that tables can show and JSON does not have, as a table of docs/tables.md.
+/// The fields that tables can show and JSON lacks, as a table of docs/tables.md.
 pub fn further_table(list: &dyn List) -> String {
     let mut page = "| field | type | meaning |\n|---|---|---|\n".to_owned();
     for column in flat(list).iter().filter(|column| !column.in_json) {
@@ -88,7 +88,7 @@ pub fn further_table(list: &dyn List) -> String {
     page
 }
 
-/// What a column says, and the words that it may have.
+/// The meaning of a column, with its possible values.
 pub(super) fn said(info: &Info, kind: Kind) -> String {
     let mut text = info.meaning.to_owned();
     let words = if let Kind::Word(words) = kind { words } else { &[] };

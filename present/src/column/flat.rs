@@ -1,48 +1,49 @@
-//! Columns flat: each column of a line, and of the objects in it, with a dotted name by which a person picks it.
+//! Flattened columns: each column of a line and of its objects, with a dotted name for selection.
 
 use super::{Info, Kind, List, Presence, Role};
 
 /// A column of a line, or of an object in it.
 #[derive(Clone)]
 pub struct Flat {
-    /// The names of the objects that it is in, and its own, joined by dots, as JSON has them: `call.frame`.
+    /// The names of the enclosing objects and its own, joined by dots: `call.frame`.
     pub name: String,
-    /// Its type.
+    /// The type.
     pub kind: Kind,
-    /// Whether it stands in one of several objects, so that a line has several values of it.
+    /// Whether it is in one of several objects, so that a line has several values.
     pub is_repeated: bool,
-    /// Whether it, and all that it stands in, is in JSON.
+    /// Whether it and all enclosing objects are in JSON.
     pub in_json: bool,
-    /// Which columns lead to it, from that of the line on.
+    /// The path of columns to it, from the line's column on.
     pub(super) path: Vec<&'static Info>,
 }
 
-/// The `type` of a line, which is no column of its list.
+/// The `type` of a line, which is not a column of its list.
 pub(super) static TYPE: Info = Info {
     name: "type",
-    meaning: "What the line is about.",
+    meaning: "The type of the line.",
     presence: Presence::Always,
     in_json: true,
     in_parquet: None,
 };
 
 impl Flat {
-    /// Whether a line has one value of it at most, and that is no object: then lines can be sorted by it.
+    /// Whether a line has at most one value of it, and the value is not an object. Lines can be
+    /// sorted by such a column.
     pub fn is_single(&self) -> bool {
         !self.is_repeated && !self.is_object() && !matches!(self.kind, Kind::Texts | Kind::Frames)
     }
 
-    /// Whether it consists of columns of its own.
+    /// Whether it has columns of its own.
     pub fn is_object(&self) -> bool {
         matches!(self.kind, Kind::Object(_) | Kind::Objects(_))
     }
 
-    /// Whether a table has it where nobody says which fields it shall have: what JSON has of a line, without lists of objects.
+    /// Whether a table shows it by default: single values that are in JSON.
     pub fn is_usual(&self) -> bool {
         self.in_json && !self.is_repeated && !self.is_object() && !self.is_type()
     }
 
-    /// What it says.
+    /// The description of the column.
     pub(super) fn info(&self) -> &'static Info {
         self.path[self.path.len() - 1]
     }
@@ -51,15 +52,15 @@ impl Flat {
         core::ptr::eq(self.path[0], &TYPE)
     }
 
-    /// Whether it stands in the object `other`.
+    /// Whether it is within the object `other`.
     pub(super) fn is_in(&self, other: &Flat) -> bool {
         let (own, others) = (self.path.as_slice(), other.path.as_slice());
         own.len() > others.len() && own.iter().zip(others).all(|(a, b)| core::ptr::eq(*a, *b))
     }
 }
 
-/// All columns of a line that have a name, in the order of the documentation; an object stands before its columns. What only the table in text
-/// has, such as an arrow, has none, unless it is one word.
+/// All named columns of a line, in the order of the documentation; an object precedes its columns.
+/// Columns that exist only in the text table and have no single-word name are omitted.
 pub fn flat(list: &dyn List) -> Vec<Flat> {
     let mut found = Vec::new();
     if list.role() == Role::Line {
@@ -74,13 +75,13 @@ fn collect(line: &dyn List, list: &dyn List, within: Option<&Flat>, found: &mut 
     let columns = list.columns();
     let is_of_line = |name: &str| line.columns().iter().any(|(info, _)| info.name == name);
     for (info, kind) in &columns {
-        // Where JSON and Parquet have different columns of one name, it is that of JSON.
+        // If JSON and Parquet have different columns of one name, the JSON column is used.
         let is_other =
             !info.in_json && columns.iter().any(|(other, _)| other.in_json && other.name == info.name);
         if is_other || info.name.is_empty() || info.name.contains(' ') {
             continue;
         }
-        // Rows of other tables in Parquet repeat what names their line.
+        // Rows of other Parquet tables repeat the keys of their line.
         if within.is_some() && !info.in_json && is_of_line(info.name) {
             continue;
         }
@@ -95,7 +96,7 @@ fn collect(line: &dyn List, list: &dyn List, within: Option<&Flat>, found: &mut 
         };
         found.push(column.clone());
         match kind {
-            // What may hold itself is no line of a table.
+            // A list that contains itself is not part of a table.
             Kind::Object(inner) | Kind::Objects(inner) if inner.name() != list.name() => {
                 collect(line, *inner, Some(&column), found);
             }
@@ -104,7 +105,8 @@ fn collect(line: &dyn List, list: &dyn List, within: Option<&Flat>, found: &mut 
     }
 }
 
-/// The column of this name: case does not count, and the unit at its end may be missing (`latency` is `latency_ns`).
+/// Finds a column by name, ignoring case. The unit at the end may be omitted (`latency` is
+/// `latency_ns`).
 pub fn find<'a>(columns: &'a [Flat], name: &str) -> Option<&'a Flat> {
     let is_it = |column: &&Flat| column.name.eq_ignore_ascii_case(name);
     let is_it_without_unit = |column: &&Flat| {

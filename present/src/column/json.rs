@@ -58,7 +58,7 @@ fn object<Z: Serializer>(fields: &dyn Fields, serializer: Z) -> Result<Z::Ok, Z:
     map.end()
 }
 
-/// Whether there is no field for the value.
+/// Whether the field is omitted.
 pub(super) fn is_left_out(info: &Info, value: Value<'_>) -> bool {
     info.presence == Presence::Optional
         && match value {
@@ -68,7 +68,7 @@ pub(super) fn is_left_out(info: &Info, value: Value<'_>) -> bool {
         }
 }
 
-/// Whether there is none of several values.
+/// Whether a list is empty.
 fn is_empty(items: &dyn Items) -> bool {
     let mut is_empty = true;
     items.each(&mut |_| is_empty = false);
@@ -87,7 +87,7 @@ fn list<Z: Serializer>(items: &dyn Items, serializer: Z) -> Result<Z::Ok, Z::Err
     sequence.end()
 }
 
-/// A short text on the stack: what a serializer takes at once costs less than what comes in pieces.
+/// A short text on the stack. Serializing one string is faster than collecting pieces.
 struct Short {
     bytes: [u8; Short::CAPACITY],
     length: usize,
@@ -96,7 +96,7 @@ struct Short {
 impl Short {
     const CAPACITY: usize = 48;
 
-    /// What `shown` writes, where it is short enough.
+    /// Formats `shown`, if it is short enough.
     fn of(shown: &dyn fmt::Display) -> Option<Short> {
         let mut short = Short { bytes: [0; Short::CAPACITY], length: 0 };
         fmt::write(&mut short, format_args!("{shown}")).ok()?;

@@ -1,4 +1,4 @@
-//! Columns as those of a table: flat, each with the names of the objects that it is in.
+//! Columns of Parquet tables: flattened, each prefixed with the names of its enclosing objects.
 
 use super::docs::said;
 use super::{Kind, List, Output};
@@ -7,11 +7,11 @@ use core::fmt;
 /// A column of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableColumn {
-    /// The names of the objects that it is in, and its own, joined by `_`.
+    /// The names of the enclosing objects and its own, joined by `_`.
     pub name: String,
-    /// Its type.
+    /// The type.
     pub shape: Shape,
-    /// What it says.
+    /// The meaning.
     pub meaning: String,
 }
 
@@ -41,7 +41,8 @@ pub enum Stored {
     U64,
     /// A signed number of 64 bits.
     I64,
-    /// An instant, rounded down to microseconds: readers refuse nanoseconds, or cannot count with them.
+    /// An instant, rounded down to microseconds, because some readers reject nanoseconds or cannot
+    /// calculate with them.
     Time,
     /// UTF-8.
     Text,
@@ -79,7 +80,8 @@ impl fmt::Display for Stored {
     }
 }
 
-/// The columns of the table of a list, in the order of the table: those that are last stand behind the others of their list.
+/// The columns of the table of a list, in table order: columns marked as last follow the others of
+/// their list.
 pub fn table(list: &dyn List) -> Vec<TableColumn> {
     let mut columns = Vec::new();
     collect(list, "", "", &mut columns);
@@ -95,7 +97,7 @@ fn collect(list: &dyn List, prefix: &str, meaning: &str, columns: &mut Vec<Table
             };
             let separator = if prefix.is_empty() || in_parquet.name.is_empty() { "" } else { "_" };
             let name = format!("{prefix}{separator}{}", in_parquet.name);
-            // What an object says stands with its first column.
+            // The meaning of an object is prepended to its first column.
             let object = core::mem::take(&mut meaning);
             let space = if object.is_empty() { "" } else { " " };
             let meaning = format!("{object}{space}{}", said(info, kind));
@@ -114,13 +116,13 @@ fn collect(list: &dyn List, prefix: &str, meaning: &str, columns: &mut Vec<Table
     of(true);
 }
 
-/// The column beside an instant called `name`, which has all its nanoseconds.
+/// The additional column of an instant `name` with its full nanoseconds.
 fn exact(name: &str) -> TableColumn {
     let meaning = format!("`{name}` in nanoseconds since 1970, UTC.");
     TableColumn { name: format!("{name}_ns"), shape: Shape::One(Stored::I64), meaning }
 }
 
-/// The type of a column, and what the fields of its records say.
+/// The type of a column, and the meaning of its records' fields.
 fn shape(kind: Kind) -> (Shape, String) {
     match kind {
         Kind::Texts => (Shape::List(Stored::Text), String::new()),
@@ -139,7 +141,8 @@ fn shape(kind: Kind) -> (Shape, String) {
     }
 }
 
-/// How a value of a kind is stored. Kinds that consist of others, and those that have no type of their own, are not stored.
+/// The stored type of a kind. Kinds that consist of other kinds, and kinds without a type of their
+/// own, are not stored.
 pub fn stored(kind: Kind) -> Stored {
     match kind {
         Kind::Boolean => Stored::Boolean,

@@ -1,4 +1,4 @@
-//! Some columns of a line, picked by their names.
+//! Selection of some columns of a line by name.
 
 use super::flat::{Flat, TYPE, find, flat};
 use super::json::is_left_out;
@@ -6,29 +6,30 @@ use super::{Column, Columns, Fields, Info, Items, Kind, List, Output, Subject, V
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
-/// Some columns of a line.
+/// Selected columns of a line.
 pub struct Picked<S: Subject> {
     columns: &'static Columns<S>,
-    /// In the order in which they were picked.
+    /// The columns, in the order of selection.
     flat: Vec<Flat>,
-    /// Where the `type` of the line stands among them.
+    /// The index of the line's `type` among them.
     type_at: Option<usize>,
-    /// Those of the line, in its order, with what is picked of each.
+    /// The line's columns that are selected or contain selected ones, in the order of the line.
     nodes: Vec<(&'static Column<S>, Node)>,
 }
 
-/// A picked column, or one in which some are.
+/// A selected column, or one that contains selected columns.
 struct Node {
     info: &'static Info,
-    /// Which of the picked columns it is; nothing where only some of its own are.
+    /// Its index in the selection. `None` if only columns within it are selected.
     place: Option<usize>,
-    /// In the order of their list.
+    /// The selected columns within it, in the order of their list.
     inner: Vec<Node>,
 }
 
 impl<S: Subject> Picked<S> {
-    /// The columns that cells can show: an object stands for those of its own that a table usually has. Without names, what a table of such
-    /// lines usually has. A name that no column has is left out: who takes names says so before ([`find`]).
+    /// Selects columns for cells. An object is replaced by those of its columns that tables show by
+    /// default. Without names, the columns that a table shows by default are selected. Unknown
+    /// names are ignored: the caller checks them with [`find`].
     pub fn cells(columns: &'static Columns<S>, names: &[String]) -> Picked<S> {
         let all = flat(columns);
         let mut picked: Vec<Flat> = Vec::new();
@@ -44,7 +45,8 @@ impl<S: Subject> Picked<S> {
             if named.is_object() {
                 let is_meant = |column: &&Flat| {
                     let is_shown = !column.is_object() && (column.in_json || !named.in_json);
-                    // Of an object, what it has once; of several, what each has.
+                    // For a single object, its single columns; for a list of objects, the columns
+                    // that each object has once.
                     column.is_in(named)
                         && is_shown
                         && column.is_repeated == (named.is_repeated || matches!(named.kind, Kind::Objects(_)))
@@ -57,7 +59,7 @@ impl<S: Subject> Picked<S> {
         Picked::new(columns, picked)
     }
 
-    /// The columns of these names, objects as they are.
+    /// Selects the columns with these names, with objects as a whole.
     pub fn whole(columns: &'static Columns<S>, names: &[String]) -> Picked<S> {
         let all = flat(columns);
         let named: Vec<&Flat> = names.iter().filter_map(|name| find(&all, name)).collect();
@@ -88,13 +90,14 @@ impl<S: Subject> Picked<S> {
         Picked { columns, flat, type_at, nodes }
     }
 
-    /// What was picked, in that order.
+    /// The selected columns, in the order of selection.
     pub fn columns(&self) -> &[Flat] {
         &self.flat
     }
 
-    /// Hands each value of `subject` to `see`, with its place among the columns: those of an object in the order of its list, and of several
-    /// objects one after the other. What has no value is [`Value::Missing`].
+    /// Lends each value of `subject` to `see`, with the index of its column: values of an object in
+    /// the order of its list, and several objects one after the other. An absent value is
+    /// [`Value::Missing`].
     pub fn each(&self, subject: S::Of<'_>, see: &mut dyn FnMut(usize, Value<'_>)) {
         if let Some(place) = self.type_at {
             see(place, Value::Text(self.columns.name));
@@ -104,13 +107,13 @@ impl<S: Subject> Picked<S> {
         }
     }
 
-    /// What JSON has of `subject` in these columns.
+    /// The selected columns of `subject` for JSON.
     pub fn line<'a>(&self, subject: S::Of<'a>) -> PickedLine<'_, 'a, S> {
         PickedLine { picked: self, subject }
     }
 }
 
-/// The picked columns below one, of which `path` is what leads to them.
+/// Creates the node of a column from the paths of the selected columns.
 fn node(info: &'static Info, list: Option<&'static dyn List>, picked: &[(usize, &[&'static Info])]) -> Node {
     let place = picked.iter().find(|(_, path)| path.len() == 1).map(|(place, _)| *place);
     let mut inner = Vec::new();
@@ -153,7 +156,7 @@ impl Node {
     }
 }
 
-/// What JSON has of a subject in some columns: the objects that they are in hold only those.
+/// The selected columns of a subject for JSON: objects contain only selected columns.
 pub struct PickedLine<'p, 'a, S: Subject> {
     picked: &'p Picked<S>,
     subject: S::Of<'a>,
@@ -178,7 +181,7 @@ impl<S: Subject> Serialize for PickedLine<'_, '_, S> {
     }
 }
 
-/// What was picked of a value.
+/// The selected part of a value.
 struct Part<'a>(&'a Node, Value<'a>);
 
 impl Serialize for Part<'_> {

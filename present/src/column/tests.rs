@@ -1,4 +1,4 @@
-//! Columns that are picked by name, as cells and as JSON. The values are written by hand.
+//! Columns selected by name, as cells and as JSON. The values are written by hand.
 
 use super::Read::{
     Any, Boolean, Fraction, Key as KeyOf, Lossy, Nanoseconds, Object, Objects, Shown, Text, Texts,
@@ -48,8 +48,8 @@ static END: Columns<End> = {
         columns: &[
             C::new("address", Shown(|end, see| see(&end.address)), "An address."),
             C::new("port", U64(|end| end.port), "A port.").optional(),
-            C::new("number", U64(|_| Some(7)), "What the line has too.").parquet_only(),
-            C::new("is_far", Boolean(|_| Some(true)), "Of Parquet alone.").parquet_only(),
+            C::new("number", U64(|_| Some(7)), "A field that the line has too.").parquet_only(),
+            C::new("is_far", Boolean(|_| Some(true)), "In Parquet only.").parquet_only(),
         ],
     }
 };
@@ -85,11 +85,11 @@ static THING: Columns<Thing> = {
                 Objects(&O { columns: &PART, lend: |it, see| it.parts.iter().for_each(see) }),
                 "Parts.",
             ),
-            C::new("an arrow", Text(|_, see| see("->")), "Of text alone.").text_only(),
-            C::new("half", Fraction(|it| Some(it.number as f64 / 2.0)), "Of Parquet alone.").parquet_only(),
+            C::new("an arrow", Text(|_, see| see("->")), "In text only.").text_only(),
+            C::new("half", Fraction(|it| Some(it.number as f64 / 2.0)), "In Parquet only.").parquet_only(),
             C::new("value", Any("number or string", &[], |it, see| see(Value::Number(it.number))), "Any.")
                 .json_only(),
-            C::new("value", U64(|_| Some(99)), "Another of that name.").parquet_only(),
+            C::new("value", U64(|_| Some(99)), "Another one with that name.").parquet_only(),
         ],
     }
 };
@@ -116,7 +116,7 @@ fn names(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// The names of the columns that are picked, and their cells of each thing.
+/// The names of the selected columns, and their cells for each thing.
 fn cells(picked: &[&str], reader: CellReader, clock: Clock, things: &[Thing]) -> (String, Vec<String>) {
     let mut cells = Cells::new(Picked::cells(&THING, &names(picked)), reader, clock);
     let heading: Vec<_> = cells.columns().iter().map(|column| column.name.clone()).collect();
@@ -232,7 +232,7 @@ fn clocks() {
         cells(&["time"], CellReader::Program, clock, &things).1
     };
     assert_eq!(times(Clock::Relative), ["1.000000000", "", "1.000000007", "-0.000000005"]);
-    // The line without a time changes nothing.
+    // A line without a time does not affect the next one.
     assert_eq!(times(Clock::Delta), ["0.000000000", "", "0.000000007", "-1.000000012"]);
     let local = Clock::Local(TimeZone::fixed(offset(-3)));
     assert_eq!(times(local)[0], "2025-11-21T06:30:01.000000000-03:00");

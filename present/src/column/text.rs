@@ -1,4 +1,4 @@
-//! Columns as a table in text: a line of headings, and a line of cells for each subject.
+//! Text tables: a line of headings, and a line of cells for each subject.
 
 use super::clock::{Clock, Clocked};
 use super::{Column, Columns, Reader, Subject, Value};
@@ -9,81 +9,83 @@ use rdmascope_analysis::units::Duration;
 use rdmascope_dissector::record::Time;
 use std::io::{self, Write};
 
-/// How a column appears in the table in text.
+/// The column of a text table.
 pub struct Text<S: Subject> {
-    /// Cells stand in this order.
+    /// The position in the table.
     place: u8,
     heading: &'static str,
     align: Align,
     cell: Cell<S>,
-    /// Spaces in front of it.
+    /// Spaces before it.
     gap: usize,
     tint: Option<fn(S::Of<'_>) -> Tint>,
     ends: Option<fn(S::Of<'_>) -> bool>,
 }
 
-/// Where the text of a cell stands, and how wide the cell is at least.
+/// The alignment and the least width of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
-    /// At the left.
+    /// Left-aligned.
     Left(usize),
-    /// At the right.
+    /// Right-aligned.
     Right(usize),
 }
 
-/// A function that lends what a cell shows to a closure.
+/// A function that lends the content of a cell to a closure.
 pub type LendCell<S> = for<'a, 'b> fn(<S as Subject>::Of<'a>, Setting, &'b mut dyn FnMut(&dyn fmt::Display));
 
-/// What a cell shows.
+/// The content of a cell.
 pub enum Cell<S: Subject> {
-    /// The value of the column; `-` where there is none.
+    /// The value of the column; `-` if absent.
     Value,
-    /// What a closure lends for the subject; nothing where it lends nothing.
+    /// The value that the function lends; empty if it lends none.
     Shown(LendCell<S>),
-    /// When it was, as the clock of the table has it; `-` where that is not known. It is the instant of the line: a table has one such column at most.
+    /// An instant in the format of the table's clock; `-` if unknown. It is the instant of the
+    /// line: a table has at most one such column.
     Instant(Reader<S, Time>),
 }
 
-/// What cells rest on besides the subject of the line.
+/// The settings that cells depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// From when on seconds count: when the capture starts, or the instant of the line before.
+    /// The origin of relative times: the start of the capture, or the instant of the previous line.
     pub start: Time,
-    /// Whether there are colours.
+    /// The colours.
     pub style: Style,
 }
 
 /// The colour of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tint {
-    /// That of the terminal.
+    /// The terminal's default.
     Plain,
-    /// What failed.
+    /// Failures.
     Red,
-    /// What deserves a look.
+    /// Things that need attention.
     Yellow,
 }
 
 impl<S: Subject> Text<S> {
-    /// Columns that a cell wants on a line: one that has no width, as many as show a little of it.
+    /// The width that a cell requests on a line. A cell of open width requests enough to show a
+    /// little of it.
     fn wanted(&self, width: usize) -> usize {
         if self.align == Align::Left(0) { OPEN } else { width }
     }
 }
 
 impl<S: Subject> Column<S> {
-    /// It stands in the table in text, with its value: at `place` among the columns there, below `heading`.
+    /// Adds the column to the text table, with its value, at `place` and below `heading`.
     pub const fn text(self, place: u8, heading: &'static str, align: Align) -> Column<S> {
         self.cell(place, heading, align, Cell::Value)
     }
 
-    /// It stands in the table in text, with what `cell` shows.
+    /// Adds the column to the text table, with the content of `cell`.
     pub const fn cell(mut self, place: u8, heading: &'static str, align: Align, cell: Cell<S>) -> Column<S> {
         self.text = Some(Text { place, heading, align, cell, gap: 1, tint: None, ends: None });
         self
     }
 
-    /// So many spaces stand in front of its cells, not one.
+    /// Sets the number of spaces before the column; the default is one.
     pub const fn gap(mut self, spaces: usize) -> Column<S> {
         if let Some(text) = &mut self.text {
             text.gap = spaces;
@@ -91,7 +93,7 @@ impl<S: Subject> Column<S> {
         self
     }
 
-    /// Its cells have colours.
+    /// Sets the colour of the column's cells.
     pub const fn tint(mut self, tint: fn(S::Of<'_>) -> Tint) -> Column<S> {
         if let Some(text) = &mut self.text {
             text.tint = Some(tint);
@@ -99,7 +101,7 @@ impl<S: Subject> Column<S> {
         self
     }
 
-    /// Where `ends` says so, the cell is the last of its line.
+    /// Makes the cell the last of its line if `ends` returns true.
     pub const fn ends(mut self, ends: fn(S::Of<'_>) -> bool) -> Column<S> {
         if let Some(text) = &mut self.text {
             text.ends = Some(ends);
@@ -108,14 +110,14 @@ impl<S: Subject> Column<S> {
     }
 }
 
-/// The table in text of a list of columns.
+/// The text table of a list of columns.
 pub struct TextTable<S: Subject> {
     columns: Vec<(&'static Column<S>, &'static Text<S>)>,
     clock: Clock,
 }
 
 impl<S: Subject> TextTable<S> {
-    /// The table of those of `columns` that stand in it.
+    /// Creates the table from the columns that appear in text tables.
     pub fn new(columns: &'static Columns<S>) -> TextTable<S> {
         let columns = columns.columns.iter().filter_map(|column| Some((column, column.text.as_ref()?)));
         let mut columns: Vec<_> = columns.collect();
@@ -123,12 +125,12 @@ impl<S: Subject> TextTable<S> {
         TextTable { columns, clock: Clock::Relative }
     }
 
-    /// The same with another clock than seconds since the capture started.
+    /// Sets the clock; the default is seconds since the start of the capture.
     pub fn with_clock(self, clock: Clock) -> TextTable<S> {
         TextTable { clock, ..self }
     }
 
-    /// The instant of the line of `subject`, where the table shows one.
+    /// The instant of the line of `subject`, if the table has one.
     pub fn instant(&self, subject: S::Of<'_>) -> Option<Time> {
         self.columns.iter().find_map(|(_, text)| match text.cell {
             Cell::Instant(read) => read(subject),
@@ -136,7 +138,7 @@ impl<S: Subject> TextTable<S> {
         })
     }
 
-    /// The heading of a column, and where its cells stand.
+    /// The heading of a column, and its alignment.
     fn heading(&self, text: &'static Text<S>) -> (&'static str, Align) {
         match (&text.cell, &self.clock) {
             (Cell::Instant(_), Clock::Absolute | Clock::Local(_)) => {
@@ -147,7 +149,7 @@ impl<S: Subject> TextTable<S> {
         }
     }
 
-    /// Writes the line of headings; in several lines where it is wider than the terminal.
+    /// Writes the headings, folded if they are wider than the terminal.
     pub fn write_heading(&self, style: Style, out: &mut dyn Write) -> io::Result<()> {
         let mut line = String::new();
         let mut limit = Limit::new(style);
@@ -160,7 +162,7 @@ impl<S: Subject> TextTable<S> {
         line.lines().try_for_each(|line| writeln!(out, "{}", style.bold(line.trim_end())))
     }
 
-    /// Writes the line of `subject`; in several lines where it is wider than the terminal.
+    /// Writes the line of `subject`, folded if it is wider than the terminal.
     pub fn write_row(&self, subject: S::Of<'_>, setting: Setting, out: &mut dyn Write) -> io::Result<()> {
         if setting.style.width().is_some() {
             return self.write_folded(subject, setting, out);
@@ -182,7 +184,8 @@ impl<S: Subject> TextTable<S> {
         writeln!(out)
     }
 
-    /// Writes it for a terminal: a cell that does not fit begins a line, and the last one goes on below itself.
+    /// Writes the line for a terminal: a cell that does not fit starts a new line, and the last
+    /// cell wraps within its own column.
     fn write_folded(&self, subject: S::Of<'_>, setting: Setting, out: &mut dyn Write) -> io::Result<()> {
         let mut limit = Limit::new(setting.style);
         let mut shown = String::new();
@@ -198,7 +201,7 @@ impl<S: Subject> TextTable<S> {
                 shown += &cell;
                 continue;
             }
-            // What would be in many short lines begins below.
+            // A cell that would wrap into many short lines starts on a new line.
             let cell = cell.trim_end();
             let room = limit.width.saturating_sub(limit.column + text.gap);
             if index > 0 && columns(cell) > room && room < NARROW {
@@ -214,13 +217,13 @@ impl<S: Subject> TextTable<S> {
         shown.lines().try_for_each(|line| writeln!(out, "{}", line.trim_end_matches(' ')))
     }
 
-    /// The headings, and where the text of their cells stands.
+    /// The headings, with the alignment of their cells.
     pub fn headings(&self) -> impl Iterator<Item = (&'static str, Align)> {
         self.columns.iter().map(|(_, text)| self.heading(text))
     }
 
-    /// The cells of `subject` without the spaces that align them, for whoever lays out a table of its own. `setting` gives no colours here:
-    /// the colour stands beside the cell.
+    /// The cells of `subject` without padding, for callers with a layout of their own. The text has
+    /// no colours; each cell's colour is returned separately.
     pub fn cells(&self, subject: S::Of<'_>, setting: Setting) -> impl Iterator<Item = (String, Tint)> {
         self.columns.iter().map(move |(column, text)| {
             let tint = text.tint.map_or(Tint::Plain, |tint| tint(subject));
@@ -239,7 +242,7 @@ impl<S: Subject> TextTable<S> {
         })
     }
 
-    /// Hands a cell of `subject` to `put`.
+    /// Formats a cell of `subject` for `put`.
     fn show(
         &self,
         column: &'static Column<S>,
@@ -269,14 +272,14 @@ impl<S: Subject> TextTable<S> {
     }
 }
 
-/// Columns that a cell without a width wants.
+/// The width that a cell of open width requests.
 const OPEN: usize = 24;
-/// Columns in which what goes on below itself is read well.
+/// The least width for wrapping a cell within its column.
 const NARROW: usize = 40;
-/// Columns in front of what goes on below.
+/// Indentation of continuation lines.
 const BELOW: usize = 8;
 
-/// How far a line has come, and where it ends.
+/// The current column of a line, and its limit.
 struct Limit {
     width: usize,
     column: usize,
@@ -287,7 +290,7 @@ impl Limit {
         Limit { width: style.width().unwrap_or(usize::MAX), column: 0 }
     }
 
-    /// What is in front of a cell so wide: spaces, or a new line.
+    /// The separator before a cell of the given width: spaces, or a new line.
     fn space<S: Subject>(&mut self, index: usize, text: &Text<S>, width: usize) -> String {
         let gap = if index == 0 { 0 } else { text.gap };
         if index > 0 && self.column + gap + width > self.width {
@@ -299,7 +302,7 @@ impl Limit {
     }
 }
 
-/// A value in its place.
+/// An aligned value.
 struct Aligned<'a>(&'a dyn fmt::Display, Align);
 
 impl fmt::Display for Aligned<'_> {
@@ -311,7 +314,7 @@ impl fmt::Display for Aligned<'_> {
     }
 }
 
-/// A value for people.
+/// A value in text output.
 pub(super) struct Shown<'a>(pub(super) Value<'a>);
 
 impl fmt::Display for Shown<'_> {

@@ -1,4 +1,4 @@
-//! What columns hold.
+//! The values of columns.
 
 use super::{Info, Output};
 use core::fmt;
@@ -7,7 +7,7 @@ use rdmascope_dissector::record::Time;
 /// The value of a column, borrowed from the subject of the line.
 #[derive(Clone, Copy)]
 pub enum Value<'a> {
-    /// Not known from this capture, or not there.
+    /// Absent, or not known from this capture.
     Missing,
     /// True or false.
     Boolean(bool),
@@ -27,13 +27,13 @@ pub enum Value<'a> {
     Offset(u64),
     /// A text.
     Text(&'a str),
-    /// What `Display` writes.
+    /// A `Display` value.
     Shown(&'a dyn fmt::Display),
-    /// A text in which bytes that are not UTF-8 are replaced.
+    /// A text in which invalid UTF-8 is replaced.
     Lossy(&'a [u8]),
     /// Bytes as hexadecimal digits.
     Bytes(&'a [u8]),
-    /// A value out of other JSON.
+    /// A value from other JSON.
     Json(&'a serde_json::Value),
     /// An object.
     Object(&'a dyn Fields),
@@ -41,22 +41,22 @@ pub enum Value<'a> {
     List(&'a dyn Items),
 }
 
-/// The columns of an object, to be read one after the other.
+/// The columns of an object.
 pub trait Fields {
-    /// The `type` of the line, where the object is one.
+    /// The `type` of the line, if the object is a line.
     fn line(&self) -> Option<&'static str>;
 
     /// Lends the value of each column that appears in `output` to `see`, in order.
     fn each(&self, output: Output, see: &mut dyn FnMut(&'static Info, Value<'_>));
 }
 
-/// Several values, to be read one after the other.
+/// The values of a list.
 pub trait Items {
-    /// Lends each to `see`.
+    /// Lends each value to `see`.
     fn each(&self, see: &mut dyn FnMut(Value<'_>));
 }
 
-/// Items that a closure lends.
+/// Items lent by a closure.
 pub(crate) struct Lent<F>(pub(crate) F);
 
 impl<F: Fn(&mut dyn FnMut(Value<'_>))> Items for Lent<F> {
@@ -65,7 +65,7 @@ impl<F: Fn(&mut dyn FnMut(Value<'_>))> Items for Lent<F> {
     }
 }
 
-/// A text with U+FFFD for each sequence of bytes that is not UTF-8.
+/// A text with U+FFFD for each invalid UTF-8 sequence.
 pub struct Lossy<'a>(pub &'a [u8]);
 
 impl fmt::Display for Lossy<'_> {

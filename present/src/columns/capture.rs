@@ -55,7 +55,7 @@ pub static CAPTURE: Columns<Ending> = {
             C::new(
                 "copies",
                 U64(|it| Some(it.totals.copies)),
-                "Packets captured a second time. They are excluded from all other counts.",
+                "Packets among these that were captured a second time. The analysis ignores them.",
             ),
             C::new(
                 "apart",
@@ -75,7 +75,7 @@ pub static CAPTURE: Columns<Ending> = {
                 "TCP segments of iWARP connections.",
             )
             .optional(),
-            C::new("others", U64(|it| Some(it.totals.others)), "Packets that are neither InfiniBand transport packets nor iWARP segments."),
+            C::new("others", U64(|it| Some(it.totals.others)), "Packets of other protocols."),
             C::new(
                 "traffic",
                 Objects(&O {
@@ -97,7 +97,7 @@ pub static CAPTURE: Columns<Ending> = {
             C::new(
                 "unreadable",
                 U64(|it| Some(it.totals.stops)),
-                "Packets that end within their headers.",
+                "Packets whose headers are truncated or malformed.",
             ),
             C::new("snapped", U64(|it| Some(it.totals.cut_records)), "Packets truncated by a snap length."),
             C::new(

@@ -1,4 +1,4 @@
-//! `connection`.
+//! `connection`: a connection, its two ends and their counts.
 
 use super::shared::PRIVATE_DATA;
 use crate::column::Align::{Left, Right};

@@ -67,11 +67,11 @@ pub static EXPORTED: Columns<Exported<'static>> = {
                 "TCP segments of iWARP connections.",
             )
             .or_null(),
-            C::new("others", U64(|it| it.total(|ending| ending.totals.others)), "Packets that are neither InfiniBand transport packets nor iWARP segments.").or_null(),
+            C::new("others", U64(|it| it.total(|ending| ending.totals.others)), "Packets of other protocols.").or_null(),
             C::new(
                 "copies",
                 U64(|it| it.total(|ending| ending.totals.copies)),
-                "Packets captured a second time. They are excluded from all other counts.",
+                "Packets captured a second time. The analysis ignores them.",
             )
             .or_null(),
             C::new(

@@ -1,4 +1,4 @@
-//! From text to an expression.
+//! The parser of filter expressions.
 
 use super::token::{Kind as TokenKind, Token, tokens};
 use super::{Expression, Mistake, Order, Test, Tree, Wanted};
@@ -9,13 +9,13 @@ use rdmascope_analysis::filter::{operation_names, parse_number, status_names};
 use rdmascope_analysis::paths::FilePattern;
 use rdmascope_analysis::time::{Moment, ParseError, parse_duration};
 
-/// Other names for columns that people write often.
+/// Short names of common columns.
 const SHORT: [(&str, &str); 3] = [("op", "operations"), ("conn", "connection"), ("time", "call_time")];
 
-/// Parentheses and `!` within each other.
+/// The greatest nesting depth of parentheses and `!`.
 const DEEPEST: usize = 64;
 
-/// Reads an expression about lines of `list`.
+/// Parses an expression about lines of `list`.
 pub fn parse(text: &str, list: &dyn List) -> Result<Expression, Mistake> {
     let columns = flat(list);
     let mut parser = Parser {
@@ -39,7 +39,7 @@ struct Parser<'a> {
     tokens: Vec<Token>,
     at: usize,
     depth: usize,
-    /// What a line is called.
+    /// The name of the kind of line.
     line: &'static str,
     columns: &'a [Flat],
     expression: Expression,
@@ -50,7 +50,7 @@ impl Parser<'_> {
         Mistake { text: self.text.to_owned(), at, what: what.into() }
     }
 
-    /// Where the next token is, or the end.
+    /// The offset of the next token, or of the end.
     fn here(&self) -> usize {
         self.tokens.get(self.at).map_or(self.text.len(), |token| token.at)
     }
@@ -113,11 +113,11 @@ impl Parser<'_> {
             if self.accepts_word("in") {
                 return self.among(&column);
             }
-            // A yes or no stands by itself.
+            // A boolean column needs no comparison.
             return match column.kind {
                 Kind::Boolean => Ok(self.test(&column, Wanted::Boolean(true))),
                 _ => {
-                    let what = format!("==, !=, <, >, ~ or `in` is expected behind {}", column.name);
+                    let what = format!("==, !=, <, >, ~ or `in` is expected after {}", column.name);
                     Err(self.mistake(self.here().max(at), what))
                 }
             };
@@ -140,7 +140,7 @@ impl Parser<'_> {
         Ok(if sign.starts_with('!') { Tree::Not(Box::new(tree)) } else { tree })
     }
 
-    /// `in (A, B)`.
+    /// Parses `(A, B)` after `in`.
     fn among(&mut self, column: &Flat) -> Result<Tree, Mistake> {
         if self.accepts(&["("]).is_none() {
             return Err(self.mistake(self.here(), "values in parentheses are expected: in (READ, WRITE)"));
@@ -159,7 +159,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The column that is named next.
+    /// Parses the name of a column.
     fn column(&mut self) -> Result<(usize, Flat), Mistake> {
         let at = self.here();
         let Some(Token { kind: TokenKind::Word(name), .. }) = self.tokens.get(self.at) else {
@@ -194,14 +194,14 @@ impl Parser<'_> {
         Ok((at, value, is_quoted))
     }
 
-    /// The comparison of a column with a value.
+    /// Creates the comparison of a column with a value.
     fn compared(
         &mut self,
         column: &Flat,
         order: Order,
         (at, value, is_quoted): (usize, &str, bool),
     ) -> Result<Tree, Mistake> {
-        // Statuses are numbers, and have names.
+        // A status may be given as a number or by name.
         let of_names = format!("{}_name", column.name);
         let is_name = !is_quoted && value.starts_with(|first: char| first.is_ascii_alphabetic());
         if let (Kind::U32, Order::Equal, true, Some(names)) =
@@ -225,12 +225,12 @@ impl Parser<'_> {
     }
 }
 
-/// What a value of this column is to be.
+/// Creates the condition of a comparison with a value.
 fn wanted(column: &Flat, order: Order, value: &str) -> Result<Wanted, String> {
     let said = |ParseError(what): ParseError| what.to_owned();
     let text = |wanted: Wanted| match order {
         Order::Equal => Ok(wanted),
-        _ => Err(format!("{} is no number: it can be compared with ==, !=, ~ and !~", column.name)),
+        _ => Err(format!("{} is not a number: compare it with ==, !=, ~ or !~", column.name)),
     };
     match column.kind {
         Kind::U8 | Kind::U16 | Kind::U32 | Kind::U64 | Kind::Frame | Kind::Frames => {
@@ -244,7 +244,7 @@ fn wanted(column: &Flat, order: Order, value: &str) -> Result<Wanted, String> {
         Kind::Time => Ok(Wanted::Time(order, Moment::parse(value).map_err(said)?)),
         Kind::Fraction => match value.parse() {
             Ok(number) => Ok(Wanted::Fraction(order, number)),
-            Err(_) => Err("a number is expected, as 0.5".to_owned()),
+            Err(_) => Err("a number is expected, such as 0.5".to_owned()),
         },
         Kind::Boolean => match value {
             "true" | "yes" => text(Wanted::Boolean(true)),
@@ -269,20 +269,20 @@ fn wanted(column: &Flat, order: Order, value: &str) -> Result<Wanted, String> {
     }
 }
 
-/// What a value that is like a pattern is to be.
+/// Creates the condition of a comparison with a pattern.
 fn like(column: &Flat, pattern: &str) -> Result<Wanted, String> {
     match column.kind {
         Kind::Word(_) | Kind::Text | Kind::Texts | Kind::Bytes => {}
-        _ => return Err(format!("{} is no text: it can be compared with ==, !=, < and >", column.name)),
+        _ => return Err(format!("{} is not text: compare it with ==, !=, < or >", column.name)),
     }
     if matches!(column.name.rsplit('.').next(), Some("file" | "other_file")) {
         return FilePattern::parse(pattern).map(Wanted::File).map_err(|ParseError(what)| what.to_owned());
     }
     let read = Pattern::new(pattern).map(Wanted::Like);
-    read.map_err(|_| "a pattern has *, ? and [...]".to_owned())
+    read.map_err(|_| "invalid pattern: use *, ? and [...]".to_owned())
 }
 
-/// Says which of the names it may be, where it is none of them.
+/// Checks that a value is one of the names. The error suggests similar names.
 fn check(kind: &str, value: &str, names: &[&'static str]) -> Result<(), String> {
     if names.iter().any(|name| name.eq_ignore_ascii_case(value)) {
         return Ok(());
@@ -294,7 +294,7 @@ fn check(kind: &str, value: &str, names: &[&'static str]) -> Result<(), String> 
     })
 }
 
-/// A number of 64 bits, hexadecimal behind 0x, with a unit of bytes where it has one: 64KiB.
+/// Parses a 64-bit number, decimal or hexadecimal with `0x`, with an optional unit of bytes: 64KiB.
 fn number(text: &str) -> Result<i128, String> {
     const UNITS: [(&str, i128); 8] = [
         ("KiB", 1 << 10),
@@ -314,5 +314,5 @@ fn number(text: &str) -> Result<i128, String> {
             digits.parse::<u64>().ok().map(|number| i128::from(number) * scale)
         }
     };
-    read.ok_or_else(|| "a number is expected, as 12, 0x1f or 64KiB".to_owned())
+    read.ok_or_else(|| "a number is expected, such as 12, 0x1f or 64KiB".to_owned())
 }

@@ -39,7 +39,7 @@ fn what_holds() {
         "call.frame == 5 && call.credits > 0 && reply.frame > 5",
         "time >= 0 && time < 1 && time > 2020-01-01T00:00:00Z",
         "security == sys",
-        // What has no value fits nothing, and the opposite of everything.
+        // An absent value satisfies no comparison, and all negated ones.
         "file != '/a' && file !~ '*' && !(file == '/a') && error != 'ERR_CHUNK'",
     ] {
         assert!(holds(text, &read()), "{text}");
@@ -63,7 +63,7 @@ fn what_does_not_hold() {
     }
 }
 
-/// `&&` binds more than `||`, and `!` more than both.
+/// `&&` binds more tightly than `||`, and `!` more tightly than both.
 #[test]
 fn what_binds() {
     for (text, expected) in [
@@ -100,14 +100,14 @@ fn a_mistake_is_shown_where_it_is() {
         ("op == RAED", "no operation is called RAED: is it READ", 6),
         ("latency > 5", "expected a number with a unit", 10),
         ("lateny > 5ms", "transaction lines have no field lateny: is it latency_ns", 0),
-        ("op > READ", "operations is no number", 5),
+        ("op > READ", "operations is not a number", 5),
         ("op == READ latency > 5ms", "&& or || is expected before this", 11),
         ("(op == READ", "a ) is expected", 11),
-        ("op == READ & latency > 5ms", "&& and || are doubled", 11),
-        ("op", "is expected behind operations", 2),
+        ("op == READ & latency > 5ms", "use && or ||", 11),
+        ("op", "is expected after operations", 2),
         ("file ~ 'a[", "the quote is not closed", 7),
         ("file ~ 'a['", "invalid path pattern", 7),
-        ("bytes ~ 5", "bytes is no text", 8),
+        ("bytes ~ 5", "bytes is not text", 8),
         ("call == 5", "call has fields of its own", 0),
         ("op in READ", "values in parentheses are expected", 6),
         ("op in (READ; WRITE)", "no operation is called READ;", 7),
@@ -153,7 +153,7 @@ proptest! {
         }
     }
 
-    /// So is what has the words of expressions.
+    /// The same holds for texts made of the words of expressions.
     #[test]
     fn any_words(words in proptest::collection::vec(
         prop_oneof!["op", "latency", "file", "==", "!=", "~", ">", "5ms", "READ", "&&", "\\|\\|", "!", "\\(", "\\)", "in", ",", "'a*'", "not", "and"], 0..30)) {

@@ -1,8 +1,8 @@
-//! The words and signs of an expression.
+//! The tokens of an expression.
 
 use super::Mistake;
 
-/// A word or a sign, and the byte at which it begins.
+/// A token, with its byte offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) at: usize,
@@ -15,21 +15,21 @@ pub(super) enum Kind {
     Word(String),
     /// A value in quotes.
     Quoted(String),
-    /// `==`, `&&` and their like.
+    /// An operator or other sign, such as `==` or `&&`.
     Sign(&'static str),
 }
 
-/// The signs, longer ones before those that they begin with.
+/// The signs. Longer signs precede their prefixes.
 const SIGNS: [&str; 15] = ["&&", "||", "==", "!=", "!~", "<=", ">=", "<", ">", "~", "!", "(", ")", ",", "="];
 
-/// Bytes of an expression.
+/// The greatest length of an expression in bytes.
 const LONGEST: usize = 4096;
 
-/// Takes an expression apart.
+/// Splits an expression into tokens.
 pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Mistake> {
     let mistake = |at: usize, what: &str| Mistake { text: text.to_owned(), at, what: what.to_owned() };
     if text.len() > LONGEST {
-        let what = format!("an expression of more than {LONGEST} bytes");
+        let what = format!("the expression is longer than {LONGEST} bytes");
         return Err(Mistake { text: String::new(), at: 0, what });
     }
     let mut found = Vec::new();
@@ -47,7 +47,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Mistake> {
             found.push(Token { at, kind: Kind::Quoted(value) });
             at += length;
         } else if matches!(first, '&' | '|') {
-            return Err(mistake(at, "&& and || are doubled"));
+            return Err(mistake(at, "use && or ||"));
         } else {
             let ends = |character: char| character.is_whitespace() || "!<>=~&|(),\"'".contains(character);
             let length = rest.find(ends).unwrap_or(rest.len());
@@ -58,7 +58,8 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token>, Mistake> {
     Ok(found)
 }
 
-/// What stands between quotes, where `\` takes the next character as it is, and the bytes that it takes with them.
+/// Parses quoted text, in which `\` escapes the next character. Returns the text and the bytes
+/// consumed.
 fn quoted(text: &str, quote: char) -> Option<(String, usize)> {
     let mut value = String::new();
     let mut characters = text.char_indices().skip(1);

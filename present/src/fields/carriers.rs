@@ -1,4 +1,4 @@
-//! Headers below the transport: link, network, and what mirrors and tunnels put around them.
+//! Headers below the transport: link and network headers, and those of mirrors and tunnels.
 
 use super::with_name;
 use super::{Field, Value, by_layout};
@@ -12,7 +12,7 @@ use rdmascope_wire::grh::Grh;
 use rdmascope_wire::layout::Layout;
 use rdmascope_wire::lrh::Lrh;
 
-/// A header below the transport.
+/// The fields of a header below the transport.
 pub(super) fn carrier(header: Header, bytes: &[u8], place: &Range<usize>) -> Field {
     let (name, layout): (&'static str, Layout) = match header {
         Header::Ethernet => ("Ethernet II", ETHERNET),
@@ -170,7 +170,7 @@ const CONTROL_WORD: Layout = Layout(&[("0000", 4), ("reserved", 12), ("Sequence 
 const PPPOE: Layout =
     Layout(&[("VER", 4), ("TYPE", 4), ("CODE", 8), ("SESSION_ID", 16), ("LENGTH", 16), ("PPP Protocol", 16)]);
 
-/// The values below the transport that are no plain numbers.
+/// Formats the values below the transport that are not plain numbers.
 fn carrier_value(name: &str, value: Value<'_>) -> Option<String> {
     match name {
         "Destination" | "Source" | "Link-layer address" => {
@@ -188,7 +188,7 @@ fn carrier_value(name: &str, value: Value<'_>) -> Option<String> {
                 _ => format!("0x{number:04x}"),
             })
         }
-        // ERF's is little-endian; that of ERSPAN has 32 bits.
+        // The timestamp of ERF is little-endian. That of ERSPAN has 32 bits and stays a number.
         "Timestamp" => {
             let timestamp = Timestamp(u64::from_le_bytes(value.bytes.try_into().ok()?));
             let time = Time(i64::try_from(timestamp.nanoseconds()).ok()?);

@@ -13,7 +13,8 @@ use rdmascope_wire::mad::{self, ManagementClass};
 use rdmascope_wire::private_data::{self, PrivateData};
 use rdmascope_wire::{Layer, Qpn, Stop, rdma_cm_ip};
 
-/// All fields of the frame that `packet` is; `transaction`: the one that its message belongs to.
+/// Returns all fields of the frame of `packet`. `transaction` is the transaction of the message in
+/// it.
 pub fn frame(packet: &Packet<'_>, config: &frame::Config, transaction: Option<&Transaction>) -> Vec<Field> {
     let bytes = packet.record.data;
     let mut found = Vec::new();
@@ -25,7 +26,7 @@ pub fn frame(packet: &Packet<'_>, config: &frame::Config, transaction: Option<&T
             Header::Transport => transport(packet, bytes, place, transaction, &mut fields),
             Header::Icrc => fields.push(icrc(packet, bytes, place)),
             Header::VariantCrc => {
-                let value = "of the link, computed anew by every hop";
+                let value = "link checksum, recomputed by every hop";
                 fields.push(Field::new("VCRC", value, place.clone()));
             }
             _ => fields.push(carriers::carrier(*header, bytes, place)),
@@ -34,16 +35,16 @@ pub fn frame(packet: &Packet<'_>, config: &frame::Config, transaction: Option<&T
     let end = found.last().map_or(0, |(_, place)| place.end);
     match frame {
         Ok(_) if end < bytes.len() => {
-            let behind = format!("{} bytes that belong to no header", bytes.len() - end);
+            let behind = format!("{} bytes after the last header", bytes.len() - end);
             fields.push(Field::new("behind", behind, end..bytes.len()));
         }
         Ok(_) => {}
         Err(Other::Stop(stop)) => fields.push(Field::stop(stop, stop_base(&stop, &found))),
-        Err(Other::NotInfiniBand) => fields.push(other("no InfiniBand packet", end, bytes)),
+        Err(Other::NotInfiniBand) => fields.push(other("not an InfiniBand packet", end, bytes)),
         Err(Other::Tcp(segment)) => iwarp::segment(packet, &segment, transaction, &mut fields),
         Err(Other::Traffic(traffic)) => fields.push(other(traffic.name(), end, bytes)),
         Err(Other::UnknownLinkType) => {
-            fields.push(other("of a link type that is not understood", end, bytes))
+            fields.push(other("of a link type that rdmascope does not support", end, bytes))
         }
         Err(Other::Fragment) => {
             fields.push(other("fragment of an IP packet, which RoCEv2 does not allow", end, bytes));
@@ -52,7 +53,7 @@ pub fn frame(packet: &Packet<'_>, config: &frame::Config, transaction: Option<&T
     fields
 }
 
-/// Where the header begins in which `stop` is: see [`frame::dissect_telling`].
+/// The start of the header in which `stop` occurred: see [`frame::dissect_telling`].
 fn stop_base(stop: &Stop, found: &[(Header, Range<usize>)]) -> usize {
     let extension = |header: &Header| matches!(header, Header::Ipv6Extension(_));
     match found.iter().rev().find(|(header, _)| !extension(header)) {
@@ -65,7 +66,7 @@ fn other(what: &str, end: usize, bytes: &[u8]) -> Field {
     Field::new("payload", format!("{} bytes: {what}", bytes.len().saturating_sub(end)), end..bytes.len())
 }
 
-/// The BTH, its extension headers, and what they carry.
+/// The BTH, its extension headers, and the payload.
 fn transport(
     packet: &Packet<'_>,
     bytes: &[u8],
@@ -107,7 +108,7 @@ fn qpn(number: u64) -> String {
     format!("0x{number:06x}")
 }
 
-/// The extension headers that are there, in wire order; returns where what they carry begins.
+/// Adds the extension headers of the packet, in wire order. Returns the start of the payload.
 fn extensions(headers: &Headers<'_>, bytes: &[u8], mut at: usize, fields: &mut Vec<Field>) -> usize {
     for header in ExtensionHeader::ALL.into_iter().filter(|header| header.is_of(headers.bth.opcode)) {
         let syndrome = headers.extensions.aeth.filter(|_| header == ExtensionHeader::Aeth);
@@ -136,7 +137,7 @@ fn extension_value(name: &str, value: Value<'_>) -> Option<String> {
     })
 }
 
-/// What the syndrome of an AETH says (IBTA volume 1, section 9.7.5.2.1).
+/// Describes the syndrome of an AETH (IBTA volume 1, section 9.7.5.2.1).
 pub fn explained(syndrome: Syndrome) -> String {
     match syndrome.kind() {
         Acknowledgement::Ack { credits } => match bth::end_to_end_credits(credits) {
@@ -152,7 +153,7 @@ pub fn explained(syndrome: Syndrome) -> String {
     }
 }
 
-/// What the transport headers carry, with the padding behind it.
+/// The payload after the transport headers, and the padding.
 fn payload(
     packet: &Packet<'_>,
     headers: &Headers<'_>,
@@ -177,7 +178,7 @@ fn payload(
     }
     if cut {
         let missing = u64::from(headers.payload_length) - there as u64;
-        fields.push(Field::known("cut", format!("{missing} bytes more were on the wire")));
+        fields.push(Field::known("cut", format!("{missing} more bytes were on the wire")));
     }
     if end < bytes.len() {
         let padding = format!("{} bytes", bytes.len() - end);
@@ -185,14 +186,14 @@ fn payload(
     }
 }
 
-/// What the payload of a packet is that begins no message.
+/// Describes the payload of a packet that begins no message.
 fn what_it_is(packet: &Packet<'_>, headers: &Headers<'_>) -> String {
     let length = headers.payload.len();
     let what = match headers.bth.opcode.operation() {
         Some(operation) if operation.is_send() => "of a Send",
         Some(operation) if operation.is_write() => "of an RDMA Write",
         Some(operation) if operation.is_read_response() => "of an RDMA Read response",
-        _ if !packet.of_connection => "of no connection",
+        _ if !packet.of_connection => "outside of any connection",
         _ => return format!("{length} bytes"),
     };
     format!("{length} bytes {what}")
@@ -309,12 +310,13 @@ fn cm_value(name: &str, value: Value<'_>) -> Option<String> {
     })
 }
 
-/// Nanoseconds that an encoded time stands for.
+/// The nanoseconds of an encoded time.
 fn timeout(encoded: u8) -> u64 {
     u64::try_from(cm::timeout(encoded).as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What is known of the private data, which begins at `start`: the header of the RDMA connection manager, and that of RFC 8797.
+/// The known fields of private data that begin at `start`: the header of the RDMA connection
+/// manager, and RFC 8797.
 fn private_data_fields(message: &cm::Message<'_>, bytes: &[u8], start: usize) -> Vec<Field> {
     let mut fields = Vec::new();
     let mut consumer = start;
@@ -339,7 +341,7 @@ fn private_data_fields(message: &cm::Message<'_>, bytes: &[u8], start: usize) ->
     fields
 }
 
-/// What is known of the private data of the consumer, which begin at `start`: those of RFC 8797.
+/// The known fields of the consumer's private data that begin at `start`: RFC 8797.
 pub(super) fn consumer_data(bytes: &[u8], start: usize) -> Option<Field> {
     let found = private_data::find(bytes.get(start..).unwrap_or_default())?;
     let at = start + found.offset;

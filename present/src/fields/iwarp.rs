@@ -1,5 +1,5 @@
-//! Fields of a TCP segment, and of what iWARP puts into it: start frames and FPDUs (RFC 5044), DDP segments (RFC 5041), RDMAP
-//! messages (RFC 5040).
+//! Fields of a TCP segment and its iWARP contents: start frames and FPDUs (RFC 5044), DDP segments
+//! (RFC 5041), RDMAP messages (RFC 5040).
 
 use super::headers::consumer_data;
 use super::rpc::{self, SendBytes};
@@ -41,7 +41,7 @@ const ULPDU_LENGTH: Layout = Layout(&[("ULPDU_Length", 16)]);
 /// RFC 5044, section 4.3.
 const MARKER: Layout = Layout(&[("reserved", 16), ("FPDUPTR", 16)]);
 
-/// The header of `segment`, and what is behind it.
+/// Adds the header and the contents of `segment`.
 pub(super) fn segment(
     packet: &Packet<'_>,
     segment: &Segment<'_>,
@@ -57,10 +57,7 @@ pub(super) fn segment(
     for part in &parts {
         let place = shown.place(part.place());
         if end < place.start {
-            fields.push(unknown(
-                "bytes that were seen before, or in which no FPDU was found",
-                end..place.start,
-            ));
+            fields.push(unknown("repeated, or not recognized as an FPDU", end..place.start));
         }
         end = end.max(place.end);
         fields.push(match part {
@@ -76,14 +73,14 @@ pub(super) fn segment(
     let behind = bytes.len().min(base.saturating_add(segment.payload.len()));
     if end < behind {
         let what = match packet.contents {
-            Some(_) => "bytes that were seen before, or in which no FPDU was found",
-            None => segment.traffic().map_or("bytes of TCP", |traffic| traffic.name()),
+            Some(_) => "repeated, or not recognized as an FPDU",
+            None => segment.traffic().map_or("TCP data", |traffic| traffic.name()),
         };
         fields.push(unknown(what, end..behind));
     }
     let cut = u64::from(segment.payload_length) - segment.payload.len() as u64;
     if cut > 0 {
-        fields.push(Field::known("cut", format!("{cut} bytes more were on the wire")));
+        fields.push(Field::known("cut", format!("{cut} more bytes were on the wire")));
     }
 }
 
@@ -116,26 +113,26 @@ fn header(segment: &Segment<'_>, bytes: &[u8]) -> Field {
     Field::new("TCP", format!("{from} -> {to}"), at..end).with(children)
 }
 
-/// What is shown of a segment.
+/// The segment that is shown.
 struct Shown<'a> {
     /// The record.
     bytes: &'a [u8],
-    /// Where the payload begins in it.
+    /// The offset of the payload in the record.
     base: usize,
     parts: &'a [Part],
-    /// Sends are of RPC-over-RDMA.
+    /// Whether Sends are RPC-over-RDMA messages.
     speaks_rpc: bool,
     transaction: Option<&'a Transaction>,
 }
 
 impl Shown<'_> {
-    /// A place of the payload as one of the record, as far as that was captured.
+    /// Converts a range of the payload to a range of the record, limited to the captured bytes.
     fn place(&self, place: &Range<usize>) -> Range<usize> {
         let at = |offset: usize| self.base.saturating_add(offset).min(self.bytes.len());
         at(place.start)..at(place.end)
     }
 
-    /// Whether a marker stands in these bytes of the payload.
+    /// Whether a marker is within this range of the payload.
     fn has_marker(&self, place: &Range<usize>) -> bool {
         let mut parts = self.parts.iter();
         parts.any(|part| matches!(part, Part::Marker(marker) if marker.start < place.end && place.start < marker.end))
@@ -192,12 +189,12 @@ impl Shown<'_> {
                     let value = format!("the first {} bytes", rest.len());
                     children.push(Field::new("padding and CRC", value, rest));
                 }
-                children.push(Field::known("continued", "the FPDU goes on in the next segment"));
+                children.push(Field::known("continued", "the FPDU continues in the next segment"));
             }
         }
         let mut value = described(&fpdu.header);
         for (is_so, said) in
-            [(!fpdu.begins, "begun in an earlier segment"), (fpdu.is_inferred, "its place is inferred")]
+            [(!fpdu.begins, "begun in an earlier segment"), (fpdu.is_inferred, "position inferred")]
         {
             if is_so {
                 value = format!("{value}; {said}");
@@ -206,8 +203,8 @@ impl Shown<'_> {
         Field::new("FPDU", value, place).with(children)
     }
 
-    /// The length field and the header of the DDP segment. Where they stood in an earlier segment, or a marker stands in them, their bytes
-    /// are not together here.
+    /// The length field and the header of the DDP segment. The fields have no bytes if they are in
+    /// an earlier segment, or interrupted by a marker.
     fn ddp(&self, fpdu: &Fpdu) -> Vec<Field> {
         let begin = fpdu.place.start;
         let header = begin + LENGTH_FIELD..begin + LENGTH_FIELD + fpdu.header.length();
@@ -230,7 +227,7 @@ impl Shown<'_> {
             Header::Tagged(_) => Tagged::LAYOUT,
             Header::Untagged(_) => Untagged::LAYOUT,
         };
-        // The layout has the control fields as one.
+        // In the layout, the control fields are one field.
         let mut fields = by_layout(Control::LAYOUT, bytes, at, ddp_value);
         fields.extend(by_layout(layout, bytes, at, ddp_value).into_iter().skip(1));
         let mut children = Vec::new();
@@ -297,12 +294,12 @@ impl Shown<'_> {
     }
 }
 
-/// Where a header ends early.
+/// A stop for a truncated header.
 fn stop(length: usize, needed: usize, at: usize) -> Option<Field> {
     (length < needed).then(|| Field::stop(Stop::short(Layer::Rdmap, 0, needed, length), at))
 }
 
-/// What a segment is of which message.
+/// Describes a segment and its message.
 fn described(header: &Header) -> String {
     let control = header.control();
     let last = if control.last { ", last segment" } else { "" };

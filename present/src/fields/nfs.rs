@@ -1,7 +1,9 @@
-//! Every field of NFS: arguments and results of version 2, of version 3 with NFSACL, and of version 4 with its callbacks; and of MOUNT and the port mapper, where they come by.
+//! All fields of NFS: arguments and results of version 2, of version 3 with NFSACL, and of version
+//! 4 with its callbacks. Also those of MOUNT and the port mapper.
 //!
-//! `rdmascope-xdr` describes the messages in the XDR language, and names the constants that are the
-//! flags of a field. `walk` follows that description through a message, and makes a field of each value.
+//! `rdmascope-xdr` describes the messages in the XDR language, with the constants that are the
+//! flags of a field. `walk` follows that description through a message, and creates a field for
+//! each value.
 
 mod walk;
 
@@ -15,27 +17,27 @@ use rdmascope_xdr::visit::{Extent, Leaf, Value, Visitor, Walk, Walked};
 use rdmascope_xdr::{CALLBACK, MOUNT, NFS2, NFS3, NFS4, PORT_MAPPER};
 use walk::Fields;
 
-/// A message as it was before reduction.
+/// A message before reduction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Whole<'a> {
-    /// Its bytes, up to the last one that was captured.
+    /// The bytes, up to the last captured one.
     pub(crate) bytes: &'a [u8],
-    /// How many there were.
+    /// The length on the wire.
     pub(crate) length: u64,
-    /// Which of them were captured.
+    /// The captured ranges.
     pub(crate) captured: &'a Intervals,
 }
 
 impl Whole<'_> {
-    /// Whether all of these bytes were captured.
+    /// Whether the whole range was captured.
     pub(crate) fn holds(&self, range: &Range<usize>) -> bool {
         let (from, to) = (range.start as u64, range.end as u64);
         self.captured.within(from, to).next() == Some((from, to))
     }
 }
 
-/// The fields of the arguments, or of the results, that begin at byte `at` of the call or the reply; `None` where they are those of another program, or not those that the
-/// procedure has by itself.
+/// Returns the fields of the arguments or results that begin at byte `at` of the call or the reply.
+/// `None` if they belong to another program, or do not have the procedure's own types.
 pub(super) fn fields(
     transaction: &Transaction,
     of_reply: bool,
@@ -46,15 +48,15 @@ pub(super) fn fields(
         Security::None | Security::Sys | Security::Gss => Protection::None,
         Security::GssIntegrity => Protection::Integrity,
         Security::GssPrivacy => return Some(encrypted(whole, at)),
-        // What sets up a context is no argument of the procedure.
+        // The arguments that set up a context are not those of the procedure.
         Security::GssControl | Security::Other(_) => return None,
     };
     let (language, of) = described(transaction, of_reply)?;
     Some(walk(language, of, protection, whole, at))
 }
 
-/// Tells of every value of the arguments, or of the results, that begin at byte `at` of the call or the reply, where it stands, as far as they can be read and are not
-/// encrypted.
+/// Reports every value of the arguments or results that begin at byte `at` of the call or the
+/// reply, with its range, as far as they can be parsed and are not encrypted.
 pub(crate) fn leaves(
     transaction: &Transaction,
     of_reply: bool,
@@ -64,12 +66,12 @@ pub(crate) fn leaves(
 ) {
     if let Some((language, of)) = described(transaction, of_reply) {
         let end = usize::try_from(whole.length).unwrap_or(usize::MAX);
-        // The walk ends at the first value that cannot be read.
+        // The walk ends at the first value that cannot be parsed.
         let _ = Walk::new(language, whole.bytes, end, at, Leaves { whole, tell }).whole(of);
     }
 }
 
-/// See [`leaves`].
+/// The visitor of [`leaves`].
 struct Leaves<'a, F> {
     whole: Whole<'a>,
     tell: F,
@@ -86,7 +88,7 @@ impl<F: FnMut(&Value<'_>, Leaf, Range<usize>)> Visitor for Leaves<'_, F> {
     }
 }
 
-/// The type of the arguments or the results; `None` of another program.
+/// The type of the arguments or the results. `None` for other programs.
 fn described(transaction: &Transaction, of_reply: bool) -> Option<(&'static Language, &'static Type)> {
     let called = transaction.procedure?;
     let (language, number): (&'static Language, u32) = match (called.program, called.version) {
@@ -102,7 +104,7 @@ fn described(transaction: &Transaction, of_reply: bool) -> Option<(&'static Lang
     Some((language, if of_reply { &procedure.results } else { &procedure.arguments }))
 }
 
-/// What RPCSEC_GSS puts around arguments and results.
+/// The wrapping of arguments and results by RPCSEC_GSS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protection {
     None,
@@ -125,13 +127,14 @@ fn walk(
 }
 
 fn encrypted(whole: Whole<'_>, at: usize) -> Vec<Field> {
-    // No type of a text is asked for.
+    // The language is irrelevant, because no type is looked up.
     let mut walk = Fields::walk(&NFS4, whole, at);
     walk::privacy(&mut walk);
     walk.visitor.into_fields()
 }
 
-/// Gives all fields other places: `place` says where the bytes of a range stand; nowhere is `None`.
+/// Relocates all fields: `place` maps the range of a field, or returns `None` if its bytes have no
+/// position.
 pub(super) fn moved(fields: Vec<Field>, place: &impl Fn(Range<usize>) -> Option<Range<usize>>) -> Vec<Field> {
     let one = |field: Field| Field {
         range: field.range.and_then(place),

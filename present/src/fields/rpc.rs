@@ -1,4 +1,5 @@
-//! Fields of a Send: the RPC-over-RDMA header (RFC 8166, section 4), the RPC message (RFC 5531, section 9), the operations.
+//! Fields of a Send: the RPC-over-RDMA header (RFC 8166, section 4), the RPC message (RFC 5531,
+//! section 9), and the operations.
 
 use super::{Field, Words, nfs, with_name};
 use crate::text::HexBytes;
@@ -15,17 +16,17 @@ use rdmascope_wire::{Layer, Stop};
 /// The bytes of a Send, or the first of them.
 #[derive(Clone, Copy)]
 pub struct SendBytes<'a> {
-    /// The bytes, as far as they are there.
+    /// The available bytes.
     pub bytes: &'a [u8],
-    /// Where they begin in the bytes that are shown.
+    /// The offset of the bytes in the displayed data.
     pub base: usize,
-    /// Whether there was more on the wire that the capture lacks.
+    /// Whether the capture truncated the Send.
     pub cut: bool,
-    /// Whether the Send goes on in other packets.
+    /// Whether the Send continues in other packets.
     pub goes_on: bool,
 }
 
-/// The bytes of the call's or the reply's Send, as far as the capture holds it without a hole.
+/// The bytes of the call's or the reply's Send, up to the first one that was not captured.
 pub fn send_bytes(transaction: &Transaction, of_reply: bool) -> &[u8] {
     let content = transaction.exchange.as_ref().and_then(|kept| kept.content(of_reply, Part::Send));
     content.map_or(&[], |content| {
@@ -34,7 +35,7 @@ pub fn send_bytes(transaction: &Transaction, of_reply: bool) -> &[u8] {
     })
 }
 
-/// The fields of that Send, and these bytes.
+/// The fields of the call's or the reply's Send, with their bytes.
 pub fn of_send(transaction: &Transaction, of_reply: bool) -> (Vec<Field>, &[u8]) {
     let message = if of_reply { &transaction.reply } else { &transaction.call };
     let bytes = send_bytes(transaction, of_reply);
@@ -43,8 +44,8 @@ pub fn of_send(transaction: &Transaction, of_reply: bool) -> (Vec<Field>, &[u8])
     (send(SendBytes { bytes, base: 0, cut, goes_on: false }, Some(transaction)), bytes)
 }
 
-/// The fields of a message that was conveyed by a chunk, as far as the capture holds it without a hole; none of one whose fields
-/// are those of its Send.
+/// The fields of a message in a chunk, up to the first byte that was not captured. Empty if the
+/// message is in its Send.
 pub fn of_message(transaction: &Transaction, of_reply: bool, piece: &Piece) -> Vec<Field> {
     let header = if of_reply { &transaction.reply } else { &transaction.call };
     if header.as_ref().is_none_or(|header| header.procedure != Procedure::Nomsg) {
@@ -56,7 +57,7 @@ pub fn of_message(transaction: &Transaction, of_reply: bool, piece: &Piece) -> V
     message(stream, Some(transaction), false)
 }
 
-/// The headers of a Send, and what `transaction` knows of the message in it.
+/// Returns the headers of a Send, and the fields of its message as far as `transaction` has them.
 pub fn send(send: SendBytes<'_>, transaction: Option<&Transaction>) -> Vec<Field> {
     let mut words = Words::new(send.bytes, Layer::RpcRdma, send.base, send.cut || send.goes_on);
     let mut called = Procedure::Unknown(u32::MAX);
@@ -74,10 +75,10 @@ pub fn send(send: SendBytes<'_>, transaction: Option<&Transaction>) -> Vec<Field
         fields.extend(message(stream, transaction, true));
     } else if header.is_ok() && !stream.is_empty() {
         let range = at..at + stream.len();
-        fields.push(Field::new("rest", format!("{} bytes behind the header", stream.len()), range));
+        fields.push(Field::new("rest", format!("{} bytes after the header", stream.len()), range));
     }
     if send.goes_on {
-        fields.push(Field::known("continued", "the Send goes on in the packets that follow"));
+        fields.push(Field::known("continued", "the Send continues in later packets"));
     }
     fields
 }
@@ -91,11 +92,11 @@ fn fixed(words: &mut Words<'_>) -> Result<(Procedure, u32), Stop> {
     Ok((Procedure::from(number), version))
 }
 
-/// What follows the fixed fields, for this procedure.
+/// The fields after the fixed ones, by procedure.
 fn lists(procedure: Procedure, version: u32, words: &mut Words<'_>) -> Result<(), Stop> {
     match procedure {
         Procedure::Error => return error(words),
-        // No other field's place is promised for all versions (section 7).
+        // Only the fixed fields have the same position in all versions (section 7).
         _ if version != rpcrdma::VERSION => return Ok(()),
         Procedure::Msg | Procedure::Nomsg => {}
         Procedure::Msgp => {
@@ -158,7 +159,8 @@ fn error(words: &mut Words<'_>) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The RPC message at the front of a Payload stream; or one that was put together, where it `is_reduced` no more.
+/// The RPC message at the start of a Payload stream, or a message before reduction if `is_reduced`
+/// is false.
 fn message(stream: SendBytes<'_>, transaction: Option<&Transaction>, is_reduced: bool) -> Vec<Field> {
     let mut words = Words::new(stream.bytes, Layer::Rpc, stream.base, stream.cut || stream.goes_on);
     let (mut of_reply, mut has_body) = (None, true);
@@ -185,7 +187,7 @@ fn message(stream: SendBytes<'_>, transaction: Option<&Transaction>, is_reduced:
     let Some(of_reply) = of_reply.filter(|_| read.is_ok()) else { return fields };
     if !has_body {
         if rest > 0 {
-            let what = format!("{rest} bytes behind a reply that has no results");
+            let what = format!("{rest} bytes after a reply that has no results");
             fields.push(Field::new("rest", what, at..at + rest));
         }
         return fields;
@@ -210,8 +212,9 @@ fn message(stream: SendBytes<'_>, transaction: Option<&Transaction>, is_reduced:
     fields
 }
 
-/// The fields of arguments or results that begin at `at` of what is shown. What a chunk conveyed has no bytes there. `None` where the transaction has no contents, or its
-/// procedure is none whose fields are known.
+/// The fields of arguments or results that begin at offset `at` of the displayed data. Values in
+/// chunks have no position. `None` if the transaction has no contents, or the fields of its
+/// procedure are unknown.
 fn every_field(
     transaction: &Transaction,
     of_reply: bool,
@@ -221,7 +224,7 @@ fn every_field(
 ) -> Option<Vec<Field>> {
     let message = transaction.message(of_reply)?;
     let whole = nfs::Whole { bytes: &message.bytes, length: message.length, captured: &message.captured };
-    // No chunk takes anything from the RPC header.
+    // Chunks never contain parts of the RPC header.
     let fields = nfs::fields(transaction, of_reply, whole, at - stream.base)?;
     let header = if of_reply { &transaction.reply } else { &transaction.call };
     let header_length = header.as_ref().map_or(0, |header| u64::from(header.header_length));
@@ -235,7 +238,8 @@ fn every_field(
     Some(nfs::moved(fields, &place))
 }
 
-/// Where bytes of a message before reduction stand in the Payload stream of its Send, as far as they do.
+/// Maps a range of a message before reduction to the Payload stream of its Send, as far as it is
+/// there.
 fn in_send(layout: &[Extent], range: Range<usize>, header_length: u64) -> Option<Range<usize>> {
     let (from, to) = (range.start as u64, range.end as u64);
     let parts = layout.iter().filter_map(|extent| {
@@ -259,7 +263,8 @@ fn call(words: &mut Words<'_>) -> Result<(), Stop> {
     words.group("verf", |words| auth(Of::Verifier, words))
 }
 
-/// Whether results follow it: only those of success do, and perhaps those of a status that nobody knows.
+/// Reads a reply. Returns whether results follow: only with success, or possibly with an unknown
+/// status.
 fn reply(words: &mut Words<'_>) -> Result<bool, Stop> {
     let accepted = words.word("reply_stat", |status| match status {
         0 => "MSG_ACCEPTED (0)".to_owned(),
@@ -290,7 +295,7 @@ fn reply(words: &mut Words<'_>) -> Result<bool, Stop> {
     Ok((accepted, status) == (0, 0) || status as usize >= names.len())
 }
 
-/// An `opaque_auth`, and what its flavor makes of the body.
+/// An `opaque_auth`, with its body as defined by its flavor.
 fn auth(of: Of, words: &mut Words<'_>) -> Result<String, Stop> {
     let name = |number| match number {
         flavor::NONE => Some("AUTH_NONE"),
@@ -304,7 +309,7 @@ fn auth(of: Of, words: &mut Words<'_>) -> Result<String, Stop> {
     words.opaque("body", |body| {
         let length = body.rest().len();
         if length > LONGEST_AUTH {
-            return Ok(format!("{length} bytes, more than the {LONGEST_AUTH} that there may be"));
+            return Ok(format!("{length} bytes, more than the maximum of {LONGEST_AUTH}"));
         }
         match (number, of) {
             (flavor::SYS, _) => sys(body)?,
@@ -316,10 +321,10 @@ fn auth(of: Of, words: &mut Words<'_>) -> Result<String, Stop> {
     Ok(with_name(number.into(), name(number)))
 }
 
-/// Bytes that the body of an `opaque_auth` may have (RFC 5531, section 8.2).
+/// The greatest length of an `opaque_auth`'s body (RFC 5531, section 8.2).
 const LONGEST_AUTH: usize = 400;
 
-/// What an `opaque_auth` is.
+/// The use of an `opaque_auth`.
 #[derive(Clone, Copy)]
 enum Of {
     Credential,
@@ -355,7 +360,8 @@ fn gss(words: &mut Words<'_>) -> Result<(), Stop> {
     words.opaque("handle", |handle| Ok(format!("{} bytes", handle.rest().len())))
 }
 
-/// The operations of a transaction with their arguments or results. Where in the message each stands, nobody kept.
+/// The operations of a transaction with their arguments or results, without their positions in the
+/// message.
 pub fn operations(transaction: &Transaction, of_reply: bool) -> Vec<Field> {
     let details = &transaction.details;
     let field = |operation: &Operation| {
@@ -384,7 +390,7 @@ pub fn operations(transaction: &Transaction, of_reply: bool) -> Vec<Field> {
     details.operations.iter().map(field).collect()
 }
 
-/// A status of the transaction's procedure: its number, with its name where it has one.
+/// A status of the transaction's procedure: its number, with its name if it has one.
 pub fn status_name(transaction: &Transaction, status: u32) -> String {
     let called = transaction.procedure;
     let name = called.and_then(|called| names::status_name(called.program, called.version, status));

@@ -1,4 +1,4 @@
-//! Fields and their places against what tshark reads: tests/expectations/NAME.fields.tsv.
+//! Compares fields and their positions with those of tshark: tests/expectations/NAME.fields.tsv.
 
 use super::{Field, headers, rpc};
 use crate::screen::{self, Screen};
@@ -14,7 +14,7 @@ use rdmascope_wire::{Rkey, Xid};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// tshark's names, and ours: a header, and the field in it.
+/// tshark's name, and our header and field.
 const NAMES: [(&str, &str, &str); 137] = [
     ("eth.dst", "Ethernet II", "Destination"),
     ("eth.src", "Ethernet II", "Source"),
@@ -155,10 +155,10 @@ const NAMES: [(&str, &str, &str); 137] = [
     ("rpc.state_accept", "RPC", "accept_stat"),
 ];
 
-/// First byte, bytes, value.
+/// First byte, length, value.
 type Place = (usize, usize, u64);
 
-/// By frame, by field, in the order of the frame.
+/// By frame and field, in frame order.
 fn expectations(sample: &str) -> BTreeMap<u64, BTreeMap<String, Vec<Place>>> {
     let path = format!("{}/../tests/expectations/{sample}.fields.tsv", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
@@ -174,7 +174,7 @@ fn expectations(sample: &str) -> BTreeMap<u64, BTreeMap<String, Vec<Place>>> {
     frames
 }
 
-/// All fields with the headers that they are in.
+/// All fields, each with its enclosing headers.
 fn flat<'a>(fields: &'a [Field], headers: &[&'a str], out: &mut Vec<(Vec<&'a str>, &'a Field)>) {
     for field in fields {
         out.push((headers.to_vec(), field));
@@ -193,7 +193,7 @@ fn place(field: &Field, bytes: &[u8]) -> Place {
     (range.start, range.len(), value)
 }
 
-/// Whether the text that people read holds the number.
+/// Whether the displayed text contains the number.
 fn shows(field: &Field, value: u64) -> bool {
     let digits = |digit: char| !digit.is_ascii_hexdigit();
     match &*field.name {
@@ -245,11 +245,12 @@ fn fields_are_where_tshark_finds_them() {
                 let mut places: Vec<Place> =
                     ours.iter().map(|field| place(field, packet.record.data)).collect();
                 let mut expected = expected.clone();
-                // tshark does not count the ERF header among the bytes of a frame.
+                // tshark does not count the ERF header as part of the frame.
                 for (start, ..) in &mut places {
                     *start = start.saturating_sub(behind_erf);
                 }
-                // It has no places for that header's fields, and takes four bytes for each field of a label.
+                // tshark has no positions for the fields of that header, and reports four bytes for
+                // each field of an MPLS label.
                 if name.starts_with("erf.") || name.starts_with("mpls.") {
                     for (start, length, _) in places.iter_mut().chain(&mut expected) {
                         (*start, *length) = (0, 0);
@@ -279,7 +280,7 @@ fn fields_are_where_tshark_finds_them() {
     assert!(differences.is_empty(), "{} of {compared} fields differ{shown}", differences.len());
 }
 
-/// Every place that a tree names is in the bytes, whatever they are, and a tree is no larger than they warrant.
+/// Checks that every range in a tree is within the bytes. Returns the number of fields.
 fn holds(fields: &[Field], end: usize) -> usize {
     let inside = |field: &Field| {
         if let Some(range) = &field.range {
@@ -332,7 +333,7 @@ fn any_bytes_give_a_tree() {
     for length in 0..message.len() - 12 {
         let cut = tree(&message[..length]);
         holds(&cut, length);
-        // Where the header ends, no message may follow; any other end is in the middle of something.
+        // A message may end after the header. Any other end is within something.
         assert_eq!(stops(&cut), usize::from(length != header_length(&message)), "{length}");
     }
     for at in 0..message.len() {

@@ -1,4 +1,4 @@
-//! Transactions, whole: how they were exchanged, their headers and messages.
+//! Complete transactions as JSON: their exchange, headers and messages.
 
 use super::write_line;
 use crate::columns::{EXCHANGE, ExchangeRow, FINDING, FindingRow};
@@ -8,8 +8,9 @@ use rdmascope_analysis::paths::TransactionRow;
 use rdmascope_conformance::Finding;
 use std::io::{self, Write};
 
-/// Writes a transaction with its `ladder`, fields and messages, and then the `findings` that are about it. `by_frame`: all findings of the
-/// capture. Without `full`, the middle of long stretches of bytes is left out.
+/// Writes a transaction with its `ladder`, fields and messages, and then the `findings` about it.
+/// `by_frame` contains all findings of the capture. Without `full`, the middle of long stretches is
+/// omitted.
 pub fn write_exchange(
     transaction: TransactionRow<'_>,
     ladder: &Ladder,

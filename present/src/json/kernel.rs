@@ -1,11 +1,12 @@
-//! What a trace of the kernel tells.
+//! A kernel trace as JSON.
 
 use super::write_line;
 use crate::columns::{KERNEL, KERNEL_DISAGREEMENT, KERNEL_STEP, KERNEL_TRANSACTION};
 use rdmascope_analysis::kernel::Witness;
 use std::io::{self, Write};
 
-/// Writes the lines of a trace: what it holds, where the time went, where it disagrees with the capture; without a capture, its transactions.
+/// Writes the lines of a trace: totals, steps, and disagreements with the capture; without a
+/// capture, its transactions.
 pub fn write_witness(witness: &Witness, out: &mut dyn Write) -> io::Result<()> {
     write_line(out, &KERNEL.of(witness))?;
     for step in &witness.steps {

@@ -1,4 +1,4 @@
-//! The report of `analyze`.
+//! The report of `analyze` as JSON.
 
 use super::write_line;
 use crate::columns::{
@@ -9,7 +9,8 @@ use rdmascope_analysis::places::EndToEnd;
 use rdmascope_analysis::report::Report;
 use std::io::{self, Write};
 
-/// Writes the lines of a report: the capture, its connections, operations, replies, errors, problems and events.
+/// Writes the lines of a report: the capture, its connections, operations, replies, errors,
+/// problems and events.
 pub fn write_report(report: &Report, ending: &Ending, out: &mut dyn Write) -> io::Result<()> {
     write_line(out, &CAPTURE.of(ending))?;
     for connection in report.connections().0 {
@@ -31,7 +32,8 @@ pub fn write_report(report: &Report, ending: &Ending, out: &mut dyn Write) -> io
     Ok(())
 }
 
-/// Writes the lines of what several places tell together: the places, the ways between them, and the time of operations.
+/// Writes the comparison of several capture points: the points, the paths between them, and the
+/// times of operations.
 pub fn write_places(told: &EndToEnd, out: &mut dyn Write) -> io::Result<()> {
     let EndToEnd { tally, splits } = told;
     for place in tally.places().places.iter().enumerate() {

@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
-/// What is written is one line, and parses.
+/// Checks that the output is one line and parses.
 fn written(line: &impl Serialize) -> Value {
     let mut out = Vec::new();
     write_line(&mut out, line).unwrap();
@@ -121,7 +121,7 @@ fn a_transaction_of_which_little_is_known() {
     assert_eq!(line["security"], "flavor-9");
     assert_eq!(line["rpc_status"], "AUTH_ERROR 13");
     assert_eq!(line["operations"], json!([]));
-    // Whatever is known, the fields of a transaction are the same.
+    // The fields of a transaction are the same for known and unknown values.
     assert_eq!(object_keys(&line), object_keys(&written(&TRANSACTION.of((&samples::full()).into()))));
 }
 
@@ -236,7 +236,7 @@ fn values_of_findings() {
     }
 }
 
-/// The lines of a rule, and of what was judged.
+/// The lines of a rule and of a check.
 fn judged() -> [Value; 2] {
     let finding = samples::finding();
     let mut tally = Tally::new(|_| false, Level::Advice);
@@ -335,7 +335,7 @@ fn the_report() {
     assert!(problems.iter().any(|line| line["problem"] == "no-reply" && line["first_frame"] == 1));
 }
 
-/// Whoever reads our output may stop, and that must be told apart from a disk that is full.
+/// A reader may close the pipe, which must be distinguishable from a full disk.
 #[test]
 fn a_broken_pipe_stays_one() {
     struct Broken;

@@ -1,4 +1,4 @@
-//! The comparison for people: at most as wide as the terminal; without one, at most 100 columns wide but for long names.
+//! The text output of `diff`.
 
 use super::histogram;
 use crate::fold::Folding;
@@ -11,40 +11,41 @@ use rdmascope_analysis::report::Latency;
 use rdmascope_analysis::units::{Bytes, Counted, Duration, Number, Plain};
 use std::io::{self, Write};
 
-/// What is written.
+/// The comparison as text. Lines fit the terminal; without one, they have at most 100 columns
+/// except for long names.
 pub struct Text<'a> {
     /// A and B.
     pub sides: [&'a Side; 2],
-    /// What of them differs.
+    /// The result of the comparison.
     pub comparison: &'a Comparison,
-    /// What of the comparison is shown.
+    /// The differences to write.
     pub shown: &'a [&'a Difference],
-    /// The colours of the output.
+    /// The colours and the width of the output.
     pub style: Style,
 }
 
 const LETTERS: [&str; 2] = ["A", "B"];
 
-/// Columns for what is compared where there is room; what is longer gets a line of its own.
+/// Width of the description column, if there is room. A longer description gets a line of its own.
 const WIDTH: usize = 52;
-/// Columns that a line has behind that.
+/// Width of the columns after the description.
 const BEHIND: usize = 2 + 1 + COLUMN + 1 + COLUMN + 1 + 8;
-/// Columns of a line with latencies and what they came to, behind the name of the operation.
+/// Width of the latency columns and their result, after the name of the operation.
 const LATENCIES: usize = 1 + 2 + 7 + 5 * 9 + 2 + 14;
-/// Columns of the name there.
+/// Width of the operation name in the latency table.
 const NAME: usize = 26;
-/// Columns for what either side has; the same holds.
+/// Width of the column of A, and of B.
 const COLUMN: usize = 16;
 
 impl Text<'_> {
-    /// Writes all of it, with the distribution of the latencies of so many operations.
+    /// Writes the comparison, with latency histograms for at most `histograms` operations.
     pub fn write(&self, histograms: usize, out: &mut dyn Write) -> io::Result<()> {
         let out = &mut Folding::new(out, self.style);
         self.write_all(histograms, out)?;
         out.flush()
     }
 
-    /// Columns for what is compared.
+    /// The width of the description column.
     fn width(&self) -> usize {
         self.style.width().map_or(WIDTH, |width| width.saturating_sub(BEHIND).min(WIDTH))
     }
@@ -53,14 +54,14 @@ impl Text<'_> {
         self.write_captures(out)?;
         if self.shown.is_empty() {
             let nothing = match self.sides.map(Side::transactions) {
-                [0, 0] => "Nothing to compare: neither holds an RPC transaction.",
-                _ => "No difference. --all shows what was compared.",
+                [0, 0] => "Nothing to compare: neither capture has an RPC transaction.",
+                _ => "No difference. --all shows everything that was compared.",
             };
             return writeln!(out, "\n{nothing}");
         }
         let summary = match self.comparison.count() as u64 {
-            0 => "No difference is certain; of some operations there are too few to tell".to_owned(),
-            count => format!("{}, the weightiest first", Counted(count, "difference")),
+            0 => "No certain difference; some operations have too few transactions to compare".to_owned(),
+            count => format!("{}, most important first", Counted(count, "difference")),
         };
         writeln!(out, "\n{}", self.style.bold(summary))?;
         for area in Area::ALL {
@@ -79,7 +80,7 @@ impl Text<'_> {
         self.write_histograms(histograms, out)
     }
 
-    /// Which captures they are and how much they hold.
+    /// Writes the names and the totals of both captures.
     fn write_captures(&self, out: &mut dyn Write) -> io::Result<()> {
         for (letter, side) in LETTERS.into_iter().zip(self.sides) {
             let name = side.ending.files.first().map_or_else(Default::default, FileEnding::title);
@@ -106,14 +107,13 @@ impl Text<'_> {
                     writeln!(out, "   {}", self.style.yellow(cut))?;
                 }
                 if let Some(trouble) = &file.trouble {
-                    let trouble =
-                        Plain(format_args!("compared up to where it is unreadable: {trouble:#}")).to_string();
+                    let trouble = Plain(format_args!("compared up to a read error: {trouble:#}")).to_string();
                     writeln!(out, "   {}", self.style.red(trouble))?;
                 }
             }
         }
         if !self.comparison.same_work {
-            let text = "The captures hold different amounts of work: counts are compared as shares.";
+            let text = "The captures have different numbers of transactions: counts are compared as shares.";
             writeln!(out, "{}", self.style.yellow(text))?;
         }
         Ok(())
@@ -161,7 +161,8 @@ impl Text<'_> {
             write!(out, " {heading:>8}")?;
         }
         writeln!(out, "  B/A")?;
-        // Most operations of a short capture are too few; they must not hide the others.
+        // In a short capture, most operations have too few transactions. They must not hide the
+        // others.
         let (too_few, certain): (Vec<_>, Vec<_>) =
             rows.partition(|difference| difference.verdict == Verdict::TooFew);
         let (tabled, listed) = too_few.split_at(too_few.len().min(Text::MOST_TOO_FEW));
@@ -173,10 +174,11 @@ impl Text<'_> {
             let (pair, [a, b]) = (difference.operation?, difference.latencies()?);
             Some(format!("{pair} {} ({}, {})", Change(difference), Number(a.count), Number(b.count)))
         });
-        write_list("  too few to tell: ", entries, self.style, out)
+        write_list("  too few to compare: ", entries, self.style, out)
     }
 
-    /// Operations with too few latencies that are shown like the others; of the rest, only the ratio is.
+    /// Operations with too few transactions that get a full row. The rest are listed with their
+    /// ratio only.
     const MOST_TOO_FEW: usize = 3;
 
     fn write_latency(&self, difference: &Difference, out: &mut dyn Write) -> io::Result<()> {
@@ -207,7 +209,7 @@ impl Text<'_> {
         Ok(())
     }
 
-    /// Whether latencies do not fit on a line with the name of their operation.
+    /// Whether the latencies do not fit on one line with the name of their operation.
     fn is_narrow(&self) -> bool {
         self.style.width().is_some_and(|width| width < 2 + NAME + LATENCIES)
     }
@@ -244,11 +246,11 @@ const fn title(area: Area) -> &'static str {
         Area::Errors => "Errors in replies",
         Area::Conveyance => "Conveyance",
         Area::Operations => "Operations",
-        Area::Capture => "The captures themselves",
+        Area::Capture => "Captures",
     }
 }
 
-/// Whether the second capture has more of it, in proportion.
+/// Whether the share is larger in B.
 fn is_more_in_b(difference: &Difference) -> bool {
     let share = |measure: &Measure| match measure {
         Measure::Count(count, of) => *count as f64 / (*of).max(1) as f64,
@@ -258,12 +260,12 @@ fn is_more_in_b(difference: &Difference) -> bool {
     b > a
 }
 
-/// Both sides and what the comparison came to.
+/// Both values and the result, in columns.
 fn columns(a: &str, b: &str, change: &str) -> String {
     format!(" {a:>COLUMN$} {b:>COLUMN$} {change:>8}").trim_end().to_owned()
 }
 
-/// What one side has.
+/// The value of one side.
 struct Shown<'a>(&'a Measure);
 
 impl Display for Shown<'_> {
@@ -297,7 +299,7 @@ impl Display for Shown<'_> {
     }
 }
 
-/// By what factor the second side has more.
+/// The factor from A to B.
 struct Change<'a>(&'a Difference);
 
 impl Display for Change<'_> {
@@ -305,7 +307,7 @@ impl Display for Change<'_> {
         match (self.0.sides.each_ref(), self.0.ratio()) {
             ([Measure::Count(0, _), _], _) => f.write_str("only B"),
             ([_, Measure::Count(0, _)], _) => f.write_str("only A"),
-            // Out of different numbers, the shares were compared.
+            // The totals differ, so the shares were compared.
             ([Measure::Count(a, of_a), Measure::Count(b, of_b)], _) => {
                 write!(f, "x{}", Significant((*b as f64 / *of_b as f64) / (*a as f64 / *of_a as f64)))
             }
@@ -315,7 +317,7 @@ impl Display for Change<'_> {
     }
 }
 
-/// What latencies came to.
+/// The result of a latency comparison.
 struct LatencyChange<'a>(&'a Difference);
 
 impl Display for LatencyChange<'_> {
@@ -333,7 +335,8 @@ impl Display for LatencyChange<'_> {
     }
 }
 
-/// The phases that take time, on average: `server 1.24ms -> 11.0ms`; and the bytes, where it is not as much that was moved.
+/// The mean of each phase that takes time, as in `server 1.24ms -> 11.0ms`, and the mean payload if
+/// it differs.
 fn where_the_time_went([a, b]: [Latencies; 2]) -> impl Iterator<Item = String> {
     let phases = Phases::NAMES.into_iter().zip(a.phases.times).zip(b.phases.times);
     let phases = phases.filter(|((_, a), b)| a.max(b) > &0);
@@ -341,14 +344,14 @@ fn where_the_time_went([a, b]: [Latencies; 2]) -> impl Iterator<Item = String> {
     phases.map(|((name, a), b)| format!("{name} {} -> {}", Duration(a), Duration(b))).chain(bytes)
 }
 
-/// Writes what fits on a line, and goes on below.
+/// Writes the entries, breaking the line where needed.
 fn write_list(
     title: &str,
     entries: impl Iterator<Item = String>,
     style: Style,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    // The comma and the space behind an entry are counted with it.
+    // Each entry includes the comma and the space after it.
     let longest = style.width().map_or(99, |width| width.min(100) - 1);
     let mut line = title.to_owned();
     let mut entries = entries.peekable();

@@ -1,4 +1,4 @@
-//! The latencies of one operation in two captures, drawn side by side on one logarithmic scale.
+//! The latencies of one operation in two captures, side by side on one logarithmic scale.
 
 use crate::text::Style;
 use hdrhistogram::Histogram;
@@ -6,12 +6,12 @@ use rdmascope_analysis::diff::counts;
 use rdmascope_analysis::units::{Duration, Number};
 use std::io::{self, Write};
 
-/// Columns of the longest bar.
+/// Width of the longest bar.
 const WIDTH: usize = 34;
-/// Rows that a person takes in at once.
+/// The most rows of a histogram.
 const MOST_ROWS: usize = 16;
 
-/// Draws both distributions.
+/// Writes both histograms.
 pub(super) fn write(
     title: &str,
     sides: [&Histogram<u64>; 2],
@@ -33,29 +33,30 @@ pub(super) fn write(
     Ok(())
 }
 
-/// A bar and its share in percent; nothing where there is nothing.
+/// A bar with its share in percent; empty for a share of zero.
 fn bar(share: f64, most: f64) -> String {
     if share == 0.0 {
         return String::new();
     }
-    // What is there is seen, however little it is.
+    // A share above zero is always visible.
     let length = ((share / most * WIDTH as f64).round() as usize).max(1);
     format!("{} {:.1}%", "#".repeat(length), share * 100.0)
 }
 
-/// Stretches of time that grow by about the same factor.
+/// Latency intervals of roughly equal ratio.
 #[derive(Debug)]
 struct Bins {
-    /// Where each begins, in nanoseconds; it ends where the next begins.
+    /// The lower edge of each bin, in nanoseconds. A bin ends where the next one begins.
     edges: Vec<u64>,
 }
 
 impl Bins {
-    /// Preferred numbers in their roundest form (ISO 3), coarser and coarser, in tenths.
+    /// Series of preferred numbers (ISO 3), rounded, from fine to coarse, in tenths.
     const SERIES: [&[u64]; 4] =
         [&[10, 12, 15, 20, 25, 30, 40, 50, 60, 80], &[10, 15, 25, 40, 60], &[10, 20, 50], &[10]];
 
-    /// The finest ones of which few rows hold all values of both sides.
+    /// Chooses the finest series that covers all values of both sides in at most [`MOST_ROWS`]
+    /// rows.
     fn of(sides: [&Histogram<u64>; 2]) -> Bins {
         let values = || sides.into_iter().flat_map(counts).map(|(value, _)| value);
         let least = values().min().unwrap_or(0);
@@ -68,7 +69,7 @@ impl Bins {
         Bins { edges }
     }
 
-    /// The edges from the last that is not above `least` to the last that is not above `greatest`.
+    /// The edges from the last one at or below `least` to the last one at or below `greatest`.
     fn edges(series: &[u64], least: u64, greatest: u64) -> Vec<u64> {
         let decades = core::iter::successors(Some(1_u64), |decade| decade.checked_mul(10));
         let all =
@@ -80,7 +81,7 @@ impl Bins {
         edges
     }
 
-    /// Which share of the values each holds.
+    /// The share of values in each bin.
     fn shares(&self, histogram: &Histogram<u64>) -> Vec<f64> {
         let mut shares = vec![0.0; self.edges.len()];
         for (value, count) in counts(histogram) {

@@ -1,4 +1,4 @@
-//! What a trace says, for people.
+//! The text section about a kernel trace.
 
 use crate::fold::Folding;
 use crate::grid::{Grid, Group, Row};
@@ -10,18 +10,18 @@ use rdmascope_wire::Xid;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Disagreements that are told one by one.
+/// The most disagreements that are listed individually.
 const MOST_TOLD: usize = 20;
 
-/// The section about a trace.
+/// The section about a kernel trace.
 #[derive(Clone, Copy, Debug)]
 pub struct Text<'a>(pub &'a Witness);
 
 impl Text<'_> {
-    /// Writes it. Without a capture, it is all there is.
+    /// Writes the section. Without a capture, it is the whole output.
     pub fn write(self, style: Style, out: &mut dyn Write) -> io::Result<()> {
         let out = &mut Folding::new(out, style);
-        let heading = format!("Kernel's trace {}", Plain(&self.0.trace.name));
+        let heading = format!("Kernel trace {}", Plain(&self.0.trace.name));
         writeln!(out, "{}{}", if self.0.has_capture { "\n" } else { "" }, style.bold(heading))?;
         self.write_summary(style, out)?;
         if !self.0.has_capture {
@@ -42,14 +42,14 @@ impl Text<'_> {
         Ok(())
     }
 
-    /// What is said of the trace as a whole, line by line.
+    /// The properties of the trace as a whole, one per line.
     pub fn summary(self) -> Vec<Said> {
         let trace = &self.0.trace;
         let mut said = Vec::new();
         let mut row = |name, text: String, is_warning| said.push(Said { name, text, is_warning });
         let unknown = match trace.unknown {
             0 => String::new(),
-            unknown => format!(", {} of them not known here", Number(unknown)),
+            unknown => format!(", {} of unknown types", Number(unknown)),
         };
         let (events, lines) = (Counted(trace.events, "event"), Counted(trace.lines, "line"));
         row("trace", format!("{events} in {lines}{unknown}"), false);
@@ -62,26 +62,26 @@ impl Text<'_> {
                 0 => &"some events",
                 _ => &Counted(trace.lost.events, "event"),
             };
-            row("lost", format!("{count} of the trace, as it says; what it lacks may be among them"), true);
+            row("lost", format!("{count} lost while tracing; missing data may be among them"), true);
         }
         if trace.beyond + self.0.beyond > 0 {
             let beyond = Counted(trace.beyond + self.0.beyond, "event");
-            row("left out", format!("{beyond} and transactions beyond what is kept"), true);
+            row("left out", format!("{beyond} and transactions beyond the limits"), true);
         }
         if !self.0.has_capture {
             let calls = Counted(trace.calls.len() as u64, "transaction");
-            row("origin", format!("kernel: {calls} as this host saw them; no packet is shown"), false);
+            row("origin", format!("kernel: {calls} as seen by this host; no packets"), false);
             return said;
         }
         let (clock, is_warning) = self.tied();
         row("clock", clock, is_warning);
         let joined = &self.0.joined;
-        let mut parts = vec![format!("{} joined by XID", Number(joined.joined))];
+        let mut parts = vec![format!("{} matched by XID", Number(joined.joined))];
         for (count, what) in [
-            (joined.only_in_trace, "that the capture lacks"),
-            (joined.only_in_capture, "that the trace lacks"),
-            (joined.ambiguous, "whose XID several have"),
-            (joined.outside, "of the trace at other times or on other connections"),
+            (joined.only_in_trace, "missing from the capture"),
+            (joined.only_in_capture, "missing from the trace"),
+            (joined.ambiguous, "with an ambiguous XID"),
+            (joined.outside, "at other times or on other connections"),
         ] {
             if count > 0 {
                 parts.push(format!("{} {what}", Number(count)));
@@ -95,28 +95,29 @@ impl Text<'_> {
         said
     }
 
-    /// How the clock is tied, and whether that is less than it should be.
+    /// Describes the clock offset, and whether this is a warning.
     fn tied(self) -> (String, bool) {
         let clock = &self.0.clock;
         let agreeing: u64 = clock.windows.iter().map(|window| u64::from(window.agreeing)).sum();
         let disagreeing: u64 = clock.windows.iter().map(|window| u64::from(window.disagreeing)).sum();
         let Some(first) = clock.windows.first() else {
-            let none = "not tied to the capture's: no transaction of both bounds the offset; steps between packets and trace are not known";
+            let none = "offset to the capture unknown: no common transaction bounds it; steps between packets and trace are unknown";
             return (none.to_owned(), true);
         };
         let offset = Offset(first.offset);
         let mut text = match clock.windows.as_slice() {
             [_] => format!("trace + {offset} = capture"),
             windows => format!(
-                "trace + {offset} = capture at first, + {} at last; {} parts, as the clocks drift",
+                "trace + {offset} = capture at the start, + {} at the end; {} parts, because the clocks \
+                 drift",
                 Offset(windows[windows.len() - 1].offset),
                 windows.len()
             ),
         };
         let uncertainty = clock.uncertainty();
         text += &match uncertainty {
-            Some(uncertainty) => format!(", give or take {}", Duration(uncertainty)),
-            None => ", bounded from one side only: the shortest way counts as no time".to_owned(),
+            Some(uncertainty) => format!(", +/- {}", Duration(uncertainty)),
+            None => ", bounded on one side only: the shortest transit is assumed to take no time".to_owned(),
         };
         text += &format!(" ({} agree", Counted(agreeing, "transaction"));
         if disagreeing + u64::from(clock.untied) > 0 {
@@ -125,9 +126,9 @@ impl Text<'_> {
         (text + ")", uncertainty.is_none())
     }
 
-    /// Operations as the trace alone tells them.
+    /// Writes the operations according to the trace alone.
     fn write_operations(self, style: Style, out: &mut dyn Write) -> io::Result<()> {
-        /// How many, how many of them failed, bytes in chunks, and latencies.
+        /// The number of calls, the number that failed, bytes in chunks, and latencies.
         type Sums = (u64, u64, u64, Vec<u64>);
         let mut by_name: BTreeMap<(Role, &str), Sums> = BTreeMap::new();
         for call in &self.0.trace.calls {
@@ -200,19 +201,19 @@ impl Text<'_> {
             Group { heading: "time", gap: 1, columns: times.to_vec() },
             Group { heading: "", gap: 1, columns: vec![("%", 5)] },
         ];
-        Grid { title: "Where the time of the host went", names: 52, groups, rows }.write(style, out)
+        Grid { title: "Host time by step", names: 52, groups, rows }.write(style, out)
     }
 
     fn write_disagreements(self, style: Style, out: &mut dyn Write) -> io::Result<()> {
         if !self.0.has_capture {
             return Ok(());
         }
-        writeln!(out, "\n{}", style.bold("Where kernel and wire disagree"))?;
+        writeln!(out, "\n{}", style.bold("Disagreements between kernel and wire"))?;
         if self.0.joined.joined == 0 {
-            return writeln!(out, "  Not known: the trace and the capture have no transaction in common.");
+            return writeln!(out, "  Unknown: the trace and the capture have no transaction in common.");
         }
         if self.0.counts.is_empty() {
-            return writeln!(out, "  Nowhere: what both tell of a transaction is the same.");
+            return writeln!(out, "  None: trace and capture agree on every common transaction.");
         }
         for (about, count) in &self.0.counts {
             writeln!(out, "  {}  {}", style.red(format_args!("{:>10}", Number(*count))), about.word())?;
@@ -235,18 +236,18 @@ impl Text<'_> {
     }
 }
 
-/// What is said of a trace under a name.
+/// A named property of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
-    /// What it is about.
+    /// The name of the property.
     pub name: &'static str,
-    /// What is said.
+    /// The text of the property.
     pub text: String,
-    /// Something may be wrong, or lacking.
+    /// Whether something may be wrong or missing.
     pub is_warning: bool,
 }
 
-/// A disagreement as a line.
+/// A disagreement as one line.
 struct Told<'a>(&'a Disagreement);
 
 impl Display for Told<'_> {
@@ -267,7 +268,7 @@ impl Display for Told<'_> {
     }
 }
 
-/// Nanoseconds as seconds with all digits.
+/// Nanoseconds as seconds, with all digits.
 struct Offset(i64);
 
 impl Display for Offset {

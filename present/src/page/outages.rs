@@ -1,4 +1,4 @@
-//! What comes first of what went wrong, and what a person looks at next.
+//! Losses of service, which come first in the list of problems, and the suggested next command.
 
 use crate::text::Style;
 use rdmascope_analysis::ending::Ending;
@@ -6,10 +6,11 @@ use rdmascope_analysis::report::Loss;
 use rdmascope_analysis::units::Duration;
 use std::io::{self, Write};
 
-/// Events that are told, of which each stands for all of its kind and end.
+/// The most rows. Each row covers all events of one kind and end.
 const MOST: usize = 8;
 
-/// Writes in which events service was lost: how long that took together, what happened, and how often.
+/// Writes the losses of service by kind of event, each with its total duration and the frame of the
+/// longest one.
 pub(super) fn write_losses(losses: &[Loss], style: Style, out: &mut dyn Write) -> io::Result<()> {
     if losses.is_empty() {
         return Ok(());
@@ -25,7 +26,8 @@ pub(super) fn write_losses(losses: &[Loss], style: Style, out: &mut dyn Write) -
     Ok(())
 }
 
-/// Writes what a person does next: all events where service was lost; else the first packet that something is told of.
+/// Suggests the next command: all events if service was lost, otherwise the frame of the first
+/// problem.
 pub(super) fn write_next(
     ending: &Ending,
     has_losses: bool,

@@ -1,4 +1,4 @@
-//! What several places tell, for people.
+//! The text sections about captures from several capture points.
 
 use crate::grid::{Grid, Group, Row};
 use crate::text::{Maybe, Style};
@@ -7,14 +7,15 @@ use rdmascope_analysis::places::{Doubt, EndToEnd, Located, Place, Split, Splits,
 use rdmascope_analysis::units::{Counted, Duration, Number, Plain};
 use std::io::{self, Write};
 
-/// The section about several places.
+/// The sections about several capture points.
 #[derive(Clone, Copy, Debug)]
 pub struct Text<'a>(pub &'a EndToEnd);
 
 impl Text<'_> {
-    /// Writes where the captures were made, how packets went between, and where the time of operations passed.
+    /// Writes the capture points, the paths of packets between them, and the end-to-end times of
+    /// operations.
     pub fn write(self, style: Style, out: &mut dyn Write) -> io::Result<()> {
-        writeln!(out, "\n{}", style.bold("Captured at"))?;
+        writeln!(out, "\n{}", style.bold("Capture points"))?;
         for (index, place) in self.0.tally.places().places.iter().enumerate() {
             write!(out, "  {}  {}", index + 1, Plain(&place.name))?;
             for (nth, host) in place.near.iter().take(4).enumerate() {
@@ -37,7 +38,7 @@ impl Text<'_> {
         let groups = vec![
             Group { heading: "", gap: 1, columns: vec![("packets", 9)] },
             Group {
-                heading: "time on the way",
+                heading: "transit time",
                 gap: 1,
                 columns: ["min", "median", "p99", "max"].map(|name| (name, 8)).to_vec(),
             },
@@ -57,8 +58,13 @@ impl Text<'_> {
             cells
         };
         let row = |way: &&Way| Row::Cells(way_name(way), cells(way));
-        Grid { title: "Ways between", names: 38, groups, rows: ways.iter().map(row).collect() }
-            .write(style, out)?;
+        Grid {
+            title: "Paths between capture points",
+            names: 38,
+            groups,
+            rows: ways.iter().map(row).collect(),
+        }
+        .write(style, out)?;
         for way in ways {
             for said in remarks(way) {
                 writeln!(out, "  {}: {said}", way_name(way))?;
@@ -68,7 +74,7 @@ impl Text<'_> {
     }
 }
 
-/// Where the time of operations passed.
+/// Writes the end-to-end times of operations.
 fn write_splits(splits: &Splits, style: Style, out: &mut dyn Write) -> io::Result<()> {
     let all = splits.by_time();
     if all.is_empty() {
@@ -89,21 +95,24 @@ fn write_splits(splits: &Splits, style: Style, out: &mut dyn Write) -> io::Resul
         cells.extend(sum.shares());
         Row::Cells(key.to_string(), cells.into_iter().map(|cell| (cell, false)).collect())
     });
-    Grid { title: "Time from end to end", names: 30, groups, rows: rows.collect() }.write(style, out)
+    Grid { title: "End-to-end time", names: 30, groups, rows: rows.collect() }.write(style, out)
 }
 
-/// `10.77.0.2 -> 10.77.0.1, 1 to 2`.
+/// The name of a path: `10.77.0.2 -> 10.77.0.1, 1 to 2`.
 pub fn way_name(way: &Way) -> String {
     let Way { route, from, to, .. } = way;
     format!("{} -> {}, {} to {}", route.source, route.destination, from + 1, to + 1)
 }
 
-/// The packets that one of the places does not show, in words.
+/// Describes the packets that are missing at one of the capture points.
 pub fn remarks(way: &Way) -> Vec<String> {
     let located = [
-        (&way.lost, format!("seen at {}, never at {}", way.from + 1, way.to + 1)),
-        (&way.damaged, format!("damaged when they came to {}", way.to + 1)),
-        (&way.unseen, format!("at {} only: the capture at {} lacks them", way.to + 1, way.from + 1)),
+        (&way.lost, format!("captured at {}, never at {}", way.from + 1, way.to + 1)),
+        (&way.damaged, format!("damaged on arrival at {}", way.to + 1)),
+        (
+            &way.unseen,
+            format!("captured at {} only: missing from the capture at {}", way.to + 1, way.from + 1),
+        ),
     ];
     let mut remarks: Vec<String> = located
         .into_iter()
@@ -114,12 +123,12 @@ pub fn remarks(way: &Way) -> Vec<String> {
         .collect();
     if way.undecided > 0 {
         let packets = Counted(way.undecided, "packet");
-        remarks.push(format!("{packets} outside of the time that one of the places shows: not judged"));
+        remarks.push(format!("{packets} outside the time range of one of the captures: loss unknown"));
     }
     remarks
 }
 
-/// `frames 12, 15 and 3 others`.
+/// A list of frames: `frames 12, 15 and 3 others`.
 struct FramesSaid<'a>(&'a Located);
 
 impl Display for FramesSaid<'_> {
@@ -137,12 +146,12 @@ impl Display for FramesSaid<'_> {
     }
 }
 
-/// How the clock of a place is told.
+/// The clock of a capture point, relative to the first one.
 struct ClockSaid<'a>(&'a Tie);
 
 impl Display for ClockSaid<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(part) = self.0.parts.first() else { return f.write_str("its clock is not known") };
+        let Some(part) = self.0.parts.first() else { return f.write_str("its clock is unknown") };
         let added = part.line.offset;
         let way = if added < 0 { "ahead of" } else { "behind" };
         write!(f, "its clock is {} {way} that of 1", Duration(added.unsigned_abs()))?;
@@ -151,25 +160,22 @@ impl Display for ClockSaid<'_> {
             write!(f, ", and {} {:.1} us a second", if gain > 0.0 { "gains" } else { "loses" }, gain.abs())?;
         }
         if self.0.parts.len() > 1 {
-            write!(
-                f,
-                "; it was set or slewed: {} parts of the time have lines of their own",
-                self.0.parts.len()
-            )?;
+            write!(f, "; it was set or slewed: {} time ranges are fitted separately", self.0.parts.len())?;
         }
         match self.0.doubt() {
             Some(Doubt::Within(most)) => write!(
                 f,
-                "; an estimate, wrong by at most {}: the fastest packets are taken to need as long in either direction",
+                "; estimated to within {}, assuming that the fastest packets take equally long in both \
+                 directions",
                 Duration(most)
             ),
             Some(Doubt::OneWay) => write!(
                 f,
-                "; an estimate: packets of one direction only are at both places, and the fastest is taken to need no time"
+                "; estimated from one direction only, assuming that the fastest packet takes no time"
             ),
             Some(Doubt::Contradicted(by)) => write!(
                 f,
-                "; an estimate: the times of the two contradict each other by up to {}",
+                "; estimated, but the times of the two captures contradict each other by up to {}",
                 Duration(by)
             ),
             None => Ok(()),
@@ -177,7 +183,7 @@ impl Display for ClockSaid<'_> {
     }
 }
 
-/// How the clock of a place is told, in words; `None` of the first place.
+/// The clock of a capture point in words. `None` for the first capture point.
 pub fn clock_said(place: &Place) -> Option<String> {
     Some(ClockSaid(place.tie.as_ref()?).to_string())
 }

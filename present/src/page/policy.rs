@@ -1,4 +1,4 @@
-//! The outcome of a policy, for people.
+//! The text section about the outcome of a policy.
 
 use crate::fold::folded;
 use crate::screen::Screen;
@@ -6,12 +6,12 @@ use rdmascope_analysis::policy::Policed;
 use rdmascope_analysis::units::{Counted, Number, Plain};
 use std::io::{self, Write};
 
-/// Writes which policy it was, and a line for each entry that the capture does not keep to.
+/// Writes the name and the outcome of the policy, and a line for each entry that fails.
 pub fn write(policed: &Policed, screen: Screen, out: &mut dyn Write) -> io::Result<()> {
     let asked = policed.entries.len() as u64;
     let asked = if asked == 1 { "1 entry".to_owned() } else { format!("{} entries", Number(asked)) };
     let came = match policed.failures() {
-        0 => "kept to".to_owned(),
+        0 => "met".to_owned(),
         failures => screen.style.red(Counted(failures, "failure")).to_string(),
     };
     let mut line = |text: String| match screen.style.width() {

@@ -1,4 +1,4 @@
-//! The report for people: at most as wide as the terminal, where there is one.
+//! The text report of `analyze`. Lines fit the terminal, if there is one.
 
 use super::outages::{write_losses, write_next};
 use crate::fold::Folding;
@@ -18,24 +18,24 @@ use rdmascope_capture_agent::Interface;
 use rdmascope_dissector::connection::{Connection, Endpoint};
 use std::io::{self, Write};
 
-/// The report, for people.
+/// The report as text.
 #[derive(Clone, Copy, Debug)]
 pub struct Text<'a> {
     /// The figures.
     pub report: &'a Report,
-    /// How the reading ended.
+    /// The totals of the capture.
     pub ending: &'a Ending,
-    /// Colours, and the width of lines.
+    /// The colours and the width of the output.
     pub style: Style,
 }
 
 impl Text<'_> {
-    /// Writes it.
+    /// Writes the report.
     pub fn write(self, out: &mut dyn Write) -> io::Result<()> {
         self.write_with(|_| Ok(()), out)
     }
 
-    /// Writes it, with the output of `further` before the problems.
+    /// Writes the report, with the output of `further` before the problems.
     pub fn write_with(
         self,
         further: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -102,7 +102,7 @@ impl Text<'_> {
         Grid { title: "Operations", names: 24, groups, rows }.write(self.style, out)
     }
 
-    /// How replies were conveyed, where more than inline replies and Write chunks are seen.
+    /// Writes how replies were conveyed, unless all are inline or in Write chunks.
     fn write_replies(self, out: &mut dyn Write) -> io::Result<()> {
         let replies = self.report.replies();
         let counted = Mechanism::ALL.map(|mechanism| (mechanism, replies.conveyed(mechanism)));
@@ -130,7 +130,7 @@ impl Text<'_> {
         let Text { report, ending, style } = self;
         let problems = report.problems(ending);
         let (errors, further) = report.errors();
-        writeln!(out, "\n{}", style.bold("What went wrong"))?;
+        writeln!(out, "\n{}", style.bold("Problems"))?;
         if let Some(nothing) = report.nothing_wrong(ending) {
             return writeln!(out, "  {nothing}");
         }
@@ -181,17 +181,17 @@ impl Text<'_> {
     }
 }
 
-/// What was captured.
+/// Writes the totals of the capture.
 fn capture(ending: &Ending, style: Style, out: &mut dyn Write) -> io::Result<()> {
     let totals = &ending.totals;
     let mut row = |name: &str, value: &dyn Display| writeln!(out, "  {name:14}{value}");
     let snapped = match totals.cut_records {
         0 => String::new(),
-        cut => format!(", {} of them cut by a snap length", Number(cut)),
+        cut => format!(", {} of them truncated by a snap length", Number(cut)),
     };
     let bare = match totals.records_without_payload {
         0 => String::new(),
-        bare => format!(", {} of them without the data that RDMA moved", Number(bare)),
+        bare => format!(", {} of them without RDMA payload", Number(bare)),
     };
     row(
         "packets",
@@ -202,14 +202,14 @@ fn capture(ending: &Ending, style: Style, out: &mut dyn Write) -> io::Result<()>
         row("span", &format_args!("{} to {} ({length})", Rfc3339::from(first), Rfc3339::from(last)))?;
     }
     if let Some(chosen) = ending.chosen {
-        row("chosen", &format_args!("{chosen}: operations and errors below are theirs"))?;
+        row("chosen", &format_args!("{chosen}: operations and errors below cover only these"))?;
     }
     if totals.segments > 0 {
         row("iWARP", &Counted(totals.segments, "TCP segment"))?;
     }
     if totals.packets == 0 {
         if totals.segments == 0 {
-            row("RoCE", &format_args!("none; RoCEv2 was looked for at UDP port {} (--port)", ending.port))?;
+            row("RoCE", &format_args!("none; RoCEv2 is expected at UDP port {} (--port)", ending.port))?;
         }
     } else {
         let cm = Counted(totals.cm_messages, "CM message");
@@ -231,14 +231,14 @@ fn capture(ending: &Ending, style: Style, out: &mut dyn Write) -> io::Result<()>
     }
     if totals.known_connections > 0 {
         let known = Counted(totals.known_connections, "connection");
-        row("inventory", &format_args!("{known} of the host, as its kernel told when the capture began"))?;
+        row("inventory", &format_args!("{known} reported by the host's kernel when the capture began"))?;
     }
     if let Some(frame) = totals.first_contradiction {
         let contradicted = Counted(totals.contradicted_connections, "connection");
         row(
             "",
             &style.yellow(format_args!(
-                "{contradicted} of these not believed: packets show other ones, first in frame {frame}"
+                "{contradicted} of these ignored: contradicted by packets, first in frame {frame}"
             )),
         )?;
     }
@@ -246,7 +246,7 @@ fn capture(ending: &Ending, style: Style, out: &mut dyn Write) -> io::Result<()>
         row(
             "copies",
             &format_args!(
-                "{} that the capture shows twice: same bytes, moments apart. Counted once from here on",
+                "{} captured twice (two capture points, or a mirror). Counted once below",
                 Counted(totals.copies, "packet")
             ),
         )?;
@@ -263,7 +263,7 @@ fn capture(ending: &Ending, style: Style, out: &mut dyn Write) -> io::Result<()>
         }
     }
     if let Some(apart) = ending.apart() {
-        row("note", &style.yellow(format_args!("{apart}: --each reports on each file by itself")))?;
+        row("note", &style.yellow(format_args!("{apart}: --each reports on each file separately")))?;
     }
     match ending.files.as_slice() {
         [file] => row("end", &End(file, style)),
@@ -277,7 +277,7 @@ fn capture(ending: &Ending, style: Style, out: &mut dyn Write) -> io::Result<()>
     }
 }
 
-/// What was dropped at an interface while it was captured.
+/// The packets dropped at an interface while capturing.
 struct Lost<'a>(&'a Interface);
 
 impl Display for Lost<'_> {
@@ -288,11 +288,11 @@ impl Display for Lost<'_> {
             Some(name) => write!(f, "{}", Plain(name))?,
             None => write!(f, "interface {}", interface.number)?,
         }
-        f.write_str(", as the capture says; findings may rest on them")
+        f.write_str(", according to the capture; they may explain findings")
     }
 }
 
-/// How a file ended, in its colour.
+/// The end of a file, coloured if it is incomplete.
 struct End<'a>(&'a FileEnding, Style);
 
 impl Display for End<'_> {
@@ -307,14 +307,14 @@ impl Display for End<'_> {
     }
 }
 
-/// Writes what is known of a connection, in a few lines.
+/// Writes the properties of a connection, in a few lines.
 pub fn write_connection(connection: &Connection, style: Style, out: &mut dyn Write) -> io::Result<()> {
     let Connection { requester, responder, .. } = connection;
     let arrow = if connection.roles_known { "->" } else { "--" };
     write!(out, "  {} ", style.bold(Left(format_args!("#{}", connection.id.0), 4)))?;
     write!(out, "{} {arrow} {}", Queue(requester), Queue(responder))?;
     if !connection.roles_known {
-        write!(out, " (which end opened it is not known)")?;
+        write!(out, " (opening end unknown)")?;
     }
     if let Some(port) = connection.port {
         write!(out, ", port {port}")?;
@@ -338,7 +338,7 @@ pub fn write_connection(connection: &Connection, style: Style, out: &mut dyn Wri
     }
 
     if connection.is_iwarp {
-        let crc = connection.has_crc.map_or("not known", |has_crc| if has_crc { "on" } else { "off" });
+        let crc = connection.has_crc.map_or("unknown", |has_crc| if has_crc { "on" } else { "off" });
         write!(out, "       iWARP, CRCs {crc}, ")?;
     } else {
         write!(out, "       path MTU {}, ", Maybe(connection.path_mtu))?;
@@ -352,7 +352,7 @@ pub fn write_connection(connection: &Connection, style: Style, out: &mut dyn Wri
     write_ends(connection, out)
 }
 
-/// How long Sends waited for their ACKs, and from it where the capture was made.
+/// Writes the times from Sends to their ACKs, and the capture point estimated from them.
 fn write_round_trips(connection: &Connection, out: &mut dyn Write) -> io::Result<()> {
     let Connection { requester, responder, .. } = connection;
     let mut any = false;
@@ -361,15 +361,15 @@ fn write_round_trips(connection: &Connection, out: &mut dyn Write) -> io::Result
         let (median, least) = (Duration(times.median), Duration(times.minimum));
         writeln!(
             out,
-            "       Send to {name}'s ACK: {median} median, {least} least, of {}",
+            "       Send to {name}'s ACK: median {median}, minimum {least}, count {}",
             Number(times.count)
         )?;
         any = true;
     }
-    if any { writeln!(out, "       captured {}", CapturedAt(connection)) } else { Ok(()) }
+    if any { writeln!(out, "       capture point {}", CapturedAt(connection)) } else { Ok(()) }
 }
 
-/// What each end sent.
+/// Writes the counts of each end.
 fn write_ends(connection: &Connection, out: &mut dyn Write) -> io::Result<()> {
     for (name, end) in [("requester", &connection.requester), ("responder", &connection.responder)] {
         let sent = &end.sent;
@@ -405,7 +405,7 @@ fn write_private_data(end: &Endpoint, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)
 }
 
-/// The cells of an operation, and which of them say what failed.
+/// The cells of an operation. The flag marks cells that report failures.
 fn cells(stats: &Stats) -> Vec<(String, bool)> {
     let plain = |text: String| (text, false);
     let mut cells = vec![

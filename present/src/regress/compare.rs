@@ -1,88 +1,91 @@
-//! What differs between what is expected of a capture and what was found in it.
+//! Differences between an expectation and the analysis of a capture.
 //!
-//! Lines are paired by what they are of, never by where they stand, so that one transaction more is one difference.
+//! Lines are paired by their subject, never by their index, so that one additional transaction is
+//! one difference.
 
 use super::lines::{Line, Lines, Object};
 use super::pairs::{Moved, Pairs, Side};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// What differs.
+/// The result of a comparison.
 #[derive(Debug)]
 pub struct Comparison {
-    /// As many as were asked for.
+    /// The differences, up to the limit.
     pub differences: Vec<Difference>,
-    /// How many there are.
+    /// The total number of differences.
     pub count: u64,
 }
 
 /// One difference.
 #[derive(Debug)]
 pub struct Difference {
-    /// The line that it is about: the one expected, or a new one.
+    /// The line that differs: the expected line, or a new one.
     pub of: Line,
-    /// What differs in it.
+    /// The change of the line.
     pub change: Change,
 }
 
-/// What differs.
+/// A change of a line.
 #[derive(Debug)]
 pub enum Change {
-    /// The line is expected, and not there.
+    /// The line is expected but absent.
     Missing,
     /// The line is not expected.
     New,
-    /// It has another place among the lines of its type, from 1.
+    /// The line has a different index among the lines of its type, from 1.
     Moved {
-        /// Its place among the lines expected.
+        /// Its index among the expected lines.
         expected: usize,
-        /// Its place among the lines found.
+        /// Its index among the lines found.
         found: usize,
     },
-    /// A field has another value.
+    /// A field has a different value.
     Changed {
         /// The field: `call.read_chunks[0].position`.
         field: String,
-        /// The value expected.
+        /// The expected value.
         expected: Value,
         /// The value found.
         found: Value,
     },
-    /// A field is not there.
+    /// A field is absent.
     LostField {
-        /// The field. Of several lines its entries have no numbers: `call.read_chunks[].position`.
+        /// The field. If several lines lack it, its entries have no numbers:
+        /// `call.read_chunks[].position`.
         field: String,
         /// The value in the first line.
         expected: Value,
-        /// Lines that lack it.
+        /// The number of lines that lack it.
         lines: u64,
     },
-    /// A field is not expected to be there.
+    /// A field is not expected.
     NewField {
-        /// The field, as in `LostField`.
+        /// The field, as in [`Change::LostField`].
         field: String,
         /// The value in the first line.
         found: Value,
-        /// Lines that have it.
+        /// The number of lines that have it.
         lines: u64,
     },
 }
 
-/// Compares. At most `limit` differences are kept.
+/// Compares the lines. At most `limit` differences are kept.
 pub fn compare(expected: &Lines, found: &Lines, limit: usize) -> Comparison {
     let mut comparer = Comparer { limit, differences: Vec::new(), count: 0 };
     let mut captures = Pairs::new(&expected.capture, &found.capture);
     captures.pair(|_, _| Some(()));
     comparer.compare(&captures, false, &|_, expected, found| expected == found);
 
-    // Numbers count what comes before: one thing more would change all numbers behind it. They are compared as an order.
+    // Numbers count the lines before: one additional line would change all later numbers. So they
+    // are compared as an order.
     let connections = pair_connections(&expected.connections, &found.connections);
     comparer
         .compare(&connections, true, &|field, expected, found| field == "connection" || expected == found);
 
     let numbers: HashMap<u64, u64> =
         connections.both().map(|(expected, found)| (connection(found), connection(expected))).collect();
-    // A connection that is not expected gets a number that none has.
+    // A connection that is not expected gets an unused number.
     let renumbered = |number: u64| numbers.get(&number).copied().unwrap_or(u64::MAX - number);
     let transactions = pair_transactions(&expected.transactions, &found.transactions, renumbered);
     comparer.compare(&transactions, true, &|field, expected, found| match field {
@@ -95,7 +98,8 @@ pub fn compare(expected: &Lines, found: &Lines, limit: usize) -> Comparison {
     let numbers: HashMap<u64, u64> =
         transactions.both().map(|(expected, found)| (of(found), of(expected))).collect();
     let findings = pair_findings(&expected.findings, &found.findings, renumbered);
-    // They are reported when they are certain, which says nothing of the session.
+    // The order of findings depends on when they become certain, not on the session, so it is not
+    // compared.
     comparer.compare(&findings, false, &|field, expected, found| match field {
         "connection" => found.as_u64().map(renumbered) == expected.as_u64(),
         "transaction" => {
@@ -111,7 +115,8 @@ pub fn compare(expected: &Lines, found: &Lines, limit: usize) -> Comparison {
     Comparison { differences: comparer.differences, count: comparer.count }
 }
 
-/// Connections belong together that have the same ends; then those that begin at the same time, then those of the same number.
+/// Pairs connections with the same ends, then those that begin at the same time, then those with
+/// the same number.
 fn pair_connections<'a>(expected: &'a [Line], found: &'a [Line]) -> Pairs<'a> {
     let mut pairs = Pairs::new(expected, found);
     pairs.pair(|_, line| {
@@ -120,7 +125,7 @@ fn pair_connections<'a>(expected: &'a [Line], found: &'a [Line]) -> Pairs<'a> {
             Some((end.get("address")?.as_str()?, end.get("qpn")?.as_str()))
         };
         let mut ends = [end("requester")?, end("responder")?];
-        // Whichever opened it.
+        // The end that opened the connection does not matter.
         ends.sort_unstable();
         Some(ends)
     });
@@ -129,8 +134,8 @@ fn pair_connections<'a>(expected: &'a [Line], found: &'a [Line]) -> Pairs<'a> {
     pairs
 }
 
-/// Transactions belong together that have connection, direction, XID and time in common; then those of the same XID at
-/// the same time, whatever else is said of them; then those of the same connection, direction and XID, in their order.
+/// Pairs transactions with the same connection, direction, XID and time; then those with the same
+/// XID and time; then those with the same connection, direction and XID, in order.
 fn pair_transactions<'a>(
     expected: &'a [Line],
     found: &'a [Line],
@@ -149,8 +154,8 @@ fn pair_transactions<'a>(
     pairs
 }
 
-/// Findings of one rule belong together that have connection, direction, XID and frames in common; then those of the same
-/// connection, direction and XID, in their order; then those of the same frames.
+/// Pairs findings of one rule with the same connection, direction, XID and frames; then those with
+/// the same connection, direction and XID, in order; then those with the same frames.
 fn pair_findings<'a>(expected: &'a [Line], found: &'a [Line], renumbered: impl Fn(u64) -> u64) -> Pairs<'a> {
     let whose = |side, line: &'a Line| {
         let number = line.get("connection").and_then(Value::as_u64);
@@ -171,19 +176,19 @@ fn pair_findings<'a>(expected: &'a [Line], found: &'a [Line], renumbered: impl F
     pairs
 }
 
-/// When a transaction began, as far as it was captured.
+/// The time of a transaction's first captured message.
 fn time(line: &Line) -> Option<&str> {
     let messages = ["call", "reply"].into_iter().filter_map(|message| line.get(message));
     messages.filter_map(|message| message.get("time")?.as_str()).next()
 }
 
-/// The number of the connection that a line is of. Those of connections and transactions have one: it was looked for when
-/// they were read.
+/// The number of a line's connection. Lines of connections and transactions have one: parsing
+/// checks it.
 fn connection(line: &Line) -> u64 {
     line.get("connection").and_then(Value::as_u64).unwrap_or_default()
 }
 
-/// Whether a field of a line, with its values expected and found, is the same.
+/// Whether a field with its expected value and the value found is considered equal.
 type Same<'a> = &'a dyn Fn(&str, &Value, &Value) -> bool;
 
 struct Comparer {
@@ -193,7 +198,7 @@ struct Comparer {
 }
 
 impl Comparer {
-    /// Compares the lines of one type. `ordered`: whether their order says something.
+    /// Compares the lines of one type. `ordered`: whether their order is significant.
     fn compare(&mut self, pairs: &Pairs<'_>, ordered: bool, same: Same<'_>) {
         for line in pairs.missing() {
             self.note(line, || Change::Missing);
@@ -243,27 +248,28 @@ impl Change {
     }
 }
 
-/// Finds the fields that differ in lines that belong together.
+/// Collects the fields that differ in paired lines.
 struct Fields {
-    /// The fields that there are at all, on either side.
+    /// All field names on each side.
     known: [Known; 2],
-    /// Which pair of lines is being compared.
+    /// The index of the current pair of lines.
     line: usize,
-    /// Fields that only one side knows, by name: another version adds them to every line.
+    /// Fields whose name exists on one side only, for example because another version adds them to
+    /// every line.
     everywhere: BTreeMap<(String, Side), Everywhere>,
-    /// All else, by line.
+    /// All other changes, by line.
     single: Vec<(usize, Change)>,
 }
 
-/// A field that is new in all lines that have it.
+/// A field that exists on one side only.
 struct Everywhere {
     /// The first pair of lines with it.
     first: usize,
-    /// Its value there.
+    /// Its value in that pair.
     value: Value,
-    /// The last pair so far.
+    /// The latest pair so far.
     last: usize,
-    /// How many pairs.
+    /// The number of pairs.
     lines: u64,
 }
 
@@ -294,7 +300,7 @@ impl Fields {
         }
     }
 
-    /// Of what is between the entries that are the same at both ends, the first belongs to the first.
+    /// Skips equal entries at both ends, and compares the remaining entries by index.
     fn arrays(&mut self, path: &mut String, expected: &[Value], found: &[Value]) {
         let first = expected.iter().zip(found).take_while(|(one, other)| one == other).count();
         let (expected, found) = (&expected[first..], &found[first..]);
@@ -328,7 +334,7 @@ impl Fields {
             last: line,
             lines: 1,
         });
-        // It may be there several times in one line.
+        // The field may occur several times in one line.
         kept.lines += u64::from(kept.last != line);
         kept.last = line;
     }
@@ -338,7 +344,7 @@ impl Fields {
     }
 }
 
-/// The fields that lines have, with those inside of fields: `call.read_chunks[].position`.
+/// The field names of lines, including nested ones: `call.read_chunks[].position`.
 #[derive(Debug, Default)]
 struct Known(HashSet<String>);
 
@@ -373,7 +379,7 @@ impl Known {
     }
 }
 
-/// Does something with `path` and the field `key` behind it.
+/// Calls `act` with `path` extended by `key`.
 fn within(path: &mut String, key: &str, act: impl FnOnce(&mut String)) {
     let length = path.len();
     if !path.is_empty() {
@@ -384,7 +390,7 @@ fn within(path: &mut String, key: &str, act: impl FnOnce(&mut String)) {
     path.truncate(length);
 }
 
-/// `call.read_chunks[0].position` as `call.read_chunks[].position`.
+/// Removes the indices: `call.read_chunks[0].position` becomes `call.read_chunks[].position`.
 fn without_indices(path: &str) -> String {
     path.split('[')
         .map(|part| part.trim_start_matches(|digit: char| digit.is_ascii_digit()))

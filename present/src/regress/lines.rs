@@ -1,4 +1,5 @@
-//! What is expected of a capture, or found in it: the lines of its `capture`, its connections, its transactions and the findings.
+//! The lines of an expectation or of an analysis: `capture`, connections, transactions and
+//! findings.
 
 use core::fmt;
 use serde_json::{Map, Value};
@@ -7,30 +8,30 @@ use std::sync::Arc;
 /// The fields of a JSON object.
 pub type Object = Map<String, Value>;
 
-/// A line. Many differences may be about it.
+/// A line. It is shared because many differences may refer to it.
 pub type Line = Arc<Object>;
 
-/// The lines, by what they are of.
+/// The lines, by type.
 #[derive(Debug, Default)]
 pub struct Lines {
-    /// `capture`: one.
+    /// The line `capture`; exactly one.
     pub capture: Vec<Line>,
-    /// `connection`.
+    /// The lines `connection`.
     pub connections: Vec<Line>,
-    /// `transaction`.
+    /// The lines `transaction`.
     pub transactions: Vec<Line>,
-    /// `finding`.
+    /// The lines `finding`.
     pub findings: Vec<Line>,
     /// Lines of types that this version does not write.
     pub others: Vec<Line>,
 }
 
-/// Why an expectation cannot be taken for one.
+/// Why an expectation is invalid.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Broken {
     /// The number of the line, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The error in that line.
     pub cause: String,
 }
 
@@ -41,22 +42,22 @@ impl fmt::Display for Broken {
 }
 
 impl Lines {
-    /// Reads what `regress --bless` wrote, or what somebody made of it.
+    /// Parses an expectation that `regress --bless` wrote, possibly edited.
     ///
     /// # Errors
-    /// The first line that is not as docs/json.md says.
+    /// The first line that does not conform to docs/json.md.
     pub fn parse(bytes: &[u8]) -> Result<Lines, Broken> {
         let mut lines = Lines::default();
         let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
         for (line, bytes) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
             let broken = |cause: String| Broken { line, cause };
             if bytes.is_empty() {
-                return Err(broken("it is empty; a line is a JSON object".into()));
+                return Err(broken("empty line; each line is a JSON object".into()));
             }
             let fields: Object = serde_json::from_slice(bytes).map_err(|error| {
-                broken(format!("no JSON object: column {}: {}", error.column(), cause(&error)))
+                broken(format!("not a JSON object: column {}: {}", error.column(), cause(&error)))
             })?;
-            let lacks = |field: &str| broken(format!("it has no {field:?}, or not as docs/json.md says"));
+            let lacks = |field: &str| broken(format!("{field:?} is absent or not as in docs/json.md"));
             let number = |field: &str| fields.get(field).and_then(Value::as_u64).ok_or(lacks(field));
             let text = |field: &str| fields.get(field).and_then(Value::as_str).ok_or(lacks(field));
             match text("type")? {
@@ -89,7 +90,7 @@ impl Lines {
     }
 }
 
-/// What serde_json says without the place, which it knows only within the line.
+/// The message of serde_json without its position, because serde_json sees one line only.
 fn cause(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rsplit_once(" at line ") {

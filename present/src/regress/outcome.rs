@@ -1,64 +1,64 @@
-//! What came of a capture, or of another file that a manifest lists.
+//! The outcome of a capture, or of another file in a manifest.
 
 use super::compare::Difference;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-/// What came of a file.
+/// The outcome of a file.
 #[derive(Debug)]
 pub struct Outcome {
     /// The file.
     pub path: PathBuf,
-    /// Whether it is a capture, and not another file that a manifest lists, or an expectation alone.
+    /// Whether it is a capture, as opposed to another file in a manifest or an expectation alone.
     pub is_capture: bool,
-    /// Whether a manifest lists it; `None` where there is no manifest.
+    /// Whether a manifest lists it. `None` without a manifest.
     pub listed: Option<bool>,
-    /// What is to be said of it.
+    /// The verdict on it.
     pub verdict: Verdict,
 }
 
-/// What is to be said of a file.
+/// The verdict on a file.
 #[derive(Debug)]
 pub enum Verdict {
-    /// It is as expected.
+    /// The analysis equals the expectation.
     Same,
-    /// It is not.
+    /// The analysis differs.
     Different {
-        /// Some of the differences.
+        /// The differences, up to the limit.
         differences: Vec<Difference>,
-        /// How many there are.
+        /// The total number of differences.
         count: u64,
-        /// Whether there are findings where none were expected.
+        /// Whether there are findings although the expectation has none.
         first_findings: bool,
     },
-    /// Nothing is expected of it.
+    /// The capture has no expectation.
     NoExpectation,
-    /// What is expected of it was written.
+    /// The expectation was written.
     Blessed(Blessed),
-    /// An expectation stands there without its capture.
+    /// The expectation has no capture.
     NoCapture,
-    /// A manifest lists it, and it is not there.
+    /// A manifest lists the file, but it is absent.
     Absent,
-    /// It is not the file that a manifest lists, as the text says.
+    /// The file is not the one in the manifest, with the error.
     OtherFile(String),
-    /// It could not be read; the text says why.
+    /// The file could not be read, with the error.
     Unreadable(String),
-    /// Its expectation is none, or could not be read or written; the text says why.
+    /// The expectation is invalid, or could not be read or written, with the error.
     BrokenExpectation(String),
 }
 
-/// What was written, in lines.
+/// The changes of a written expectation, in lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blessed {
-    /// Lines that were not there before.
+    /// Lines added.
     pub added: u64,
-    /// Lines that are no longer there.
+    /// Lines removed.
     pub removed: u64,
 }
 
 impl Outcome {
-    /// What was written, where an expectation was.
+    /// The changes of the expectation, if it was written.
     pub fn blessed(&self) -> Option<Blessed> {
         match self.verdict {
             Verdict::Blessed(blessed) => Some(blessed),
@@ -66,14 +66,14 @@ impl Outcome {
         }
     }
 
-    /// What stands in the way of a verdict.
+    /// The error that prevented a verdict.
     pub fn trouble(&self) -> Option<Cow<'_, str>> {
         match &self.verdict {
             Verdict::OtherFile(error) | Verdict::Unreadable(error) | Verdict::BrokenExpectation(error) => {
                 Some(error.into())
             }
             Verdict::Absent => {
-                Some(format!("{}: listed in MANIFEST, and not there", self.path.display()).into())
+                Some(format!("{}: listed in the MANIFEST, but absent", self.path.display()).into())
             }
             _ => None,
         }

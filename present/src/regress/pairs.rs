@@ -1,16 +1,16 @@
-//! Which of the things expected is which of the things found.
+//! Pairing of expected lines with lines found.
 
 use super::lines::Line;
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
-/// Lines expected and lines found, and who belongs to whom.
+/// Expected lines and lines found, with their pairing.
 pub(super) struct Pairs<'a> {
     pub(super) expected: &'a [Line],
     pub(super) found: &'a [Line],
-    /// Of each line expected, the one found.
+    /// For each expected line, the index of its counterpart.
     of_expected: Vec<Option<usize>>,
-    /// Of each line found, the one expected.
+    /// For each line found, the index of its counterpart.
     of_found: Vec<Option<usize>>,
 }
 
@@ -22,13 +22,13 @@ pub(super) enum Side {
 }
 
 impl<'a> Pairs<'a> {
-    /// No pairs yet.
+    /// Creates the pairing, with no pairs yet.
     pub(super) fn new(expected: &'a [Line], found: &'a [Line]) -> Pairs<'a> {
         let (of_expected, of_found) = (vec![None; expected.len()], vec![None; found.len()]);
         Pairs { expected, found, of_expected, of_found }
     }
 
-    /// Pairs those left over that have the same key, in the order in which they stand: the first with the first.
+    /// Pairs the remaining lines that have the same key, in order: the first with the first.
     pub(super) fn pair<K: Hash + Eq>(&mut self, key: impl Fn(Side, &'a Line) -> Option<K>) {
         let mut waiting: HashMap<K, VecDeque<usize>> = HashMap::new();
         for (index, line) in self.expected.iter().enumerate() {
@@ -49,26 +49,26 @@ impl<'a> Pairs<'a> {
         }
     }
 
-    /// The pairs, in the order of what is expected.
+    /// The pairs, in the order of the expected lines.
     pub(super) fn both(&self) -> impl Iterator<Item = (&'a Line, &'a Line)> {
         let found = |(line, of): (&'a Line, &Option<usize>)| of.map(|index| (line, &self.found[index]));
         self.expected.iter().zip(&self.of_expected).filter_map(found)
     }
 
-    /// What is expected and was not found.
+    /// Expected lines without a counterpart.
     pub(super) fn missing(&self) -> impl Iterator<Item = &'a Line> {
         let alone = |(line, of): (&'a Line, &Option<usize>)| of.is_none().then_some(line);
         self.expected.iter().zip(&self.of_expected).filter_map(alone)
     }
 
-    /// What was found and is not expected.
+    /// Lines found without a counterpart.
     pub(super) fn new_ones(&self) -> impl Iterator<Item = &'a Line> {
         let alone = |(line, of): (&'a Line, &Option<usize>)| of.is_none().then_some(line);
         self.found.iter().zip(&self.of_found).filter_map(alone)
     }
 
-    /// Of the pairs the fewest without which the rest stand in the same order on both sides: those that moved. The places are
-    /// counted from 1.
+    /// The smallest set of pairs whose removal leaves the same order on both sides, which are those
+    /// that moved. Indices count from 1.
     pub(super) fn moved(&self) -> Vec<Moved<'a>> {
         let pairs: Vec<(usize, usize)> =
             self.of_expected.iter().enumerate().filter_map(|(index, of)| Some((index, (*of)?))).collect();
@@ -84,17 +84,17 @@ impl<'a> Pairs<'a> {
     }
 }
 
-/// A line with another place among the others.
+/// A line with a different index.
 pub(super) struct Moved<'a> {
-    /// As it is expected.
+    /// The expected line.
     pub(super) line: &'a Line,
     pub(super) expected: usize,
     pub(super) found: usize,
 }
 
-/// Which of `values`, all different, are in a longest rising subsequence of them.
+/// Which of `values`, all different, belong to a longest increasing subsequence.
 fn longest_rising(values: &[usize]) -> Vec<bool> {
-    // Of the rising subsequences of each length, the one with the lowest end: where that end stands.
+    // For each length, the index of the lowest end of an increasing subsequence of that length.
     let mut ends: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(values.len());
     for (index, value) in values.iter().enumerate() {

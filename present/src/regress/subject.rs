@@ -1,4 +1,4 @@
-//! What a line is of, for people.
+//! The subject of a line, in words.
 
 use super::lines::Object;
 use core::fmt;
@@ -6,7 +6,7 @@ use rdmascope_analysis::units::Plain;
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// What a line is of, so that a person finds it in the capture.
+/// The subject of a line, in words that help to find it in the capture.
 pub(crate) struct Subject<'a>(pub(crate) &'a Object);
 
 impl Subject<'_> {
@@ -28,14 +28,14 @@ impl Subject<'_> {
         }
     }
 
-    /// Where to look first.
+    /// The first frame to look at.
     pub(crate) fn frame(&self) -> Option<u64> {
         let messages = ["call", "reply"].into_iter().filter_map(|message| self.0.get(message));
         let of_message = messages.filter_map(|message| message.get("frame")?.as_u64()).next();
         of_message.or_else(|| self.0.get("frames")?.get(0)?.as_u64())
     }
 
-    /// The rule of a finding, how much it weighs and whether it stands, what it is about, its frames, and what it says.
+    /// A finding: rule, level, verdict, transaction, frames and message.
     fn finding(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = |field| Plain(self.text(field).unwrap_or("?"));
         write!(f, "finding {} ({}, {})", word("rule"), word("level"), word("verdict"))?;
@@ -94,7 +94,7 @@ impl fmt::Display for Subject<'_> {
     }
 }
 
-/// A value as JSON, if not too long.
+/// A value as JSON, truncated if it is long.
 pub(super) struct Shown<'a>(pub(super) &'a Value);
 
 impl fmt::Display for Shown<'_> {

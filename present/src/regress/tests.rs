@@ -17,7 +17,7 @@ fn transaction(number: u64, connection: u64, xid: &str, time: &str) -> Value {
         "call": {"frame": 10 * number, "time": time}, "operations": ["READ"]})
 }
 
-/// What is told of each difference, without the lines in full.
+/// A short form of each difference.
 fn told(comparison: &Comparison) -> Vec<String> {
     let subject = |line: &Line| {
         ["type", "connection", "xid"]
@@ -78,11 +78,11 @@ fn a_transaction_on_another_connection_is_the_same_transaction() {
     let mut found = expected.clone();
     found[2]["connection"] = json!(2);
     assert_eq!(differences(&expected, &found), ["transaction 1 0x1 connection 1 to 2"]);
-    // A connection whose ends are told differently is still the one that begins then.
+    // A connection with different ends is still identified by its start time.
     found[1]["requester"]["qpn"] = Value::Null;
     found[2]["connection"] = json!(1);
     assert_eq!(differences(&expected, &found), [r#"connection 2 requester.qpn "0x000011" to null"#]);
-    // Whichever end opened it.
+    // The end that opened it does not matter.
     let mut turned = expected.clone();
     let (one, other) = (turned[0]["requester"].take(), turned[0]["responder"].take());
     (turned[0]["requester"], turned[0]["responder"]) = (other, one);
@@ -100,7 +100,7 @@ fn an_xid_used_again_is_told_apart_by_its_time() {
     ];
     let found: Vec<Value> = [&expected[..1], &expected[2..]].concat();
     assert_eq!(differences(&expected, &found), ["missing transaction 1 0x1"]);
-    // Without its time, by its place.
+    // Without a matching time, it is paired by its index.
     let mut found = expected.clone();
     found[2]["call"]["time"] = json!("t9");
     assert_eq!(differences(&expected, &found), [r#"transaction 1 0x1 call.time "t4" to "t9""#]);
@@ -175,18 +175,18 @@ fn a_finding_more_or_less_is_one_difference() {
         finding("limit", 1, "0x2", Some(2), &[21, 22]),
         finding("zero", 1, "0x2", None, &[20]),
     ];
-    // Those of one rule, connection and XID are told apart by their frames.
+    // Findings with the same rule, connection and XID are distinguished by their frames.
     for gone in 3..7 {
         let mut fewer = expected.to_vec();
         let xid = fewer.remove(gone)["xid"].as_str().unwrap().to_owned();
         assert_eq!(differences(&expected, &fewer), [format!("missing finding 1 {xid}")]);
         assert_eq!(differences(&fewer, &expected), [format!("new finding 1 {xid}")]);
     }
-    // Their order says nothing.
+    // Their order is not significant.
     let mut turned = expected.to_vec();
     turned[3..].reverse();
     assert_eq!(differences(&expected, &turned), [""; 0]);
-    // Of another rule is another one.
+    // A finding of another rule is a different one.
     let mut other = expected.to_vec();
     other[3]["rule"] = json!("zero");
     assert_eq!(differences(&expected, &other), ["missing finding 1 0x1", "new finding 1 0x1"]);
@@ -210,7 +210,7 @@ fn a_finding_is_the_same_whatever_the_numbers_of_connection_and_transaction() {
         finding("limit", 2, "0x1", None, &[11]),
     ];
     assert_eq!(differences(&expected, &found), ["new connection 1", "new transaction 1 0x9"]);
-    // Of another transaction of that XID, it is not.
+    // A finding of another transaction with that XID differs.
     let mut other = found.to_vec();
     other[4]["transaction"] = json!(1);
     assert_eq!(differences(&expected, &other)[2..], ["finding 1 0x1 transaction 1 to 1"]);
@@ -228,7 +228,7 @@ fn a_finding_that_changed_is_told_field_by_field() {
     let mut found = expected.clone();
     found[1]["verdict"] = json!("inconclusive");
     assert_eq!(differences(&expected, &found), [r#"finding 1 0x1 verdict "stands" to "inconclusive""#]);
-    // It is known now what it is about.
+    // The transaction of the finding is no longer known.
     let mut found = expected.clone();
     (found[1]["xid"], found[1]["direction"]) = (Value::Null, Value::Null);
     assert_eq!(
@@ -251,8 +251,8 @@ fn broken_expectations_are_told_with_their_line() {
     for (text, line, part) in [
         (String::new(), 1, "empty"),
         (format!("{capture}\n\n"), 2, "empty"),
-        (format!("{capture}\n<<<<<<< HEAD\n"), 2, "no JSON object"),
-        (format!("{capture}\n[1]\n"), 2, "no JSON object"),
+        (format!("{capture}\n<<<<<<< HEAD\n"), 2, "not a JSON object"),
+        (format!("{capture}\n[1]\n"), 2, "not a JSON object"),
         (format!("{capture}\n{{\"type\":\"transac"), 2, "column"),
         (format!("{capture}\n{{}}\n"), 2, "\"type\""),
         (format!("{capture}\n{capture}\n"), 2, "second"),
@@ -264,7 +264,7 @@ fn broken_expectations_are_told_with_their_line() {
         ),
         (format!("{capture}\n{{\"type\":\"finding\",\"rule\":null}}\n"), 2, "\"rule\""),
         (format!("{}\n", connection(1, "a", "b")), 1, "capture"),
-        (format!("{capture}\n{}", "[".repeat(1 << 20)), 2, "no JSON object"),
+        (format!("{capture}\n{}", "[".repeat(1 << 20)), 2, "not a JSON object"),
     ] {
         let broken = Lines::parse(text.as_bytes()).expect_err(&text[..text.len().min(100)]);
         assert_eq!(broken.line, line, "{broken}");

@@ -1,4 +1,4 @@
-//! Outcomes for people.
+//! Outcomes as text.
 
 use super::compare::{Change, Difference};
 use super::lines::Line;
@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 impl Outcome {
-    /// Writes it for people. `verbose`: also where it is as expected.
+    /// Writes the outcome. `verbose`: also if nothing differs.
     pub fn write(&self, verbose: bool, style: Style, out: &mut dyn Write) -> io::Result<()> {
         let path = Plain(self.path.display());
         match &self.verdict {
@@ -26,8 +26,8 @@ impl Outcome {
                 if *first_findings {
                     writeln!(
                         out,
-                        "  no findings were expected: an expectation of a version that did not judge has none; read them, \
-                         then --bless"
+                        "the expectation has no findings: it may come from a version without the judge; \
+                         read the findings, then --bless"
                     )?;
                 }
             }
@@ -40,9 +40,9 @@ impl Outcome {
                 writeln!(out, "{path}: expectation written: {added} added, {removed} removed")?;
             }
             Verdict::NoCapture => {
-                writeln!(out, "{path}: {}", style.yellow("an expectation, and no capture beside it"))?;
+                writeln!(out, "{path}: {}", style.yellow("expectation without a capture"))?;
             }
-            // Said on standard error; so here nothing needs to be.
+            // Errors are reported on standard error.
             Verdict::Same
             | Verdict::Absent
             | Verdict::OtherFile(_)
@@ -56,7 +56,7 @@ impl Outcome {
     }
 }
 
-/// How many files had which verdict.
+/// The number of files by verdict.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     captures: u64,
@@ -73,7 +73,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Takes in an outcome.
+    /// Counts an outcome.
     pub fn count(&mut self, outcome: &Outcome) {
         self.captures += u64::from(outcome.is_capture);
         self.unlisted += u64::from(outcome.listed == Some(false));
@@ -88,7 +88,7 @@ impl Counts {
             Verdict::Unreadable(_) => (&mut self.unreadable, false),
             Verdict::BrokenExpectation(_) => (&mut self.broken, false),
         };
-        // Another file of a manifest is only told of where something is wrong with it.
+        // Other files of a manifest count only if something is wrong with them.
         *count += u64::from(outcome.is_capture || !is_done);
     }
 
@@ -104,7 +104,7 @@ impl Counts {
         for (count, what) in [
             (self.broken, "with a broken expectation"),
             (self.other_files, "not the file that MANIFEST lists"),
-            (self.absent, "listed and not there"),
+            (self.absent, "listed but absent"),
             (self.unlisted, "not listed"),
         ] {
             if count > 0 {
@@ -118,7 +118,7 @@ impl Counts {
     }
 }
 
-/// Columns that a difference may have before its values get a line each.
+/// Width of a difference above which its values get a line each.
 const WIDTH: usize = 116;
 
 fn write_differences(differences: &[Difference], style: Style, out: &mut dyn Write) -> io::Result<()> {
@@ -155,7 +155,7 @@ fn write_differences(differences: &[Difference], style: Style, out: &mut dyn Wri
                 None
             }
             Change::Moved { expected, found } => {
-                Some(("place among the others", expected.to_string(), found.to_string()))
+                Some(("index among lines of its type", expected.to_string(), found.to_string()))
             }
             Change::Changed { field, expected, found } => {
                 Some((field.as_str(), shown(expected), shown(found)))

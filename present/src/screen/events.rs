@@ -1,4 +1,4 @@
-//! Events beside the frame or the transaction that is shown, for people.
+//! The events around a frame or transaction, as a text section.
 
 use super::{Screen, heading, wrapped};
 use rdmascope_analysis::events::SessionEvent;
@@ -6,12 +6,12 @@ use rdmascope_analysis::units::{Counted, Plain, Seconds};
 use rdmascope_dissector::record::Time;
 use std::io::{self, Write};
 
-/// Columns in front of what belongs to an event.
+/// Indentation of an event's description.
 const INDENT: usize = 6;
-/// Events that are shown.
+/// The most events shown.
 const MOST: usize = 20;
 
-/// Writes the events of a capture that starts at `start`, if there are any.
+/// Writes the events, if any. Times are relative to `start`, the start of the capture.
 pub fn section(events: &[&SessionEvent], start: Time, screen: Screen, out: &mut dyn Write) -> io::Result<()> {
     if events.is_empty() {
         return Ok(());

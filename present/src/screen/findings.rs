@@ -1,4 +1,4 @@
-//! Findings beside what they are about, for people: a section, and marks on the ladder.
+//! The findings about a frame or transaction: a text section, and marks on the ladder.
 
 use super::{Screen, heading, wrapped};
 use crate::text::Style;
@@ -9,12 +9,12 @@ use rdmascope_analysis::units::{Counted, Plain};
 use rdmascope_conformance::{Finding, Level, Rule, Verdict};
 use std::io::{self, Write};
 
-/// Columns in front of what belongs to a finding.
+/// Indentation of a finding's details.
 const INDENT: usize = 6;
-/// Findings that are shown.
+/// The most findings shown.
 const MOST: usize = 100;
 
-/// Writes the findings, if there are any.
+/// Writes the findings, if any.
 pub fn section(findings: &[&Finding], screen: Screen, out: &mut dyn Write) -> io::Result<()> {
     if findings.is_empty() {
         return Ok(());
@@ -28,7 +28,7 @@ pub fn section(findings: &[&Finding], screen: Screen, out: &mut dyn Write) -> io
 }
 
 fn write(finding: &Finding, screen: Screen, out: &mut dyn Write) -> io::Result<()> {
-    // The judge names the rule of each.
+    // The judge sets the rule of every finding.
     let Some(rule) = finding.rule else { return Ok(()) };
     let head =
         format!("{} {}{}  {}", sign(finding.verdict), rule.level, inconclusive(finding.verdict), rule.id);
@@ -45,7 +45,7 @@ fn write(finding: &Finding, screen: Screen, out: &mut dyn Write) -> io::Result<(
     Ok(())
 }
 
-/// Who it is about, and what shows it.
+/// The end and the transaction that a finding concerns, with its evidence.
 fn evidence(finding: &Finding) -> String {
     let mut parts = Vec::new();
     if let Some(requester) = finding.by_requester {
@@ -72,12 +72,12 @@ fn evidence(finding: &Finding) -> String {
     parts.join("; ")
 }
 
-/// What stands at a rung that is evidence.
+/// The mark at a rung that is evidence of a finding.
 pub fn mark(rule: &Rule, verdict: Verdict) -> String {
     format!("{} {}", sign(verdict), rule.id)
 }
 
-/// What the sign means.
+/// The legend of a mark.
 pub fn legend(verdict: Verdict) -> String {
     let what = match verdict {
         Verdict::Stands => "evidence of a finding",
@@ -86,7 +86,7 @@ pub fn legend(verdict: Verdict) -> String {
     format!("{} {what}", sign(verdict))
 }
 
-/// Writes text in the colour of a finding: what breaks a rule is red, what deserves a look is yellow.
+/// Writes text in the colour of a finding: red for a violation, yellow for a warning.
 pub fn paint(
     rule: &Rule,
     verdict: Verdict,

@@ -1,4 +1,4 @@
-//! One frame as text.
+//! The heading of a frame, as text.
 
 use super::Screen;
 use rdmascope_analysis::time::Rfc3339;
@@ -7,7 +7,8 @@ use rdmascope_dissector::event::Packet;
 use rdmascope_dissector::record::Time;
 use std::io::{self, Write};
 
-/// Writes which frame it is, in a capture that starts at `start`; `transaction` is the number of the one that it is part of.
+/// Writes the heading of a frame. Times are relative to `start`, the start of the capture;
+/// `transaction` is the number of the frame's transaction.
 pub fn head(
     packet: &Packet<'_>,
     start: Time,

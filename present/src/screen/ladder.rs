@@ -1,4 +1,4 @@
-//! The ladder as text: Requester at the left, Responder at the right, time downwards and to scale.
+//! The ladder as text: Requester on the left, Responder on the right, time downwards and to scale.
 
 use super::{Screen, findings, wrapped};
 use crate::ladder::{Ladder, Rung, RungKind};
@@ -15,16 +15,16 @@ use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::Transaction;
 use std::io::{self, Write};
 
-/// Blank lines that a ladder has where no gap is compressed.
+/// The number of blank lines in a ladder without compressed gaps.
 const LINES: u64 = 24;
-/// Blank lines for one gap.
+/// The most blank lines for one gap.
 const MOST_FOR_A_GAP: u64 = 5;
-/// Columns of time and gap.
+/// Width of the time and gap columns.
 const LEFT: usize = 20;
-/// Columns of frames and PSNs.
+/// Width of the frame and PSN columns.
 const RIGHT: usize = 24;
 
-/// What lines and arrows are made of.
+/// The characters of lines and arrows.
 struct Strokes {
     rail: char,
     line: char,
@@ -38,7 +38,7 @@ const UNICODE: Strokes =
     Strokes { rail: '│', line: '─', to_left: '◀', to_right: '▶', left_out: '⋮', bar: '█' };
 const ASCII: Strokes = Strokes { rail: '|', line: '-', to_left: '<', to_right: '>', left_out: ':', bar: '#' };
 
-/// Draws the ladder, with marks where packets are evidence of `findings`.
+/// Draws the ladder, with marks at packets that are evidence of `findings`.
 pub fn ladder(
     ladder: &Ladder,
     transaction: &Transaction,
@@ -49,16 +49,16 @@ pub fn ladder(
     pieces(ladder, transaction, findings, screen).iter().try_for_each(|piece| out.write_all(&piece.text))
 }
 
-/// Lines of a ladder that belong together.
+/// Consecutive lines of one element of a ladder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// The rung that they draw, as an index; `None`: the heading, the time between rungs, the legend.
+    /// The index of the rung that they draw. `None` for the heading, gaps and the legend.
     pub rung: Option<usize>,
-    /// The lines, each with its end.
+    /// The lines, each with its line end.
     pub text: Vec<u8>,
 }
 
-/// The ladder in pieces, from top to bottom.
+/// Draws the ladder as pieces, from top to bottom.
 pub fn pieces(
     ladder: &Ladder,
     transaction: &Transaction,
@@ -70,7 +70,7 @@ pub fn pieces(
     pieces
 }
 
-/// Lets `write` make the next piece.
+/// Adds a piece with the output of `write`, unless it is empty.
 fn piece(
     pieces: &mut Vec<Piece>,
     rung: Option<usize>,
@@ -140,13 +140,13 @@ struct Drawing {
     strokes: &'static Strokes,
     /// Columns between the rails.
     middle: usize,
-    /// Nanoseconds that a blank line stands for.
+    /// Nanoseconds per blank line.
     unit: u64,
     screen: Screen,
 }
 
 impl Drawing {
-    /// Blank lines for a span of time; whether not all of them were drawn.
+    /// Draws a gap as blank lines. Returns whether it was compressed.
     fn gap(&self, gap: u64, out: &mut dyn Write) -> io::Result<bool> {
         let lines = gap / self.unit;
         let compressed = lines > MOST_FOR_A_GAP;
@@ -225,7 +225,7 @@ impl Drawing {
     }
 }
 
-/// What a rung is, and what it moved.
+/// The label of a rung: its operation and what it moved.
 fn text(rung: &Rung, transaction: &Transaction) -> String {
     let mut text = rung.title(transaction).to_string();
     if let (RungKind::Step(kind) | RungKind::Again(kind), Some(piece)) = (rung.kind, rung.piece) {
@@ -237,7 +237,7 @@ fn text(rung: &Rung, transaction: &Transaction) -> String {
     let asks =
         matches!(rung.kind, RungKind::Step(StepKind::ReadRequest) | RungKind::Again(StepKind::ReadRequest));
     if rung.extent > 1 && !asks {
-        // Positions of TCP count bytes, which is no number of packets.
+        // Positions of TCP count bytes, not packets.
         if !rung.position.counts_bytes() {
             text.push_str(&format!(", {}", Counted(rung.extent.into(), "packet")));
         }
@@ -262,26 +262,26 @@ fn psns(rung: &Rung) -> String {
     }
 }
 
-/// What took how long.
+/// Writes the time of each phase.
 pub fn phases(transaction: &Transaction, screen: Screen, out: &mut dyn Write) -> io::Result<()> {
     let (Some(phases), Some(latency)) = (Phases::of(transaction), transaction.latency()) else {
         return Ok(());
     };
     let bar = if screen.unicode { UNICODE.bar } else { ASCII.bar };
-    let title = format!("Where the time went: {} from call to reply", Duration(latency));
+    let title = format!("Latency by phase: {} from call to reply", Duration(latency));
     super::heading(&title, screen, out)?;
     for (index, (name, time)) in Phases::NAMES.into_iter().zip(phases.times).enumerate() {
-        // The call's own packets come before the latency.
+        // The first phase, the packets of the call's Send, precedes the latency.
         if index == 0 {
             writeln!(
                 out,
-                "  {name:14}{:>8}  before that: the packets of its Send",
+                "  {name:14}{:>8}  not in the latency: the packets of the call's Send",
                 Duration(time).to_string()
             )?;
             continue;
         }
         if index == 1 && !phases.acknowledged {
-            writeln!(out, "  {name:14}{:>8}  not in the capture: part of \"server before\"", "-")?;
+            writeln!(out, "  {name:14}{:>8}  not in the capture: included in \"server before\"", "-")?;
             continue;
         }
         let share = Share { time, latency };
@@ -293,13 +293,13 @@ pub fn phases(transaction: &Transaction, screen: Screen, out: &mut dyn Write) ->
     write_pull(transaction, out)
 }
 
-/// Writes the times of the pull and of RDMA_DONE, which come after the latency.
+/// Writes the times of the pull and of RDMA_DONE, which follow the latency.
 fn write_pull(transaction: &Transaction, out: &mut dyn Write) -> io::Result<()> {
     let Some(Pull { pulled, done }) = Pull::of(transaction) else { return Ok(()) };
     let mut row = |name: &str, time: u64, text: &str| {
         writeln!(out, "  {name:14}{:>8}  {text}", Duration(time).to_string())
     };
-    row("pull", pulled, "after that: RDMA Reads of the reply")?;
+    row("pull", pulled, "after the latency: RDMA Reads of the reply")?;
     done.map_or(Ok(()), |done| row("done", done, "from the last of them to RDMA_DONE"))
 }
 

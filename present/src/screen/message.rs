@@ -9,7 +9,7 @@ use rdmascope_dissector::layout::{Extent, Piece, Source};
 use rdmascope_dissector::transaction::{Part, Transaction};
 use std::io::{self, Write};
 
-/// Shows the call or the reply before reduction.
+/// Writes the call or the reply before reduction.
 pub fn view(
     transaction: &Transaction,
     of_reply: bool,
@@ -31,7 +31,7 @@ pub fn view(
             (Source::Part(part, _), Some(at)) => write!(out, "{} at Position {at}", PartName(part))?,
             (Source::Part(part, 0), None) => write!(out, "{}", PartName(part))?,
             (Source::Part(part, at), None) => write!(out, "{}, from byte {at}", PartName(part))?,
-            (Source::Padding, _) => write!(out, "padding that nobody conveyed")?,
+            (Source::Padding, _) => write!(out, "padding, not conveyed")?,
         }
         let lacking: u64 = stretch.missing.iter().map(|(start, end)| end - start).sum();
         if lacking > 0 {

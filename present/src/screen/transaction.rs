@@ -1,4 +1,4 @@
-//! One transaction, whole, as text.
+//! The text page of one transaction.
 
 use super::{Screen, events, findings, heading, ladder, message, tree};
 use crate::fields::rpc;
@@ -19,24 +19,25 @@ use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Direction, Message, Outcome, Transaction};
 use std::io::{self, Write};
 
-/// All of one transaction: what it is, its findings, its ladder, its fields and its messages.
+/// A transaction with its summary, findings, ladder, fields and messages.
 pub struct TransactionPage<'a> {
     /// The transaction.
     pub transaction: TransactionRow<'a>,
-    /// The connection that it is of, where that ended.
+    /// The connection of the transaction, if it has ended.
     pub connection: Option<&'a Connection>,
-    /// When the capture starts.
+    /// The start of the capture.
     pub start: Time,
-    /// What is about it, and of what its packets are evidence.
+    /// The findings about the transaction, and those with its packets as evidence.
     pub findings: Vec<&'a Finding>,
     /// All findings, by the packets that are their evidence.
     pub by_frame: &'a ByFrame<'a>,
-    /// What happened to its connection meanwhile.
+    /// The events of the connection during the transaction.
     pub events: Vec<&'a SessionEvent>,
 }
 
 impl TransactionPage<'_> {
-    /// Writes the page. `rungs` is how the transaction was exchanged. Without `full`, the middle of long stretches of bytes is left out.
+    /// Writes the page. `rungs` is the ladder of the transaction. Without `full`, the middle of
+    /// long stretches is omitted.
     pub fn write(&self, rungs: &Ladder, full: bool, screen: Screen, out: &mut dyn Write) -> io::Result<()> {
         self.write_head(screen, out)?;
         findings::section(&self.findings, screen, out)?;
@@ -57,7 +58,7 @@ impl TransactionPage<'_> {
             let Some(piece) = self.transaction.message(of_reply) else { continue };
             let fields = rpc::of_message(&self.transaction, of_reply, &piece);
             if !fields.is_empty() {
-                heading(&format!("{name}: fields of its message, which a chunk conveyed"), screen, out)?;
+                heading(&format!("{name}: fields of its message, conveyed in a chunk"), screen, out)?;
                 tree(&fields, &piece.bytes, screen, out)?;
             }
             message::view(&self.transaction, of_reply, &piece, full, screen, out)?;
@@ -65,14 +66,14 @@ impl TransactionPage<'_> {
         Ok(())
     }
 
-    /// Writes what the transaction is: what `write` begins with.
+    /// Writes the summary, with which [`TransactionPage::write`] begins.
     pub fn write_head(&self, screen: Screen, out: &mut dyn Write) -> io::Result<()> {
         let mut folding = Folding::new(&mut *out, screen.style);
         self.write_summary(screen, &mut folding)?;
         folding.flush()
     }
 
-    /// What the transaction is.
+    /// Writes the summary without folding long lines.
     fn write_summary(&self, screen: Screen, out: &mut dyn Write) -> io::Result<()> {
         let transaction = self.transaction.transaction;
         let style = screen.style;
@@ -122,7 +123,7 @@ impl TransactionPage<'_> {
         }
         self.write_mechanism(out)?;
         if transaction.capture_gap {
-            let gap = "packets are missing from the capture that could have held what is missing here";
+            let gap = "missing packets could have held the missing parts of this transaction";
             writeln!(out, "  gap          {}", style.yellow(gap))?;
         }
         if let Some(stop) = transaction.stop {
@@ -188,7 +189,7 @@ impl TransactionPage<'_> {
         Ok(())
     }
 
-    /// How a reply that is not all inline was conveyed.
+    /// Writes how a reply was conveyed that is not entirely inline.
     fn write_mechanism(&self, out: &mut dyn Write) -> io::Result<()> {
         match Mechanism::of(self.transaction.transaction) {
             Some(Mechanism::Send) | None => Ok(()),
@@ -223,7 +224,7 @@ impl TransactionPage<'_> {
     }
 }
 
-/// What is wrong, in words.
+/// The failure in words.
 fn failed(transaction: &Transaction, failure: Failure) -> String {
     match failure {
         Failure::Transport(Some(error)) => format!("RDMA_ERROR {error}"),

@@ -1,4 +1,4 @@
-//! Connections, in words.
+//! Properties of connections, in words.
 
 use crate::words;
 use core::fmt;
@@ -6,13 +6,13 @@ use rdmascope_analysis::names::RejectReason;
 use rdmascope_analysis::units::Counted;
 use rdmascope_dissector::connection::{CapturePoint, Connection, Origin, State};
 
-/// A state in a sentence.
+/// The state of a connection as part of a sentence.
 pub struct StateName(pub State);
 
 impl fmt::Display for StateName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            State::Requested => f.write_str("requested, and not answered"),
+            State::Requested => f.write_str("requested, not answered"),
             State::Refused => f.write_str("rejected by an MPA reply"),
             State::Rejected(reason) => write!(f, "rejected, {}", RejectReason(reason)),
             state => f.write_str(words::state(state)),
@@ -20,7 +20,7 @@ impl fmt::Display for StateName {
     }
 }
 
-/// How a connection is known.
+/// How a connection was found.
 pub struct Known<'a>(pub &'a Connection);
 
 impl fmt::Display for Known<'_> {
@@ -50,7 +50,7 @@ impl fmt::Display for Known<'_> {
     }
 }
 
-/// Where a connection was captured, behind "captured" or as a value.
+/// The capture point of a connection, to follow "capture point", or as a value.
 pub struct CapturedAt<'a>(pub &'a Connection);
 
 impl fmt::Display for CapturedAt<'_> {
@@ -59,20 +59,20 @@ impl fmt::Display for CapturedAt<'_> {
             Some(CapturePoint::Requester) => "near the requester",
             Some(CapturePoint::Between) => "between requester and responder",
             Some(CapturePoint::Responder) => "near the responder",
-            None => return f.write_str("at a place that is not known: the times of ACKs do not tell"),
+            None => return f.write_str("unknown (ACK times inconclusive)"),
         };
-        write!(f, "{place} (an estimate from the times of ACKs)")
+        write!(f, "{place} (estimated from ACK times)")
     }
 }
 
-/// What a connection carries, where that is something else than RPC-over-RDMA.
+/// The protocol of a connection that does not carry RPC-over-RDMA.
 pub fn carried_else(connection: &Connection) -> Option<String> {
     let Connection { protocol, requester, responder, .. } = connection;
     connection.is_foreign.then(|| match protocol {
         Some(protocol) => protocol.name().to_owned(),
         None => {
             let sends = Counted(requester.sent.sends + responder.sent.sends, "Send");
-            format!("something else than RPC-over-RDMA: none of {sends} is such a message")
+            format!("something other than RPC-over-RDMA: none of {sends} is an RPC-over-RDMA message")
         }
     })
 }

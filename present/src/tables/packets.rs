@@ -1,4 +1,4 @@
-//! Packets, in words.
+//! Properties of packets, in words.
 
 use crate::text::Style;
 use core::fmt::{self, Write as _};
@@ -12,7 +12,7 @@ use rdmascope_wire::ddp::Header;
 use rdmascope_wire::rdmap::{Opcode, Terminate};
 use rdmascope_wire::rpcrdma;
 
-/// Why a record holds no transport packet; of a TCP segment, what it holds.
+/// Why a record has no transport packet; for a TCP segment, its contents.
 pub struct NoPacket<'a>(pub &'a Packet<'a>, pub Other<'a>, pub Style);
 
 impl fmt::Display for NoPacket<'_> {
@@ -30,14 +30,14 @@ impl fmt::Display for NoPacket<'_> {
                 Ok(())
             }
             Other::Traffic(traffic) => write!(f, "{}, {length} bytes", traffic.name()),
-            Other::UnknownLinkType => write!(f, "link type {} is not understood", packet.record.link.0),
+            Other::UnknownLinkType => write!(f, "link type {} is not supported", packet.record.link.0),
             Other::Fragment => write!(f, "{}", style.yellow("fragment of an IP packet")),
             Other::Stop(stop) => write!(f, "{}", style.yellow(stop)),
         }
     }
 }
 
-/// A TCP segment: what it is, its ports, and where its payload stands in the stream.
+/// A TCP segment: flags, ports, sequence number and payload length.
 struct Segment<'a>(&'a frame::Segment<'a>);
 
 impl fmt::Display for Segment<'_> {
@@ -54,7 +54,7 @@ impl fmt::Display for Segment<'_> {
     }
 }
 
-/// What the payload of a TCP segment of iWARP holds: nothing where it holds nothing that was found.
+/// The contents of an iWARP TCP segment's payload. Empty if nothing was recognized.
 pub struct SegmentContents<'a>(pub &'a Packet<'a>);
 
 impl fmt::Display for SegmentContents<'_> {
@@ -64,7 +64,8 @@ impl fmt::Display for SegmentContents<'_> {
     }
 }
 
-/// What the payload of a segment holds, separated by commas. FPDUs of one message that follow each other are one.
+/// The contents of a segment's payload, separated by commas. Consecutive FPDUs of one message are
+/// shown as one.
 struct Parts<'a>(&'a [Part], &'a Packet<'a>, &'a [u8], Style);
 
 impl fmt::Display for Parts<'_> {
@@ -111,7 +112,7 @@ impl fmt::Display for Parts<'_> {
                 Header::Untagged(header) => {
                     write!(f, " msn {}", header.message_number)?;
                     if header.message_offset > 0 || first.data_offset > 0 {
-                        f.write_str(" going on")?;
+                        f.write_str(" continued")?;
                     } else if let Some(header) = rpcrdma_header(packet, first, payload) {
                         write!(f, " {}", Summary(&header))?;
                     } else if header.control.opcode == Opcode::Terminate
@@ -129,7 +130,7 @@ impl fmt::Display for Parts<'_> {
     }
 }
 
-/// Whether an FPDU goes on with the message of another one.
+/// Whether an FPDU continues the message of another one.
 fn is_of_one(first: &Fpdu, next: &Fpdu) -> bool {
     match (&first.header, &next.header) {
         (Header::Tagged(first), Header::Tagged(next)) => {
@@ -142,23 +143,23 @@ fn is_of_one(first: &Fpdu, next: &Fpdu) -> bool {
     }
 }
 
-/// What of the data of an FPDU was captured of a segment.
+/// The data of an FPDU that are in this segment.
 fn data<'a>(fpdu: &Fpdu, payload: &'a [u8]) -> &'a [u8] {
     payload.get(fpdu.data.start..fpdu.data.end.min(payload.len())).unwrap_or_default()
 }
 
-/// The RPC-over-RDMA header at the front of a Send, as far as a segment holds it.
+/// The RPC-over-RDMA header at the start of a Send, as far as the segment contains it.
 fn rpcrdma_header<'a>(packet: &Packet<'_>, fpdu: &Fpdu, payload: &'a [u8]) -> Option<rpcrdma::Header<'a>> {
     let Header::Untagged(header) = fpdu.header else { return None };
     let is_front = header.message_offset == 0 && fpdu.data_offset == 0 && header.control.opcode.is_send();
     rpcrdma::Header::parse(data(fpdu, payload)).ok().filter(|_| is_front && packet.speaks_rpc)
 }
 
-/// A bad ICRC, with a space in front.
+/// A bad ICRC, with a leading space.
 pub struct BadIcrc(Style);
 
 impl BadIcrc {
-    /// Where `packet` has one.
+    /// Returns `Some` if the ICRC of `packet` is bad.
     pub fn of(packet: &Packet<'_>, style: Style) -> Option<BadIcrc> {
         packet.frame.is_ok_and(|frame| frame.icrc == IcrcVerdict::Bad).then_some(BadIcrc(style))
     }
@@ -170,11 +171,11 @@ impl fmt::Display for BadIcrc {
     }
 }
 
-/// The packet that another one is a copy of, with a space in front.
+/// The original of a copied packet, with a leading space.
 pub struct Copy(u64, Style);
 
 impl Copy {
-    /// Where `packet` is one.
+    /// Returns `Some` if `packet` is a copy.
     pub fn of(packet: &Packet<'_>, style: Style) -> Option<Copy> {
         packet.copy_of.map(|first| Copy(first.frame, style))
     }
@@ -186,7 +187,7 @@ impl fmt::Display for Copy {
     }
 }
 
-/// Extension headers and payload, each with a space in front.
+/// Extension headers and payload, each with a leading space.
 pub struct Carried<'a>(pub &'a Headers<'a>);
 
 impl fmt::Display for Carried<'_> {
@@ -219,7 +220,7 @@ impl fmt::Display for Carried<'_> {
     }
 }
 
-/// An RPC-over-RDMA header.
+/// A summary of an RPC-over-RDMA header.
 struct Summary<'a>(&'a rpcrdma::Header<'a>);
 
 impl fmt::Display for Summary<'_> {
@@ -229,7 +230,7 @@ impl fmt::Display for Summary<'_> {
         if header.version != rdmascope_wire::rpcrdma::VERSION {
             write!(f, " version {}", header.version)?;
         }
-        // Read segments of one Position are one chunk; in the order of the list, as they stand together.
+        // Consecutive Read segments with the same Position are one chunk.
         let mut reads = header.reads.peekable();
         while let Some(first) = reads.next() {
             let mut length = u64::from(first.target.length);

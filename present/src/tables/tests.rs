@@ -1,4 +1,4 @@
-//! What the tables look like, with everything in them that they can show.
+//! The tables with every kind of content that they can show.
 
 use crate::column::{Setting, TextTable};
 use crate::columns::{CONNECTION, PACKET, TRANSACTION};
@@ -81,7 +81,7 @@ fn of_transactions() {
     );
 }
 
-/// Packets of some kinds, as the engine would report them.
+/// Some kinds of packets, as the engine would report them.
 pub(crate) fn with_packets(mut see: impl FnMut(&Packet<'_>)) {
     let record = Record {
         number: 1,

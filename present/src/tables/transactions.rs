@@ -1,4 +1,4 @@
-//! Transactions, in words.
+//! Properties of transactions, in words.
 
 use core::fmt;
 use rdmascope_analysis::names::{self, Failure, Label, Quoted};
@@ -9,7 +9,7 @@ use rdmascope_dissector::transaction::{Outcome, Transaction};
 use rdmascope_dissector::ulb::{Details, Operation};
 use rdmascope_wire::rpcrdma;
 
-/// The status, or why there is none.
+/// The status, or the reason for its absence.
 pub struct Ending<'a>(pub &'a Transaction);
 
 impl fmt::Display for Ending<'_> {
@@ -33,7 +33,7 @@ impl fmt::Display for Ending<'_> {
     }
 }
 
-/// Files that it is about, as [`Remarks`] begin with them: the file, and the second one.
+/// The files of a transaction, with which [`Remarks`] begin: the file, and the second one.
 pub struct FilesOf<'a>(pub [Option<&'a [u8]>; 2]);
 
 impl fmt::Display for FilesOf<'_> {
@@ -47,7 +47,7 @@ impl fmt::Display for FilesOf<'_> {
     }
 }
 
-/// What it is about, what chunks moved, what is missing, and the operations.
+/// The files, the chunks moved, the missing data, and the operations.
 pub struct Remarks<'a>(pub TransactionRow<'a>);
 
 impl fmt::Display for Remarks<'_> {
@@ -92,7 +92,7 @@ impl fmt::Display for Remarks<'_> {
         match details.operations.as_slice() {
             [] => Ok(()),
             [operation] => {
-                // Its names are in the paths.
+                // The paths already contain the names of the operation.
                 let mut operation = *operation;
                 operation.file_name = operation.file_name.filter(|_| !has_file);
                 operation.other_name = operation.other_name.filter(|_| !has_other);
@@ -120,7 +120,7 @@ impl fmt::Display for Compound<'_> {
     }
 }
 
-/// Whether [`Arguments`] has something to show.
+/// Whether [`Arguments`] shows anything.
 pub fn operation_details(operation: &Operation) -> bool {
     operation.file_name.is_some() || operation.offset.is_some() || operation.count.is_some()
 }

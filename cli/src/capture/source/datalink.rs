@@ -1,4 +1,4 @@
-//! One interface by `pnet_datalink`.
+//! A single interface through `pnet_datalink`.
 
 use super::refuse_hardware_time;
 use crate::capture::{Capture, LISTED};
@@ -9,11 +9,11 @@ use rdmascope_capture_agent::LiveSource;
 use rdmascope_capture_agent::datalink::{Datalink, DatalinkConfig, DatalinkError};
 use rdmascope_capture_agent::filter::Wanted;
 
-/// Opens the interface that the arguments name. Options that pnet_datalink does not have are
+/// Opens the interface that the arguments name. Options that pnet_datalink does not support are
 /// refused.
 pub(super) fn open(command: &Capture, wanted: &Wanted) -> Result<Box<dyn LiveSource>> {
     let [interface] = &command.interfaces[..] else {
-        bail!("pnet_datalink captures from one interface at a time: name one with --interface");
+        bail!("pnet_datalink captures from one interface at a time; use one --interface");
     };
     refuse_hardware_time(command, "pnet_datalink")?;
     command.mirror.refuse("pnet_datalink", cfg!(not(target_os = "linux")))?;

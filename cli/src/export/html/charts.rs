@@ -11,10 +11,10 @@ use rdmascope_analysis::charts::{CreditInterval, CreditsOf};
 use rdmascope_analysis::report::{Key, Stats};
 use rdmascope_analysis::units::{Bytes, Counted, Duration, Number};
 
-/// What time counts from in every chart.
+/// The label of the time axis of every chart.
 const TIME: &str = "time since the first packet";
 
-/// A chart below its heading.
+/// A chart with its heading.
 fn figure(heading: impl Display, legend: Markup, drawing: Markup) -> Markup {
     html! {
         figure {
@@ -25,7 +25,7 @@ fn figure(heading: impl Display, legend: Markup, drawing: Markup) -> Markup {
     }
 }
 
-/// The latencies of each operation.
+/// The latency distributions by operation.
 pub(super) fn latencies(operations: &[(&Key, &Stats)]) -> Option<Markup> {
     const MOST_ROWS: usize = 16;
     const ROW: f64 = 36.0;
@@ -50,7 +50,7 @@ pub(super) fn latencies(operations: &[(&Key, &Stats)]) -> Option<Markup> {
     let last = ranges().map(|(_, last)| last).max()?;
     let axis = Axis::of_latencies(Classes::start(first), Classes::start(last));
     let height = ROW * rows.len() as f64;
-    // The names of operations are as long as protocols make them.
+    // Protocols define the operation names, so their length varies.
     let longest = rows.iter().map(|(key, ..)| Name(key).to_string().chars().count()).max().unwrap_or(0);
     let left = Frame::room_for(longest).clamp(190.0, 400.0);
     let frame = Frame { left, top: 4.0, width: 980.0 - left, height };
@@ -66,21 +66,21 @@ pub(super) fn latencies(operations: &[(&Key, &Stats)]) -> Option<Markup> {
         (frame.bottom_axis(&axis, "latency, from call to reply"))
     };
     let mut entries = vec![
-        (Sample::Area("s0"), "transactions, each row to its own highest bar".to_owned()),
+        (Sample::Area("s0"), "transactions (each row has its own scale)".to_owned()),
         (Sample::Upward("median"), "median".to_owned()),
-        (Sample::Upward("p99"), "p99: 99 of a hundred took no longer".to_owned()),
+        (Sample::Upward("p99"), "p99: 99% took no longer".to_owned()),
     ];
     if with_latencies > rows.len() {
         let (rows, all) = (rows.len(), with_latencies);
         entries[0].1 =
-            format!("the {rows} operations of {all} that took most time, each to its own highest bar");
+            format!("the {rows} of {all} operations with the most total time (each row has its own scale)");
     }
     let drawing =
         drawing((1000.0, height + 48.0), "Latencies of each operation on a logarithmic axis", content);
     Some(html! { div class="wide" { (figure("Latency by operation", legend(entries), drawing)) } })
 }
 
-/// The latencies of one operation.
+/// The latency distribution of one operation.
 fn latency_row(row: Frame, axis: &Axis, key: &Key, stats: &Stats, classes: &Latencies) -> Markup {
     let highest = classes.0.iter().copied().max().unwrap_or(0).max(1);
     let base = row.bottom() - 4.0;
@@ -91,7 +91,7 @@ fn latency_row(row: Frame, axis: &Axis, key: &Key, stats: &Stats, classes: &Late
         line class="base" x1=(Units(row.left)) x2=(Units(row.right())) y1=(Units(base)) y2=(Units(base)) {}
         @for (class, count) in classes.0.iter().enumerate().filter(|(_, count)| **count > 0) {
             @let (left, right) = (row.x(axis, Classes::start(class)), row.x(axis, Classes::start(class + 1)));
-            // What was counted at all is seen.
+            // Nonzero counts stay visible.
             @let tall = (f64::from(*count) / f64::from(highest) * (row.height - 10.0)).max(1.5);
             @let right = (right - 0.5).max(left + 1.5);
             (block("s0", (left + 0.5, right), (base - tall, base), html! {
@@ -109,7 +109,7 @@ fn latency_row(row: Frame, axis: &Axis, key: &Key, stats: &Stats, classes: &Late
     }
 }
 
-/// The name of an operation, with its protocol.
+/// The name of an operation with its protocol.
 pub(super) struct Name<'a>(pub(super) &'a Key);
 
 impl Display for Name<'_> {
@@ -121,27 +121,27 @@ impl Display for Name<'_> {
     }
 }
 
-/// One colour of a stack: its name, its class, and its value in each interval.
+/// One layer of a stacked chart: its name, its class, and its value in each interval.
 struct Layer {
     name: String,
     class: String,
     values: Vec<u64>,
 }
 
-/// How a stack is told of.
+/// A stacked chart.
 struct Stack<'a> {
     heading: &'a str,
     layers: Vec<Layer>,
-    /// Nanoseconds that an interval is long.
+    /// Length of an interval, in nanoseconds.
     width: u64,
     axis: fn(f64) -> Axis,
-    /// The sum of an interval, in words.
+    /// Formats the sum of an interval.
     words: &'a dyn Fn(&Layer, u64) -> String,
-    /// What else is marked above an interval.
+    /// Failures in each interval, marked above it.
     marks: &'a [u64],
 }
 
-/// Bytes on the wire over time.
+/// Payload on the wire over time.
 pub(super) fn throughput(gathered: &Gathered) -> Markup {
     let timeline = &gathered.charts.moved;
     let layers = Moved::NAMES.into_iter().enumerate().map(|(index, name)| Layer {
@@ -258,13 +258,13 @@ fn stacked(stack: &Stack<'_>) -> Markup {
     figure(&heading, legend(entries), drawing(Frame::HALF_SIZE, &heading, content))
 }
 
-/// The latencies of the transactions of one direction over time.
+/// The latencies of transactions in one direction over time.
 pub(super) fn heat(timeline: &Intervals<Latencies>, heading: &str) -> Option<Markup> {
     const LEVELS: u32 = 6;
     let ranges = || timeline.intervals().iter().filter_map(Latencies::range);
     let first = ranges().map(|(first, _)| first).min()?;
     let last = ranges().map(|(_, last)| last).max()?;
-    // Whole decades.
+    // The axis covers whole decades.
     let decade = Classes::PER_DECADE as usize;
     let up = Axis::of_latencies(
         Classes::start(first / decade * decade),
@@ -275,7 +275,7 @@ pub(super) fn heat(timeline: &Intervals<Latencies>, heading: &str) -> Option<Mar
     let frame = Frame::HALF;
     let counts = || timeline.intervals().iter().flat_map(|interval| interval.0);
     let most = counts().max()?;
-    // The most there are has the strongest colour, whatever their number.
+    // The largest count has the strongest colour, whatever its value.
     let level = |count: u32| match most {
         ..=LEVELS => LEVELS - most + count,
         _ => 1 + (f64::from(count).ln() / f64::from(most).ln() * f64::from(LEVELS - 1)) as u32,
@@ -287,7 +287,7 @@ pub(super) fn heat(timeline: &Intervals<Latencies>, heading: &str) -> Option<Mar
             @for (class, count) in interval.0.iter().enumerate().filter(|(_, count)| **count > 0) {
                 @let foot = frame.y(&up, Classes::start(class));
                 @let head = frame.y(&up, Classes::start(class + 1));
-                // What is alone in the chart is seen.
+                // A single block stays visible.
                 @let right = right.max(left + 3.0);
                 (block(&format!("h{}", level(*count)), (left, right), (head, foot), html! {
                     (IntervalName(index, width)) "\n"
@@ -312,7 +312,7 @@ pub(super) fn heat(timeline: &Intervals<Latencies>, heading: &str) -> Option<Mar
     Some(figure(heading, legend, drawing(Frame::HALF_SIZE, heading, content)))
 }
 
-/// Credits granted and calls outstanding of one direction of a connection.
+/// Credits granted and outstanding calls of one direction of a connection.
 pub(super) fn credits((connection, backward, credits): CreditsOf<'_>) -> Markup {
     let timeline = credits.timeline();
     let width = timeline.width();
@@ -333,7 +333,7 @@ pub(super) fn credits((connection, backward, credits): CreditsOf<'_>) -> Markup 
             let (head, foot) = (Units(frame.y(&up, interval.peak as f64)), Units(frame.bottom()));
             write!(bars, "M{left} {foot}V{head}H{right}V{foot}z").expect("a String takes everything");
         }
-        // A grant holds until the next one.
+        // A grant is valid until the next one.
         if let Some((lowest, highest)) = interval.granted {
             let (low, high) = (Units(frame.y(&up, lowest.into())), Units(frame.y(&up, highest.into())));
             let first = if known { format!("H{left}V{low}") } else { format!("M{left} {low}") };
@@ -365,19 +365,19 @@ pub(super) fn credits((connection, backward, credits): CreditsOf<'_>) -> Markup 
     let direction = if backward { "backward" } else { "forward" };
     let heading = format!("Credits of connection {}, {direction}", connection.0);
     let entries = [
-        (Sample::Across("granted"), "granted in replies".to_owned()),
-        (Sample::Area("s0"), "calls outstanding at once, at most".to_owned()),
+        (Sample::Across("granted"), "credits granted".to_owned()),
+        (Sample::Area("s0"), "outstanding calls (maximum)".to_owned()),
     ];
     figure(&heading, legend(entries), drawing(Frame::HALF_SIZE, &heading, content))
 }
 
-/// Where an interval begins and ends along the axis of time.
+/// The left and right edge of an interval on the time axis.
 fn interval_sides(frame: Frame, along: &Axis, index: usize, width: u64) -> (f64, f64) {
     let at = |index: usize| frame.x(along, index as f64 * width as f64);
     (at(index), at(index + 1))
 }
 
-/// When an interval is.
+/// The time range of an interval.
 struct IntervalName(usize, u64);
 
 impl Display for IntervalName {
@@ -388,7 +388,7 @@ impl Display for IntervalName {
     }
 }
 
-/// How long the transactions of a class took.
+/// The latency range of a class.
 struct ClassName(usize);
 
 impl Display for ClassName {

@@ -1,20 +1,20 @@
-//! Every field of the calls and replies that are drawn, folded up below their ladders.
+//! The fields of the drawn calls and replies, collapsed below their ladders.
 
 use maud::{Markup, html};
 use rdmascope_analysis::units::Counted;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_present::fields::{Field, rpc};
 
-/// Fields of one message that are shown.
+/// Maximum number of fields shown per message.
 const MOST_OF_MESSAGE: usize = 500;
-/// Fields of the whole page.
+/// Maximum number of fields in the page.
 const MOST: usize = 25_000;
-/// Letters of a name or a value.
+/// Maximum number of characters in a name or a value.
 const LONGEST: usize = 240;
-/// Levels that are set further to the right. Deeper ones stand where the last of them does.
+/// Maximum indentation depth. Deeper fields are not indented further.
 const DEEPEST: usize = 12;
 
-/// Makes fields as long as there is room for them in the page.
+/// Renders fields until the limit of the page is reached.
 #[derive(Debug)]
 pub(super) struct FieldLists {
     left: usize,
@@ -27,7 +27,8 @@ impl Default for FieldLists {
 }
 
 impl FieldLists {
-    /// The fields of a transaction of which contents were kept: of the Sends of call and reply, and of messages that chunks conveyed.
+    /// The fields of a transaction whose contents were kept: those of both Sends and of messages
+    /// conveyed in chunks.
     pub(super) fn of(&mut self, transaction: &Transaction) -> Markup {
         let lists = [(false, "call"), (true, "reply")].map(|(of_reply, name)| {
             let (sent, _) = rpc::of_send(transaction, of_reply);
@@ -69,7 +70,7 @@ fn count(field: &Field) -> usize {
     1 + field.children.iter().map(count).sum::<usize>()
 }
 
-/// A field and those in it, as long as there are fewer than `room`.
+/// Collects a field and its children until `rows` has `room` entries.
 fn gather<'f>(field: &'f Field, depth: usize, room: usize, rows: &mut Vec<(usize, &'f Field)>) {
     if rows.len() == room {
         return;
@@ -103,7 +104,7 @@ fn beginning(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// What is shown, and whether it is said that there are more.
+    /// The number of shown fields, and the note about omitted ones.
     fn shown(lists: &mut FieldLists, fields: &[Field]) -> (usize, Option<String>) {
         let text = lists.list("of a call", fields).into_string();
         let further = text.split("class=\"note\">").nth(1).and_then(|rest| rest.split(':').next());
@@ -117,12 +118,12 @@ mod tests {
         let mut lists = FieldLists::default();
         assert_eq!(shown(&mut lists, &many[..3]), (3, None));
         assert_eq!(shown(&mut lists, &many), (MOST_OF_MESSAGE, Some("100 further fields".to_owned())));
-        // Fields in fields count as well.
+        // Nested fields count as well.
         let nested = [field(0).with(many.clone())];
         assert_eq!(shown(&mut lists, &nested), (MOST_OF_MESSAGE, Some("101 further fields".to_owned())));
         let messages = (MOST - 3) / MOST_OF_MESSAGE - 2;
         (0..messages).for_each(|_| assert_eq!(shown(&mut lists, &many).0, MOST_OF_MESSAGE));
-        // What room the page has left.
+        // The remaining room of the page.
         assert_eq!(shown(&mut lists, &many).0, MOST - 3 - (messages + 2) * MOST_OF_MESSAGE);
         assert_eq!(shown(&mut lists, &many), (0, Some("600 further fields".to_owned())));
         assert_eq!(shown(&mut lists, &[]), (0, None));

@@ -1,4 +1,4 @@
-//! The findings as a table: by weight, each with a way to the ladder that shows it.
+//! The findings as a table, by severity, with links to their ladders.
 
 use super::Drawing;
 use super::gather::Gathered;
@@ -10,25 +10,25 @@ use rdmascope_analysis::units::{Counted, Number};
 use rdmascope_conformance::Finding;
 use rdmascope_present::text::Maybe;
 
-/// Findings of one rule that have a row.
+/// Maximum number of rows per rule.
 const MOST_ROWS: usize = 25;
 
-/// What the section has below its heading.
+/// The content of the section.
 pub(super) fn section(gathered: &Gathered, drawing: &Drawing<'_>) -> Markup {
     let groups: Vec<&Group> = gathered.findings.groups().collect();
     if groups.is_empty() {
-        return html! { p { "None: no rule of the specifications was seen to be broken." } };
+        return html! { p { "None: no violation of the specifications was found." } };
     }
     html! {
         p {
-            "What stands comes before what is inconclusive: there the capture lacks what the finding may rest on. "
-            code { "rdmascope check --explain RULE" } " says what a rule asks, and how it is decided."
+            "Conclusive findings come before inconclusive ones, which packets missing from the capture could explain. "
+            code { "rdmascope check --explain RULE" } " explains a rule and how it is decided."
         }
         div class="scroll" {
             table class="findings" {
                 thead {
                     tr {
-                        th { "level" } th { "rule" } th { "what was seen" } th class="number" { "connection" } th { "by" }
+                        th { "level" } th { "rule" } th { "observation" } th class="number" { "connection" } th { "by" }
                         th { "transaction" } th { "frames" }
                     }
                 }
@@ -67,7 +67,8 @@ fn row(group: &Group, finding: &Finding, drawing: &Drawing<'_>) -> Markup {
     }
 }
 
-/// Which transaction it is about; where that, or one whose packet is evidence, is drawn, the way there.
+/// The transaction of a finding, with a link if that transaction, or one that has a packet among
+/// the evidence, is drawn.
 fn transaction(finding: &Finding, drawing: &Drawing<'_>) -> Markup {
     let about = drawing.drawn().find(|(transaction, _)| is_about(finding, transaction));
     let shown = about.or_else(|| {

@@ -1,4 +1,5 @@
-//! What the first reading of a capture gathers. Memory does not grow with the length of the capture.
+//! The results of the first reading of a capture. Memory use does not grow with the length of the
+//! capture.
 
 use crate::input::Audience;
 use crate::slice::Slice;
@@ -16,30 +17,30 @@ use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::Time;
 use std::io;
 
-/// All that the report is made of, the ladders aside.
+/// The data of the report, except the ladders.
 #[derive(Debug)]
 pub(super) struct Gathered {
-    /// What it is made of.
+    /// The part of the capture to report on.
     slice: Slice,
     /// The figures of `analyze`.
     pub(super) report: Report,
     /// The data of charts and ladders.
     pub(super) charts: Charts,
-    /// What the judge finds.
+    /// The findings.
     pub(super) findings: Findings,
     /// The paths of files.
     pub(super) paths: Paths,
-    /// Traces of the kernel.
+    /// The kernel traces.
     pub(super) witnesses: Witnesses,
-    /// What several places tell together, if their captures are joined.
+    /// The end-to-end figures, if several capture points are joined.
     pub(super) joined: Option<EndToEnd>,
 }
 
 impl Gathered {
-    /// Findings of a rule whose evidence is marked.
+    /// Maximum number of findings per rule whose evidence is marked.
     const MOST_FINDINGS: usize = 1024;
 
-    /// Nothing of this part yet, with `ladders` transactions of each kind to choose.
+    /// Creates an empty collection for a part, with `ladders` transactions of each kind to choose.
     pub(super) fn new(ladders: usize, slice: Slice) -> Gathered {
         Gathered {
             slice,

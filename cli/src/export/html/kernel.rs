@@ -1,4 +1,4 @@
-//! What traces of the kernel say beside the packets, as `analyze` says it.
+//! The kernel traces compared with the packets, as in `analyze`.
 
 use super::page::{duration, number};
 use maud::{Markup, html};
@@ -7,12 +7,12 @@ use rdmascope_present::page::kernel::Text;
 use rdmascope_present::text::Maybe;
 use rdmascope_wire::Xid;
 
-/// Operations whose steps are shown, of one trace.
+/// Maximum number of operations per trace whose steps are shown.
 const MOST_OPERATIONS: usize = 32;
-/// Disagreements that are shown one by one, of one trace.
+/// Maximum number of disagreements listed per trace.
 const MOST_TOLD: usize = 20;
 
-/// What the traces say, one after the other.
+/// The content of the section.
 pub(super) fn section(witnesses: &[Witness]) -> Markup {
     html! { @for witness in witnesses { (of_trace(witness)) } }
 }
@@ -32,7 +32,7 @@ fn of_trace(witness: &Witness) -> Markup {
     }
 }
 
-/// Where the time of the host went.
+/// The time that the host spent in each step.
 fn steps(witness: &Witness) -> Markup {
     let operations = witness.by_operation();
     let further = operations.len().saturating_sub(MOST_OPERATIONS);
@@ -41,7 +41,7 @@ fn steps(witness: &Witness) -> Markup {
             table class="steps" {
                 thead {
                     tr {
-                        th { "the time of the host" } th { "from" } th { "to" } th class="number" { "count" }
+                        th { "host time" } th { "from" } th { "to" } th class="number" { "count" }
                         @for name in ["min", "median", "p99", "max"] { th class="number" { (name) } }
                         th class="number" { "%" }
                     }
@@ -78,19 +78,19 @@ fn row(witness: &Witness, step: &Step) -> Markup {
     }
 }
 
-/// Where kernel and wire disagree.
+/// Disagreements between kernel and packets.
 fn disagreements(witness: &Witness) -> Markup {
     if witness.joined.joined == 0 {
         return html! { p { "The trace and the capture have no transaction in common." } };
     }
     if witness.counts.is_empty() {
-        return html! { p class="good" { "Kernel and wire disagree nowhere: what both tell of a transaction is the same." } };
+        return html! { p class="good" { "Kernel and packets agree on every transaction." } };
     }
     let all: u64 = witness.counts.values().sum();
     let further = all.saturating_sub(MOST_TOLD as u64);
     html! {
         p {
-            "Kernel and wire disagree: "
+            "Kernel and packets disagree: "
             @for (index, (about, count)) in witness.counts.iter().enumerate() {
                 @if index > 0 { ", " }
                 span class="bad" { (number(*count)) " " (about.word()) }

@@ -1,4 +1,5 @@
-//! Ladders: the exchange of a transaction between Requester and Responder, to scale in time.
+//! Ladder diagrams: the exchange of a transaction between Requester and Responder, to scale in
+//! time.
 
 use super::Drawing;
 use super::plot::{Axis, Units, drawing};
@@ -18,24 +19,24 @@ use rdmascope_present::ladder::{Ladder, Piece, Rung, RungKind};
 use rdmascope_present::tables::transactions::Ending;
 use rdmascope_present::text::Maybe;
 
-/// Where the sides stand, and the texts beside them.
+/// Horizontal positions of the sides and of the texts.
 const REQUESTER: f64 = 64.0;
 const RESPONDER: f64 = 192.0;
 const TEXTS: f64 = 218.0;
 const WIDTH: f64 = 640.0;
-/// Where time begins.
+/// Vertical position of the start of time.
 const TOP: f64 = 30.0;
-/// The time of a transaction is at least so high; less if it is only asked and answered.
+/// Minimum height of the time range; `LOW` for a ladder with only a few packets.
 const HEIGHT: f64 = 190.0;
 const LOW: f64 = 90.0;
-/// From one text to the next.
+/// Vertical distance between texts.
 const LINE: f64 = 15.0;
-/// Arrows of one ladder: the first of them, and the last.
+/// Maximum number of arrows per ladder, at the start and at the end.
 const MOST_ARROWS: [usize; 2] = [300, 100];
-/// Texts of one ladder: the first of them, and the last.
+/// Maximum number of texts per ladder, at the start and at the end.
 const MOST_TEXTS: [usize; 2] = [24, 12];
 
-/// A transaction as it is drawn among the broken ones.
+/// A transaction drawn among the broken ones.
 pub(super) fn broken(
     transaction: &Transaction,
     reason: Reason,
@@ -51,7 +52,7 @@ pub(super) fn broken(
     }
 }
 
-/// A transaction as it is drawn among the slowest. What is drawn among the broken ones is not drawn again.
+/// A transaction drawn among the slowest. A broken one has a link to its drawing instead.
 pub(super) fn slow(
     transaction: &Transaction,
     is_broken: bool,
@@ -82,12 +83,12 @@ impl fmt::Display for ReasonText<'_> {
             Reason::Failed(failure) => FailureName(failure, Key::of(self.1).protocol).fmt(f),
             Reason::Malformed => f.write_str("malformed"),
             Reason::Retransmitted => f.write_str("packets sent again"),
-            Reason::MissingBytes => f.write_str("bytes did not move, or the capture lacks them"),
+            Reason::MissingBytes => f.write_str("bytes not moved, or missing from the capture"),
         }
     }
 }
 
-/// What a transaction is.
+/// The caption of a transaction.
 fn caption(transaction: &Transaction, reason: Option<Reason>, remarks: String) -> Markup {
     let messages = [&transaction.call, &transaction.reply].into_iter().flatten();
     html! {
@@ -104,7 +105,7 @@ fn caption(transaction: &Transaction, reason: Option<Reason>, remarks: String) -
     }
 }
 
-/// The beginning of what may be long: a COMPOUND has as many operations as its sender likes.
+/// The beginning of a text that may be long: a COMPOUND has any number of operations.
 fn beginning(mut text: String) -> String {
     const LONGEST: usize = 600;
     if let Some((end, _)) = text.char_indices().nth(LONGEST) {
@@ -114,11 +115,11 @@ fn beginning(mut text: String) -> String {
     text
 }
 
-/// The packets of a ladder as arrows from side to side, and what they are beside them.
+/// The packets of a ladder as arrows between the sides, with their texts.
 fn draw(transaction: &Transaction, ladder: &Ladder, findings: &ByFrame<'_>) -> Markup {
     let rungs = &ladder.rungs;
     if rungs.is_empty() {
-        return html! { p { "The capture holds none of its packets." } };
+        return html! { p { "The capture has none of its packets." } };
     }
     let marks: Vec<Marks> = ladder.marks().iter().map(|frames| findings.rules(frames)).collect();
     let length = ladder.end().since(ladder.start);
@@ -169,7 +170,7 @@ fn draw(transaction: &Transaction, ladder: &Ladder, findings: &ByFrame<'_>) -> M
             }
         }
         @if texts.left_out() > 0 {
-            text class="what" x=(Units(TEXTS)) y=(Units(bottom + 22.0)) { (texts.left_out()) " in between are without a text" }
+            text class="what" x=(Units(TEXTS)) y=(Units(bottom + 22.0)) { (texts.left_out()) " in between have no text" }
         }
     };
     let left_out = arrows.left_out() as u64 + ladder.left_out;
@@ -181,21 +182,23 @@ fn draw(transaction: &Transaction, ladder: &Ladder, findings: &ByFrame<'_>) -> M
     }
 }
 
-/// The rules of findings, with whether they stand.
+/// The rules of findings, with their verdicts.
 type Marks = Vec<(&'static Rule, Verdict)>;
 
-/// What stands beside an arrow: what the packets are, and the rules of their findings, on as many lines as they need.
+/// The text next to an arrow: the packets and the rules of their findings, on as many lines as
+/// needed.
 struct Beside<'a> {
     rung: &'a Rung,
     words: String,
     marks: &'a [(&'static Rule, Verdict)],
-    /// Behind the last of the marks of each line.
+    /// The index after the last mark of each line.
     ends: Vec<usize>,
 }
 
 impl<'a> Beside<'a> {
     fn of(transaction: &'a Transaction, rung: &'a Rung, marks: &'a [(&'static Rule, Verdict)]) -> Beside<'a> {
-        // Small letters from TEXTS to WIDTH, in the widest of the fonts that browsers take. Time and arrow stand before the words.
+        // Room in small letters between TEXTS and WIDTH, in the widest common browser font. Time
+        // and arrow precede the words.
         const ROOM: usize = 57;
         const TIME: usize = 10;
         let width =
@@ -225,12 +228,13 @@ impl<'a> Beside<'a> {
     }
 }
 
-/// A rule behind a text.
+/// A rule after a text.
 fn mark(rule: &Rule, verdict: Verdict) -> Markup {
     html! { " " tspan class=(class(rule, verdict)) { (sign(verdict)) " " (rule.id) } }
 }
 
-/// Of what the packets of a ladder are evidence: also those that are not drawn, or have no text.
+/// The findings that packets of a ladder are evidence of, including packets without an arrow or
+/// text.
 fn evidence(ladder: &Ladder, findings: &ByFrame<'_>) -> Markup {
     const MOST_FRAMES: usize = 12;
     let mut frames: Vec<u64> = ladder.marked().collect();
@@ -259,7 +263,7 @@ fn evidence(ladder: &Ladder, findings: &ByFrame<'_>) -> Markup {
     }
 }
 
-/// How a finding looks.
+/// The CSS class of a finding.
 pub(super) fn class(rule: &Rule, verdict: Verdict) -> &'static str {
     match (verdict, rule.level) {
         (Verdict::Stands, Level::Violation) => "bad",
@@ -268,7 +272,7 @@ pub(super) fn class(rule: &Rule, verdict: Verdict) -> &'static str {
     }
 }
 
-/// Packets of one sender: a line where the first was captured, and an area up to the last.
+/// Packets of one sender: a line at the time of the first, and a band up to the time of the last.
 fn arrow(
     transaction: &Transaction,
     rung: &Rung,
@@ -279,7 +283,7 @@ fn arrow(
     let (from, to) = if rung.from_requester { (REQUESTER, RESPONDER) } else { (RESPONDER, REQUESTER) };
     let (first, last) = (y(rung.first.time), y(rung.last.time));
     let look = Look::of(rung);
-    // The head points at the side that received.
+    // The arrow head points at the receiving side.
     let back = if to > from { -7.0 } else { 7.0 };
     html! {
         g class=(look.line) {
@@ -299,7 +303,7 @@ fn arrow(
     }
 }
 
-/// How packets look: the class of their arrow, and that of their text.
+/// The CSS classes of an arrow and its text.
 struct Look {
     line: &'static str,
     text: &'static str,
@@ -324,19 +328,19 @@ impl Look {
     }
 }
 
-/// What packets are, and what they moved.
+/// The packets and the data that they moved.
 struct Words<'a>(&'a Transaction, &'a Rung);
 
 impl Display for Words<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Words(transaction, rung) = *self;
         write!(f, "{}", rung.title(transaction))?;
-        // A READ request is one packet, and takes up the PSNs of its responses.
+        // A READ request is one packet, but occupies the PSNs of its responses.
         let asks = matches!(
             rung.kind,
             RungKind::Step(StepKind::ReadRequest) | RungKind::Again(StepKind::ReadRequest)
         );
-        // Positions of TCP count bytes, which is no number of packets.
+        // TCP positions count bytes, not packets.
         if rung.extent > 1 && !asks && !rung.position.counts_bytes() {
             write!(f, " \u{d7}{}", rung.extent)?;
         }
@@ -350,7 +354,7 @@ impl Display for Words<'_> {
     }
 }
 
-/// The first and the last of a number of things, where there is no room for all.
+/// The first and the last items of a list that has no room for all.
 #[derive(Clone, Copy, Debug)]
 struct Ends {
     count: usize,
@@ -379,14 +383,14 @@ impl Ends {
     }
 }
 
-/// Places for texts that each stand as near as they can to where they belong, without one upon another.
+/// Positions for texts, each as close as possible to its wanted position without overlap.
 fn spread(wanted: impl Iterator<Item = f64>, top: f64, bottom: f64) -> Vec<f64> {
     let mut places: Vec<f64> = Vec::new();
     for place in wanted {
         let free = places.last().map_or(top, |last| last + LINE);
         places.push(place.max(free));
     }
-    // What ran out at the bottom pushes back up.
+    // Texts beyond the bottom push the earlier ones up.
     let mut limit = bottom;
     for place in places.iter_mut().rev() {
         *place = place.min(limit);

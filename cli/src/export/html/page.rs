@@ -1,6 +1,6 @@
-//! The page: what `analyze` says as tables, between the summary and the drawings.
+//! The page: the report of `analyze` as tables, between the summary and the drawings.
 //!
-//! All text goes through maud's escaping; nothing here or in the drawings is `PreEscaped`.
+//! All text is escaped by maud; neither this module nor the drawings use `PreEscaped`.
 
 use super::Drawing;
 use super::charts;
@@ -25,12 +25,12 @@ use rdmascope_present::tables::connections::{CapturedAt, Known, StateName, carri
 use rdmascope_present::text::{Maybe, Named, OtherTraffic};
 use rdmascope_present::words;
 
-/// What there is to show.
+/// The content of the page.
 pub(super) struct Page<'a> {
     pub(super) gathered: &'a Gathered,
     pub(super) ending: &'a Ending,
     pub(super) drawing: &'a Drawing<'a>,
-    /// What traces of the kernel say.
+    /// The kernel traces.
     pub(super) witnesses: &'a [Witness],
 }
 
@@ -51,12 +51,12 @@ impl Page<'_> {
                         h1 { (title) }
                         (self.summary())
                         nav {
-                            a href="#problems" { "What went wrong" }
+                            a href="#problems" { "Problems" }
                             a href="#findings" { "Findings" }
                             a href="#capture" { "Capture" }
                             a href="#connections" { "Connections" }
                             a href="#operations" { "Operations" }
-                            @if self.gathered.joined.is_some() { a href="#places" { "Places" } }
+                            @if self.gathered.joined.is_some() { a href="#places" { "Capture points" } }
                             @if !self.witnesses.is_empty() { a href="#kernel" { "Kernel" } }
                             a href="#time" { "Over time" }
                             a href="#broken" { "Broken" }
@@ -64,7 +64,7 @@ impl Page<'_> {
                         }
                     }
                     main {
-                        section id="problems" { h2 { "What went wrong" } (self.problems()) }
+                        section id="problems" { h2 { "Problems" } (self.problems()) }
                         section id="findings" {
                             h2 { "Findings" }
                             @match self.ending.nothing_decoded() {
@@ -72,14 +72,14 @@ impl Page<'_> {
                                 None => { (findings::section(self.gathered, self.drawing)) }
                             }
                         }
-                        section id="capture" { h2 { "What was captured" } (self.capture()) }
+                        section id="capture" { h2 { "Capture" } (self.capture()) }
                         section id="connections" { h2 { "Connections" } (self.connections()) }
                         section id="operations" { h2 { "Operations" } (self.operations()) }
                         @if let Some(joined) = &self.gathered.joined {
-                            section id="places" { h2 { "From end to end" } (places::section(joined)) }
+                            section id="places" { h2 { "Capture points" } (places::section(joined)) }
                         }
                         @if !self.witnesses.is_empty() {
-                            section id="kernel" { h2 { "What the kernel says" } (kernel::section(self.witnesses)) }
+                            section id="kernel" { h2 { "Kernel traces" } (kernel::section(self.witnesses)) }
                         }
                         section id="time" { h2 { "Over time" } (self.over_time()) }
                         section id="broken" {
@@ -94,9 +94,9 @@ impl Page<'_> {
                     footer {
                         p {
                             "Made by rdmascope " (env!("CARGO_PKG_VERSION"))
-                            ". Frames are numbered as other tools number them, connections and transactions as rdmascope does: "
+                            ". Frame numbers are those of other tools; connection and transaction numbers are those of rdmascope: "
                             code { "rdmascope show FILE --transaction N" }
-                            " shows one whole."
+                            " shows one in full."
                         }
                     }
                 }
@@ -104,7 +104,7 @@ impl Page<'_> {
         }
     }
 
-    /// Transactions of which call and reply are there.
+    /// Number of transactions with both call and reply.
     fn answered(&self) -> u64 {
         self.gathered
             .charts
@@ -116,7 +116,7 @@ impl Page<'_> {
             })
     }
 
-    /// The figures that a reader wants first.
+    /// The most important figures.
     fn summary(&self) -> Markup {
         let totals = &self.ending.totals;
         let length = totals.span.map(|(first, last)| last.since(first));
@@ -149,7 +149,7 @@ impl Page<'_> {
                 (tile("errors in replies", number(errors), errors > 0))
                 (tile("transactions with problems", number(of(Group::Transactions)), of(Group::Transactions) > 0))
                 (tile("transport problems", number(of(Group::Transport)), of(Group::Transport) > 0))
-                (tile("lacking in the capture", number(of(Group::Capture)), of(Group::Capture) > 0))
+                (tile("missing from the capture", number(of(Group::Capture)), of(Group::Capture) > 0))
             }
         }
     }
@@ -216,7 +216,7 @@ impl Page<'_> {
                     h3 { (group.heading()) }
                     div class="scroll" {
                         table class="problems" {
-                            thead { tr { th class="number" { "count" } th { "of what" } th class="number" { "first in frame" } } }
+                            thead { tr { th class="number" { "count" } th { "problem" } th class="number" { "first in frame" } } }
                             tbody {
                                 @for problem in problems {
                                     tr data-problem=(problem.name) {
@@ -233,7 +233,7 @@ impl Page<'_> {
         }
     }
 
-    /// What was captured, and what is missing or cut.
+    /// The captured files and packets, and the missing ones.
     fn capture(&self) -> Markup {
         let Ending { totals, port, .. } = self.ending;
         let files = self.ending.files_told();
@@ -251,24 +251,24 @@ impl Page<'_> {
                 (row("packets", html! {
                     (number(totals.records)) " (" (bytes(totals.bytes)) " on the wire)"
                     @if totals.cut_records > 0 {
-                        ", " span class="doubt" { (number(totals.cut_records)) " of them cut by a snap length" }
+                        ", " span class="doubt" { (number(totals.cut_records)) " truncated by a snap length" }
                     }
                     @if totals.records_without_payload > 0 {
-                        ", " (number(totals.records_without_payload)) " of them without the data that RDMA moved"
+                        ", " (number(totals.records_without_payload)) " without RDMA payload"
                     }
                 }))
                 @if let Some((first, last)) = totals.span {
                     (row("span", html! { (Rfc3339::from(first)) " to " (Rfc3339::from(last)) " (" (duration(last.since(first))) ")" }))
                 }
                 @if let Some(chosen) = self.ending.chosen {
-                    (row("chosen", html! { (chosen.to_string()) ": operations, errors and drawings are theirs, and findings that name their packets" }))
+                    (row("chosen", html! { (chosen.to_string()) ": operations, errors, drawings and findings are limited to these" }))
                 }
                 @if totals.segments > 0 {
                     (row("iWARP", html! { (Counted(totals.segments, "TCP segment")) }))
                 }
                 @if totals.packets == 0 {
                     @if totals.segments == 0 {
-                        (row("RoCE", html! { "none; RoCEv2 was looked for at UDP port " (port) }))
+                        (row("RoCE", html! { "none; RoCEv2 is expected on UDP port " (port) }))
                     }
                 } @else {
                     (row(words::fabric(totals), html! {
@@ -283,7 +283,7 @@ impl Page<'_> {
                 }
                 @if totals.copies > 0 {
                     (row("copies", html! {
-                        (Counted(totals.copies, "packet")) " that the capture shows twice: same bytes, moments apart. Counted once from here on"
+                        (Counted(totals.copies, "packet")) " captured twice: same bytes within a short time. Counted once below"
                     }))
                 }
                 @if totals.others + totals.unknown_link > 0 {
@@ -309,7 +309,7 @@ impl Page<'_> {
     fn operations(&self) -> Markup {
         let operations = self.gathered.report.operations();
         if operations.is_empty() {
-            return html! { p { "There is no RPC transaction." } };
+            return html! { p { "No RPC transactions." } };
         }
         html! {
             div class="scroll" {
@@ -345,10 +345,10 @@ impl Page<'_> {
                 }
             }
             p class="note" {
-                "Bytes are those of DDP-eligible items, or where there are none, those moved by RDMA. Latency is from the packet "
-                "that completes the call to the one that completes the reply. The time of a transaction: the call's Send; until its "
-                "ACK: the network, and the server's queue pair; the server before its first RDMA operation or its reply; RDMA Reads; the "
-                "server between and after; RDMA Writes; the reply's Send. Where the ACK is not in the capture, its time is in "
+                "Bytes are those of DDP-eligible items, or, if a message has none, those moved by RDMA. Latency is from the packet "
+                "that completes the call to the one that completes the reply. The time of a transaction consists of the call's Send; the time "
+                "to its ACK (network and server queue pair); the server before its first RDMA operation or its reply; RDMA Reads; the "
+                "server between and after; RDMA Writes; the reply's Send. If the ACK is not in the capture, its time counts as "
                 "\u{201c}server before\u{201d}."
             }
             @if let Some(chart) = charts::latencies(&operations) { (chart) }
@@ -368,11 +368,11 @@ impl Page<'_> {
             div class="charts" {
                 (charts::throughput(gathered))
                 @if let Some(chart) = charts::operations(gathered) { (chart) }
-                @if let Some(chart) = charts::heat(forward, "Latency of transactions, when they ended") { (chart) }
-                @if let Some(chart) = charts::heat(backward, "Latency of backward transactions, when they ended") { (chart) }
+                @if let Some(chart) = charts::heat(forward, "Latency of transactions by the time they ended") { (chart) }
+                @if let Some(chart) = charts::heat(backward, "Latency of backward transactions by the time they ended") { (chart) }
                 @for credits in credits { (charts::credits(credits)) }
             }
-            @if further > 0 { p class="note" { "The credits of the busiest are shown; there are " (further) " more." } }
+            @if further > 0 { p class="note" { "Only the busiest are shown; " (further) " more are omitted." } }
         }
     }
 
@@ -382,7 +382,7 @@ impl Page<'_> {
             let ladder = self.drawing.ladder(transaction)?;
             Some(ladders::broken(transaction, reason, ladder, self.drawing))
         });
-        let order = "one of each kind before a second of any, the worst first";
+        let order = "one of each kind first, then the others, worst first";
         ladders(choice.broken_count(), "broken transaction", order, figures.collect())
     }
 
@@ -394,11 +394,11 @@ impl Page<'_> {
             let ladder = self.drawing.ladder(transaction)?;
             Some(ladders::slow(transaction, is_broken, ladder, self.drawing))
         });
-        ladders(self.answered(), "answered transaction", "the slowest first", figures.collect())
+        ladders(self.answered(), "answered transaction", "slowest first", figures.collect())
     }
 }
 
-/// The ladders of one kind of transactions, of which there are `count`.
+/// The ladders of one kind of transactions, of which the capture has `count`.
 fn ladders(count: u64, what: &'static str, order: &str, figures: Vec<Markup>) -> Markup {
     if count == 0 {
         return html! { p { "None." } };
@@ -407,8 +407,8 @@ fn ladders(count: u64, what: &'static str, order: &str, figures: Vec<Markup>) ->
         p {
             @if (figures.len() as u64) < count { (figures.len()) " of " }
             (Counted(count, what)) ", " (order)
-            ". Time runs downwards, to scale; an arrow stands where its first packet was captured, and its band "
-            "reaches to its last."
+            ". Time runs downwards, to scale. An arrow starts at the time of its first packet, and its band "
+            "ends at the time of its last."
         }
         (legend([
             (Sample::Across("shaft send"), "Send".to_owned()),
@@ -422,7 +422,7 @@ fn ladders(count: u64, what: &'static str, order: &str, figures: Vec<Markup>) ->
     }
 }
 
-/// What is told of what an end of a connection sent.
+/// The rows about an end of a connection.
 const SENT: [&str; 11] = [
     "packets",
     "bytes",
@@ -451,7 +451,7 @@ fn connection(connection: &Connection) -> Markup {
                 (row("state", html! {
                     (StateName(connection.state)) "; known from " (Known(connection))
                     "; seen for " (duration(connection.last.since(connection.first)))
-                    @if !connection.roles_known { "; which end opened it is not known" }
+                    @if !connection.roles_known { "; opening end unknown" }
                 }))
                 @match carried_else(connection) {
                     Some(carried) => (row("carries", html! { (carried) })),
@@ -470,7 +470,7 @@ fn connection(connection: &Connection) -> Markup {
                     (row("Send to ACK", html! {
                         "of the responder: " (round_trips(requester)) br; "of the requester: " (round_trips(responder))
                     }))
-                    (row("captured", html! { (CapturedAt(connection)) }))
+                    (row("capture point", html! { (CapturedAt(connection)) }))
                 }
                 (row("private data", html! {
                     "requester: " (private_data(requester)) br; "responder: " (private_data(responder))
@@ -491,12 +491,12 @@ fn connection(connection: &Connection) -> Markup {
     }
 }
 
-/// How long the Sends of an end waited for their ACKs.
+/// The time from the Sends of an end to their ACKs.
 fn round_trips(end: &Endpoint) -> Markup {
     html! {
         @match end.round_trips {
             Some(times) => {
-                (duration(times.median)) " median, " (duration(times.minimum)) " least, of " (number(times.count))
+                (duration(times.median)) " median, " (duration(times.minimum)) " minimum, count " (number(times.count))
             },
             None => "none seen",
         }
@@ -518,7 +518,7 @@ fn private_data(end: &Endpoint) -> Markup {
     }
 }
 
-/// One end of a connection, and what it sent.
+/// One end of a connection, and its traffic.
 fn end(name: &str, end: &Endpoint) -> Markup {
     let sent = &end.sent;
     let suspect = |count: u64| html! { td class={ "number" @if count > 0 { " bad" } } { (number(count)) } };
@@ -541,7 +541,7 @@ fn end(name: &str, end: &Endpoint) -> Markup {
     }
 }
 
-/// One line of the table of operations.
+/// A row of the table of operations.
 fn operation(key: &Key, stats: &Stats) -> Markup {
     let latency = stats.latency();
     let shares = stats.shares();
@@ -572,7 +572,7 @@ fn operation(key: &Key, stats: &Stats) -> Markup {
     }
 }
 
-/// Shares of a whole, as pieces of a bar.
+/// A bar of shares.
 fn share_bar(shares: [f64; Phases::COUNT]) -> Markup {
     const WIDTH: f64 = 100.0;
     let ends = shares.iter().scan(0.0, |end, share| {
@@ -591,7 +591,7 @@ fn share_bar(shares: [f64; Phases::COUNT]) -> Markup {
     }
 }
 
-/// A value with what it is to programs.
+/// A value with its machine-readable form.
 fn data(value: u64, shown: impl Display) -> Markup {
     html! { data value=(value) { (shown) } }
 }
@@ -604,7 +604,7 @@ fn bytes(value: u64) -> Markup {
     data(value, Bytes(value))
 }
 
-/// Nanoseconds.
+/// Formats nanoseconds.
 pub(super) fn duration(value: u64) -> Markup {
     data(value, Duration(value))
 }

@@ -1,17 +1,17 @@
-//! What captures at several places tell together, as `analyze` tells it.
+//! The figures of several capture points, as in `analyze`.
 
 use super::page::{duration, number};
 use maud::{Markup, html};
 use rdmascope_analysis::places::{EndToEnd, Split, Way};
 use rdmascope_present::page::places::{clock_said, remarks, way_name};
 
-/// Where the captures were made, how packets went between, and where the time of operations passed.
+/// The capture points, the transit time and loss between them, and the split of operation times.
 pub(super) fn section(told: &EndToEnd) -> Markup {
     html! {
         dl class="facts" {
             @for (index, place) in told.tally.places().places.iter().enumerate() {
                 div {
-                    dt { "place " (index + 1) }
+                    dt { "capture point " (index + 1) }
                     dd {
                         (place.name)
                         @for (nth, host) in place.near.iter().take(4).enumerate() {
@@ -33,14 +33,14 @@ fn ways(told: &EndToEnd) -> Markup {
         return html! {};
     }
     html! {
-        h3 { "Ways between" }
+        h3 { "Paths between capture points" }
         div class="scroll" {
             table id="ways" {
                 thead {
                     tr {
-                        th rowspan="2" { "way" }
+                        th rowspan="2" { "path" }
                         th rowspan="2" class="number" { "packets" }
-                        th colspan="4" class="group" { "time on the way" }
+                        th colspan="4" class="group" { "transit time" }
                         th colspan="4" class="group" { "of packets" }
                     }
                     tr {
@@ -78,7 +78,7 @@ fn splits(told: &EndToEnd) -> Markup {
         return html! {};
     }
     html! {
-        h3 { "Time from end to end" }
+        h3 { "End-to-end time" }
         div class="scroll" {
             table id="splits" {
                 thead {
@@ -103,8 +103,8 @@ fn splits(told: &EndToEnd) -> Markup {
             }
         }
         p class="note" {
-            "From the last packet of the call to the last packet of the reply, where the caller is. The client has the time from an RDMA Read request "
-            "to the last of its responses; a way has what its packets took, and what passed until lost ones were sent again; the server has the rest."
+            "The time is measured at the caller, from the last packet of the call to the last packet of the reply. The client's share is the time from an RDMA Read request "
+            "to its last response. The share of a path is the delay of its packets and the time until lost ones were sent again. The rest is the server's share."
         }
     }
 }

@@ -1,10 +1,10 @@
-//! What charts are drawn with: axes with their marks, and the frame between them.
+//! Building blocks of charts: axes with marks, and the frame between them.
 
 use core::fmt::{self, Display};
 use maud::{Markup, html};
 use rdmascope_analysis::units::Duration;
 
-/// A coordinate or length in a drawing, to a tenth.
+/// A coordinate or length in a drawing, rounded to a tenth.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Units(pub(super) f64);
 
@@ -18,14 +18,14 @@ impl Display for Units {
     }
 }
 
-/// A mark on an axis: where it stands, and what it says.
+/// A mark on an axis: its position and its label.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Mark {
     pub(super) value: f64,
     pub(super) label: String,
 }
 
-/// Where values lie between the ends of an axis, and its marks.
+/// An axis: its range, its scale and its marks.
 #[derive(Clone, Debug)]
 pub(super) struct Axis {
     low: f64,
@@ -36,26 +36,26 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// From 0 to `high` or somewhat beyond, for numbers of things.
+    /// An axis for counts, from 0 to `high` or slightly beyond.
     pub(super) fn of_counts(high: f64) -> Axis {
         Axis::linear(high.max(1.0), true, 1.0, 1.0, &|value| group(value))
     }
 
-    /// From 0 to `high` or somewhat beyond, for numbers of things a second.
+    /// An axis for rates per second, from 0 to `high` or slightly beyond.
     pub(super) fn of_rates(high: f64) -> Axis {
         Axis::linear(high, true, 1.0, 0.0, &|value| format!("{}/s", group(value)))
     }
 
-    /// From 0 to `high` or somewhat beyond, for bytes a second.
+    /// An axis for bytes per second, from 0 to `high` or slightly beyond.
     pub(super) fn of_bytes(high: f64) -> Axis {
         let units = [("B", 1.0), ("KiB", 1024.0), ("MiB", 1_048_576.0), ("GiB", 1_073_741_824.0)];
         let (name, unit) = units.into_iter().rfind(|(_, unit)| high >= *unit).unwrap_or(units[0]);
         Axis::linear(high, true, unit, 0.0, &|value| format!("{} {name}/s", plain(value)))
     }
 
-    /// From 0 to `nanoseconds`, exactly. The unit is the one that fits.
+    /// An axis for time, from 0 to exactly `nanoseconds`, in the unit that fits.
     pub(super) fn of_time(nanoseconds: f64) -> Axis {
-        /// Units, and how many of them there are to be at least: tenths of a minute say nothing to anybody.
+        /// Units, and the minimum number of each: tenths of a minute are hard to read.
         const UNITS: [(&str, f64, f64); 6] = [
             ("ns", 1.0, 0.0),
             ("us", 1e3, 1.0),
@@ -72,11 +72,11 @@ impl Axis {
         })
     }
 
-    /// From `low` to `high` nanoseconds, logarithmic.
+    /// A logarithmic axis from `low` to `high` nanoseconds.
     pub(super) fn of_latencies(low: f64, high: f64) -> Axis {
         let mut marks = Vec::new();
         let mut decade = 10f64.powf(low.max(1.0).log10().floor());
-        // A few decades have room for marks in between.
+        // A range of few decades has room for marks in between.
         let steps: &[f64] = if high / low <= 300.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
         while decade <= high {
             let inside = steps.iter().map(|step| step * decade).filter(|v| (low..=high).contains(v));
@@ -86,8 +86,8 @@ impl Axis {
         Axis { low, high, logarithmic: true, marks }
     }
 
-    /// From 0 to `high`, or to the next mark behind it. Marks stand at 1, 2 or 5 times a power of ten of `unit`s, `finest`
-    /// apart at least.
+    /// An axis from 0 to `high`, or to the next mark after it. Marks are at multiples of 1, 2 or 5
+    /// times a power of ten of `unit`, at least `finest` units apart.
     fn linear(high: f64, beyond: bool, unit: f64, finest: f64, label: &dyn Fn(f64) -> String) -> Axis {
         const MOST_MARKS: f64 = 6.0;
         let in_units = if high > 0.0 { high / unit } else { 1.0 };
@@ -103,7 +103,7 @@ impl Axis {
         Axis { low: 0.0, high: high * unit, logarithmic: false, marks: marks.collect() }
     }
 
-    /// Where a value lies: 0 at the low end, 1 at the high one.
+    /// The position of a value: 0 at the low end, 1 at the high end.
     pub(super) fn place(&self, value: f64) -> f64 {
         let place = match self.logarithmic {
             true => (value.max(self.low) / self.low).log10() / (self.high / self.low).log10(),
@@ -113,13 +113,13 @@ impl Axis {
     }
 }
 
-/// A number without needless decimals.
+/// A number without trailing zeros.
 fn plain(value: f64) -> String {
     let rounded = (value * 1e6).round() / 1e6;
     format!("{rounded}")
 }
 
-/// A number with commas where it is whole.
+/// A number; whole numbers have commas.
 fn group(value: f64) -> String {
     match value.fract() {
         0.0 => rdmascope_analysis::units::Number(value as u64).to_string(),
@@ -127,7 +127,7 @@ fn group(value: f64) -> String {
     }
 }
 
-/// Where in a drawing a chart lies: the corner above and left of what its axes enclose, and how large that is.
+/// The position and size of a chart within a drawing: the rectangle between its axes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame {
     pub(super) left: f64,
@@ -137,12 +137,12 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// The frame of charts that stand beside each other.
+    /// The frame of charts that are next to each other.
     pub(super) const HALF: Frame = Frame { left: 96.0, top: 8.0, width: 454.0, height: 168.0 };
-    /// How large a drawing around [`Frame::HALF`] is.
+    /// The size of a drawing around [`Frame::HALF`].
     pub(super) const HALF_SIZE: (f64, f64) = (564.0, 216.0);
 
-    /// The width in front of a frame that names of so many characters need, in the widest of common fonts.
+    /// The width needed to the left of a frame for names of this length, in the widest common font.
     pub(super) fn room_for(characters: usize) -> f64 {
         const CHARACTER: f64 = 7.6;
         16.0 + CHARACTER * characters as f64
@@ -164,7 +164,7 @@ impl Frame {
         self.top + self.height
     }
 
-    /// The axis along the bottom, with what it counts.
+    /// The axis along the bottom, with its label.
     pub(super) fn bottom_axis(&self, axis: &Axis, what: &str) -> Markup {
         html! {
             g class="axis" {
@@ -179,7 +179,7 @@ impl Frame {
         }
     }
 
-    /// The axis along the left side, with lines across.
+    /// The axis along the left side, with grid lines.
     pub(super) fn left_axis(&self, axis: &Axis) -> Markup {
         html! {
             g class="axis" {
@@ -193,7 +193,7 @@ impl Frame {
     }
 }
 
-/// A rectangle between two sides, the left before the right and the upper before the lower, with what is said of it.
+/// A rectangle with a tooltip. `across` is its left and right side, `down` its top and bottom.
 pub(super) fn block(class: &str, across: (f64, f64), down: (f64, f64), title: Markup) -> Markup {
     let ((left, right), (top, bottom)) = (across, down);
     let (width, height) = (Units(right - left), Units(bottom - top));
@@ -202,7 +202,7 @@ pub(super) fn block(class: &str, across: (f64, f64), down: (f64, f64), title: Ma
     }
 }
 
-/// A drawing: what it shows is said to those who cannot see it. It scrolls where there is no room for it.
+/// A drawing with a label for screen readers. It scrolls if it is too wide.
 pub(super) fn drawing((width, height): (f64, f64), what: &str, content: Markup) -> Markup {
     let (width, height) = (Units(width), Units(height));
     html! {
@@ -214,18 +214,18 @@ pub(super) fn drawing((width, height): (f64, f64), what: &str, content: Markup) 
     }
 }
 
-/// What something in a chart looks like: the class that gives the colour.
+/// The look of a chart element: the CSS class gives its colour.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Sample<'a> {
     /// An area.
     Area(&'a str),
-    /// A line across.
+    /// A horizontal line.
     Across(&'a str),
-    /// A line upwards.
+    /// A vertical line.
     Upward(&'a str),
 }
 
-/// What the colours and lines of a chart stand for.
+/// The legend of a chart.
 pub(super) fn legend<'a>(entries: impl IntoIterator<Item = (Sample<'a>, String)>) -> Markup {
     html! {
         p class="legend" {

@@ -15,7 +15,7 @@ use rdmascope_dissector::ulb::{Nfs4, Operation, OperationKind, Procedure};
 use rdmascope_tests::values::{self as samples, START, after};
 use serde_json::Value;
 
-/// An element of a page, as a browser's parser finds it.
+/// An element of a page as parsed by a browser.
 #[derive(Debug, Default)]
 struct Element {
     name: String,
@@ -26,7 +26,7 @@ struct Element {
 }
 
 impl Element {
-    /// The document, in which the parser may find nothing to mend.
+    /// Parses the document, which must have no errors.
     fn parse(page: &str) -> Element {
         let dom = parse_document(RcDom::default(), ParseOpts::default()).one(page);
         assert!(dom.errors.borrow().is_empty(), "{:?}", dom.errors.borrow());
@@ -59,7 +59,7 @@ impl Element {
         attributes.find_map(|(key, value)| (key == name).then_some(value.as_str()))
     }
 
-    /// All elements of this name below this one, in order.
+    /// All elements with this name below this one, in order.
     fn all<'a>(&'a self, name: &'a str) -> Vec<&'a Element> {
         let below = self.children.iter().flat_map(|child| {
             let own = (child.name == name).then_some(child);
@@ -74,7 +74,7 @@ impl Element {
             .find_map(|child| if child.attribute("id") == Some(id) { Some(child) } else { child.by_id(id) })
     }
 
-    /// The values for programs below this element.
+    /// The machine-readable values below this element.
     fn values(&self) -> Vec<&str> {
         self.all("data").into_iter().map(|data| data.attribute("value").unwrap()).collect()
     }
@@ -94,12 +94,12 @@ fn sample_page(name: &str) -> String {
     report(&sample(name), 10, Vec::new(), Slice::default()).unwrap().unwrap().0
 }
 
-/// The page of events that are made by hand, drawn as far as that needs no packets.
+/// The page of hand-made events, drawn as far as that needs no packets.
 fn page_of(ending: &Ending, transactions: &[Transaction], connections: &[Connection]) -> String {
     page_with(ending, transactions, connections, &[])
 }
 
-/// The same with findings.
+/// As [`page_of`], with findings.
 fn page_with(
     ending: &Ending,
     transactions: &[Transaction],
@@ -130,7 +130,7 @@ fn ending(name: &str) -> Ending {
     ending
 }
 
-/// Looks at everything that a browser would fetch, run or follow.
+/// Checks everything that a browser would fetch, run or follow.
 fn is_harmless(page: &str) -> Element {
     let document = Element::parse(page);
     document.every(&mut |element| {
@@ -175,7 +175,7 @@ fn pages_are_well_formed_and_take_nothing_from_elsewhere() {
     }
 }
 
-/// The figures of a page are those that `analyze` gives to programs.
+/// The figures of a page equal those that `analyze` writes for programs.
 #[test]
 fn figures_are_those_of_the_lines_for_programs() {
     for name in ["nfs3-lossy", "nfs4.1-backchannel-recall", "nfs4.2-mtu4096-large-io"] {
@@ -242,11 +242,12 @@ fn figures_are_those_of_the_lines_for_programs() {
     }
 }
 
-/// The section about a trace says what `analyze` says of it: the steps with their figures, and where kernel and packets disagree.
+/// The section about a trace shows the same as `analyze`: the steps with their figures, and the
+/// disagreements between kernel and packets.
 #[test]
 fn a_trace_has_a_section() {
     let trace = rdmascope_tests::samples::text("nfs3-basic", "client.trace");
-    // A planted disagreement: the kernel counts other credits in one reply.
+    // Plant a disagreement: different credits in one reply of the trace.
     let line = trace.lines().find(|line| line.contains("xprtrdma_reply:")).unwrap();
     let (before, credits) = line.split_once("credits=").unwrap();
     let wrong = trace.replace(line, &format!("{before}credits=9{credits}"));
@@ -290,7 +291,7 @@ fn a_trace_has_a_section() {
             rows.map(|row| row.attribute("data-about").unwrap()).collect::<Vec<_>>(),
             vec!["credits"; differ]
         );
-        assert_eq!(section.text.contains("disagree nowhere"), differ == 0);
+        assert_eq!(section.text.contains("agree on every transaction"), differ == 0);
         assert_eq!(document.all("a").iter().filter(|a| a.attribute("href") == Some("#kernel")).count(), 1);
     }
     assert!(is_harmless(&sample_page("nfs3-basic")).by_id("kernel").is_none());
@@ -301,7 +302,7 @@ fn the_exchange_of_a_transaction_is_drawn() {
     let document = Element::parse(&sample_page("nfs3-lossy"));
     let slowest = document.by_id("slowest").unwrap().all("figure");
     assert_eq!(slowest.len(), 10);
-    // The session has one WRITE, whose data the server pulled by RDMA Read through 1 % of loss.
+    // The session has one WRITE, whose data the server pulled by RDMA Read at 1 % packet loss.
     assert!(slowest[0].text.starts_with("#13 NFSv3 WRITE"), "{}", slowest[0].text);
     let link = slowest[0].all("a")[0].attribute("href").unwrap();
     let drawn = document.by_id(link.strip_prefix('#').unwrap()).unwrap();
@@ -314,7 +315,7 @@ fn the_exchange_of_a_transaction_is_drawn() {
     assert_eq!(arrows("write"), 0);
 }
 
-/// Below each ladder stand all fields of the Sends, as `show` has them.
+/// Each ladder is followed by all fields of the Sends, as in `show`.
 #[test]
 fn the_fields_of_a_transaction_are_below_its_ladder() {
     let input = sample("nfs4.1-basic");
@@ -375,7 +376,7 @@ fn whatever_a_capture_names_stays_text() {
         let page = page_of(&ending, &[lookup], &[samples::connection(), samples::inferred()]);
         let document = is_harmless(&page);
         assert_eq!(document.all("title")[0].text, format!("Capture {name}"));
-        // In names, quotes are shown behind a backslash.
+        // Quotes in names are shown after a backslash.
         let shown = name.replace('"', "\\\"");
         assert!(document.by_id("broken").unwrap().text.contains(&shown), "{name}");
         assert!(document.by_id("problems").unwrap().text.contains(name), "{name}");
@@ -421,7 +422,7 @@ fn nothing_at_all_is_a_page_too() {
     let empty = Ending { port: 4791, files: vec![Default::default()], ..Ending::default() };
     let document = is_harmless(&page_of(&empty, &[], &[]));
     assert!(document.text.contains("Nothing visible: no RoCE packets."));
-    assert!(document.text.contains("RoCEv2 was looked for at UDP port 4791"));
+    assert!(document.text.contains("RoCEv2 is expected on UDP port 4791"));
 }
 
 #[test]

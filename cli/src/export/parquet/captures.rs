@@ -1,4 +1,4 @@
-//! Which captures are exported, and what they are called.
+//! The captures to export and their names.
 
 use super::Parquet;
 use super::rings::{Ring, rings};
@@ -10,20 +10,20 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A capture that is exported.
+/// A capture to export.
 #[derive(Debug)]
 pub(super) struct Job {
-    /// Where it was captured.
+    /// The site.
     pub(super) site: Option<String>,
-    /// What it is called.
+    /// The name of the capture.
     pub(super) name: String,
-    /// What is read.
+    /// The files to read.
     pub(super) input: Input,
-    /// Bytes of its files, if that is known.
+    /// Size of its files in bytes, if known.
     pub(super) size: Option<u64>,
 }
 
-/// The captures that the command asks for.
+/// The captures that the arguments select.
 pub(super) fn jobs(command: &Parquet) -> Result<Vec<Job>> {
     let input = &command.input;
     let is_standard_input = |path: &PathBuf| path == Path::new("-");
@@ -33,11 +33,11 @@ pub(super) fn jobs(command: &Parquet) -> Result<Vec<Job>> {
         Job { site: site.clone(), name, input, size }
     };
     if !input.with.is_empty() {
-        // What other places show belongs to the one capture.
+        // Captures of other capture points are part of the one capture.
         let name = match (&command.capture, input.files.as_slice()) {
             (Some(name), _) => name.clone(),
             (None, [file]) if !file.is_dir() => file_name(file),
-            _ => bail!("captures of several places have no name together: choose one with --capture"),
+            _ => bail!("several capture points need a common name; use --capture NAME"),
         };
         let files = expand(&input.files)?;
         let input = Input { with: input.with.clone(), ..input.of(files) };
@@ -54,7 +54,7 @@ pub(super) fn jobs(command: &Parquet) -> Result<Vec<Job>> {
         return Ok(vec![job]);
     }
     if input.files.iter().any(is_standard_input) {
-        bail!("standard input has no name: choose one with --capture");
+        bail!("standard input has no name; use --capture NAME");
     }
     let mut jobs: Vec<Job> = match input.files.as_slice() {
         folders if command.sites => {
@@ -65,7 +65,7 @@ pub(super) fn jobs(command: &Parquet) -> Result<Vec<Job>> {
             }
             jobs
         }
-        // One file is called as it is named, whatever it was part of.
+        // A single file keeps its name even if it is part of a ring.
         [file] if !file.is_dir() => {
             let name = file.file_name().with_context(|| format!("{}: is no file", file.display()))?;
             let name = name.to_string_lossy().into_owned();
@@ -74,25 +74,25 @@ pub(super) fn jobs(command: &Parquet) -> Result<Vec<Job>> {
         files => rings(&expand(files)?).into_iter().map(|ring| job(&command.site, ring)).collect(),
     };
     if jobs.is_empty() {
-        bail!("no capture there: no pcap, pcapng or ERF file in any folder");
+        bail!("the folders contain no captures (pcap, pcapng or ERF)");
     }
     let mut names = BTreeSet::new();
     for Job { site, name, input, .. } in &jobs {
         if !names.insert((site, name)) {
             bail!(
-                "{}: a second capture called {name}: export one of them with another --capture or --site",
+                "{}: two captures are called {name}; export one of them with a different --capture or --site",
                 input.files[0].display()
             );
         }
     }
-    // Of several at a time one line tells.
+    // Several parallel captures share one progress line.
     if jobs.len() > 1 {
         jobs.iter_mut().for_each(|job| job.input.quiet = true);
     }
     Ok(jobs)
 }
 
-/// The folders in folders, with their names.
+/// The subfolders of folders, with their names.
 fn sites(folders: &[PathBuf]) -> Result<Vec<(String, PathBuf)>> {
     let mut sites = Vec::new();
     for folder in folders {
@@ -113,7 +113,7 @@ fn captures_of(folder: &Path) -> Result<Vec<PathBuf>> {
     of_folder(folder).with_context(|| format!("{}: cannot be read", folder.display()))
 }
 
-/// Bytes of a file; nothing where it is none, or not there.
+/// Size of a file in bytes; `None` if it is not a regular file or does not exist.
 fn size(path: &Path) -> Option<u64> {
     path.metadata().ok().filter(fs::Metadata::is_file).map(|metadata| metadata.len())
 }
@@ -124,12 +124,13 @@ impl Job {
         self.input.files.iter().map(|path| file_name(path)).collect()
     }
 
-    /// The same in the order in which they were read.
+    /// The names of its files, in the order in which they were read.
     pub(super) fn names_of(&self, ending: &Ending) -> Vec<String> {
         ending.files.iter().map(|file| file_name(Path::new(&file.name))).collect()
     }
 
-    /// A message in which its files stand without their folders, so that tables do not depend on where a capture was copied to.
+    /// Removes the folders from file names in a message, so that tables do not depend on the
+    /// location of a capture.
     pub(super) fn without_folders(&self, message: String) -> String {
         self.input
             .files

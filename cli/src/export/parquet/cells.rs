@@ -1,4 +1,4 @@
-//! The values of columns that wait to be written.
+//! Column values that wait to be written.
 
 use bytes::Bytes;
 use core::fmt::{self, Write as _};
@@ -13,7 +13,8 @@ use rdmascope_present::column::{Fields, Kind, List, Lossy, Output, Value};
 use rdmascope_present::text::HexBytes;
 use std::sync::Arc;
 
-/// The column in the schema of a file. Lists have the three levels that the format asks of them; they are never null, but empty.
+/// The column in the schema of a file. Lists have the three levels that the format requires; they
+/// may be empty but never null.
 pub(super) fn schema(column: &TableColumn) -> Result<TypePtr> {
     let element = match &column.shape {
         Shape::One(stored) => return leaf(&column.name, *stored),
@@ -57,12 +58,12 @@ fn leaf(name: &str, stored: Stored) -> Result<TypePtr> {
     Ok(Arc::new(primitive.with_logical_type(logical).build()?))
 }
 
-/// What waits of the columns of an object, one by one in the order of its list.
+/// The waiting values of an object's columns, in the order of its list.
 pub(super) struct Waiting {
     columns: Vec<Node>,
 }
 
-/// What waits of a column.
+/// The waiting values of a column.
 struct Node {
     is_last: bool,
     holds: Holds,
@@ -71,7 +72,7 @@ struct Node {
 enum Holds {
     /// Values and nulls.
     One(Cells),
-    /// Instants in microseconds, and beside them in nanoseconds.
+    /// Times in microseconds and in nanoseconds.
     Time(Cells, Cells),
     /// Lists of values.
     List(Cells),
@@ -82,7 +83,7 @@ enum Holds {
 }
 
 impl Waiting {
-    /// Nothing yet, of the columns of `list`.
+    /// Creates an empty buffer for the columns of `list`.
     pub(super) fn of(list: &dyn List) -> Waiting {
         let columns = list.columns().into_iter().filter_map(|(info, kind)| {
             let is_last = info.in_parquet?.is_last;
@@ -102,7 +103,7 @@ impl Waiting {
         Waiting { columns: columns.collect() }
     }
 
-    /// Takes the values of a row; returns how many bytes that are.
+    /// Takes the values of a row. Returns their size in bytes.
     pub(super) fn take(&mut self, row: &dyn Fields) -> usize {
         let mut columns = self.columns.iter_mut();
         let mut bytes = 0;
@@ -112,7 +113,8 @@ impl Waiting {
         bytes
     }
 
-    /// All cells, in the order of the schema: columns that are last stand behind the others of their list.
+    /// All cells, in the order of the schema: columns marked as last come after the others of their
+    /// list.
     pub(super) fn cells(&mut self) -> Vec<&mut Cells> {
         let (last, front): (Vec<_>, Vec<_>) = self.columns.iter_mut().partition(|column| column.is_last);
         front.into_iter().chain(last).flat_map(|column| column.holds.cells()).collect()
@@ -143,7 +145,7 @@ impl Holds {
                 bytes + fields.iter_mut().map(Cells::end).sum::<usize>()
             }
             (Holds::Object(columns), Value::Object(object)) => columns.take(object),
-            // An object that is not there: its columns are null, and lists in it are empty.
+            // The columns of a missing object are null, and lists in it are empty.
             (Holds::Object(columns), value) => {
                 columns.columns.iter_mut().map(|column| column.holds.take(value)).sum()
             }
@@ -168,25 +170,25 @@ impl Holds {
     }
 }
 
-/// The values of a leaf with what Parquet calls levels: which of the optional and repeated parts of their path are there.
+/// The values of a leaf with Parquet's levels, which give the parts of its path that are present.
 pub(super) struct Cells {
     values: Values,
-    /// 0: an empty list. One less than that of a value: null.
+    /// 0 for an empty list; one less than the level of a value for null.
     definition: Vec<i16>,
-    /// 0: the first of its row, 1: a further one.
+    /// 0 for the first value of its row, 1 for further ones.
     repetition: Vec<i16>,
     is_list: bool,
     in_row: usize,
 }
 
-/// Values as Parquet stores them.
+/// Values in their Parquet types.
 enum Values {
     Boolean(Vec<bool>),
     I32(Vec<i32>),
     I64(Vec<i64>),
-    /// Nanoseconds become microseconds.
+    /// Nanoseconds, stored as microseconds.
     Micros(Vec<i64>),
-    /// Texts one behind the other, and where each ends: nothing is allocated for each.
+    /// The concatenated texts and the end of each, without an allocation per text.
     Text(String, Vec<usize>),
 }
 
@@ -202,12 +204,12 @@ impl Cells {
         Cells { values, definition: Vec::new(), repetition: Vec::new(), is_list, in_row: 0 }
     }
 
-    /// A list begins.
+    /// Begins a list.
     fn begin(&mut self) {
         self.in_row = 0;
     }
 
-    /// A list ends; returns the bytes that an empty one takes up.
+    /// Ends a list. Returns the size of an empty one in bytes.
     fn end(&mut self) -> usize {
         if self.in_row == 0 { self.put_level(0) } else { 0 }
     }
@@ -221,14 +223,14 @@ impl Cells {
         size_of::<i16>() * if self.is_list { 2 } else { 1 }
     }
 
-    /// The next value, or null; returns how many bytes it takes up.
+    /// Adds a value or null. Returns its size in bytes.
     fn put(&mut self, value: Value<'_>) -> usize {
         let is_there = !matches!(value, Value::Missing);
         let levels = self.put_level(i16::from(self.is_list) + i16::from(is_there));
         if is_there { levels + self.values.put(value) } else { levels }
     }
 
-    /// Writes all of it.
+    /// Writes all values.
     pub(super) fn write(&mut self, writer: &mut SerializedColumnWriter<'_>) -> Result<()> {
         let repetition = self.is_list.then_some(self.repetition.as_slice());
         let definition = Some(self.definition.as_slice());
@@ -298,7 +300,7 @@ impl Values {
     }
 }
 
-/// A value of a column of texts.
+/// A value of a text column.
 struct Words<'a>(Value<'a>);
 
 impl Words<'_> {

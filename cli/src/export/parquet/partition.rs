@@ -1,4 +1,4 @@
-//! Where the tables of a capture stand: `DIR/TABLE/capture=NAME/part-0.parquet`, or with a site
+//! The paths of tables: `DIR/TABLE/capture=NAME/part-0.parquet`, or with a site
 //! `DIR/TABLE/day=2025-11-21/site=NAME/capture=NAME/part-0.parquet`.
 
 use anyhow::{Result, bail};
@@ -10,7 +10,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// What Hive calls the partition of what has no value: of a capture without a packet nobody knows the day.
+/// Hive's name of the partition for missing values: a capture without packets has no day.
 const NONE: &str = "__HIVE_DEFAULT_PARTITION__";
 
 /// The partition of a capture.
@@ -18,12 +18,13 @@ const NONE: &str = "__HIVE_DEFAULT_PARTITION__";
 pub(super) struct Partition<'a> {
     /// The name of the capture.
     pub(super) capture: &'a str,
-    /// Where it was captured, if captures are told apart by that.
+    /// The site, if captures are partitioned by site.
     pub(super) site: Option<&'a str>,
 }
 
 impl Partition<'_> {
-    /// The place of a table's file, below the folder of all tables. `first` is the time of the first packet.
+    /// The path of a table's file, relative to the folder of all tables. `first` is the time of the
+    /// first packet.
     pub(super) fn place(self, table: &str, first: Option<Time>) -> PathBuf {
         let folder = Path::new(table);
         match self.site {
@@ -33,7 +34,8 @@ impl Partition<'_> {
         .join("part-0.parquet")
     }
 
-    /// Removes what was exported of the same capture when its first packet was one of another day: a ring had older packets then.
+    /// Removes earlier exports of the same capture from other days: a ring may have had older
+    /// packets then.
     pub(super) fn remove_other_days(self, output: &Path, first: Option<Time>) -> io::Result<()> {
         if self.site.is_none() {
             return Ok(());
@@ -47,11 +49,11 @@ impl Partition<'_> {
                 let place = entry.path().join(self.within_day());
                 match fs::remove_dir_all(&place) {
                     Ok(()) => {}
-                    // Also where somebody else removes it at the same time.
+                    // Another process may have removed it.
                     Err(error) if error.kind() == ErrorKind::NotFound => continue,
                     Err(error) => return Err(error),
                 }
-                // The folders around it go where they are empty.
+                // Remove its parent folders if they are empty.
                 let _ = place.parent().map(fs::remove_dir);
                 let _ = fs::remove_dir(entry.path());
             }
@@ -59,7 +61,8 @@ impl Partition<'_> {
         Ok(())
     }
 
-    /// Refuses a folder whose tables are partitioned in the other way: readers would find neither.
+    /// Fails if the folder has tables with the other partitioning, because readers would find
+    /// neither.
     pub(super) fn check(self, output: &Path) -> Result<()> {
         let (table, _) = TABLES[0];
         let Ok(entries) = fs::read_dir(output.join(table)) else { return Ok(()) };
@@ -69,13 +72,13 @@ impl Partition<'_> {
             match self.site {
                 Some(_) if name.starts_with("capture=") => {
                     bail!(
-                        "{}: is partitioned by capture alone; choose another folder, or none of --site and --sites",
+                        "{}: the tables there are partitioned by capture only; use another folder, or omit --site and --sites",
                         output.display()
                     );
                 }
                 None if is_day(&name) => {
                     bail!(
-                        "{}: is partitioned by day, site and capture; name the site with --site",
+                        "{}: the tables there are partitioned by day, site and capture; use --site NAME",
                         output.display()
                     );
                 }
@@ -95,7 +98,7 @@ impl Partition<'_> {
     }
 }
 
-/// The folder of a day, UTC.
+/// The folder of a day (UTC).
 fn day(first: Option<Time>) -> String {
     match first {
         Some(time) => format!("day={}", &Rfc3339::from(time).as_str()[.."2025-11-21".len()]),
@@ -107,8 +110,9 @@ fn is_day(name: &str) -> bool {
     name.starts_with("day=")
 }
 
-/// A name as part of a path, as Hive, Spark, DuckDB and Polars read it: what is neither letter nor digit of any script, nor one of
-/// `-_.`, as `%` and two digits for each of its bytes.
+/// A name as part of a path, as Hive, Spark, DuckDB and Polars read it: each byte of a character
+/// other than letters and digits of any script and `-_.` is written as `%` and two hexadecimal
+/// digits.
 struct Escaped<'a>(&'a str);
 
 impl fmt::Display for Escaped<'_> {

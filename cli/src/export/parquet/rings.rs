@@ -1,4 +1,4 @@
-//! Which files are one capture: the rings of rotated files among those of a folder.
+//! Finds the rings of rotated files among the files of a folder.
 //!
 //! ```text
 //! tcpdump -C, -W            mount.pcap  mount.pcap1  mount.pcap2      mount.pcap00  mount.pcap01
@@ -6,26 +6,27 @@
 //! rdmascope --rotate-size   mount-00001.pcapng
 //! ```
 //!
-//! Each may be compressed. What `tcpdump -G` writes has a name of its own for each span of time, and is a capture of its own.
+//! Each file may be compressed. Files of `tcpdump -G` have unrelated names for each time span, so
+//! each is a separate capture.
 
 use crate::captures::{CAPTURES, without_compression};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Files that are one capture, in the order of their numbers.
+/// The files of one capture, in the order of their numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ring {
-    /// Its name: that of the file, or of the files without their numbers.
+    /// The file name, or the common name of the files without their numbers.
     pub(super) name: String,
-    /// Its files.
+    /// The files.
     pub(super) files: Vec<PathBuf>,
 }
 
-/// Puts files together that are one capture. The rings are in the order of their folders and names.
+/// Groups files into captures, in the order of their folders and names.
 pub(super) fn rings(files: &[PathBuf]) -> Vec<Ring> {
     let mut rings: BTreeMap<Key<'_>, Vec<Member<'_>>> = BTreeMap::new();
     let mut others = Vec::new();
-    // A file and its compressed copy are two captures. The compressed ones come last.
+    // A file and its compressed copy are two captures. Compressed files come last.
     let mut seen = BTreeSet::new();
     let (plain, compressed): (Vec<_>, Vec<_>) =
         files.iter().partition(|path| without_compression(path) == **path);
@@ -41,7 +42,7 @@ pub(super) fn rings(files: &[PathBuf]) -> Vec<Ring> {
         let whole = without_compression(path);
         let is_first = seen.insert(whole.clone());
         match rings.get_mut(&(folder(path), file_name(&whole), Naming::Behind)) {
-            // tcpdump gives the first file no number.
+            // tcpdump does not number the first file.
             Some(ring) if is_first => ring.push((0, path)),
             _ => rings.entry((folder(path), file_name(path), Naming::Alone)).or_default().push((0, path)),
         }
@@ -53,7 +54,7 @@ pub(super) fn rings(files: &[PathBuf]) -> Vec<Ring> {
     rings.into_iter().map(ring).collect()
 }
 
-/// What the files of a ring have in common: folder, name and how they are named.
+/// The folder, the common name and the naming scheme of a ring.
 type Key<'a> = (&'a Path, String, Naming);
 
 /// The number of a file in its ring, and its path.
@@ -62,11 +63,11 @@ type Member<'a> = (u64, &'a PathBuf);
 /// How the files of a ring are named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Naming {
-    /// The number is behind the extension; the first file may have none.
+    /// The number follows the extension; the first file may have none.
     Behind,
-    /// It is in front of the extension.
+    /// The number precedes the extension.
     Within,
-    /// It is no ring, but one file.
+    /// A single file that is not part of a ring.
     Alone,
 }
 
@@ -78,7 +79,7 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The name of the ring that an uncompressed file of this name belongs to, and its number there.
+/// The ring name of an uncompressed file, its naming scheme, and its number.
 fn of_ring(name: &str) -> Option<(String, Naming, u64)> {
     let (stem, extension) = name.rsplit_once('.')?;
     let kind = extension.trim_end_matches(|letter: char| letter.is_ascii_digit());
@@ -92,7 +93,7 @@ fn of_ring(name: &str) -> Option<(String, Naming, u64)> {
     Some((format!("{stem}.{extension}"), Naming::Within, number))
 }
 
-/// `mount_00001_20251121093000`, and with the number and the time the other way round.
+/// Parses `mount_00001_20251121093000`, or the same with number and time swapped.
 fn of_dumpcap(stem: &str) -> Option<(&str, u64)> {
     let (rest, last) = stem.rsplit_once('_')?;
     let (rest, first) = rest.rsplit_once('_')?;
@@ -105,7 +106,7 @@ fn of_dumpcap(stem: &str) -> Option<(&str, u64)> {
     (number.len() >= 5 && is_number(number)).then(|| Some((rest, number.parse().ok()?)))?
 }
 
-/// `mount-00001`. Eight digits would be a date.
+/// Parses `mount-00001`. Eight digits would be a date.
 fn of_rdmascope(stem: &str) -> Option<(&str, u64)> {
     let (rest, number) = stem.rsplit_once('-')?;
     (matches!(number.len(), 5 | 6) && is_number(number)).then(|| Some((rest, number.parse().ok()?)))?
@@ -119,7 +120,8 @@ fn is_number(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// fleet/tests/rings.txt, which the Python package is held to as well: a line for each capture, its name and its files.
+    /// fleet/tests/rings.txt, which the Python package is tested with, too: one line per capture,
+    /// with its name and files.
     const CASES: &str = include_str!("../../../../fleet/tests/rings.txt");
 
     #[test]

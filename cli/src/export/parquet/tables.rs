@@ -1,4 +1,4 @@
-//! All tables of a capture, written as it is read.
+//! The tables of a capture, written while it is read.
 
 use super::partition::Partition;
 use super::writer::{SCHEMA, TableWriter};
@@ -20,35 +20,35 @@ use rdmascope_present::columns::{
 use std::io;
 use std::path::Path;
 
-/// All tables.
+/// The writers of all tables.
 pub(super) struct Writers {
     transactions: TableWriter,
     operations: TableWriter,
     messages: TableWriter,
     packets: TableWriter,
     connections: TableWriter,
-    /// What is written.
+    /// The part of the capture to write.
     slice: Slice,
-    /// The paths of files, as the whole capture tells them.
+    /// The paths of files, from the whole capture.
     pub(super) paths: Paths,
     judge: Judge,
     findings: TableWriter,
-    /// What happened is known when all was read.
+    /// Events are complete only at the end of the capture.
     gathered: Events,
     events: TableWriter,
     captures: TableWriter,
 }
 
-/// What is known of a capture beside what is in it.
+/// Data about a capture from outside of it.
 pub(super) struct About<'a> {
     pub(super) partition: Partition<'a>,
     /// The folder of all tables.
     pub(super) output: &'a Path,
     /// The names of its files, without folders.
     pub(super) files: Vec<String>,
-    /// Bytes of its files, if that is known.
+    /// Size of its files in bytes, if known.
     pub(super) size: Option<u64>,
-    /// Why it could not be read, or not to its end.
+    /// Why the capture could not be read, or not completely.
     pub(super) error: Option<String>,
 }
 
@@ -74,7 +74,8 @@ impl Writers {
         })
     }
 
-    /// Ends all files before any takes its place. `ending` is nothing where the capture could not be read at all.
+    /// Finishes all files before any is moved into place. `ending` is `None` if the capture could
+    /// not be read at all.
     pub(super) fn finish(
         self,
         ending: Option<&Ending>,
@@ -130,7 +131,7 @@ impl Audience for Writers {
         written?;
         let is_wanted = slice.has(&event);
         match event {
-            // What other transactions tell of paths counts too.
+            // Transactions outside of the part also provide paths.
             Event::Transaction(transaction) if !is_wanted => {
                 self.paths.take(transaction);
                 Ok(())

@@ -15,7 +15,7 @@ use rdmascope_present::columns::{
 use rdmascope_tests::values as samples;
 use std::fs::File;
 
-/// A type as docs/parquet.md writes it.
+/// A type as written in docs/parquet.md.
 fn type_name(column: &Type) -> String {
     if column.is_primitive() {
         return match (column.get_physical_type(), column.get_basic_info().logical_type_ref()) {
@@ -43,7 +43,7 @@ fn type_name(column: &Type) -> String {
     format!("STRUCT<{}>", fields.join(", "))
 }
 
-/// The schema is what the table of columns says, which docs/parquet.md prints.
+/// The schema matches the column lists that docs/parquet.md is generated from.
 #[test]
 fn schemas_have_the_types_of_the_columns() {
     for (name, list) in TABLES {
@@ -57,7 +57,7 @@ fn schemas_have_the_types_of_the_columns() {
     }
 }
 
-/// The file that was written.
+/// A written file.
 fn written(list: &dyn List, write: impl FnOnce(&mut TableWriter)) -> SerializedFileReader<File> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table");
@@ -67,12 +67,12 @@ fn written(list: &dyn List, write: impl FnOnce(&mut TableWriter)) -> SerializedF
     SerializedFileReader::new(File::open(&path).unwrap()).unwrap()
 }
 
-/// Its rows, as the reader of the crate shows them.
+/// The rows of a file as shown by the reader of the crate.
 fn rows(file: &SerializedFileReader<File>) -> Vec<String> {
     file.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect()
 }
 
-/// How many rows each row group has.
+/// Number of rows in each row group.
 fn groups(file: &SerializedFileReader<File>) -> Vec<i64> {
     file.metadata().row_groups().iter().map(|group| group.num_rows()).collect()
 }
@@ -137,7 +137,7 @@ fn names_that_are_no_text() {
     );
 }
 
-/// Numbers of all kinds stand in one column, with what they count beside them; words in another.
+/// Numbers of all kinds are in one column, with their unit in another; words are in a third.
 #[test]
 fn values_of_findings() {
     let file = written(&FINDING, |writer| {
@@ -179,7 +179,8 @@ fn values_of_findings() {
     );
 }
 
-/// Instants are rounded down to microseconds, which all readers know, and exact beside that.
+/// Times are rounded down to microseconds, which all readers support; a second column has
+/// nanoseconds.
 #[test]
 fn instants_have_two_columns() {
     let mut full = samples::full();
@@ -207,7 +208,7 @@ fn instants_have_two_columns() {
     );
 }
 
-/// Rows are written before they are many, by their number or by their bytes.
+/// A row group is written when it reaches a number of rows or bytes.
 #[test]
 fn row_groups_are_bounded() {
     let full = samples::full();
@@ -231,7 +232,8 @@ fn row_groups_are_bounded() {
             writer.row(&MESSAGE.of(MessageRow { transaction: &many, message, is_reply: false })).unwrap()
         });
     });
-    // 20 bytes of numbers and 16 of levels for each segment: 3.6 MB a row, and 16 MiB are not filled by four.
+    // Each segment takes 20 bytes of numbers and 16 of levels: 3.6 MB a row, so four rows do not
+    // fill 16 MiB.
     assert_eq!(groups(&file), [5; 8]);
 }
 
@@ -242,7 +244,7 @@ fn a_table_without_rows_has_its_columns() {
     assert_eq!(rows(&file), [""; 0]);
 }
 
-/// What captures are called where the command line is this.
+/// The names of captures for a command line.
 fn names(arguments: &[&str]) -> Result<Vec<String>, String> {
     let command = Parquet::augment_args(clap::Command::new("parquet"));
     let words = ["parquet", "--output", "tables"].iter().chain(arguments);
@@ -255,7 +257,7 @@ fn names(arguments: &[&str]) -> Result<Vec<String>, String> {
 fn what_a_capture_is_called() {
     assert_eq!(names(&["a/mount.pcap"]).unwrap(), ["mount.pcap"]);
     assert_eq!(names(&["a/mount.pcap", "--capture", "a b"]).unwrap(), ["a b"]);
-    // One of a ring, by itself.
+    // A single file of a ring.
     assert_eq!(names(&["a/mount.pcap1"]).unwrap(), ["mount.pcap1"]);
     assert_eq!(
         names(&["a/mount.pcap1", "a/mount.pcap0", "a/other.pcap"]).unwrap(),
@@ -269,7 +271,7 @@ fn what_a_capture_is_called() {
     );
 }
 
-/// Whoever reads a file can tell what its columns mean.
+/// Readers of a file can tell the meaning of its columns.
 #[test]
 fn a_file_tells_the_version_of_its_schema() {
     let file = written(&PACKET, |_| {});

@@ -1,4 +1,4 @@
-//! A table on its way to a file, one row group after the other.
+//! Writes a table to a file, one row group after the other.
 
 use super::cells::{self, Waiting};
 use parquet::basic::{Compression, ZstdLevel};
@@ -12,30 +12,31 @@ use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-/// Rows of a row group, unless their bytes are too many before.
+/// Maximum number of rows per row group, unless [`BYTES`] is reached earlier.
 const ROWS: usize = 1 << 16;
-/// Bytes of values that wait to be written, from which on a row group is full.
+/// Size of waiting values, in bytes, at which a row group is written.
 const BYTES: usize = 16 << 20;
 
-/// The version of the schema of all tables. It grows where a column goes, or gets another name, type or meaning, and where the layout of folders changes; not where
-/// a column or a table is added.
+/// The version of the schema of all tables. It is incremented when a column is removed or gets
+/// another name, type or meaning, and when the layout of folders changes, but not when a column or
+/// a table is added.
 pub(super) const SCHEMA: u32 = 1;
-/// What it is called in the metadata of each file.
+/// The key of the version in the metadata of each file.
 pub(super) const SCHEMA_KEY: &str = "rdmascope.schema";
 
-/// Takes rows and writes a file. Memory does not grow with their number, but for the few bytes about each row group that
-/// stand at the end of the file.
+/// Writes rows to a file. Memory use does not grow with their number, except for a few bytes per
+/// row group, which the footer of the file needs.
 pub(super) struct TableWriter {
     file: SerializedFileWriter<File>,
     waiting: Waiting,
     rows: usize,
     bytes: usize,
-    /// Rows in row groups that were written.
+    /// Number of rows in written row groups.
     written: u64,
 }
 
 impl TableWriter {
-    /// Begins the file, which is empty: the table `name` of the columns of `list`.
+    /// Starts an empty file: the table `name` with the columns of `list`.
     pub(super) fn create(file: File, name: &str, list: &dyn List) -> io::Result<TableWriter> {
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
@@ -59,12 +60,12 @@ impl TableWriter {
         if self.rows == ROWS || self.bytes >= BYTES { self.write_row_group().map_err(plain) } else { Ok(()) }
     }
 
-    /// How many rows it took.
+    /// Number of rows taken.
     pub(super) fn rows(&self) -> u64 {
         self.written + self.rows as u64
     }
 
-    /// Ends the file: all of it is on the disk then.
+    /// Finishes the file and syncs it to disk.
     pub(super) fn finish(mut self) -> io::Result<()> {
         if self.rows > 0 {
             self.write_row_group().map_err(plain)?;
@@ -92,7 +93,7 @@ pub(super) fn schema(name: &str, list: &dyn List) -> Result<TypePtr> {
     Ok(Arc::new(Type::group_type_builder(name).with_fields(columns).build()?))
 }
 
-/// The error below, which is one of the file.
+/// Converts the error to an I/O error.
 fn plain(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(error) => io::Error::other(error),

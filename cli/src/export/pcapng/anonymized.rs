@@ -1,4 +1,4 @@
-//! `--anonymize`: the packets with other addresses and names, and without data.
+//! `--anonymize`: the packets with replaced addresses and names, and without data.
 
 use super::{Packets, finish};
 use crate::input::{Audience, Input, listen};
@@ -15,19 +15,19 @@ use std::fs::File;
 use std::io::{self, Read as _, Write};
 use std::path::Path;
 
-/// What the comment on such a capture says.
-pub(super) const COMMENT: &str = "written by rdmascope --anonymize: addresses, names and uids are replaced, data and what is not understood is zeros. \
-Checksums, ICRCs and CRCs are computed again.";
+/// The comment in an anonymized capture.
+pub(super) const COMMENT: &str = "written by rdmascope --anonymize: addresses, names and uids are replaced, data and unknown contents are zeros. \
+Checksums, ICRCs and CRCs are recomputed.";
 
-/// The bytes of a key that are read.
+/// Maximum number of bytes read from a key file.
 const LONGEST_KEY: u64 = 1 << 20;
 
-/// The key in a file, or a random one.
+/// The key in a file, or a random key.
 pub(super) fn key(file: Option<&Path>) -> Result<Key> {
     let Some(path) = file else {
         let mut bytes = [0; 32];
         getrandom::fill(&mut bytes)
-            .map_err(|error| anyhow!("the system gives no random numbers for a key: {error}"))?;
+            .map_err(|error| anyhow!("cannot get random numbers for a key: {error}"))?;
         return Key::new(&bytes).context("a random key is long enough");
     };
     let mut bytes = Vec::new();
@@ -36,20 +36,25 @@ pub(super) fn key(file: Option<&Path>) -> Result<Key> {
         .with_context(|| format!("--key {}: cannot be read", path.display()))?;
     let shortest = Key::SHORTEST;
     Key::new(&bytes).with_context(|| {
-        format!("--key {}: a key has at least {shortest} bytes, and this has {}", path.display(), bytes.len())
+        format!(
+            "--key {}: a key needs at least {shortest} bytes, this one has {}",
+            path.display(),
+            bytes.len()
+        )
     })
 }
 
-/// Writes what stands in the place of each packet.
+/// Writes the anonymized packets.
 pub(super) struct Anonymized<W> {
     anonymizer: Anonymizer,
-    /// What the capture says beside packets, and is not copied.
+    /// Number of notes, which are not copied.
     notes: u64,
     packets: Packets<W>,
 }
 
 impl<W: Write> Anonymized<W> {
-    /// The outer error is one of the output, the inner one says what is no capture.
+    /// Writes the packets. The outer error is an output error; the inner error is an input that is
+    /// no capture.
     pub(super) fn write(input: &Input, key: Key, packets: Packets<W>) -> io::Result<Result<Ending>> {
         let mut anonymizer = Anonymizer::new(key, input.port);
         let learned = listen(input, Anonymizer::first_pass(), |event, _| {
@@ -63,7 +68,7 @@ impl<W: Write> Anonymized<W> {
         finish(input, audience, |audience| {
             if audience.notes > 0 {
                 tell(format_args!(
-                    "left out: {} of connections and of the kernel",
+                    "omitted: {} about connections and the kernel",
                     Counted(audience.notes, "note")
                 ));
             }

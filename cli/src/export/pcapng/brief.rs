@@ -1,4 +1,4 @@
-//! The main fields of a call or a reply, in a line: those of the operation that the transaction is about.
+//! A one-line summary of the main fields of a call or a reply: those of the principal operation.
 
 use core::fmt::Write as _;
 use rdmascope_analysis::names::Label;
@@ -6,14 +6,15 @@ use rdmascope_dissector::transaction::Transaction;
 use rdmascope_present::fields::{Field, rpc};
 use rdmascope_wire::rpcrdma::Procedure;
 
-/// Fields that are named.
+/// Maximum number of fields.
 const MOST: usize = 10;
-/// Characters of a value that are shown.
+/// Maximum number of characters of a value.
 const LONGEST_VALUE: usize = 64;
-/// Bytes of the text behind which no further field is begun.
+/// Length of the text, in bytes, after which no further field is started.
 const LONGEST: usize = 400;
 
-/// The fields of the message; empty where it has none that are known. What names and texts the capture has in them is in quotes, with whatever a terminal must not see escaped.
+/// The fields of the message; empty if none are known. Names and texts from the capture are quoted,
+/// with terminal controls escaped.
 pub(super) fn brief(transaction: &Transaction, of_reply: bool) -> Box<str> {
     let message = if of_reply { &transaction.reply } else { &transaction.call };
     let Some(message) = message else { return Box::default() };
@@ -30,7 +31,7 @@ pub(super) fn brief(transaction: &Transaction, of_reply: bool) -> Box<str> {
     body.map_or(Box::default(), |fields| line(fields, transaction.number))
 }
 
-/// The fields of the operation of this name in a COMPOUND; of another procedure, all.
+/// The fields of the operation with this name in a COMPOUND, or all fields of another procedure.
 fn operation<'a>(body: &'a Field, label: &str) -> Option<&'a [Field]> {
     let array = body.children.iter().find(|field| matches!(&*field.name, "argarray" | "resarray"));
     match array {
@@ -51,7 +52,7 @@ fn line(fields: &[Field], transaction: u64) -> Box<str> {
         }
         named += 1;
         let separator = if text.is_empty() { "" } else { ", " };
-        // A string takes all.
+        // Writing to a string does not fail.
         let _ = write!(text, "{separator}{} {}", field.name, beginning(&field.shown()));
     });
     if further > 0 {
@@ -60,11 +61,12 @@ fn line(fields: &[Field], transaction: u64) -> Box<str> {
     text.into()
 }
 
-/// The values among fields. What has a value of its own, as a list has how many entries there are, stands for what is in it.
+/// Visits the values among fields. A field with a value of its own, such as a list with its number
+/// of entries, represents its children.
 fn each(fields: &[Field], see: &mut impl FnMut(&Field)) {
     for field in fields {
         let name = &*field.name;
-        // The operation and its status are said before.
+        // The operation and its status come earlier in the comment.
         let is_said =
             matches!(name, "argop" | "resop" | "status" | "attributes_follow") || name.ends_with("_status");
         let is_value = field.children.is_empty() || !field.value.is_empty() && name != "attr_vals";

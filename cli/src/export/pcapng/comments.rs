@@ -1,7 +1,8 @@
-//! What is said of a packet, in one line: the connection, the transaction, what the packet is to it, what is wrong, and the findings whose
-//! evidence it is. The packet that completes a call or a reply has the main fields of it, too.
+//! The comment of a packet, in one line: the connection, the transaction, the packet's role in it,
+//! errors, and the findings that it is evidence of. The packet that completes a call or a reply
+//! also has the main fields of the message.
 //!
-//! Texts from the capture are those of fields only: in quotes, escaped and bounded.
+//! Comments contain text from the capture only in fields: quoted, escaped and bounded.
 
 use super::facts::{Facts, MessageFacts, TransactionFacts};
 use core::fmt::{self, Write as _};
@@ -19,30 +20,30 @@ use rdmascope_wire::bth::Acknowledgement;
 use rdmascope_wire::cm;
 use std::collections::{HashMap, VecDeque};
 
-/// Says of the packets of the second pass, in the order of the capture, what is known of them.
+/// Comments on the packets of the second pass, in the order of the capture.
 #[derive(Debug)]
 pub(super) struct Comments<'a> {
     facts: Facts,
     findings: &'a ByFrame<'a>,
     recent: Recent,
-    /// A good ICRC was seen: bad ones are taken as such.
+    /// Whether a good ICRC was seen. Until then, bad ICRCs are taken as not computed.
     good: bool,
-    /// The same of the checksum of TCP.
+    /// Whether a good TCP checksum was seen.
     sound: bool,
 }
 
 impl<'a> Comments<'a> {
-    /// Findings that a comment names.
+    /// Maximum number of findings in a comment.
     const MOST_FINDINGS: usize = 8;
 
     pub(super) fn new(facts: Facts, findings: &'a ByFrame<'a>) -> Comments<'a> {
         Comments { facts, findings, recent: Recent::default(), good: false, sound: false }
     }
 
-    /// Puts the comment on the next packet into `text`, which is empty where there is nothing to say.
+    /// Writes the comment of the next packet into `text`, which may be empty.
     pub(super) fn write(&mut self, packet: &Packet<'_>, role: Option<Role>, text: &mut String) {
         text.clear();
-        // A string takes all.
+        // Writing to a string does not fail.
         let _ = self.describe(packet, role, &mut Parts { text });
         if let Some(Role::Part(of)) = role
             && let Some(step) = self.step(of)
@@ -53,7 +54,8 @@ impl<'a> Comments<'a> {
 
     fn describe(&mut self, packet: &Packet<'_>, role: Option<Role>, parts: &mut Parts<'_>) -> fmt::Result {
         let transaction = role.and_then(|role| self.facts.transaction(role.of()));
-        // The first packets of a connection may come before it has a number, or show one that none has in the end.
+        // The first packets of a connection may precede its number, or have the number of a
+        // connection that became part of another.
         let id = transaction.map(|transaction| transaction.connection).or(packet.connection);
         let connection = id.and_then(|id| Some((id, self.facts.connection(id)?)));
         if let Some((id, connection)) = connection {
@@ -87,7 +89,7 @@ impl<'a> Comments<'a> {
                 }
                 Content::RpcRdma(header) => {
                     if let Some(stop) = header.stop {
-                        parts.add(format_args!("not read to its end: {stop}"))?;
+                        parts.add(format_args!("incomplete: {stop}"))?;
                     }
                 }
                 Content::Other => {}
@@ -107,11 +109,11 @@ impl<'a> Comments<'a> {
         self.findings(packet, parts)
     }
 
-    /// The findings whose evidence the packet is.
+    /// The findings that the packet is evidence of.
     fn findings(&self, packet: &Packet<'_>, parts: &mut Parts<'_>) -> fmt::Result {
         let findings = self.findings.of(packet.record.number);
         for finding in findings.iter().take(Comments::MOST_FINDINGS) {
-            // The judge names the rule of each.
+            // Findings of the judge always have a rule.
             let Some(rule) = finding.rule else { continue };
             let (level, inconclusive) = (rule.level, inconclusive(finding.verdict));
             parts.add(format_args!("{level}{inconclusive}, {}: {}", rule.id, Plain(&finding.message)))?;
@@ -122,7 +124,7 @@ impl<'a> Comments<'a> {
         }
     }
 
-    /// What the packet is to a step of a transaction.
+    /// The role of the packet in a step of a transaction.
     fn part_taken(
         &self,
         packet: &Packet<'_>,
@@ -138,7 +140,7 @@ impl<'a> Comments<'a> {
                 self.ending(packet, step, transaction, parts)
             }
             Role::Repetition(_) => {
-                // A request for what is left of an earlier one stands for that one.
+                // A request for the rest of an earlier one counts as its retransmission.
                 let index = if step.kind == StepKind::ReadRequest { 0 } else { index };
                 parts.add(format_args!("retransmission of "))?;
                 self.write_frame(step, of, index, parts.text)?;
@@ -164,7 +166,7 @@ impl<'a> Comments<'a> {
         }
     }
 
-    /// What the message comes to, where the packet completes one.
+    /// The result of a message, if the packet completes one.
     fn ending(
         &self,
         packet: &Packet<'_>,
@@ -180,10 +182,10 @@ impl<'a> Comments<'a> {
                 match transaction.outcome {
                     Outcome::NoReply => {
                         parts.add(format_args!(
-                            "no reply before the connection ended or the XID was used again"
+                            "no reply before the connection ended or the XID was reused"
                         ))?;
                     }
-                    Outcome::CutOff => parts.add(format_args!("no reply before the capture ends"))?,
+                    Outcome::CutOff => parts.add(format_args!("no reply before the end of the capture"))?,
                     Outcome::Completed | Outcome::TransportError => {
                         if let Some(reply) = &transaction.reply {
                             parts.add(format_args!("reply in frame {}", reply.frame))?;
@@ -200,7 +202,7 @@ impl<'a> Comments<'a> {
                     (Some(call), Some(latency)) => {
                         write!(parts.text, ", {} after the call in frame {}", Duration(latency), call.frame)?;
                     }
-                    _ => write!(parts.text, ", whose call was not captured")?,
+                    _ => write!(parts.text, ", call not captured")?,
                 }
                 fields(&transaction.reply, parts)?;
                 lack(&transaction.reply, parts)
@@ -209,7 +211,7 @@ impl<'a> Comments<'a> {
         }
     }
 
-    /// Names the packet of a step that has this place in it.
+    /// Names the frame of the packet with this index in a step.
     fn write_frame(&self, step: &Step, of: StepOf, index: u32, text: &mut String) -> fmt::Result {
         let (first, last) = (step.first.frame, step.last.frame);
         match self.recent.frame((of, index)) {
@@ -219,7 +221,7 @@ impl<'a> Comments<'a> {
         }
     }
 
-    /// What is wrong with the packet itself.
+    /// Errors of the packet itself.
     fn troubles(&mut self, packet: &Packet<'_>, parts: &mut Parts<'_>) -> fmt::Result {
         if let Ok(frame) = packet.frame {
             self.good |= frame.icrc == IcrcVerdict::Good;
@@ -228,7 +230,7 @@ impl<'a> Comments<'a> {
                     parts.add(format_args!("bad ICRC: its receiver drops it"))?
                 }
                 IcrcVerdict::Bad => {
-                    parts.add(format_args!("bad ICRC, as all so far: taken as not computed"))?;
+                    parts.add(format_args!("bad ICRC, like all before: taken as not computed"))?;
                 }
                 IcrcVerdict::Good | IcrcVerdict::Unverifiable => {}
             }
@@ -241,7 +243,7 @@ impl<'a> Comments<'a> {
             }
         }
         match packet.stop() {
-            Some(stop) => parts.add(format_args!("not read to its end: {stop}")),
+            Some(stop) => parts.add(format_args!("incomplete: {stop}")),
             None => Ok(()),
         }
     }
@@ -251,7 +253,7 @@ impl<'a> Comments<'a> {
     }
 }
 
-/// The place of the packet's PSN among those of a step.
+/// The index of the packet's PSN within a step.
 fn index(step: &Step, packet: &Packet<'_>) -> u32 {
     let psn = packet.readable_headers().map(|headers| headers.bth.psn);
     let index = psn.and_then(|psn| u32::try_from(step.position.distance(psn.into())).ok()).unwrap_or(0);
@@ -266,7 +268,7 @@ fn fields(message: &Option<MessageFacts>, parts: &mut Parts<'_>) -> fmt::Result 
     }
 }
 
-/// What the capture does not show moving of a message.
+/// The bytes of a message that are missing from the capture.
 fn lack(message: &Option<MessageFacts>, parts: &mut Parts<'_>) -> fmt::Result {
     let Some(message) = message else { return Ok(()) };
     for Missing { part, start, end } in &message.missing {
@@ -274,9 +276,9 @@ fn lack(message: &Option<MessageFacts>, parts: &mut Parts<'_>) -> fmt::Result {
         match end {
             Some(end) => {
                 let length = end.saturating_sub(*start);
-                parts.add(format_args!("not seen moving: {} of {part}", Bytes(*start, length)))?;
+                parts.add(format_args!("missing: {} of {part}", Bytes(*start, length)))?;
             }
-            None => parts.add(format_args!("not seen moving: {part} from byte {start} on"))?,
+            None => parts.add(format_args!("missing: {part} from byte {start} on"))?,
         }
     }
     match message.further_missing {
@@ -297,13 +299,13 @@ impl Parts<'_> {
     }
 }
 
-/// What a step is: `RDMA Write into Write chunk 0`.
+/// The kind of a step: `RDMA Write into Write chunk 0`.
 struct Kind<'a>(&'a Step);
 
 impl fmt::Display for Kind<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let part = PartName(self.0.part);
-        // Chunks in Read lists of replies are those of the reliable-reply draft.
+        // Read lists in replies are those of the reliable-reply draft.
         let whose =
             if self.0.of_reply && matches!(self.0.part, Part::ReadChunk(_)) { "the reply's " } else { "" };
         match self.0.kind {
@@ -317,7 +319,7 @@ impl fmt::Display for Kind<'_> {
     }
 }
 
-/// What a packet of a step moved, or asks for.
+/// The data that a packet of a step moved or requests.
 struct Moved<'a, 'b> {
     step: &'a Step,
     packet: &'a Packet<'b>,
@@ -336,13 +338,13 @@ impl fmt::Display for Moved<'_, '_> {
             }
             StepKind::Call | StepKind::Reply | StepKind::Done => Ok(()),
             StepKind::ReadRequest => {
-                // One that is sent again may ask for the end only.
+                // A retransmitted request may ask for the end only.
                 let asked = headers.extensions.reth.map_or(step.length, |reth| reth.dma_length.into());
                 let before = step.length.saturating_sub(asked);
                 write!(f, ", {}", Bytes(step.offset.saturating_add(before), asked))
             }
             StepKind::ReadResponse | StepKind::Write => {
-                // All but the last packet of an operation have the same length.
+                // All packets of an operation except the last have the same length.
                 let length = u64::from(headers.payload_length);
                 let before = match is_last {
                     true => step.length.saturating_sub(length),
@@ -354,7 +356,7 @@ impl fmt::Display for Moved<'_, '_> {
     }
 }
 
-/// A range from its first byte, of so many bytes.
+/// A range: its first byte and its length.
 struct Bytes(u64, u64);
 
 impl fmt::Display for Bytes {
@@ -366,16 +368,17 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// The packets of steps that came by last, so that what is sent again, or acknowledged, can be named.
+/// The latest packets of steps, so that comments on retransmissions and acknowledgements can name
+/// them.
 #[derive(Debug, Default)]
 struct Recent {
     frames: HashMap<(StepOf, u32), u64, FixedState>,
-    /// In the order in which they came by.
+    /// The keys, oldest first.
     order: VecDeque<(StepOf, u32)>,
 }
 
 impl Recent {
-    /// How many are known.
+    /// Maximum number of packets.
     const MOST: usize = 1 << 16;
 
     fn add(&mut self, key: (StepOf, u32), frame: u64) {
@@ -384,7 +387,7 @@ impl Recent {
         {
             self.frames.remove(&oldest);
         }
-        // Its first one stays the one that is named.
+        // The first packet with this key is the one to name.
         self.frames.entry(key).or_insert_with(|| {
             self.order.push_back(key);
             frame

@@ -1,4 +1,4 @@
-//! What the first pass keeps, for the comments of the second.
+//! Facts that the first pass keeps for the comments of the second.
 
 use super::brief::brief;
 use crate::output::tell;
@@ -14,15 +14,15 @@ use rdmascope_dissector::transaction::{Missing, Outcome, Transaction};
 use rdmascope_wire::Xid;
 use std::collections::HashMap;
 
-/// Connections and transactions, as far as comments speak of them.
+/// The facts about connections and transactions that comments need.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     connections: HashMap<ConnectionId, ConnectionFacts, FixedState>,
-    /// By when they began.
+    /// By [`Transaction::begun`].
     transactions: HashMap<u64, TransactionFacts, FixedState>,
     /// The last transaction that ended.
     last: Option<(ConnectionId, u64)>,
-    /// Connections of one packet.
+    /// Number of connections with a single packet.
     single: u64,
 }
 
@@ -31,8 +31,8 @@ pub(super) struct ConnectionFacts {
     requester: Endpoint,
     responder: Endpoint,
     roles_known: bool,
-    /// What the ends agreed on: bytes that Sends towards the responder and towards the requester may have, and whether both
-    /// support remote invalidation.
+    /// The negotiated parameters: maximum size of Sends to the responder and to the requester in
+    /// bytes, and whether both support remote invalidation.
     pub(super) negotiated: Option<(u32, u32, bool)>,
 }
 
@@ -55,20 +55,21 @@ pub(super) struct TransactionFacts {
 pub(super) struct MessageFacts {
     /// The packet that completed the Send.
     pub(super) frame: u64,
-    /// The first ranges of what the capture lacks.
+    /// The first ranges missing from the capture.
     pub(super) missing: Box<[Missing]>,
-    /// Further such ranges.
+    /// Number of further ranges.
     pub(super) further_missing: usize,
     /// Its main fields, in a line.
     pub(super) fields: Box<str>,
 }
 
 impl Facts {
-    /// The most connections of one packet that are kept. Spoofed packets can open any number.
+    /// Maximum number of kept connections with a single packet. Spoofed packets can open any
+    /// number.
     const MOST_SINGLE: u64 = 16_384;
 
-    /// Takes an event of the first pass. For a connection that is left out, returns `Some` with the
-    /// packet of its transaction, if it has one.
+    /// Takes an event of the first pass. For a connection that is dropped, returns `Some` with the
+    /// packet of its transaction, if any.
     pub(super) fn handle(&mut self, event: &Event<'_>) -> Option<Option<u64>> {
         match event {
             Event::Transaction(transaction) => {
@@ -88,21 +89,21 @@ impl Facts {
         None
     }
 
-    /// Forgets the transaction of a connection of one packet. Returns the packet.
+    /// Forgets the transaction of a connection with a single packet. Returns the packet.
     fn leave_out(&mut self, id: ConnectionId) -> Option<u64> {
         let (_, begun) = self.last.filter(|(connection, _)| *connection == id)?;
         Some(self.transactions.remove(&begun)?.call?.frame)
     }
 
-    /// Warns of connections that were left out.
+    /// Warns about dropped connections.
     pub(super) fn tell_of_left_out(&self) {
         if let left_out @ 1.. = self.single.saturating_sub(Facts::MOST_SINGLE) {
             let connections = Counted(left_out, "connection");
-            tell(format_args!("warning: comments name none of {connections} of a single packet each"));
+            tell(format_args!("warning: comments omit {connections} with a single packet each"));
         }
     }
 
-    /// A connection. One that turned out to be part of another has a number, and is not here.
+    /// A connection. Returns `None` for one that turned out to be part of another.
     pub(super) fn connection(&self, id: ConnectionId) -> Option<&ConnectionFacts> {
         self.connections.get(&id)
     }
@@ -134,7 +135,7 @@ impl From<&Connection> for ConnectionFacts {
 }
 
 impl ConnectionFacts {
-    /// Which end sent a packet of the connection, in words.
+    /// The end that sent a packet of the connection.
     pub(super) fn sender(&self, packet: &Packet<'_>) -> Option<&'static str> {
         let flow = packet.flow()?;
         let is_from = |from: &Endpoint, to: &Endpoint| {
@@ -146,8 +147,8 @@ impl ConnectionFacts {
         Some(match (by_requester, by_responder, self.roles_known) {
             (true, false, true) => "from the requester",
             (false, true, true) => "from the responder",
-            (true, false, false) => "from what seems to be the requester",
-            (false, true, false) => "from what seems to be the responder",
+            (true, false, false) => "probably from the requester",
+            (false, true, false) => "probably from the responder",
             _ => return None,
         })
     }
@@ -186,14 +187,14 @@ impl MessageFacts {
     }
 }
 
-/// What the reply says, in words.
+/// The result in a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// Something is wrong below the procedure.
+    /// An error below the procedure.
     Failed(Failure),
     /// The status of the procedure.
     Status(u32, Option<&'static str>),
-    /// Nothing that is understood.
+    /// No result that could be decoded.
     Unknown,
 }
 

@@ -1,4 +1,4 @@
-//! TCP connections that carry messages, each in the place of an RDMA connection.
+//! TCP connections that carry the messages, one per RDMA connection.
 
 use super::Message;
 use core::net::{IpAddr, Ipv4Addr};
@@ -13,18 +13,19 @@ use std::io::{self, Write};
 
 /// The port of NFS over TCP (RFC 8881, section 2.9.2).
 const SERVICE: u16 = 2049;
-/// The first of the ports that no service has (RFC 6335, section 6), and how many there are.
+/// The first dynamic port (RFC 6335, section 6), and the number of dynamic ports.
 const CLIENT: (u16, u32) = (49_152, 16_384);
-/// Bytes of a message in a packet: IPv4 has 65,535 with its own header and that of TCP.
+/// Maximum number of message bytes per packet: an IPv4 packet has 65,535 with its own header and
+/// that of TCP.
 const MOST: usize = 65_480;
 /// The last fragment of a record (RFC 5531, section 11).
 const LAST: u32 = 1 << 31;
 
-/// The file of packets.
+/// The output file.
 pub(super) struct Streams<W: Write> {
     file: PcapngWriter<W>,
     packets: u64,
-    /// Bytes that each end of a connection sent: that which opened it first.
+    /// Bytes sent by each end of a connection, the requester first.
     sent: HashMap<ConnectionId, [u32; 2], FixedState>,
     buffer: Vec<u8>,
     payload: Vec<u8>,
@@ -40,7 +41,7 @@ struct Segment {
     flags: Flags,
 }
 
-/// What a packet is for.
+/// The purpose of a packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flags {
     Syn,
@@ -55,7 +56,8 @@ impl<W: Write> Streams<W> {
         Ok(Streams { file, packets: 0, sent: HashMap::default(), buffer: Vec::new(), payload: Vec::new() })
     }
 
-    /// Writes a message of which these are the first bytes. The connection is begun in front of its first one.
+    /// Writes a message with the bytes that the capture has. Its first message opens the
+    /// connection.
     pub(super) fn message(
         &mut self,
         message: &Message,
@@ -65,7 +67,7 @@ impl<W: Write> Streams<W> {
         let ends = Ends::of(message.connection, of);
         let Message { time, from_requester, .. } = *message;
         if !self.sent.contains_key(&message.connection) {
-            // Sequence numbers begin at 0, and a SYN counts as a byte (RFC 9293, section 3.4).
+            // Sequence numbers start at 0, and a SYN counts as a byte (RFC 9293, section 3.4).
             for (from_requester, acknowledged, flags) in
                 [(true, 0, Flags::Syn), (false, 1, Flags::SynAck), (true, 1, Flags::Ack)]
             {
@@ -75,13 +77,13 @@ impl<W: Write> Streams<W> {
             }
             self.sent.insert(message.connection, [1, 1]);
         }
-        // The mark has 31 bits. Headers can claim more than that.
+        // The length in the record mark has 31 bits. Headers can claim more than that.
         let length = message.length.min(u64::from(LAST - 1));
         let mut payload = core::mem::take(&mut self.payload);
         payload.clear();
         payload.extend_from_slice(&(LAST | length as u32).to_be_bytes());
         payload.extend_from_slice(held);
-        // Packets of which the capture has no byte are not written, as if it had lost them.
+        // Packets without any captured bytes are not written, as if the capture had lost them.
         let there = payload.len();
         let whole = length as usize + 4;
         payload.resize(there.next_multiple_of(MOST).min(whole).max(there), 0);
@@ -107,7 +109,7 @@ impl<W: Write> Streams<W> {
         Ok(())
     }
 
-    /// Writes a packet, without the last bytes of it that the capture lacks.
+    /// Writes a packet, truncated by the bytes missing from the capture.
     fn packet(
         &mut self,
         ends: &Ends,
@@ -159,7 +161,7 @@ impl<W: Write> Streams<W> {
     }
 }
 
-/// Between whom.
+/// The addresses and the client port of a connection.
 struct Ends {
     addresses: [IpAddr; 2],
     port: u16,
@@ -170,7 +172,7 @@ impl Ends {
         let address = |end: fn(&Connection) -> &Endpoint, last: u8| {
             let end = connection.map(end);
             end.and_then(|end| end.ip.or(end.address.ip())).unwrap_or_else(|| {
-                // A LID has no IP address: one that no router passes on stands for it (RFC 3927).
+                // A LID has no IP address, so a link-local address replaces it (RFC 3927).
                 match end.map(|end| end.address) {
                     Some(Address::Lid(lid)) => Ipv4Addr::new(169, 254, (lid >> 8) as u8, lid as u8).into(),
                     _ => Ipv4Addr::new(169, 254, 0, last).into(),
@@ -189,7 +191,7 @@ fn words(message: &Message) -> String {
     let frames = if first == last { format!("frame {last}") } else { format!("frames {first} to {last}") };
     let cut = match message.length - message.held {
         0 => String::new(),
-        lacking => format!("; the capture lacks bytes of the last {lacking}"),
+        lacking => format!("; bytes of the last {lacking} are missing from the capture"),
     };
     format!(
         "rdmascope: {what} of transaction {}, connection {}, {frames}{cut}",

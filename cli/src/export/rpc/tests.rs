@@ -22,7 +22,7 @@ fn command(path: PathBuf) -> Rpc {
     Rpc { input, output: "-".into(), new_files: NewFiles::default(), slice: SliceArguments::default() }
 }
 
-/// What the command writes, in a file.
+/// Runs the command and writes its output to a file.
 fn written(command: &Rpc, folder: &Path) -> (PathBuf, LeftOut) {
     let mut out = Vec::new();
     let (_, left_out) = write(command, &mut out).expect("memory takes all").expect("it is a capture");
@@ -31,7 +31,7 @@ fn written(command: &Rpc, folder: &Path) -> (PathBuf, LeftOut) {
     (path, left_out)
 }
 
-/// A packet: who sent it, from which port, its sequence number, its bytes as far as they are there, and how many there were.
+/// A packet: its sender with port, its sequence number, its captured bytes and its original length.
 struct Packet {
     from: (IpAddr, u16),
     to: (IpAddr, u16),
@@ -44,7 +44,7 @@ fn packets(path: &Path) -> Vec<Packet> {
     let mut capture = Capture::open(path).expect("it is a capture");
     let mut packets = Vec::new();
     while let Some(record) = capture.next().expect("it can be read") {
-        // What was cut off is zeros here.
+        // Fill the truncated bytes with zeros.
         let mut whole = record.data.to_vec();
         whole.resize(record.original_length as usize, 0);
         let lacking = whole.len() - record.data.len();
@@ -70,7 +70,7 @@ fn packets(path: &Path) -> Vec<Packet> {
 /// An end of a TCP connection.
 type End = (IpAddr, u16);
 
-/// The RPC messages of each direction of each connection, in their order (RFC 5531, section 11).
+/// The RPC messages in each direction of each connection, in order (RFC 5531, section 11).
 fn messages(path: &Path) -> BTreeMap<(End, End), Vec<Vec<u8>>> {
     let mut streams: BTreeMap<_, (u32, Vec<u8>)> = BTreeMap::new();
     for packet in packets(path) {
@@ -95,12 +95,12 @@ fn messages(path: &Path) -> BTreeMap<(End, End), Vec<Vec<u8>>> {
     streams.into_iter().map(|(key, (_, stream))| (key, split(&stream))).collect()
 }
 
-/// Every message of every sample is there, whole, on the side that sent it.
+/// Every message of every sample is complete and on the side that sent it.
 #[test]
 fn messages_are_as_before_reduction() {
     let folder = tempfile::tempdir().expect("there is room");
     let mut count = 0;
-    // The other one has five connections, and replies that the requester did not pull.
+    // The rejected sample has five connections, and replies that the requester did not pull.
     for name in samples::MOUNTS.into_iter().chain([samples::REJECTED]) {
         let command = command(samples::folder().join(format!("{name}.pcap")));
         let mut expected: BTreeMap<bool, Vec<(u64, Vec<u8>)>> = BTreeMap::new();
@@ -134,7 +134,7 @@ fn messages_are_as_before_reduction() {
     assert_eq!(count, 1720);
 }
 
-/// What a snap length cut off is missing in the packet too, and is counted.
+/// Bytes cut by a snap length are missing in the packet too, and are counted.
 #[test]
 fn what_the_capture_lacks_is_cut_off() {
     let folder = tempfile::tempdir().expect("there is room");
@@ -149,7 +149,7 @@ fn what_the_capture_lacks_is_cut_off() {
     let cut = packets.iter().filter(|packet| packet.payload.len() < packet.length);
     assert!(left_out.cut > 100, "{left_out:?}");
     assert!(cut.count() as u64 >= left_out.cut);
-    // Each message begins where the one before it would have ended.
+    // Each message starts at the end of the previous one, including its missing bytes.
     let mut next: BTreeMap<_, u32> = BTreeMap::new();
     for packet in packets.iter().filter(|packet| packet.length > 0) {
         let next = next.entry(packet.from).or_insert(1);
@@ -162,7 +162,7 @@ fn what_the_capture_lacks_is_cut_off() {
     assert!(next.values().all(|end| *end > 10_000));
 }
 
-/// What a header claims takes neither memory nor packets.
+/// The length claimed by a header uses neither memory nor packets.
 #[test]
 fn a_message_may_claim_any_length() {
     for length in [4, 5, u64::from(u32::MAX >> 1), u64::from(u32::MAX), u64::MAX] {
@@ -187,7 +187,7 @@ fn a_message_may_claim_any_length() {
     }
 }
 
-/// What passes a filter is written, and nothing else; one that names a connection that there is not is an error.
+/// Only messages that pass the filter are written. A filter with an unknown connection is an error.
 #[test]
 fn filters_choose() {
     let folder = tempfile::tempdir().expect("there is room");

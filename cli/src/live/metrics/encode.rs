@@ -10,34 +10,35 @@ use rdmascope_present::words;
 /// Reads a figure of the connections between two hosts.
 type OfHost = fn(&OfHosts) -> u64;
 
-/// What is counted of the connections between two hosts: name, meaning, figure. `_total` is added to the names.
+/// Counters of the connections between two hosts: name, help, value. `_total` is appended to the
+/// names.
 const COUNTERS: [(&str, &str, OfHost); 11] = [
     ("transactions", "Transactions that ended", |hosts| hosts.count),
     ("transaction_errors", "Transactions that failed", |hosts| hosts.errors),
     ("to_responder_bytes", "Payload bytes to the responder: data of WRITEs", |hosts| hosts.to_responder),
     ("to_requester_bytes", "Payload bytes to the requester: data of READs", |hosts| hosts.to_requester),
     ("transport_packets", "Packets of connections", |hosts| hosts.transport.packets),
-    ("repeated_packets", "Request packets that were sent again", |hosts| hosts.transport.resent),
+    ("repeated_packets", "Retransmitted request packets", |hosts| hosts.transport.resent),
     ("naks", "NAKs other than RNR NAKs", |hosts| hosts.transport.naks),
     ("rnr_naks", "RNR NAKs", |hosts| hosts.transport.rnr_naks),
-    ("missing_packets", "Request packets that the capture lacks", |hosts| hosts.transport.missing),
+    ("missing_packets", "Request packets missing from the capture", |hosts| hosts.transport.missing),
     ("bad_icrc_packets", "Packets with a bad ICRC", |hosts| hosts.transport.bad_icrc),
     ("congestion_marks", "Packets with FECN, BECN or ECN congestion experienced", |hosts| {
         hosts.transport.congestion_marks
     }),
 ];
 
-/// What is of them now.
+/// Gauges of the connections between two hosts.
 const GAUGES: [(&str, &str, OfHost); 2] = [
     ("connections", "Connections", |hosts| hosts.connections),
     ("one_direction_connections", "Connections seen in one direction only", |hosts| hosts.one_direction),
 ];
 
-/// The same, where both directions are seen.
+/// Gauges that need both directions.
 const GAUGES_OF_CALLS: [(&str, &str, OfHost); 3] = [
     ("waiting_calls", "Calls without a reply", |hosts| hosts.waiting),
     ("credits_in_flight", "Forward calls in flight", |hosts| hosts.in_flight),
-    ("credits_granted", "Credits that the latest replies granted", |hosts| hosts.granted),
+    ("credits_granted", "Credits granted by the latest replies", |hosts| hosts.granted),
 ];
 
 impl Collector for Shared {
@@ -47,17 +48,21 @@ impl Collector for Shared {
             &*sums;
         let Sums { last_packet, last_interval, dropped_lines, missed, .. } = &*sums;
         for (name, help, value) in [
-            ("packets", "Packets that were captured", Some(packets)),
-            ("packet_bytes", "Their bytes on the wire", Some(bytes)),
-            ("dropped_packets", "Packets that were dropped before they could be captured", dropped.as_ref()),
+            ("packets", "Packets captured", Some(packets)),
+            ("packet_bytes", "Bytes of captured packets on the wire", Some(bytes)),
+            ("dropped_packets", "Packets dropped before they could be captured", dropped.as_ref()),
             ("triggered_captures", "Captures written by --trigger", Some(captures)),
-            ("output_dropped_lines", "Lines of output that were not read in time", Some(dropped_lines)),
+            (
+                "output_dropped_lines",
+                "Lines of output dropped because the reader was too slow",
+                Some(dropped_lines),
+            ),
             (
                 "missed_triggers",
-                "Times that a condition of --trigger came true without a capture",
+                "Number of times that a --trigger condition came true without a capture",
                 Some(missed),
             ),
-            ("given_up_connections", "Connections that were given up to bound memory", Some(given_up)),
+            ("given_up_connections", "Connections evicted to limit memory use", Some(given_up)),
         ] {
             let Some(value) = value else { continue };
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
@@ -87,7 +92,7 @@ impl Collector for Shared {
                 metric.encode_family(&labels)?.encode_gauge(&read(of))?;
             }
         }
-        let help = "For how long the oldest call without a reply has waited";
+        let help = "Age of the oldest call without a reply";
         let mut metric =
             encoder.encode_descriptor("oldest_waiting_call_seconds", help, None, MetricType::Gauge)?;
         for (hosts, of) in hosts.iter().filter(|(_, of)| of.has_both_directions()) {
@@ -130,7 +135,7 @@ fn of_operations<'a>(
     };
     let counters: [(&str, &str, Figure); 4] = [
         ("operations", "Transactions that ended, by operation", |operation| operation.count),
-        ("operation_errors", "Those of them that failed", |operation| operation.errors),
+        ("operation_errors", "Transactions that failed, by operation", |operation| operation.errors),
         ("operation_to_responder_bytes", "Payload bytes to the responder", |operation| {
             operation.to_responder
         }),

@@ -13,7 +13,7 @@ pub(super) use response::{Page, Pages};
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
-/// Connections that are open at once.
+/// Maximum number of open connections.
 const CONNECTIONS: usize = 16;
 
 /// The longest time from accepting a connection to closing it.
@@ -22,7 +22,7 @@ const TIME: Duration = Duration::from_secs(5);
 /// The pause after an error that can last, such as a lack of file descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The token of the listener. A connection has its place as token.
+/// The token of the listener. The token of a connection is its index.
 const LISTENER: Token = Token(CONNECTIONS);
 
 /// The server.
@@ -36,7 +36,7 @@ pub(super) struct Server<P> {
 }
 
 impl<P: Pages> Server<P> {
-    /// A server of `pages`. Errors: the system has no file descriptor or memory left for it.
+    /// Creates a server of `pages`. Fails if the system has no file descriptor or memory left.
     pub(super) fn new(listener: std::net::TcpListener, pages: P) -> io::Result<Server<P>> {
         listener.set_nonblocking(true)?;
         let poll = Poll::new()?;
@@ -66,7 +66,7 @@ impl<P: Pages> Server<P> {
         }
     }
 
-    /// The time to the next deadline.
+    /// The time until the next deadline.
     fn timeout(&self) -> Option<Duration> {
         let deadlines = self.connections.iter().flatten().map(|connection| connection.deadline);
         let next = deadlines.chain(self.accept_at).min()?;
@@ -86,7 +86,7 @@ impl<P: Pages> Server<P> {
         }
     }
 
-    /// Gives a connection a free place, or the place of the oldest connection.
+    /// Gives a connection a free slot, or the slot of the oldest connection.
     fn admit(&mut self, mut stream: TcpStream) {
         let age = |place: &usize| self.connections[*place].as_ref().map(|one| one.deadline);
         let Some(place) = (0..CONNECTIONS).min_by_key(age) else { return };

@@ -1,4 +1,4 @@
-//! Work on an NFSv3 export: what `peer call --export` does, one job after the other.
+//! `peer call --export`: jobs on an NFSv3 export, run one after the other.
 
 use crate::peer::lines::{self, Line};
 use crate::whole::OutputFile;
@@ -20,59 +20,59 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a READ or a WRITE, within what the server takes.
+/// Bytes in one READ or WRITE; the server may allow fewer.
 const PIECE: u32 = 1 << 20;
-/// The longest file that is written.
+/// The longest local file that `--write` accepts.
 const MOST_WRITTEN: u64 = 256 << 20;
 
 #[derive(Args, Debug)]
 pub(super) struct JobArguments {
-    /// Work on this NFSv3 export instead of calling NULL; MOUNT of the server is asked for it on TCP
+    /// Work on this NFSv3 export instead of calling NULL; asks MOUNT on TCP for its root handle
     ///
-    /// What is done follows from --write, --read and --list, in this order.
+    /// The command runs --write, --read and --list, in this order.
     #[arg(long, value_name = "PATH", group = "root", conflicts_with_all = ["program", "version", "count", "interval"])]
     export: Option<String>,
-    /// Work on the export with this root handle, in hexadecimal digits; MOUNT is not asked
+    /// Work on the export with this root handle, in hexadecimal digits, without asking MOUNT
     #[arg(long, value_name = "HEX", group = "root", value_parser = handle, conflicts_with_all = ["program", "version", "count", "interval"])]
     root_handle: Option<Handle>,
-    /// The TCP port of MOUNT [default: the one that the server's port mapper names]
+    /// TCP port of MOUNT [default: the port that the server's port mapper returns]
     #[arg(long, value_name = "PORT", requires = "export")]
     mount_port: Option<u16>,
-    /// Write this local file to the export, and print its MD5; a file that is there is overwritten
+    /// Write this local file to the export and print its MD5; overwrites an existing file
     #[arg(long, value_name = "FILE", requires = "root")]
     write: Option<PathBuf>,
-    /// The path in the export that --write writes to [default: the name of the local file]
+    /// Path in the export for --write [default: the name of the local file]
     #[arg(long, value_name = "PATH", requires = "write")]
     write_as: Option<PathBuf>,
-    /// Read this file of the export, and print its MD5
+    /// Read this file of the export and print its MD5
     #[arg(long, value_name = "PATH", requires = "root")]
     read: Option<PathBuf>,
-    /// The local file that --read writes to [default: none]
+    /// Local file for the data of --read [default: none]
     #[arg(long, value_name = "FILE", requires = "read")]
     read_into: Option<PathBuf>,
     /// List a directory of the export [default path: its root]
     #[arg(long, value_name = "PATH", requires = "root", num_args = 0..=1, default_missing_value = "/")]
     list: Option<PathBuf>,
-    /// The user ID of AUTH_SYS [default: that of this process]
+    /// User ID for AUTH_SYS [default: that of this process]
     #[arg(long, value_name = "NUMBER", requires = "root")]
     uid: Option<u32>,
-    /// The group ID of AUTH_SYS [default: that of this process]
+    /// Group ID for AUTH_SYS [default: that of this process]
     #[arg(long, value_name = "NUMBER", requires = "root")]
     gid: Option<u32>,
 }
 
 fn handle(text: &str) -> Result<Handle> {
     let handle = super::file_handle(text).and_then(|bytes| Handle::new(&bytes));
-    handle.ok_or_else(|| anyhow!("an even number of hexadecimal digits is expected, 128 at most"))
+    handle.ok_or_else(|| anyhow!("expected an even number of hexadecimal digits, at most 128"))
 }
 
 impl JobArguments {
-    /// Whether there is work on an export.
+    /// Returns whether there is work on an export.
     pub(super) const fn is_asked(&self) -> bool {
         self.export.is_some() || self.root_handle.is_some()
     }
 
-    /// Asks for the root handle; `None` where there is no work on an export.
+    /// Obtains the root handle. Returns `None` if there is no work on an export.
     pub(super) fn open(&self, to: IpAddr, patience: Duration) -> Result<Option<Jobs>> {
         if !self.is_asked() {
             return Ok(None);
@@ -82,7 +82,7 @@ impl JobArguments {
             let path = match (&self.write_as, file.file_name()) {
                 (Some(path), _) => bytes(path),
                 (None, Some(name)) => name.as_bytes().to_vec(),
-                (None, None) => bail!("{}: has no file name: give one with --write-as", file.display()),
+                (None, None) => bail!("{}: no file name: add --write-as PATH", file.display()),
             };
             jobs.push_back(Job::Write { path, bytes: content(file)? });
         }
@@ -93,9 +93,9 @@ impl JobArguments {
         jobs.extend(self.read.iter().map(|path| Job::Read { path: bytes(path) }));
         jobs.extend(self.list.iter().map(|path| Job::List { path: bytes(path) }));
         if jobs.is_empty() {
-            bail!("nothing is to be done on the export: say --list, --read PATH or --write FILE");
+            bail!("nothing to do on the export: add --list, --read PATH or --write FILE");
         }
-        let own = std::fs::metadata("/proc/self").context("/proc/self: give --uid and --gid")?;
+        let own = std::fs::metadata("/proc/self").context("/proc/self: add --uid and --gid")?;
         let xid = Xid(RandomState::new().hash_one(3) as u32);
         let mut caller = Caller::new(xid, self.uid.unwrap_or(own.uid()), self.gid.unwrap_or(own.gid()));
         let root = match (&self.root_handle, &self.export) {
@@ -118,12 +118,12 @@ impl JobArguments {
     }
 }
 
-/// What can be done where MOUNT gives no handle.
+/// Adds a remedy to an error of MOUNT.
 fn explained(error: tcp::Error) -> anyhow::Error {
     use rdmascope_peer::nfs3::mount::{MountError, MountStatus};
     let remedy = match &error {
         tcp::Error::Io { .. } => {
-            "is the NFS server there, and does no firewall forbid it? --mount-port names the port of MOUNT, --root-handle needs none"
+            "check that the NFS server runs and no firewall blocks it; --mount-port sets the port of MOUNT, --root-handle avoids MOUNT"
         }
         tcp::Error::Mount {
             reason: MountError::Status(MountStatus::Acces | MountStatus::Perm) | MountError::Rpc(_),
@@ -133,9 +133,9 @@ fn explained(error: tcp::Error) -> anyhow::Error {
         }
         tcp::Error::Mount {
             reason: MountError::Status(MountStatus::NoEnt | MountStatus::NotDir), ..
-        } => "`showmount -e` lists what the server exports",
-        tcp::Error::Mount { .. } => "--root-handle needs no MOUNT",
-        tcp::Error::NoMount { .. } => "--mount-port and --root-handle do so",
+        } => "`showmount -e` lists the server's exports",
+        tcp::Error::Mount { .. } => "--root-handle avoids MOUNT",
+        tcp::Error::NoMount { .. } => "add --mount-port or --root-handle",
     };
     anyhow!("{error}: {remedy}")
 }
@@ -148,16 +148,16 @@ fn content(file: &Path) -> Result<Vec<u8>> {
     let cannot = || format!("{}: cannot be read", file.display());
     let metadata = file.metadata().with_context(cannot)?;
     if !metadata.is_file() {
-        bail!("{}: cannot be read: no regular file", file.display());
+        bail!("{}: cannot be read: not a regular file", file.display());
     }
     let mut bytes = Vec::new();
     if metadata.len() <= MOST_WRITTEN {
-        // A file can be longer than it says: it grows, or it is one of /proc.
+        // The metadata may understate the length: files grow, and files of /proc report zero.
         let opened = File::open(file).with_context(cannot)?;
         opened.take(MOST_WRITTEN + 1).read_to_end(&mut bytes).with_context(cannot)?;
     }
     if metadata.len().max(bytes.len() as u64) > MOST_WRITTEN {
-        bail!("{}: has more than {}: no more are written", file.display(), Bytes(MOST_WRITTEN));
+        bail!("{}: longer than the limit of {} for --write", file.display(), Bytes(MOST_WRITTEN));
     }
     Ok(bytes)
 }
@@ -169,7 +169,7 @@ pub(super) struct Jobs {
     jobs: VecDeque<Job>,
     task: Option<Running>,
     into: Option<(OutputFile, PathBuf)>,
-    /// What is not printed yet.
+    /// Finished lines that are not yet printed.
     done: Vec<Line>,
     failures: u64,
     written: Result<()>,
@@ -182,7 +182,7 @@ struct Running {
 }
 
 impl Jobs {
-    /// The next call; `None` where nothing is left to do.
+    /// Returns the next call, or `None` if no work is left.
     pub(super) fn next(&mut self, now: Instant) -> Option<Call> {
         if self.task.is_none() {
             let job = self.jobs.pop_front()?;
@@ -208,7 +208,7 @@ impl Jobs {
         self.task.as_mut()?.task.poll()
     }
 
-    /// Takes what became of a call; `failed` says why it has no reply that could be taken.
+    /// Processes the end of a call. `failed` is the reason why it has no usable reply.
     pub(super) fn take(&mut self, event: &Event, failed: Option<String>, now: Instant) {
         if let Some(why) = failed {
             return self.fail(why, now);
@@ -222,7 +222,7 @@ impl Jobs {
         }
     }
 
-    /// The job under way has failed.
+    /// Fails the current job.
     pub(super) fn fail(&mut self, why: String, now: Instant) {
         if let Some(mut running) = self.task.take() {
             running.line.error = Some(why);
@@ -256,17 +256,17 @@ impl Jobs {
         self.done.push(Line::Job(line));
     }
 
-    /// What there is to print since the last time.
+    /// Takes the lines to print.
     pub(super) fn done(&mut self) -> Vec<Line> {
         core::mem::take(&mut self.done)
     }
 
-    /// Whether the local file could be written.
+    /// Returns the error of writing the local file, if any.
     pub(super) fn finish(&mut self) -> Result<()> {
         core::mem::replace(&mut self.written, Ok(()))
     }
 
-    /// Whether each job was done.
+    /// Returns whether every job succeeded.
     pub(super) fn all_done(&self) -> bool {
         self.jobs.is_empty() && self.task.is_none() && self.failures == 0
     }

@@ -1,4 +1,4 @@
-//! The same calls over a queue pair of a device.
+//! `peer call --verbs`: the calls over a queue pair of an RDMA device.
 
 use super::{Call, Caller, Connection, End, Line, PrivateData, State, Waits, lines};
 use crate::output::{self, Out, Status};
@@ -20,19 +20,18 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::time::Duration;
 
-/// Receives that are kept posted, and the length of each: this side offers the inline threshold of every receiver.
+/// Number of posted receive buffers. This side advertises an inline threshold of `RECEIVE_LENGTH`.
 const RECEIVES: usize = 16;
 const RECEIVE_LENGTH: usize = 4096;
-/// Credits that calls ask for.
+/// Credits requested in each call.
 const CREDITS: u32 = 8;
 
-/// Runs the command on this device.
+/// Runs the command on `device`.
 pub(super) fn run(command: &Call, device: &str, style: Style, out: &mut Out) -> io::Result<Status> {
     let to = command.to;
     if command.jobs.is_asked() || command.faults.is_asked() || command.reliable_reply {
-        let error = anyhow!(
-            "--reliable-reply, an export, and faults of the network want sockets: leave --verbs away"
-        );
+        let error =
+            anyhow!("--verbs supports neither --reliable-reply, an export, nor network faults: omit --verbs");
         return output::complain(&error, out);
     }
     let mut opened = match Device::open(device, command.from, to.ip()) {
@@ -57,7 +56,7 @@ pub(super) fn run(command: &Call, device: &str, style: Style, out: &mut Out) -> 
     Ok(caller.status())
 }
 
-/// The answer to the call with this XID.
+/// Returns the answer in `bytes` to the call with this XID.
 fn answer(bytes: &[u8], xid: Xid) -> Option<Result<Replied, String>> {
     let header = Header::parse(bytes).ok().filter(|header| header.xid == xid)?;
     if let Some(error) = header.error {
@@ -74,11 +73,12 @@ fn answer(bytes: &[u8], xid: Xid) -> Option<Result<Replied, String>> {
 }
 
 impl Caller<'_> {
-    /// Connects, calls and disconnects. The outer error is one of standard output.
+    /// Connects, calls and disconnects. The outer error comes from standard output.
     fn talk_by_verbs(&mut self, device: &mut Device, out: &mut Out) -> io::Result<Result<()>> {
         let Call { to, timeout, interval, .. } = *self.command;
         let timeout = Duration::from_nanos(timeout);
-        // R is not set: what a program registers with a device, no remote side can invalidate.
+        // R is clear: a remote side cannot invalidate memory that a program registers with a
+        // device.
         let ours =
             private_data::PrivateData { send_size: 3, receive_size: 3, ..private_data::PrivateData::DEFAULT };
         let mut offered = Vec::new();
@@ -129,7 +129,7 @@ impl Caller<'_> {
                         return Ok(Ok(()));
                     }
                     Event::Queue { event: QueueEvent::Received(received), .. } => {
-                        // A connection that is gone tells that by itself.
+                        // If the connection is closed, its own event reports that.
                         let _ = verbs.post_receive(connection, RECEIVE_LENGTH);
                         let Waits::Reply(line, sent) = &waits else { continue };
                         let Some(answer) = answer(&received.bytes, line.xid) else { continue };

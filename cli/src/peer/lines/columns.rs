@@ -1,4 +1,4 @@
-//! The columns of each kind of line: JSON, and the tables of docs/peer.md, come from them.
+//! The columns of each kind of line. They define the JSON and the tables of docs/peer.md.
 
 use super::export::{ENTRY, EXPORT, FILE, JOB};
 use super::{Call, Chunk, Connection, End, Faults, Line, PrivateData, Rep, Sockets, State};
@@ -9,7 +9,7 @@ use rdmascope_present::column::Read::{
 use rdmascope_present::column::{Column, Columns, Role, Subject, Within, Words, explained, lend, word};
 use serde::{Serialize, Serializer};
 
-/// Those with a table in docs/peer.md.
+/// The lists with a table in docs/peer.md.
 #[cfg(test)]
 pub(in crate::peer) static LISTS: [&dyn rdmascope_present::column::List; 9] =
     [&SOCKETS, &CONNECTION, &CALL, &CHUNK, &EXPORT, &ENTRY, &JOB, &FILE, &END];
@@ -34,7 +34,7 @@ impl Subject for Sockets {
     type Of<'a> = &'a Sockets;
 }
 
-/// The sockets are there.
+/// The sockets are open.
 static SOCKETS: Columns<Sockets> = {
     type C = Column<Sockets>;
     Columns {
@@ -43,7 +43,7 @@ static SOCKETS: Columns<Sockets> = {
         columns: &[
             C::new(
                 "sockets",
-                Word(&[word("raw"), word("udp"), explained("verbs", "a device instead")], |line| {
+                Word(&[word("raw"), word("udp"), explained("verbs", "an RDMA device")], |line| {
                     Some(line.sockets)
                 }),
                 "The kind of sockets.",
@@ -51,13 +51,13 @@ static SOCKETS: Columns<Sockets> = {
             C::new(
                 "device",
                 Text(|line, see| lend(line.device.as_deref(), see)),
-                "The device that `--verbs` names.",
+                "The device set with `--verbs`.",
             )
             .or_null(),
             C::new(
                 "raw_refused",
                 Boolean(|line| Some(line.raw_refused)),
-                "Whether raw sockets were not permitted, and UDP sockets are used instead.",
+                "Whether UDP sockets replace raw sockets that were not permitted.",
             ),
             C::new(
                 "local",
@@ -67,7 +67,7 @@ static SOCKETS: Columns<Sockets> = {
             C::new(
                 "target",
                 Shown(|line, see| lend(line.target, |target| see(&target))),
-                "The address and port that `--to` names. It is null for `serve`.",
+                "The address and port set with `--to`. It is null for `serve`.",
             )
             .or_null(),
             C::new("port", U16(|line| Some(line.port)), "The port of the RDMA connection manager."),
@@ -79,16 +79,16 @@ impl Subject for Connection {
     type Of<'a> = &'a Connection;
 }
 
-/// In the words of [`State::word`].
+/// The words of [`State::word`].
 const STATES: Words = &[
     word("connected"),
     explained("rejected", "the remote side sent a REJ"),
-    explained("no-answer", "to the REQ or the REP"),
+    explained("no-answer", "no answer to the REQ or the REP"),
     explained("closed", "by this side"),
     word("closed-by-remote"),
     explained("closed-unanswered", "the DREQ of this side was not answered"),
-    explained("given-up", "by this side, before the connection was made"),
-    explained("gave-way", "by this side, because all places were taken and another client came"),
+    explained("given-up", "by this side, before the connection was established"),
+    explained("gave-way", "by this side, to make room for another client"),
 ];
 
 impl State {
@@ -106,7 +106,7 @@ impl State {
     }
 }
 
-/// A connection was made, refused or closed.
+/// A connection was established, rejected or closed.
 static CONNECTION: Columns<Connection> = {
     type C = Column<Connection>;
     type O<U> = Within<Connection, U>;
@@ -114,12 +114,12 @@ static CONNECTION: Columns<Connection> = {
         name: "peer_connection",
         role: Role::Line,
         columns: &[
-            C::new("state", Word(STATES, |line| Some(line.state.word())), "What became of it."),
+            C::new("state", Word(STATES, |line| Some(line.state.word())), "The state of the connection."),
             C::new("remote", Shown(|line, see| see(&line.remote)), "The remote address."),
             C::new(
                 "elapsed_ns",
                 Nanoseconds(|line| line.elapsed_ns),
-                "From the REQ to the moment when the connection was made.",
+                "Time from the REQ until the connection was established.",
             )
             .or_null(),
             C::new("reject_reason", U16(|line| line.reject_reason), "The reason of the REJ.").or_null(),
@@ -127,7 +127,7 @@ static CONNECTION: Columns<Connection> = {
             C::new(
                 "rep",
                 Object(&O { columns: &REP, lend: |line, see| lend(line.rep.as_ref(), see) }),
-                "What the REP of the server says. It is null for `serve`, and with `--verbs`.",
+                "The fields of the server's REP. It is null for `serve`, and with `--verbs`.",
             )
             .or_null(),
             C::new(
@@ -136,17 +136,21 @@ static CONNECTION: Columns<Connection> = {
                     columns: &PRIVATE_DATA,
                     lend: |line, see| lend(line.private_data.as_ref(), see),
                 }),
-                "RFC 8797 private data of the remote side.",
+                "The RFC 8797 private data of the remote side.",
             )
             .or_null(),
             C::new(
                 "call_inline_threshold",
                 U32(|line| line.call_inline_threshold),
-                "The inline threshold of calls on which both sides agreed.",
+                "The negotiated inline threshold of calls.",
             )
             .or_null(),
-            C::new("reply_inline_threshold", U32(|line| line.reply_inline_threshold), "That of replies.")
-                .or_null(),
+            C::new(
+                "reply_inline_threshold",
+                U32(|line| line.reply_inline_threshold),
+                "The negotiated inline threshold of replies.",
+            )
+            .or_null(),
             C::new(
                 "remote_invalidation",
                 Boolean(|line| line.remote_invalidation),
@@ -172,22 +176,22 @@ static REP: Columns<Rep> = {
             C::new(
                 "responder_resources",
                 U8(|rep| Some(rep.responder_resources)),
-                "RDMA Reads that the server can have outstanding towards it.",
+                "Most incoming RDMA Reads that the server can have outstanding.",
             ),
             C::new(
                 "initiator_depth",
                 U8(|rep| Some(rep.initiator_depth)),
-                "RDMA Reads that it means to have outstanding.",
+                "Most outgoing RDMA Reads that it intends to have outstanding.",
             ),
             C::new(
                 "rnr_retry_count",
                 U8(|rep| Some(rep.rnr_retry_count)),
-                "How often this side is to try again after an RNR NAK; 7: without end.",
+                "Number of retries by this side after an RNR NAK; 7: unlimited.",
             ),
             C::new(
                 "target_ack_delay_ns",
                 Nanoseconds(|rep| Some(rep.target_ack_delay_ns)),
-                "The longest time that it takes to acknowledge.",
+                "The longest time that the server takes to acknowledge.",
             ),
             C::new(
                 "end_to_end_flow_control",
@@ -208,13 +212,13 @@ static PRIVATE_DATA: Columns<PrivateData> = {
         name: "private_data",
         role: Role::Inner,
         columns: &[
-            C::new("version", U8(|data| Some(data.version)), "Its version; only version 1 counts."),
+            C::new("version", U8(|data| Some(data.version)), "The version; only version 1 is used."),
             C::new("remote_invalidation", Boolean(|data| Some(data.remote_invalidation)), "The R flag."),
-            C::new("send_size", U32(|data| Some(data.send_size)), "Bytes that it sends inline at most."),
+            C::new("send_size", U32(|data| Some(data.send_size)), "Most bytes that it sends inline."),
             C::new(
                 "receive_size",
                 U32(|data| Some(data.receive_size)),
-                "Bytes that it receives inline at most.",
+                "Most bytes that it receives inline.",
             ),
         ],
     }
@@ -224,7 +228,7 @@ impl Subject for Call {
     type Of<'a> = &'a Call;
 }
 
-/// A call, and what became of it.
+/// A call and its result.
 static CALL: Columns<Call> = {
     type C = Column<Call>;
     Columns {
@@ -241,41 +245,41 @@ static CALL: Columns<Call> = {
             C::new(
                 "program",
                 U32(|line| line.program),
-                "The RPC program. It is null where the RPC header could not be read.",
+                "The RPC program. It is null if the RPC header could not be read.",
             )
             .or_null(),
-            C::new("version", U32(|line| line.version), "Its version.").or_null(),
-            C::new("procedure", U32(|line| line.procedure), "Its procedure.").or_null(),
+            C::new("version", U32(|line| line.version), "The program version.").or_null(),
+            C::new("procedure", U32(|line| line.procedure), "The procedure.").or_null(),
             C::new(
                 "rpc_status",
                 Text(|line, see| lend(line.rpc_status.as_deref(), see)),
-                "What the RPC header of the reply says, in the words of \
+                "The status in the RPC header of the reply, in the words of \
                  [json.md](json.md#transaction-an-rpc-call-and-its-reply).",
             )
             .or_null(),
             C::new(
                 "nfs_status",
                 Text(|line, see| lend(line.nfs_status.as_deref(), see)),
-                "The status of the results of an NFSv3 procedure, such as `NFS3_OK`; digits where RFC 1813 does not know it. It is \
-                 null for NULL, other programs and other versions, and where the RPC failed.",
+                "The status of an NFSv3 procedure, such as `NFS3_OK`; a number if RFC 1813 does not define it. It is \
+                 null for NULL, other programs and other versions, and if the RPC failed.",
             )
             .or_null(),
             C::new(
                 "error",
                 Text(|line, see| lend(line.error.as_deref(), see)),
-                "What the RDMA_ERROR says, why the reply was discarded, or why there was no reply.",
+                "The content of the RDMA_ERROR, or why the reply was discarded or missing.",
             )
             .or_null(),
             C::new(
                 "latency_ns",
                 Nanoseconds(|line| line.latency_ns),
-                "From the call to its reply, in this process. It is null for `serve`, and without a reply.",
+                "Time from the call to its reply, measured in this process. It is null for `serve`, and without a reply.",
             )
             .or_null(),
             C::new(
                 "credits",
                 U32(|line| line.credits),
-                "rdma_credit: of `call` what the reply grants, of `serve` what the call asks for.",
+                "rdma_credit: for `call` the grant in the reply, for `serve` the request in the call.",
             )
             .or_null(),
             C::new(
@@ -299,17 +303,17 @@ impl Subject for Chunk {
     type Of<'a> = &'a Chunk;
 }
 
-/// In the words of `Freed::name`.
+/// The words of `Freed::name`.
 const FREED: Words = &[
     explained("done", "by RDMA_DONE"),
     explained("invalidated", "by RDMA_DONE, whose Send invalidated the first handle"),
-    explained("time", "`--offer-time` is over"),
+    explained("time", "`--offer-time` elapsed"),
     explained("room", "a newer chunk would have exceeded `--offer-bytes`"),
     explained("reused", "a newer reply has the same XID"),
     explained("lost", "the connection ended"),
 ];
 
-/// A Read chunk of `serve` is no longer offered.
+/// A Read chunk of `serve` was freed.
 static CHUNK: Columns<Chunk> = {
     type C = Column<Chunk>;
     Columns {
@@ -318,13 +322,13 @@ static CHUNK: Columns<Chunk> = {
         columns: &[
             C::new("remote", Shown(|line, see| see(&line.remote)), "The remote address."),
             C::new("xid", Xid(|line| Some(line.xid.0)), "The XID of the reply."),
-            C::new("bytes", U64(|line| Some(line.bytes)), "The bytes of its Payload stream."),
+            C::new("bytes", U64(|line| Some(line.bytes)), "Bytes in its Payload stream."),
             C::new(
                 "offered_ns",
                 Nanoseconds(|line| Some(line.offered_ns)),
-                "From the reply until the registration ended.",
+                "Time from the reply until the registration ended.",
             ),
-            C::new("freed", Word(FREED, |line| Some(line.freed.name())), "Why it ended."),
+            C::new("freed", Word(FREED, |line| Some(line.freed.name())), "Why the registration ended."),
         ],
     }
 };
@@ -333,7 +337,7 @@ impl Subject for End {
     type Of<'a> = &'a End;
 }
 
-/// The command is at its end.
+/// The command ends.
 static END: Columns<End> = {
     type C = Column<End>;
     type O<U> = Within<End, U>;
@@ -341,7 +345,7 @@ static END: Columns<End> = {
         name: "peer_end",
         role: Role::Line,
         columns: &[
-            C::new("calls", U64(|line| Some(line.calls)), "Calls made, or received."),
+            C::new("calls", U64(|line| Some(line.calls)), "Calls sent or received."),
             C::new(
                 "answered",
                 U64(|line| Some(line.answered)),
@@ -353,24 +357,24 @@ static END: Columns<End> = {
                 "Packets sent. This and the next three are null with `--verbs`.",
             )
             .or_null(),
-            C::new("icrc_good", U64(|line| line.icrc_good), "Packets received whose ICRC is right.")
+            C::new("icrc_good", U64(|line| line.icrc_good), "Packets received with a correct ICRC.")
                 .or_null(),
             C::new(
                 "icrc_bad",
                 U64(|line| line.icrc_bad),
-                "Packets received whose ICRC is wrong: they were dropped.",
+                "Packets received with a bad ICRC: they were dropped.",
             )
             .or_null(),
             C::new(
                 "icrc_unverified",
                 U64(|line| line.icrc_unverified),
-                "Packets received whose ICRC could not be verified for certain.",
+                "Packets received whose ICRC could not be verified with certainty.",
             )
             .or_null(),
             C::new(
                 "faults",
                 Object(&O { columns: &FAULTS, lend: |line, see| lend(line.faults.as_ref(), see) }),
-                "What was done on purpose. It is null without `--loss`, `--duplication` and `--reordering`.",
+                "The injected faults. It is null without `--loss`, `--duplication` and `--reordering`.",
             )
             .or_null(),
         ],
@@ -388,8 +392,8 @@ static FAULTS: Columns<Faults> = {
         role: Role::Inner,
         columns: &[
             C::new("lost", U32(|faults| Some(faults.lost)), "Packets that were lost."),
-            C::new("repeated", U32(|faults| Some(faults.repeated)), "Packets that went twice."),
-            C::new("delayed", U32(|faults| Some(faults.delayed)), "Packets that were held back."),
+            C::new("repeated", U32(|faults| Some(faults.repeated)), "Packets that were duplicated."),
+            C::new("delayed", U32(|faults| Some(faults.delayed)), "Packets that were delayed."),
         ],
     }
 };

@@ -1,4 +1,4 @@
-//! What is printed of an NFSv3 export: what is served, what was done on it, and names in it.
+//! Output lines about an NFSv3 export: the export, the work on it, and the names in it.
 
 use core::fmt;
 use md5::{Digest as _, Md5};
@@ -15,30 +15,30 @@ pub(in crate::peer) struct Export {
     pub(in crate::peer) path: String,
     pub(in crate::peer) files: u64,
     pub(in crate::peer) bytes: u64,
-    /// What of the folder is neither file nor directory.
+    /// Entries of the folder that are neither file nor directory.
     pub(in crate::peer) left_out: u64,
     pub(in crate::peer) mount_port: u16,
     pub(in crate::peer) port_mapper: bool,
-    /// Where clients mount it.
+    /// Address and port for mounting it.
     pub(in crate::peer) at: (IpAddr, u16),
 }
 
-/// Work on an export is done, or has failed.
+/// Work on an export succeeded or failed.
 #[derive(Debug)]
 pub(in crate::peer) struct Job {
     pub(in crate::peer) job: &'static str,
     pub(in crate::peer) path: Path,
-    /// Of a file that was read or written.
+    /// Present for a file that was read or written.
     pub(in crate::peer) bytes: Option<u64>,
     pub(in crate::peer) md5: Option<String>,
-    /// Names in a directory.
+    /// Number of names in a directory.
     pub(in crate::peer) entries: Option<u64>,
     pub(in crate::peer) calls: u64,
     pub(in crate::peer) elapsed_ns: u64,
     pub(in crate::peer) error: Option<String>,
 }
 
-/// A name in a directory that was listed.
+/// A name in a listed directory.
 #[derive(Debug)]
 pub(in crate::peer) struct Entry {
     pub(super) path: Path,
@@ -61,7 +61,7 @@ impl Entry {
     }
 }
 
-/// A file of an export that clients made or changed.
+/// A file of an export that clients created or changed.
 #[derive(Debug)]
 pub(in crate::peer) struct File {
     pub(in crate::peer) path: Path,
@@ -70,11 +70,11 @@ pub(in crate::peer) struct File {
     pub(in crate::peer) is_new: bool,
 }
 
-/// A path or a name, which is bytes.
+/// A path or a name, which is a sequence of bytes.
 #[derive(Debug)]
 pub(in crate::peer) struct Path {
     path: String,
-    /// Where some of its bytes are not UTF-8.
+    /// Present if some bytes are not UTF-8.
     bytes: Option<Vec<u8>>,
 }
 
@@ -98,18 +98,18 @@ pub(super) static EXPORT: Columns<Export> = {
         role: Role::Line,
         columns: &[
             C::new("path", Text(|line, see| see(&line.path)), "The path under which clients mount it."),
-            C::new("files", U64(|line| Some(line.files)), "Files that were copied."),
-            C::new("bytes", U64(|line| Some(line.bytes)), "Their bytes."),
+            C::new("files", U64(|line| Some(line.files)), "Number of copied files."),
+            C::new("bytes", U64(|line| Some(line.bytes)), "Bytes in these files."),
             C::new(
                 "left_out",
                 U64(|line| Some(line.left_out)),
-                "What of the folder was not copied, because it is neither a file nor a directory. Symbolic links are not followed.",
+                "Entries of the folder that were not copied, because they are neither files nor directories. Symbolic links are not followed.",
             ),
             C::new("mount_port", U16(|line| Some(line.mount_port)), "The TCP port of MOUNT."),
             C::new(
                 "port_mapper",
                 Boolean(|line| Some(line.port_mapper)),
-                "Whether the port mapper is answered on TCP port 111.",
+                "Whether TCP port 111 serves a port mapper.",
             ),
         ],
     }
@@ -119,7 +119,7 @@ impl Subject for Entry {
     type Of<'a> = &'a Entry;
 }
 
-/// A name in a directory that was listed.
+/// A name in a listed directory.
 pub(super) static ENTRY: Columns<Entry> = {
     type C = Column<Entry>;
     Columns {
@@ -134,18 +134,18 @@ pub(super) static ENTRY: Columns<Entry> = {
             C::new(
                 "path_hex",
                 Hex(|line, see| lend(line.path.bytes.as_deref(), see)),
-                "All bytes of `path`, where some are not UTF-8.",
+                "All bytes of `path`, if some are not UTF-8.",
             )
             .optional(),
             C::new("fileid", U64(|line| Some(line.fileid)), "The fileid."),
             C::new(
                 "kind",
                 Text(|line, see| lend(line.kind.as_deref(), see)),
-                "The type, such as `NF3REG` or `NF3DIR`. It is null where the server does not say. So are `mode` and `size`.",
+                "The type, such as `NF3REG` or `NF3DIR`. Type, `mode` and `size` are null if the server omits the attributes.",
             )
             .or_null(),
             C::new("mode", U32(|line| line.mode), "The permission bits.").or_null(),
-            C::new("size", U64(|line| line.size), "Bytes.").or_null(),
+            C::new("size", U64(|line| line.size), "The size in bytes.").or_null(),
         ],
     }
 };
@@ -154,7 +154,7 @@ impl Subject for Job {
     type Of<'a> = &'a Job;
 }
 
-/// Work on an export is done, or has failed.
+/// Work on an export succeeded or failed.
 pub(super) static JOB: Columns<Job> = {
     type C = Column<Job>;
     Columns {
@@ -164,35 +164,35 @@ pub(super) static JOB: Columns<Job> = {
             C::new(
                 "job",
                 Word(&[word("write"), word("read"), word("list")], |line| Some(line.job)),
-                "What was done.",
+                "The kind of work.",
             ),
-            C::new("path", Text(|line, see| see(&line.path.path)), "On which path of the export."),
+            C::new("path", Text(|line, see| see(&line.path.path)), "The path in the export."),
             C::new(
                 "path_hex",
                 Hex(|line, see| lend(line.path.bytes.as_deref(), see)),
-                "All bytes of `path`, where some are not UTF-8.",
+                "All bytes of `path`, if some are not UTF-8.",
             )
             .optional(),
             C::new(
                 "bytes",
                 U64(|line| line.bytes),
-                "Bytes of the file. It is null for `list`, and where they are not known.",
+                "Bytes of the file. It is null for `list`, and if unknown.",
             )
             .or_null(),
             C::new(
                 "md5",
                 Text(|line, see| lend(line.md5.as_deref(), see)),
-                "The MD5 of the file: of `write` what was to be written, of `read` what was read.",
+                "The MD5 of the data to write, or of the data that was read.",
             )
             .or_null(),
             C::new("entries", U64(|line| line.entries), "Names in the directory.").or_null(),
-            C::new("calls", U64(|line| Some(line.calls)), "Calls that it took."),
+            C::new("calls", U64(|line| Some(line.calls)), "Number of calls."),
             C::new(
                 "elapsed_ns",
                 Nanoseconds(|line| Some(line.elapsed_ns)),
-                "From its first call to its last reply.",
+                "Time from the first call to the last reply.",
             ),
-            C::new("error", Text(|line, see| lend(line.error.as_deref(), see)), "Why it failed.").or_null(),
+            C::new("error", Text(|line, see| lend(line.error.as_deref(), see)), "The error.").or_null(),
         ],
     }
 };
@@ -201,28 +201,28 @@ impl Subject for File {
     type Of<'a> = &'a File;
 }
 
-/// A file of an export that clients made or changed.
+/// A file of an export that clients created or changed.
 pub(super) static FILE: Columns<File> = {
     type C = Column<File>;
     Columns {
         name: "peer_file",
         role: Role::Line,
         columns: &[
-            C::new("path", Text(|line, see| see(&line.path.path)), "Its path from the root of the export."),
+            C::new("path", Text(|line, see| see(&line.path.path)), "The path from the root of the export."),
             C::new(
                 "path_hex",
                 Hex(|line, see| lend(line.path.bytes.as_deref(), see)),
-                "All bytes of `path`, where some are not UTF-8.",
+                "All bytes of `path`, if some are not UTF-8.",
             )
             .optional(),
-            C::new("bytes", U64(|line| Some(line.bytes)), "Its bytes."),
-            C::new("md5", Text(|line, see| see(&line.md5)), "Their MD5."),
-            C::new("is_new", Boolean(|line| Some(line.is_new)), "Whether it was not there before."),
+            C::new("bytes", U64(|line| Some(line.bytes)), "The size in bytes."),
+            C::new("md5", Text(|line, see| see(&line.md5)), "The MD5 of the contents."),
+            C::new("is_new", Boolean(|line| Some(line.is_new)), "Whether a client created it."),
         ],
     }
 };
 
-/// The MD5 of some bytes, as digits.
+/// Returns the MD5 of `bytes` in hexadecimal digits.
 pub(in crate::peer) fn digest(bytes: &[u8]) -> String {
     HexBytes(&Md5::digest(bytes)).to_string()
 }
@@ -277,6 +277,6 @@ pub(super) fn show_entry(line: &Entry, f: &mut fmt::Formatter<'_>) -> fmt::Resul
 }
 
 pub(super) fn show_file(line: &File, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let is = if line.is_new { "made" } else { "changed" };
+    let is = if line.is_new { "created" } else { "changed" };
     write!(f, "{}: {is}, {} bytes, MD5 {}", Plain(&line.path.path), Number(line.bytes), line.md5)
 }

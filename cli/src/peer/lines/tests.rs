@@ -184,7 +184,8 @@ fn lines_that_have_no_more_than_they_must() {
     }
 }
 
-/// As docs/json.md has it for every command: what a terminal obeys or does not show is escaped.
+/// Control characters and invisible characters are escaped, as docs/json.md describes for all
+/// commands.
 #[test]
 fn hidden_characters_are_escaped() {
     let entry =

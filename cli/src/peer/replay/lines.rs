@@ -1,4 +1,4 @@
-//! What is told of a replay: a line for each call, and one at the end.
+//! Output lines of a replay: one for each call, and a summary.
 
 mod columns;
 
@@ -21,7 +21,7 @@ use rdmascope_tui::inject::{self, SentCall};
 use rdmascope_wire::Xid;
 use std::io::{self, Write};
 
-/// A call that was made again, or a connection.
+/// A repeated call or a connection.
 #[derive(Debug)]
 pub(super) struct Replayed {
     connection: u32,
@@ -78,7 +78,7 @@ impl Difference {
     }
 }
 
-/// A name in a call that no reply brought.
+/// A name in a call that no reply supplied.
 #[derive(Debug)]
 struct Unknown {
     field: &'static str,
@@ -151,7 +151,7 @@ impl Replayed {
         line
     }
 
-    /// The same for a screen.
+    /// Converts the line for the terminal UI.
     pub(super) fn on_screen(self, outcome: &Outcome) -> SentCall {
         let beside = |difference: Difference, is_allowed| {
             let operation = difference.operation.map(|operation| format!("{operation} "));
@@ -163,14 +163,14 @@ impl Replayed {
             }
         };
         let unknown = |Unknown { field, bytes }: Unknown| {
-            format!("{field} {bytes}: no reply brought it, so it is sent as recorded")
+            format!("{field} {bytes}: supplied by no reply, sent as recorded")
         };
         let (instead, reason) = match &outcome.verdict {
             Verdict::Otherwise { recorded, live } => (Some((recorded.clone(), live.clone())), None),
             _ => (None, self.reason),
         };
         let instead = instead.map(|(recorded, live)| inject::Difference {
-            field: "what came".into(),
+            field: "event".into(),
             recorded,
             live,
             is_allowed: false,
@@ -192,13 +192,13 @@ impl Replayed {
         }
     }
 
-    /// Whether there is something to say of it.
+    /// Returns whether the line is worth printing without `--all`.
     pub(super) fn is_noteworthy(&self) -> bool {
         self.verdict != "agrees" || !self.unknown.is_empty()
     }
 }
 
-/// All calls.
+/// The summary of all calls.
 #[derive(Debug, Default)]
 pub(super) struct Summary {
     calls: u64,
@@ -295,32 +295,32 @@ pub(super) fn print_summary(
     writeln!(out)?;
     if summary.conveyance_differ > 0 {
         let calls = Counted(summary.conveyance_differ, "call");
-        writeln!(out, "{}", style.red(format!("{calls} whose reply is conveyed otherwise than recorded")))?;
+        writeln!(out, "{}", style.red(format!("{calls}: the reply is conveyed differently than recorded")))?;
     }
     if summary.granted_differ > 0 {
         let calls = Counted(summary.granted_differ, "call");
-        writeln!(out, "{calls} whose reply grants something else, as a server may: --all shows them")?;
+        writeln!(out, "{calls}: the reply has other grants, which is allowed: --all shows them")?;
     }
     if summary.conveyance_may_differ > 0 {
         let calls = Counted(summary.conveyance_may_differ, "call");
-        writeln!(out, "{calls} whose reply is conveyed otherwise, as a responder may: --all shows them")?;
+        writeln!(out, "{calls}: the reply is conveyed differently, which is allowed: --all shows them")?;
     }
     if *own > 0 {
-        writeln!(out, "{own} fields differ that may: handles, times, verifiers and the like")?;
+        writeln!(out, "{own} differences in fields that may differ: handles, times, verifiers and the like")?;
     }
     if summary.not_understood > 0 {
         writeln!(
             out,
-            "{} replies are not understood to their end: compared as bytes",
+            "{} replies could not be decoded completely: compared as bytes",
             summary.not_understood
         )?;
     }
     writeln!(
         out,
-        "{} packets sent; ICRC of those received: {} right, {}, {} not verified",
+        "{} packets sent; ICRCs received: {} good, {}, {} unverified",
         summary.sent,
         summary.icrc_good,
-        style.red_if(summary.icrc_bad > 0, format_args!("{} wrong", summary.icrc_bad)),
+        style.red_if(summary.icrc_bad > 0, format_args!("{} bad", summary.icrc_bad)),
         summary.icrc_unverified
     )
 }
@@ -368,7 +368,7 @@ impl fmt::Display for Shown<'_> {
             }
         }
         for Unknown { field, bytes } in &line.unknown {
-            write!(f, "\n  {field} {bytes}: no reply brought it, so it is sent as recorded")?;
+            write!(f, "\n  {field} {bytes}: supplied by no reply, sent as recorded")?;
         }
         Ok(())
     }

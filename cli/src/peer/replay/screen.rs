@@ -1,4 +1,4 @@
-//! A replay that the screen of `rdmascope tui` asked for.
+//! Replays for the terminal UI.
 
 use super::lines::{self, Replayed, Summary};
 use super::{Hears, Replay, When};
@@ -16,17 +16,18 @@ use rdmascope_tui::inject::{self, Plan, Ran, Told, Watch};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-/// What can be put wrong in a call.
+/// Returns the faults that a call can get.
 pub(in crate::peer) fn faults() -> Vec<inject::Fault> {
     let help = |fault| match fault {
         Fault::Version => "rdma_vers is 9",
         Fault::Procedure => "rdma_proc is 9",
-        Fault::Short => "the last four bytes are missing",
+        Fault::Short => "the last four bytes are omitted",
     };
     Fault::ALL.map(|fault| inject::Fault { name: fault.name(), help: help(fault) }).into()
 }
 
-/// Makes the calls of `input` again that can be made, as fast as their replies come, to the server `to`.
+/// Repeats the calls of `input` on the server `to`, as fast as replies arrive, and leaves out calls
+/// that cannot be repeated.
 pub(in crate::peer) struct OnScreen {
     pub(in crate::peer) input: Input,
     pub(in crate::peer) to: SocketAddr,
@@ -36,7 +37,7 @@ pub(in crate::peer) struct OnScreen {
 }
 
 impl OnScreen {
-    /// Replays as `plan` says, until `watch` wants it to end.
+    /// Replays according to `plan` until `watch` stops it.
     pub(in crate::peer) fn run(&self, plan: &Plan, watch: &mut dyn Watch) -> Result<Ran> {
         let command = self.command(plan)?;
         let filter = &command.filter;
@@ -59,7 +60,7 @@ impl OnScreen {
     fn command(&self, plan: &Plan) -> Result<Replay> {
         let fault = |(name, number): (&str, u64)| {
             let fault = Fault::ALL.into_iter().find(|fault| fault.name() == name);
-            fault.map(|fault| (fault, number)).ok_or_else(|| anyhow!("there is no fault {name}"))
+            fault.map(|fault| (fault, number)).ok_or_else(|| anyhow!("no fault {name}"))
         };
         let Input { files, .. } = &self.input;
         Ok(Replay {
@@ -86,7 +87,7 @@ fn left_out(read: &Read) -> Vec<u8> {
     match read.unfit_count {
         0 => Vec::new(),
         count => {
-            format!("left out: {}, of which the capture lacks bytes\n", Counted(count, "call")).into_bytes()
+            format!("left out: {} with bytes missing from the capture\n", Counted(count, "call")).into_bytes()
         }
     }
 }
@@ -99,13 +100,13 @@ fn verdict(summary: &Summary, is_stopped: bool) -> &'static str {
     }
 }
 
-/// The screen looks on.
+/// Passes a replay to the UI.
 struct Watched<'a> {
     watch: &'a mut dyn Watch,
 }
 
 impl Hears for Watched<'_> {
-    /// What the screen shows of connections comes as outcomes.
+    /// The UI shows connections by their outcomes.
     fn line(&mut self, _: common::Line) -> io::Result<()> {
         Ok(())
     }

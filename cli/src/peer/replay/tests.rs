@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const SAMPLES: [(&str, usize, usize); 7] = [
-    // Forward and backward calls, as samples/MANIFEST says.
+    // Numbers of forward and backward calls, from samples/MANIFEST.
     ("connect-rejected", 0, 0),
     ("nfs3-basic", 265, 0),
     ("nfs3-lossy", 19, 0),
@@ -48,7 +48,7 @@ fn read_sample(name: &str) -> Read {
     read
 }
 
-/// What the two ends tell.
+/// The outcomes and answers of the two ends.
 struct Told {
     outcomes: Vec<Outcome>,
     answered: Vec<Answered>,
@@ -65,7 +65,7 @@ fn replay(calls: Recording, replies: Recording, timing: Timing, network: Network
     replay_until(calls, replies, timing, network, usize::MAX)
 }
 
-/// The same. When so many outcomes are told, the target closes its connections.
+/// As [`replay`], but the target closes its connections after a number of outcomes.
 fn replay_until(
     calls: Recording,
     replies: Recording,
@@ -119,7 +119,7 @@ fn replay_until(
         if replayer.is_over() {
             return (told, now);
         }
-        // The replayer waits for a time that nobody else waits for.
+        // The replayer may wait for a deadline that the pair does not have.
         if !pair.step() || replayer.next_deadline().is_some_and(|due| due < pair.now) {
             pair.now = pair.now.max(replayer.next_deadline().expect("it waits for something"));
         }
@@ -164,7 +164,8 @@ fn every_sample_agrees_with_itself() {
 fn a_byte_that_is_altered_is_one_difference_at_that_call() {
     for (name, ..) in SAMPLES.iter().filter(|(_, forward, _)| *forward > 0) {
         let recording = sample(name);
-        // The last byte of every seventh reply in turn: what it is of may be what may differ.
+        // Changes the last byte of some replies in turn; the field there may be one that may
+        // differ.
         let last = recording.calls.len();
         for number in (0..last).step_by(1 + last / 5) {
             let mut altered = recording.clone();
@@ -172,7 +173,7 @@ fn a_byte_that_is_altered_is_one_difference_at_that_call() {
                 continue;
             }
             let Answer::Reply { stream, .. } = &mut altered.calls[number].answer else { continue };
-            // The status behind the header: XID, msg_type, reply_stat, verifier, accept_stat.
+            // The accept_stat, after XID, msg_type, reply_stat and verifier.
             let Some(byte) = stream.get_mut(27) else { continue };
             *byte ^= 0x11;
             let (told, _) = replay(recording.clone(), altered, Timing::Fastest, Network::GOOD);
@@ -183,7 +184,8 @@ fn a_byte_that_is_altered_is_one_difference_at_that_call() {
     }
 }
 
-/// File handles and the beginnings of session IDs that replies of a sample bring, as the dissector reads them; and file handles that only calls name.
+/// Returns the file handles and session ID prefixes that replies of a sample supply, as decoded by
+/// the dissector, and the file handles that only calls contain.
 fn named(name: &str) -> (BTreeSet<Vec<u8>>, BTreeSet<Vec<u8>>) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../samples").join(format!("{name}.pcap"));
     let input = Input::file(path, frame::Config::default().port);
@@ -195,7 +197,7 @@ fn named(name: &str) -> (BTreeSet<Vec<u8>>, BTreeSet<Vec<u8>>) {
                 brought.extend(operation.result_file_handle.map(|handle| details.bytes(handle).to_vec()));
                 asked.extend(operation.file_handle.map(|handle| details.bytes(handle).to_vec()));
             }
-            // Stateids of this server begin like session IDs.
+            // Stateids of this server begin like its session IDs.
             brought.extend(details.session.created.map(|(session, _)| session[..12].to_vec()));
         }
         Ok(())
@@ -205,12 +207,12 @@ fn named(name: &str) -> (BTreeSet<Vec<u8>>, BTreeSet<Vec<u8>>) {
     (brought, asked)
 }
 
-/// As another server would have named them.
+/// The name that another server would use.
 fn other_name(name: &[u8]) -> Vec<u8> {
     name.iter().map(|byte| byte ^ 0x5a).collect()
 }
 
-/// The same session with a server that gives other names, which are as long.
+/// Renames everything as another server would, with names of the same length.
 fn foreign(mut recording: Recording, names: &BTreeSet<Vec<u8>>) -> Recording {
     let change = |bytes: &mut [u8]| {
         let mut at = 0;
@@ -225,7 +227,7 @@ fn foreign(mut recording: Recording, names: &BTreeSet<Vec<u8>>) -> Recording {
         }
     };
     for call in &mut recording.calls {
-        // The data of files are left alone.
+        // File data do not change.
         let end = call.items.first().map_or(call.message.len(), |item| item.start);
         change(&mut call.message[..end]);
         if let Answer::Reply { stream, .. } = &mut call.answer {
@@ -251,7 +253,7 @@ fn what_another_server_names_otherwise_is_named_so_in_later_calls() {
         assert!(own.count() > 0, "{name}");
         assert!(told.answered.iter().all(|answered| answered.how != How::Unknown), "{name}");
         assert_eq!(told.answered.len(), forward + backward);
-        // The control: one name that no reply changes is asked for in vain.
+        // The control: the replay fails if one name is not replaced in any reply.
         if let Some(root) = roots.first() {
             let lost = foreign(other, &BTreeSet::from([root.clone()]));
             let (told, _) = replay(recording, lost, Timing::Fastest, Network::GOOD);
@@ -288,7 +290,7 @@ fn a_bad_network_changes_nothing() {
 
 #[test]
 fn calls_that_the_other_side_does_not_know_are_told() {
-    // One reply is missing in the recording of the responder: no reply, and it is told within the time.
+    // The responder's recording lacks one reply: the replay reports that after its timeout.
     let recording = sample("nfs4.1-backchannel-recall");
     let mut silent = recording.clone();
     let number = silent.calls.iter().rposition(|call| !call.backward).unwrap();
@@ -297,12 +299,13 @@ fn calls_that_the_other_side_does_not_know_are_told() {
     let [outcome] = told.differences()[..] else { panic!("{:?}", told.differences()) };
     assert_eq!(outcome.subject, Subject::Call(number));
     assert!(now.0 >= 60_000_000_000);
-    // Where both have none, it is as it was.
+    // If both recordings lack it, nothing differs.
     let (told, now) = replay(silent.clone(), silent, Timing::Fastest, Network::GOOD);
     assert!(told.differences().is_empty());
     assert!(now.0 < 60_000_000_000);
     assert_eq!(told.outcomes.iter().filter(|outcome| outcome.verdict == Verdict::Unanswered).count(), 1);
-    // A callback that the responder does not make is no difference, but it is said; and so is one that is not in the recording.
+    // A callback that the responder does not make is reported, but is no difference. The same holds
+    // for an unrecorded callback.
     let mut quiet = recording.clone();
     quiet.calls.retain(|call| !call.backward);
     let (told, _) = replay(recording.clone(), quiet.clone(), Timing::Fastest, Network::GOOD);
@@ -315,7 +318,7 @@ fn calls_that_the_other_side_does_not_know_are_told() {
     assert_eq!((told.differences().len(), said(&told)), (0, 2));
     let extra = |outcome: &&Outcome| matches!(outcome.subject, Subject::Extra(..));
     assert_eq!(told.outcomes.iter().filter(extra).count(), 2);
-    // It is answered as a client would that has one slot.
+    // The replay answers it like a client with one slot.
     let backward = told.answered.iter().filter_map(|answered| match &answered.how {
         How::Backward(comparison) => Some(comparison),
         _ => None,
@@ -326,7 +329,7 @@ fn calls_that_the_other_side_does_not_know_are_told() {
     assert_eq!(fields, [["csr_highest_slotid", "csr_target_highest_slotid"]; 2]);
 }
 
-/// One recording behind the other, which begins so many nanoseconds after the first.
+/// Appends one recording to another; the second begins `later` nanoseconds after the first.
 fn behind(first: &Recording, then: &Recording, later: u64) -> Recording {
     let mut both = first.clone();
     let order = |call: &Call| call.order.max(call.answer.order().unwrap_or(0));
@@ -364,7 +367,8 @@ fn connections_are_made_in_the_order_of_the_recording() {
 
 #[test]
 fn a_connection_that_the_target_closes_meanwhile_is_not_waited_for() {
-    // It lingers for the callbacks, which do not come. Afterwards it waits for the time of the next call, and for nothing before.
+    // The replay lingers for the missing callbacks, and then waits only for the time of the next
+    // call.
     let recording = sample("nfs4.1-backchannel-recall");
     let twice = behind(&recording, &recording, 60_000_000_000);
     let mut quiet = twice.clone();

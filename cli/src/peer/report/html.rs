@@ -1,6 +1,7 @@
-//! The HTML page: a column for each target, a row for each scenario. A cell opens what crossed the wire.
+//! The HTML page: a column for each target and a row for each scenario. A cell links to its
+//! packets.
 //!
-//! All text goes through maud's escaping; nothing here is `PreEscaped`.
+//! maud escapes all text; this module uses no `PreEscaped`.
 
 use super::ladder::Ladder;
 use super::lines::Ran;
@@ -9,22 +10,22 @@ use maud::{DOCTYPE, Markup, html};
 use rdmascope_analysis::units::Plain;
 use rdmascope_peer::scenario::{Scenario, Side, Verdict};
 
-/// A scenario against a target.
+/// The result of a scenario against one target.
 pub(super) struct Cell {
     pub(super) ran: Ran,
-    /// `None`: by verbs, where packets are not seen.
+    /// `None` for verbs, where packets are not visible.
     pub(super) ladder: Option<Ladder>,
 }
 
-/// The scenarios that ran against one target, or in one run of a server, in their order.
+/// The scenarios of one target, or of one run of a server, in order.
 pub(super) struct Column {
-    /// What it is headed with; `None`: the client that all of it is about, or no name where there are several.
+    /// The heading; `None`: the only client, or a generic name for several clients.
     pub(super) name: Option<String>,
     pub(super) cells: Vec<Cell>,
 }
 
 impl Column {
-    /// Its head.
+    /// Returns the heading.
     fn name(&self) -> &str {
         let mut targets = self.cells.iter().filter_map(|cell| cell.ran.target.as_deref());
         let first = targets.next();
@@ -33,7 +34,7 @@ impl Column {
     }
 }
 
-/// Words that depend on whom scenarios are about.
+/// Texts that differ between servers and clients as targets.
 struct Words {
     title: &'static str,
     introduction: &'static str,
@@ -42,22 +43,22 @@ struct Words {
 }
 
 const SERVERS: Words = Words {
-    title: "What NFS over RDMA servers do",
-    introduction: "A row is a scenario: something that a specification forbids or leaves open was sent. The word in a column is the verdict \
-                   on that server; it opens what was sent, what came back, and the packets that crossed.",
+    title: "Behavior of NFS over RDMA servers",
+    introduction: "Each row is a scenario, which sends something that a specification forbids or leaves open. The word in a column is the verdict \
+                   on that server. It links to the messages sent, the reactions, and the packets.",
     to: "to the server",
     from: "from the server",
 };
 
 const CLIENTS: Words = Words {
-    title: "What NFS over RDMA clients do",
-    introduction: "A row is a scenario: a call of a client was answered in a way that a specification forbids or leaves open. The word is \
-                   the verdict on the client that had made the call; it opens what was sent, what came back, and the packets that crossed.",
+    title: "Behavior of NFS over RDMA clients",
+    introduction: "Each row is a scenario, which answers a client's call in a way that a specification forbids or leaves open. The word is \
+                   the verdict on that client. It links to the messages sent, the reactions, and the packets.",
     to: "to the client",
     from: "from the client",
 };
 
-/// Those for scenarios of this side.
+/// Returns the texts for scenarios of this side.
 const fn words(side: Side) -> &'static Words {
     match side {
         Side::Requester => &SERVERS,
@@ -65,7 +66,7 @@ const fn words(side: Side) -> &'static Words {
     }
 }
 
-/// The whole document. Rows are the scenarios, in their order; a column may have fewer, where the run was ended.
+/// Builds the document. An interrupted run may have fewer cells than there are scenarios.
 pub(super) fn page(side: Side, scenarios: &[Scenario], columns: &[Column]) -> Markup {
     let words = words(side);
     html! {
@@ -80,8 +81,8 @@ pub(super) fn page(side: Side, scenarios: &[Scenario], columns: &[Column]) -> Ma
                 main {
                     section id="verdicts" { h2 { "Verdicts" } (counts(columns)) (table(scenarios, columns)) }
                     section id="runs" {
-                        h2 { "What crossed" }
-                        p class="note hint" { "A verdict in the table opens its run here." }
+                        h2 { "Runs" }
+                        p class="note hint" { "Click a verdict in the table to see its run here." }
                         @for (number, column) in columns.iter().enumerate() {
                             @for (row, cell) in column.cells.iter().enumerate() { (run(words, &id(number, row), cell)) }
                         }
@@ -93,7 +94,7 @@ pub(super) fn page(side: Side, scenarios: &[Scenario], columns: &[Column]) -> Ma
     }
 }
 
-/// The word and the look of a verdict.
+/// Returns the text and the CSS class of a verdict.
 fn verdict(ran: &Ran) -> (String, &'static str) {
     let look = match ran.verdict_words {
         Some(Verdict::Conforms) => "good",
@@ -104,12 +105,13 @@ fn verdict(ran: &Ran) -> (String, &'static str) {
     (ran.verdict_words.map_or_else(|| "withheld".to_owned(), |verdict| verdict.to_string()), look)
 }
 
-/// By its place, as two rows may have scenarios of one name: a built-in one, and one of a file.
+/// Builds an ID from the position, because a built-in scenario and one from a file may share a
+/// name.
 fn id(column: usize, row: usize) -> String {
     format!("run-{}-{}", column + 1, row + 1)
 }
 
-/// How often each verdict was given to each target.
+/// Builds the counts of each verdict by target.
 fn counts(columns: &[Column]) -> Markup {
     let count = |column: &Column, wanted| {
         column.cells.iter().filter(|cell| cell.ran.verdict_words == Some(wanted)).count()
@@ -174,7 +176,7 @@ fn fact(name: &str, texts: &[String]) -> Markup {
     }
 }
 
-/// A run: what was sent, what came back, and the ladder.
+/// Builds a run: the messages sent, the reactions, and the ladder.
 fn run(words: &Words, id: &str, cell: &Cell) -> Markup {
     let ran = &cell.ran;
     let (word, look) = verdict(ran);
@@ -186,16 +188,16 @@ fn run(words: &Words, id: &str, cell: &Cell) -> Markup {
             dl {
                 (fact("requirement", &[format!("{}, {}: {}", ran.section, ran.level, ran.requirement)]))
                 (fact("sent", &ran.sent))
-                (fact("came back", &ran.observed))
-                (fact("why", &reason))
+                (fact("received", &ran.observed))
+                (fact("reason", &reason))
                 (fact("afterwards", &alive))
                 (fact("allowed", &ran.allowed))
                 (fact("wrong", &ran.wrong))
             }
             @match &cell.ladder {
-                None if ran.verdict_words.is_some() => p class="note" { "The packets of a device are not seen with --verbs." },
+                None if ran.verdict_words.is_some() => p class="note" { "Packets are not visible with --verbs." },
                 Some(shown) if !shown.arrows.is_empty() => (ladder(words, shown)),
-                _ => p class="note" { "Nothing crossed." },
+                _ => p class="note" { "No packets crossed." },
             }
             p { a href="#verdicts" { "Back to the verdicts" } }
         }
@@ -210,7 +212,7 @@ fn ladder(words: &Words, ladder: &Ladder) -> Markup {
                 tbody {
                     @for (at, arrow) in ladder.arrows.iter().enumerate() {
                         @if ladder.left_out > 0 && at == ladder.first {
-                            tr { td {} td class="arrow" colspan="2" {} td { span class="note" { (ladder.left_out) " packets more" } } }
+                            tr { td {} td class="arrow" colspan="2" {} td { span class="note" { (ladder.left_out) "  more packets" } } }
                         }
                         tr {
                             td class="number" { (format!("{:.3} ms", arrow.since.as_secs_f64() * 1e3)) }
@@ -244,7 +246,7 @@ mod tests {
     fn each_cell_leads_to_its_run_and_text_is_escaped() {
         let mut scenarios = builtin();
         scenarios.truncate(2);
-        // A file may have the name of a built-in one.
+        // A file may have the name of a built-in scenario.
         scenarios.push(scenarios[0].clone());
         scenarios[0].title = "<script>alert(1)</script>".into();
         let column = |target: &str, count: usize| {
@@ -254,7 +256,7 @@ mod tests {
             };
             Column { name: Some(target.to_owned()), cells: scenarios[..count].iter().map(cell).collect() }
         };
-        // The second target was not asked everything.
+        // The second target did not run everything.
         let columns = [column("192.0.2.2:20049", 3), column("192.0.2.3:20049", 1)];
         let page = page(Side::Requester, &scenarios, &columns).into_string();
         assert!(page.contains("&lt;script&gt;alert(1)") && !page.contains("<script>"));
@@ -279,10 +281,10 @@ mod tests {
         };
         let seen = told(Some(Verdict::Conforms), Some(Ladder::default()));
         let not_seen = told(Some(Verdict::Conforms), None);
-        assert!(seen.contains("Nothing crossed.") && !seen.contains("--verbs"));
-        assert!(not_seen.contains("--verbs") && !not_seen.contains("Nothing crossed."));
-        // What was not run sent nothing, by sockets or by verbs.
-        assert!(told(None, None).contains("Nothing crossed."));
+        assert!(seen.contains("No packets crossed.") && !seen.contains("--verbs"));
+        assert!(not_seen.contains("--verbs") && !not_seen.contains("No packets crossed."));
+        // A scenario that did not run sent nothing, by sockets or by verbs.
+        assert!(told(None, None).contains("No packets crossed."));
     }
 
     #[test]
@@ -296,7 +298,7 @@ mod tests {
             let column = Column { name: None, cells: cells.collect() };
             page(Side::Responder, &scenarios, &[column]).into_string()
         };
-        // One is the head of the column. No client came for the third scenario.
+        // A single client is the heading of the column. No client came for the third scenario.
         let one = shown([Some("192.0.2.2"), Some("192.0.2.2"), None]);
         assert!(one.contains("<th>192.0.2.2</th>") && !one.contains("<th>clients</th>"));
         assert!(one.contains("to the client") && !one.contains("server;"));

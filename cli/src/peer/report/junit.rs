@@ -1,4 +1,4 @@
-//! JUnit XML: a test suite for each document, a test case for each scenario.
+//! JUnit XML: a test suite for each document, and a test case for each scenario.
 
 use super::lines::Ran;
 use crate::junit::{Case, END, Fault, Layout, Outcome, begin, suite};
@@ -45,7 +45,7 @@ fn case(one: &Ran) -> Case {
         output: vec![
             format!("verdict: {}", one.verdict.unwrap_or("withheld")),
             format!("sent: {}", one.sent.join("; ")),
-            format!("came back: {came}"),
+            format!("received: {came}"),
             format!("allowed: {}", one.allowed.join("; ")),
             format!("afterwards: {}", one.alive.unwrap_or("not-asked")),
         ],

@@ -1,4 +1,4 @@
-//! The ladder of a run: the packets that crossed, each with its side and its time.
+//! The ladder diagram of a run: the packets that crossed, with direction and time.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -8,13 +8,13 @@ use rdmascope_dissector::record::{LinkType, Record, Tap, Time};
 use rdmascope_present::tables::packets::Carried;
 use std::collections::VecDeque;
 
-/// Packets that are drawn of one run: the first of them, and the last.
+/// Packets drawn of one run: the first ones and the last ones.
 const FIRST: usize = 120;
 const LAST: usize = 40;
-/// Packets that are drawn from before it was known whom the run is about: the call that a scenario is about is among them.
+/// Packets kept before the remote side is known. They include the call that a scenario acts on.
 const BEFORE: usize = 24;
 
-/// A packet that crossed, from its IP header on, and when.
+/// A packet that crossed, from its IP header on, with its time.
 pub(in crate::peer) struct Crossing {
     pub(in crate::peer) time: Time,
     pub(in crate::peer) bytes: Vec<u8>,
@@ -24,25 +24,25 @@ pub(in crate::peer) struct Crossing {
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::peer) struct Arrow {
     pub(in crate::peer) since: Duration,
-    /// This side sent it.
+    /// Whether this side sent it.
     pub(in crate::peer) out: bool,
     pub(in crate::peer) text: String,
 }
 
-/// What is drawn of a run.
+/// The drawn packets of a run.
 #[derive(Debug, Default)]
 pub(in crate::peer) struct Ladder {
     /// The address of the remote side.
     pub(super) remote: String,
     pub(in crate::peer) arrows: Vec<Arrow>,
-    /// After so many of these, packets are left out.
+    /// Index of the first arrow after the gap.
     pub(super) first: usize,
-    /// Packets between the first and the last of these.
+    /// Number of packets left out at the gap.
     pub(super) left_out: usize,
 }
 
 impl Ladder {
-    /// The ladder of what crossed between this side and `remote`.
+    /// Draws the packets between this side and `remote`.
     pub(in crate::peer) fn of(crossings: &[Crossing], remote: IpAddr) -> Ladder {
         let mut drawing = Drawing::new();
         drawing.begin(remote);
@@ -59,11 +59,11 @@ struct Packet {
     text: String,
 }
 
-/// A ladder that grows with the packets. It keeps no more of them than are drawn.
+/// A ladder under construction. It keeps only the packets that will be drawn.
 pub(in crate::peer) struct Drawing {
     engine: Engine,
     records: u64,
-    /// Whose packets are drawn; `None`: that is not known yet.
+    /// The remote side whose packets are drawn; `None` while it is unknown.
     remote: Option<String>,
     first: Vec<Packet>,
     last: VecDeque<Packet>,
@@ -82,7 +82,7 @@ impl Drawing {
         }
     }
 
-    /// Draws the packets of this remote side from now on, with the last ones before.
+    /// Draws the packets of `remote` from now on, and those kept from before.
     pub(in crate::peer) fn begin(&mut self, remote: IpAddr) {
         if self.remote.is_none() {
             let remote = remote.to_string();
@@ -92,7 +92,7 @@ impl Drawing {
         }
     }
 
-    /// A packet that crossed.
+    /// Adds a packet that crossed.
     pub(in crate::peer) fn take(&mut self, crossing: &Crossing) {
         self.records += 1;
         let record = Record {
@@ -112,7 +112,7 @@ impl Drawing {
                 Some(headers) => {
                     format!("{} PSN {}{}", headers.bth.opcode, headers.bth.psn, Carried(headers))
                 }
-                None => "a packet that cannot be read".to_owned(),
+                None => "an unreadable packet".to_owned(),
             };
             let (source, destination) = (frame.source.to_string(), frame.destination.to_string());
             found = Some(Packet { time: crossing.time, source, destination, text });
@@ -136,7 +136,7 @@ impl Drawing {
         }
     }
 
-    /// The ladder of what was drawn. What comes now is of another run.
+    /// Returns the finished ladder, and starts a new one.
     pub(in crate::peer) fn finish(&mut self) -> Ladder {
         let remote = self.remote.take();
         let (first, last) = (core::mem::take(&mut self.first), core::mem::take(&mut self.last));
@@ -170,7 +170,7 @@ pub(super) mod tests {
         text.parse().unwrap()
     }
 
-    /// The REQ of an endpoint towards `remote`, as it crosses, one each millisecond.
+    /// The REQ of an endpoint to `remote`, one per millisecond.
     pub(in super::super) fn request(times: usize, remote: &str) -> Vec<Crossing> {
         let mut endpoint = Endpoint::new(Settings::default(), 1);
         endpoint.connect(Connect::new(address("192.0.2.1"), address(remote), 20049)).unwrap();
@@ -209,7 +209,7 @@ pub(super) mod tests {
         take(&mut drawing, 1, "192.0.2.2");
         let ladder = drawing.finish();
         assert_eq!((ladder.arrows.len(), ladder.left_out), (BEFORE - 2 + 1, 0));
-        // The next run begins with nothing.
+        // The next run starts empty.
         take(&mut drawing, 1, "192.0.2.2");
         drawing.begin(address("192.0.2.3"));
         assert!(drawing.finish().arrows.is_empty());

@@ -1,4 +1,4 @@
-//! What is told of a scenario and of all of them: the lines for programs, and what the other formats are made of.
+//! The results of scenarios and their summary: JSON lines, and the data of the other formats.
 
 mod columns;
 
@@ -10,7 +10,8 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-/// A line. The summary has an object with a field for each section, which is no list of columns: docs/peer.md is compared with its fields.
+/// A JSON line. The summary has one field per section, which a list of columns cannot describe: a
+/// test compares its fields with docs/peer.md.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(in crate::peer) enum Line<'a> {
@@ -18,10 +19,10 @@ pub(in crate::peer) enum Line<'a> {
     PeerInjected(&'a Summary),
 }
 
-/// A scenario that was run, or withheld.
+/// A scenario that was run or withheld.
 #[derive(Clone, Debug)]
 pub(in crate::peer) struct Ran {
-    /// The address and port of the server, or the address of the client; `None`: no client came.
+    /// Address and port of the server, or address of the client; `None`: no client connected.
     pub(in crate::peer) target: Option<String>,
     pub(in crate::peer) scenario: String,
     pub(in crate::peer) title: String,
@@ -116,11 +117,11 @@ impl Counts {
     }
 }
 
-/// All of them.
+/// The summary of all scenarios.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename = "peer_injected")]
 pub(in crate::peer) struct Summary {
-    /// Scenarios that were asked for.
+    /// Number of requested scenarios.
     pub(in crate::peer) scenarios: usize,
     pub(in crate::peer) counts: Counts,
     pub(in crate::peer) sections: BTreeMap<String, Counts>,

@@ -1,4 +1,4 @@
-//! Scenarios and verdicts for people.
+//! Scenarios and verdicts as text.
 
 use super::lines::{Counts, Ran, Summary};
 use crate::output::Out;
@@ -6,7 +6,7 @@ use rdmascope_analysis::units::Plain;
 use rdmascope_peer::scenario::{Scenario, Side, Verdict};
 use std::io::{self, Write as _};
 
-/// A line of the list.
+/// Writes a line of the list.
 pub(in crate::peer) fn list(scenario: &Scenario, out: &mut Out) -> io::Result<()> {
     let side = if scenario.side == Side::Responder { " (peer serve)" } else { "" };
     let destructive = if scenario.destructive { " (destructive)" } else { "" };
@@ -20,21 +20,18 @@ pub(in crate::peer) fn list(scenario: &Scenario, out: &mut Out) -> io::Result<()
     )
 }
 
-/// All of a scenario; `text` is that of its file.
+/// Describes a scenario in full; `text` is the text of its file.
 pub(in crate::peer) fn explain(scenario: &Scenario, text: &str, out: &mut impl io::Write) -> io::Result<()> {
     writeln!(out, "{}: {}", Plain(&scenario.name), Plain(&scenario.title))?;
     let requirement = &scenario.requirement;
     writeln!(out, "\n{} {}: {}", requirement.level, scenario.section(), Plain(&requirement.text))?;
     let notes = [
-        (
-            scenario.side == Side::Responder,
-            "a client is served, and this done to it: `rdmascope peer serve --scenario` runs it",
-        ),
+        (scenario.side == Side::Responder, "runs against a client of `rdmascope peer serve --scenario`"),
         (
             scenario.destructive,
-            "may crash or exhaust the other side, or makes a file on it: runs with --allow-destructive",
+            "may crash or exhaust the remote side, or creates a file on it: needs --allow-destructive",
         ),
-        (scenario.survives, "the connection has to live on"),
+        (scenario.survives, "the connection must survive"),
     ];
     notes.iter().filter(|note| note.0).try_for_each(|note| writeln!(out, "  {}", note.1))?;
     writeln!(out, "\nallowed:")?;
@@ -45,7 +42,7 @@ pub(in crate::peer) fn explain(scenario: &Scenario, text: &str, out: &mut impl i
     }
     writeln!(out, "anything else is tolerated")?;
     if !scenario.check.is_empty() {
-        writeln!(out, "\n`rdmascope check` finds it as {}", Plain(&scenario.check.join(", ")))?;
+        writeln!(out, "\n`rdmascope check` reports it as {}", Plain(&scenario.check.join(", ")))?;
     }
     let steps = steps(text);
     if !steps.is_empty() {
@@ -54,18 +51,18 @@ pub(in crate::peer) fn explain(scenario: &Scenario, text: &str, out: &mut impl i
     steps.iter().try_for_each(|line| writeln!(out, "{}", Plain(line)))
 }
 
-/// The lines of its steps: the first table of them and what is behind it, without empty lines at the end.
+/// Returns the lines from the first step on, without empty lines at the end.
 fn steps(text: &str) -> Vec<&str> {
     let is_step = |line: &&str| line.trim_start().starts_with("[[steps]]");
     text.trim_end().lines().skip_while(|line| !is_step(line)).collect()
 }
 
-/// A scenario that was run.
+/// Writes the result of a scenario.
 pub(in crate::peer) fn ran(one: &Ran, out: &mut impl io::Write) -> io::Result<()> {
     let verdict = one.verdict_words.map_or_else(|| "withheld".to_owned(), |verdict| verdict.to_string());
     let (level, section) = (&one.level, &one.section);
     let what = match (&one.reason, one.verdict_words) {
-        (_, None) => "destructive: --allow-destructive runs it".to_owned(),
+        (_, None) => "destructive: needs --allow-destructive".to_owned(),
         (Some(reason), _) => reason.clone(),
         (None, _) => one.observed.join("; "),
     };
@@ -84,7 +81,7 @@ pub(in crate::peer) fn ran(one: &Ran, out: &mut impl io::Write) -> io::Result<()
         for sent in &one.sent {
             writeln!(out, "    sent       {}", Plain(sent))?;
         }
-        writeln!(out, "    came back  {}", Plain(&one.observed.join("; ")))?;
+        writeln!(out, "    received{}", Plain(&one.observed.join("; ")))?;
         writeln!(out, "    allowed    {}", Plain(&one.allowed.join("; ")))?;
     }
     Ok(())
@@ -104,7 +101,7 @@ fn row(name: &str, counts: &Counts, out: &mut Out) -> io::Result<()> {
     )
 }
 
-/// The summary, section by section.
+/// Writes the summary by section.
 pub(super) fn summary(summary: &Summary, out: &mut Out) -> io::Result<()> {
     writeln!(
         out,

@@ -1,4 +1,4 @@
-//! The export of `peer serve --export`: an NFSv3 file system in memory, with MOUNT and the port mapper on TCP beside it.
+//! `peer serve --export`: an NFSv3 file system in memory, with MOUNT and a port mapper on TCP.
 
 use crate::peer::lines;
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -16,24 +16,26 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// What `--export` takes instead of a folder.
+/// The value of `--export` for an empty export.
 const EMPTY: &str = "memory";
 
 #[derive(Args, Debug)]
 pub(super) struct ExportArguments {
-    /// Serve an NFSv3 export that clients can mount: a copy of this folder in memory, or an empty one with the word `memory`
+    /// Serve an NFSv3 export that clients can mount: a copy of this folder in memory, or an empty
+    /// export with the word `memory`
     ///
-    /// Clients list, read and write the copy: the folder is not changed. When the command ends, it prints the files that they made or
-    /// changed, with their MD5. The copy holds 256 MiB and 65,536 names at most. MOUNT is answered on TCP.
+    /// Clients list, read and write the copy; the folder does not change. When the command ends, it
+    /// prints the files that clients created or changed, with their MD5. The copy holds at most 256
+    /// MiB and 65,536 names. MOUNT answers on TCP.
     #[arg(long, value_name = "FOLDER|memory", conflicts_with = "from")]
     export: Option<PathBuf>,
-    /// The path under which clients mount it
+    /// Path under which clients mount the export
     #[arg(long, value_name = "PATH", default_value = "/export", requires = "export", value_parser = export_path)]
     export_path: String,
-    /// The TCP port of MOUNT; 0: one that is free
+    /// TCP port of MOUNT; 0: a free port
     #[arg(long, value_name = "PORT", default_value_t = 20048, requires = "export")]
     mount_port: u16,
-    /// Answer as port mapper on TCP port 111 too, so that clients need not be told the port of MOUNT; needs root
+    /// Also serve a port mapper on TCP port 111, so that clients find the port of MOUNT; needs root
     #[arg(long, requires = "export")]
     port_mapper: bool,
 }
@@ -41,7 +43,7 @@ pub(super) struct ExportArguments {
 fn export_path(text: &str) -> Result<String> {
     let trimmed = text.trim_end_matches('/');
     if !text.starts_with('/') || text.len() > 1024 {
-        bail!("a path from / on is expected, of 1024 bytes at most");
+        bail!("expected an absolute path of at most 1024 bytes");
     }
     Ok(if trimmed.is_empty() { "/" } else { trimmed }.to_owned())
 }
@@ -56,38 +58,37 @@ pub(super) struct Export {
     mount_port: u16,
     port_mapper: bool,
     at: (IpAddr, u16),
-    /// They answer as long as they are there.
+    /// Held because a server stops when it is dropped.
     _servers: Vec<tcp::Server>,
 }
 
-/// An export whose TCP ports are open. No thread answers there yet.
+/// An export with open TCP ports, before its threads start.
 pub(super) struct Opened {
     files: nfs3::Export,
     left_out: u64,
     mount_port: u16,
-    /// Each with its address.
+    /// Each listener with its address.
     listeners: Vec<(IpAddr, TcpListener)>,
 }
 
 impl ExportArguments {
-    /// Reads the folder and opens the TCP ports at these addresses; `None` where nothing is
-    /// exported.
+    /// Reads the folder and opens the TCP ports at these addresses. Returns `None` without
+    /// `--export`.
     pub(super) fn open(&self, locals: &[IpAddr]) -> Result<Option<Opened>> {
         let Some(folder) = &self.export else { return Ok(None) };
-        // Another one with each run: handles of the one before are stale.
+        // A new seed for each run, so that handles of earlier runs are stale.
         let mut files = nfs3::Export::new(Limits::default(), RandomState::new().hash_one(2), now());
         let left_out = if folder.as_os_str() == EMPTY { 0 } else { load(folder, &mut files)? };
         let mut mount_port = self.mount_port;
         let mut listeners = Vec::new();
         for local in locals {
             let listener = listen(*local, mount_port, || {
-                format!("choose another one than {mount_port} with --mount-port")
+                format!("choose another port than {mount_port} with --mount-port")
             })?;
             mount_port = listener.local_addr().map_or(mount_port, |address| address.port());
             listeners.push((*local, listener));
             if self.port_mapper {
-                let remedy =
-                    || format!("leave --port-mapper away; clients mount with mountport={mount_port}");
+                let remedy = || format!("omit --port-mapper; clients mount with mountport={mount_port}");
                 listeners.push((*local, listen(*local, PORTMAPPER_PORT, remedy)?));
             }
         }
@@ -96,13 +97,13 @@ impl ExportArguments {
 }
 
 impl Opened {
-    /// Answers on the TCP ports from now on, on threads of its own. `port` is that of NFS/RDMA.
+    /// Starts the threads that answer on the TCP ports. `port` is the NFS/RDMA port.
     pub(super) fn start(self, arguments: &ExportArguments, port: u16) -> Result<Export> {
         let Opened { files, left_out, mount_port, listeners } = self;
         let before = files.files().map(|(path, bytes)| (path, lines::digest(bytes))).collect();
         let locals = listeners.iter().map(|(local, _)| *local);
         let local = locals.clone().find(|local| !local.is_loopback()).or(locals.clone().next());
-        let local = local.ok_or_else(|| anyhow!("no address to export at: name one with --bind"))?;
+        let local = local.ok_or_else(|| anyhow!("no address to export at: add --bind ADDR"))?;
         let mut servers = Vec::new();
         for (address, listener) in listeners {
             let services = Services {
@@ -112,9 +113,7 @@ impl Opened {
                 mount_port,
                 nfs_port: port,
             };
-            servers.push(
-                tcp::Server::start(listener, services).context("a thread for MOUNT cannot be started")?,
-            );
+            servers.push(tcp::Server::start(listener, services).context("cannot start a thread for MOUNT")?);
         }
         Ok(Export {
             files,
@@ -133,18 +132,19 @@ fn listen(local: IpAddr, port: u16, remedy: impl Fn() -> String) -> Result<TcpLi
     TcpListener::bind((local, port)).map_err(|error| match error.kind() {
         ErrorKind::AddrInUse => {
             anyhow!(
-                "TCP port {port} of {local} is taken (`ss -tlpn sport = {port}` names who has it): {}",
+                "TCP port {port} of {local} is in use (`ss -tlpn sport = {port}` shows the process): {}",
                 remedy()
             )
         }
         ErrorKind::PermissionDenied => {
-            anyhow!("TCP port {port} of {local} is not permitted: run as root, or {}", remedy())
+            anyhow!("no permission for TCP port {port} of {local}: run as root, or {}", remedy())
         }
         _ => anyhow!("TCP port {port} of {local}: {error}"),
     })
 }
 
-/// Copies a folder. Returns how much of it is neither file nor directory: symbolic links are not followed.
+/// Copies a folder. Returns the number of entries that are neither file nor directory; it does not
+/// follow symbolic links.
 fn load(folder: &Path, files: &mut nfs3::Export) -> Result<u64> {
     let most = Limits::default().most_bytes;
     let (mut bytes, mut left_out) = (0, 0);
@@ -156,9 +156,9 @@ fn load(folder: &Path, files: &mut nfs3::Export) -> Result<u64> {
             let cannot = || format!("{}: cannot be read", path.display());
             let found = path.symlink_metadata().with_context(cannot)?;
             let name = path.strip_prefix(folder).unwrap_or(&path).as_os_str().as_bytes();
-            let refused = |status| anyhow!("{}: does not go into the export: {status}", path.display());
+            let refused = |status| anyhow!("{}: cannot be added to the export: {status}", path.display());
             if found.is_dir() {
-                // Also where nothing is in it.
+                // Empty directories are copied too.
                 files.make_directory(name, now()).map_err(refused)?;
                 open.push(path);
                 continue;
@@ -168,7 +168,7 @@ fn load(folder: &Path, files: &mut nfs3::Export) -> Result<u64> {
             }
             bytes += found.len();
             if bytes > most {
-                bail!("{}: more than {}: an export in memory holds no more", folder.display(), Bytes(most));
+                bail!("{}: larger than {}, the limit of an export in memory", folder.display(), Bytes(most));
             }
             let content = std::fs::read(&path).with_context(cannot)?;
             files.put(name, &content, now()).map_err(refused)?;
@@ -183,12 +183,12 @@ fn now() -> Time {
 }
 
 impl Export {
-    /// The reply to a call; `None` where its RPC header cannot be read.
+    /// Returns the reply to a call, or `None` if its RPC header cannot be read.
     pub(super) fn call(&mut self, message: &[u8]) -> Option<Reply> {
         self.files.call(message, now()).map(Reply::from)
     }
 
-    /// What is said of it.
+    /// Returns the output line about the export.
     pub(super) fn line(&self) -> lines::Export {
         let (mut files, mut bytes) = (0, 0);
         for (_, content) in self.files.files() {
@@ -206,7 +206,7 @@ impl Export {
         }
     }
 
-    /// The files that clients made or changed.
+    /// Returns the files that clients created or changed.
     pub(super) fn changed(&self) -> impl Iterator<Item = lines::File> {
         self.files.files().filter_map(|(path, content)| {
             let (md5, before) = (lines::digest(content), self.before.get(&path));

@@ -16,14 +16,15 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What is answered from a capture.
+/// A capture that answers calls.
 pub(super) struct Recorded {
     recording: Arc<Recording>,
     responder: Responder,
 }
 
 impl Recorded {
-    /// Reads the capture. `Err`: it was told why it cannot. The outer error is one of standard output.
+    /// Reads the capture. `Err`: the reason was printed. The outer error comes from standard
+    /// output.
     pub(super) fn read(path: &Path, most: u64, out: &mut Out) -> io::Result<Result<Recorded, Status>> {
         let input = Input::file(path.to_owned(), frame::Config::default().port);
         let (all, asked) = (TransactionFilter::default(), Asked::default());
@@ -34,22 +35,22 @@ impl Recorded {
         }))
     }
 
-    /// The peer that answers so.
+    /// Returns the configuration of the peer that answers.
     pub(super) fn config(&self) -> peer::Config {
         peer::Config { session: self.recording.responder(), accept_by_hand: true, ..peer::Config::default() }
     }
 
-    /// How many calls it knows the answers to.
+    /// Returns the number of calls with a recorded answer.
     pub(super) fn calls(&self) -> usize {
         self.recording.calls.iter().filter(|call| !call.backward).count()
     }
 
-    /// Takes what the peer tells, and answers.
+    /// Handles an event of the peer, and answers calls.
     pub(super) fn handle(&mut self, peer: &mut Peer, event: &Event) -> Vec<Answered> {
         self.responder.handle(peer, event)
     }
 
-    /// What is said of an answer: the status of the RPC, or why there is none.
+    /// Describes an answer: the RPC status, or why there is no reply.
     pub(super) fn said(&self, answered: &Answered) -> Result<String, String> {
         match &answered.how {
             How::AsRecorded | How::Again => {
@@ -58,21 +59,21 @@ impl Recorded {
                     Some(Answer::Reply { stream, .. }) => {
                         match rpc::Reply::parse(&mut Reader::new(stream, Layer::Rpc)) {
                             Ok(reply) => Ok(reply.status.to_string()),
-                            Err(stop) => Err(format!("the recorded reply cannot be read: {stop}")),
+                            Err(stop) => Err(format!("unreadable recorded reply: {stop}")),
                         }
                     }
                     Some(Answer::Error { error, .. }) => Err(format!("as recorded: {error}")),
                     _ => Err("not answered".to_owned()),
                 }
             }
-            How::NotAnswered => Err("not answered: the capture has no whole reply".to_owned()),
+            How::NotAnswered => Err("not answered: the reply is incomplete in the capture".to_owned()),
             How::TooLong => Err(TOO_LONG.to_owned()),
-            How::Unknown => Err("SYSTEM_ERR: the capture has no such call".to_owned()),
-            How::Failed => Err("no reply could be sent".to_owned()),
+            How::Unknown => Err("SYSTEM_ERR: no such call in the capture".to_owned()),
+            How::Failed => Err("could not send a reply".to_owned()),
             How::Backward(comparison) => match comparison.differences.first() {
                 None => Ok("SUCCESS".to_owned()),
                 Some(difference) => Err(format!(
-                    "another reply to a callback than recorded: {} {}, recorded {}",
+                    "the reply to a callback differs from the recorded one: {} {}, recorded {}",
                     difference.field, difference.live, difference.recorded
                 )),
             },

@@ -1,4 +1,4 @@
-//! How `peer serve` conveys replies.
+//! The options of `peer serve` that choose how replies are conveyed.
 
 use clap::{Args, ValueEnum};
 use core::time::Duration;
@@ -7,14 +7,14 @@ use rdmascope_peer::rpcrdma::{Config, Mechanism, OfferLimits};
 
 #[derive(Args, Debug)]
 pub(super) struct ReplyArguments {
-    /// Offer a Read chunk for a reply that fits neither inline nor in the Reply chunk of its call;
+    /// Send a reply that fits neither inline nor in the Reply chunk of its call in a Read chunk;
     /// clients need the same option
     ///
-    /// The reliable-reply draft describes this. RFC 8166 has no way to negotiate it. Without the option
-    /// the answer is ERR_CHUNK.
+    /// The reliable-reply draft describes this. RFC 8166 has no way to negotiate it. Without this
+    /// option the answer is ERR_CHUNK.
     #[arg(long)]
     reliable_reply: bool,
-    /// How replies are conveyed where there is a choice
+    /// How to convey replies
     #[arg(long, value_enum, default_value_t = Choice::Auto, value_name = "KIND")]
     reply_mechanism: Choice,
     /// Free a Read chunk after this time without RDMA_DONE [default: 10s]
@@ -38,7 +38,7 @@ enum Choice {
 }
 
 impl ReplyArguments {
-    /// Puts the choice into the configuration of sessions.
+    /// Sets the choices in the configuration of sessions.
     pub(super) fn apply(&self, config: &mut Config) {
         let default = OfferLimits::default();
         let time = self.offer_time.map_or(default.time, Duration::from_nanos);
@@ -52,7 +52,7 @@ impl ReplyArguments {
         };
     }
 
-    /// An error of usage.
+    /// Reports an invalid combination of options.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         if self.reply_mechanism == Choice::ReadChunk && !self.reliable_reply {
             anyhow::bail!("--reply-mechanism read-chunk needs --reliable-reply");

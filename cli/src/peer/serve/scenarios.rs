@@ -1,4 +1,5 @@
-//! `peer serve --scenario`: what it does to clients on purpose, one scenario after the other, and the verdicts.
+//! `peer serve --scenario`: runs scenarios against clients one after the other, and reports
+//! verdicts.
 
 use crate::output::Out;
 use crate::peer::inject;
@@ -17,29 +18,32 @@ use std::time::Duration;
 
 #[derive(Args, Debug)]
 pub(super) struct ScenarioArguments {
-    /// Do this to a client: scenarios of the responder's side, one after the other: names, files that end in .toml, or `all`
+    /// Run these scenarios of the responder's side against clients, one after the other: names,
+    /// files that end in .toml, or `all`
     ///
-    /// Every call is answered rightly, but for the one that a scenario is about. What the client does about that is told with a verdict. `rdmascope
-    /// peer inject --list` lists the scenarios of both sides, and --explain says all of one.
+    /// All other calls get correct replies. Each scenario gets a verdict on the reaction of the
+    /// client. `rdmascope peer inject --list` lists the scenarios of both sides, and --explain
+    /// describes one.
     #[arg(long, value_name = "SCENARIO", num_args = 1.., conflicts_with = "from")]
     scenario: Vec<String>,
-    /// Run scenarios too that may crash or exhaust the client
+    /// Also run scenarios that may crash or exhaust the client
     #[arg(long, requires = "scenario")]
     allow_destructive: bool,
-    /// How long the next call of the client is waited for after each scenario
+    /// Longest wait for the next call of the client after each scenario
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = parse_duration, requires = "scenario")]
     patience: u64,
-    /// End when every scenario has its verdict and no client is connected, or --patience later, and not with Ctrl-C only
+    /// End when every scenario has its verdict and no client is connected, or --patience after the
+    /// last verdict; otherwise only Ctrl-C ends the command
     #[arg(long, requires = "scenario")]
     until_judged: bool,
 }
 
 impl ScenarioArguments {
-    /// The scenarios; `None`: there are none.
+    /// Reads the scenarios. Returns `None` without `--scenario`.
     pub(super) fn begin(&self, format: Format) -> Result<Option<Scenarios>> {
         if self.scenario.is_empty() {
             if format.on_the_way().is_none() {
-                bail!("--format junit and html are reports of --scenario");
+                bail!("--format junit and --format html need --scenario");
             }
             return Ok(None);
         }
@@ -68,38 +72,38 @@ impl ScenarioArguments {
     }
 }
 
-/// Scenarios that wait, the one that runs, and the report of those that are over.
+/// The pending scenarios, the running one, and the report of the finished ones.
 pub(super) struct Scenarios {
     waiting: VecDeque<Scenario>,
     now: Option<Serving>,
     report: Report,
-    /// What crosses while one runs, where that is shown.
+    /// The packets of the running scenario, for the HTML page.
     drawing: Option<Drawing>,
     scenarios: usize,
     patience: Duration,
     allow_destructive: bool,
     until_judged: bool,
-    /// All have their verdicts: when the server ends at the latest.
+    /// The latest end of the server, once all scenarios have verdicts.
     until: Option<Instant>,
 }
 
 impl Scenarios {
-    /// How many there are.
+    /// Returns the number of scenarios.
     pub(super) const fn count(&self) -> usize {
         self.scenarios
     }
 
-    /// The name of the one that runs.
+    /// Returns the name of the running scenario.
     pub(super) fn name(&self) -> Option<&str> {
         self.now.as_ref().map(|serving| serving.scenario().name.as_str())
     }
 
-    /// When it wants to be told the time.
+    /// Returns the next time at which to call `advance`.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.now.as_ref().and_then(Serving::next_deadline).or(self.until)
     }
 
-    /// What has crossed, before what came of it is told.
+    /// Takes the packets that crossed, before the events that they caused.
     pub(super) fn see(&mut self, crossings: &[Crossing]) {
         if let Some(drawing) = &mut self.drawing {
             crossings.iter().for_each(|crossing| drawing.take(crossing));
@@ -112,7 +116,7 @@ impl Scenarios {
         }
     }
 
-    /// Answers a call. `Ok(None)`: the scenario did what it does.
+    /// Answers a call. Returns `Ok(None)` if the scenario acted instead.
     pub(super) fn answer(
         &mut self,
         peer: &mut Peer,
@@ -127,7 +131,7 @@ impl Scenarios {
         }
     }
 
-    /// Goes on, and prints what is over. Whether the server is to end, which has clients or not.
+    /// Advances the scenarios and prints finished ones. Returns whether the server should end.
     pub(super) fn advance(
         &mut self,
         peer: &mut Peer,
@@ -158,7 +162,7 @@ impl Scenarios {
         Ok(!has_clients || until <= now)
     }
 
-    /// The scenario that runs is over.
+    /// Reports the running scenario, which is over.
     fn end(&mut self, out: &mut Out) -> io::Result<()> {
         self.draw();
         let ladder: Option<Ladder> = self.drawing.as_mut().map(Drawing::finish);
@@ -168,7 +172,7 @@ impl Scenarios {
         self.report.tell(Ran::judged(serving.scenario(), client, &outcome), ladder, out)
     }
 
-    /// Draws what crosses between this side and the client, as soon as that is known.
+    /// Starts the drawing once the client is known.
     fn draw(&mut self) {
         let client = self.now.as_ref().and_then(Serving::client);
         if let Some((drawing, client)) = self.drawing.as_mut().zip(client) {
@@ -176,7 +180,7 @@ impl Scenarios {
         }
     }
 
-    /// Ends what is not over, and tells all of them. Whether there was a violation.
+    /// Ends the remaining scenarios and reports all. Returns whether there was a violation.
     pub(super) fn finish(mut self, out: &mut Out) -> io::Result<bool> {
         while self.now.is_some() || !self.waiting.is_empty() {
             if let Some(serving) = &mut self.now {

@@ -1,4 +1,4 @@
-//! What is told of reactions.
+//! Texts of reactions.
 
 use super::*;
 use crate::scenario::pattern::{ErrorPattern, Pattern, ReplyPattern, RpcStatus};
@@ -56,7 +56,7 @@ fn what_matters_of_a_reply_is_told() {
         "reply SUCCESS, credits 64, Write list used, Reply chunk different",
         "reply SUCCESS, credits 64, in the Reply chunk",
         "reply in a Read chunk, credits 64",
-        "reply not readable, credits 64",
+        "unreadable reply, credits 64",
     ];
     assert_eq!(told, expected);
     assert_eq!(Observed::Silence.to_string(), "nothing");

@@ -1,4 +1,4 @@
-//! The steps of a scenario, one by one.
+//! Performs the steps of a requester's scenario.
 
 use super::{Runner, Waiting};
 use crate::endpoint;
@@ -25,7 +25,7 @@ use rdmascope_wire::Rkey;
 use rdmascope_wire::bth::Opcode;
 use rdmascope_wire::private_data::{PrivateData, encode_size};
 
-/// The bytes of private data.
+/// Encodes private data.
 pub(super) fn private_data(fields: &PrivateDataFields) -> Vec<u8> {
     let data = PrivateData {
         version: fields.version,
@@ -42,7 +42,7 @@ pub(super) fn private_data(fields: &PrivateDataFields) -> Vec<u8> {
     out
 }
 
-/// What a provider can keep of it: a remote side that is not told R does not invalidate.
+/// Clears R for a provider that cannot handle remote invalidation.
 pub(super) fn offered(endpoint: &dyn Provider, fields: PrivateDataFields) -> PrivateDataFields {
     let remote_invalidation = fields.remote_invalidation && endpoint.makes_packets();
     PrivateDataFields { remote_invalidation, ..fields }
@@ -112,7 +112,7 @@ impl Runner {
                 endpoint.intercept((!rules.is_empty()).then(|| Box::new(Rules::new(rules, seed)) as _));
             }
             Step::SkipPsn(packets) => {
-                self.sent.push(format!("{packets} PSNs left out"));
+                self.sent.push(format!("{packets} PSNs skipped"));
                 if let Some(connection) = self.connection {
                     endpoint.skip_psn(connection, *packets);
                 }
@@ -132,12 +132,12 @@ impl Runner {
             Step::Disconnect(_) => {
                 self.sent.push("DREQ".to_string());
                 if let Some(connection) = self.connection {
-                    // A refusal means that it is over already.
+                    // An error means that the connection is already closed.
                     let _ = endpoint.disconnect(connection);
                 }
             }
             Step::Abandon(_) => {
-                self.sent.push("connection forgotten without a DREQ".to_string());
+                self.sent.push("connection abandoned without a DREQ".to_string());
                 if let Some(connection) = self.connection.take() {
                     self.lost.insert(connection);
                     endpoint.abandon(connection);
@@ -162,7 +162,7 @@ impl Runner {
                 self.waiting = Waiting::Probe(xid);
                 self.deadline = Some(now.plus(self.target.patience));
             }
-            // A file with one of these is no requester's scenario.
+            // The parser rejects these steps in a requester's scenario.
             Step::Call(_) | Step::Reply(_) | Step::WriteBeyond(_) => {
                 self.stop(Verdict::NotApplicable, "a step of the responder's side".to_string());
             }
@@ -198,11 +198,11 @@ impl Runner {
         }
     }
 
-    /// Reads the Read chunk of the last reply that has one, and `beyond` bytes more.
+    /// Reads the Read chunk of the last reply that has one, and `beyond` bytes past its end.
     fn pull(&mut self, endpoint: &mut dyn Provider, beyond: u32) {
         let segments = self.offer(Offered::Offered).unwrap_or_default().to_vec();
         let (Some(connection), Some(last)) = (self.connection, segments.len().checked_sub(1)) else {
-            return self.stop(Verdict::NotApplicable, "the target has offered no Read chunk".to_string());
+            return self.stop(Verdict::NotApplicable, "the target offered no Read chunk".to_string());
         };
         for (at, segment) in segments.iter().enumerate() {
             let more = if at == last { beyond } else { 0 };
@@ -216,7 +216,7 @@ impl Runner {
         }
     }
 
-    /// Goes on with an earlier connection.
+    /// Continues on an earlier connection.
     fn go_back(&mut self, number: usize) {
         self.sent.push(format!("from now on: connection {number}"));
         self.connection = number.checked_sub(1).and_then(|at| self.connections.get(at)).copied();
@@ -227,7 +227,7 @@ impl Runner {
         }
     }
 
-    /// The handle that a SEND invalidates.
+    /// Returns the handle that a SEND invalidates.
     fn handle_of(&self, handle: Handle) -> Option<Rkey> {
         match handle {
             Handle::Number(number) => Some(Rkey(number)),
@@ -276,7 +276,7 @@ impl Runner {
         }
     }
 
-    /// Answers with this XID are answers to this message from now on.
+    /// Assigns later answers with this XID to this message.
     fn remember(&mut self, message: Message) {
         self.answered.remove(&message.xid);
         self.messages.insert(message.xid, Message { bytes: Vec::new(), ..message });
@@ -297,7 +297,7 @@ impl Runner {
         let posted = self.connection.map(|connection| endpoint.post(connection, Operation::Send(send)));
         let note = match posted {
             Some(Ok(_)) => "",
-            _ => "; not sent, the connection is gone",
+            _ => "; not sent: the connection is closed",
         };
         self.retransmitted = false;
         self.sent.push(format!("{what}{with}, {length} bytes: {shown}{note}"));

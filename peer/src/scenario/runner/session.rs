@@ -13,7 +13,7 @@ use rdmascope_wire::Xid;
 use rdmascope_wire::rpcrdma::{Builder, Header, Procedure};
 
 impl Runner {
-    /// Makes the next call that is planned; where there is none, the step is over.
+    /// Sends the next planned call, or ends the step if none is left.
     pub(super) fn go_on(&mut self, now: Instant, endpoint: &mut dyn Provider) {
         let next = self.nfs41.as_mut().and_then(|nfs41| nfs41.plan.pop_front());
         let Some(request) = next else { return self.over() };
@@ -23,7 +23,7 @@ impl Runner {
         Builder::new(Xid(xid), 32, Procedure::Msg).build(&mut bytes);
         bytes.extend(nfs41.call(request, xid));
         if let Some(connection) = self.connection {
-            // Where it cannot be sent no reply comes, and that is what is told.
+            // If it cannot be sent, the missing reply is reported.
             let send = rc::Send { bytes, ..rc::Send::default() };
             let _ = endpoint.post(connection, Operation::Send(send));
         }
@@ -35,13 +35,13 @@ impl Runner {
         self.deadline = Some(now.plus(self.target.patience));
     }
 
-    /// What was planned is done.
+    /// Ends the planned calls.
     fn over(&mut self) {
         self.deadline = None;
         self.waiting = if self.leaving { Waiting::End } else { Waiting::Nothing };
     }
 
-    /// Whether a message is a reply in the session.
+    /// Handles a reply in the session. Returns whether the message is one.
     pub(super) fn answered_in_session(&mut self, bytes: &[u8]) -> bool {
         let Ok(header) = Header::parse(bytes) else { return false };
         let (request, asked) = match (&self.waiting, self.removal) {
@@ -49,7 +49,7 @@ impl Runner {
             (Waiting::Request(request, xid), _) if header.xid.0 == *xid => (*request, *xid),
             _ => return false,
         };
-        // An RDMA_ERROR has no reply behind its header.
+        // An RDMA_ERROR has no reply after its header.
         let answer = self.nfs41.as_mut().map(|nfs41| nfs41.answered(request, &bytes[header.length..]));
         if self.removal == Some(asked) {
             self.removal = None;
@@ -58,7 +58,7 @@ impl Runner {
         match answer {
             Some(Err(what)) if !self.leaving => self.stop(Verdict::NotApplicable, what),
             _ => {
-                // The next call needs the endpoint.
+                // The next call is made when the endpoint is available.
                 self.waiting = Waiting::Planned;
                 self.deadline = None;
             }
@@ -66,7 +66,7 @@ impl Runner {
         true
     }
 
-    /// A call of the session was not answered in time.
+    /// Handles a call of the session without a reply.
     pub(super) fn unanswered(&mut self, request: Request) {
         match self.leaving {
             true => self.over(),
@@ -74,10 +74,10 @@ impl Runner {
         }
     }
 
-    /// Leaves nothing behind on the target, as far as it lets this side.
+    /// Removes the state on the target as far as possible.
     pub(super) fn leave(&mut self, now: Instant, endpoint: &mut dyn Provider) {
         self.leaving = true;
-        // What a scenario that is stopped does to packets is not for these calls.
+        // The rules of a stopped scenario do not apply to these calls.
         endpoint.intercept(None);
         match self.nfs41.as_mut().is_some_and(super::Nfs41::plan_end) {
             true => self.go_on(now, endpoint),
@@ -85,7 +85,7 @@ impl Runner {
         }
     }
 
-    /// A callback can be answered from now on.
+    /// Keeps a callback, so that a step can answer it.
     pub(super) fn remember_callback(&mut self, reaction: &Observed, bytes: &[u8]) {
         if let (Observed::Callback(_), Ok(header)) = (reaction, Header::parse(bytes)) {
             self.callback = Some((header.xid.0, bytes[header.length..].to_vec()));

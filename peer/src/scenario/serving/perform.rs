@@ -1,4 +1,4 @@
-//! The steps of a responder's scenario, one by one.
+//! Performs the steps of a responder's scenario.
 
 use super::{Serving, Subject, Waiting};
 use crate::memory::Access;
@@ -21,9 +21,10 @@ use core::time::Duration;
 use rdmascope_wire::rpcrdma::{Procedure, ReadSegment, Segment};
 use rdmascope_wire::{Rkey, Xid};
 
-/// A handle that no call offers, unless by chance: then the next one.
+/// A handle that calls probably do not advertise; the next number replaces one that they do.
 const NO_HANDLE: u32 = 0x0bad_0bad;
-/// From an XID of the client to those of the scenario: millions of calls away, in whichever byte order the client counts.
+/// Distance from an XID of the client to those of the scenario: millions of calls, whether the
+/// client increments in big-endian or little-endian order.
 const FAR: u32 = 0x0080_8000;
 
 impl Serving {
@@ -36,7 +37,7 @@ impl Serving {
             Step::Disconnect(_) => {
                 self.sent.push("DREQ".to_string());
                 if let Some(subject) = &self.subject {
-                    // A refusal means that it is over already.
+                    // An error means that the connection is already closed.
                     let _ = peer.disconnect(subject.connection);
                 }
             }
@@ -48,7 +49,7 @@ impl Serving {
                 self.waiting = Waiting::Observe(observe.until);
                 self.deadline = Some(milliseconds(observe.within));
             }
-            // A file with another step is no responder's scenario.
+            // The parser rejects other steps in a responder's scenario.
             _ => self.stop(Verdict::NotApplicable, "a step of the requester's side".to_string()),
         }
     }
@@ -57,13 +58,14 @@ impl Serving {
         let Some(subject) = &mut self.subject else { return };
         let connection = subject.connection;
         if response.is_right() && subject.is_repeated {
-            return self.sent.push("no reply: the call came again, and was answered".to_string());
+            return self.sent.push("no reply: the call was repeated and answered".to_string());
         }
         if response.is_right() && subject.is_done {
-            return self.sent.push("no reply: RDMA_DONE has ended the call".to_string());
+            return self.sent.push("no reply: RDMA_DONE ended the call".to_string());
         }
         let invalidate = match response.invalidate {
-            // A client that may have its reply already has ended the registration: to name it again would end the connection.
+            // A client that may have its reply has ended the registration. Invalidating it again
+            // would end the connection.
             None if response.is_right() && !subject.is_answered && subject.calls == 0 => {
                 subject.right.invalidate.take()
             }
@@ -72,7 +74,7 @@ impl Serving {
             Some(Invalidated::Earlier) => match self.earlier.get(&connection) {
                 Some(handle) => Some(*handle),
                 None => {
-                    let why = "no earlier call on the connection offered memory";
+                    let why = "no earlier call on the connection provided memory";
                     return self.stop(Verdict::NotApplicable, why.to_string());
                 }
             },
@@ -81,7 +83,7 @@ impl Serving {
         let room = room(peer, subject);
         let reads = match response.read_chunk.map(|chunk| expose(peer, subject, chunk, room)) {
             Some(None) => {
-                return self.stop(Verdict::NotApplicable, "no Read chunk can be offered".to_string());
+                return self.stop(Verdict::NotApplicable, "cannot offer a Read chunk".to_string());
             }
             Some(Some(reads)) => reads,
             None => Vec::new(),
@@ -90,7 +92,7 @@ impl Serving {
         let what = format!("reply to {}, XID 0x{:08x}", subject.name, subject.xid.0);
         if let Some((_, endpoint)) = peer.session_mut(connection) {
             for (segment, bytes) in writes {
-                // Where the connection is gone, the SEND says so.
+                // If the connection is closed, the SEND reports that.
                 let _ = endpoint.write(connection, segment.handle, segment.offset, bytes);
             }
         }
@@ -131,18 +133,18 @@ impl Serving {
             ReplyChunk::Reply => right.offered_reply.iter().flatten().next_back(),
         };
         let Some(segment) = chunk.copied() else {
-            return self.stop(Verdict::NotApplicable, "the call offers no such chunk".to_string());
+            return self.stop(Verdict::NotApplicable, "the call provides no such chunk".to_string());
         };
         let address = segment.offset.wrapping_add(u64::from(segment.length));
         let (handle, length) = (segment.handle, write.length);
-        self.sent.push(format!("WRITE of {length} bytes behind the memory of handle 0x{:08x}", handle.0));
+        self.sent.push(format!("WRITE of {length} bytes past the memory of handle 0x{:08x}", handle.0));
         if let Some((_, endpoint)) = peer.session_mut(connection) {
             let posted = endpoint.write(connection, handle, address, vec![0; length as usize]);
             self.operations.extend(posted);
         }
     }
 
-    /// Posts a SEND. Whether there is a connection for it.
+    /// Posts a SEND. Returns whether a connection accepted it.
     fn post(&mut self, peer: &mut Peer, bytes: Vec<u8>, invalidate: Option<Rkey>, what: &str) -> bool {
         let shown = shown(&bytes);
         let with =
@@ -153,13 +155,13 @@ impl Serving {
             let (_, endpoint) = peer.session_mut(connection)?;
             endpoint.send(connection, rc::Send { bytes, invalidate, ..rc::Send::default() }).ok()
         });
-        let note = if posted.is_some() { "" } else { "; not sent, the connection is gone" };
+        let note = if posted.is_some() { "" } else { "; not sent: the connection is closed" };
         self.sent.push(format!("{what}{with}, {length} bytes: {shown}{note}"));
         posted.is_some()
     }
 }
 
-/// Entries of a Read list for which the reply has room.
+/// Returns the number of Read list entries that fit the reply.
 fn room(peer: &Peer, subject: &Subject) -> usize {
     let threshold =
         peer.session(subject.connection).map(|session| session.negotiated().reply_inline_threshold);
@@ -169,8 +171,8 @@ fn room(peer: &Peer, subject: &Subject) -> usize {
     (room / (8 + Segment::LENGTH)).max(1)
 }
 
-/// Registers the Payload stream of the right reply as a Read chunk. `None`: it is not in the right
-/// reply's SEND, or no memory can be registered.
+/// Registers the Payload stream of the correct reply as a Read chunk. `None`: the SEND of the
+/// correct reply does not hold the stream, or no memory can be registered.
 fn expose(peer: &mut Peer, subject: &Subject, chunk: ReadChunk, room: usize) -> Option<Vec<ReadSegment>> {
     let stream = &subject.right.payload;
     let (_, endpoint) = peer.session_mut(subject.connection)?;
@@ -183,7 +185,7 @@ fn expose(peer: &mut Peer, subject: &Subject, chunk: ReadChunk, room: usize) -> 
     (!reads.is_empty()).then_some(reads)
 }
 
-/// A Payload stream in parts, at most `room` of them.
+/// Splits a Payload stream into at most `room` parts.
 fn parts(stream: &[u8], chunk: ReadChunk, room: usize) -> Vec<&[u8]> {
     let each = chunk.bytes_each.filter(|_| !chunk.empty).map_or(stream.len(), |bytes| bytes as usize).max(1);
     let first = stream.len().min(each.saturating_mul(room - 1));
@@ -202,7 +204,7 @@ fn unknown_handle(subject: &Subject) -> Rkey {
     Rkey(handle)
 }
 
-/// The message of a reply.
+/// Builds the message of a reply.
 fn build(subject: &Subject, response: &Response, reads: Vec<ReadSegment>) -> Vec<u8> {
     let right = &subject.right;
     let (mut header, mut payload) = (right.header.clone(), right.payload.clone());
@@ -250,7 +252,7 @@ fn build(subject: &Subject, response: &Response, reads: Vec<ReadSegment>) -> Vec
     bytes
 }
 
-/// Chunks, with what is not as it should be.
+/// Applies the errors to the chunks of a reply.
 fn returned(mut chunks: Vec<Vec<Segment>>, offered: &[Vec<Segment>], change: Returned) -> Vec<Vec<Segment>> {
     if change.absent {
         return Vec::new();

@@ -27,7 +27,7 @@ pub(super) fn of(language: &'static Language, name: &str, bytes: &[u8]) -> Vec<F
     walk(language, of, Protection::None, whole, 0)
 }
 
-/// Each field as a line: what it is in, its name, its value, its bytes.
+/// Each field as a line: indentation, name, value, bytes.
 pub(super) fn lines(fields: &[Field]) -> Vec<String> {
     fn put(fields: &[Field], indent: usize, lines: &mut Vec<String>) {
         for field in fields {
@@ -53,8 +53,9 @@ fn leaves(fields: &[Field]) -> usize {
     fields.iter().map(|field| if field.children.is_empty() { 1 } else { leaves(&field.children) }).sum()
 }
 
-/// The first byte behind the RPC header: behind XID, type, version, program, version, procedure, credential and verifier of a call; behind XID, type, status,
-/// verifier and status of a reply (RFC 5531, section 9).
+/// The first byte after the RPC header. A call has XID, type, version, program, version, procedure,
+/// credential and verifier; a reply has XID, type, status, verifier and status (RFC 5531, section
+/// 9).
 fn behind_header(bytes: &[u8], of_reply: bool) -> usize {
     let word = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
     let auth = |at: usize| at + 8 + word(at + 4).next_multiple_of(4);
@@ -77,11 +78,11 @@ fn transactions(name: &str, mut take: impl FnMut(&Transaction)) {
     engine.finish(&mut each);
 }
 
-/// Every message of every sample is read to its last byte, and no further: none has a byte too few or too many for its type.
+/// Every message of every sample is parsed exactly to its last byte.
 #[test]
 fn samples_are_read_to_their_last_byte() {
     let (mut messages, mut made) = (0, 0);
-    // The other one has replies that the requester did not pull.
+    // RELIABLE_REPLY is excluded: it has replies that the requester did not pull.
     for name in samples::MOUNTS {
         transactions(name, |transaction| {
             for of_reply in [false, true] {
@@ -142,7 +143,8 @@ dir_attributes [4..92]
     assert_eq!(lines(&of(&NFS3, "LOOKUP3res", &bytes)).join("\n"), expected);
 }
 
-/// Written by hand from RFC 8881, sections 16.2 and 18.7, and RFC 7863: type and size, and an attribute that is not known.
+/// Written by hand from RFC 8881, sections 16.2 and 18.7, and RFC 7863: type and size, and an
+/// unknown attribute.
 #[test]
 fn attributes_of_version_4() {
     let words: [u32; 16] = [
@@ -176,12 +178,12 @@ resarray: 1 entry [8..60]
       attr_vals: 20 bytes [36..60]
         type: NF4REG (1) [40..44]
         size: 77 [44..52]
-        attribute 95: not known: 8 bytes from here on [52..60]
-rest: 4 bytes behind the last field [60..64]";
+        attribute 95: unknown: 8 bytes from here on [52..60]
+rest: 4 bytes after the last field [60..64]";
     assert_eq!(lines(&of(&NFS4, "COMPOUND4res", &bytes)).join("\n"), expected);
 }
 
-/// A directory of two entries, of which the second is cut off.
+/// A directory with two entries, the second of which is truncated.
 #[test]
 fn what_is_cut_off_ends_the_fields() {
     let words: [u32; 14] = [0, 0, 1, 2, 1, 0, 7, 3, 0x6162_6300, 0, 9, 1, 0, 8];
@@ -202,7 +204,7 @@ reply [16..56]
       fileid: 8 [48..56]
       stop: upper layer";
     assert!(found.starts_with(expected), "{found}");
-    // Where the capture has a hole, words cannot be read, and opaque data can.
+    // Words in a hole of the capture cannot be parsed, but opaque data can.
     let words: [u32; 8] = [0, 0, 4, 1, 4, 0, 0, 5];
     let bytes: Vec<u8> = words.into_iter().flat_map(u32::to_be_bytes).collect();
     let mut captured = Intervals::default();
@@ -217,15 +219,16 @@ file_attributes [4..8]
   attributes_follow: no [4..8]
 count: 4 [8..12]
 eof: yes [12..16]
-data: 4 bytes, of which the capture lacks 4 [16..24]
-rest: 8 bytes behind the last field [24..32]";
+data: 4 bytes, 4 of them missing from the capture [16..24]
+rest: 8 bytes after the last field [24..32]";
     assert_eq!(lines(&found).join("\n"), expected);
 }
 
-/// Each operation and each attribute of version 4 has its types: RFC 7863 and RFC 8276 have operations 3 to 75, and these with RFC 8275 and RFC 9754 attributes 0 to 86.
+/// Each operation and each attribute of version 4 has its types: RFC 7863 and RFC 8276 have
+/// operations 3 to 75, and these with RFC 8275 and RFC 9754 attributes 0 to 86.
 #[test]
 fn nothing_of_version_4_is_missing() {
-    // That each has a type, the parser sees to.
+    // The parser ensures that each has a type.
     let missing: Vec<u32> = (0..=86).filter(|number| NFS4.attribute(*number).is_none()).collect();
     assert_eq!(missing, Vec::<u32>::new());
     assert!(NFS4.attribute(87).is_none());
@@ -242,7 +245,7 @@ fn nothing_of_version_4_is_missing() {
     }
 }
 
-/// The names of statuses are those by which transactions are listed and filtered.
+/// Statuses have the same names as in lists and filters of transactions.
 #[test]
 fn statuses_have_the_names_of_other_lines() {
     for (language, version, name, least) in
@@ -257,7 +260,8 @@ fn statuses_have_the_names_of_other_lines() {
     }
 }
 
-/// Written by hand from RFC 1813, appendix I, section 5.2.1: MNT of a path, and a handle of four bytes with two flavors.
+/// Written by hand from RFC 1813, appendix I, section 5.2.1: MNT of a path, and a handle of four
+/// bytes with two flavors.
 #[test]
 fn mount() {
     let path = [4, 0x2f65_7870];
@@ -271,7 +275,7 @@ auth_flavors: 2 entries [12..24]
   1: 390004 (RPCSEC_GSS_KRB5I) [20..24]";
     assert_eq!(lines(&of(&MOUNT, "mountres3", &bytes(&mounted))).join("\n"), expected);
     assert_eq!(shown(&MOUNT, "mountres3", &[13]), "fhs_status: MNT3ERR_ACCES (13)");
-    // EXPORT: one directory for two groups. DUMP: nobody has mounted anything.
+    // EXPORT: one directory for two groups. DUMP: no mounts.
     let exported = [1, 1, 0x2f00_0000, 1, 1, 0x6100_0000, 1, 1, 0x6200_0000, 0, 0];
     let expected = "\
 exports: 1 entry
@@ -303,7 +307,8 @@ fn port_mapper() {
     );
 }
 
-/// Written by hand from RFC 1094, sections 2.2.5 and 2.3.5: a directory of mode 040755, with times in microseconds.
+/// Written by hand from RFC 1094, sections 2.2.5 and 2.3.5: a directory of mode 040755, with times
+/// in microseconds.
 #[test]
 fn a_lookup_of_version_2() {
     let mut words = vec![0];
@@ -328,15 +333,16 @@ attributes
     useconds: 1";
     assert!(found.starts_with("status: NFS_OK (0)\nfile: 0x0000000700000007"), "{found}");
     assert!(found.contains(expected), "{found}");
-    // What a SETATTR leaves alone is -1.
+    // SETATTR uses -1 for attributes that it does not set.
     assert!(shown(&NFS2, "sattr", &[u32::MAX; 8]).starts_with("mode: 037777777777 (not to be set)\n"));
-    // The directory has as many procedures as the analysis knows.
+    // The XDR description has all procedures that the analysis knows.
     for number in 0..18 {
         assert!(NFS2.procedure(100_003, 2, number).is_some(), "{number}");
     }
 }
 
-/// Written by hand from RFC 2203, section 5.3.2.2, around a GETATTR of RFC 1813: the body is counted and begins with the sequence number; a checksum is behind it.
+/// Written by hand from RFC 2203, section 5.3.2.2, around a GETATTR of RFC 1813: the body has a
+/// length and begins with the sequence number; a checksum follows it.
 #[test]
 fn arguments_with_integrity() {
     let words = [16, 9, 5, 0x0102_0304, 0x0500_0000, 5, 0x1112_1314, 0x1500_0000];
@@ -354,13 +360,14 @@ databody_integ: 16 bytes [0..20]
     data: 0x0102030405 [8..20]
 checksum: 0x1112131415 [20..32]";
     assert_eq!(of("GETATTR3args", &bytes(&words)), expected);
-    // A body longer than the arguments, and one that they do not fit in: what is behind it is none of them.
+    // A body longer than the arguments, and one shorter. Bytes after the arguments are not part of
+    // them.
     let mut longer = words.to_vec();
     longer[0] = 20;
     longer.insert(5, 0);
     let found = of("GETATTR3args", &bytes(&longer));
     assert!(
-        found.contains("\n  rest: 4 bytes behind the last field [20..24]\nchecksum: 0x1112131415"),
+        found.contains("\n  rest: 4 bytes after the last field [20..24]\nchecksum: 0x1112131415"),
         "{found}"
     );
     let mut shorter = words.to_vec();
@@ -372,7 +379,7 @@ checksum: 0x1112131415 [20..32]";
     assert!(found.contains("  stop: ") && !found.contains("seq_num"), "{found}");
 }
 
-/// RFC 2203, section 5.3.2.3: nothing of it can be read but how long it is.
+/// RFC 2203, section 5.3.2.3: only the length can be read.
 #[test]
 fn arguments_with_privacy() {
     let bytes = bytes(&[5, 0x1112_1314, 0x1500_0000]);
@@ -382,7 +389,8 @@ fn arguments_with_privacy() {
 }
 
 proptest! {
-    /// Whatever the bytes are, and whichever of them are there, the walk ends, and every field lies in the message.
+    /// With any bytes, of which any subset was captured, the walk ends, and every field is within
+    /// the message.
     #[test]
     fn any_bytes(
         bytes in proptest::collection::vec(prop_oneof![3 => 0u8..4, 1 => any::<u8>()], 0..400),

@@ -1,4 +1,4 @@
-//! The fields of a message: a visitor that makes one of each value.
+//! The fields of a message: a visitor that creates one for each value.
 
 use super::Whole;
 use crate::fields::{Field, with_name};
@@ -16,11 +16,11 @@ use rdmascope_xdr::visit::{
 };
 use std::borrow::Cow;
 
-/// Fields that are made of one message.
+/// The most fields of one message.
 const MOST: usize = 1 << 16;
-/// Bytes of opaque data that are shown.
+/// The most bytes of opaque data that are shown.
 const SHOWN: usize = 32;
-/// Members whose nfstime3 or nfstime4 says how long, and not when.
+/// Members whose nfstime3 or nfstime4 is a duration, not a point in time.
 const DURATIONS: [&str; 6] = [
     "time_delta",
     "dir_notif_delay",
@@ -36,23 +36,23 @@ static WORD: Type = Type::Unsigned;
 static OPAQUE: Type = Type::Opaque(Length::Most(u32::MAX));
 static VOID: Type = Type::Void;
 
-/// A walk that makes fields.
+/// A walk that creates fields.
 pub(super) type Walk<'a> = visit::Walk<'a, Fields<'a>>;
 
 /// See the [module](self).
 pub(super) struct Fields<'a> {
     language: &'static Language,
     whole: Whole<'a>,
-    /// The innermost group that is open.
+    /// The fields of the innermost group.
     open: Vec<Field>,
-    /// The values around it.
+    /// The enclosing values.
     around: Vec<Frame>,
     made: usize,
     /// The names of the bits of bitmaps in the innermost array.
     within: Option<&'static Names>,
 }
 
-/// A value that was entered.
+/// An enclosing value.
 enum Frame {
     /// Its values are shown without a group around them.
     Inline,
@@ -65,7 +65,7 @@ enum Frame {
 struct Group {
     name: Cow<'static, str>,
     start: usize,
-    /// The fields in front of it.
+    /// The fields before it.
     outer: Vec<Field>,
     within: Option<&'static Names>,
     kind: Kind,
@@ -73,7 +73,7 @@ struct Group {
 
 /// The contents of a group.
 enum Kind {
-    /// A structure or a union of this name.
+    /// A structure or a union with this name.
     Parts(&'static str),
     /// An entry of a list.
     Entry,
@@ -84,7 +84,7 @@ enum Kind {
 }
 
 impl<'a> Fields<'a> {
-    /// Begins at byte `at` of a message.
+    /// Starts at byte `at` of a message.
     pub(super) fn walk(language: &'static Language, whole: Whole<'a>, at: usize) -> Walk<'a> {
         let fields = Fields { language, whole, open: Vec::new(), around: Vec::new(), made: 0, within: None };
         let length = usize::try_from(whole.length).unwrap_or(usize::MAX);
@@ -99,7 +99,7 @@ impl<'a> Fields<'a> {
     fn push(&mut self, field: Field) -> Walked {
         self.made += 1;
         if self.made > MOST {
-            let text = format!("not shown: there are more than {MOST}");
+            let text = format!("not shown: more than {MOST}");
             self.open.push(Field::known("further fields", text));
             return Err(Stopped);
         }
@@ -130,7 +130,7 @@ impl<'a> Fields<'a> {
             (Kind::Parts("nfstime3" | "nfstime4"), [seconds, nanoseconds]) => {
                 format!("{}.{:0>9} s", seconds.value, nanoseconds.value)
             }
-            // Of version 2, with microseconds.
+            // Version 2, with microseconds.
             (Kind::Parts("timeval"), [seconds, microseconds]) => {
                 format!("{}.{:0>6} s", seconds.value, microseconds.value)
             }
@@ -145,7 +145,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The name of a field: of an operation its own, of another element its index.
+    /// The name of a field. An operation has its own name; other elements are named by their index.
     fn name(&self, value: &Value<'_>, at: usize) -> Cow<'static, str> {
         match value.place.role {
             Role::Element => match self.operation(value.is, at) {
@@ -153,7 +153,7 @@ impl<'a> Fields<'a> {
                 None => self.open.len().to_string().into(),
             },
             Role::Entry => self.open.len().to_string().into(),
-            // The alias that names its bits, or the innermost one.
+            // The alias that names the bits, or the innermost one.
             Role::Whole => {
                 let named = value.types.iter().find(|of| self.has_names(of));
                 named.copied().unwrap_or(value.type_name()).into()
@@ -182,7 +182,7 @@ impl<'a> Fields<'a> {
         self.whole.bytes.get(at..)?.first_chunk().copied().map(u32::from_be_bytes)
     }
 
-    /// A number, and what it means.
+    /// Formats a number, with its meaning.
     fn number(&self, value: &Value<'_>, number: u64) -> Option<(String, String)> {
         let word = number as u32;
         let names = value.place.names;
@@ -204,13 +204,14 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// Opaque data as text or in hexadecimal. The capture may lack some of it.
+    /// Formats opaque data as text or in hexadecimal, or describes it if some bytes were not
+    /// captured.
     fn opaque(&self, value: &Value<'_>, range: Range<usize>) -> String {
         let is_text = *value.is == Type::String || matches!(value.type_name(), "utf8string" | "linktext4");
         let lacking = self.lacking(&range);
         if lacking > 0 {
             let length = Counted(range.len() as u64, "byte");
-            return format!("{length}, of which the capture lacks {lacking}");
+            return format!("{length}, {lacking} of them missing from the capture");
         }
         match self.whole.bytes.get(range).unwrap_or_default() {
             bytes if is_text => Quoted(bytes).to_string(),
@@ -236,7 +237,7 @@ impl<'a> Fields<'a> {
         self.push(Field { meaning, ..Field::new(name, listed(&numbers), range) })
     }
 
-    /// How many of these bytes the capture lacks.
+    /// The number of bytes in the range that were not captured.
     fn lacking(&self, range: &Range<usize>) -> u64 {
         let held = self.whole.captured.within(range.start as u64, range.end as u64);
         (range.len() as u64) - held.map(|(from, to)| to - from).sum::<u64>()
@@ -321,7 +322,7 @@ impl Visitor for Fields<'_> {
     fn rest(&mut self, rest: Rest, range: Range<usize>) -> Walked {
         match rest {
             Rest::Unknown(number) => {
-                let text = format!("not known: {} bytes from here on", range.len());
+                let text = format!("unknown: {} bytes from here on", range.len());
                 self.push(Field::new(format!("attribute {number}"), text, range))
             }
             Rest::Broken => Err(Stopped),
@@ -330,9 +331,9 @@ impl Visitor for Fields<'_> {
     }
 }
 
-/// Goes through a value that takes up all bytes that are left. Bytes after it are a field too.
+/// Walks a value that extends to the end. Any bytes after it become a field.
 pub(super) fn all(walk: &mut Walk<'_>, of: &'static Type) {
-    // Where it stopped, a field says so.
+    // A stop is already among the fields.
     let _ = walk.whole(of).and_then(|()| rest(walk));
 }
 
@@ -342,11 +343,11 @@ fn rest(walk: &mut Walk<'_>) -> Walked {
     if rest == 0 {
         return Ok(());
     }
-    let value = format!("{} behind the last field", Counted(rest as u64, "byte"));
+    let value = format!("{} after the last field", Counted(rest as u64, "byte"));
     walk.visitor.push(Field::new("rest", value, walk.at..walk.end))
 }
 
-/// Goes through a value whose integrity RPCSEC_GSS protects (RFC 2203, section 5.3.2.2).
+/// Walks a value with RPCSEC_GSS integrity protection (RFC 2203, section 5.3.2.2).
 pub(super) fn integrity(walk: &mut Walk<'_>, of: &'static Type) {
     let there = walk.end;
     walk.visitor.begin("databody_integ".into(), walk.at, Kind::Bytes(0));
@@ -358,7 +359,7 @@ pub(super) fn integrity(walk: &mut Walk<'_>, of: &'static Type) {
     }
 }
 
-/// A length, and in that many bytes a sequence number and the value.
+/// Walks a length, and within that many bytes a sequence number and the value.
 fn body(walk: &mut Walk<'_>, of: &'static Type) -> Walked {
     let (start, there) = (walk.at, walk.end);
     walk.value(named("length"), &WORD)?;
@@ -374,7 +375,7 @@ fn body(walk: &mut Walk<'_>, of: &'static Type) -> Walked {
     Ok(())
 }
 
-/// Data that RPCSEC_GSS encrypted (RFC 2203, section 5.3.2.3).
+/// Walks data encrypted by RPCSEC_GSS (RFC 2203, section 5.3.2.3).
 pub(super) fn privacy(walk: &mut Walk<'_>) {
     let start = walk.at;
     if walk.value(named("databody_priv"), &OPAQUE).is_err() {
@@ -387,13 +388,14 @@ pub(super) fn privacy(walk: &mut Walk<'_>) {
     all(walk, &VOID);
 }
 
-/// A value that no text describes.
+/// A value that no XDR description contains.
 fn named(name: &'static str) -> Place {
     Place { of: "", name, role: Role::Member, names: None }
 }
 
-/// When a point in time is, which has its seconds since 1970 and its nanoseconds in it, or microseconds (RFC 1094, section 2.3.4; RFC 1813, section 2.5; RFC 8881, section 3.3.1).
-/// `None` where it is no date that can be written, or a duration.
+/// Formats a point in time with seconds since 1970 and nanoseconds or microseconds (RFC 1094,
+/// section 2.3.4; RFC 1813, section 2.5; RFC 8881, section 3.3.1). `None` for a duration, or if the
+/// date cannot be represented.
 fn date(time: &Field) -> Option<String> {
     let [seconds, fraction] = &time.children[..] else { return None };
     if DURATIONS.contains(&&*time.name) {

@@ -35,7 +35,7 @@ fn compare(a: &Side, b: &Side) -> Vec<Difference> {
     Comparison::of([a, b], &THRESHOLDS).differences
 }
 
-/// What was compared under this name, which has to be there once.
+/// The only difference with this name.
 fn only<'a>(differences: &'a [Difference], name: &str) -> &'a Difference {
     let found: Vec<_> = differences.iter().filter(|difference| difference.name == name).collect();
     let [difference] = found.as_slice() else { panic!("{name}: {found:?} of {differences:#?}") };
@@ -69,15 +69,15 @@ fn what_is_equal_does_not_differ() {
     all.push(samples::full());
     let (a, b) = (of(&all), of(&all));
     assert_eq!(differing(&compare(&a, &b)), [""; 0]);
-    assert!(text(&a, &b, false).ends_with("\nNo difference. --all shows what was compared.\n"));
+    assert!(text(&a, &b, false).ends_with("\nNo difference. --all shows everything that was compared.\n"));
     assert!(text(&a, &b, true).contains("path MTU"));
     let nothing = text(&of(&[]), &of(&[]), false);
-    assert!(nothing.contains("neither holds an RPC transaction"), "{nothing}");
+    assert!(nothing.contains("neither capture has an RPC transaction"), "{nothing}");
 }
 
 #[test]
 fn latencies_that_differ() {
-    // Half as long again: the medians of 100..=199 us and of 150..=298 us are 149 us and 223 us.
+    // 50% slower: the medians of 100..=199 us and of 150..=298 us are 149 us and 223 us.
     let slower = reads((100..200).map(|latency| latency * 3 / 2));
     let differences = compare(&of(&reads(100..200)), &of(&slower));
     assert_eq!(differing(&differences), ["latency"]);
@@ -87,7 +87,8 @@ fn latencies_that_differ() {
     assert!(a.latency.median.abs_diff(149_000) < 150, "{a:?}");
     assert!(b.latency.median.abs_diff(223_000) < 230, "{b:?}");
     assert!((latency.ratio().unwrap() - 1.497).abs() < 0.01);
-    // The samples write from six to nine tenths of the time; all else is the server's: of 149.5 us and 223.75 us.
+    // The samples write from six to nine tenths of the time; the rest is the server's: of 149.5 us
+    // and 223.75 us.
     let server = |side: &Latencies| [side.phases.times[2], side.phases.times[4]];
     assert!(server(&a)[0].abs_diff(89_700) < 10 && server(&a)[1].abs_diff(14_950) < 10, "{a:?}");
     assert!(server(&b)[0].abs_diff(134_250) < 300 && server(&b)[1].abs_diff(22_375) < 50, "{b:?}");
@@ -97,7 +98,7 @@ fn latencies_that_differ() {
     assert_eq!(only(&differences, "latency").verdict, Verdict::Equal);
 }
 
-/// READs that moved so many bytes each.
+/// READs that moved `bytes` each.
 fn reads_of(bytes: u32, latencies: impl IntoIterator<Item = i64>) -> Vec<Transaction> {
     let mut reads = reads(latencies);
     for read in &mut reads {
@@ -140,7 +141,8 @@ fn latencies_are_compared_size_by_size() {
     let shown = text(&a, &slower, false);
     assert!(shown.contains("  NFSv3 READ <=1 MiB         A      20"), "{shown}");
     assert!(shown.contains("% of the transactions of each capture\n  NFSv3 READ <=1 MiB\n"), "{shown}");
-    // Without a size that both have, all are compared, and the text says how much they moved; no size is named where there is only one.
+    // Without a common size, all are compared, and the text includes the bytes moved; with only one
+    // size, it is not named.
     let (small, large) = (of(&reads_of(512, 100..150)), of(&reads_of(1 << 20, 1000..1050)));
     assert_eq!(latencies(&compare(&small, &large)), [("NFSv3 READ".into(), Verdict::Differs)]);
     assert!(
@@ -162,7 +164,7 @@ fn sizes_have_words() {
 
 #[test]
 fn latencies_that_chance_explains() {
-    // Two draws from the same wide distribution, interleaved: medians 1.3 apart.
+    // Two draws from the same wide distribution, interleaved: the medians have a ratio of 1.3.
     let a = [100, 220, 330, 480, 590, 700, 850, 960, 1100, 1300];
     let b = [150, 260, 390, 520, 760, 900, 1000, 1200, 1400, 1700];
     let differences = compare(&of(&reads(a)), &of(&reads(b)));
@@ -170,7 +172,7 @@ fn latencies_that_chance_explains() {
     assert!(latency.ratio().unwrap() > 1.1);
     assert_eq!(latency.verdict, Verdict::Chance);
     assert!(latency.chance.unwrap() > 0.1);
-    // Three can be ten times as slow and prove nothing against three.
+    // With three values on each side, even a ratio of ten proves nothing.
     let differences = compare(&of(&reads([100, 110, 120])), &of(&reads([1000, 1100, 1200])));
     let latency = only(&differences, "latency");
     assert_eq!((latency.verdict, latency.chance), (Verdict::TooFew, None));
@@ -178,7 +180,7 @@ fn latencies_that_chance_explains() {
     assert_eq!(differing(&differences), [""; 0]);
     let text = text(&of(&reads([100, 110, 120])), &of(&reads([1000, 1100, 1200])), false);
     assert!(
-        text.contains("\nNo difference is certain; of some operations there are too few to tell\n"),
+        text.contains("\nNo certain difference; some operations have too few transactions to compare\n"),
         "{text}"
     );
 }
@@ -197,7 +199,8 @@ fn a_tail_that_differs() {
 
 #[test]
 fn one_test_of_many_is_not_taken_for_proof() {
-    // Fully apart, 7 against 7: by itself that has a chance of 0.002 (scipy.stats.mannwhitneyu, asymptotic).
+    // Completely separate, 7 against 7: alone, this has a probability of 0.002
+    // (scipy.stats.mannwhitneyu, asymptotic).
     let operations = |count: u32, latency: i64| -> Vec<Transaction> {
         (0..count)
             .flat_map(|number| (0..7).map(move |frame| (number, frame)))
@@ -220,7 +223,7 @@ fn counts() {
         let procedure = Procedure { program: 100_003, version: 3, number: operation };
         vec![samples::transaction(procedure, 1, 10); number]
     };
-    // As much work: counts are compared as they are. GETATTR 10 and 12, LOOKUP 90 and 88.
+    // The same amount of work: counts are compared directly. GETATTR 10 and 12, LOOKUP 90 and 88.
     let a = of(&[many(10, 1), many(90, 3)].concat());
     let b = of(&[many(12, 1), many(88, 3)].concat());
     assert_eq!(differing(&compare(&a, &b)), ["count"]);
@@ -229,14 +232,17 @@ fn counts() {
     let differences = compare(&a, &twice);
     assert_eq!(differing(&differences), ["transactions"]);
     assert_eq!(only(&differences, "transactions").ratio(), Some(2.0));
-    assert!(text(&a, &twice, false).contains("different amounts of work: counts are compared as shares"));
-    // Shares that chance explains, 10 of 100 and 30 of 200: chi2_contingency([[10, 90], [30, 170]]) has p = 0.307.
+    assert!(
+        text(&a, &twice, false).contains("different numbers of transactions: counts are compared as shares")
+    );
+    // Shares that chance explains, 10 of 100 and 30 of 200: chi2_contingency([[10, 90], [30, 170]])
+    // has p = 0.307.
     let differences = compare(&a, &of(&[many(30, 1), many(170, 3)].concat()));
     let getattr =
         differences.iter().find(|one| one.name == "count" && one.verdict == Verdict::Chance).unwrap();
     assert_eq!(getattr.sides, [Measure::Count(10, 100), Measure::Count(30, 200)]);
     assert!((getattr.chance.unwrap() - 0.30734).abs() < 0.0001, "{:?}", getattr.chance);
-    // What only one side calls is a difference, however rare.
+    // A call on one side only is a difference, however rare.
     let once = of(&[many(20, 1), many(180, 3), many(1, 12)].concat());
     assert_eq!(differing(&compare(&a, &once)), ["transactions", "count"]);
 }
@@ -288,7 +294,7 @@ fn connections_that_differ() {
     let mtu = only(&differences, "path-mtu");
     let values = |value: &str, count| Measure::Values(vec![(value.to_owned(), count)]);
     assert_eq!(mtu.sides, [values("1024", 1), values("4096", 2)]);
-    // What a capture does not tell is no difference.
+    // A value that one capture lacks is not a difference.
     let differences = compare(&a, &side("b", &[], &[samples::inferred()]));
     for name in ["call-inline-threshold", "requester-private-data", "remote-invalidation", "port"] {
         assert_eq!(only(&differences, name).verdict, Verdict::Unknown, "{name}");
@@ -332,7 +338,7 @@ fn what_went_wrong() {
         only(&differences, "retransmission").sides,
         [Measure::Count(0, 1000), Measure::Count(60, 1000)]
     );
-    // Losses are chance: 60 and 52 in a thousand are not told apart.
+    // Losses are random: 60 and 52 in a thousand do not differ.
     let differences = compare(&side("c", &all, &[less]), &b);
     assert_eq!(only(&differences, "retransmission").verdict, Verdict::Chance);
 }
@@ -363,7 +369,7 @@ fn the_same_error_of_two_versions_is_one() {
 fn versions_are_paired_within_their_program() {
     let v3 = reads(100..120);
     let mut v4 = samples::compound(&[Nfs4::Sequence, Nfs4::Putfh, Nfs4::Read], 0, 1, 500);
-    // As much as those of version 3: other sizes are not compared.
+    // The same size as for version 3, because different sizes are not compared.
     v4.timing.written_bytes = 65_536;
     let mut recall = samples::compound(&[Callback::Sequence, Callback::Recall], 0, 2, 10);
     recall.procedure = Some(Procedure { program: 0x4000_0000, version: 1, number: 1 });
@@ -377,7 +383,7 @@ fn versions_are_paired_within_their_program() {
     let backward = differences.iter().find(|one| one.operation.is_some_and(|pair| pair.backward)).unwrap();
     assert_eq!(backward.operation.unwrap().to_string(), "NFSv4.1 CB_RECALL, backward");
     assert_eq!(backward.sides, [Measure::Count(0, 20), Measure::Count(1, 21)]);
-    // What both sides speak is compared with itself.
+    // A protocol on both sides is compared with itself.
     v4.details.minor_version = Some(2);
     let b = of(&[v3.clone(), vec![v4; 20]].concat());
     let differences = compare(&a, &b);
@@ -443,8 +449,8 @@ fn text_for_people() {
     assert!(!text.contains("\x1b["));
 }
 
-/// Bars by hand: of 100, 101 … 199 us there are 20 from 100, 30 from 120, 50 from 150; of 200, 202 … 398 us 25, 25, 50. Half has 34
-/// columns, the longest bar.
+/// Bars computed by hand: of 100, 101 … 199 us there are 20 from 100, 30 from 120, 50 from 150; of
+/// 200, 202 … 398 us 25, 25, 50. Half has 34 columns, the longest bar.
 #[test]
 fn distributions() {
     let [a, b] = much();
@@ -493,12 +499,12 @@ fn lines_for_programs() {
     assert!(weights.is_sorted_by(|a, b| a >= b), "{weights:?}");
     assert!(weights.iter().all(|weight| (0.0..=100.0).contains(weight)));
 
-    // The documentation names every word for what is compared.
+    // The documentation lists every name of a compared property.
     let mut words = BTreeSet::new();
     words.extend(Area::ALL.map(|area| area.name().to_owned()));
     words.extend(names().map(str::to_owned));
     words.insert(Difference::TAIL.to_owned());
-    // The report's section names what went wrong.
+    // The names of problems are documented in the section about the report.
     let own = lines
         .iter()
         .filter(|line| !["transactions", "transport", "capture"].contains(&line["area"].as_str().unwrap()));

@@ -118,7 +118,7 @@ fn much_wrong() {
     assert!(report.lines().all(|line| line.chars().count() <= 120));
 }
 
-/// The report of a capture, and how it ended.
+/// The report of a capture, and its totals.
 fn of_capture(capture: &Capture) -> (Report, Ending) {
     let (mut engine, mut report) = (Engine::new(Config::default()), Report::default());
     session::records(capture).for_each(|record| engine.handle(&record, &mut |event| report.handle(&event)));
@@ -126,7 +126,7 @@ fn of_capture(capture: &Capture) -> (Report, Ending) {
     (report, Ending { totals: *engine.totals(), ..ending() })
 }
 
-/// The problems of a capture: group, name, how often.
+/// The problems of a capture: group, name, count.
 fn problems(capture: &Capture) -> Vec<(Group, &'static str, u64)> {
     let (report, ending) = of_capture(capture);
     report.problems(&ending).iter().map(|problem| (problem.group, problem.name, problem.count)).collect()
@@ -146,14 +146,14 @@ fn encrypted_replies_are_no_sign_that_all_is_well() {
     let said = format!("1  encrypted replies (krb5p): status unknown; first in frame {frame}");
     assert!(shown.contains(&said), "{shown}");
     assert!(!shown.contains("no error"), "{shown}");
-    // Integrity leaves the status readable.
+    // With integrity protection, the status is readable.
     let mut report = quiet();
     let open = Transaction { security: Some(Security::GssIntegrity), status: Some(0), ..sealed };
     report.handle(&Event::Transaction(&open));
     assert!(text(&report, &ending()).contains("Nothing: every call has a reply"));
 }
 
-/// Read chunks of the responder that nobody pulled: the capture lacks nothing.
+/// The responder's Read chunks were not pulled, so nothing is missing from the capture.
 #[test]
 fn replies_that_are_not_pulled_are_no_fault_of_the_capture() {
     let capture = samples_of(rdmascope_tests::samples::RELIABLE_REPLY);
@@ -169,7 +169,7 @@ fn replies_that_are_not_pulled_are_no_fault_of_the_capture() {
 #[test]
 fn one_direction_is_a_property_of_the_capture() {
     let capture = samples_of("nfs3-basic");
-    // 265 calls: as the client's tracepoints count.
+    // 265 calls, as counted by the client's tracepoints.
     for (from_client, name) in [(true, "one-direction"), (false, "one-direction-replies")] {
         for capture in [&capture, &mutate::without_cm(&capture)] {
             let one = mutate::keep(capture, |packet| (packet.source() == CLIENT) == from_client);
@@ -179,7 +179,8 @@ fn one_direction_is_a_property_of_the_capture() {
             let (report, ending) = of_capture(&one);
             assert!(!text(&report, &ending).contains("snap length"));
         }
-        // With the CM messages of both: the packets of one say that the other sent some.
+        // With the CM messages of both ends. The packets of one end show that the other end sent
+        // some.
         let managed = mutate::keep(&capture, |packet| {
             (packet.source() == CLIENT) == from_client || packet.cm_attribute().is_some()
         });
@@ -187,7 +188,7 @@ fn one_direction_is_a_property_of_the_capture() {
         assert!(found.contains(&(Group::Capture, name, 265)), "{found:?}");
         assert!(found.iter().all(|(group, ..)| *group == Group::Capture), "{found:?}");
     }
-    // The server is seen to send on another connection.
+    // Another connection has packets from the server.
     let (mut dead, alive) = (samples::inferred(), samples::connection());
     dead.responder.sent = Counts::default();
     dead.requester.sent = Counts { packets: 5, sends: 5, ..Counts::default() };
@@ -201,7 +202,7 @@ fn one_direction_is_a_property_of_the_capture() {
         let found: Vec<_> = report.problems(&ending()).iter().map(|problem| problem.name).collect();
         assert_eq!(found, [name]);
     }
-    // The server was heard, and then no more.
+    // The server's packets stop in the middle of the capture.
     let half = capture.packets.len() as u64 / 2;
     let silent = mutate::keep(&capture, |packet| packet.source() == CLIENT || packet.number < half);
     let found = problems(&silent);
@@ -209,7 +210,7 @@ fn one_direction_is_a_property_of_the_capture() {
     assert!(!found.iter().any(|(_, name, _)| name.starts_with("one-direction")), "{found:?}");
 }
 
-/// The Linux server of the samples clears R in its private data and sends replies by SEND with
+/// The Linux server of the samples clears R in its private data, but sends replies by SEND with
 /// Invalidate.
 #[test]
 fn remote_invalidation_is_told_as_agreed_and_as_used() {
@@ -251,7 +252,7 @@ fn what_carries_no_rpc_has_no_faults() {
         let name = connection.protocol.map(|protocol| protocol.name());
         assert_eq!(name, what.starts_with("IPoIB").then_some("IPoIB-CM"), "{what}");
         assert_eq!((connection.call_inline_threshold, ending.totals.transactions), (None, [0; 5]));
-        // The control: the same packets as they were sent.
+        // As a control, the unmodified packets.
         assert!(of_capture(&mutate::without_cm(&samples_of("nfs3-basic"))).1.totals.transactions[0] > 200);
     }
 }
@@ -272,7 +273,7 @@ fn bad_icrcs_are_said_as_they_were_taken() {
         let icrc = problems.iter().filter(|problem| problem.what.contains("bad ICRC"));
         icrc.map(|problem| (problem.group, problem.name, problem.first_frame)).collect::<Vec<_>>()
     };
-    // All of them: none is left out.
+    // All of them: none is excluded.
     let all = spoil(|_, _| true);
     assert_eq!(said(&all), [(Group::Capture, "bad-icrc", None)]);
     assert!(text(&all.0, &all.1).contains("none with a good one: ICRCs assumed not computed"));
@@ -297,13 +298,13 @@ fn a_wrong_checksum_of_tcp_is_no_bad_icrc() {
     let (report, ending) = of_capture(&samples_of("iwarp-crc-lossy"));
     let problems = report.problems(&ending);
     let named = |name: &str| problems.iter().find(|problem| problem.name == name);
-    // tshark finds these ten, too.
+    // tshark also finds these ten.
     let damaged = named("bad-checksum").expect("the network broke some");
     assert_eq!((damaged.group, damaged.count, damaged.first_frame), (Group::Transport, 10, Some(117)));
     assert!(named("bad-icrc").is_none() && named("spoiled-end").is_none());
 }
 
-/// All that one end sent: an adapter that completes checksums does not make them wrong.
+/// All segments of one end are wrong. An adapter that completes checksums does not cause this.
 #[test]
 fn wrong_checksums_of_one_end_are_the_captures() {
     let mut capture = Dress::Sealed.on(&samples_of("iwarp-nfs3"));
@@ -388,8 +389,10 @@ fn the_capture_says_what_it_lost() {
     ending.files[0].interfaces = vec![named, other, whole];
     let shown = text(&report, &ending);
     for part in [
-        "  lost          1,234 packets dropped while capturing at ens1f0\\u{1b}, as the capture says; findings may rest on them\n",
-        "  lost          1 packet dropped while capturing at interface 1, as the capture says; findings may rest on them\n",
+        "lost          1,234 packets dropped while capturing at ens1f0\\u{1b}, according to the capture; \
+         they may explain findings\n",
+        "lost          1 packet dropped while capturing at interface 1, according to the capture; they may \
+         explain findings\n",
         "       1,235  packets dropped while capturing, as recorded in the capture\n",
     ] {
         assert!(shown.contains(part), "{part} is not in\n{shown}");
@@ -402,7 +405,7 @@ fn the_capture_says_what_it_lost() {
 #[test]
 fn nothing_at_all() {
     let report = text(&Report::default(), &Ending { port: 4791, ..Ending::default() });
-    assert!(report.contains("none; RoCEv2 was looked for at UDP port 4791 (--port)"), "{report}");
+    assert!(report.contains("none; RoCEv2 is expected at UDP port 4791 (--port)"), "{report}");
     assert!(report.contains("no RoCE packets"));
 }
 

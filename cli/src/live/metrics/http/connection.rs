@@ -6,27 +6,26 @@ use std::io::{ErrorKind, Read as _, Result};
 use std::net::Shutdown;
 use std::time::Instant;
 
-/// The longest head of a request, in bytes. No body is read.
+/// Maximum size of a request head, in bytes. Bodies are not read.
 pub(super) const REQUEST: usize = 8 << 10;
 
-/// The bytes that are discarded after a response.
+/// Maximum number of bytes discarded after a response.
 const DISCARDED: usize = 64 << 10;
 
 /// An accepted connection.
 pub(super) struct Connection {
     stream: TcpStream,
-    /// When it ends in any state.
+    /// The time at which it is closed in any state.
     pub(super) deadline: Instant,
     state: State,
 }
 
 enum State {
-    /// These bytes of the request have arrived.
+    /// The request is being read; holds its bytes so far.
     Reading(Vec<u8>),
     Writing(Response),
-    /// The response is written; counts the bytes that were discarded since. Closing a socket with
-    /// unread bytes resets the connection, and the client can lose the response (RFC 9112, section
-    /// 9.6).
+    /// The response is written; counts the bytes discarded since. Closing a socket with unread
+    /// bytes resets the connection, and the client can lose the response (RFC 9112, section 9.6).
     Closing(usize),
 }
 
@@ -35,7 +34,7 @@ impl Connection {
         Connection { stream, deadline, state: State::Reading(Vec::new()) }
     }
 
-    /// Reads and writes until it has to wait for the client. Returns whether it is still open.
+    /// Reads and writes until it would block. Returns whether the connection is still open.
     pub(super) fn advance(&mut self, pages: &mut impl Pages) -> bool {
         loop {
             match self.step(pages).map_err(|error| error.kind()) {
@@ -73,7 +72,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Ends it. A client that sent a part of its request gets a response.
+    /// Ends the connection. A client that sent a part of its request gets a response.
     pub(super) fn expire(mut self) {
         if let State::Reading(request) = &self.state
             && !request.is_empty()

@@ -6,7 +6,7 @@ use std::io::{IoSlice, Result, Write};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// The most header fields of a request.
+/// Maximum number of header fields in a request.
 const HEADERS: usize = 64;
 
 /// A page.
@@ -25,11 +25,11 @@ impl Page {
 
 /// The pages of a server.
 pub(in super::super) trait Pages {
-    /// The page at a path. `None`: there is none.
+    /// Returns the page at a path, if it exists.
     fn page(&mut self, path: &str) -> Option<Page>;
 }
 
-/// A response on its way.
+/// A response being written.
 pub(super) struct Response {
     head: Vec<u8>,
     body: Arc<[u8]>,
@@ -37,8 +37,8 @@ pub(super) struct Response {
 }
 
 impl Response {
-    /// The response to a request. `None`: it is incomplete and `is_full` is false, so more bytes
-    /// can be read.
+    /// Returns the response to a request, or `None` if the request is incomplete and `is_full` is
+    /// false, so that more bytes can be read.
     pub(super) fn to(request: &[u8], is_full: bool, pages: &mut impl Pages) -> Option<Response> {
         let mut headers = [EMPTY_HEADER; HEADERS];
         let mut parsed = Request::new(&mut headers);
@@ -54,7 +54,7 @@ impl Response {
         }
     }
 
-    /// The response to a request that is incomplete after the time of a connection.
+    /// The response to a request that is incomplete at the connection's deadline.
     pub(super) fn timeout() -> Response {
         Response::error("408 Request Timeout")
     }
@@ -89,7 +89,7 @@ impl Response {
         Response { head: head.into_bytes(), body, written: 0 }
     }
 
-    /// Writes once. Returns whether that was the rest.
+    /// Writes once. Returns whether the response is complete.
     pub(super) fn write(&mut self, to: &mut impl Write) -> Result<bool> {
         let mut slices = [IoSlice::new(&self.head), IoSlice::new(&self.body)];
         let mut rest = &mut slices[..];

@@ -1,4 +1,4 @@
-//! Responders that answer with the recorded bytes and convey them otherwise.
+//! Responders that return the recorded bytes but convey them differently.
 
 use super::super::lines::{REPLAY_END, REPLAYED, Replayed, Shown};
 use super::*;
@@ -7,7 +7,7 @@ use rdmascope_peer::rpcrdma::{Conveyance, Invalidated, Mechanism, Returned};
 use rdmascope_present::text::Style;
 use serde_json::json;
 
-/// The first call of a sample whose reply is like this.
+/// Finds the first call of a sample whose reply satisfies `is_it`.
 fn find(recording: &Recording, is_it: impl Fn(&Call, &[u8], &[Vec<u8>], &Conveyance) -> bool) -> usize {
     let found = recording.calls.iter().position(|call| match &call.answer {
         Answer::Reply { stream, items, conveyance, .. } => is_it(call, stream, items, conveyance),
@@ -23,7 +23,7 @@ fn parts(call: &mut Call) -> (&mut Vec<u8>, &mut Vec<Vec<u8>>, &mut Conveyance) 
     }
 }
 
-/// The outcome of the call when `change` alters its reply.
+/// Returns the outcome of the call when `change` alters its reply.
 fn altered(recorded: &Recording, number: usize, change: impl FnOnce(&mut Call)) -> Outcome {
     let mut live = recorded.clone();
     change(&mut live.calls[number]);
@@ -40,7 +40,7 @@ fn altered(recorded: &Recording, number: usize, change: impl FnOnce(&mut Call)) 
     own.expect("it is told").clone()
 }
 
-/// What is conveyed otherwise, and nothing else differs: as a difference, or as what may differ.
+/// Returns the differences in conveyance, and whether they count. Nothing else may differ.
 fn conveyed(outcome: &Outcome) -> (bool, Vec<(String, bool, &'static str)>) {
     let (Verdict::Agrees(comparison) | Verdict::Differs(comparison)) = &outcome.verdict else {
         panic!("{outcome:?}")
@@ -50,7 +50,7 @@ fn conveyed(outcome: &Outcome) -> (bool, Vec<(String, bool, &'static str)>) {
     (outcome.verdict.is_difference(), comparison.conveyance.iter().map(said).collect())
 }
 
-/// A READ of NFSv3 that brought so many bytes, which are the last of its results.
+/// Finds an NFSv3 READ that returned a number of bytes in `length`, as the last of its results.
 fn read_of(recording: &Recording, length: core::ops::Range<usize>) -> usize {
     find(recording, |call, _, items, _| {
         let procedure = call.message.get(20..24).and_then(|word| word.first_chunk().copied());
@@ -59,8 +59,8 @@ fn read_of(recording: &Recording, length: core::ops::Range<usize>) -> usize {
     })
 }
 
-/// A session whose server has sent a short reply inline though there was a Reply chunk, and the call; Linux servers use the Reply chunk. And
-/// the session as it was.
+/// Returns a session whose server sent a short reply inline although the call had a Reply chunk,
+/// the index of that call, and the original session, in which a Linux server used the Reply chunk.
 fn inline_beside_a_reply_chunk() -> (Recording, usize, Recording) {
     let as_it_was = sample("nfs3-basic");
     let number = find(&as_it_was, |_, stream, _, conveyance| !conveyance.is_inline() && stream.len() < 500);
@@ -110,7 +110,7 @@ fn the_reply_chunk_for_a_short_reply_is_told_and_is_no_difference() {
     let outcome = altered(&recorded, number, |call| call.answer = answer);
     let note = ("rdma_proc".to_owned(), false, "rfc8166/4.3.3");
     assert_eq!(conveyed(&outcome), (false, vec![note]));
-    // It is shown, and counted.
+    // The difference is shown and counted.
     let read = read_sample("nfs3-basic");
     let line = Replayed::new(&outcome, &read);
     let shown = Shown(&line, Style::new(false)).to_string();
@@ -133,7 +133,8 @@ fn the_reply_chunk_for_a_short_reply_is_told_and_is_no_difference() {
     assert!(summary.is_agreement());
 }
 
-/// The recording with the Write chunk of a READ in two segments, of which the first holds half of the data, and its number.
+/// Splits the Write chunk of a READ into two segments, the first with half of the data. Returns the
+/// recording and the index of the call.
 fn in_two_segments() -> (Recording, usize) {
     let mut recorded = sample("nfs3-basic");
     let number = read_of(&recorded, 8..usize::MAX);
@@ -201,7 +202,7 @@ fn an_error_instead_of_a_reply_is_a_difference() {
     let outcome = altered(&recorded, last, error);
     let counts = |section| (true, vec![("rdma_proc".to_owned(), true, section)]);
     assert_eq!(conveyed(&outcome), counts("rfc8166/4.5"));
-    // And the other way round.
+    // The reverse case.
     let mut refused = recorded.clone();
     error(&mut refused.calls[last]);
     let answer = recorded.calls[last].answer.clone();

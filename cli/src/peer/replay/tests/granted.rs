@@ -1,5 +1,5 @@
-//! A recorded session, replayed to a target that grants something else: fewer slots, no delegation,
-//! other stateids.
+//! A recorded session, replayed to a target with other grants: fewer slots, no delegation, other
+//! stateids.
 
 use super::{Told, replay, sample};
 use rdmascope_peer::pair::Network;
@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const CREATE_SESSION: u32 = 43;
 const SEQUENCE: u32 = 53;
 const DELEGRETURN: u32 = 8;
-/// Where the results of the first operation are in a reply without a tag: after the RPC header, the
-/// status, the tag, the number of results, the operation and its status.
+/// Offset of the first operation's results in a reply without a tag: after the RPC header, status,
+/// tag, number of results, operation and its status.
 const RESULTS: usize = 24 + 3 * 4 + 2 * 4;
 
 fn word(bytes: &[u8], at: usize) -> u32 {
@@ -27,7 +27,7 @@ fn put(bytes: &mut [u8], at: usize, numbers: &[u32]) {
     }
 }
 
-/// The first operation of a COMPOUND, and where its arguments are.
+/// Returns the first operation of a COMPOUND and the offset of its arguments.
 fn first_operation(call: &Call) -> Option<(u32, usize)> {
     let mut reader = Reader::new(&call.message, Layer::Rpc);
     let header = rpc::Call::parse(&mut reader).ok()?;
@@ -37,15 +37,15 @@ fn first_operation(call: &Call) -> Option<(u32, usize)> {
     (header.version == 4 && header.procedure == 1).then(|| (word(&call.message, at), at + 4))
 }
 
-/// The same session with a target that grants at most `slots`: sequence IDs of each slot begin with
-/// 1 and have no gap.
+/// The same session with a target that grants at most `slots`. The sequence IDs of each slot begin
+/// at 1 without gaps.
 fn with_slots(mut recording: Recording, slots: u32) -> Recording {
     let mut last: BTreeMap<(Vec<u8>, u32), u32> = BTreeMap::new();
     for call in recording.calls.iter_mut().filter(|call| !call.backward) {
         let Some((operation, at)) = first_operation(call) else { continue };
         let Answer::Reply { stream, .. } = &mut call.answer else { continue };
         if operation == CREATE_SESSION && word(stream, RESULTS - 4) == 0 {
-            // After session ID, sequence ID, flags and five words of the channel.
+            // After the session ID, sequence ID, flags and five words of the channel.
             let granted = word(stream, RESULTS + 44).min(slots);
             put(stream, RESULTS + 44, &[granted]);
         }
@@ -77,7 +77,7 @@ fn skipped(told: &Told) -> Vec<usize> {
     calls.collect()
 }
 
-/// The target knew every call that was made to it.
+/// Checks that the target knew every call that it received.
 fn all_known(told: &Told) {
     for answered in &told.answered {
         assert!(matches!(answered.how, How::AsRecorded | How::Backward(_)), "{answered:?}");
@@ -100,7 +100,7 @@ fn a_target_with_fewer_slots_gets_each_call_on_one_that_it_grants() {
         _ => None,
     });
     assert!(slots.max() > Some(2), "the sample has calls on several slots");
-    // With one slot it is certain which one each call is on.
+    // A single slot makes the slot of each call certain.
     let target = with_slots(recording.clone(), 1);
     let (told, _) = replay(recording, target, Timing::Fastest, Network::GOOD);
     assert_eq!((told.differences(), skipped(&told)), (vec![], vec![]));
@@ -108,20 +108,20 @@ fn a_target_with_fewer_slots_gets_each_call_on_one_that_it_grants() {
     assert_eq!(granted(&told), ["ca_maxrequests", "sr_highest_slotid", "sr_target_highest_slotid"].into());
 }
 
-/// Delegations that calls return: the stateids.
+/// Returns the stateids of the delegations that calls return.
 fn delegations(recording: &Recording) -> BTreeSet<Vec<u8>> {
     let calls = recording.calls.iter().filter(|call| !call.backward);
     let places = calls.flat_map(|call| (0..call.message.len()).step_by(4).map(move |at| &call.message[at..]));
-    // Its seqid is 1, because the sample renews none.
+    // The seqid is 1, because the sample renews no delegation.
     let found = places.filter(|bytes| {
         bytes.len() >= 20 && word(bytes, 0) == DELEGRETURN && word(bytes, 4) == 1 && word(bytes, 8) != 0
     });
-    // Other bytes that follow this number are in no reply.
+    // Other occurrences of this number precede bytes that no reply contains.
     found.map(|bytes| bytes[4..20].to_vec()).collect()
 }
 
-/// The same session with a client that names no delegation, and the calls that it does not make.
-/// `granted`: whether the target grants them all the same.
+/// The same session with a client that uses no delegation, and the calls that it omits. `granted`:
+/// whether the target grants the delegations nevertheless.
 fn without_delegations(mut recording: Recording, granted: bool) -> (Recording, BTreeSet<usize>) {
     let delegations = delegations(&recording);
     let mut given = BTreeSet::new();
@@ -185,8 +185,8 @@ fn a_stateid_that_the_target_never_gave_is_not_sent() {
     all_known(&told);
 }
 
-/// No recorded call returns a delegation that only the target grants, so the replay does, once for
-/// each.
+/// No recorded call returns a delegation that only the target grants, so the replay returns each
+/// one.
 #[test]
 fn delegations_that_the_recording_does_not_have_are_returned() {
     let sample = sample("nfs4.1-backchannel-recall");
@@ -197,8 +197,8 @@ fn delegations_that_the_recording_does_not_have_are_returned() {
     let (told, _) = replay(recording, target, Timing::Fastest, Network::GOOD);
     assert_eq!((told.differences(), skipped(&told)), (vec![], vec![]));
     assert_eq!(granted(&told), ["delegation_type"].into());
-    // The target answers them with SYSTEM_ERR, because its recording has no such call. All others
-    // it knows.
+    // The target answers them with SYSTEM_ERR, because its recording lacks such calls. It knows all
+    // others.
     let unknown = told.answered.iter().filter(|answered| answered.how == How::Unknown);
     assert!(delegations > 0);
     assert_eq!(unknown.count(), delegations);

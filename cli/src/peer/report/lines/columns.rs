@@ -1,11 +1,11 @@
-//! The columns of the line of a scenario: JSON, and its table in docs/peer.md, come from them.
+//! The columns of a scenario's line. They define the JSON and its table in docs/peer.md.
 
 use super::Ran;
 use rdmascope_present::column::Read::{Text, Texts, Word};
 use rdmascope_present::column::{Column, Columns, Role, Subject, Words, explained, lend, word};
 use serde::{Serialize as _, Serializer};
 
-/// The verdicts, in the words of `Verdict::name`.
+/// The names of the verdicts, as in `Verdict::name`.
 const VERDICTS: Words = &[
     word("conforms"),
     word("violates"),
@@ -15,12 +15,12 @@ const VERDICTS: Words = &[
     word("not-applicable"),
 ];
 
-/// In the words of `Alive::name`.
+/// The words of `Alive::name`.
 const ALIVE: Words = &[
     word("on-this-connection"),
     word("on-a-new-connection"),
     word("gone"),
-    explained("not-asked", "the scenario did not come to its end"),
+    explained("not-asked", "the scenario did not reach its end"),
 ];
 
 /// Writes the line.
@@ -32,7 +32,7 @@ impl Subject for Ran {
     type Of<'a> = &'a Ran;
 }
 
-/// A scenario that was run, or withheld.
+/// A scenario that was run or withheld.
 pub(in crate::peer) static SCENARIO: Columns<Ran> = {
     type C = Column<Ran>;
     Columns {
@@ -42,46 +42,46 @@ pub(in crate::peer) static SCENARIO: Columns<Ran> = {
             C::new(
                 "target",
                 Text(|line, see| lend(line.target.as_deref(), see)),
-                "The address and port of the server; of `serve` the address of the client. It is null where no client came.",
+                "The address and port of the server; for `serve` the address of the client. It is null if no client connected.",
             )
             .or_null(),
             C::new("scenario", Text(|line, see| see(&line.scenario)), "The name of the scenario."),
-            C::new("title", Text(|line, see| see(&line.title)), "What it does, in one line."),
+            C::new("title", Text(|line, see| see(&line.title)), "The title of the scenario."),
             C::new(
                 "section",
                 Text(|line, see| see(&line.section)),
-                "The document and the section that it is about: `rfc8166/4.5`.",
+                "The document and the section that it tests: `rfc8166/4.5`.",
             ),
             C::new(
                 "level",
                 Text(|line, see| see(&line.level)),
-                "How much the requirement weighs: `MUST`, `SHOULD` or `MAY`.",
+                "The requirement level: `MUST`, `SHOULD` or `MAY`.",
             ),
-            C::new("requirement", Text(|line, see| see(&line.requirement)), "The requirement, in words."),
+            C::new("requirement", Text(|line, see| see(&line.requirement)), "The requirement in plain words."),
             C::new(
                 "verdict",
                 Word(VERDICTS, |line| line.verdict),
-                "It is null where the scenario was withheld as destructive, or not run. What the reaction came to; \
+                "The verdict. It is null if the scenario was withheld as destructive, or not run. \
                  [scenarios.md](scenarios.md) explains the words.",
             )
             .or_null(),
             C::new(
                 "reason",
                 Text(|line, see| lend(line.reason.as_deref(), see)),
-                "Why the verdict is not what the reactions say, or why the scenario does not apply.",
+                "Why the verdict differs from the reactions, or why the scenario does not apply.",
             )
             .or_null(),
             C::new(
                 "alive",
                 Word(ALIVE, |line| line.alive),
-                "Whether the remote side answered a call afterwards, and where. It is null where the scenario was not run.",
+                "Whether the remote side answered a call afterwards, and on which connection. It is null if the scenario was not run.",
             )
             .or_null(),
-            C::new("sent", Texts(|line, see| line.sent.iter().for_each(|text| see(text))), "What was sent."),
+            C::new("sent", Texts(|line, see| line.sent.iter().for_each(|text| see(text))), "The messages and packets that were sent."),
             C::new(
                 "observed",
                 Texts(|line, see| line.observed.iter().for_each(|text| see(text))),
-                "What came back.",
+                "The observed reactions.",
             ),
             C::new(
                 "allowed",
@@ -91,7 +91,7 @@ pub(in crate::peer) static SCENARIO: Columns<Ran> = {
             C::new(
                 "wrong",
                 Texts(|line, see| line.wrong.iter().for_each(|text| see(text))),
-                "Those that it forbids.",
+                "The reactions that the requirement forbids.",
             ),
         ],
     }

@@ -1,4 +1,4 @@
-//! What flags and numbers are called, as it is shown.
+//! The displayed names of flags and numbers.
 
 use super::{lines, of};
 use rdmascope_xdr::language::{Language, Type};
@@ -8,14 +8,14 @@ pub(super) fn bytes(words: &[u32]) -> Vec<u8> {
     words.iter().copied().flat_map(u32::to_be_bytes).collect()
 }
 
-/// The lines of a value of this type whose bytes are these words, without their places.
+/// The lines of a value of this type with these words, without positions.
 pub(super) fn shown(language: &'static Language, name: &str, words: &[u32]) -> String {
     let lines = lines(&of(language, name, &bytes(words)));
     let without_places = lines.iter().map(|line| line.split(" [").next().unwrap_or(line));
     without_places.collect::<Vec<_>>().join("\n")
 }
 
-/// Written by hand from RFC 1813, sections 2.6, 3.3.4 and 3.3.19: the bits of the texts there.
+/// Written by hand from RFC 1813, sections 2.6, 3.3.4 and 3.3.19, with the bits defined there.
 #[test]
 fn flags_of_version_3() {
     let access = shown(&NFS3, "ACCESS3resok", &[0, 0x3f]);
@@ -23,7 +23,8 @@ fn flags_of_version_3() {
         access,
         "obj_attributes\n  attributes_follow: no\naccess: 63 (READ LOOKUP MODIFY EXTEND DELETE EXECUTE)"
     );
-    // FSF_LINK, FSF_SYMLINK, FSF_HOMOGENEOUS, FSF_CANSETTIME, and a bit that has no name. time_delta is no date.
+    // FSF_LINK, FSF_SYMLINK, FSF_HOMOGENEOUS, FSF_CANSETTIME, and an unnamed bit. time_delta is not
+    // a date.
     let words = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0x5b];
     let properties = shown(&NFS3, "FSINFO3resok", &words);
     assert!(properties.contains("\ntime_delta: 0.000000001 s\n"), "{properties}");
@@ -31,7 +32,7 @@ fn flags_of_version_3() {
         properties.ends_with("\nproperties: 91 (LINK SYMLINK HOMOGENEOUS CANSETTIME, 0x40 unknown)"),
         "{properties}"
     );
-    // A default entry of the owning group that may read and execute.
+    // A default entry of the owning group with permission to read and execute.
     assert_eq!(
         shown(&NFS3, "aclent", &[0x1004, 7, 5]),
         "type: 4100 (GROUP_OBJ DEFAULT)\nid: 7\nperm: 5 (EXECUTE READ)"
@@ -54,7 +55,8 @@ fn modes_as_ls_shows_them() {
     }
 }
 
-/// The values are those of RFC 8881, sections 18.16.1 (OPEN), 18.35.1 (EXCHANGE_ID), 18.36.1 (CREATE_SESSION) and 18.46.1 (SEQUENCE).
+/// The values are those of RFC 8881, sections 18.16.1 (OPEN), 18.35.1 (EXCHANGE_ID), 18.36.1
+/// (CREATE_SESSION) and 18.46.1 (SEQUENCE).
 #[test]
 fn flags_of_version_4() {
     let open = |access| shown(&NFS4, "OPEN_DOWNGRADE4args", &[1, 2, 3, 4, 5, access, 3]);
@@ -63,14 +65,14 @@ fn flags_of_version_4() {
         (3, "3 (BOTH)"),
         (0x0302, "770 (WRITE WANT_ANY_DELEG)"),
         (0x1_0503, "66819 (BOTH WANT_CANCEL WANT_SIGNAL_DELEG_WHEN_RESRC_AVAIL)"),
-        // No delegation is wanted by this number: its bits are none of others.
+        // This number requests no known delegation, and its bits are not flags.
         (0x30_0701, "3147521 (READ WANT_DELEG_TIMESTAMPS WANT_OPEN_XOR_DELEGATION, 0x700 unknown)"),
     ] {
         let found = open(access);
         assert!(found.ends_with(&format!("\nshare_access: {meaning}\nshare_deny: 3 (BOTH)")), "{found}");
     }
     assert!(shown(&NFS4, "OPEN_DOWNGRADE4args", &[1, 2, 3, 4, 5, 1, 0]).ends_with("\nshare_deny: 0 (NONE)"));
-    // What a Linux client sends, and what a server answers: RFC 8881, section 18.35.3.
+    // The flags of a Linux client and of a server's answer: RFC 8881, section 18.35.3.
     let exchange_id = shown(&NFS4, "EXCHANGE_ID4resok", &[0, 1, 2, 0x8006_0103, 0, 0, 0, 0, 0, 0]);
     assert!(
         exchange_id.contains(
@@ -98,7 +100,8 @@ fn flags_of_version_4() {
     assert_eq!(shown(&NFS4, "secinfo4", &[1]), "flavor: 1 (AUTH_SYS)");
 }
 
-/// RFC 7862, section 15.5.1 (IO_ADVISE); RFC 8881, sections 20.3, 20.4 and 20.12: a bit has another name in another notification.
+/// RFC 7862, section 15.5.1 (IO_ADVISE); RFC 8881, sections 20.3, 20.4 and 20.12: the same bit has
+/// different names in different notifications.
 #[test]
 fn bits_of_bitmaps() {
     let advise = shown(&NFS4, "IO_ADVISE4resok", &[1, 1 << 1 | 1 << 4 | 1 << 31]);
@@ -112,7 +115,8 @@ fn bits_of_bitmaps() {
     assert_eq!(protected, "spo_must_enforce: 3 43 (ACCESS CREATE_SESSION)\nspo_must_allow: none");
 }
 
-/// Seconds since 1970 are 951,782,400 on 2000-02-29: ten thousand nine hundred and fifty-seven days to 2000, and 59 more.
+/// Seconds since 1970 are 951,782,400 on 2000-02-29: ten thousand nine hundred and fifty-seven days
+/// to 2000, and 59 more.
 #[test]
 fn dates_of_times() {
     assert_eq!((10_957 + 59) * 86_400, 951_782_400);
@@ -121,20 +125,21 @@ fn dates_of_times() {
         time(&[1, 0, 951_782_400, 5]),
         "nt_time: 951782400.000000005 s (2000-02-29T00:00:00.000000005Z)"
     );
-    // Before 1970; no date; nanoseconds that make up a second; what 64 bits of nanoseconds do not reach.
+    // Before 1970; an invalid number of nanoseconds twice; a time beyond the range of 64-bit
+    // nanoseconds.
     assert_eq!(time(&[1, u32::MAX, u32::MAX, 0]), "nt_time: -1.000000000 s (1969-12-31T23:59:59.000000000Z)");
     assert_eq!(time(&[1, 0, 0, 1_000_000_000]), "nt_time: 0.1000000000 s");
     assert_eq!(time(&[1, 0x7fff_ffff, 0, 0]), "nt_time: 9223372032559808512.000000000 s");
 }
 
-/// A value of an enumeration that has no name, is told as such.
+/// A value without a name in its enumeration is shown as unknown.
 #[test]
 fn unknown_values_of_enumerations() {
     assert_eq!(shown(&NFS4, "nfs_ftype4", &[77]), "nfs_ftype4: 77 (unknown)");
     assert_eq!(shown(&NFS4, "nfs_ftype4", &[2]), "nfs_ftype4: NF4DIR (2)");
 }
 
-/// Flags that the analysis names too have the same names.
+/// Flags that the analysis also names have the same names.
 #[test]
 fn status_flags_are_those_of_sessions() {
     let Some(Type::Named(index)) = NFS4.named("SEQUENCE4resok") else { panic!("it is a structure") };
