@@ -1,4 +1,4 @@
-"""What spark-submit is given: `spark-submit --py-files rdmascope_fleet.zip main.py export …`."""
+"""The main file for spark-submit: `spark-submit --py-files rdmascope_fleet.zip main.py export …`."""
 
 import sys
 

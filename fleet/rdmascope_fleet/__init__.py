@@ -1,8 +1,8 @@
-"""Captures of NFS over RDMA of many nodes: exported on Spark by the program rdmascope, and asked as one.
+"""NFS over RDMA captures of many nodes: exported on Spark by rdmascope, and queried as one dataset.
 
-docs/fleet.md says how it is used.
+docs/fleet.md describes its use.
 """
 
 
 class Refused(Exception):
-    """What was asked for makes no sense: one line, and exit status 2."""
+    """An invalid request: reported in one line, with exit status 2."""

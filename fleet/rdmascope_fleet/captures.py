@@ -1,4 +1,4 @@
-"""Which files are one capture, and which captures there are."""
+"""Groups files into captures."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# As cli/src/captures.rs has them.
+# The same as in cli/src/captures.rs.
 EXTENSION = r"(?:pcap|pcapng|cap|erf)"
 COMPRESSION = re.compile(r"\.(?:gz|zst)$", re.IGNORECASE)
 
-# How rotated files are named; cli/src/export/parquet/rings.rs explains it.
+# The names of rotated files, explained in cli/src/export/parquet/rings.rs.
 BEHIND = re.compile(rf"(?P<ring>.+\.{EXTENSION})(?P<number>\d+)", re.IGNORECASE)
 WITHIN = [
     re.compile(rf"(?P<stem>.+)_(?P<number>\d{{5,}})_\d{{14}}(?P<extension>\.{EXTENSION})", re.IGNORECASE),
@@ -35,7 +35,7 @@ class File:
 
 @dataclass(frozen=True)
 class Ring:
-    """A capture: a file, or rotated files of one place in the order of their numbers."""
+    """A capture: one file, or the rotated files of one capture point in order."""
 
     site: str
     name: str
@@ -43,24 +43,27 @@ class Ring:
 
     @property
     def size(self) -> int:
-        """Bytes of its files."""
+        """The size of its files in bytes."""
         return sum(file.size for file in self.files)
 
 
 def split(path: str) -> tuple[str, str]:
-    """The folder of a path, and the name in it."""
+    """The folder of a path, and the name within it."""
     folder, _, name = path.rpartition("/")
     return folder, name
 
 
 def is_capture(path: str) -> bool:
-    """Whether a file is a capture by its name. Those that begin with a dot are unfinished or hidden."""
+    """Whether a file is a capture by its name. Names with a leading dot are unfinished or hidden."""
     _, name = split(path)
     return not name.startswith(".") and CAPTURE.fullmatch(COMPRESSION.sub("", name)) is not None
 
 
 def numbered(name: str) -> tuple[str, bool, int] | None:
-    """The ring that an uncompressed file belongs to by its name, whether its first file has no number, and the number of this one."""
+    """Parses the name of an uncompressed rotated file.
+
+    Returns its ring, whether the first file of the ring has no number, and the number of this file.
+    """
     if match := BEHIND.fullmatch(name):
         return match["ring"], True, int(match["number"])
     for form in WITHIN:
@@ -70,10 +73,10 @@ def numbered(name: str) -> tuple[str, bool, int] | None:
 
 
 def rings(files: Iterable[File]) -> list[Ring]:
-    """Puts files together that are one capture. The site is the name of the folder."""
+    """Groups the files of each capture. The site is the name of the folder."""
     found: defaultdict[tuple[str, str, bool | None], list[tuple[int, str, File]]] = defaultdict(list)
     others = []
-    # A file and its compressed copy are two captures. The compressed ones come last.
+    # A file and its compressed copy are two captures. Compressed files come last.
     seen = set()
     for file in sorted(files, key=lambda file: (COMPRESSION.search(file.path) is not None, file.path)):
         folder, name = split(file.path)
@@ -89,7 +92,7 @@ def rings(files: Iterable[File]) -> list[Ring]:
         whole = COMPRESSION.sub("", name)
         is_first = (folder, whole) not in seen
         seen.add((folder, whole))
-        # tcpdump gives the first file no number.
+        # tcpdump does not number the first file.
         key = (folder, whole, True) if is_first and (folder, whole, True) in found else (folder, name, None)
         found[key].append((0, file.path, file))
     return [
@@ -99,7 +102,7 @@ def rings(files: Iterable[File]) -> list[Ring]:
 
 
 def listed(spark: SparkSession, path: str) -> list[File]:
-    """The captures at a path of any file system that Spark reads, in folders of folders too. No content is read."""
+    """The captures below a path of any file system that Spark reads. Contents are not read."""
     found = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(path)
     rows = found.select("path", "length").collect()
     return [File(row.path, row.length) for row in rows if is_capture(row.path)]

@@ -1,4 +1,4 @@
-"""Many small files become few: a file for a day of a table, or as many as its size asks for."""
+"""Merges small files: one file per day and table, or several if the table is large."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 def compact(spark: SparkSession, dataset: str, output: str, days: list[str]) -> int:
-    """Writes the days of a dataset anew to another folder, partitioned by day alone; `site` and `capture` are columns there.
+    """Rewrites days of a dataset to another folder, partitioned only by day; `site` and `capture` become columns.
 
-    All days where none is named. A day that is there already is replaced. Returns how many rows that were.
+    Rewrites all days by default, and replaces days that exist there. Returns the number of rows.
     """
     spark.conf.set("spark.sql.sources.partitionColumnTypeInference.enabled", False)
     spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
@@ -23,7 +23,7 @@ def compact(spark: SparkSession, dataset: str, output: str, days: list[str]) -> 
         if days:
             found = found.where(found.day.isin(days))
         rows += found.count()
-        # As many files as the advised size of a partition makes of a day, which mostly is one.
+        # Spark splits a day by its advisory partition size, usually into one file.
         written = found.hint("rebalance", "day").sortWithinPartitions("day", "site", "capture")
         written.write.mode("overwrite").option("compression", "zstd").partitionBy("day").parquet(f"{output}/{table}")
     return rows

@@ -1,4 +1,4 @@
-"""Captures become tables: tasks of Spark run the program on them."""
+"""Exports captures: Spark tasks run the program on them."""
 
 from __future__ import annotations
 
@@ -30,47 +30,47 @@ if TYPE_CHECKING:
 
 PROGRAM = "rdmascope"
 PACKAGE = Path(__file__).parent
-# The partitions of all days.
+# Matches the partitions of all days.
 DAYS = "day=*"
-# Bytes of small captures that a task exports at most: less than a second of work.
+# The most bytes of small captures per task: less than a second of work.
 SHARE = 16_000_000
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What all tasks have in common."""
+    """Settings common to all tasks."""
 
     output: str
-    # Where the program is on every worker; nothing where it is shipped with the job.
+    # The path of the program on every worker; None if it is shipped with the job.
     program: str | None
-    # Seconds after which the program is ended.
+    # The time limit of the program in seconds.
     timeout: float
-    # How often it is run at most for a capture.
+    # The most attempts at a capture.
     tries: int
-    # Options of `rdmascope export parquet` besides.
+    # Additional options of `rdmascope export parquet`.
     options: tuple[str, ...]
-    # Of Hadoop's configuration.
+    # Hadoop configuration properties.
     properties: dict[str, str]
 
 
 @dataclass(frozen=True)
 class Done:
-    """What became of a capture."""
+    """The result for a capture."""
 
     site: str
     capture: str
     files: int
     size: int
     seconds: float
-    # Seconds of these in which the program ran.
+    # The part of this time in which the program ran.
     program_seconds: float
-    # Why it could not be read, or not to its end.
+    # The error, if it was not read completely.
     error: str | None
 
 
 @dataclass(frozen=True)
 class Bill:
-    """What an export took, and what it gave."""
+    """A summary of an export."""
 
     captures: int
     damaged: int
@@ -82,7 +82,7 @@ class Bill:
     program_seconds: float
 
     def lines(self) -> Iterator[str]:
-        """The bill for people."""
+        """The summary as text."""
         yield f"{self.captures} captures in {self.files} files, {self.damaged} of them damaged"
         yield f"{self.size / 1e6:.1f} MB in, {self.rows} rows out"
         yield f"{self.seconds:.1f} s, {self.task_seconds:.1f} s in tasks, {self.program_seconds:.1f} s in the program"
@@ -95,11 +95,11 @@ def export(spark: SparkSession, source: str, settings: Settings, program: str | 
     found = rings(listed(spark, source))
     twice = [f"{site}/{name}" for (site, name), count in Counter((ring.site, ring.name) for ring in found).items() if count > 1]
     if twice:
-        raise Refused(f"{twice[0]}: two folders called {twice[0].split('/')[0]} have a capture of this name")
+        raise Refused(f"{twice[0]}: two folders called {twice[0].split('/')[0]} contain a capture of this name")
     if not found:
         raise Refused(f"{source}: the folder contains no captures (pcap, pcapng or ERF, also compressed)")
     ship(context, program)
-    # One that is large and begun late would keep all others waiting.
+    # A large capture that starts late would delay the end.
     found.sort(key=lambda ring: ring.size, reverse=True)
     bytes_done = context.accumulator(0)
     captures_done = context.accumulator(0)
@@ -118,9 +118,9 @@ def export(spark: SparkSession, source: str, settings: Settings, program: str | 
 
 
 def together(found: list[Ring]) -> list[list[Ring]]:
-    """What each task exports, of captures by size, the largest first: one that is large, or several that are small.
+    """Splits captures, sorted by size with the largest first, into tasks of one large or several small ones.
 
-    A task costs some milliseconds, which is as much as a small capture takes.
+    A task costs some milliseconds, as much as a small capture takes.
     """
     shares: list[list[Ring]] = []
     size = SHARE
@@ -134,7 +134,7 @@ def together(found: list[Ring]) -> list[list[Ring]]:
 
 
 def bill(spark: SparkSession, output: str, done: list[Done], seconds: float) -> Bill:
-    """What it took. Rows and errors are those that the table `captures` tells."""
+    """The summary of an export. Rows and errors are counted in the table `captures`."""
     keys = spark.createDataFrame([(one.site, one.capture) for one in done], "site string, capture string")
     table = spark.read.parquet(f"{output}/captures").join(keys, ["site", "capture"])
     [total] = table.selectExpr("coalesce(sum(rows), 0) AS rows", "count(error) AS damaged").collect()
@@ -151,8 +151,9 @@ def bill(spark: SparkSession, output: str, done: list[Done], seconds: float) -> 
 
 
 def ship(context: SparkContext, program: str | None) -> None:
-    """Gives the workers this package, and the program where they do not have it."""
-    # What spark-submit is given by --py-files it ships itself, and another file of that name is an error.
+    """Ships this package, and the program unless the workers have it."""
+    # spark-submit ships the files of --py-files itself; adding another file of the same name is an
+    # error.
     given = context.getConf().get("spark.submit.pyFiles", "") or ""
     if PACKAGE.is_dir() and not any(file.endswith(f"{PACKAGE.name}.zip") for file in given.split(",")):
         context.addPyFile(str(archive()))
@@ -162,7 +163,7 @@ def ship(context: SparkContext, program: str | None) -> None:
 
 @cache
 def archive() -> Path:
-    """This package in a file. It is there as long as this process: workers that come later fetch it, too."""
+    """This package as a zip file. It exists as long as this process, because workers that start later fetch it, too."""
     folder = Path(tempfile.mkdtemp(prefix="rdmascope-fleet-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     with zipfile.ZipFile(folder / "rdmascope_fleet.zip", "w") as file:
@@ -172,7 +173,10 @@ def archive() -> Path:
 
 
 def export_ring(ring: Ring, settings: Settings) -> Done:
-    """Exports a capture, on a worker. Once more where the program does not end as it should; if that does not help, a row of `captures` says why."""
+    """Exports a capture on a worker.
+
+    If the program fails, it is run again; after the last attempt a row of `captures` has the error.
+    """
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="rdmascope-fleet-") as scratch:
         task = Task(ring, settings, Path(scratch))
@@ -184,7 +188,8 @@ def export_ring(ring: Ring, settings: Settings) -> Done:
         if not task.is_written:
             unread = task.attempt(["--unread", error or "no tables were written"])
             if not task.is_written:
-                # Nothing of the capture: the program cannot be run here, or nothing can be written. Another worker may do better.
+                # Not even the error row was written: the program or the output does not work here.
+                # Another worker may succeed.
                 raise RuntimeError(f"{ring.site}/{ring.name}: {unread}")
         seconds = time.monotonic() - began
         size = sum(file.size for file in ring.files)
@@ -192,7 +197,7 @@ def export_ring(ring: Ring, settings: Settings) -> Done:
 
 
 class Task:
-    """A capture on its way through the program."""
+    """A capture and the state of its export."""
 
     def __init__(self, ring: Ring, settings: Settings, scratch: Path) -> None:
         self.ring = ring
@@ -203,7 +208,7 @@ class Task:
         self.is_written = False
 
     def attempt(self, more: list[str]) -> str | None:
-        """Runs the program once. Returns what went wrong."""
+        """Runs the program once. Returns the error, if any."""
         ring, settings = self.ring, self.settings
         here = local(settings.output)
         output = Path(here) if here is not None else self.scratch / "tables"
@@ -224,7 +229,7 @@ class Task:
                 self.hand_over(output)
         except subprocess.TimeoutExpired:
             error = f"not done after {settings.timeout:g} s"
-        except Exception as trouble:  # Of Java, too, whatever it is called: one capture is not the others' trouble.
+        except Exception as trouble:  # Includes errors from Java: one capture must not fail the others.
             self.is_written = False
             error = str(trouble).splitlines()[0] if str(trouble) else repr(trouble)
         return error
@@ -238,7 +243,7 @@ class Task:
         return str(shipped)
 
     def fetched(self) -> list[str]:
-        """The files of the capture on this machine."""
+        """Local copies of the capture's files."""
         folder = self.scratch / "captures"
         folder.mkdir(exist_ok=True)
         place = place_of(self.ring.files[0].path, self.settings.properties)
@@ -249,12 +254,12 @@ class Task:
         return f"{output}/{table}/{days}/site={escaped(self.ring.site)}/capture={escaped(self.ring.name)}"
 
     def has_row(self, output: Path, since: int) -> bool:
-        """Whether the program gave the capture its row since then. That is the last of its files to be written."""
+        """Whether the program has written the row of the capture since then. It is the last file to be written."""
         files = Here().matches(self.rows_at(str(output)) + "/part-0.parquet")
         return any(Path(file).stat().st_mtime_ns >= since - 20_000_000 for file in files)
 
     def hand_over(self, output: Path) -> None:
-        """Gives the tables their places in a file system of Hadoop, and removes those of another day."""
+        """Moves the tables to a Hadoop file system, and removes those of other days."""
         to = self.settings.output.rstrip("/")
         # The row of `captures` comes last.
         files = sorted(output.glob("*/*/*/*/*.parquet"), key=lambda file: file.relative_to(output).parts[0] == "captures")
@@ -267,13 +272,13 @@ class Task:
 
 
 def escaped(name: str) -> str:
-    """A name in a path, as cli/src/export/parquet/partition.rs writes it."""
+    """Escapes a name in a path, as cli/src/export/parquet/partition.rs does."""
     kept = (letter if letter.isalnum() or letter in "-_." else "".join(f"%{byte:02X}" for byte in letter.encode()) for letter in name)
     return "".join(kept)
 
 
 class Progress:
-    """A line on a terminal, gone when all is done."""
+    """A progress line on a terminal, removed at the end."""
 
     def __init__(self, captures: Accumulator[int], size: Accumulator[int], of: int, of_size: int, show: bool) -> None:
         self.say: Callable[[], str] = lambda: f"{captures.value} of {of} captures, {size.value / 1e6:.0f} of {of_size / 1e6:.0f} MB"
@@ -296,5 +301,5 @@ class Progress:
 
 
 def as_dict(done: Done) -> dict[str, object]:
-    """What became of a capture, for JSON."""
+    """The result for a capture, for JSON."""
     return asdict(done)

@@ -1,4 +1,4 @@
-"""Where captures are and where tables go: folders of this machine, or whatever file system Hadoop's classes know."""
+"""Locations of captures and tables: local folders, or any file system with a Hadoop class."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from pyspark.find_spark_home import _find_spark_home
 
 
 class Place(Protocol):
-    """A file system, as a task needs it."""
+    """The operations of a file system that a task uses."""
 
     def fetch(self, path: str, folder: Path) -> Path:
-        """The file at a path as one of this machine, in `folder` if it is not one already."""
+        """The file at a path as a local file, copied to `folder` if it is not local."""
 
     def put(self, file: Path, path: str) -> None:
-        """Gives a file of this machine its place, instead of what is there."""
+        """Copies a local file to a path and replaces the old file."""
 
     def matches(self, pattern: str) -> list[str]:
         """The paths that match."""
 
     def remove(self, path: str) -> None:
-        """Removes a folder with all that is in it."""
+        """Removes a folder with its contents."""
 
 
 def local(path: str) -> str | None:
-    """The path on this machine, where it is one: without a scheme, or `file:`."""
+    """The local path, if the path has no scheme or `file:`."""
     scheme = urlparse(path).scheme
     return path.removeprefix("file://").removeprefix("file:") if scheme in ("", "file") else None
 
 
 def place_of(path: str, properties: dict[str, str]) -> Place:
-    """The file system of a path. `properties` are those of Hadoop's configuration that Spark was given."""
+    """The file system of a path. `properties` are the Hadoop configuration properties given to Spark."""
     return Here() if local(path) is not None else Hadoop(_jvm(), tuple(sorted(properties.items())))
 
 
 class Here:
-    """Folders that every worker sees under one path: of one machine, or mounted on all."""
+    """Folders with the same path on every worker: of one machine, or mounted on all."""
 
     def fetch(self, path: str, folder: Path) -> Path:
         return Path(local(path) or path)
@@ -49,7 +49,8 @@ class Here:
     def put(self, file: Path, path: str) -> None:
         place = Path(local(path) or path)
         place.parent.mkdir(parents=True, exist_ok=True)
-        # Readers pass over names with a dot. The name is whole at once.
+        # Readers skip names with a leading dot. The rename makes the file visible when it is
+        # complete.
         unfinished = place.with_name(f".rdmascope-{os.getpid()}-{place.name}")
         shutil.copyfile(file, unfinished)
         unfinished.replace(place)
@@ -62,7 +63,7 @@ class Here:
 
 
 class Hadoop:
-    """A file system of Hadoop: HDFS, S3A, ABFS and so on."""
+    """A Hadoop file system: HDFS, S3A, ABFS and so on."""
 
     def __init__(self, jvm: Any, properties: tuple[tuple[str, str], ...]) -> None:
         self._jvm = jvm
@@ -77,7 +78,7 @@ class Hadoop:
     def fetch(self, path: str, folder: Path) -> Path:
         system, place = self._at(path)
         copy = folder / str(place.getName())
-        # Without a checksum file beside it.
+        # Without an additional checksum file.
         system.copyToLocalFile(False, place, self._jvm.org.apache.hadoop.fs.Path(f"file://{copy}"), True)
         return copy
 
@@ -85,10 +86,11 @@ class Hadoop:
         system, place = self._at(path)
         parent = place.getParent()
         system.mkdirs(parent)
-        # Readers pass over names with a dot.
+        # Readers skip names with a leading dot.
         unfinished = self._jvm.org.apache.hadoop.fs.Path(parent, f".rdmascope-{os.getpid()}-{place.getName()}")
         system.copyFromLocalFile(False, True, self._jvm.org.apache.hadoop.fs.Path(f"file://{file}"), unfinished)
-        # A rename does not replace what is there. If the task ends in between, the next attempt writes the file again.
+        # A rename does not replace an existing file. If the task ends in between, the next attempt
+        # writes the file again.
         system.delete(place, False)
         if not system.rename(unfinished, place):
             raise OSError(f"{path}: cannot be written")
@@ -104,7 +106,7 @@ class Hadoop:
 
 @cache
 def _jvm() -> Any:
-    """A Java of this process with Hadoop's classes. A worker of Spark has none, and keeps this one for all its tasks."""
+    """A Java process with Hadoop's classes. A Spark worker has none, and keeps this one for all its tasks."""
     from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped]
 
     jars = Path(_find_spark_home()) / "jars"

@@ -1,4 +1,4 @@
-"""Questions to the whole fleet: SQL that Spark and DuckDB both understand, in sql/."""
+"""Queries on the whole fleet: SQL files in sql/ that Spark and DuckDB both understand."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Also where the package is in a file, as spark-submit has it.
+# Works also if the package is a zip file, as with spark-submit.
 SQL = resources.files("rdmascope_fleet") / "sql"
 TABLES = ["transactions", "operations", "messages", "packets", "connections", "findings", "events", "captures"]
-# What folders are named after. They are texts, whatever they look like.
+# The keys of partition folders. Their values are strings even if they look like numbers.
 PARTITIONS = ["day", "site", "capture"]
 
 Rows = tuple[list[str], list[tuple[Any, ...]]]
 
 
 def names() -> list[str]:
-    """What can be asked."""
+    """The names of the queries."""
     return sorted(path.name.removesuffix(".sql") for path in SQL.iterdir() if path.name.endswith(".sql"))
 
 
 def text(question: str) -> str:
-    """The SQL of a question: one that is here by its name, or a file."""
+    """The SQL of a query: a built-in one by name, or a file."""
     path = SQL / f"{question}.sql" if question in names() else Path(question)
     return path.read_text(encoding="utf-8").strip().rstrip(";")
 
 
 def summary(question: str) -> str:
-    """What is asked: the comment that the SQL begins with."""
+    """The description of a query: the comment at the start of the SQL."""
     lines = text(question).splitlines()
     return " ".join(line.removeprefix("--").strip() for line in lines[: next(i for i, line in enumerate(lines) if not line.startswith("--"))])
 
 
 def by_spark(spark: SparkSession, dataset: str, question: str) -> Rows:
-    """The answer of Spark."""
+    """Runs a query on Spark."""
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     spark.conf.set("spark.sql.sources.partitionColumnTypeInference.enabled", False)
     for table in TABLES:
@@ -47,7 +47,7 @@ def by_spark(spark: SparkSession, dataset: str, question: str) -> Rows:
 
 
 def by_duckdb(dataset: str, question: str) -> Rows:
-    """The answer of DuckDB, on this machine."""
+    """Runs a query on DuckDB, on this machine."""
     import duckdb
 
     with duckdb.connect() as connection:
@@ -59,7 +59,7 @@ def by_duckdb(dataset: str, question: str) -> Rows:
 
 
 def view(dataset: str, table: str) -> str:
-    """What makes a table of a dataset known to DuckDB."""
+    """The DuckDB view of a table of a dataset."""
     files = f"{dataset}/{table}/**/*.parquet"
     path = next(iter(glob.iglob(files, recursive=True)), "")
     types = ", ".join(f"'{name}': VARCHAR" for name in PARTITIONS if f"/{name}=" in path)

@@ -1,4 +1,5 @@
--- Which hosts break which rule: findings that stand, by the host that broke the rule. Without a host both ends did, or it cannot be told which.
+-- Broken rules by host: standing findings, by the host that broke the rule. Without a host, both
+-- ends did, or it is unknown which.
 SELECT level, rule, host, count(*) AS findings, count(DISTINCT site || '/' || capture) AS captures, min(day) AS first_day, max(day) AS last_day
 FROM (
     SELECT findings.level, findings.rule, findings.site, findings.capture, findings.day,

@@ -1,5 +1,5 @@
--- Loss by path: what was sent again, refused or damaged between two hosts, by the site that saw it. A path that shows more at one site than at
--- another loses packets between them.
+-- Loss by path: packets retransmitted, refused or damaged between two hosts, by the site that
+-- saw them. A path with higher counts at one site than at another loses packets between them.
 SELECT requester_address, responder_address, site AS seen_at, count(*) AS connections,
        sum(requester_packets + responder_packets) AS packets,
        sum(requester_repeated_packets) AS requester_repeated, sum(responder_repeated_packets) AS responder_repeated,

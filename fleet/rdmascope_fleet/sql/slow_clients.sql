@@ -1,5 +1,6 @@
--- The slowest clients of each operation and hour: the ten with the longest 99th percentile of latency. A latency is that which the capture
--- shows, so captures of the client's own host show all of it.
+-- The slowest clients of each operation and hour: the ten with the longest 99th percentile of
+-- latency. Latencies are those in the capture, so captures on the client's host include the
+-- network and the server.
 SELECT hour, protocol, operation, place, client, site AS seen_at, transactions, failed, median_ns, p99_ns, longest_ns
 FROM (
     SELECT *, row_number() OVER (PARTITION BY hour, protocol, operation ORDER BY p99_ns DESC, client NULLS LAST, site) AS place

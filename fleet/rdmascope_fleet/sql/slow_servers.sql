@@ -1,5 +1,6 @@
--- The slowest servers of each operation and hour: the ten with the longest 99th percentile of latency. A latency is that which the capture
--- shows, so captures of the server's own host show it without the network.
+-- The slowest servers of each operation and hour: the ten with the longest 99th percentile of
+-- latency. Latencies are those in the capture, so captures on the server's host do not include
+-- the network.
 SELECT hour, protocol, operation, place, server, site AS seen_at, transactions, failed, median_ns, p99_ns, longest_ns
 FROM (
     SELECT *, row_number() OVER (PARTITION BY hour, protocol, operation ORDER BY p99_ns DESC, server NULLS LAST, site) AS place
