@@ -1,13 +1,13 @@
 """Verdicts of `rdmascope peer inject --format jsonl`.
 
-    verdicts.py FILE.jsonl                      a line a scenario: section, scenario, level, verdict
-    verdicts.py FILE.jsonl SCENARIOS INJECTED   the same, and where `rdmascope check` on what
-                                                crossed does not name exactly what the scenario says: +rule for more, -rule for less
+    verdicts.py FILE.jsonl                      one line per scenario: section, scenario, level, verdict
+    verdicts.py FILE.jsonl SCENARIOS INJECTED   the same, with the rules by which the findings of `rdmascope check`
+                                                differ from the scenario file: +rule if additional, -rule if missing
     verdicts.py --page NAME=FILE.jsonl ... --clients NAME=FILE.jsonl ...
-                                                docs/verdicts.md: a column a server, and a column a client
+                                                docs/verdicts.md, with a column per server and per client
 
-Where a scenario's verdict is chance (CHANCE), a line has all that it may be, and nothing of what check found; what it was this time is a warning
-on standard error.
+If the verdict of a scenario varies (CHANCE), its line has all possible verdicts and no findings. The verdict of this
+run is then a warning on standard error.
 """
 
 import json
@@ -15,16 +15,16 @@ import sys
 import tomllib
 
 
-ONE_OF_TWO = "The server answers ERR_CHUNK and ends the connection at once; which of the two arrives first is chance."
-EARLY = "The server may end the connection before it has seen the RTU: with a REJ then, and not with a DREQ."
-NEXT = "Linux gives the call up and calls next, or ends the connection and makes it again on a new one: runs of one kernel differ. As its source reads: the header's error is put into the call's status, and the call ends with no bytes received. If the sender of the call sets that status anew, the error is lost; the call is sent again, and xprtrdma sends no call twice on one connection."
-# Scenarios that race: each verdict that there may be, and why. What is found in the capture differs with it.
+ONE_OF_TWO = "The server answers ERR_CHUNK and ends the connection at once; which of the two arrives first varies."
+EARLY = "The server may end the connection before it has seen the RTU, and then with a REJ instead of a DREQ."
+NEXT = "Linux abandons the call and sends the next one, or ends the connection and sends the call again on a new one; runs of one kernel differ. According to its source, the header's error becomes the call's status, and the call ends with no bytes received. If the sender of the call then overwrites that status, the error is lost; the call is sent again, and xprtrdma sends no call twice on one connection."
+# Scenarios with races: the possible verdicts, and the reason. The findings vary with them.
 CHANCE = {
     "credits-ignored": (
         ("conforms", "violates"),
-        "Behind the RNR NAK Linux 6.1 at times goes on repeating its replies to the queue pair that is gone, and answers neither DREQ nor REQ for 20 seconds.",
+        "After the RNR NAK, Linux 6.1 sometimes keeps repeating its replies to the destroyed queue pair, and answers neither DREQ nor REQ for 20 seconds.",
     ),
-    "loss-one-in-twenty": (("conforms",), "Which packets are lost depends on how many cross, and so what is found of it."),
+    "loss-one-in-twenty": (("conforms",), "The lost packets depend on the number of packets, and the findings depend on the lost packets."),
     "read-chunks-overlapping": (("conforms", "lost-connection"), ONE_OF_TWO),
     "read-of-target-memory": (("conforms",), EARLY),
     "read-position-beyond": (("conforms", "lost-connection"), ONE_OF_TWO),
@@ -45,7 +45,7 @@ CHANCE = {
     "reply-write-list-past-end": (("tolerated", "lost-connection"), NEXT),
     "write-to-target-memory": (("conforms",), EARLY),
 }
-# Where that was seen of one series alone, by the name of its file.
+# The file name of the only kernel series in which this was observed.
 CHANCE_OF = {"credits-ignored": "inject-6.1.jsonl"}
 ALIVE = {
     "on-this-connection": "afterwards NULL was answered on this connection",
@@ -53,20 +53,20 @@ ALIVE = {
     "gone": "afterwards NULL was not answered",
     "not-asked": "afterwards NULL was not called",
 }
-# Of a client it is what it called next.
+# For a client, the next call.
 CALLS_AGAIN = {
-    "on-this-connection": "afterwards it went on, on this connection",
-    "on-a-new-connection": "afterwards it went on, on a new connection",
-    "gone": "afterwards it did not call again",
-    "not-asked": "afterwards nothing was waited for",
+    "on-this-connection": "afterwards it continued on this connection",
+    "on-a-new-connection": "afterwards it continued on a new connection",
+    "gone": "afterwards it made no more calls",
+    "not-asked": "afterwards no call was awaited",
 }
 MEANINGS = (
-    ("conforms", "What the section allows."),
-    ("violates", "What the section forbids; or a server does not answer NULL any longer, or a client calls no more."),
-    ("tolerated", "Something that is in neither list of the scenario."),
+    ("conforms", "A reaction that the section allows."),
+    ("violates", "A reaction that the section forbids; or a server no longer answers NULL, or a client no longer calls."),
+    ("tolerated", "A reaction that is in neither list of the scenario."),
     ("lost connection", "The connection was lost, which is in neither list; or it should have survived."),
-    ("no answer", "Nothing came, which is in neither list; or it could not be reached."),
-    ("not applicable", "What the scenario needs is not so, or a step before the one that is judged did not succeed: it says nothing about the requirement."),
+    ("no answer", "No reaction, which is in neither list; or the target could not be reached."),
+    ("not applicable", "A condition of the scenario is not met, or a step before the judged one failed: the run does not test the requirement."),
 )
 
 
@@ -75,7 +75,7 @@ def scenarios(path):
         lines = [json.loads(line) for line in file]
     rows = [line for line in lines if line["type"] == "peer_scenario"]
     for row in rows:
-        # What can crash a server was not run.
+        # Scenarios that may crash a server were not run.
         row["verdict"] = (row["verdict"] or "withheld").replace("_", "-")
         is_of = path.endswith(CHANCE_OF.get(row["scenario"], ""))
         row["chance"] = is_of and row["verdict"] in CHANCE.get(row["scenario"], ((), ""))[0]
@@ -83,14 +83,16 @@ def scenarios(path):
 
 
 def verdicts(row):
-    """The verdict; where it is chance, all that it may be."""
+    """The verdict, or all possible ones if it varies."""
     return CHANCE[row["scenario"]][0] if row["chance"] else (row["verdict"],)
 
 
-# What is found of a connection that this side forgot, or flooded, depends on how long it was watched.
+# For a connection that this end abandoned or flooded, these findings depend on how long it was
+# observed.
 UNTIMELY = {"acknowledgement-missing", "connection-broken"}
-# What is found, or not, because of what a server has sent by then. A reply stands behind RDMA Writes that are refused: it leaves before the NAK comes,
-# with invalidate, or it does not. A server that gets no reply to its callback makes another, or it does not.
+# Findings that depend on the packets that a server has sent by then. After refused RDMA Writes, the
+# reply may leave before the NAK arrives, with Invalidate, or not. A server that gets no reply to
+# its callback may or may not send another.
 RACING = {
     "callback-unanswered": {"credit-first-reply"},
     "reply-chunk-too-small-again": {"invalidation-sender-flag"},
@@ -100,8 +102,10 @@ RACING = {
 
 
 def differences(name, folder, injected):
-    """What `rdmascope check` found beside what the scenario's file says, and what it did not. Advice is no fault, and what is inconclusive is none for
-    sure, so these may come in addition."""
+    """The rules by which the findings of `rdmascope check` differ from the scenario file.
+
+    Advice is no fault and inconclusive findings are uncertain, so these may be additional.
+    """
     with open(f"{folder}/{name}.toml", "rb") as file:
         scenario = tomllib.load(file)
     said = set(scenario.get("check", []))
@@ -118,12 +122,12 @@ def differences(name, folder, injected):
 
 
 def words(text):
-    """As a cell of a table."""
+    """Escapes a table cell."""
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
 def table(targets):
-    """A row a scenario, a column a target."""
+    """Prints a row per scenario, with a column per target."""
     print("| section | level | scenario | " + " | ".join(targets) + " |")
     print("|---|---|---|" + "---|" * len(targets))
     for row in next(iter(targets.values())):
@@ -136,7 +140,7 @@ def table(targets):
 
 
 def instead(targets, alive):
-    """What they did where that is not what is allowed."""
+    """Prints the reactions that are not allowed."""
     for row in next(iter(targets.values())):
         differs = [
             (name, other)
@@ -152,34 +156,34 @@ def instead(targets, alive):
             if other["chance"]:
                 print(f"- {name}: {' or '.join(verdicts(other)).replace('-', ' ')}: {CHANCE[row['scenario']][1]}")
                 continue
-            # Where nothing was observed the reason says why.
+            # If nothing was observed, the reason explains that.
             told = [*other["observed"], *([other["reason"]] if other["reason"] else [])]
             print(f"- {name}: {other['verdict'].replace('-', ' ')}: {'; '.join(told)}; {alive[other['alive'] or 'not-asked']}.")
         print()
 
 
 def page(servers, clients):
-    print(f"# What real servers{' and clients' if clients else ''} do\n")
+    print(f"# Reactions of real servers{' and clients' if clients else ''}\n")
     server = "the kernel's NFS server" + (" and its client" if clients else "")
-    print(f"Made by `tests/lab/run --write`, which injects every scenario of [scenarios.md](scenarios.md) into {server} over soft-RoCE.")
-    print("A verdict is about one requirement. Scenarios that may crash an end are among them: the ends are guests, and one that is gone is booted anew.")
-    print("What `rdmascope check` finds in the capture of each run against a server is held to what the scenario says it injects, and differences are noted in")
-    print("[tests/lab/verdicts](../tests/lab/verdicts). What looks like a fault of the kernel is in [findings](findings/index.md).\n")
-    print("| verdict | what the server or client did |")
+    print(f"Generated by `tests/lab/run --write`, which injects every scenario of [scenarios.md](scenarios.md) into {server} over soft-RoCE.")
+    print("A verdict is about one requirement. The scenarios include those that may crash an end: the ends are virtual machines, which are rebooted after a crash.")
+    print("For each run against a server, the findings of `rdmascope check` are compared with the scenario; differences are recorded in")
+    print("[tests/lab/verdicts](../tests/lab/verdicts). Probable faults of the kernel are in [findings](findings/index.md).\n")
+    print("| verdict | reaction of the server or client |")
     print("|---|---|")
     for verdict, meaning in MEANINGS:
         print(f"| {'**violates**' if verdict == 'violates' else verdict} | {meaning} |")
-    print("\nThe lists are those of the scenario: what the section allows, and what it forbids. Beside SHOULD a reaction that is in neither departs from")
-    print("the recommendation.\n")
+    print("\nThe lists are those of the scenario: reactions that the section allows, and those that it forbids. With SHOULD, a reaction in neither list departs")
+    print("from the recommendation.\n")
     print("## Linux as server\n")
     table(servers)
-    print("\n### What they did instead\n")
+    print("\n### Other reactions\n")
     instead(servers, ALIVE)
     if clients:
         print("## Linux as client\n")
-        print("The kernel's NFSv3 client mounts the export of `rdmascope peer serve --scenario`, lists, writes and reads. Every call is answered rightly but one.\n")
+        print("The kernel's NFSv3 client mounts the export of `rdmascope peer serve --scenario`, lists, writes and reads. Every call except one is answered correctly.\n")
         table(clients)
-        print("\n### What they did instead\n")
+        print("\n### Other reactions\n")
         instead(clients, CALLS_AGAIN)
 
 
@@ -194,6 +198,6 @@ else:
     for row in scenarios(sys.argv[1]):
         found = [differences(row["scenario"], *sys.argv[2:])] if sys.argv[2:] else []
         if row["chance"]:
-            print("by chance:", row["scenario"], row["verdict"], *found, file=sys.stderr)
+            print("varies:", row["scenario"], row["verdict"], *found, file=sys.stderr)
             found = [""] * len(found)
         print(row["section"], row["scenario"], row["level"], " or ".join(verdicts(row)), *found, sep="\t")
