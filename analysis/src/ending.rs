@@ -103,8 +103,7 @@ pub struct FilesTold<'a> {
 impl FilesTold<'_> {
     /// Returns a text for each count of other files that is not zero.
     pub fn others_said(&self) -> impl Iterator<Item = String> {
-        const ENDS: [&str; 2] =
-            ["whole: each ends at a packet boundary", "cut short, or unreadable after some byte"];
+        const ENDS: [&str; 2] = ["complete", "cut short, or unreadable after some byte"];
         let said = |(count, ends): (usize, &str)| {
             (count > 0).then(|| format!("{}: {ends}", Counted(count as u64, "other")))
         };
@@ -176,7 +175,7 @@ impl fmt::Display for FileEnd<'_> {
                 Counted(cut.needed, "byte"),
                 cut.available
             ),
-            (None, None) => f.write_str("whole: the file ends at a packet boundary"),
+            (None, None) => f.write_str("complete"),
         }
     }
 }

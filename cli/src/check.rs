@@ -15,7 +15,7 @@ use crate::output::{Out, Status, complain, complain_of_troubles};
 use crate::policy::{Held, Policies, PolicyArguments};
 use crate::rules::{Allowed, RULE_NAME, find};
 use crate::slice::{self, Records, Slice};
-use crate::table::{self, FieldName, Shape, expression_about};
+use crate::table::{self, FieldName, Shape, condition};
 use crate::terminal;
 use anyhow::{anyhow, ensure};
 use clap::{Args, ValueEnum};
@@ -45,7 +45,7 @@ use text::Text;
 #[command(
     mut_arg("files", |files| files.required(false).required_unless_present_any(["explain", "rules"])),
     mut_arg("fields", |fields| fields.value_parser(FieldName::any(&FINDING))),
-    mut_arg("condition", |condition| condition.value_parser(expression_about(&FINDING))),
+    mut_arg("condition", condition(&FINDING, "level == violation && rule ~ 'credit-*'")),
     mut_arg("sort", |sort| sort.value_parser(FieldName::key(&FINDING))),
 )]
 pub(crate) struct Check {

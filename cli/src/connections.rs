@@ -4,7 +4,7 @@ use crate::filters::ConnectionArguments;
 use crate::input::Input;
 use crate::list::{Wanted, list};
 use crate::output::{Out, Status};
-use crate::table::{FieldName, Table, expression_about};
+use crate::table::{FieldName, Table, condition};
 use clap::Args;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
@@ -23,7 +23,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(
     mut_arg("fields", |fields| fields.value_parser(FieldName::any(&CONNECTION))),
-    mut_arg("condition", |condition| condition.value_parser(expression_about(&CONNECTION))),
+    mut_arg("condition", condition(&CONNECTION, "state != open || port == 20049")),
     mut_arg("sort", |sort| sort.value_parser(FieldName::key(&CONNECTION))),
 )]
 pub(crate) struct Connections {

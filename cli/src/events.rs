@@ -3,7 +3,7 @@
 use crate::filters::EventArguments;
 use crate::input::{Input, observe};
 use crate::output::{Out, Status, complain, tell, tell_of_ending};
-use crate::table::{FieldName, Table, expression_about};
+use crate::table::{FieldName, Table, condition};
 use clap::Args;
 use rdmascope_analysis::events::Events as Gathered;
 use rdmascope_analysis::units::Counted;
@@ -24,7 +24,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(
     mut_arg("fields", |fields| fields.value_parser(FieldName::any(&EVENT))),
-    mut_arg("condition", |condition| condition.value_parser(expression_about(&EVENT))),
+    mut_arg("condition", condition(&EVENT, "event == service-lost && duration > 1s")),
     mut_arg("sort", |sort| sort.value_parser(FieldName::key(&EVENT))),
 )]
 pub(crate) struct Events {

@@ -4,7 +4,7 @@ use crate::filters::PacketArguments;
 use crate::input::Input;
 use crate::list::{Wanted, list};
 use crate::output::{Out, Status};
-use crate::table::{FieldName, Table, expression_about};
+use crate::table::{FieldName, Table, condition};
 use clap::Args;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
@@ -25,7 +25,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(
     mut_arg("fields", |fields| fields.value_parser(FieldName::any(&PACKET))),
-    mut_arg("condition", |condition| condition.value_parser(expression_about(&PACKET))),
+    mut_arg("condition", condition(&PACKET, "opcode ~ 'RDMA READ*' && connection == 1")),
     mut_arg("sort", |sort| sort.value_parser(FieldName::key(&PACKET))),
 )]
 pub(crate) struct Packets {

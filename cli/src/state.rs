@@ -4,7 +4,7 @@ use crate::filters::{Asked, StateArguments};
 use crate::input::{Audience, Input, read};
 use crate::output::{Out, Status, complain, tell, tell_of_ending};
 use crate::paths;
-use crate::table::{FieldName, Format, Rows, Table, expression_about};
+use crate::table::{FieldName, Format, Rows, Table, condition};
 use clap::Args;
 use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::paths::Paths;
@@ -32,7 +32,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(
     mut_arg("fields", |fields| fields.value_parser(FieldName::any(&STATE))),
-    mut_arg("condition", |condition| condition.value_parser(expression_about(&STATE))),
+    mut_arg("condition", condition(&STATE, "kind == open && reads > 0")),
     mut_arg("sort", |sort| sort.value_parser(FieldName::key(&STATE))),
 )]
 pub(crate) struct StateCommand {

@@ -52,10 +52,7 @@ pub(crate) struct Shape {
         help_heading = "Table"
     )]
     fields: Vec<String>,
-    /// Only lines that match this expression: `op == READ && latency > 5ms && file ~ '*.dat'`
-    ///
-    /// The comparisons are ==, !=, <, <=, > and >=, `~` and `!~` for patterns, and `in (A, B)`.
-    /// `&&`, `||`, `!` and parentheses combine them. docs/tables.md describes expressions.
+    /// Only lines that match this expression
     #[arg(long = "where", value_name = "EXPRESSION", help_heading = "Table")]
     condition: Option<String>,
     /// Field to sort the lines by, smallest first; lines without a value come last
@@ -225,6 +222,18 @@ impl TypedValueParser for FieldName {
 /// Returns a value parser that reports errors in an expression before the capture is read.
 pub(crate) fn expression_about(list: &'static dyn List) -> impl Fn(&str) -> Result<String, Mistake> + Clone {
     move |text| expression::parse(text, list).map(|_| text.to_owned())
+}
+
+/// Returns a change of the argument of `--where`: its parser, and its help with an example.
+pub(crate) fn condition(list: &'static dyn List, example: &'static str) -> impl FnOnce(Arg) -> Arg {
+    move |argument| {
+        debug_assert!(expression::parse(example, list).is_ok(), "{example}");
+        let help = format!("Only lines that match this expression: `{example}`");
+        let more = "The comparisons are ==, !=, <, <=, > and >=, `~` and `!~` for patterns, and `in (A, B)`. \
+            `&&`, `||`, `!` and parentheses combine them. docs/tables.md describes expressions.";
+        let long = format!("{help}\n\n{more}");
+        argument.value_parser(expression_about(list)).help(help).long_help(long)
+    }
 }
 
 /// A writer of output lines.

@@ -5,7 +5,7 @@ use crate::input::Input;
 use crate::list::{Wanted, list};
 use crate::output::{Out, Status, complain};
 use crate::paths;
-use crate::table::{FieldName, Rows, Table, expression_about};
+use crate::table::{FieldName, Rows, Table, condition};
 use clap::Args;
 use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::paths::TransactionRow;
@@ -34,7 +34,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(
     mut_arg("fields", |fields| fields.value_parser(FieldName::any(&TRANSACTION))),
-    mut_arg("condition", |condition| condition.value_parser(expression_about(&TRANSACTION))),
+    mut_arg("condition", condition(&TRANSACTION, "op == READ && latency > 5ms && file ~ '*.dat'")),
     mut_arg("sort", |sort| sort.value_parser(FieldName::key(&TRANSACTION))),
 )]
 pub(crate) struct Transactions {

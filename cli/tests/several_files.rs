@@ -85,7 +85,7 @@ fn more_files_than_the_soft_limit() {
         .lines()
         .filter(|line| line.contains("ends at") || line.contains(".pcap: "))
         .collect();
-    let whole = format!("{} others: whole: each ends at a packet boundary", files.len() - 1);
+    let whole = format!("{} others: complete", files.len() - 1);
     assert_eq!(ends.len(), 2, "{ends:?}");
     assert!(
         ends[0].contains(&format!("{}: cut short at byte ", files[50].path())) && ends[1].ends_with(&whole),

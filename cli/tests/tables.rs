@@ -332,6 +332,19 @@ fn expressions_choose_lines() {
     }
 }
 
+/// Each command accepts the expression in its help.
+#[test]
+fn the_examples_of_expressions_are_valid() {
+    for command in ["transactions", "packets", "state", "events", "connections", "check", "analyze"] {
+        let help = run(&[command, "-h"]);
+        let help = text(&help.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+        let (_, rest) = help.split_once("--where <EXPRESSION>").expect("it has the option");
+        let example = rest.split('`').nth(1).expect("it has an example");
+        let output = run(&[command, &sample("nfs3-lossy.pcap"), "--where", example]);
+        assert_eq!(text(&output.stderr), "", "{command} {example}");
+    }
+}
+
 #[test]
 fn a_mistake_in_an_expression_is_shown() {
     for command in ["transactions", "packets", "connections", "events"] {
@@ -340,7 +353,7 @@ fn a_mistake_in_an_expression_is_shown() {
         assert_eq!(text(&output.stdout), "");
         let said = text(&output.stderr);
         assert!(
-            said.contains("lines have no field conection: is it connection")
+            said.contains("lines have no field conection: did you mean connection")
                 && said.contains("\n  conection == 1\n  ^\n"),
             "{command}: {said}"
         );

@@ -1,7 +1,8 @@
-//! What is allowed, and costs performance.
+//! Allowed behaviour that costs performance.
 //!
-//! Single cases would be too many findings. So they are summed up over a connection and reported when it ends, with their cost, if they were
-//! frequent. Only transactions that the capture holds whole are counted, so packets that it lacks make figures smaller, never larger.
+//! Single cases would be too many findings. They are therefore summed up for each connection and
+//! reported when it ends, with their cost, if they were frequent. Only transactions that the
+//! capture contains completely are counted, so missing packets make figures smaller, never larger.
 
 mod figures;
 mod spans;
@@ -40,55 +41,69 @@ pub(crate) const RULES: &[Checked<Costs>] = &[
         level: Level::Advice,
         sources: &[REPLY_SIZE, LONG, ESTIMATE],
         sentence: "A Reply chunk costs a registration even if the reply would have fitted inline.",
-        explanation: "The rule counts by operation the replies that came inline although there was a Reply chunk, and those that went \
-            into it although they would have fitted inline. It reports them where there are 16 or more, and at least half of the \
-            operation's replies with a Reply chunk. A tighter estimate of the reply's size, or larger inline thresholds, save the \
-            registrations.",
+        explanation: "The rule counts, for each operation, the replies that were sent inline \
+            although there was a Reply chunk, and those that used it although they would have \
+            fitted inline. It reports them if there are at least 16, and if they are at least \
+            half of the operation's replies with a Reply chunk. A tighter estimate of the reply's \
+            size, or larger inline thresholds, save the registrations.",
         check: Check::Connection(reply_chunks),
     },
     Checked {
         id: "advice-write-chunk",
         level: Level::Advice,
         sources: &[REPLY_SIZE, UNUSED],
-        sentence: "Write chunks that stay mostly empty cost registrations of memory that is never written.",
-        explanation: "The rule counts by operation the replies that left half or more of their Write chunks unused. It reports them \
-            where there are 16 or more, at least half of the operation's replies with Write chunks, and where half or more of the \
-            registered bytes stayed unused. Typical causes are reads behind the end of a file, and a read size that is much larger than \
-            the files.",
+        sentence: "Write chunks that stay mostly empty cost registrations of memory that is never \
+            written.",
+        explanation: "The rule counts, for each operation, the replies that left half or more of \
+            their Write chunks unused. It reports them if there are at least 16, if they are at \
+            least half of the operation's replies with Write chunks, and if half or more of the \
+            registered bytes stayed unused. Typical causes are reads beyond the end of a file, \
+            and a read size that is much larger than the files.",
         check: Check::Connection(write_chunks),
     },
     Checked {
         id: "advice-call-over-threshold",
         level: Level::Advice,
         sources: &[THRESHOLD, READ],
-        sentence: "A call just over the inline threshold costs a registration and an RDMA Read that a slightly larger threshold saves.",
-        explanation: "The rule counts calls with Read chunks that would exceed the inline threshold by at most a quarter if they went \
-            inline, and would not exceed the 256 KiB that can be negotiated. It reports them where there are 16 or more. The time is \
-            that from the first RDMA READ request to the last response, during which such a call waits.",
+        sentence: "A call just over the inline threshold costs a registration and an RDMA Read \
+            that a slightly larger threshold saves.",
+        explanation: "The rule counts calls with Read chunks that would exceed the inline \
+            threshold by at most a quarter if they were sent inline, and would not exceed the 256 \
+            KiB that can be negotiated. It reports them if there are at least 16. The time is \
+            that from the first RDMA READ request to the last response, during which such a call \
+            waits.",
         check: Check::Connection(calls_over),
     },
     Checked {
         id: "advice-retransmission",
         level: Level::Advice,
         sources: &[RETRY, RECEIVE],
-        sentence: "A retransmission costs the payload of its packets once more, and the time until the sender noticed the loss.",
-        explanation: "The rule counts request packets that are seen again after a NAK, or after a millisecond or more. Copies that \
-            follow at once may have been made by the capture. It reports each end that repeated 16 or more packets or received 16 or \
-            more RNR NAKs. The time is that between the first sight of a packet and its repetition, counted once where several packets \
-            wait together. Of a packet that was acknowledged in between, it is that since the last acknowledgement: before that \
-            nothing waited for it. Packets lost before the place of the capture are seen only once, and are not counted.",
+        sentence: "A retransmission costs the payload of its packets once more, and the time \
+            until the sender noticed the loss.",
+        explanation: "The rule counts request packets that are seen again after a NAK, or after a \
+            millisecond or more. Copies that follow at once may be artefacts of the capture. It \
+            reports each end that retransmitted at least 16 packets or received at least 16 RNR \
+            NAKs. The time is that between the first transmission of a packet and its \
+            retransmission, counted once if several packets wait together. If the packet was \
+            acknowledged in between, the time starts at the last acknowledgement, because nothing \
+            waited before that. Packets lost before the capture point are seen only once, and are \
+            not counted.",
         check: Check::Connection(retransmissions),
     },
     Checked {
         id: "advice-slow-server",
         level: Level::Advice,
         sources: &[READ],
-        sentence: "Where replies take long although nothing is being transferred, the server is slow.",
-        explanation: "The rule looks at transactions that took more than 5 ms. The time in which RDMA Reads and Writes or packets of a \
-            reply were in transfer is counted for the wire, also where they belong to another transaction that ended before. The rest \
-            is counted for the server. It is reported where there are 16 or more such transactions, the server's share is three \
-            quarters or more, and it adds up to a tenth of the connection's life. Transactions with repeated, refused or missing \
-            packets count for the wire entirely. A reply that was lost before the place of the capture looks like a slow server.",
+        sentence: "If replies take long although nothing is being transferred, the server is \
+            slow.",
+        explanation: "The rule looks at transactions that took more than 5 ms. The time during \
+            which RDMA Reads and Writes or packets of a reply were in transfer counts for the \
+            wire, even if they belong to another transaction that ended before. The rest counts \
+            for the server. It is reported if there are at least 16 such transactions, the \
+            server's share is at least three quarters, and it adds up to a tenth of the \
+            connection's lifetime. Transactions with retransmitted, refused or missing packets \
+            count entirely for the wire. A reply that was lost before the capture point looks \
+            like a slow server.",
         check: Check::Connection(slow_server),
     },
 ];
@@ -97,23 +112,25 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: ESTIMATE,
         requirement: "A client estimates the size of a reply from the procedure, its arguments and the object.",
-        reason: "What the client knew is not on the wire. An estimate shows only where it was too small, or far too large.",
+        reason: "The client's knowledge is not on the wire. An estimate is visible only if it was \
+            too small, or far too large.",
     },
     Unseen {
         source: REPLY_SIZE,
-        requirement: "A Requester allocates the resources for the largest reply that is possible.",
-        reason: "Receive buffers are not on the wire, and the reply that came does not show the largest one that was possible.",
+        requirement: "A Requester allocates the resources for the largest possible reply.",
+        reason: "Receive buffers are not on the wire, and the reply that was sent does not show \
+            the largest possible one.",
     },
 ];
 
-/// How often something has to happen to be reported.
+/// The number of occurrences from which on something is reported.
 const ENOUGH: u64 = 16;
 /// Nanoseconds from which on a transaction is slow.
 const SLOW: u64 = 5_000_000;
-/// Nanoseconds after which a packet that is seen again counts as sent again.
+/// Nanoseconds after which a packet that is seen again counts as retransmitted.
 const REPEATED: u64 = 1_000_000;
 
-/// What costs performance on a connection.
+/// The performance costs of a connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Costs {
     reply_chunks: ByOperation<ReplyChunks>,
@@ -123,7 +140,8 @@ pub(crate) struct Costs {
     /// When data was on the wire.
     wire: Spans,
     slow: Slow,
-    /// Latency of slow transactions with an unknown cause, and the number of transactions without a latency because call or reply is missing.
+    /// Latency of slow transactions with an unknown cause, and the number of transactions without a
+    /// latency because call or reply is missing.
     unclear: (u64, u64),
     slow_by: ByOperation<Slow>,
 }
@@ -152,14 +170,15 @@ impl<T: Default> ByOperation<T> {
         self.0.get_mut(at).map(|(_, _, sums)| sums)
     }
 
-    /// Bytes of memory that the lists take up; `examples`: those of the sums of an operation.
+    /// Heap bytes that the lists take up. `examples` returns the examples in the sums of an
+    /// operation.
     fn footprint(&self, examples: impl Fn(&T) -> &Examples) -> usize {
         let listed = self.0.iter().map(|(_, _, sums)| examples(sums).footprint());
         size_of_val(&self.0[..]) + listed.sum::<usize>()
     }
 }
 
-/// Some of the transactions that a sum is over.
+/// Some of the transactions in a sum.
 #[derive(Clone, Debug, Default)]
 struct Examples {
     first: Option<(Direction, Xid, u64)>,
@@ -189,7 +208,8 @@ impl Examples {
 #[derive(Clone, Debug, Default)]
 struct ReplyChunks {
     replies: u64,
-    /// Of these, replies that did not need it. Then those of them that used it all the same, and what was registered for them.
+    /// The replies that did not need it, then those of them that still used it, and their
+    /// registered bytes and segments.
     needless: u64,
     written: u64,
     bytes: u64,
@@ -201,7 +221,7 @@ struct ReplyChunks {
 #[derive(Clone, Debug, Default)]
 struct WriteChunks {
     replies: u64,
-    /// Of these, replies that left half or more unused.
+    /// The replies that left half or more unused.
     idle: u64,
     registered: u64,
     unused: u64,
@@ -219,18 +239,18 @@ struct Over {
     examples: Examples,
 }
 
-/// What one end sent again.
+/// Retransmissions of one end.
 #[derive(Clone, Debug, Default)]
 struct Repeated {
     packets: u64,
     bytes: u64,
-    /// Nanoseconds between first sight and repetition.
+    /// Nanoseconds between first transmission and retransmission.
     waited: u64,
-    /// Up to when these were counted.
+    /// The end of the time counted so far.
     until: Option<Time>,
-    /// When the other end last refused something.
+    /// When the other end last sent a NAK.
     refused: Option<Time>,
-    /// NAKs of the other end, and RNR NAKs apart: no Receive was ready.
+    /// NAKs of the other end; RNR NAKs, for which no Receive was posted, separately.
     naks: u64,
     rnr_naks: u64,
     frames: Vec<u64>,
@@ -257,7 +277,7 @@ impl Slow {
 }
 
 impl Costs {
-    /// Whether packets were repeated or refused since `time`.
+    /// Whether packets were retransmitted or refused since `time`.
     fn was_disturbed(&self, time: Time) -> bool {
         let since = |then: Option<Time>| then.is_some_and(|then| then >= time);
         self.repeated.iter().any(|sums| since(sums.until) || since(sums.refused))
@@ -286,7 +306,7 @@ impl Costs {
         }
     }
 
-    /// Notes what chunks a transaction had; `thresholds`: of its call, of its reply.
+    /// Records the chunks of a transaction. `thresholds` are those of its call and of its reply.
     #[inline(never)]
     fn note_chunks(
         &mut self,
@@ -338,7 +358,7 @@ impl Costs {
     }
 }
 
-/// The largest inline threshold that private data can name (RFC 8797, section 4.2).
+/// The largest inline threshold that private data can express (RFC 8797, section 4.2).
 const LARGEST_THRESHOLD: u64 = 256 << 10;
 /// Bytes of an RPC-over-RDMA header whose chunk lists are empty.
 const EMPTY_HEADER: u64 = 28;
@@ -365,7 +385,7 @@ impl Memory for Costs {
         self.note_latency(transaction, call, reply);
         let lists_chunks =
             !call.read_chunks.is_empty() || !call.write_chunks.is_empty() || call.reply_chunk.is_some();
-        // A list of which the capture lacks the end would look unused.
+        // A chunk list whose end the capture lacks would seem unused.
         if lists_chunks && call.stop.is_none() && reply.stop.is_none() {
             let (caller, answerer) =
                 (known.caller(transaction.direction), known.answerer(transaction.direction));
@@ -385,7 +405,8 @@ impl Memory for Costs {
                 }
                 sums.packets += 1;
                 sums.bytes += u64::from(repeated.bytes);
-                // A packet that was acknowledged did not wait: its sender did, from the last acknowledgement that it missed.
+                // An acknowledged packet did not wait. Its sender did, starting at the last
+                // acknowledgement that it missed.
                 let acknowledged = known.half_flows[repeated.from].acknowledged;
                 let acknowledged = acknowledged.filter(|(until, _)| repeated.position.distance(*until) >= 0);
                 let since = acknowledged.map_or(first.time, |(_, seen)| seen.time.max(first.time));
@@ -427,8 +448,8 @@ fn length(chunk: &Chunk) -> u64 {
     Segment::total(&chunk.segments)
 }
 
-/// Bytes of the Send that a reply in the Reply chunk would have had inline; `None` if nothing is in a
-/// Reply chunk.
+/// Bytes of the Send that a reply in the Reply chunk would have had inline; `None` if nothing is in
+/// a Reply chunk.
 pub fn inline_length(reply: &Message) -> Option<u64> {
     let chunk = reply.reply_chunk.as_ref().filter(|_| reply.procedure == Procedure::Nomsg)?;
     let stream = length(chunk);
@@ -443,7 +464,7 @@ fn fits(reply: &Message, threshold: Option<u32>) -> bool {
     length.is_some_and(|(length, threshold)| length <= u64::from(threshold))
 }
 
-/// Whether `part` is worth saying, and at least half of `all`.
+/// Whether `part` is frequent enough to report, and at least half of `all`.
 fn is_most(part: u64, all: u64) -> bool {
     part >= ENOUGH && part * 2 >= all
 }
@@ -456,11 +477,11 @@ fn reply_chunks(_: &Connection, view: &View<'_, Costs>, findings: &mut Findings<
         }
         let detour = match written {
             0 => String::new(),
-            written => format!(", and {written} went by RDMA Write all the same"),
+            written => format!(", and {written} of them still used RDMA Write"),
         };
         let message = format!(
-            "{needless} of {replies} {name} replies did not need their Reply chunk of {} on average{detour}: {segments} registrations \
-                of {} in all",
+            "{needless} of {replies} {name} replies did not need their Reply chunk of {} on \
+                average{detour}: {segments} registrations of {} in total",
             Size(bytes / needless),
             Size(*bytes)
         );
@@ -488,8 +509,8 @@ fn calls_over(_: &Connection, view: &View<'_, Costs>, findings: &mut Findings<'_
     let threshold = view.inline_threshold(view.requester);
     let Some(threshold) = threshold.filter(|_| *calls >= ENOUGH) else { return };
     let message = format!(
-        "{calls} calls of {} bytes on average went by RDMA Read, which took {}: an inline threshold of {} bytes instead of {threshold} \
-            saves that",
+        "{calls} calls of {} bytes on average used RDMA Read, which took {}: an inline threshold \
+            of {} bytes instead of {threshold} avoids that",
         bytes / calls,
         Span(*waited),
         longest.next_multiple_of(1024)
@@ -510,8 +531,9 @@ fn retransmissions(connection: &Connection, view: &View<'_, Costs>, findings: &m
             ("server", &connection.responder.sent)
         };
         let message = format!(
-            "the {who} sent {packets} packets again, {} of payload, and {} passed until it did (of {} packets that it sent, acknowledgements \
-                among them; NAKs: {naks}, RNR NAKs: {rnr_naks})",
+            "the {who} retransmitted {packets} packets with {} of payload, and waited {} before \
+                that (of {} packets that it sent, acknowledgements included; NAKs: {naks}, RNR \
+                NAKs: {rnr_naks})",
             Size(*bytes),
             Span(*waited),
             sent.packets
@@ -528,7 +550,7 @@ fn retransmissions(connection: &Connection, view: &View<'_, Costs>, findings: &m
 fn slow_server(connection: &Connection, view: &View<'_, Costs>, findings: &mut Findings<'_>) {
     let Slow { count, latency, server, longest, examples } = &view.memory.slow;
     let life = connection.last.since(connection.first);
-    // What the capture lacks may have been the wire's, and have kept it busy while others waited.
+    // Missing packets may have been on the wire and kept it busy while other transactions waited.
     let (unclear, lacking) = view.memory.unclear;
     let lacking = lacking.saturating_mul(*longest).saturating_mul(ENOUGH);
     let wire = (latency - server).saturating_add(unclear).saturating_add(lacking);

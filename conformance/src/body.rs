@@ -1,4 +1,4 @@
-//! Arguments and results: what a call or a reply says behind its RPC header.
+//! Arguments and results: the part of a call or a reply after its RPC header.
 
 use super::check::{Check, Checked, Findings, View};
 use super::chunks::{self, bodies, read, write};
@@ -21,12 +21,15 @@ pub(crate) const RULES: &[Checked] = &[
         id: "rpc-arguments",
         level: Level::Violation,
         sources: &[MESSAGE, XDR, UNPARSED],
-        sentence: "The arguments of a call can be read by the XDR definition of its procedure, and nothing follows them.",
-        explanation: "The rule is broken where the message ends before the arguments do, where a word has a value that its definition does \
-            not allow, and where four bytes or more follow the arguments. A value that is not allowed is no fault where the reply reports \
-            success, because the Responder knows it then. Nothing is reported for programs that are not known here, for operations without \
-            a definition, for arguments that RPCSEC_GSS protects, and for calls that the capture cut. Faults of headers and of Read chunks \
-            are other findings.",
+        sentence: "The arguments of a call can be read by the XDR definition of its procedure, \
+            and nothing follows them.",
+        explanation: "The rule is broken if the message ends before the arguments do, if a word \
+            has a value that its definition does not allow, or if four bytes or more follow the \
+            arguments. A value that is not allowed is no fault if the reply reports success, \
+            because the Responder evidently knows it. Not covered are programs that rdmascope \
+            does not know, operations without a definition, arguments that RPCSEC_GSS protects, \
+            and calls that the capture truncated. Faults of headers and of Read chunks are \
+            covered by other rules.",
         check: Check::Transaction(arguments),
     },
     Checked {
@@ -34,21 +37,24 @@ pub(crate) const RULES: &[Checked] = &[
         level: Level::Violation,
         sources: &[MESSAGE, XDR],
         sentence: "The results of a reply can be read by the XDR definition of its procedure, and nothing follows them.",
-        explanation: "The rule is decided like rpc-arguments. A reply with another status than success of the RPC has no results. In the \
-            results of a COMPOUND the first operation that fails is the last one (RFC 7530, section 16.2). The rule rests on the reply \
-            being that of its call, as write-chunk-count does. Where the data of a result is missing from its Write chunk, that is the \
-            finding of write-chunk-length or write-chunk-order.",
+        explanation: "The rule is decided like rpc-arguments. A reply whose RPC status is not \
+            success has no results. In the results of a COMPOUND, the first operation that fails \
+            is the last one (RFC 7530, section 16.2). The rule depends on the reply belonging to \
+            its call, as write-chunk-count does. If the data of a result is missing from its \
+            Write chunk, write-chunk-length or write-chunk-order reports it.",
         check: Check::Transaction(results),
     },
     Checked {
         id: "rpc-garbage-arguments",
         level: Level::Warning,
         sources: &[UNPARSED, COMPLEXITY, MESSAGE],
-        sentence: "A Responder does not answer a call with GARBAGE_ARGS whose arguments can be read.",
-        explanation: "The rule is broken where the arguments were read to their end, with nothing behind them, and where nothing is wrong \
-            with the chunks. A reply with bytes behind it is that of rpc-results. Calls of NFS version 4 with chunk lists that a server \
-            need not process (binding-complexity) are left out, and so are calls with chunks in the reverse direction. It is a warning, \
-            because a Responder may use the status for faults of its own.",
+        sentence: "A Responder does not answer a call with GARBAGE_ARGS if the arguments can be \
+            read.",
+        explanation: "The rule is broken if the arguments were read to their end with nothing \
+            after them, and the chunks are correct. rpc-results covers a reply with trailing \
+            bytes. Not covered are calls of NFS version 4 with chunk lists that a server need not \
+            process (binding-complexity), and calls with chunks in the reverse direction. The \
+            rule is a warning, because a Responder may use the status for faults of its own.",
         check: Check::Transaction(garbage),
     },
 ];
@@ -56,29 +62,30 @@ pub(crate) const RULES: &[Checked] = &[
 pub(crate) const UNSEEN: &[Unseen] = &[Unseen {
     source: UNPARSED,
     requirement: "A Responder whose upper layer cannot parse the arguments of a call answers with GARBAGE_ARGS.",
-    reason: "What an implementation cannot parse is not on the wire. rpc-arguments finds calls that are at fault.",
+    reason: "The arguments that an implementation cannot parse are not on the wire. rpc-arguments \
+        reports faulty calls.",
 }];
 
-/// True unless arguments and results were read to their end, with nothing behind them.
+/// True unless arguments and results were read to their end, with nothing after them.
 pub(crate) fn may_break(transaction: &Transaction) -> bool {
     let is_odd = |message: &Message| message.unread.is_some() || message.unused > 0;
     [&transaction.call, &transaction.reply].into_iter().flatten().any(is_odd)
         || transaction.rpc_status == Some(rpc::Status::GarbageArguments)
 }
 
-/// What is wrong with a body.
+/// The fault of a body.
 enum Fault {
     /// It ends early.
     Short(Stop),
     /// A word has a value that is not allowed.
     Value(Stop),
-    /// So many bytes follow it.
+    /// This number of bytes follows it.
     Behind(u32),
 }
 
-/// Bytes that follow a body and are no roundup padding.
+/// The least number of bytes after a body that are not roundup padding.
 const SOME: u32 = 4;
-/// The newest minor version of NFS version 4 that is known here.
+/// The newest minor version of NFS version 4 that rdmascope knows.
 const MINOR: u32 = 2;
 
 fn fault_of(message: &Message, transaction: &Transaction) -> Option<Fault> {
@@ -102,7 +109,7 @@ fn fault_of(message: &Message, transaction: &Transaction) -> Option<Fault> {
     }
 }
 
-/// Puts a fault into words and values.
+/// Describes a fault as a finding with its values.
 fn describe(fault: &Fault, what: &str, finding: impl FnOnce(alloc::string::String) -> Finding) -> Finding {
     match fault {
         Fault::Short(stop) => finding(format!(
@@ -115,7 +122,7 @@ fn describe(fault: &Fault, what: &str, finding: impl FnOnce(alloc::string::Strin
             "{what} have a word at byte {} of the RPC message that is not allowed",
             stop.offset
         )),
-        Fault::Behind(bytes) => finding(format!("{bytes} bytes behind {what}"))
+        Fault::Behind(bytes) => finding(format!("{bytes} bytes after {what}"))
             .values(Value::Bytes(u64::from(*bytes)), Value::Bytes(0)),
     }
 }
@@ -157,7 +164,7 @@ fn has_own_reads(transaction: &Transaction, call: &Message) -> bool {
 fn results(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return };
     let Some(fault) = fault_of(reply, transaction) else { return };
-    // Without the credential of the call it is not known whether RPCSEC_GSS protects the results.
+    // Without the credential of the call, it is unknown whether RPCSEC_GSS protects the results.
     let is_known = transaction.security.is_some();
     let is_conveyed = write::holds_results(transaction, call, reply) && chunks::reply::holds_stream(reply);
     if !is_known || !is_conveyed {

@@ -1,4 +1,4 @@
-//! The functions that decide rules, and the memories that they read.
+//! The functions that decide rules, and the state that they read.
 
 use super::finding::Finding;
 use super::known::{Known, Memory};
@@ -10,7 +10,7 @@ use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::observation::{Announced, Faulty, Managed, Refused, Revoked, Sent, Stray};
 use rdmascope_dissector::transaction::Transaction;
 
-/// A [`Rule`], with the function that decides it. `S`: the memories that this function reads.
+/// A [`Rule`] with the function that decides it. `S` is the state that this function reads.
 pub(crate) struct Checked<S: Reads = ()> {
     pub(crate) id: &'static str,
     pub(crate) level: Level,
@@ -20,7 +20,7 @@ pub(crate) struct Checked<S: Reads = ()> {
     pub(crate) check: Check<S>,
 }
 
-/// Decides about a `T`.
+/// Decides a rule on a `T`.
 type On<T, S> = fn(&T, &View<'_, S>, &mut Findings<'_>);
 
 /// The function that decides a rule, by the kind of its [cases](About).
@@ -52,9 +52,9 @@ pub(crate) enum Case<'a> {
     Revoked(&'a Revoked),
 }
 
-/// The memories that the rules of a subject read: none, one, or also those of another subject.
+/// The state that the rules of a subject read: none, that of the subject, or also that of others.
 pub(crate) trait Reads: 'static {
-    /// The same, borrowed.
+    /// The borrowed form.
     type Memory<'a>;
 }
 
@@ -90,7 +90,7 @@ impl<S: Reads> Deref for View<'_, S> {
     }
 }
 
-/// Takes the findings of one rule.
+/// Collects the findings of one rule.
 pub(crate) struct Findings<'a> {
     pub(crate) rule: &'static Rule,
     pub(crate) pending: &'a mut PendingFindings,
@@ -99,7 +99,7 @@ pub(crate) struct Findings<'a> {
 }
 
 impl Findings<'_> {
-    /// Reports that the rule is broken, if the basis of the finding holds.
+    /// Reports that the rule is broken, subject to the basis of the finding.
     #[cold]
     pub(crate) fn add(&mut self, finding: Finding) {
         self.pending.take(self.rule, finding, self.known, self.unmatched);
@@ -140,7 +140,7 @@ impl<S: Reads> Check<S> {
         }
     }
 
-    /// Asks the rule of a case of its kind; of another kind it does nothing.
+    /// Runs the rule if the case is of its kind.
     pub(crate) fn ask(&self, case: Case<'_>, view: &View<'_, S>, findings: &mut Findings<'_>) {
         match (self, case) {
             (Check::Sent(check), Case::Sent(sent)) => check(sent, view, findings),

@@ -1,8 +1,9 @@
 //! Credits (RFC 8166, section 3.3.1; RFC 8167, section 4.1).
 //!
-//! Each direction has credits of its own. The number of calls in flight is a lower bound: a call counts while the capture shows no reply to
-//! it and lacks no packet that could be the reply. A lowered grant counts only once the Requester has acknowledged the reply that carries it.
-//! So a count above the grant is a violation whatever the capture lacks.
+//! Each direction has its own credits. The count of calls in flight is a lower bound: a call counts
+//! only while the capture shows no reply to it and lacks no packet that could be the reply. A
+//! lowered grant applies only once the Requester has acknowledged the reply that carries it. A
+//! count above the grant is therefore a violation, even if the capture is incomplete.
 
 mod receives;
 
@@ -35,19 +36,22 @@ pub(crate) const RULES: &[Checked<Credits>] = &[
         level: Level::Violation,
         sources: &[CREDITS, REVERSE],
         sentence: "A Requester has no more requests in flight than the Responder granted.",
-        explanation: "Requests in flight are calls without a reply. Each direction is counted by itself. The grant is that of the last \
-            reply. A lowered grant counts from when the Requester acknowledged the reply that carries it. Not counted are calls sent \
-            before the capture began, and calls whose replies may be among packets that the capture lacks. The finding stands once it \
-            is certain that no reply of the Responder is missing up to the call.",
+        explanation: "A request is in flight from its call to its reply. Each direction is \
+            counted separately. The limit is the grant in the last reply; a lowered grant applies \
+            from 2 ms after the Requester acknowledged the reply that carries it. Calls sent \
+            before the capture began are not counted, nor are calls whose replies may be among \
+            packets that the capture lacks. The finding is reported once the capture is known to \
+            contain every reply that the Responder sent before the call.",
         check: Check::Sent(limit),
     },
     Checked {
         id: "credit-first-reply",
         level: Level::Violation,
         sources: &[FIRST, REVERSE],
-        sentence: "A Requester has no more than one request in flight until the first reply grants credits.",
-        explanation: "Each direction is counted by itself. The rule is decided only where the capture holds the connection from its CM \
-            exchange on.",
+        sentence: "A Requester has at most one request in flight until the first reply grants \
+            credits.",
+        explanation: "Each direction is counted separately. The rule applies only if the capture \
+            contains the connection from its CM exchange on.",
         check: Check::Sent(first_reply),
     },
     Checked {
@@ -55,7 +59,7 @@ pub(crate) const RULES: &[Checked<Credits>] = &[
         level: Level::Violation,
         sources: &[CREDITS, REVERSE],
         sentence: "A Responder does not grant zero credits.",
-        explanation: "The rule looks at every reply and every RDMA_ERROR whose direction is known.",
+        explanation: "The rule covers every reply and every RDMA_ERROR whose direction is known.",
         check: Check::Sent(grant_of_zero),
     },
     Checked {
@@ -63,17 +67,19 @@ pub(crate) const RULES: &[Checked<Credits>] = &[
         level: Level::Warning,
         sources: &[CREDITS],
         sentence: "A Requester asks for at least one credit.",
-        explanation: "A Requester may have as many requests in flight as the lower of its own request and the grant. A request for zero \
-            credits allows none, and the call that carries it is already one.",
+        explanation: "A Requester may have as many requests in flight as the lower of its own \
+            request and the grant. A request for zero credits allows none, not even the call that \
+            carries it.",
         check: Check::Sent(request_for_zero),
     },
     Checked {
         id: "credit-beyond-request",
         level: Level::Warning,
         sources: &[CREDITS],
-        sentence: "A Requester has no more requests in flight than it asked for credits.",
-        explanation: "The limit is the lower of what was requested and what was granted. Requests in flight are counted as for \
-            credit-limit. The rdma_credit field of the call itself says what was requested.",
+        sentence: "A Requester has no more requests in flight than the credits that it requested.",
+        explanation: "The limit is the lower of the credits requested and the credits granted. \
+            Requests in flight are counted as for credit-limit. The credits requested are the \
+            rdma_credit value of the call itself.",
         check: Check::Sent(beyond_request),
     },
     Checked {
@@ -81,8 +87,8 @@ pub(crate) const RULES: &[Checked<Credits>] = &[
         level: Level::Advice,
         sources: &[CREDITS],
         sentence: "A Responder that lowers its grant lowers the number of requests that its Requester can have in flight.",
-        explanation: "A Responder may do so at any time. The finding names the reply that lowered the grant, and the grants before and \
-            after.",
+        explanation: "Lowering the grant is allowed at any time. The finding names the reply that \
+            lowered it, and the grant before and after.",
         check: Check::Sent(lowered),
     },
     Checked {
@@ -90,20 +96,25 @@ pub(crate) const RULES: &[Checked<Credits>] = &[
         level: Level::Advice,
         sources: &[CREDITS],
         sentence: "A Requester that has used all its credits cannot send until a reply arrives.",
-        explanation: "The rule adds up the time in which as many requests were in flight as were granted. It reports that time once for \
-            each direction, when the connection ends, if it is more than one hundredth of the connection's life.",
+        explanation: "The rule adds up the time during which the requests in flight used up the \
+            grant. It reports the total once for each direction, when the connection ends, if it \
+            is at least one hundredth of the connection's lifetime.",
         check: Check::Connection(starved),
     },
     Checked {
         id: "credit-receive",
         level: Level::Warning,
         sources: &[CREDITS],
-        sentence: "A receiver has a Receive ready for each call within the credits that it granted, and for each reply to its own calls.",
-        explanation: "An RNR NAK says that it had none. The calls in flight when the refused one was sent are compared with the grant that \
-            counted then; before the first reply that is 1. Where more were in flight, the Requester is at fault: credit-limit and credit-first-reply say so, and \
-            refusal-not-ready then names the Requester. Each end is reported once, when the connection ends, with the first such NAK. An adapter may also \
-            answer so while it pages in a buffer, so this is only likely to be wrong. The finding is inconclusive where the capture does not \
-            hold all that both ends sent before.",
+        sentence: "A receiver has a Receive posted for each call within the credits that it \
+            granted, and for each reply to its own calls.",
+        explanation: "An RNR NAK means that no Receive was posted. The rule compares the calls in \
+            flight when the refused call was sent with the grant at that time, which is 1 before \
+            the first reply. If more calls were in flight, the Requester is at fault: \
+            credit-limit and credit-first-reply report it, and refusal-not-ready then names the \
+            Requester. Each end is reported once, when the connection ends, with its first such \
+            NAK. An adapter may also send an RNR NAK while it pages in a buffer, so the rule is a \
+            warning. The finding is inconclusive if the capture does not contain everything that \
+            both ends sent before.",
         check: Check::Connection(receives::missing),
     },
 ];
@@ -112,27 +123,34 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: CREDITS,
         requirement: "A Responder prepares more Receive buffers before it sends the reply that grants the credits for them.",
-        reason: "Receive buffers are not on the wire. A missing one shows as an RNR NAK, which has other causes too.",
+        reason: "Receive buffers are not on the wire. A missing one causes an RNR NAK, which has \
+            other causes too.",
     },
     Unseen {
         source: CREDITS,
         requirement: "A Requester keeps enough Receive buffers for the replies that it expects.",
-        reason: "Receive buffers are not on the wire. A missing one shows as an RNR NAK, which has other causes too.",
+        reason: "Receive buffers are not on the wire. A missing one causes an RNR NAK, which has \
+            other causes too.",
     },
     Unseen {
         source: Source { document: Document::Rfc8167, section: "4.3.1" },
-        requirement: "A client posts Receive buffers for the reverse-direction credits that it grants, in addition to one for each reply that it waits for.",
-        reason: "Receive buffers are not on the wire. A missing one shows as an RNR NAK, which has other causes too.",
+        requirement: "A client posts Receive buffers for the reverse-direction credits that it \
+            grants, in addition to one for each reply that it expects.",
+        reason: "Receive buffers are not on the wire. A missing one causes an RNR NAK, which has \
+            other causes too.",
     },
     Unseen {
         source: Source { document: Document::Rfc8167, section: "4.3.2" },
         requirement: "A server posts Receive buffers for the credits that it grants, in addition to one for each reply to its own calls.",
-        reason: "Receive buffers are not on the wire. A missing one shows as an RNR NAK, which has other causes too.",
+        reason: "Receive buffers are not on the wire. A missing one causes an RNR NAK, which has \
+            other causes too.",
     },
     Unseen {
         source: REVERSE,
-        requirement: "A receiver ignores the credit value of a message whose direction it cannot tell.",
-        reason: "How a receiver uses a value shows only in what it sends later. The judge itself counts credits as required.",
+        requirement: "A receiver ignores the credit value of a message whose direction it cannot \
+            determine.",
+        reason: "The effect of a received value is visible only in later messages. The judge \
+            itself counts credits as required.",
     },
 ];
 
@@ -146,21 +164,21 @@ pub(crate) struct RequesterCredits {
     in_flight: u64,
     /// Packets that the capture lacked when counting began.
     since: u64,
-    /// How often, up to then, the capture could lack packets of the answerer unnoticed ([`HalfFlow::unsure`]).
+    /// [`HalfFlow::unsure`] of the half-flow of replies when counting began.
     unsure: u32,
-    /// What the last call asked for.
+    /// The credits that the last call requested.
     requested: Option<u32>,
-    /// Grants that differ from the one before, the latest last.
+    /// Grants that differ from the one before, latest last.
     grants: VecDeque<Grant>,
-    /// The latest reply.
+    /// The frame of the latest reply.
     last_reply: Option<u64>,
-    /// Since when as many are in flight as were granted.
+    /// When the calls in flight reached the grant; `None` while credits are left.
     full: Option<Time>,
-    /// Nanoseconds for which that was so.
+    /// Nanoseconds during which all credits were in use.
     starved: u64,
-    /// The call that used up the credits first.
+    /// The frame of the call that first used up the credits.
     first_starved: Option<u64>,
-    /// What this end sent, in either direction, and its peer had no Receive for.
+    /// The last Sends of this end in either direction, and those for which its peer had no Receive.
     receives: Receives,
 }
 
@@ -171,18 +189,18 @@ struct Grant {
     /// The last PSN of the reply that carries it.
     psn: Position,
     seen: Seen,
-    /// When the caller was seen to have acknowledged that reply.
+    /// When the capture shows that the caller had acknowledged that reply.
     received: Option<Time>,
 }
 
-/// The credits of one direction, as a capture shows them: what it lacks is not counted.
+/// The credits of one direction, as far as a capture shows them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CreditState {
-    /// Calls without a reply, as far as they are in flight for certain.
+    /// Calls without a reply that are certainly in flight.
     pub in_flight: u64,
-    /// What the last call asked for.
+    /// The credits that the last call requested.
     pub requested: Option<u32>,
-    /// What the last reply granted.
+    /// The credits that the last reply granted.
     pub granted: Option<u32>,
 }
 
@@ -192,38 +210,39 @@ impl RequesterCredits {
         CreditState { in_flight: self.in_flight, requested: self.requested, granted }
     }
 
-    /// Grants that are remembered.
+    /// Grants that are kept.
     const MOST: usize = 32;
-    /// Nanoseconds that a sender may take to follow a grant that its adapter has acknowledged.
+    /// Nanoseconds that a sender may take to apply a grant after its adapter has acknowledged it.
     const HEED: u64 = 2_000_000;
 
-    /// The most that the caller may take for granted when it sends at `now`, where that is known.
+    /// The largest grant that the caller may still apply when it sends at `now`; `None` if unknown.
     fn granted(&self, now: Time) -> Option<u32> {
         let heeded = |grant: &Grant| {
             grant.received.is_some_and(|received| now.since(received) > RequesterCredits::HEED)
         };
         let newest = self.grants.iter().rev();
-        // If the sender follows none of them yet, it may follow an earlier grant that the capture lacks.
+        // If the sender applies none of them yet, it may apply an earlier grant that the capture
+        // lacks.
         let until = newest.clone().position(heeded)? + 1;
         newest.take(until).map(|grant| grant.credits).max()
     }
 
-    /// The calls in flight when one was sent just now, and what allows them.
+    /// The calls in flight, the one just sent included, and the grants that limit them.
     fn calls(&self, now: Time, from_start: bool) -> Calls {
         let Some(latest) = self.grants.back() else {
             let (least, most) = if from_start && self.last_reply.is_none() { (1, 1) } else { (0, u32::MAX) };
             return Calls { in_flight: self.in_flight, least, most };
         };
-        // Most are far within the latest grant, and need no closer look.
+        // Most calls are far within the latest grant and need no closer look.
         let is_within = self.in_flight <= u64::from(latest.credits);
         let most = if is_within { latest.credits } else { self.granted(now).unwrap_or(u32::MAX) };
         Calls { in_flight: self.in_flight, least: latest.credits, most }
     }
 
-    /// Notes which grants the caller has received; `other` is the half-flow of replies.
+    /// Records which grants the caller has received. `other` is the half-flow of replies.
     #[inline]
     fn note_received(&mut self, other: &HalfFlow) {
-        // With the latest, all before it were received.
+        // An acknowledgement covers every earlier reply too.
         let Some((psn, seen)) = other.acknowledged else { return };
         if self.grants.back().is_none_or(|latest| latest.received.is_some()) {
             return;
@@ -234,12 +253,12 @@ impl RequesterCredits {
         }
     }
 
-    /// The reply that granted what counts now.
+    /// The frames of the reply that set the current grant, and of the latest reply.
     fn granting_frames(&self) -> impl Iterator<Item = u64> {
         self.grants.back().map(|grant| grant.seen.frame).into_iter().chain(self.last_reply)
     }
 
-    /// Forgets the calls in flight: which of them still are is no longer known.
+    /// Forgets the calls in flight, because it is no longer known which of them still are.
     pub(crate) fn forget_calls(&mut self) {
         self.in_flight = 0;
         self.full = None;
@@ -256,7 +275,7 @@ impl RequesterCredits {
         }
     }
 
-    /// A call was answered.
+    /// Records that a call was answered.
     fn note_end(&mut self, sent: &Sent<'_>, other: &HalfFlow) {
         self.begin(sent, other);
         if sent.missing_at_call == Some(self.since) {
@@ -279,7 +298,8 @@ impl RequesterCredits {
         }
     }
 
-    /// Starts counting again where packets are missing that could be replies, or could have granted more.
+    /// Restarts the count if packets are missing that could be replies or could carry a higher
+    /// grant.
     #[inline]
     fn begin(&mut self, sent: &Sent<'_>, other: &HalfFlow) {
         if !self.goes_on(sent, other) {
@@ -291,26 +311,29 @@ impl RequesterCredits {
         self.note_received(other);
     }
 
-    /// Whether what was counted still counts; `other` is the half-flow of replies.
+    /// Whether the count is still valid. `other` is the half-flow of replies.
     #[inline]
     fn goes_on(&self, sent: &Sent<'_>, other: &HalfFlow) -> bool {
         sent.missing_packets == self.since && other.unsure == self.unsure
     }
 
-    /// Calls in flight with one that is sent now.
+    /// The calls in flight, including a call that is sent now.
     fn with(&self, sent: &Sent<'_>, other: &HalfFlow) -> u64 {
         let before = if self.goes_on(sent, other) { self.in_flight } else { 0 };
         before + u64::from(counts(sent))
     }
 }
 
-/// Whether a call is one more in flight: not one that is sent again, nor one whose reply could not be told from another. One that is discarded
-/// because it is too short (RFC 8166, section 4.5) is no call for certain, and not counted at all.
+/// Whether a call adds to the calls in flight. A call whose XID is outstanding is a retransmission,
+/// or its reply cannot be told from that of the other call. A Send with missing bytes is not
+/// certainly a call, because a receiver discards a message that is too short (RFC 8166, section
+/// 4.5).
 fn counts(sent: &Sent<'_>) -> bool {
     !sent.outstanding && sent.send.missing.is_none()
 }
 
-/// True unless the Send is a call within what was requested and granted, or a reply with the same grant as the one before.
+/// True unless the Send is a call within the credits requested and granted, or a reply with the
+/// same grant as the one before.
 pub(crate) fn may_break(sent: &Sent<'_>, known: &Known, credits: &Credits) -> bool {
     let Some(header) = sent.header else { return false };
     let caller = if sent.kind == Kind::Call { sent.from } else { sent.from.other() };
@@ -334,7 +357,7 @@ impl Memory for Credits {
         let Some(header) = sent.header.filter(|_| sent.paired) else { return };
         let from = sent.from;
         if !sent.told {
-            // Its XID alone says what it is: enough to end the call, not to grant more.
+            // Only its XID shows its kind: enough to end the call, not to change the grant.
             if sent.outstanding && matches!(sent.kind, Kind::Reply | Kind::Error) {
                 self[from.other()].note_end(sent, &known.half_flows[from]);
             }
@@ -392,7 +415,7 @@ fn limit(sent: &Sent<'_>, view: &View<'_, Credits>, findings: &mut Findings<'_>)
     }
     let (credits, other) = (&view.memory[sent.from], sent.from.other());
     let in_flight = credits.with(sent, &view.half_flows[other]);
-    // Most calls are far from the limit, and need no closer look at which grant counts.
+    // Most calls are far from the limit and need no closer look at which grant applies.
     if credits.grants.back().is_none_or(|grant| in_flight <= u64::from(grant.credits)) {
         return;
     }
@@ -446,7 +469,7 @@ fn beyond_request(sent: &Sent<'_>, view: &View<'_, Credits>, findings: &mut Find
         findings.add(
             sent.finding(
                 view,
-                format!("{} in flight where {} asked for", requests(in_flight), were(requested.into())),
+                format!("{} in flight where {} requested", requests(in_flight), were(requested.into())),
             )
             .values(Value::Count(in_flight), Value::Count(requested.into()))
             .rests_on(Basis::Silence(sent.from.other())),

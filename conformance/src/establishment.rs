@@ -1,4 +1,5 @@
-//! How connections come about: the CM exchange (IBTA volume 1, chapter 12), and the private data (RFC 8797) of that or of MPA's start frames.
+//! Connection establishment: the CM exchange (IBTA volume 1, chapter 12), and the private data (RFC
+//! 8797) of the CM exchange or of MPA's start frames.
 
 use super::check::{Check, Checked, Findings, View};
 use super::finding::{Finding, Value, plural};
@@ -32,17 +33,17 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[FORMAT],
         sentence: "The reserved bits of the private data are zero.",
-        explanation: "The rule looks at the first REQ and the first REP of a connection, over iWARP at the MPA Request and Reply. Receivers \
-            ignore these bits.",
+        explanation: "The rule looks at the first REQ and the first REP of a connection; over \
+            iWARP, at the MPA Request and Reply. Receivers ignore these bits.",
         check: Check::Announced(reserved),
     },
     Checked {
         id: "private-data-version",
         level: Level::Warning,
         sources: &[FORMAT, SEARCH],
-        sentence: "The private data has version 1, the only one that is defined.",
-        explanation: "A receiver that does not know the version uses the defaults: inline thresholds of 1024 bytes and no remote \
-            invalidation.",
+        sentence: "The private data has version 1, the only defined version.",
+        explanation: "A receiver that does not know the version uses the defaults: inline \
+            thresholds of 1024 bytes and no remote invalidation.",
         check: Check::Announced(version),
     },
     Checked {
@@ -50,17 +51,20 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         level: Level::Warning,
         sources: &[FORMAT, SEARCH],
         sentence: "The private data begins with the first byte that the consumer sends.",
-        explanation: "Other layers may put something in front of it, and a receiver searches for the identifier at any alignment, so \
-            this is no violation. But a receiver that looks only at the front does not find it. In a REQ the bytes are counted from \
-            behind the header of the RDMA connection manager, in an MPA start frame of revision 2 from behind IRD and ORD.",
+        explanation: "Other layers may put data in front of it, and a receiver searches for the \
+            identifier at any alignment, so the rule is a warning. But a receiver that looks only \
+            at the front does not find it. In a REQ, offsets are counted from the end of the \
+            header of the RDMA connection manager; in an MPA start frame of revision 2, from the \
+            end of IRD and ORD.",
         check: Check::Announced(offset),
     },
     Checked {
         id: "private-data-truncated",
         level: Level::Warning,
         sources: &[FORMAT, SEARCH],
-        sentence: "The private data is long enough for all its fields behind the identifier.",
-        explanation: "Otherwise a receiver uses the defaults. Nothing is reported for messages that the capture cut.",
+        sentence: "The private data is long enough for all its fields after the identifier.",
+        explanation: "If it is not, a receiver uses the defaults. Nothing is reported for \
+            messages that the capture truncated.",
         check: Check::Announced(truncated),
     },
     Checked {
@@ -68,35 +72,41 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         level: Level::Warning,
         sources: &[SEARCH, Source { document: Document::Rfc8797, section: "7" }],
         sentence: "A message has only one identifier of private data.",
-        explanation: "A receiver uses the first one. Data of another layer that contains the identifier by chance changes what is \
-            negotiated.",
+        explanation: "A receiver uses the first one. Data of another layer that contains the \
+            identifier by chance changes the negotiated settings.",
         check: Check::Announced(twice),
     },
     Checked {
         id: "private-data-one-sided",
         level: Level::Advice,
         sources: &[SILENT],
-        sentence: "Where only one end sends private data, the connection has inline thresholds of 1024 bytes and no remote invalidation.",
-        explanation: "The rule is decided where REQ and REP, or MPA Request and Reply, were captured whole.",
+        sentence: "If only one end sends private data, the connection has inline thresholds of \
+            1024 bytes and no remote invalidation.",
+        explanation: "The rule applies if REQ and REP, or MPA Request and Reply, were captured \
+            completely.",
         check: Check::Announced(one_sided),
     },
     Checked {
         id: "private-data-sizes",
         level: Level::Advice,
         sources: &[SIZES],
-        sentence: "Where an end announces a larger send size than its peer can receive, part of its buffers is never used.",
-        explanation: "The smaller of both sizes is the inline threshold. Each end takes it from what both announce, so neither is at fault. The rule is decided where REQ and REP, or MPA \
-            Request and Reply, were captured whole and both carry private data.",
+        sentence: "If an end announces a larger send size than its peer can receive, part of its \
+            buffers is never used.",
+        explanation: "The smaller of the two sizes is the inline threshold. Each end derives it \
+            from both announcements, so neither is at fault. The rule applies if REQ and REP, or \
+            MPA Request and Reply, were captured completely and both carry private data.",
         check: Check::Announced(sizes),
     },
     Checked {
         id: "private-data-changed",
         level: Level::Advice,
         sources: &[FORMAT],
-        sentence: "Inline thresholds or remote invalidation change when the same two ends connect again.",
-        explanation: "That is allowed, and implementations have to be prepared for it. But a call that fitted the inline threshold of \
-            the previous connection may not fit when it is sent again. Two connections have the same ends where both addresses and the \
-            port are the same.",
+        sentence: "Inline thresholds or remote invalidation change when the same two ends connect \
+            again.",
+        explanation: "A change is allowed, and implementations have to be prepared for it. But a \
+            call that fitted the inline threshold of the previous connection may not fit when it \
+            is retransmitted. Two connections have the same ends if both addresses and the port \
+            are the same.",
         check: Check::Established(changed),
     },
     Checked {
@@ -104,16 +114,18 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[REQ, REP, FIELDS],
         sentence: "The first request has the Starting PSN that the other end announced.",
-        explanation: "A finding of a PSN before the announced one stands. A PSN behind it may follow packets that the capture lacks, \
-            and counts as a gap. Where it is far off, the finding is inconclusive. If the other end acknowledges a PSN before the one that \
-            it announced, it is the one at fault: it expected another PSN than it said. What is sent before the announced PSN is not judged.",
+        explanation: "A PSN before the announced one is a violation. A PSN after it may follow \
+            packets that the capture lacks, and counts as a gap. If it is far off, the finding is \
+            inconclusive. If the other end acknowledges a PSN before the one that it announced, \
+            that end is at fault: it expected another PSN than it announced. Packets before the \
+            announced PSN are not judged.",
         check: Check::Connection(start),
     },
     Checked {
         id: "connection-path-mtu",
         level: Level::Violation,
         sources: &[REQ, FIELDS],
-        sentence: "A REQ names a path MTU of 256, 512, 1024, 2048 or 4096 bytes.",
+        sentence: "A REQ contains a path MTU of 256, 512, 1024, 2048 or 4096 bytes.",
         explanation: "Other encodings are reserved.",
         check: Check::Managed(path_mtu),
     },
@@ -121,21 +133,25 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         id: "connection-rejected",
         level: Level::Warning,
         sources: &[REJ, START],
-        sentence: "A REQ is answered with a REP, an MPA Request with a Reply that does not reject.",
-        explanation: "Each REJ that answers a captured REQ is reported, with its reason and with the events before it; over iWARP each MPA \
-            Reply with R set, which has no reason.",
+        sentence: "A REQ is answered with a REP, and an MPA Request with a Reply that does not \
+            reject the connection.",
+        explanation: "Each REJ that answers a captured REQ is reported, with its reason and the \
+            events before it; over iWARP, each MPA Reply with R set, which has no reason.",
         check: Check::Announced(rejected),
     },
     Checked {
         id: "connection-unanswered",
         level: Level::Warning,
         sources: &[REQ, START],
-        sentence: "A REQ and an MPA Request are answered.",
-        explanation: "The finding is reported when the connection or the capture ends, if no packet of the connection was seen except \
-            REQs. An RTU says that there was an answer. The finding stands where the REQ was sent again, and where the capture holds \
-            something that the other host sent to this one, on whatever connection. Otherwise the capture may lack the answer. An MPA Request \
-            is not answered where no MPA Reply was seen, and no FPDU, which says that there was one. The finding stands where one end then closed \
-            the connection, and the sequence numbers of TCP say that the other end had sent nothing.",
+        sentence: "A REQ or an MPA Request is answered.",
+        explanation: "The finding is reported when the connection or the capture ends, if the \
+            only packets seen of the connection are REQs. An RTU shows that there was an answer. \
+            The finding is certain if the REQ was retransmitted and the capture contains any \
+            packet that the other host sent to this one, on any connection. Otherwise the capture \
+            may lack the answer. An MPA Request counts as unanswered if no MPA Reply was seen, \
+            nor an FPDU, which shows that there was one. The finding is certain if one end then \
+            closed the connection and the TCP sequence numbers show that the other end had sent \
+            nothing.",
         check: Check::Connection(unanswered),
     },
 ];
@@ -144,12 +160,13 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: FORMAT,
         requirement: "Receivers ignore the reserved bits of the private data.",
-        reason: "Ignoring bits has no effect that is on the wire.",
+        reason: "Ignoring bits has no effect on the wire.",
     },
     Unseen {
         source: FORMAT,
         requirement: "Implementations are prepared for the settings to change upon a reconnection.",
-        reason: "Being prepared is not on the wire. private-data-changed reports a change, and inline-threshold a Send that is then too long.",
+        reason: "The preparation of an implementation is not on the wire. private-data-changed \
+            reports a change, and inline-threshold a Send that is then too long.",
     },
     Unseen {
         source: SIZES,
@@ -158,8 +175,10 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     },
     Unseen {
         source: SEARCH,
-        requirement: "Receivers search for the identifier at any alignment, and check the version and length behind it.",
-        reason: "A receiver that did not shows only where it then sends more than was announced, which inline-threshold finds.",
+        requirement: "Receivers search for the identifier at any alignment, and check the version \
+            and length after it.",
+        reason: "A receiver that did not is visible only if it then sends more than was \
+            announced, which inline-threshold reports.",
     },
     Unseen {
         source: Source { document: Document::Rfc8166, section: "5" },
@@ -168,46 +187,48 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     },
 ];
 
-/// The memories that its rules read.
+/// The state that its rules read.
 pub(crate) type Read = (CmExchange, TransportEvents);
 
-/// What the ends said in the CM exchange.
+/// The messages and private data of the CM exchange.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CmExchange {
-    /// The first REQ, how many there were, and the last; or the MPA Request.
+    /// The first REQ, their count, and the last REQ; or the MPA Request.
     request: Option<(Seen, u32, Seen)>,
     /// The sequence number that the sender of the MPA Request expected next.
     expects: Option<Position>,
-    /// What closed it first.
+    /// The first message that closed the connection.
     closed: Option<Closes>,
     /// The first message that asks for the connection, and the first that accepts it.
     announced: [Option<Seen>; 2],
-    /// The private data of both, the end that opened the connection first; `None` where it is not known whether there is any.
+    /// The private data of both ends, that of the end that opened the connection first; `None` if
+    /// unknown.
     said: [Option<Option<PrivateData>>; 2],
-    /// What the same two ends agreed on last; set only when the connection was seen accepted.
+    /// The settings that the same two ends last negotiated; set only once the connection is
+    /// accepted.
     pub(crate) before: Option<Settings>,
-    /// By end: a first request without the PSN that was announced.
+    /// By end: a first request without the announced PSN.
     starts: [Option<Start>; 2],
 }
 
-/// A first request without the PSN that was announced.
+/// A first request without the announced PSN.
 #[derive(Clone, Copy, Debug)]
 struct Start {
     seen: Seen,
     position: Position,
     announced: Position,
-    /// The other end acknowledged what is before the announced PSN.
+    /// The other end acknowledged packets before the announced PSN.
     is_taken: bool,
 }
 
 impl CmExchange {
-    /// The frame that accepts the connection, and what came of the private data.
+    /// The frame that accepts the connection, and the settings that result from the private data.
     pub(crate) fn agreed(&self) -> Option<(u64, Negotiated)> {
         let [Some(request), Some(reply)] = self.said else { return None };
         Some((self.announced[1]?.frame, Negotiated::new(request, reply)))
     }
 
-    /// Notes who acknowledged what is before the PSN that it announced.
+    /// Records which ends acknowledged packets before the PSN that they announced.
     #[inline]
     fn note_taken(&mut self, known: &Known) {
         for (from, start) in End::BOTH.into_iter().zip(&mut self.starts) {
@@ -226,7 +247,7 @@ impl CmExchange {
     }
 }
 
-/// Its place among what is remembered of the end that opened the connection and of the other one.
+/// The index of its sender: 0 for the end that opened the connection, 1 for the other one.
 fn place(announced: &Announced<'_>) -> Option<usize> {
     match announced.says {
         Says::Asks => Some(0),
@@ -235,12 +256,12 @@ fn place(announced: &Announced<'_>) -> Option<usize> {
     }
 }
 
-/// Whether it is the first one of the connection that asks for it, or that accepts it.
+/// Whether it is the first message that asks for the connection, or the first that accepts it.
 fn is_first(announced: &Announced<'_>, view: &View<'_, Read>) -> bool {
     place(announced).is_some_and(|place| view.memory.0.announced[place].is_none())
 }
 
-/// The private data where it is whole; `None` where the capture may have cut it off.
+/// The private data, if it is complete; `None` if the capture may have truncated it.
 fn said(announced: &Announced<'_>) -> Option<Option<PrivateData>> {
     match private_data::find(announced.private_data).map(|found| found.fields) {
         Some(Ok(fields)) => Some(Some(fields)),
@@ -282,7 +303,7 @@ impl Memory for CmExchange {
         }
     }
 
-    /// CM messages are seen whole or not at all.
+    /// CM messages are seen completely or not at all.
     fn joined(&mut self) {}
 }
 
@@ -307,7 +328,7 @@ fn offset(announced: &Announced<'_>, view: &View<'_, Read>, findings: &mut Findi
     let found = private_data::find(announced.private_data).filter(|_| is_first(announced, view));
     let Some(found) = found.filter(|found| found.offset > 0) else { return };
     let message =
-        format!("private data behind {} byte{} of something else", found.offset, plural(found.offset));
+        format!("private data after {} byte{} of something else", found.offset, plural(found.offset));
     let finding = about(announced, &message);
     findings.add(finding.values(Value::Bytes(found.offset as u64), Value::Bytes(0)));
 }
@@ -328,7 +349,7 @@ fn twice(announced: &Announced<'_>, view: &View<'_, Read>, findings: &mut Findin
     }
 }
 
-/// The private data of both ends, where this is the first message that accepts the connection.
+/// The private data of both ends, if this is the first message that accepts the connection.
 fn both(announced: &Announced<'_>, view: &View<'_, Read>) -> Option<[Option<PrivateData>; 2]> {
     if announced.says != Says::Accepts || !is_first(announced, view) {
         return None;
@@ -338,9 +359,13 @@ fn both(announced: &Announced<'_>, view: &View<'_, Read>) -> Option<[Option<Priv
 
 fn one_sided(announced: &Announced<'_>, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let (silent, message) = match both(announced, view) {
-        Some([Some(_), None]) => (announced.from, "the Responder sends no private data, the Requester does"),
+        Some([Some(_), None]) => (
+            announced.from,
+            "the Responder sends no private data, but the \
+            Requester does",
+        ),
         Some([None, Some(_)]) => {
-            (announced.from.other(), "the Requester sends no private data, the Responder does")
+            (announced.from.other(), "the Requester sends no private data, but the Responder does")
         }
         _ => return,
     };
@@ -360,7 +385,7 @@ fn sizes(announced: &Announced<'_>, view: &View<'_, Read>, findings: &mut Findin
         if sends > receives {
             let names = if sender == view.requester { ["client", "server"] } else { ["server", "client"] };
             let message = format!(
-                "the {} sends up to {sends} bytes inline, the {} receives up to {receives}",
+                "the {} sends up to {sends} bytes inline, but the {} receives up to {receives}",
                 names[0], names[1]
             );
             let finding = about(announced, &message).frames(view.memory.0.frames());
@@ -412,8 +437,8 @@ fn start(_: &Connection, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     }
 }
 
-/// Whether a PSN is before the one that was announced. As many packets as a sender can be ahead may be missing; what is before the first
-/// PSN cannot.
+/// Whether a PSN is before the announced one. Later PSNs may follow missing packets, as far as a
+/// sender can be ahead; packets before the first PSN cannot be missing.
 fn is_before(position: Position, announced: Position) -> bool {
     (-(1 << 16)..0).contains(&announced.distance(position))
 }
@@ -461,7 +486,14 @@ fn unanswered(connection: &Connection, view: &View<'_, Read>, findings: &mut Fin
         return;
     }
     let waited = connection.last.since(first.time) / 1_000_000;
-    let what = if times == 1 { "a REQ".to_owned() } else { format!("a REQ that was sent {times} times") };
+    let what = if times == 1 {
+        "a REQ".to_owned()
+    } else {
+        format!(
+            "a REQ that was sent {times} \
+        times"
+        )
+    };
     findings.add(
         Finding::new(format!("{what} was not answered within {waited} ms"))
             .by(responder)
@@ -471,7 +503,7 @@ fn unanswered(connection: &Connection, view: &View<'_, Read>, findings: &mut Fin
     );
 }
 
-/// Of an MPA Request at `first`, whose Reply was not seen.
+/// The finding about an MPA Request at `first` whose Reply was not seen.
 fn unanswered_over_tcp(first: Seen, connection: &Connection, view: &View<'_, Read>) -> Finding {
     let CmExchange { expects, closed, .. } = &view.memory.0;
     let (last, how) = match closed {

@@ -1,4 +1,4 @@
-//! What a rule finds.
+//! Findings: broken rules, with their evidence.
 
 use super::rule::Rule;
 use alloc::string::String;
@@ -15,54 +15,56 @@ use rdmascope_wire::Xid;
 pub struct Finding {
     /// The rule. Set by the judge.
     pub rule: Option<&'static Rule>,
-    /// Whether it stands. Set by the judge.
+    /// Whether it is certain. Set by the judge.
     pub verdict: Verdict,
     /// The connection. Set by the judge.
     pub connection: Option<ConnectionId>,
-    /// What was seen, in one sentence without a full stop.
+    /// The observation, in one sentence without a full stop.
     pub message: String,
     /// The end of the connection that broke the rule.
     pub by: Option<End>,
-    /// Whether that end opened the connection; `None` where nobody knows which one did. Set by the judge.
+    /// Whether that end opened the connection; `None` if unknown. Set by the judge.
     pub by_requester: Option<bool>,
-    /// The transaction's direction; `None` where nobody knows which end opened the connection. The judge sees to that.
+    /// The transaction's direction; `None` if it is unknown which end opened the connection, which
+    /// the judge ensures.
     pub direction: Option<Direction>,
     /// The end that called the transaction. Set by the judge.
     pub caller: Option<End>,
-    /// rdma_xid of what it is about.
+    /// rdma_xid of the message that it is about.
     pub xid: Option<Xid>,
-    /// [`Transaction::number`], where the transaction has ended.
+    /// [`Transaction::number`], if the transaction has ended.
     pub transaction: Option<u64>,
-    /// The packets that are the evidence, in the order of the capture; at most [`Finding::MOST_FRAMES`].
+    /// The packets that are the evidence, in capture order; at most [`Finding::MOST_FRAMES`].
     pub frames: Vec<u64>,
     /// The value seen.
     pub observed: Option<Value>,
     /// The value allowed.
     pub allowed: Option<Value>,
-    /// What it depends on.
+    /// The part of the capture that it depends on.
     pub basis: Basis,
 }
 
-/// Whether a finding stands.
+/// Whether a finding is certain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// The capture shows it.
+    /// The capture shows the finding.
     Stands,
     /// The capture may lack the packets that would explain it.
     Inconclusive,
 }
 
-/// What a finding depends on.
+/// The part of a capture that a finding depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
-    /// Only on packets that are in the capture.
+    /// Only packets of the capture.
     Packets,
-    /// On this end not having sent anything else up to the last of the frames.
+    /// That this end sent nothing else up to the last of the frames.
     Silence(End),
-    /// On a reply answering its call: on this end, the caller, not having sent anything else either. Where it used the XID again while the
-    /// call was outstanding, it is not known which of its calls the reply is for, and nothing is found.
+    /// That a reply answers its call, and so that this end, the caller, sent nothing else. If the
+    /// caller reused the XID while the call was outstanding, the reply may belong to either call,
+    /// and nothing is reported.
     Pairing(End),
-    /// On something that the capture lacks.
+    /// Something that the capture lacks.
     Lacking,
 }
 
@@ -75,19 +77,19 @@ pub enum Value {
     Bytes(u64),
     /// Nanoseconds.
     Nanoseconds(u64),
-    /// A number that people write in hexadecimal: an XID, a handle, a flag field.
+    /// A number usually written in hexadecimal: an XID, a handle, a flag field.
     Hexadecimal(u64),
-    /// A name out of a specification.
+    /// A name defined by a specification.
     Name(&'static str),
-    /// Anything else, in words.
+    /// Anything else, as text.
     Words(String),
 }
 
 impl Finding {
-    /// Frames that one finding names.
+    /// The most frames that one finding names.
     pub const MOST_FRAMES: usize = 16;
 
-    /// A finding that depends only on packets of the capture, and that does not name a transaction yet.
+    /// Creates a finding that depends only on packets of the capture and names no transaction yet.
     pub fn new(message: impl Into<String>) -> Finding {
         Finding {
             rule: None,
@@ -119,12 +121,12 @@ impl Finding {
             + words.iter().sum::<usize>()
     }
 
-    /// Sets which end broke the rule.
+    /// Sets the end that broke the rule.
     pub fn by(self, end: End) -> Finding {
         Finding { by: Some(end), ..self }
     }
 
-    /// Says that it is about this transaction.
+    /// Sets the transaction that it is about.
     pub fn of(self, transaction: &Transaction) -> Finding {
         Finding {
             direction: Some(transaction.direction),
@@ -134,7 +136,7 @@ impl Finding {
         }
     }
 
-    /// Says that it is about the transaction of this direction and XID, which is still open.
+    /// Sets the direction and XID of the transaction that it is about, which is still open.
     pub fn about(self, direction: Option<Direction>, xid: impl Into<Option<Xid>>) -> Finding {
         Finding { direction, xid: xid.into(), ..self }
     }
@@ -169,17 +171,17 @@ impl Finding {
         Finding { observed: Some(observed), allowed: Some(allowed), ..self }
     }
 
-    /// Sets the value seen, where there is no single value that is allowed.
+    /// Sets the value seen, if no single value is allowed.
     pub fn observed(self, observed: Value) -> Finding {
         Finding { observed: Some(observed), ..self }
     }
 
-    /// Sets what it depends on, where that is more than packets of the capture.
+    /// Sets the basis, if it is more than packets of the capture.
     pub fn rests_on(self, basis: Basis) -> Finding {
         Finding { basis, ..self }
     }
 
-    /// Makes it inconclusive where the capture `lacks` something that it depends on.
+    /// Makes it inconclusive if the capture `lacks` something that it depends on.
     pub fn unless(self, lacks: bool) -> Finding {
         if lacks { self.rests_on(Basis::Lacking) } else { self }
     }
@@ -198,7 +200,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// "s" behind the name of a number of things.
+/// The plural "s" after the name of a number of things.
 pub(crate) fn plural(count: usize) -> &'static str {
     if count == 1 { "" } else { "s" }
 }

@@ -1,6 +1,7 @@
 //! Sequence numbers of RPCSEC_GSS (RFC 2203, section 5.3.3.1).
 //!
-//! A context may be used on several connections, and lives longer than each. So the numbers that came last are remembered over all of them.
+//! A context may be used on several connections, and outlives each of them. The latest numbers are
+//! therefore kept across connections.
 
 use super::check::{Check, Checked, Findings, View};
 use super::finding::{Finding, Value};
@@ -23,11 +24,13 @@ pub(crate) const RULES: &[Checked<GssUse>] = &[
         level: Level::Violation,
         sources: &[SEQUENCE],
         sentence: "No two calls of an RPCSEC_GSS context have the same sequence number.",
-        explanation: "A server drops the second one without an answer. This holds for a call that is sent again, too, on another connection \
-            as well. The last numbers of each context are remembered, over all connections between the same two hosts, until the context is \
-            established anew. That may have happened over another connection: on different connections the finding stands where the XID is the \
-            same, and is inconclusive otherwise. A call that is sent \
-            again on its own connection is the matter of rpc-call-repeated and rpc-nfs4-call-repeated.",
+        explanation: "A server drops the second call without an answer. This includes a \
+            retransmitted call, also on another connection. The last numbers of each context are \
+            kept, across all connections between the same two hosts, until the context is \
+            established anew. That may have happened over another connection: on different \
+            connections, the finding is certain if the XID is the same, and inconclusive \
+            otherwise. rpc-call-repeated and rpc-nfs4-call-repeated cover a call that is \
+            retransmitted on its own connection.",
         check: Check::Transaction(repeated),
     },
     Checked {
@@ -35,8 +38,9 @@ pub(crate) const RULES: &[Checked<GssUse>] = &[
         level: Level::Warning,
         sources: &[SEQUENCE, Source { document: Document::Rfc2203, section: "5.2.3.1" }],
         sentence: "The sequence number of a call is within the server's window below the highest number of its context.",
-        explanation: "A server drops a call that is below its window without an answer. The window is that of the reply that established the \
-            context; nothing is decided where the capture does not hold it. The highest number is that of the calls sent before on the same \
+        explanation: "A server drops a call below its window without an answer. The window is \
+            that of the reply that established the context; nothing is reported if the capture \
+            lacks that reply. The highest number is that of the calls sent before on the same \
             connection.",
         check: Check::Transaction(window),
     },
@@ -45,10 +49,11 @@ pub(crate) const RULES: &[Checked<GssUse>] = &[
 pub(crate) const UNSEEN: &[Unseen] = &[Unseen {
     source: SEQUENCE,
     requirement: "A client destroys a context before its sequence number reaches 0x80000000.",
-    reason: "How a client counts is not on the wire. A server refuses such a call with RPCSEC_GSS_CTXPROBLEM.",
+    reason: "A client's own count is not on the wire. A server refuses such a call with \
+        RPCSEC_GSS_CTXPROBLEM.",
 }];
 
-/// The contexts that were used last, of all connections.
+/// The most recently used contexts, of all connections.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Contexts {
     /// Oldest first.
@@ -63,7 +68,7 @@ struct Context {
     window: Option<u32>,
     /// The highest number on the connection that used it last, with the frame of the call.
     highest: Option<(ConnectionId, u32, u64)>,
-    /// The numbers that came last, each at its remainder.
+    /// The latest numbers, each at its remainder.
     numbers: Vec<Option<Number>>,
 }
 
@@ -79,33 +84,33 @@ struct Number {
 #[derive(Clone, Copy, Debug)]
 struct Repeated {
     number: u32,
-    /// Of the call that used it before.
+    /// The frame of the call that used it before.
     frame: u64,
     /// It cannot be another context with the same handle.
     same_context: bool,
 }
 
-/// What is wrong with the call that ends.
+/// The faults of the call that ends.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GssUse {
     repeated: Option<Repeated>,
-    /// The number, the lowest of the window, the frame of the highest.
+    /// The number, the lowest of the window, and the frame of the highest.
     below: Option<(u32, u32, u64)>,
 }
 
 impl Contexts {
-    /// Contexts that are remembered.
+    /// Contexts that are kept.
     const MOST: usize = 32;
-    /// Numbers of each.
+    /// Numbers that are kept of each.
     const MOST_NUMBERS: usize = 256;
 
-    /// Bytes of memory that its lists take up.
+    /// Heap bytes that its lists take up.
     pub(crate) fn footprint(&self) -> usize {
         let numbers: usize = self.contexts.iter().map(|context| size_of_val(&context.numbers[..])).sum();
         self.contexts.len() * size_of::<Context>() + numbers
     }
 
-    /// Takes a transaction that ended, and returns what is wrong with the sequence number of its call.
+    /// Records a finished transaction, and returns the faults of its call's sequence number.
     pub(crate) fn note(&mut self, gss: GssCall, transaction: &Transaction, known: &Known) -> GssUse {
         let place = known.place(transaction.direction);
         if gss.sequence.is_none() && gss.window.is_none() {
@@ -122,7 +127,8 @@ impl Contexts {
         });
         let context = &mut self.contexts[at];
         if gss.window.is_some() {
-            // It was established, and its numbers begin anew: a server that restarted may give out a handle again.
+            // The context was established, so its numbers restart: a server that restarted may
+            // reuse a handle.
             (context.window, context.highest) = (gss.window, None);
             context.numbers.fill(None);
         }
@@ -171,7 +177,7 @@ impl Memory for GssUse {
     }
 }
 
-/// True where something is wrong with a sequence number.
+/// True if a sequence number is faulty.
 pub(crate) fn may_break(transaction: &Transaction, gss: &GssUse) -> bool {
     transaction.gss.is_some() && (gss.repeated.is_some() || gss.below.is_some())
 }
@@ -198,8 +204,10 @@ fn repeated(transaction: &Transaction, view: &View<'_, GssUse>, findings: &mut F
 
 fn window(transaction: &Transaction, view: &View<'_, GssUse>, findings: &mut Findings<'_>) {
     let Some((number, lowest, frame)) = view.memory.below else { return };
-    let message =
-        format!("RPCSEC_GSS sequence number {number} is below the window, which begins at {lowest}");
+    let message = format!(
+        "RPCSEC_GSS sequence number {number} is below the window, which begins at \
+            {lowest}"
+    );
     let values = (Value::Count(number.into()), Value::Words(format!("{lowest} or more")));
     findings.add(about(transaction, view, message, frame).values(values.0, values.1));
 }

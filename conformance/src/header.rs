@@ -28,16 +28,18 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[rfc8166("4.2.2"), rfc8167("5.1")],
         sentence: "rdma_vers is 1.",
-        explanation: "No other version of the protocol has been published. The rule looks at every message except an RDMA_ERROR, which \
-            copies the version that it refuses, and a reply, which header-reply-version covers.",
+        explanation: "No other version of the protocol has been published. The rule covers every \
+            message except an RDMA_ERROR, which copies the version that it refuses, and a reply \
+            (see header-reply-version).",
         check: Check::Sent(checks::version),
     },
     Checked {
         id: "header-reply-version",
         level: Level::Violation,
         sources: &[rfc8166("4.2.2"), rfc8167("5.2")],
-        sentence: "rdma_vers of a reply is that of its call.",
-        explanation: "The rule looks at every reply whose call was captured. header-error-version covers RDMA_ERROR.",
+        sentence: "The rdma_vers of a reply is that of its call.",
+        explanation: "The rule covers every reply whose call was captured. header-error-version \
+            covers RDMA_ERROR.",
         check: Check::Transaction(checks::reply_version),
     },
     Checked {
@@ -45,9 +47,10 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[rfc8166("4.2.1"), rfc8167("5.1"), rfc8167("5.2")],
         sentence: "rdma_xid is the XID of the RPC message.",
-        explanation: "The rule looks at calls and replies whose Payload stream is inline or in a chunk, if its first bytes were \
-            captured. For a stream in a chunk the finding is inconclusive where the capture lacks packets, because the memory may still \
-            have held an earlier message.",
+        explanation: "The rule covers calls and replies whose Payload stream is inline or in a \
+            chunk, if its first bytes were captured. For a stream in a chunk, the finding is \
+            inconclusive if the capture lacks packets, because the memory may still hold an \
+            earlier message.",
         check: Check::Transaction(checks::xid),
     },
     Checked {
@@ -55,8 +58,8 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[rfc8166("4.5"), rfc8166("4.1.2")],
         sentence: "A message is at least as long as the smallest header of its kind.",
-        explanation: "The smallest header has 28 bytes. An RDMA_ERROR with ERR_CHUNK has 20 and an RDMA_DONE has 16. The length on the \
-            wire counts, not the number of captured bytes.",
+        explanation: "The smallest header has 28 bytes, an RDMA_ERROR with ERR_CHUNK 20, an \
+            RDMA_DONE 16. The rule uses the length on the wire, not the number of captured bytes.",
         check: Check::Sent(checks::too_short),
     },
     Checked {
@@ -64,8 +67,8 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[rfc8166("4.5")],
         sentence: "A message of less than 28 bytes is discarded without an answer.",
-        explanation: "The XID of such a message cannot be trusted. The rule is broken where a reply or an RDMA_ERROR has the XID of \
-            such a message.",
+        explanation: "The XID of such a message cannot be trusted. The rule is broken if a reply \
+            or an RDMA_ERROR has the XID of such a message.",
         check: Check::Transaction(checks::short_answered),
     },
     Checked {
@@ -73,8 +76,9 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[rfc8166("4.1.2"), rfc8166("4.3"), rfc8166("4.7")],
         sentence: "A header can be parsed to its end by the XDR definition.",
-        explanation: "The rule is broken where the word in front of a list entry is neither 0 nor 1, or where the message ends before \
-            its lists or its error do. Where the capture cut the message, only the captured bytes are judged. header-msgp covers RDMA_MSGP.",
+        explanation: "The rule is broken if the word in front of a list entry is neither 0 nor 1, \
+            or if the message ends before its lists or its error do. If the capture truncated the \
+            message, only the captured bytes are judged. header-msgp covers RDMA_MSGP.",
         check: Check::Sent(checks::unreadable),
     },
     Checked {
@@ -98,36 +102,42 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         level: Level::Warning,
         sources: &[rfc8166("4.6.1")],
         sentence: "A Responder answers an RDMA_MSGP with ERR_CHUNK.",
-        explanation: "The rule is broken where the answer is another one. header-error-unfounded covers an answer with ERR_VERS.",
+        explanation: "The rule is broken by any other answer. header-error-unfounded covers an \
+            answer with ERR_VERS.",
         check: Check::Transaction(checks::padded_accepted),
     },
     Checked {
         id: "header-done",
         level: Level::Violation,
         sources: &[rfc8166("4.6.2"), draft("4.1.3")],
-        sentence: "A Requester sends RDMA_DONE only for a reply that it pulls from a Read chunk of the Responder.",
-        explanation: "RFC 8166 has no use for RDMA_DONE. In the reliable-reply draft it says, once, that the Requester has pulled such \
-            a chunk. The rule is decided when the connection ends. The finding is inconclusive where the capture may lack the reply.",
+        sentence: "A Requester sends RDMA_DONE only for a reply that it pulls from a Read chunk \
+            of the Responder.",
+        explanation: "RFC 8166 has no use for RDMA_DONE. In the reliable-reply draft, the \
+            Requester sends it once, after it has pulled such a chunk. The rule is decided when \
+            the connection ends. The finding is inconclusive if the capture may lack the reply.",
         check: Check::Connection(checks::done),
     },
     Checked {
         id: "header-done-missing",
         level: Level::Violation,
         sources: &[draft("4.1.2"), draft("4.1.3")],
-        sentence: "A Requester sends RDMA_DONE once it has pulled a reply from a Read chunk of the Responder.",
-        explanation: "There is no time limit, so the rule is decided when the connection is closed. Nothing is reported where no RDMA Read \
-            of the chunk was seen. The finding is inconclusive where the capture may lack the RDMA_DONE, or does not show that the whole \
-            chunk was pulled.",
+        sentence: "A Requester sends RDMA_DONE once it has pulled a reply from a Read chunk of \
+            the Responder.",
+        explanation: "There is no time limit, so the rule is decided when the connection is \
+            closed. Nothing is reported if the capture shows no RDMA Read of the chunk. The \
+            finding is inconclusive if the capture may lack the RDMA_DONE, or does not show that \
+            the whole chunk was pulled.",
         check: Check::Connection(checks::done_missing),
     },
     Checked {
         id: "header-error-by-requester",
         level: Level::Violation,
         sources: &[rfc8166("4.2.4"), rfc8166("4.5")],
-        sentence: "A Requester sends no RDMA_ERROR, not even in answer to a faulty reply.",
-        explanation: "The rule is broken where an end sends an RDMA_ERROR that answers no call of its peer, and that has the XID of a \
-            call of its own that is outstanding, or of one of the last 16 that were answered. The finding is inconclusive where the \
-            capture may lack a call of the peer.",
+        sentence: "A Requester sends no RDMA_ERROR, not even in response to a faulty reply.",
+        explanation: "The rule is broken if an end sends an RDMA_ERROR that answers no call of \
+            its peer and has the XID of one of its own calls: an outstanding one, or one of the \
+            last 16 that were answered. The finding is inconclusive if the capture may lack a \
+            call of the peer.",
         check: Check::Connection(checks::error_by_requester),
     },
     Checked {
@@ -135,17 +145,18 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[rfc8166("4.5"), rfc8166("4.6.2")],
         sentence: "An RDMA_ERROR has the XID of the call that it answers.",
-        explanation: "The rule is broken where no call with the XID is outstanding. An example is an RDMA_ERROR that answers an \
-            RDMA_DONE, which a receiver discards. The rule is decided when the connection ends. The finding is inconclusive where the \
-            capture may lack the call.",
+        explanation: "The rule is broken if no call with this XID is outstanding. An example is \
+            an RDMA_ERROR that answers an RDMA_DONE, which a receiver has to discard. The rule is \
+            decided when the connection ends. The finding is inconclusive if the capture may lack \
+            the call.",
         check: Check::Connection(checks::error_unmatched),
     },
     Checked {
         id: "header-error-version",
         level: Level::Violation,
         sources: &[rfc8166("4.5")],
-        sentence: "rdma_vers of an RDMA_ERROR is that of the call that it answers.",
-        explanation: "The rule looks at every RDMA_ERROR whose call was captured.",
+        sentence: "The rdma_vers of an RDMA_ERROR is that of the call that it answers.",
+        explanation: "The rule covers every RDMA_ERROR whose call was captured.",
         check: Check::Transaction(checks::error_version),
     },
     Checked {
@@ -153,7 +164,7 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[rfc8166("4.1.2"), rfc8166("4.5")],
         sentence: "rdma_err is ERR_VERS or ERR_CHUNK.",
-        explanation: "The rule looks at every RDMA_ERROR.",
+        explanation: "The rule covers every RDMA_ERROR.",
         check: Check::Sent(checks::error_code),
     },
     Checked {
@@ -161,7 +172,8 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[rfc8166("4.5.1")],
         sentence: "A Responder answers a version that it does not support with ERR_VERS.",
-        explanation: "The rule is broken where a call of a version other than 1 is answered with ERR_CHUNK.",
+        explanation: "The rule is broken if a call of a version other than 1 is answered with \
+            ERR_CHUNK.",
         check: Check::Transaction(checks::error_kind),
     },
     Checked {
@@ -169,7 +181,8 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[rfc8166("4.5.1"), rfc8166("4.5.2")],
         sentence: "A Responder does not answer a call of version 1 with ERR_VERS.",
-        explanation: "Version 1 is the only version there is. For any other fault in the header the answer is ERR_CHUNK.",
+        explanation: "Version 1 is the only published version. Any other fault in the header is \
+            answered with ERR_CHUNK.",
         check: Check::Transaction(checks::error_unfounded),
     },
     Checked {
@@ -177,8 +190,9 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[rfc8166("4.5.1")],
         sentence: "ERR_VERS names the lowest and the highest version that the Responder supports.",
-        explanation: "The rule is broken where the lowest version is above the highest, where the refused version lies between them, or \
-            where version 1 does not although the Responder has replied in it before.",
+        explanation: "The rule is broken if the lowest version is above the highest, if the \
+            refused version lies between them, or if version 1 lies outside them although the \
+            Responder has replied in version 1 before.",
         check: Check::Transaction(checks::error_range),
     },
     Checked {
@@ -186,10 +200,12 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         level: Level::Warning,
         sources: &[rfc8166("4.5.2"), rfc8166("4.5.3"), rfc8166("6.2")],
         sentence: "A Responder answers a call whose header is correct with an RPC reply.",
-        explanation: "ERR_CHUNK says that the Responder cannot use the header or the chunks of the call. The rule is broken where nothing \
-            is wrong with them. Where the reply could be longer than the room for it, that is reply-chunk-too-small. Where no reply could, \
-            the Responder is at fault. Where that is not known, no end is named. Calls with chunks in the reverse direction are left out, \
-            because a Responder need not support them, and so are calls with more complex chunk lists than every server takes.",
+        explanation: "ERR_CHUNK means that the Responder cannot use the header or the chunks of \
+            the call. The rule is broken if both are correct. If the reply could exceed the room \
+            for it, reply-chunk-too-small covers the case. If no reply could exceed it, the \
+            Responder is at fault. If the length is unknown, the finding names no end. Not \
+            covered are calls with chunks in the reverse direction, which a Responder need not \
+            support, and calls with more complex chunk lists than every server accepts.",
         check: Check::Transaction(checks::error_chunk),
     },
     Checked {
@@ -197,8 +213,8 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         level: Level::Warning,
         sources: &[rfc8166("4.2.4"), rfc8166("4.1.2")],
         sentence: "Nothing follows the header of an RDMA_ERROR or an RDMA_DONE.",
-        explanation: "Neither has a Payload stream. Bytes that only pad the message to 28 bytes, the least that a receiver accepts, are \
-            allowed.",
+        explanation: "Neither has a Payload stream. Bytes that only pad the message to 28 bytes, \
+            the smallest length that every receiver accepts, are allowed.",
         check: Check::Sent(checks::trailing),
     },
     Checked {
@@ -206,9 +222,11 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[rfc8166("4.5"), rfc8166("4.5.2")],
         sentence: "A Responder answers a call whose header is faulty with RDMA_ERROR.",
-        explanation: "The rule is broken where an RPC reply answers a call with an unknown rdma_proc, with chunk lists that cannot be \
-            parsed, or with an RDMA_NOMSG that has no chunk for its Payload stream. A Responder may overlook an rdma_xid that differs \
-            from the XID of the RPC call (section 4.2.1). A reply to a call of another version shows that the Responder supports it.",
+        explanation: "The rule is broken if an RPC reply answers a call with an unknown \
+            rdma_proc, with chunk lists that cannot be parsed, or with an RDMA_NOMSG that has no \
+            chunk for its Payload stream. A Responder may overlook an rdma_xid that differs from \
+            the XID of the RPC call (section 4.2.1). A reply to a call of another version shows \
+            that the Responder supports that version.",
         check: Check::Transaction(checks::fault_accepted),
     },
     Checked {
@@ -216,9 +234,9 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[rfc8166("4.5"), rfc8166("4.5.1"), rfc8166("4.5.2")],
         sentence: "A Responder answers a call whose header is faulty.",
-        explanation: "The rule is broken where the connection was closed without an answer, although a later call was answered. The \
-            faults are those of header-fault-accepted, and a version other than 1. The finding is inconclusive where the capture may \
-            lack the answer.",
+        explanation: "The rule is broken if the connection is closed without an answer although a \
+            later call was answered. The faults are those of header-fault-accepted, and a version \
+            other than 1. The finding is inconclusive if the capture may lack the answer.",
         check: Check::Transaction(checks::fault_unanswered),
     },
 ];
@@ -227,27 +245,31 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: rfc8166("4.2.4"),
         requirement: "A Responder silently discards an RDMA_ERROR.",
-        reason: "A receiver that discards a message sends nothing. An answer would be a message that answers no call.",
+        reason: "A receiver that discards a message sends nothing. An answer would be a message \
+            that answers no call.",
     },
     Unseen {
         source: rfc8166("4.5"),
-        requirement: "A Requester silently discards a reply whose header is wrong.",
-        reason: "A receiver that discards a message sends nothing. header-error-by-requester finds an answer.",
+        requirement: "A Requester silently discards a reply with a faulty header.",
+        reason: "A receiver that discards a message sends nothing. header-error-by-requester \
+            covers a Requester that answers.",
     },
     Unseen {
         source: rfc8166("4.5"),
         requirement: "An RDMA_ERROR that cannot be decoded is silently discarded.",
-        reason: "A receiver that discards a message sends nothing. header-error-by-requester finds an answer.",
+        reason: "A receiver that discards a message sends nothing. header-error-by-requester \
+            covers a Requester that answers.",
     },
     Unseen {
         source: rfc8166("4.5"),
-        requirement: "An RDMA_ERROR completes the transaction of its XID.",
-        reason: "What a Requester reports to its upper layer is not on the wire.",
+        requirement: "An RDMA_ERROR completes the transaction with its XID.",
+        reason: "The status that a Requester reports to its upper layer is not on the wire.",
     },
     Unseen {
         source: rfc8166("4.5.3"),
-        requirement: "If a connection was lost because a reply could not be sent, the Responder answers the repeated call with ERR_CHUNK.",
-        reason: "Only the Responder knows whether the reply was the cause of the loss.",
+        requirement: "If a connection was lost because a reply could not be sent, the Responder \
+            answers the retransmitted call with ERR_CHUNK.",
+        reason: "Only the Responder knows whether the reply caused the loss.",
     },
     Unseen {
         source: rfc8166("4.5.4"),
@@ -257,17 +279,21 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: rfc8166("4.6.1"),
         requirement: "A Requester silently discards an RDMA_MSGP.",
-        reason: "A receiver that discards a message sends nothing. header-error-by-requester finds an answer.",
+        reason: "A receiver that discards a message sends nothing. header-error-by-requester \
+            covers a Requester that answers.",
     },
     Unseen {
         source: rfc8166("4.6.2"),
         requirement: "A receiver silently discards an RDMA_DONE.",
-        reason: "A receiver that discards a message sends nothing. header-error-unmatched finds an answer.",
+        reason: "A receiver that discards a message sends nothing. header-error-unmatched covers \
+            an answer.",
     },
     Unseen {
         source: draft("4.1.1"),
-        requirement: "A Responder provides a Read chunk, or answers with an error, where a reply is larger than the room that the Requester provides.",
-        reason: "The size of a reply that was not sent is not on the wire. header-error-chunk finds an error in its place.",
+        requirement: "If a reply is larger than the room that the Requester provides, the \
+            Responder provides a Read chunk or answers with an error.",
+        reason: "The size of a reply that was not sent is not on the wire. header-error-chunk \
+            covers an error in its place.",
     },
     Unseen {
         source: draft("4.1.3"),
@@ -276,23 +302,27 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     },
     Unseen {
         source: draft("4.1.3"),
-        requirement: "A Requester sends RDMA_DONE for a reply in a Read chunk of the Responder even if it does not know the XID.",
-        reason: "Which XIDs a Requester remembers is not on the wire.",
+        requirement: "A Requester sends RDMA_DONE for a reply in a Read chunk of the Responder \
+            even if it does not know the XID.",
+        reason: "The set of XIDs that a Requester remembers is not on the wire.",
     },
     Unseen {
         source: draft("4.1.3"),
-        requirement: "A Responder silently drops an RDMA_DONE that belongs to no Read chunk of its own.",
-        reason: "A receiver that discards a message sends nothing. header-error-unmatched finds an answer.",
+        requirement: "A Responder silently discards an RDMA_DONE that matches none of its Read \
+            chunks.",
+        reason: "A receiver that discards a message sends nothing. header-error-unmatched covers \
+            an answer.",
     },
     Unseen {
         source: draft("6"),
-        requirement: "Read chunks of the Responder are used only where both peers support them.",
-        reason: "Version 1 has no field that says so.",
+        requirement: "A Responder uses Read chunks of its own only if both peers support them.",
+        reason: "Version 1 has no field that announces the support.",
     },
     Unseen {
         source: rfc8166("6.1"),
-        requirement: "A Requester terminates the transaction where a reply reduces an item that is not DDP-eligible, or omits one that is.",
-        reason: "What a Requester reports to its upper layer is not on the wire.",
+        requirement: "A Requester terminates the transaction if a reply reduces an item that is \
+            not DDP-eligible, or omits one that is.",
+        reason: "The status that a Requester reports to its upper layer is not on the wire.",
     },
 ];
 
@@ -303,7 +333,8 @@ pub(crate) fn may_break(sent: &Sent<'_>) -> bool {
     !is_message || header.version != VERSION || header.stop.is_some()
 }
 
-/// True unless it is a call with a reply, both of version 1 and with the XID of their RPC messages.
+/// True unless the transaction has a call and a reply, both of version 1 and with the XID of their
+/// RPC messages.
 pub(crate) fn may_break_in_transaction(transaction: &Transaction) -> bool {
     let is_plain = |message: &Message| {
         message.version == VERSION

@@ -17,19 +17,22 @@ pub(crate) const RULES: &[Checked] = &[Checked {
         Source { document: Document::Rfc8167, section: "4.2" },
     ],
     sentence: "A Send is no longer than the inline threshold of its direction.",
-    explanation: "The threshold is the smaller of two sizes in the private data of the CM exchange, or of the MPA start frames: what the sender can send and what \
-        the receiver can receive. Where one end gave no size, it is 1024 bytes. Where the capture does not hold the exchange, a Send of \
-        more than 1024 bytes is inconclusive.",
+    explanation: "The threshold is the smaller of two sizes in the private data of the CM \
+        exchange or of the MPA start frames: the largest Send of the sender and the largest \
+        Receive of the receiver. If one end announced no size, the threshold is 1024 bytes. If \
+        the capture does not contain the exchange, a Send of more than 1024 bytes is \
+        inconclusive.",
     check: Check::Sent(threshold),
 }];
 
 pub(crate) const UNSEEN: &[Unseen] = &[Unseen {
     source: Source { document: Document::Rfc8166, section: "3.3.3" },
     requirement: "Receivers support inline thresholds of at least 1024 bytes.",
-    reason: "The size that a receiver supports shows only where it fails, and the NAK that it then sends has other causes too.",
+    reason: "The size that a receiver supports shows only when a Send fails, and the NAK that it \
+        then sends has other causes too.",
 }];
 
-/// The inline threshold where the ends announced none (RFC 8166, section 3.3.3).
+/// The inline threshold if the ends announced none (RFC 8166, section 3.3.3).
 const DEFAULT: u32 = 1024;
 
 /// True unless the Send fits any threshold.

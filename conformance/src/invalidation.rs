@@ -21,10 +21,12 @@ const DEFAULT: Source = Source { document: Document::Rfc8797, section: "5.1" };
 const SUPPORT: Source = Source { document: Document::Rfc8797, section: "3.2" };
 const DONE: Source = Source { document: Document::ReliableReply, section: "4.1.4" };
 
-/// What is known of invalidation-sender-flag: who breaks it, what that does, and the option that allows it.
+/// Implementations known to break invalidation-sender-flag: which ones, the effect, and the option
+/// that allows it.
 pub(crate) const KNOWN: (&str, &str) = (
     "invalidation-sender-flag",
-    "Linux servers do so, and it harms no client that set R: --allow invalidation-sender-flag leaves it out of the exit status.",
+    "Linux servers do this, and it harms no client that set R: --allow invalidation-sender-flag \
+        leaves it out of the exit status.",
 );
 
 pub(crate) const RULES: &[Checked<Read>] = &[
@@ -33,9 +35,11 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[R, DEFAULT, DONE],
         sentence: "No end uses Send with Invalidate towards a peer that left the R flag clear.",
-        explanation: "An end that sends no valid private data leaves the R flag clear. Each end is reported once, when the connection ends, with the number of \
-            such Sends and the first of them. The finding is inconclusive where the capture does not hold the CM message, or MPA start frame, of the receiver. Where it \
-            holds one direction only, and that of neither end, this finding stands for that of invalidation-sender-flag too.",
+        explanation: "An end that sends no valid private data leaves the R flag clear. Each end \
+            is reported once, when the connection ends, with the number of such Sends and the \
+            first of them. The finding is inconclusive if the capture lacks the CM message or MPA \
+            start frame of the receiver. If the capture contains one direction only, and neither \
+            end's message, this finding also covers invalidation-sender-flag.",
         check: Check::Connection(receiver_flag),
     },
     Checked {
@@ -43,11 +47,13 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[R, DEFAULT, DONE],
         sentence: "An end that left the R flag clear does not use Send with Invalidate.",
-        explanation: "Both ends have to set the R flag, not only the one whose memory is invalidated. Linux servers up to the newest leave \
-            it clear and use Send with Invalidate towards clients that set it. A receiver that set it takes no harm, so this rule is \
-            separate from invalidation-receiver-flag, and can be left out of the exit status with --allow invalidation-sender-flag. Each end is reported once, when the connection \
-            ends, with the number of such Sends and the first of them. The finding is inconclusive where the capture does not hold the CM message, or \
-            MPA start frame, of the sender.",
+        explanation: "Both ends have to set the R flag, not only the one whose memory is \
+            invalidated. Linux servers up to the newest leave it clear and use Send with \
+            Invalidate towards clients that set it. A receiver that set it takes no harm, so this \
+            rule is separate from invalidation-receiver-flag, and can be left out of the exit \
+            status with --allow invalidation-sender-flag. Each end is reported once, when the \
+            connection ends, with the number of such Sends and the first of them. The finding is \
+            inconclusive if the capture lacks the CM message or MPA start frame of the sender.",
         check: Check::Connection(sender_flag),
     },
     Checked {
@@ -55,9 +61,10 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[R],
         sentence: "A Requester does not send an RPC call with Invalidate.",
-        explanation: "Remote invalidation is allowed in replies, for handles that belong to their XID. Before a call is answered, the \
-            Responder has advertised none. A Long Call is inconclusive: where the capture lacks the call, a reply in a Read chunk of \
-            the Responder looks the same.",
+        explanation: "Remote invalidation is allowed in replies, for handles that belong to their \
+            XID. Before a call is answered, the Responder has advertised none. A Long Call is \
+            inconclusive: if the capture lacks the call, a reply in a Read chunk of the Responder \
+            looks the same.",
         check: Check::Sent(call),
     },
     Checked {
@@ -65,10 +72,12 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[R, DONE],
         sentence: "A Send with Invalidate names a handle that the message it answers advertised.",
-        explanation: "A reply or an RDMA_ERROR may invalidate a handle of its call's chunks. An RDMA_DONE may invalidate a handle of \
-            the Responder's Read chunk. The rule is broken by any other handle, such as one that another call advertised. The finding \
-            stands once it is certain that the Requester did not send the call again with other chunks. Nothing is reported where it did: \
-            the reply may be for the first of the two.",
+        explanation: "A reply or an RDMA_ERROR may invalidate a handle of its call's chunks. An \
+            RDMA_DONE may invalidate a handle of the Responder's Read chunk. The rule is broken \
+            by any other handle, such as one that another call advertised. The finding is \
+            reported once it is certain that the Requester did not retransmit the call with other \
+            chunks. If it did, nothing is reported, because the reply may belong to the first of \
+            the two.",
         check: Check::Transaction(handle),
     },
     Checked {
@@ -76,17 +85,19 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[R],
         sentence: "A Send with Invalidate names a handle that no other open transaction advertised.",
-        explanation: "The handle has to belong to the XID of the Send alone. The finding is inconclusive where the other call came so \
-            shortly before that the capture may show the two in the wrong order, and where packets of the sender are missing, because \
-            the reply to the other call may be among them.",
+        explanation: "The handle has to belong only to the XID of the Send. The finding is \
+            inconclusive if the other call was sent so shortly before that the capture may show \
+            the two in the wrong order, or if packets of the sender are missing, because the \
+            reply to the other call may be among them.",
         check: Check::Revoked(shared),
     },
     Checked {
         id: "invalidation-done",
         level: Level::Warning,
         sources: &[DONE],
-        sentence: "Where both ends set the R flag, RDMA_DONE is a Send with Invalidate.",
-        explanation: "The rule looks only at an RDMA_DONE that ends a transaction with a Read chunk of the Responder.",
+        sentence: "If both ends set the R flag, RDMA_DONE is a Send with Invalidate.",
+        explanation: "The rule covers only an RDMA_DONE that ends a transaction with a Read chunk \
+            of the Responder.",
         check: Check::Transaction(plain_done),
     },
 ];
@@ -95,34 +106,37 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: SUPPORT,
         requirement: "A Responder knows that its own RDMA stack supports remote invalidation before it uses it.",
-        reason: "What an end knows of its stack is not on the wire. invalidation-sender-flag judges what it says in the CM exchange.",
+        reason: "An end's knowledge of its own stack is not on the wire. invalidation-sender-flag \
+            judges the flag that it announces in the CM exchange.",
     },
     Unseen {
         source: SUPPORT,
         requirement: "A Requester that sets R exposes no handle that must not be invalidated remotely.",
-        reason: "A handle does not say whether it may be invalidated.",
+        reason: "A handle does not show whether it may be invalidated.",
     },
     Unseen {
         source: SUPPORT,
         requirement: "A receiver invalidates the handle of a Send with Invalidate, and reports it with the Receive.",
-        reason: "This happens inside the receiver. memory-after-invalidation finds a later operation on the memory.",
+        reason: "This happens inside the receiver. memory-after-invalidation reports a later \
+            operation on the memory.",
     },
 ];
 
-/// The memories that its rules read.
+/// The state that its rules read.
 pub(crate) type Read = (InvalidationUse, AdvertisedMemory);
 
-/// Which ends have used remote invalidation.
+/// The use of remote invalidation by each end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InvalidationUse {
     used: [Option<Used>; 2],
 }
 
-/// The Sends with Invalidate of an end, but for calls.
+/// The Sends with Invalidate of an end, except calls.
 #[derive(Clone, Copy, Debug)]
 struct Used {
     sends: u64,
-    /// Of the first: the handle, the end that called the transaction, rdma_xid, its packets.
+    /// Of the first Send: the handle, the end that called the transaction, rdma_xid and its
+    /// packets.
     rkey: Rkey,
     caller: End,
     xid: Option<Xid>,
@@ -148,7 +162,8 @@ impl Memory for InvalidationUse {
 }
 
 impl Known {
-    /// Whether an end set R, as far as CM messages or MPA start frames said by now; `None` where the capture does not hold what it said.
+    /// Whether an end set R, according to the CM messages or MPA start frames seen so far; `None`
+    /// if the capture lacks its message.
     fn set_r(&self, end: End) -> Option<bool> {
         let connection = self.established.as_deref()?;
         let endpoint = if end == self.requester { &connection.requester } else { &connection.responder };
@@ -158,18 +173,20 @@ impl Known {
         }
     }
 
-    /// Whether the capture holds nothing that the receiver of an end's Sends sent, and neither end's flag is known.
+    /// Whether the capture contains nothing that the receiver of an end's Sends sent, and neither
+    /// end's flag is known.
     fn hides_both_flags(&self, from: End) -> bool {
         !self.is_heard(from.other()) && End::BOTH.into_iter().all(|end| self.set_r(end).is_none())
     }
 }
 
-/// True for a Send with Invalidate that is no reply.
+/// True for a Send with Invalidate that is not a reply.
 pub(crate) fn may_break(sent: &Sent<'_>) -> bool {
     sent.send.invalidated.is_some() && sent.kind != Kind::Reply
 }
 
-/// True where RDMA_DONE ended it, where its call or reply is missing, or where the reply invalidates a handle that its call does not list.
+/// True if RDMA_DONE ended the transaction, if its call or reply is missing, or if the reply
+/// invalidates a handle that its call does not list.
 pub(crate) fn may_break_in_transaction(transaction: &Transaction) -> bool {
     let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return true };
     transaction.done.is_some() || reply.invalidated.is_some_and(|rkey| !lists(call, rkey))
@@ -181,7 +198,8 @@ fn receiver_flag(_: &Connection, view: &View<'_, Read>, findings: &mut Findings<
 }
 
 fn sender_flag(_: &Connection, view: &View<'_, Read>, findings: &mut Findings<'_>) {
-    // Where neither flag is known because the capture holds one direction, that is said once: of the receiver.
+    // If the capture contains only one direction and neither flag is known,
+    // invalidation-receiver-flag alone reports that.
     let asked = End::BOTH.into_iter().filter(|from| !view.hides_both_flags(*from));
     asked.for_each(|from| flag((from, from), "sender", view, findings));
 }
@@ -204,10 +222,11 @@ fn flag((from, end): (End, End), whose: &str, view: &View<'_, Read>, findings: &
         Some(_) => format!("{what}, and {whose} left R clear"),
         None if view.hides_both_flags(from) => {
             format!(
-                "{what}; the capture holds nothing that their receiver sent, and not whether either end set R"
+                "{what}; the capture contains nothing from their receiver and does not show \
+                    whether either end set R"
             )
         }
-        None => format!("{what}, and it is not known whether {whose} set R"),
+        None => format!("{what}, and it is unknown whether {whose} set R"),
     };
     findings.add(
         Finding::new(message)
@@ -239,7 +258,7 @@ fn handle(transaction: &Transaction, view: &View<'_, Read>, findings: &mut Findi
     }
     let (caller, answerer) = (view.caller(transaction.direction), view.answerer(transaction.direction));
     let Some(call) = &transaction.call else { return };
-    // What a header of another version lists is not known: that is the finding of header-version.
+    // The lists of a header of another version are unknown. header-version reports that.
     let is_known = call.version == VERSION;
     if let Some(rkey) = reply.invalidated.filter(|rkey| is_known && !lists(call, *rkey)) {
         let lacks = view.memory.1.may_lack(view, caller, transaction)
@@ -274,7 +293,7 @@ fn handle(transaction: &Transaction, view: &View<'_, Read>, findings: &mut Findi
     }
 }
 
-/// The RDMA_DONE that ended a transaction just now: its packet, and the handle that it invalidates.
+/// The RDMA_DONE that just ended a transaction: its packet, and the handle that it invalidates.
 fn done(transaction: &Transaction, view: &View<'_, Read>) -> Option<(u64, Option<Rkey>)> {
     let frame = transaction.done?.frame;
     let last = view.memory.1.last(view.caller(transaction.direction))?;
@@ -289,7 +308,7 @@ fn lists(message: &Message, rkey: Rkey) -> bool {
 }
 
 fn shared(revoked: &Revoked, view: &View<'_, Read>, findings: &mut Findings<'_>) {
-    // One that its own call did not advertise is the matter of invalidation-handle.
+    // invalidation-handle covers a handle that its own call did not advertise.
     if !view.memory.1.ended_with(revoked.seen.frame, revoked.rkey) {
         return;
     }
@@ -297,7 +316,7 @@ fn shared(revoked: &Revoked, view: &View<'_, Read>, findings: &mut Findings<'_>)
     let other = revoked.advertiser.xid;
     findings.add(
         Finding::new(format!(
-            "a Send with Invalidate of handle {rkey}, which the open call {other} advertised too"
+            "a Send with Invalidate of handle {rkey}, which the open call {other} also advertised"
         ))
         .by(from)
         .about(Some(view.direction(revoked.advertiser.caller)), xid)

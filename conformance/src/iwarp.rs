@@ -1,7 +1,7 @@
 //! iWARP: MPA, DDP and RDMAP below RPC-over-RDMA (RFC 5044, RFC 5041, RFC 5040).
 //!
-//! What TCP loses and sends again is no fault of an end, and what is missing in the capture is none either: the dissector reports a fault of an
-//! FPDU only where it knows where that begins.
+//! Segments that TCP loses and retransmits are no fault of an end, nor are segments that the
+//! capture lacks: the dissector reports a fault of an FPDU only if it knows where the FPDU begins.
 
 use super::check::{Check, Checked, Findings, View};
 use super::finding::{Finding, Value};
@@ -30,9 +30,11 @@ pub(super) const RULES: &[Checked<Read>] = &[
         id: "iwarp-start-frame",
         level: Level::Violation,
         sources: &[FRAMES, ENHANCED],
-        sentence: "An MPA start frame has zero in its reserved bits, at most 512 bytes of private data, and in a Request no R.",
-        explanation: "Bit S is reserved in revision 1. Receivers do not check reserved bits, so nothing breaks. The soft-iWARP of Linux \
-            sets bit 0x08 of a Request where it is told to use large segments.",
+        sentence: "An MPA start frame has zero in its reserved bits and at most 512 bytes of \
+            private data, and a Request does not set R.",
+        explanation: "Bit S is reserved in revision 1. Receivers do not check reserved bits, so \
+            nothing breaks. Linux soft-iWARP sets bit 0x08 of a Request if it is configured to \
+            use large segments.",
         check: Check::Faulty(start_frame),
     },
     Checked {
@@ -40,8 +42,9 @@ pub(super) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[DEPTHS],
         sentence: "The ORD in an MPA Reply is at most the IRD in the Request.",
-        explanation: "Nothing is said where one of them is 0x3fff: the ends agree elsewhere then. Nor of a Reply that rejects: it says what \
-            would be needed. read-depth counts the RDMA Reads.",
+        explanation: "Nothing is reported if one of them is 0x3fff, because the ends then \
+            negotiate by other means. A Reply that rejects the connection is not covered: it \
+            contains the value that would be needed. read-depth counts the RDMA Reads.",
         check: Check::Faulty(depth),
     },
     Checked {
@@ -49,45 +52,50 @@ pub(super) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[FIRST],
         sentence: "The end that sent the Reply sends no FPDU before it has received one.",
-        explanation: "What its first segment with FPDUs acknowledges says what it had received, in whatever order the capture shows the \
-            ends. Where the capture lacks that segment, nothing is said.",
+        explanation: "The acknowledgement number of its first segment with FPDUs shows what it \
+            had received, in whatever order the capture shows the ends. Nothing is reported if \
+            the capture lacks that segment.",
         check: Check::Faulty(early),
     },
     Checked {
         id: "iwarp-markers",
         level: Level::Violation,
         sources: &[MARKERS, FRAMES],
-        sentence: "Markers are in the stream to an end if its start frame asks for them, and only then.",
-        explanation: "The first bytes behind the start frame show it: a marker begins with zeros, and an FPDU with its length. Both start \
-            frames have to be in the capture.",
+        sentence: "The stream to an end has markers if and only if its start frame asks for them.",
+        explanation: "The first bytes after the start frame show it: a marker begins with zeros, \
+            an FPDU with its length. Both start frames have to be in the capture.",
         check: Check::Faulty(markers),
     },
     Checked {
         id: "iwarp-crc",
         level: Level::Violation,
         sources: &[CRC],
-        sentence: "Where an end asked for CRCs, the CRC of an FPDU matches its bytes.",
-        explanation: "Whether CRCs are in use is told by the start frames, or by the first FPDU that is seen. A packet with a wrong TCP \
-            checksum is not looked at: its receiver drops it. The receiver of a wrong CRC ends the connection.",
+        sentence: "If an end asked for CRCs, the CRC of an FPDU matches its bytes.",
+        explanation: "The start frames, or else the first FPDU seen, show whether CRCs are in \
+            use. A packet with a bad TCP checksum is not covered, because its receiver drops it. \
+            The receiver of a wrong CRC ends the connection.",
         check: Check::Faulty(crc),
     },
     Checked {
         id: "iwarp-checksum",
         level: Level::Warning,
         sources: &[CHECKSUM],
-        sentence: "The checksum of TCP matches the segment.",
-        explanation: "Segments with another checksum are counted for each end and reported when the connection ends. A receiver drops such \
-            segments. What a host leaves to its network adapter is none. Until a segment of the capture has a matching checksum, or one \
-            that was left so, checksums are taken as not computed.",
+        sentence: "The TCP checksum matches the segment.",
+        explanation: "Segments with another checksum are counted for each end and reported when \
+            the connection ends. A receiver drops such segments. A checksum that a host leaves to \
+            its network adapter is not counted. Until a segment of the capture has a matching \
+            checksum, or one left to the adapter, checksums are treated as not computed.",
         check: Check::Connection(damaged),
     },
     Checked {
         id: "iwarp-segment",
         level: Level::Violation,
         sources: &[SEGMENTS, OPCODES],
-        sentence: "An FPDU carries a DDP segment with an opcode, a tag and a queue that belong together.",
-        explanation: "The versions are 1 (of RDMAP also 0), reserved bits are zero, RDMA Writes and Read Responses are tagged, Sends go \
-            to queue 0, RDMA Read Requests to queue 1, a Terminate to queue 2. An STag to invalidate stands only in a Send with Invalidate.",
+        sentence: "An FPDU carries a DDP segment with an opcode, a tag and a queue that belong \
+            together.",
+        explanation: "The versions are 1 (for RDMAP also 0), reserved bits are zero, RDMA Writes \
+            and Read Responses are tagged, Sends use queue 0, RDMA Read Requests queue 1 and a \
+            Terminate queue 2. Only a Send with Invalidate contains an STag to invalidate.",
         check: Check::Faulty(segment),
     },
     Checked {
@@ -95,43 +103,49 @@ pub(super) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[NUMBERS],
         sentence: "Each message to a queue has the next message sequence number.",
-        explanation: "The first is 1. Numbers are compared within what the capture shows without a gap. Behind a wrong number the next message may \
-            go on from it, or from the one before it. Nothing is said of a segment of iwarp-segment, nor of the message behind it.",
+        explanation: "The first number is 1. Numbers are compared where the capture has no gap. \
+            After a wrong number, the next message may continue from it, or from the one before \
+            it. Nothing is reported on a segment that breaks iwarp-segment, nor on the message \
+            after it.",
         check: Check::Faulty(message_number),
     },
     Checked {
         id: "iwarp-message-offset",
         level: Level::Warning,
         sources: &[ORDER],
-        sentence: "A segment of a message belongs right behind the segment before it.",
-        explanation: "Message offsets begin with 0 and go on where the segment before ended; so do the tagged offsets of one message. A sender \
-            should keep to that order, and a receiver places segments in any. Compared is what the capture shows without a gap. Behind a \
-            wrong offset the next segment may go on from it, or from the one before it.",
+        sentence: "A segment of a message directly continues the previous segment.",
+        explanation: "Message offsets begin at 0 and continue where the previous segment ended; \
+            so do the tagged offsets of one message. A sender should keep to that order, but a \
+            receiver places segments in any. Offsets are compared where the capture has no gap. \
+            After a wrong offset, the next segment may continue from it, or from the one before \
+            it.",
         check: Check::Faulty(message_offset),
     },
     Checked {
         id: "iwarp-after-terminate",
         level: Level::Violation,
         sources: &[TERMINATE],
-        sentence: "An end sends nothing behind a Terminate.",
-        explanation: "The first segment behind it is reported.",
+        sentence: "An end sends nothing after a Terminate.",
+        explanation: "The first segment after it is reported.",
         check: Check::Faulty(terminated),
     },
     Checked {
         id: "iwarp-terminate",
         level: Level::Warning,
         sources: &[TERMINATE],
-        sentence: "A Terminate says why an end ends the connection.",
-        explanation: "The reason is that of RFC 5040, section 4.8, RFC 5041, section 7.2, or RFC 5044, section 8. The soft-iWARP of Linux \
-            writes layer and type of the error in exchanged places; where that gives another reason, both are said.",
+        sentence: "A Terminate gives the reason why an end ends the connection.",
+        explanation: "The reason is that of RFC 5040, section 4.8, RFC 5041, section 7.2, or RFC \
+            5044, section 8. Linux soft-iWARP swaps the layer and the type of the error; if that \
+            gives another reason, the finding lists both.",
         check: Check::Refused(terminate),
     },
 ];
 
 pub(super) const UNSEEN: &[Unseen] = &[Unseen {
     source: SEGMENTS,
-    requirement: "An STag names memory of its receiver that may be touched so.",
-    reason: "Registrations are not on the wire. memory-advertised compares with what RPC-over-RDMA advertised.",
+    requirement: "An STag names memory of its receiver that allows the operation.",
+    reason: "Registrations are not on the wire. memory-advertised compares operations with the \
+        memory that RPC-over-RDMA advertised.",
 }];
 
 fn crc(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
@@ -148,19 +162,25 @@ fn segment(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
 
 fn message_number(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Fault::MessageNumber { found, expected } = faulty.fault else { return };
-    let finding = about(faulty, &format!("message {found} where {expected} is the next"));
+    let finding = about(faulty, &format!("message {found}, but {expected} is next"));
     findings.add(finding.values(Value::Count(found.into()), Value::Count(expected.into())));
 }
 
 fn message_offset(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Fault::MessageOffset { found, expected } = faulty.fault else { return };
-    let finding = about(faulty, &format!("offset {found} where the segment before ends at {expected}"));
+    let finding = about(
+        faulty,
+        &format!(
+            "offset {found}, but the previous segment ends at \
+        {expected}"
+        ),
+    );
     findings.add(finding.values(Value::Count(found), Value::Count(expected)));
 }
 
 fn terminated(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     if faulty.fault == Fault::Terminated {
-        findings.add(about(faulty, "its sender has sent a Terminate before"));
+        findings.add(about(faulty, "its sender has already sent a Terminate"));
     }
 }
 
@@ -177,21 +197,25 @@ fn start_frame(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>)
 
 fn depth(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Fault::Depth { outbound, inbound } = faulty.fault else { return };
-    let message = format!("MPA Reply: ORD {outbound}, and the Request has IRD {inbound}");
+    let message = format!("MPA Reply: ORD {outbound}, but the Request has IRD {inbound}");
     let finding = Finding::new(message).by(faulty.from).frames([faulty.seen.frame]);
     findings.add(finding.values(Value::Count(outbound.into()), Value::Count(inbound.into())));
 }
 
 fn early(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     if faulty.fault == Fault::Early {
-        findings.add(about(faulty, "FPDUs, and the other end has sent none yet"));
+        findings.add(about(faulty, "FPDUs, but the other end has not sent any yet"));
     }
 }
 
 fn markers(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Fault::Markers { found } = faulty.fault else { return };
-    let what =
-        if found { "markers that nobody asked for" } else { "no markers, which the other end asked for" };
+    let what = if found {
+        "markers that the other end did not ask for"
+    } else {
+        "no markers, although the other end \
+            asked for them"
+    };
     findings.add(about(faulty, what));
 }
 

@@ -1,4 +1,4 @@
-//! The judge: keeps the memories of each connection, and asks the rules.
+//! The judge: keeps the state of each connection and runs the rules.
 
 use super::check::{Case, Findings};
 use super::credits::CreditState;
@@ -19,7 +19,8 @@ use rdmascope_dissector::event::{Event, Eviction};
 use rdmascope_dissector::observation::{Ending, Missing, Observation, Observe, Observed};
 use rdmascope_dissector::rdma::End;
 
-/// Takes the events of an engine that [observes](rdmascope_dissector::engine::Config::observe), and reports what breaks a rule.
+/// Takes the events of an engine that [observes](rdmascope_dissector::engine::Config::observe), and
+/// reports broken rules.
 #[derive(Clone, Debug)]
 pub struct Judge {
     asked: Asked,
@@ -27,7 +28,7 @@ pub struct Judge {
     lasting: Lasting,
 }
 
-/// The rules by what they look at.
+/// The rules by the kind of case that they apply to.
 #[derive(Clone, Debug, Default)]
 struct Asked {
     sent: Vec<Gated<OpensToSent>>,
@@ -36,7 +37,7 @@ struct Asked {
     others: [Vec<AskedRule>; About::Revoked as usize + 1],
 }
 
-/// The rules behind one gate.
+/// The rules that share a gate.
 #[derive(Clone, Debug)]
 struct Gated<G> {
     gate: &'static Gate,
@@ -51,7 +52,7 @@ struct AskedRule {
     index: usize,
 }
 
-/// Adds a rule to those behind its gate.
+/// Adds a rule to those that share its gate.
 fn add<G>(groups: &mut Vec<Gated<G>>, gate: &'static Gate, opens: G, rule: AskedRule) {
     match groups.iter_mut().find(|group| core::ptr::eq(group.gate, gate)) {
         Some(group) => group.rules.push(rule),
@@ -72,7 +73,7 @@ impl fmt::Debug for AskedRule {
 }
 
 impl Asked {
-    /// Bytes of memory that the lists take up.
+    /// Heap bytes that the lists take up.
     fn footprint(&self) -> usize {
         let sent = self.sent.iter().map(|gated| size_of_val(gated) + size_of_val(&gated.rules[..]));
         let transaction = self.transaction.iter();
@@ -82,12 +83,12 @@ impl Asked {
     }
 }
 
-/// The connections that have not ended, each at the place where the engine keeps it.
+/// The connections that have not ended, each at the index where the engine keeps it.
 #[derive(Clone, Debug, Default)]
 struct ConnectionTable {
     connections: Vec<Option<Box<JudgedConnection>>>,
     places: HashMap<ConnectionId, u32, BuildHasher>,
-    /// The one that was asked for last: events of one packet are of one connection.
+    /// The last one looked up: the events of one packet belong to one connection.
     last: u32,
 }
 
@@ -140,20 +141,20 @@ struct JudgedConnection {
 }
 
 impl Default for Judge {
-    /// One that asks all rules.
+    /// Creates a judge that runs all rules.
     fn default() -> Judge {
         Judge::new(|_| true)
     }
 }
 
 impl Judge {
-    /// One that asks those rules for which `asks` holds.
+    /// Creates a judge that runs the rules for which `asks` returns true.
     pub fn new(asks: impl Fn(&Rule) -> bool) -> Judge {
         Judge::with_gates(asks, |subject| subject.gate)
     }
 
-    /// One that asks all rules of everything and ignores their gates. It is slower and must find the same. Tests compare the two to show
-    /// that the gates are right.
+    /// Creates a judge that runs all rules on everything and ignores their gates. It is slower and
+    /// must report the same findings. Tests compare the two to show that the gates are right.
     pub fn exhaustive() -> Judge {
         Judge::with_gates(|_| true, |_| &Gate::OPEN)
     }
@@ -174,7 +175,7 @@ impl Judge {
         Judge { asked, connections: ConnectionTable::default(), lasting: Lasting::default() }
     }
 
-    /// The reports that a judge needs of an engine.
+    /// The engine configuration that a judge requires.
     pub fn needs() -> Config {
         Config { observe: Observe::All, ..Config::default() }
     }
@@ -211,14 +212,16 @@ impl Judge {
         }
     }
 
-    /// The credits of a connection that has not ended, as far as they are known by now: of forward and of backward transactions.
+    /// The credits of an open connection, as far as known so far: of forward and of backward
+    /// transactions.
     pub fn credits(&self, connection: ConnectionId) -> Option<[CreditState; 2]> {
         let place = *self.connections.places.get(&connection)?;
         let judged = self.connections.connections.get(place as usize)?.as_ref()?;
         Some(judged.memories.credits(&judged.known))
     }
 
-    /// Bytes of memory that a clone of the judge takes up, counted from how much its tables hold. What an allocator adds is not in it.
+    /// Bytes of memory that a clone of the judge takes up, computed from the sizes of its tables.
+    /// The overhead of an allocator is not included.
     pub fn footprint(&self) -> usize {
         let judged = self.connections.connections.iter().flatten().map(|one| {
             let established = one.known.established.as_ref().map_or(0, |_| size_of::<Connection>());
@@ -281,7 +284,7 @@ impl JudgedConnection {
         self.ask(&asked.others[about as usize], case);
     }
 
-    /// Takes what is no Send.
+    /// Takes an observation other than a Send.
     #[inline(never)]
     fn observe(&mut self, what: &Observed<'_>, asked: &Asked, lasting: &mut Lasting) {
         match what {
@@ -291,7 +294,8 @@ impl JudgedConnection {
             }
             Observed::Faulty(faulty) => {
                 self.ask_other(asked, About::Faulty, Case::Faulty(faulty));
-                // That the message is not there is no fault of the other end, and no second one of its sender.
+                // The missing message is not a fault of the other end, nor a second fault of its
+                // sender.
                 if faulty.hides_a_message() {
                     self.doubt(faulty.from);
                     self.known.note_missing(&Missing { from: faulty.from, packets: 1 });
@@ -327,7 +331,8 @@ impl JudgedConnection {
         self.memories.note_observed(what, &self.known);
     }
 
-    /// Decides the findings that wait for this end: now it is certain what it sent up to here, or that this will never be certain.
+    /// Decides the findings that wait for this end: its Sends up to here are certain now, or never
+    /// will be.
     #[inline]
     fn settle(&mut self, end: End, verdict: Verdict) {
         if !self.pending.waiting[end].is_empty() {
@@ -336,8 +341,9 @@ impl JudgedConnection {
         }
     }
 
-    /// Packets of this end are missing: what waits for it is not certain. Where nothing that it sent was seen yet, the end of the connection tells
-    /// whether the capture lacks all of it.
+    /// Makes the findings that wait for this end inconclusive, because packets of it are missing.
+    /// If no Send of this end was seen yet, they wait for the end of the connection, which shows
+    /// whether the capture lacks the whole half-flow.
     #[cold]
     fn doubt(&mut self, end: End) {
         if self.pending.heard[end] {
@@ -349,8 +355,8 @@ impl JudgedConnection {
     fn settle_at_the_end(&mut self, ending: &Ending) {
         let JudgedConnection { known, pending, .. } = self;
         for end in End::BOTH {
-            // Where the capture holds nothing that an end sent, its silence is no evidence, and no finding each time: that is a property of
-            // the capture.
+            // If the capture contains nothing that an end sent, its silence is no evidence. That is
+            // a property of the capture, and not a finding for each case.
             if !ending.heard[end] && !pending.heard[end] {
                 pending.waiting[end].clear();
                 pending.further[end].clear();
@@ -413,7 +419,7 @@ mod tests {
         found
     }
 
-    /// A judge that has seen the second end send.
+    /// A judge that has seen a Send of the second end.
     fn judge_of_both_ends() -> Judge {
         let mut judge = Judge::default();
         judge.connections.find_or_add(ConnectionId(1), 0).pending.heard[End::Second] = true;
@@ -428,7 +434,7 @@ mod tests {
             (None, None, None),
         ] {
             let mut judge = judge_of_both_ends();
-            // It rests on end 1 not having advertised more, which nobody knows yet.
+            // The basis is that end 1 advertised nothing else, which is not certain yet.
             assert!(found(&mut judge, None, Observed::Stray(STRAY)).is_empty());
             let missing = Observed::Missing(Missing { from: End::Second, packets: 1 });
             let [finding] = &found(&mut judge, requester, missing)[..] else { panic!("one finding") };
@@ -438,7 +444,7 @@ mod tests {
         }
     }
 
-    /// Tests compare it with the judge that has gates: it must not be the same one.
+    /// Tests compare this judge with the gated one, so the two must differ.
     #[test]
     fn an_exhaustive_judge_asks_all_rules_behind_no_gate() {
         let [gated, exhaustive] = [Judge::default(), Judge::exhaustive()];

@@ -1,4 +1,4 @@
-//! What rules ask of a Send that the engine reported.
+//! Accessors of rules on a Send reported by the engine.
 
 use super::finding::Finding;
 use super::known::Known;
@@ -8,21 +8,21 @@ use rdmascope_dissector::observation::Sent;
 use rdmascope_dissector::transaction::Direction;
 use rdmascope_wire::Xid;
 
-/// A Send as the rules see it.
+/// A Send as rules read it.
 pub(crate) trait Judged {
-    /// rdma_xid; `None` where it is too short to have one.
+    /// rdma_xid; `None` if the Send is too short to have one.
     fn xid(&self) -> Option<Xid>;
 
-    /// The direction of the transaction that it is of, where that can be told.
+    /// The direction of its transaction; `None` if unknown.
     fn direction(&self, known: &Known) -> Option<Direction>;
 
-    /// rdma_credit of a call: what it asks for.
+    /// rdma_credit of a call: the credits requested.
     fn request(&self) -> Option<u32>;
 
-    /// rdma_credit of a reply or an RDMA_ERROR: what it grants.
+    /// rdma_credit of a reply or an RDMA_ERROR: the credits granted.
     fn grant(&self) -> Option<u32>;
 
-    /// A finding by its sender, with its packets as evidence.
+    /// A finding against its sender, with its packets as evidence.
     fn finding(&self, known: &Known, message: String) -> Finding;
 }
 

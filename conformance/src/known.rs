@@ -1,4 +1,4 @@
-//! The state of a connection that all subjects share, and the trait of their memories.
+//! The state of a connection that all subjects share, and the trait for the state of one subject.
 
 use alloc::boxed::Box;
 use rdmascope_dissector::connection::{Connection, ConnectionId, Origin};
@@ -6,61 +6,63 @@ use rdmascope_dissector::observation::{Ending, Faulty, HalfFlow, Missing, Observ
 use rdmascope_dissector::rdma::{End, Fault};
 use rdmascope_dissector::transaction::{Direction, Transaction};
 
-/// What every subject needs to know of a connection.
+/// The state of a connection that every subject needs.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
-    /// Its number.
+    /// The number of the connection.
     pub(crate) connection: ConnectionId,
     /// The end that opened it; if that is not known, the end that was first seen to call.
     pub(crate) requester: End,
-    /// Whether that is known.
+    /// Whether it is known which end opened the connection.
     pub(crate) roles_known: bool,
-    /// How far the capture shows what each end sends.
+    /// How completely the capture shows the Sends of each end.
     pub(crate) half_flows: [HalfFlow; 2],
-    /// The connection as the last CM message or MPA start frame left it; `None` where none was captured.
+    /// The connection as of the last CM message or MPA start frame; `None` if none was captured.
     pub(crate) established: Option<Box<Connection>>,
-    /// Packets that each end sent and the capture lacks, as far as is known by now.
+    /// Packets that each end sent and the capture lacks, as far as known so far.
     pub(crate) lost: [u64; 2],
     /// Both half-flows are known.
     pub(crate) paired: bool,
-    /// The connection was joined from two half-flows. What each end sent before is not taken into account.
+    /// The connection was joined from two half-flows. Earlier Sends of the ends are not taken into
+    /// account.
     pub(crate) joined: bool,
-    /// What is known at the end, once it has come.
+    /// The state at the end of the connection, once it has ended.
     pub(crate) ending: Option<Ending>,
 }
 
-/// What a subject remembers of a connection for its rules.
+/// The state of a connection that one subject keeps for its rules.
 ///
-/// Each event is given to all memories, after the rules were asked about it. A memory takes what it needs.
+/// Every event is passed to the state of every subject, after the rules ran on it.
 pub(crate) trait Memory {
-    /// A Send.
+    /// Records a Send.
     fn sent(&mut self, _sent: &Sent<'_>, _known: &Known) {}
 
-    /// A transaction that ended.
+    /// Records a finished transaction.
     fn transaction(&mut self, _transaction: &Transaction, _known: &Known) {}
 
-    /// A call that has no reply. `lacks_reply`: the capture may lack the reply. [`Memory::transaction`] follows.
+    /// Records a call that has no reply. `lacks_reply`: the capture may lack the reply.
+    /// [`Memory::transaction`] follows.
     fn unanswered(&mut self, _call: &Transaction, _lacks_reply: bool) {}
 
-    /// Anything but a Send.
+    /// Records an observation other than a Send.
     fn observed(&mut self, _observed: &Observed<'_>, _known: &Known) {}
 
-    /// A call of this end was given up although no reply was seen.
+    /// Records that the engine gave up a call of this end without having seen a reply.
     fn evicted(&mut self, _caller: End) {}
 
-    /// Bytes of memory that its lists take up.
+    /// Heap bytes that its lists take up.
     fn footprint(&self) -> usize {
         0
     }
 
-    /// Two half-flows became this connection. What a memory counts from Sends has to be forgotten: what each end sent before is not known to be
-    /// complete.
+    /// Records that two half-flows were joined to this connection. Counts of Sends have to be
+    /// reset, because the earlier Sends of both ends may be incomplete.
     fn joined(&mut self);
 }
 
 impl Known {
-    /// Whether the capture holds the connection from its beginning. A CM message says where what both ends send begins, an MPA start frame
-    /// says so of its sender alone.
+    /// Whether the capture contains the connection from its beginning. A CM message gives the start
+    /// of both ends' streams, an MPA start frame only that of its sender.
     pub(crate) fn holds_start(&self) -> bool {
         let is_known = |connection: &Connection| {
             let ends = [&connection.requester, &connection.responder];
@@ -70,12 +72,13 @@ impl Known {
         !self.joined && self.established.as_deref().is_some_and(is_known)
     }
 
-    /// Packets of this end that are missing, plus the number of times when missing packets would not have been noticed.
+    /// Packets of this end that are missing, plus the number of times that missing packets could
+    /// have gone unnoticed.
     pub(crate) fn losses(&self, end: End) -> u64 {
         self.lost[end] + u64::from(self.half_flows[end].unsure)
     }
 
-    /// Whether the capture holds all that this end sent, as far as is known by now.
+    /// Whether the capture contains everything that this end sent, as far as known so far.
     pub(crate) fn is_whole(&self, end: End) -> bool {
         self.holds_start() && self.losses(end) == 0 && !self.half_flows[end].waits
     }
@@ -98,7 +101,8 @@ impl Known {
         self.caller(direction).other()
     }
 
-    /// Bytes that a Send of this end may have; `None` where the capture does not hold what was negotiated.
+    /// The most bytes that a Send of this end may have; `None` if the capture lacks the
+    /// negotiation.
     pub(crate) fn inline_threshold(&self, from: End) -> Option<u32> {
         let connection = self.established.as_ref()?;
         if from == self.requester {
@@ -108,13 +112,15 @@ impl Known {
         }
     }
 
-    /// Whether the capture holds anything that the host of this end sent to that of the other one; at the end of the connection only. Where not,
-    /// its silence is no evidence.
+    /// Whether the capture contains anything that the host of this end sent to the host of the
+    /// other end. If not, silence of this end is no evidence. Valid only at the end of the
+    /// connection.
     pub(crate) fn is_heard(&self, end: End) -> bool {
         self.ending.is_some_and(|ending| ending.heard[end])
     }
 
-    /// Whether the capture holds all that this end sent up to this frame; at the end of the connection only.
+    /// Whether the capture contains everything that this end sent up to this frame. Valid only at
+    /// the end of the connection.
     pub(crate) fn is_complete(&self, end: End, frame: u64) -> bool {
         self.losses(end) == 0 && self.ending.is_some_and(|ending| ending.complete[end] >= Some(frame))
     }
@@ -143,7 +149,7 @@ impl Known {
         self.lost[missing.from] += u64::from(missing.packets);
     }
 
-    /// Takes the connection as a CM message or MPA start frame changed it.
+    /// Records the connection as changed by a CM message or MPA start frame.
     pub(crate) fn note_established(&mut self, connection: &Connection) {
         match &mut self.established {
             Some(known) => (**known).clone_from(connection),
@@ -151,15 +157,15 @@ impl Known {
         }
     }
 
-    /// Takes an observation other than a Send, after the rules saw it.
+    /// Records an observation other than a Send, after the rules ran on it.
     pub(crate) fn note_observed(&mut self, observed: &Observed<'_>) {
-        // Where the first request has another PSN than was announced, it is not known whether it is the first.
+        // If the first request does not have the announced PSN, it may not be the first.
         if let Observed::Faulty(Faulty { from, fault: Fault::Start { .. }, .. }) = observed {
             self.lost[*from] += 1;
         }
     }
 
-    /// Joins two half-flows. Their Sends before that may be incomplete.
+    /// Joins two half-flows. Their earlier Sends may be incomplete.
     pub(crate) fn note_joined(&mut self) {
         (self.lost, self.ending) = ([0; 2], None);
         (self.paired, self.joined) = (true, true);

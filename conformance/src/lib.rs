@@ -1,15 +1,16 @@
-//! Judges sessions of NFS over RDMA against the specifications: the dissector's events in, findings out.
+//! Judges sessions of NFS over RDMA against the specifications: events of the dissector in,
+//! findings out.
 //!
-//! A [`Rule`] is one requirement: its source, its level, and one sentence in our words. The rules of
-//! one subject are in one file or folder, with the functions that decide them, their gate, and the
-//! memory of a connection that they read. [`SUBJECTS`] lists them all. The [`Judge`] takes the engine's
-//! events, keeps these memories, asks the rules, and reports [`Finding`]s.
+//! A [`Rule`] is one requirement: its source, its level, and one sentence in our words. The rules
+//! of a subject share one file or folder, together with the functions that decide them, their gate,
+//! and the per-connection state that they read. [`SUBJECTS`] lists all subjects. The [`Judge`]
+//! takes the engine's events, keeps this state, runs the rules and reports [`Finding`]s.
 //!
-//! A packet that the capture lacks breaks no rule. A rule says what its finding depends on ([`Basis`]). Where that is something which an end
-//! did *not* send, the judge waits until it is certain that the capture holds all that this end sent. Otherwise the finding is
-//! [inconclusive](Verdict::Inconclusive).
+//! A packet that the capture lacks breaks no rule. Each finding names its [`Basis`]. If the basis
+//! is that an end did *not* send something, the judge waits until the capture is known to hold
+//! everything that this end sent. Otherwise the finding is [inconclusive](Verdict::Inconclusive).
 //!
-//! The crate needs `core` and `alloc` only.
+//! The crate needs only `core` and `alloc`.
 //!
 //! # Example
 //!
@@ -83,7 +84,7 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
     SUBJECTS.iter().flat_map(|subject| subject.rules)
 }
 
-/// The rule of this id.
+/// Finds a rule by its id.
 pub fn rule(id: &str) -> Option<&'static Rule> {
     rules().find(|rule| rule.id == id)
 }

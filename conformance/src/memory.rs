@@ -1,8 +1,10 @@
 //! Advertised memory, and the RDMA operations on it (RFC 8166, sections 3.4, 4.4 and 8).
 //!
-//! The engine looks up every RDMA operation in the memory that open transactions advertise, and reports operations outside of it. Not all of
-//! these are faults: a call that the capture lacks may have advertised the memory. So memory that was advertised lately is remembered together with
-//! what ended its transaction. An operation that the capture shows late, behind a Send that followed it, is no fault.
+//! The engine looks up every RDMA operation in the memory that open transactions advertise, and
+//! reports operations outside of it. Not all of these are faults: a call that the capture lacks may
+//! have advertised the memory. Recently advertised memory is therefore kept, together with the
+//! message that ended its transaction. An operation that the capture shows late, after a Send that
+//! followed it, is no fault.
 //!
 //! Bytes that are written but not returned are no fault (RFC 8166, section 4.3.2.2).
 
@@ -43,10 +45,13 @@ pub(crate) const RULES: &[Checked<AdvertisedMemory>] = &[
         id: "memory-advertised",
         level: Level::Violation,
         sources: &[SEGMENTS, OPERATIONS, DOMAINS],
-        sentence: "RDMA Reads and RDMA Writes name memory that the peer advertised on this connection in an open transaction.",
-        explanation: "The rule looks at where an operation begins: its R_Key and address are those of a segment. The finding stands \
-            where the capture holds the connection from its CM exchange on and lacks no packet of the end that owns the memory, because \
-            a missing call may have advertised it. memory-after-reply and memory-after-done cover memory that was advertised before.",
+        sentence: "RDMA Reads and RDMA Writes name memory that the peer advertised on this \
+            connection in an open transaction.",
+        explanation: "The rule looks at the start of an operation: its R_Key and address belong \
+            to a segment. The finding is certain if the capture contains the connection from its \
+            CM exchange on and lacks no packet of the end that owns the memory, because a missing \
+            call may have advertised it. memory-after-reply and memory-after-done cover memory \
+            that was advertised before.",
         check: Check::Stray(unadvertised),
     },
     Checked {
@@ -54,20 +59,23 @@ pub(crate) const RULES: &[Checked<AdvertisedMemory>] = &[
         level: Level::Violation,
         sources: &[SEGMENTS, OPERATIONS],
         sentence: "An RDMA Read or RDMA Write does not pass the end of the segment that it begins in.",
-        explanation: "The address and DMA length in the RETH are compared with the advertised segment. An operation may continue in \
-            another segment that follows directly under the same handle and has the same use. The finding is inconclusive where packets \
-            of the sender are missing, because the reply that ended the transaction may be among them, and where a header that lists \
-            memory could not be read.",
+        explanation: "The address and DMA length in the RETH are compared with the advertised \
+            segment. An operation may continue in another segment that follows directly under the \
+            same handle and has the same use. The finding is inconclusive if packets of the \
+            sender are missing, because the reply that ended the transaction may be among them, \
+            or if a header that lists memory could not be read.",
         check: Check::Stray(past_end),
     },
     Checked {
         id: "memory-direction",
         level: Level::Violation,
         sources: &[READS, WRITES],
-        sentence: "Read chunks are moved by RDMA Read, and Write chunks and Reply chunks are moved by RDMA Write.",
-        explanation: "The rule looks at the segment that an operation begins in. The finding is inconclusive where packets of the \
-            sender are missing, because the reply that ended the transaction may be among them, where a header that lists memory could not \
-            be read, and where two open calls advertise the same memory.",
+        sentence: "Read chunks are moved by RDMA Read, and Write chunks and Reply chunks by RDMA \
+            Write.",
+        explanation: "The rule looks at the segment in which an operation begins. The finding is \
+            inconclusive if packets of the sender are missing, because the reply that ended the \
+            transaction may be among them, if a header that lists memory could not be read, or if \
+            two open calls advertise the same memory.",
         check: Check::Stray(other_way),
     },
     Checked {
@@ -75,9 +83,10 @@ pub(crate) const RULES: &[Checked<AdvertisedMemory>] = &[
         level: Level::Violation,
         sources: &[READ_TO_THE_END, CHUNKED, PROTECTION],
         sentence: "A Responder does not access the memory of a call after it sent the reply.",
-        explanation: "The PSN decides what is after: the PSN of the operation follows those of the reply, whatever the order in the \
-            capture. RDMA_ERROR is a reply here. The finding stands once it is certain that the Requester did not advertise the memory \
-            again meanwhile. The judge remembers the last 512 segments of calls that were answered.",
+        explanation: "The PSN decides the order: the PSN of the operation follows those of the \
+            reply, whatever the order in the capture. RDMA_ERROR counts as a reply here. The \
+            finding is reported once it is certain that the Requester did not advertise the \
+            memory again in between. The judge keeps the last 512 segments of answered calls.",
         check: Check::Stray(after_reply),
     },
     Checked {
@@ -93,9 +102,11 @@ pub(crate) const RULES: &[Checked<AdvertisedMemory>] = &[
         level: Level::Violation,
         sources: &[INVALIDATION],
         sentence: "An end does not access memory after it invalidated the handle.",
-        explanation: "A reply ends the use of all memory that its call advertised, invalidated or not. This rule is about the memory of \
-            another open transaction whose handle a Send with Invalidate named. The finding is inconclusive where that transaction had \
-            advertised the memory so shortly before that the capture may show the two in the wrong order.",
+        explanation: "A reply ends the use of all memory that its call advertised, whether \
+            invalidated or not. This rule is about the memory of another open transaction whose \
+            handle a Send with Invalidate named. The finding is inconclusive if that transaction \
+            advertised the memory so shortly before that the capture may show the two in the \
+            wrong order.",
         check: Check::Stray(after_invalidation),
     },
     Checked {
@@ -103,11 +114,14 @@ pub(crate) const RULES: &[Checked<AdvertisedMemory>] = &[
         level: Level::Violation,
         sources: &[WRITES, CHUNKED, REPLY_CHUNK],
         sentence: "A Responder writes all bytes that its reply returns in chunks before it sends the reply.",
-        explanation: "The lengths in the reply are compared with the bytes that RDMA Writes put into each segment, up to the PSN of the \
-            reply. The finding is inconclusive where packets of the Responder are missing since the call, where one of its operations \
-            just before named memory that was not advertised, or where two open calls advertise the same memory. Nothing is reported \
-            where one in between did so, which is the finding of memory-advertised, nor where a segment of iWARP was at a wrong offset \
-            (iwarp-message-offset). returned-chunk-length covers lengths greater than the call allows.",
+        explanation: "The lengths in the reply are compared with the bytes that RDMA Writes put \
+            into each segment, up to the PSN of the reply. The finding is inconclusive if packets \
+            of the Responder are missing since the call, if one of its operations just before \
+            named memory that was not advertised, or if two open calls advertise the same memory. \
+            Nothing is reported if an operation between call and reply named memory that was not \
+            advertised, which memory-advertised reports, or if a segment of iWARP was at a wrong \
+            offset (iwarp-message-offset). returned-chunk-length covers lengths greater than the \
+            call allows.",
         check: Check::Transaction(unwritten),
     },
     Checked {
@@ -115,11 +129,14 @@ pub(crate) const RULES: &[Checked<AdvertisedMemory>] = &[
         level: Level::Warning,
         sources: &[READ_TO_THE_END, CHUNKED],
         sentence: "A Responder that reports success has read the Read chunks of the call.",
-        explanation: "No requirement says so, and a reply from a cache of replies needs no arguments. The bytes that RDMA Read requests \
-            asked for, each counted once, are compared with the length of the Read chunks. Up to three bytes of each chunk may be roundup \
-            padding that need not be read. The rule looks only at calls whose status is success, because a call may fail before its \
-            arguments are needed. It does not look at READ responses, so missing ones do not matter. Nothing is reported where a request \
-            in between named memory that was not advertised, which is the finding of memory-advertised.",
+        explanation: "The specifications do not require this, and a reply from a duplicate \
+            request cache needs no arguments. The bytes that RDMA Read requests asked for, each \
+            counted once, are compared with the length of the Read chunks. Up to three bytes of \
+            each chunk may be roundup padding that need not be read. The rule covers only calls \
+            whose status is success, because a call may fail before its arguments are needed. It \
+            does not look at READ responses, so missing ones do not matter. Nothing is reported \
+            if a request between call and reply named memory that was not advertised, which \
+            memory-advertised reports.",
         check: Check::Transaction(unread),
     },
 ];
@@ -133,17 +150,18 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: LONGEVITY,
         requirement: "A Requester does not access memory while its Responder may.",
-        reason: "What a host does in its own memory is not on the wire.",
+        reason: "Local access to memory is not on the wire.",
     },
     Unseen {
         source: WRITES,
         requirement: "Memory that is written twice is written with the same bytes.",
-        reason: "No requirement says so: a Responder may write bytes that it then does not return, and the last bytes written count. Payload is not kept for comparison.",
+        reason: "The specifications do not require this: a Responder may write bytes that it does \
+            not return, and the last bytes written count. Payload is not kept for comparison.",
     },
     Unseen {
         source: UNUSED,
         requirement: "A Requester does not assume that the memory of an unused Write chunk is unmodified.",
-        reason: "What a Requester assumes of its own memory is not on the wire.",
+        reason: "A Requester's assumptions about its own memory are not on the wire.",
     },
     Unseen {
         source: ERRORS,
@@ -153,17 +171,19 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: ERRORS,
         requirement: "A Responder that can send neither a reply nor an error closes the connection.",
-        reason: "What a Responder is able to do is not on the wire. A call without a reply has other causes too.",
+        reason: "The abilities of a Responder are not on the wire. A call without a reply has \
+            other causes too.",
     },
     Unseen {
         source: Source { document: Document::Rfc8166, section: "8.1" },
         requirement: "The transport makes no memory vulnerable, and its RDMA provider conforms to RFC 5042.",
-        reason: "The protection of memory by an adapter shows only under attack.",
+        reason: "The protection of memory by an adapter is visible only under attack.",
     },
     Unseen {
         source: DOMAINS,
         requirement: "A Protection Domain limits each memory region to one connection.",
-        reason: "Protection Domains are not on the wire. memory-advertised finds an operation that names memory of another connection.",
+        reason: "Protection Domains are not on the wire. memory-advertised reports an operation \
+            that names memory of another connection.",
     },
     Unseen {
         source: Source { document: Document::Rfc8166, section: "8.1.2" },
@@ -172,7 +192,8 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     },
     Unseen {
         source: PROTECTION,
-        requirement: "Memory is registered only shortly before its use, and invalidated as soon as the operation is complete or given up.",
+        requirement: "Memory is registered only shortly before its use, and invalidated as soon \
+            as the operation is complete or given up.",
         reason: "Neither is on the wire, except for an invalidation by a Send.",
     },
     Unseen {
@@ -188,31 +209,35 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: PULL,
         requirement: "A Requester sends RDMA_DONE as soon as it has pulled a reply.",
-        reason: "There is no time limit. header-done-missing finds connections that were closed without it.",
+        reason: "There is no time limit. header-done-missing reports connections that were closed \
+            without an RDMA_DONE.",
     },
     Unseen {
         source: PULLED,
-        requirement: "A Responder that sees no RDMA_DONE can invalidate its Read chunk after a while.",
+        requirement: "A Responder that receives no RDMA_DONE can invalidate its Read chunk after \
+            a while.",
         reason: "A local invalidation is not on the wire.",
     },
     Unseen {
         source: Source { document: Document::ReliableReply, section: "5.1.4" },
         requirement: "A Responder has registered its Read chunk before it sends the RDMA_NOMSG that names it.",
-        reason: "Registrations are not on the wire. A READ that comes too early is refused, which has other causes too.",
+        reason: "Registrations are not on the wire. A READ that arrives too early is refused, \
+            which has other causes too.",
     },
 ];
 
-/// Memory that was advertised, and the Sends and operations that matter for it.
+/// Advertised memory, and the Sends and operations that matter for it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AdvertisedMemory {
     senders: [Sender; 2],
-    /// Segments of transactions that ended, the latest last.
+    /// Segments of transactions that ended, latest last.
     ended: VecDeque<Ended>,
-    /// Transactions whose memory another one advertised too while they were open: the end whose memory it is, and their XIDs.
+    /// Transactions whose memory another one also advertised while they were open: the end that
+    /// owns the memory, and their XIDs.
     shared: VecDeque<(End, [Xid; 2])>,
 }
 
-/// What one end sent.
+/// The Sends and operations of one end.
 #[derive(Clone, Debug, Default)]
 struct Sender {
     /// The first frame of its first Send. Missing packets are noticed from there on.
@@ -220,11 +245,11 @@ struct Sender {
     last: Option<Last>,
     /// [`Known::losses`] at its last Send.
     lost: u64,
-    /// The first Send behind those that were missing last.
+    /// The first Send after the packets that were last found missing.
     lost_before: Option<Seen>,
     /// Its last operation outside of advertised memory.
     strayed: Option<Strayed>,
-    /// The capture lacks a part of some header, and whatever memory that lists.
+    /// The capture lacks a part of some header, and so any memory listed there.
     blind: bool,
 }
 
@@ -244,7 +269,7 @@ pub(crate) struct Last {
     pub(crate) seen: Seen,
     /// Its last PSN.
     psn: Position,
-    /// The message itself says what it is.
+    /// The message itself shows its kind.
     told: bool,
     /// The handle that it invalidates.
     pub(crate) invalidated: Option<Rkey>,
@@ -253,7 +278,7 @@ pub(crate) struct Last {
 /// A segment of a transaction that ended.
 #[derive(Clone, Debug)]
 struct Ended {
-    /// The end whose memory it is.
+    /// The end that owns the memory.
     owner: End,
     segment: Segment,
     direction: Direction,
@@ -261,33 +286,34 @@ struct Ended {
     /// [`Transaction::number`].
     number: u64,
     by: Ender,
-    /// The packet that completed the Send which did so.
+    /// The packet that completed the Send that ended it.
     seen: Option<Seen>,
 }
 
-/// What ended a transaction.
+/// The message that ended a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ender {
     Reply,
     Done,
-    /// It is not known whether the memory was still there for the other end.
+    /// The transaction ended in another way, so it is unknown whether the other end could still use
+    /// the memory.
     Other,
 }
 
 impl AdvertisedMemory {
-    /// Segments that are remembered.
+    /// Segments that are kept.
     const MOST: usize = 512;
-    /// Segments for which there is room at first.
+    /// Segments for which room is reserved at first.
     const MANY: usize = 16;
-    /// Pairs of transactions with memory in common that are remembered.
+    /// Pairs of transactions with memory in common that are kept.
     const MOST_SHARED: usize = 64;
 
-    /// The Send that this end sent last.
+    /// The last Send of this end.
     pub(crate) fn last(&self, end: End) -> Option<Last> {
         self.senders[end].last
     }
 
-    /// The segment advertised latest, of a transaction that ended, that holds this address.
+    /// The latest advertised segment with this address, among transactions that ended.
     fn former(&self, owner: End, rkey: Rkey, address: u64) -> Option<&Ended> {
         self.ended.iter().rev().find(|ended| {
             let Segment { handle, length, offset } = ended.segment;
@@ -314,7 +340,7 @@ impl AdvertisedMemory {
         self.ended.push_back(ended);
     }
 
-    /// Remembers the memory of a transaction that ended.
+    /// Keeps the memory of a transaction that ended.
     fn remember_all(&mut self, transaction: &Transaction, known: &Known) {
         let Transaction { call, reply, direction, xid, number, .. } = transaction;
         let (caller, answerer) = (known.caller(*direction), known.answerer(*direction));
@@ -333,7 +359,8 @@ impl AdvertisedMemory {
         });
         let of_reply =
             reply.iter().flat_map(|reply| reply.read_chunks.iter().flat_map(|chunk| &chunk.segments));
-        // Its Responder was done with the call's memory when it sent the reply, before the Requester was with the reply's.
+        // With the reply, the Responder gave up the call's memory, before the Requester gave up the
+        // reply's.
         let of_call_by = if by == Ender::Done { Ender::Other } else { by };
         let segments = of_call.map(|segment| (caller, segment, of_call_by));
         for (owner, segment, by) in segments.chain(of_reply.map(|segment| (answerer, segment, by))) {
@@ -404,7 +431,7 @@ impl Memory for AdvertisedMemory {
         }
     }
 
-    /// A call was given up, and with it the memory that it advertised.
+    /// Records that a call was given up, and with it the memory that it advertised.
     fn evicted(&mut self, _: End) {
         self.senders.iter_mut().for_each(|sender| sender.blind = true);
     }
@@ -415,18 +442,21 @@ impl Memory for AdvertisedMemory {
 }
 
 impl AdvertisedMemory {
-    /// Whether the capture may lack packets of this end that it sent between the call and the end of this transaction.
+    /// Whether the capture may lack packets that this end sent between the call and the end of this
+    /// transaction.
     pub(crate) fn may_lack(&self, known: &Known, end: End, transaction: &Transaction) -> bool {
         let Some(call) = &transaction.call else { return true };
         let sender = &self.senders[end];
-        // From the PSNs that the CM messages announce on, or from its first Send on, nothing is missing without being noticed.
+        // Missing packets are noticed from the PSN announced by the CM messages on, or else from
+        // the first Send on.
         let is_followed = known.holds_start() && known.inline_threshold(end).is_some()
             || sender.first.is_some_and(|first| first <= call.first.frame);
         transaction.capture_gap || !is_followed || self.may_lack_since(known, end, call.first)
     }
 
-    /// Whether so many bytes of a transaction are not where they should be because the Responder's last operation between call and reply was outside
-    /// of the memory that the call advertised: that is one fault, and a finding of its own.
+    /// Whether the misplaced `bytes` of a transaction are explained by the Responder's last
+    /// operation between call and reply, which was outside of the memory that the call advertised.
+    /// That is one fault, and a finding of its own.
     fn went_astray(&self, known: &Known, transaction: &Transaction, reading: bool, bytes: u64) -> bool {
         let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return false };
         let strayed = self.senders[known.answerer(transaction.direction)].strayed;
@@ -436,7 +466,7 @@ impl AdvertisedMemory {
         })
     }
 
-    /// Whether this end may have sent something behind `seen` that the capture lacks.
+    /// Whether this end may have sent something after `seen` that the capture lacks.
     fn may_lack_since(&self, known: &Known, end: End, seen: Seen) -> bool {
         let sender = &self.senders[end];
         sender.lost != known.losses(end)
@@ -444,26 +474,27 @@ impl AdvertisedMemory {
     }
 }
 
-/// True where its call or its reply lists chunks.
+/// True if the call or the reply lists chunks.
 pub(crate) fn may_break(transaction: &Transaction) -> bool {
     [&transaction.call, &transaction.reply].into_iter().flatten().any(chunks::lists_chunks)
 }
 
-/// Whether the memory was advertised so shortly before that the capture may show the two in the wrong order.
+/// Whether the memory was advertised so shortly before that the capture may show the two in the
+/// wrong order.
 pub(crate) fn is_close(revoked: &Revoked) -> bool {
     let (nanoseconds, packets) = REORDERING;
     revoked.seen.time.since(revoked.since.time) <= nanoseconds
         || revoked.seen.frame.saturating_sub(revoked.since.frame) <= u64::from(packets)
 }
 
-/// What is wrong with an operation. `None` where the capture shows it behind a Send that followed it: the transaction of its memory may
-/// have been open when it was sent.
+/// The fault of an operation. `None` if the capture shows it after a Send that followed it: the
+/// transaction of its memory may have been open when it was sent.
 fn astray(stray: &Stray, view: &View<'_, AdvertisedMemory>) -> Option<Astray> {
     let is_late = view.memory.last(stray.from).is_some_and(|last| last.psn.distance(stray.position) <= 0);
     (!is_late).then_some(stray.astray)
 }
 
-/// What is found about an operation.
+/// A finding about an operation.
 fn about(stray: &Stray, what: &str) -> Finding {
     let name = if stray.reading { "an RDMA Read" } else { "an RDMA Write" };
     let (length, address) = (stray.memory.length, stray.memory.address);
@@ -480,7 +511,7 @@ fn unadvertised(stray: &Stray, view: &View<'_, AdvertisedMemory>, findings: &mut
         return;
     }
     let owner = stray.from.other();
-    // The owner has to have sent something before. Until then it is not noticed that packets of it are missing.
+    // Missing packets of the owner are not noticed before its first Send.
     let first = view.memory.senders[owner].first;
     let knows = view.paired && first.is_some_and(|first| first < stray.seen.frame);
     if !knows || view.memory.former(owner, stray.memory.rkey, stray.address).is_some() {
@@ -495,7 +526,7 @@ fn unadvertised(stray: &Stray, view: &View<'_, AdvertisedMemory>, findings: &mut
     );
 }
 
-/// Whether the transaction may have ended, or may not be the one that is meant.
+/// Whether the transaction may have ended, or may not be the intended one.
 fn is_doubtful(stray: &Stray, advertiser: Advertiser, view: &View<'_, AdvertisedMemory>) -> bool {
     let owner = stray.from.other();
     view.losses(stray.from) > 0
@@ -518,7 +549,12 @@ fn past_end(stray: &Stray, view: &View<'_, AdvertisedMemory>, findings: &mut Fin
 
 fn other_way(stray: &Stray, view: &View<'_, AdvertisedMemory>, findings: &mut Findings<'_>) {
     let Some(Astray::OtherWay(advertiser)) = astray(stray, view) else { return };
-    let what = if stray.reading { "it was advertised to be written" } else { "it was advertised to be read" };
+    let what = if stray.reading {
+        "it was advertised for writing"
+    } else {
+        "it was advertised \
+        for reading"
+    };
     let [read, write] = ["RDMA Read", "RDMA Write"];
     let (observed, allowed) = if stray.reading { (read, write) } else { (write, read) };
     findings.add(
@@ -553,7 +589,8 @@ fn after(
     let Some(ended) = former.filter(|ended| ended.by == by) else { return };
     let Some(end) = ended.seen else { return };
     let finding = Finding { transaction: Some(ended.number), ..about(stray, what) };
-    // The capture shows it before the end of that transaction: so it may show it before its own call, too.
+    // The capture shows it before the end of that transaction, so it may also show it before its
+    // own call.
     let overtook = stray.seen.frame < end.frame;
     findings.add(
         finding
@@ -605,7 +642,8 @@ fn unwritten(transaction: &Transaction, view: &View<'_, AdvertisedMemory>, findi
     {
         return;
     }
-    // An operation outside of advertised memory may have been meant for this segment, if the capture shows it before the call.
+    // If the capture shows an operation outside of advertised memory before the call, it may have
+    // been meant for this segment.
     let strayed = view.memory.senders[answerer].strayed;
     let lacks = view.memory.may_lack(view, answerer, transaction)
         || call.stop.is_some()
@@ -617,8 +655,10 @@ fn unwritten(transaction: &Transaction, view: &View<'_, AdvertisedMemory>, findi
     } else {
         "its chunks"
     };
-    let message =
-        format!("the reply says that {claimed} bytes are in {what}, of which {bytes} were not written");
+    let message = format!(
+        "the reply returns {claimed} bytes in {what}, but {bytes} of them were not \
+            written"
+    );
     findings.add(
         Finding::new(message)
             .by(answerer)
@@ -631,7 +671,7 @@ fn unwritten(transaction: &Transaction, view: &View<'_, AdvertisedMemory>, findi
 }
 
 fn unread(transaction: &Transaction, view: &View<'_, AdvertisedMemory>, findings: &mut Findings<'_>) {
-    /// Roundup padding of a chunk.
+    /// The most roundup padding of a chunk.
     const PADDING: u64 = 3;
     let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return };
     let succeeded = transaction.rpc_status == Some(rpc::Status::Success) && transaction.status == Some(0);
@@ -654,13 +694,16 @@ fn unread(transaction: &Transaction, view: &View<'_, AdvertisedMemory>, findings
         || call.stop.is_some()
         || view.memory.is_shared(caller, transaction.xid);
     findings.add(
-        Finding::new(format!("success, but only {asked} of {length} bytes in Read chunks were asked for"))
-            .by(answerer)
-            .of(transaction)
-            .message(call)
-            .message(reply)
-            .values(Value::Bytes(asked), Value::Bytes(length))
-            .unless(lacks),
+        Finding::new(format!(
+            "success, but only {asked} of {length} bytes in Read chunks were \
+            requested"
+        ))
+        .by(answerer)
+        .of(transaction)
+        .message(call)
+        .message(reply)
+        .values(Value::Bytes(asked), Value::Bytes(length))
+        .unless(lacks),
     );
 }
 

@@ -12,24 +12,26 @@ use rdmascope_dissector::transaction::Direction;
 /// Findings on one connection that have not been reported.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PendingFindings {
-    /// By end: findings that depend on the end not having sent anything else. They wait until that is certain.
+    /// By end: findings whose basis is that the end sent nothing else. They wait until that is
+    /// certain.
     pub(crate) waiting: [Vec<Finding>; 2],
-    /// By end without any Send so far: findings beyond the limit. The first of each rule, and their count.
+    /// By end without any Send so far: findings beyond the limit. The first of each rule, and their
+    /// count.
     pub(crate) further: [Vec<(Finding, u64)>; 2],
-    /// By end: whether a Send of it was seen.
+    /// By end: whether one of its Sends was seen.
     pub(crate) heard: [bool; 2],
     pub(crate) ready: Vec<Finding>,
 }
 
 impl PendingFindings {
-    /// Bytes of memory that the lists take up.
+    /// Heap bytes that the lists take up.
     pub(crate) fn footprint(&self) -> usize {
         let further = self.further.iter().flatten().map(|(finding, _)| finding);
         let findings = self.waiting.iter().flatten().chain(further).chain(&self.ready);
         findings.map(Finding::footprint).sum()
     }
 
-    /// Findings of one end that wait for certainty.
+    /// The most findings on one end that wait for certainty.
     pub(crate) const MOST_PENDING: usize = 256;
 
     /// Takes a finding of a rule.
@@ -49,11 +51,12 @@ impl PendingFindings {
         match finding.basis {
             Basis::Packets => self.ready.push(finding),
             Basis::Pairing(caller) if finding.xid.is_some_and(|xid| unmatched.is_reused(caller, xid)) => {}
-            // A packet that the capture shows late could have been among those that wait.
+            // A packet that the capture shows late may be among those that wait.
             Basis::Silence(end) | Basis::Pairing(end) if !self.is_unsure(end, known) => {
                 self.waiting[end].push(finding);
             }
-            // The end was never seen to send. If the capture lacks all of it, each of these says the same.
+            // No Send of this end was seen. If the capture lacks its whole half-flow, all of these
+            // have the same cause.
             Basis::Silence(end)
                 if !self.heard[end] && self.waiting[end].len() == PendingFindings::MOST_PENDING =>
             {
@@ -87,7 +90,7 @@ impl PendingFindings {
         ready.extend(settled);
     }
 
-    /// Findings beyond the limit were never certain.
+    /// Reports the findings beyond the limit, as inconclusive.
     #[cold]
     pub(crate) fn settle_further(&mut self, end: End) {
         let PendingFindings { further, ready, .. } = self;
@@ -101,7 +104,7 @@ impl PendingFindings {
 
     #[inline(never)]
     pub(crate) fn deliver(&mut self, known: &Known, report: &mut dyn FnMut(&Finding)) {
-        // Who opened the connection may have turned out since the rule was asked.
+        // The end that opened the connection may have become known after the rule ran.
         let requester = known.roles_known.then_some(known.requester);
         for finding in self.ready.drain(..) {
             let is_requester = |end: End| requester.map(|requester| requester == end);

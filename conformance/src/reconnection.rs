@@ -1,4 +1,5 @@
-//! What the same two ends agreed on when they were connected before, and how two connections between them are told.
+//! Settings that the same two ends negotiated on an earlier connection, and the key for a pair of
+//! ends.
 
 use super::known::Known;
 use alloc::collections::VecDeque;
@@ -9,7 +10,7 @@ use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::transaction::Direction;
 use rdmascope_wire::private_data::Negotiated;
 
-/// The last connection of each two ends.
+/// The last connection of each pair of ends.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reconnections {
     last: HashMap<Ends, Settings, BuildHasher>,
@@ -17,10 +18,10 @@ pub(crate) struct Reconnections {
     order: VecDeque<Ends>,
 }
 
-/// Who opened the connection to whom, at which port.
+/// The address of the end that opened the connection, that of the other end, and the port.
 type Ends = (Address, Address, Option<u16>);
 
-/// Between whom calls of one direction go: addresses where they are known.
+/// The two ends of the calls of one direction: addresses if known, else the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Hosts(Address, Address, Direction),
@@ -28,7 +29,7 @@ pub(crate) enum Place {
 }
 
 impl Known {
-    /// Between whom the calls of this direction go.
+    /// The two ends of the calls of this direction.
     pub(crate) fn place(&self, direction: Direction) -> Place {
         match &self.established {
             Some(known) => Place::Hosts(known.requester.address, known.responder.address, direction),
@@ -37,27 +38,28 @@ impl Known {
     }
 }
 
-/// What two ends agreed on.
+/// Settings that two ends negotiated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     /// Their connection.
     pub connection: ConnectionId,
     /// The frame of its REP.
     pub frame: u64,
-    /// What came of the private data of both.
+    /// The result of the private data of both.
     pub negotiated: Negotiated,
 }
 
 impl Reconnections {
-    /// Pairs of ends that are remembered.
+    /// Pairs of ends that are kept.
     const MOST: usize = 1024;
 
-    /// Bytes of memory that its lists take up.
+    /// Heap bytes that its lists take up.
     pub(crate) fn footprint(&self) -> usize {
         self.last.allocation_size() + self.order.len() * size_of::<Ends>()
     }
 
-    /// Notes what two ends agreed on as soon as that is known, and returns what they did before.
+    /// Records the settings of two ends once they are known, and returns those of their last
+    /// connection.
     pub(crate) fn note(
         &mut self,
         connection: &Connection,

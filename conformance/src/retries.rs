@@ -1,5 +1,6 @@
-//! Calls that come again: with no more room after ERR_CHUNK (RFC 8166, section 4.5), and on the next connection, where the server may
-//! have executed them before (RFC 1813, section 4.5; RFC 8881, section 2.10.6).
+//! Retried calls: without more room after ERR_CHUNK (RFC 8166, section 4.5), and on the next
+//! connection, where the server may already have executed them (RFC 1813, section 4.5; RFC 8881,
+//! section 2.10.6).
 
 use super::check::{Check, Checked, Findings, View};
 use super::finding::{Finding, Value};
@@ -23,11 +24,15 @@ pub(crate) const RULES: &[Checked<Read>] = &[
             Source { document: Document::Rfc8166, section: "4.5.2" },
             Source { document: Document::Rfc8166, section: "4.5.3" },
         ],
-        sentence: "A Requester that was answered with ERR_CHUNK gives a call more room before it sends the same call again.",
-        explanation: "The Responder answers so to end a loop of retransmissions. No specification forbids to try again under another XID, so \
-            this is advice; binding-retry covers the same XID. Two calls are the same where procedure, operations, file handles, names, offsets \
-            and counts are. The room is that of the Write chunks and the Reply chunk. The rule is decided where the second call is answered with ERR_CHUNK too, \
-            on the same connection or a later one between the same two hosts. Sealed calls are not compared.",
+        sentence: "After ERR_CHUNK, a Requester gives a call more room before it sends the same \
+            call again.",
+        explanation: "The Responder answers with ERR_CHUNK to end a loop of retransmissions. No \
+            specification forbids another try with another XID, so the rule is advice; \
+            binding-retry covers the same XID. Two calls are the same if their procedure, \
+            operations, file handles, names, offsets and counts are. The room is that of the \
+            Write chunks and the Reply chunk. The rule applies if the second call is answered \
+            with ERR_CHUNK too, on the same connection or a later one between the same two hosts. \
+            Calls that RPCSEC_GSS protects are not compared.",
         check: Check::Transaction(without_room),
     },
     Checked {
@@ -37,10 +42,13 @@ pub(crate) const RULES: &[Checked<Read>] = &[
             Source { document: Document::Rfc1813, section: "4.5" },
             Source { document: Document::Rfc8881, section: "2.10.6" },
         ],
-        sentence: "A server that remembers its replies answers a call that is sent again with the first reply.",
-        explanation: "The rule looks at calls that rpc-replay reports. Where something is created and the answer is that it exists, or removed or \
-            renamed and the answer is that it does not, the server has executed the call twice: the first reply was not in its duplicate request cache, or \
-            the slot of the session. The object may also have been there, or not, before. So this is advice.",
+        sentence: "A server that remembers its replies answers a retransmitted call with the \
+            first reply.",
+        explanation: "The rule looks at calls that rpc-replay reports. If a call creates an \
+            object and the answer is that it exists, or removes or renames one and the answer is \
+            that it does not exist, the server has executed the call twice: the first reply was \
+            not in its duplicate request cache, or in the slot of the session. The object may \
+            also have existed, or not, before the first call, so the rule is advice.",
         check: Check::Transaction(executed_twice),
     },
 ];
@@ -48,13 +56,14 @@ pub(crate) const RULES: &[Checked<Read>] = &[
 pub(crate) const UNSEEN: &[Unseen] = &[Unseen {
     source: Source { document: Document::Rfc1813, section: "4.5" },
     requirement: "A server does not execute a call that is not idempotent a second time.",
-    reason: "Only an answer that differs from that of the first execution shows it: retry-executed-twice.",
+    reason: "Only an answer that differs from that of the first execution shows it. \
+        retry-executed-twice covers that case.",
 }];
 
-/// The memories that its rules read.
+/// The state that its rules read.
 pub(crate) type Read = (Retry, EarlierCalls);
 
-/// The calls that were answered with ERR_CHUNK last, of all connections.
+/// The latest calls answered with ERR_CHUNK, of all connections.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RefusedCalls(VecDeque<RefusedCall>);
 
@@ -67,23 +76,23 @@ struct RefusedCall {
     frames: [u64; 2],
 }
 
-/// What is wrong with the transaction that ends.
+/// The fault of the transaction that ends.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Retry {
-    /// Room and frames of the call before, and the room of this one.
+    /// Room and frames of the earlier call, and the room of this one.
     refused: Option<(u64, [u64; 2], u64)>,
 }
 
 impl RefusedCalls {
-    /// Calls that are remembered.
+    /// Calls that are kept.
     const MOST: usize = 64;
 
-    /// Bytes of memory that its list takes up.
+    /// Heap bytes that its list takes up.
     pub(crate) fn footprint(&self) -> usize {
         self.0.len() * size_of::<RefusedCall>()
     }
 
-    /// Takes a transaction that ended with ERR_CHUNK, and returns the same call before it.
+    /// Records a transaction that ended with ERR_CHUNK, and returns the same call before it.
     #[cold]
     pub(crate) fn note(&mut self, transaction: &Transaction, known: &Known) -> Retry {
         let (Some(Error::Chunk), Some(call), Some(reply)) =
@@ -107,7 +116,7 @@ impl RefusedCalls {
     }
 }
 
-/// A hash of what is called, as far as it was read.
+/// A hash of the procedure and its arguments, as far as they were read.
 fn signature(transaction: &Transaction, call: &Message) -> Option<u64> {
     let sealed = [Security::GssIntegrity, Security::GssPrivacy, Security::GssControl];
     let (procedure, security) = (transaction.procedure?, transaction.security?);
@@ -139,7 +148,7 @@ impl Memory for Retry {
     }
 }
 
-/// True where the same call was refused before, and where calls came again.
+/// True if the same call was refused before, or if the call is a retransmission.
 pub(crate) fn may_break(transaction: &Transaction, retry: &Retry, calls: &EarlierCalls) -> bool {
     retry.refused.is_some() || calls.first_of(transaction).is_some()
 }
@@ -150,7 +159,8 @@ fn without_room(transaction: &Transaction, view: &View<'_, Read>, findings: &mut
     };
     let reply = transaction.reply.as_ref().map(|reply| reply.seen.frame);
     let message = format!(
-        "the same call is answered with ERR_CHUNK again: it has room for {room} bytes, and had {before}"
+        "the same call is answered with ERR_CHUNK again: it has room for {room} bytes, and had \
+            {before}"
     );
     findings.add(
         Finding::new(message)
@@ -161,7 +171,7 @@ fn without_room(transaction: &Transaction, view: &View<'_, Read>, findings: &mut
     );
 }
 
-/// What shows that a call was executed before: the operation, and its status.
+/// The evidence that a call was executed before: the operation, and its status.
 fn executed_before(transaction: &Transaction) -> Option<(&'static str, u32)> {
     // The numbers are the same in all versions.
     use rdmascope_wire::nfs::nfsstat4::{EXIST, NOENT};
@@ -190,7 +200,8 @@ fn executed_twice(transaction: &Transaction, view: &View<'_, Read>, findings: &m
         procedure.and_then(|called| ulb::status_name(called.program, called.version, status)).unwrap_or("");
     findings.add(
         Finding::new(format!(
-            "{name} that was sent again gives {status}: the server did not remember its first reply"
+            "{name} that was sent again gives {status}: the server did not remember its first \
+                reply"
         ))
         .by(view.answerer(transaction.direction))
         .of(transaction)

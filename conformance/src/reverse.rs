@@ -1,8 +1,10 @@
-//! The reverse direction (RFC 8167), and the backchannel that NFS makes of it (RFC 8267, section 6.5; RFC 8881).
+//! The reverse direction (RFC 8167), and its use as NFS backchannel (RFC 8267, section 6.5; RFC
+//! 8881).
 //!
-//! Whether a callback came too early is decided when the connection ends. Only then is it known whether the capture holds all that the client
-//! sent before. The limits of the backchannel are those of the sessions created on the connection itself. No limits are known where the capture may
-//! lack the creation of a session, or where a session was bound to the connection.
+//! Whether a callback was too early is decided when the connection ends. Only then is it known
+//! whether the capture contains everything that the client sent before. The limits of the
+//! backchannel are those of the sessions created on the connection itself. No limits are known if
+//! the capture may lack the creation of a session, or if a session was bound to the connection.
 
 mod checks;
 
@@ -35,25 +37,31 @@ pub(crate) const RULES: &[Checked<Backchannel>] = &[
         id: "reverse-before-offer",
         level: Level::Violation,
         sources: &[SUPPORT, CHANNELS],
-        sentence: "A server calls back over a connection only after the client offered that connection for callbacks.",
-        explanation: "A client offers a connection with a CREATE_SESSION that has CREATE_SESSION4_FLAG_CONN_BACK_CHAN set, or with a \
-            BIND_CONN_TO_SESSION that names the backchannel, sent on the same connection. A client of NFS version 4.0 or older makes no \
-            offer. A callback is too early if the client answered it before it sent an offer, or if there was no offer at all. A call of \
-            the NFS program itself in the reverse direction counts too, NULL included: a client that is not prepared for it may lose the \
-            connection. The \
-            finding is reported once, when the connection ends, and only where the capture holds the connection from its CM exchange \
-            on. It is inconclusive where the capture lacks a packet of the client, or where a call of the client could not be read. \
-            Nothing is reported where calls are encrypted.",
+        sentence: "A server calls back over a connection only after the client offered that \
+            connection for callbacks.",
+        explanation: "A client offers a connection with a CREATE_SESSION that has \
+            CREATE_SESSION4_FLAG_CONN_BACK_CHAN set, or with a BIND_CONN_TO_SESSION that names \
+            the backchannel, sent on the same connection. A client of NFS version 4.0 or older \
+            makes no offer. A callback is too early if the client answered it before it sent an \
+            offer, or if there was no offer at all. A call of the NFS program itself in the \
+            reverse direction counts too, including NULL: a client that is not prepared for it \
+            may lose the connection. The finding is reported once, when the connection ends, and \
+            only if the capture contains the connection from its CM exchange on. It is \
+            inconclusive if the capture lacks a packet of the client, or if a call of the client \
+            could not be read. Nothing is reported if calls are encrypted.",
         check: Check::Connection(checks::before_offer),
     },
     Checked {
         id: "reverse-after-refusal",
         level: Level::Warning,
         sources: &[CHANNELS, BIND, CREATE],
-        sentence: "A server does not call back over a connection that it did not accept for the backchannel.",
-        explanation: "The client offered the connection, and no result of CREATE_SESSION or BIND_CONN_TO_SESSION on it accepted the \
-            backchannel, but callbacks came. The finding is reported once, when the connection ends, where the capture holds all that \
-            both ends sent.",
+        sentence: "A server does not call back over a connection that it did not accept for the \
+            backchannel.",
+        explanation: "The rule is broken if the client offered the connection and no result of \
+            CREATE_SESSION or BIND_CONN_TO_SESSION on it accepted the backchannel, but callbacks \
+            were sent. The finding is reported once, when the connection ends, if the capture \
+            contains the connection from its CM exchange on. It is inconclusive if packets are \
+            missing, or if a call of the client could not be read.",
         check: Check::Connection(checks::after_refusal),
     },
     Checked {
@@ -61,16 +69,17 @@ pub(crate) const RULES: &[Checked<Backchannel>] = &[
         level: Level::Violation,
         sources: &[CREATE, BIND],
         sentence: "A server accepts a connection for the backchannel only if the client offered it.",
-        explanation: "csr_flags is compared with csa_flags (CREATE_SESSION4_FLAG_CONN_BACK_CHAN), and bctsr_dir with bctsa_dir. The \
-            rule is decided where both the call and the result were captured.",
+        explanation: "csr_flags is compared with csa_flags (CREATE_SESSION4_FLAG_CONN_BACK_CHAN), \
+            and bctsr_dir with bctsa_dir. The rule applies if both the call and the result were \
+            captured.",
         check: Check::Transaction(checks::not_offered),
     },
     Checked {
         id: "reverse-attributes",
         level: Level::Violation,
         sources: &[CREATE],
-        sentence: "A server keeps ca_maxoperations and ca_maxrequests of the backchannel as the client asked, and does not raise \
-            ca_maxrequestsize or ca_maxresponsesize.",
+        sentence: "A server keeps the requested ca_maxoperations and ca_maxrequests of the \
+            backchannel, and does not raise ca_maxrequestsize or ca_maxresponsesize.",
         explanation: "csr_back_chan_attrs is compared with csa_back_chan_attrs of the same CREATE_SESSION.",
         check: Check::Transaction(checks::attributes),
     },
@@ -79,8 +88,9 @@ pub(crate) const RULES: &[Checked<Backchannel>] = &[
         level: Level::Violation,
         sources: &[CREATE],
         sentence: "A CB_COMPOUND has no more operations than ca_maxoperations of the backchannel allows.",
-        explanation: "The limit is the largest one of all sessions created on the connection, as asked for or as granted. Nothing is \
-            decided where the capture may lack the creation of a session, or where a session was bound to the connection.",
+        explanation: "The limit is the largest one of all sessions created on the connection, as \
+            requested or as granted. Nothing is reported if the capture may lack the creation of \
+            a session, or if a session was bound to the connection.",
         check: Check::Transaction(checks::operations),
     },
     Checked {
@@ -88,8 +98,8 @@ pub(crate) const RULES: &[Checked<Backchannel>] = &[
         level: Level::Violation,
         sources: &[CREATE, CALLBACKS],
         sentence: "Messages of the backchannel are no longer than its ca_maxrequestsize and ca_maxresponsesize allow.",
-        explanation: "The length is that of the RPC message before reduction, from the RPC header on. The limits are found as for \
-            reverse-operations.",
+        explanation: "The length is that of the RPC message before reduction, starting at the RPC \
+            header. The limits are determined as for reverse-operations.",
         check: Check::Transaction(checks::size),
     },
     Checked {
@@ -97,8 +107,9 @@ pub(crate) const RULES: &[Checked<Backchannel>] = &[
         level: Level::Violation,
         sources: &[CREATE],
         sentence: "A callback calls the program that the client named in CREATE_SESSION or BACKCHANNEL_CTL.",
-        explanation: "The programs are csa_cb_program and bca_cb_program of the sessions created on the connection. Nothing is decided \
-            where the capture may lack the creation of a session, or where a session was bound to the connection.",
+        explanation: "The programs are csa_cb_program and bca_cb_program of the sessions created \
+            on the connection. Nothing is reported if the capture may lack the creation of a \
+            session, or if a session was bound to the connection.",
         check: Check::Transaction(checks::program),
     },
     Checked {
@@ -106,8 +117,8 @@ pub(crate) const RULES: &[Checked<Backchannel>] = &[
         level: Level::Violation,
         sources: &[SEQUENCE],
         sentence: "A CB_COMPOUND on a backchannel begins with CB_SEQUENCE.",
-        explanation: "This holds for every minor version. Callbacks of minor version 0 use a connection of their own, on which they are \
-            forward calls.",
+        explanation: "This applies to every minor version. Callbacks of minor version 0 use a \
+            connection of their own, on which they are forward calls.",
         check: Check::Transaction(checks::sequence),
     },
     Checked {
@@ -115,18 +126,20 @@ pub(crate) const RULES: &[Checked<Backchannel>] = &[
         level: Level::Violation,
         sources: &[CALL],
         sentence: "Calls in both directions on one connection have the same rdma_vers.",
-        explanation: "The rule is decided for reverse-direction calls that were answered. A message without an answer may not have been \
-            a call.",
+        explanation: "The rule covers reverse-direction calls that were answered. A message \
+            without an answer may not be a call.",
         check: Check::Transaction(checks::version),
     },
     Checked {
         id: "reverse-long-message",
         level: Level::Violation,
         sources: &[CALLBACKS],
-        sentence: "Callbacks are Short messages unless the client said that it accepts Long Calls.",
-        explanation: "A client that accepts Long Calls asks for a ca_maxrequestsize of the backchannel that is larger than the inline \
-            thresholds. A callback with a Read chunk breaks the rule where no session created on the connection asked for that. The \
-            limits are found as for reverse-operations.",
+        sentence: "Callbacks are Short messages unless the client announced that it accepts Long \
+            Calls.",
+        explanation: "A client that accepts Long Calls asks for a ca_maxrequestsize of the \
+            backchannel that is larger than the inline thresholds. A callback with a Read chunk \
+            breaks the rule if no session created on the connection asked for that. The limits \
+            are determined as for reverse-operations.",
         check: Check::Transaction(checks::long_message),
     },
     Checked {
@@ -134,17 +147,20 @@ pub(crate) const RULES: &[Checked<Backchannel>] = &[
         level: Level::Violation,
         sources: &[CHUNKS],
         sentence: "A Responder that does not read the chunks of a reverse-direction call answers it with ERR_CHUNK.",
-        explanation: "The rule is broken where the call lists Read chunks, no RDMA READ of them was seen, and the reply is no \
-            RDMA_ERROR. The finding stands once it is certain that the capture holds all that the client sent up to the reply.",
+        explanation: "The rule is broken if the call lists Read chunks, the capture shows no RDMA \
+            READ of them, and the reply is not an RDMA_ERROR. The finding is reported once the \
+            capture is known to contain everything that the client sent up to the reply.",
         check: Check::Transaction(checks::chunks_unread),
     },
     Checked {
         id: "reverse-chunks-refused",
         level: Level::Warning,
         sources: &[CHUNKS],
-        sentence: "A server offers no chunks in the reverse direction to a client that refused them before.",
-        explanation: "A client without support for chunks answers a reverse-direction call that has some with ERR_CHUNK. Each later \
-            call with chunks on the same connection is reported.",
+        sentence: "A server offers no chunks in the reverse direction to a client that has \
+            refused them.",
+        explanation: "A client without support for chunks answers a reverse-direction call that \
+            has some with ERR_CHUNK. Each later call with chunks on the same connection is \
+            reported.",
         check: Check::Transaction(checks::chunks_refused),
     },
 ];
@@ -152,33 +168,41 @@ pub(crate) const RULES: &[Checked<Backchannel>] = &[
 pub(crate) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: SUPPORT,
-        requirement: "A client has Receive buffers ready for callbacks before it offers a connection for them.",
-        reason: "Receive buffers are not on the wire. A missing one shows as an RNR NAK, which has other causes too.",
+        requirement: "A client has Receive buffers posted for callbacks before it offers a \
+            connection for them.",
+        reason: "Receive buffers are not on the wire. A missing one causes an RNR NAK, which has \
+            other causes too.",
     },
     Unseen {
         source: SUPPORT,
-        requirement: "An upper layer other than NFS calls in the reverse direction only after its peer said that it is prepared.",
-        reason: "Each upper layer has its own way to say so. Only that of NFS is known here: its callbacks and the NFS program are judged.",
+        requirement: "An upper layer other than NFS calls in the reverse direction only after its \
+            peer announced that it is prepared.",
+        reason: "Each upper layer has its own announcement. rdmascope knows only that of NFS: it \
+            judges NFS callbacks and the NFS program.",
     },
     Unseen {
         source: CALL,
         requirement: "The msg_type of a reverse-direction call is CALL.",
-        reason: "Only msg_type distinguishes a call from a reply. With another value the message is judged as a reply without a call.",
+        reason: "Only msg_type distinguishes a call from a reply. With another value, the message \
+            is judged as a reply without a call.",
     },
     Unseen {
         source: REPLY,
         requirement: "The msg_type of a reverse-direction reply is REPLY.",
-        reason: "Only msg_type distinguishes a reply from a call. With another value the message is judged as a call.",
+        reason: "Only msg_type distinguishes a reply from a call. With another value, the message \
+            is judged as a call.",
     },
     Unseen {
         source: RETRANSMISSION,
         requirement: "A client keeps a connection open as long as the server may have a reason to call back.",
-        reason: "One connection does not show which state the server holds, or whether another connection carries the backchannel.",
+        reason: "One connection does not show the state that the server holds, nor whether \
+            another connection carries the backchannel.",
     },
     Unseen {
         source: CREATE,
         requirement: "A server has no more callbacks of one session outstanding than ca_maxrequests of its backchannel.",
-        reason: "A backchannel may use several connections. On each of them credits are judged instead.",
+        reason: "A backchannel may use several connections. On each of them, credits are judged \
+            instead.",
     },
 ];
 
@@ -187,18 +211,18 @@ pub(crate) fn may_break(transaction: &Transaction) -> bool {
     transaction.direction == Direction::Backward || transaction.details.backchannel.is_some()
 }
 
-/// Callbacks on a connection, and what allows them.
+/// Callbacks on a connection, and the offers and limits that apply to them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Backchannel {
     /// The first call that offers the connection.
     offer: Option<Seen>,
     /// Calls that offer it and are not answered yet.
     unanswered: u32,
-    /// A result accepted it.
+    /// A result accepted the offer.
     taken: bool,
-    /// The reply that first declined it.
+    /// The first reply that declined it.
     declined: Option<u64>,
-    /// Calls of the client that could not be read: they may have been offers.
+    /// Some calls of the client could not be read and may have been offers.
     unread: bool,
     /// Some of these were encrypted or wrapped.
     sealed: bool,
@@ -206,33 +230,35 @@ pub(crate) struct Backchannel {
     spoken: Option<(u32, Option<u32>)>,
     /// Callbacks, and calls of the NFS program, that ended before an offer was sent.
     early: Callbacks,
-    /// Whether some of these are calls of the NFS program.
+    /// Some of these are calls of the NFS program.
     early_nfs: bool,
     /// Callbacks after the connection was declined.
     refused: Callbacks,
-    /// What the sessions created on the connection allow at most.
+    /// The largest limits of the sessions created on the connection.
     limits: Option<ChannelAttributes>,
     /// The largest ca_maxrequestsize that a client asked for.
     largest_asked: u32,
     /// Callback programs that clients named.
     programs: Vec<u32>,
-    /// There may be sessions whose limits are not known.
+    /// There may be sessions with unknown limits.
     unlimited: bool,
-    /// rdma_vers of the first call of the forward direction.
+    /// rdma_vers of the first call of the forward direction, with its frame.
     version: Option<(u32, u64)>,
-    /// The ERR_CHUNK that first answered a reverse-direction call with chunks.
+    /// The first ERR_CHUNK that answered a reverse-direction call with chunks.
     err_chunk: Option<u64>,
-    /// Up to which frame the capture holds all that each end sent, as the end of the connection shows.
+    /// By end: the frame up to which the capture contains everything that the end sent, known at
+    /// the end of the connection.
     complete: [Option<u64>; 2],
 }
 
-/// Some callbacks.
+/// A group of callbacks.
 #[derive(Clone, Debug, Default)]
 struct Callbacks {
     count: u64,
     /// XID and number of the first.
     first: Option<(Xid, u64)>,
-    /// The packets that completed the calls, of as many as a finding names, with whether each was answered.
+    /// The packets that completed the calls, each with whether it was answered. Limited to the
+    /// frames that a finding can name.
     calls: Vec<(Seen, bool)>,
 }
 
@@ -257,10 +283,10 @@ impl Callbacks {
 }
 
 impl Backchannel {
-    /// Callback programs that are remembered.
+    /// Callback programs that are kept.
     const MOST_PROGRAMS: usize = 8;
 
-    /// Notes a call of the client, with what its reply said.
+    /// Records a call of the client, with the contents of its reply.
     fn note_forward(&mut self, transaction: &Transaction) {
         if self.version.is_none() {
             self.version = transaction.call.as_ref().map(|call| (call.version, call.seen.frame));
@@ -294,7 +320,7 @@ impl Backchannel {
         if said.offered == Some(true) {
             self.unanswered = self.unanswered.saturating_sub(1);
             if self.offer.is_none() {
-                // A Long Call, which is read after its reply only: what came before it is not known.
+                // A Long Call is read only after its reply, so the calls before it are unknown.
                 self.offer = transaction.call.as_ref().map(|call| call.seen);
                 self.unread = true;
             }
@@ -325,7 +351,7 @@ impl Backchannel {
             }
             // BACKCHANNEL_CTL.
             (None, None) if said.offered.is_none() => {}
-            // Bound to a session that another connection created, or a result that is not there.
+            // Bound to a session that another connection created, or the result is missing.
             _ => {
                 self.unlimited |=
                     said.taken != Some(false) && transaction.status.is_none_or(|status| status == 0)
@@ -333,7 +359,7 @@ impl Backchannel {
         }
     }
 
-    /// Notes a callback.
+    /// Records a callback.
     fn note_backward(&mut self, transaction: &Transaction) {
         let Some(call) = &transaction.call else { return };
         if transaction.error == Some(Error::Chunk) && !call.read_chunks.is_empty() {
@@ -358,7 +384,7 @@ impl Backchannel {
         self.taken
     }
 
-    /// What the sessions allow at most, where all of them are known by now.
+    /// The largest limits of the sessions, if all sessions are known so far.
     fn limits(&self, view: &View<'_, Backchannel>) -> Option<&ChannelAttributes> {
         self.limits.as_ref().filter(|_| self.knows_sessions(view))
     }
@@ -396,7 +422,8 @@ impl Memory for Backchannel {
     }
 }
 
-/// Whether it calls a program of the range from which clients choose for their callbacks (RFC 5531, section 13).
+/// Whether it calls a program in the range from which clients choose for their callbacks (RFC 5531,
+/// section 13).
 fn is_callback(transaction: &Transaction) -> bool {
     transaction.procedure.is_some_and(|procedure| procedure.is_callback())
 }

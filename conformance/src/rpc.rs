@@ -1,7 +1,7 @@
 //! RPC messages and their XIDs (RFC 5531; RFC 8166, section 2.2.2; RFC 8167, section 2.4).
 //!
-//! A call without a reply when its connection is closed is sent again on the next one, under the same XID: RPC recovers from a lost
-//! connection this way. A bounded list of such calls is remembered across connections.
+//! RPC recovers from a lost connection by retransmitting unanswered calls on the next one, with the
+//! same XID. A bounded list of such calls is kept across connections.
 
 use super::check::{Check, Checked, Findings, View};
 use super::finding::{Basis, Finding, Value};
@@ -36,10 +36,14 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         id: "rpc-xid-reused",
         level: Level::Violation,
         sources: &[XID, TRANSACTION, Source { document: Document::Rfc8167, section: "5.1" }, MESSAGE],
-        sentence: "A call does not have the XID of another call that is outstanding in its direction.",
-        explanation: "Two calls are different where their program, version or procedure differ. They are also different where their \
-            inline arguments differ, if both have Read chunks at the same Positions or both have none, and if RPCSEC_GSS does not change \
-            them with each sending. Two calls are the same where their Sends are, byte for byte. Each direction has XIDs of its own. The finding stands once it is certain that no reply to the first call is missing.",
+        sentence: "A call does not have the XID of another call that is outstanding in its \
+            direction.",
+        explanation: "Two calls are different if their program, version or procedure differ. They \
+            are also different if their inline arguments differ, provided that both have Read \
+            chunks at the same Positions or both have none, and that RPCSEC_GSS does not change \
+            the arguments with each transmission. Two calls are the same if their Sends are, byte \
+            for byte. Each direction has its own XIDs. The finding is reported once it is certain \
+            that no reply to the first call is missing.",
         check: Check::Sent(xid_reused),
     },
     Checked {
@@ -49,17 +53,22 @@ pub(crate) const RULES: &[Checked<Read>] = &[
             Source { document: Document::Rfc5531, section: "5" },
             Source { document: Document::Rfc8166, section: "4.5.5" },
         ],
-        sentence: "A Requester does not send a call again on the connection on which it is outstanding.",
-        explanation: "A reliable connection loses nothing, so the call is still being processed. Sending it again uses another credit \
-            and has it executed twice. rpc-xid-reused says when two calls are the same. rpc-nfs4-call-repeated covers NFS version 4.",
+        sentence: "A Requester does not retransmit a call on the connection on which it is \
+            outstanding.",
+        explanation: "A reliable connection loses nothing, so the call is still being processed. \
+            A retransmission uses another credit and may make the server execute the call twice. \
+            rpc-xid-reused defines when two calls are the same. rpc-nfs4-call-repeated covers NFS \
+            version 4.",
         check: Check::Sent(call_repeated),
     },
     Checked {
         id: "rpc-nfs4-call-repeated",
         level: Level::Violation,
         sources: &[NFS_TRANSPORT, Source { document: Document::Rfc7530, section: "3.1.1" }],
-        sentence: "A Requester sends an NFS version 4 request again only after the connection that it was sent on is lost.",
-        explanation: "The rule is decided like rpc-call-repeated, for COMPOUND and CB_COMPOUND. NFS version 4 demands this.",
+        sentence: "A Requester retransmits an NFS version 4 request only after the connection \
+            that it was sent on is lost.",
+        explanation: "The rule is decided like rpc-call-repeated, for COMPOUND and CB_COMPOUND. \
+            NFS version 4 requires this.",
         check: Check::Sent(nfs4_call_repeated),
     },
     Checked {
@@ -67,20 +76,23 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[TRANSACTION, XID, MESSAGE],
         sentence: "A reply has the XID of a call that is outstanding on its connection.",
-        explanation: "The rule is decided when the connection ends, for replies whose inline Payload stream says that they are replies. \
-            A call that was sent twice may have two replies. A call that the capture shows later than its reply counts as its call. The \
-            finding is inconclusive where the capture does not hold the connection from its beginning, or lacks packets of the caller. \
-            header-xid covers replies whose call, or which themselves, came under another rdma_xid.",
+        explanation: "The rule is decided when the connection ends, for replies whose inline \
+            Payload stream shows that they are replies. A call that was sent twice may have two \
+            replies. A call that the capture shows later than its reply counts as its call. The \
+            finding is inconclusive if the capture does not contain the connection from its \
+            beginning, or lacks packets of the caller. header-xid covers replies that have \
+            another rdma_xid, or whose call has.",
         check: Check::Connection(reply_without_call),
     },
     Checked {
         id: "rpc-reply-elsewhere",
         level: Level::Violation,
         sources: &[NFS_TRANSPORT, TRANSACTION],
-        sentence: "A Responder sends a reply on the connection on which the call came.",
-        explanation: "The rule is broken by a reply without a call on its connection, if its XID is that of a call that was outstanding \
-            when an earlier connection between the same two hosts was closed, and that was not sent again before. The rule is decided \
-            like rpc-reply-without-call.",
+        sentence: "A Responder sends a reply on the connection that delivered the call.",
+        explanation: "The rule is broken by a reply without a call on its connection, if its XID \
+            is that of a call that was outstanding when an earlier connection between the same \
+            two hosts was closed, and that was not retransmitted before. The rule is decided like \
+            rpc-reply-without-call.",
         check: Check::Connection(reply_elsewhere),
     },
     Checked {
@@ -88,32 +100,39 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         level: Level::Warning,
         sources: &[Source { document: Document::Rfc8166, section: "4.5.4" }, NFS_TRANSPORT],
         sentence: "A call is answered before its connection is closed.",
-        explanation: "A Responder that cannot reply closes the connection, and a Requester may close it at any time, so this alone \
-            breaks no rule. The finding names what was lost. The rule is decided where the capture holds a CM message that closes the \
-            connection, or a new connection that takes over its queue pair. The finding is inconclusive where the capture may lack the \
-            reply: where it lacks packets of the Responder, or where no later call was answered. Where it holds nothing that the other end sent, \
-            that is reported once for the connection, and not of each call. header-fault-unanswered covers calls \
-            whose header is faulty, header-xid replies under another rdma_xid, session-callback-unanswered callbacks.",
+        explanation: "A Responder that cannot reply closes the connection, and a Requester may \
+            close it at any time, so the loss alone breaks no rule. The finding names the lost \
+            call. The rule applies if the capture contains a CM message that closes the \
+            connection, or a new connection that takes over its queue pair. The finding is \
+            inconclusive if the capture may lack the reply: if it lacks packets of the Responder, \
+            or if no later call was answered. If it contains nothing that the other end sent, \
+            that is reported once for the connection, and not for each call. \
+            header-fault-unanswered covers calls with a faulty header, header-xid replies with \
+            another rdma_xid, and session-callback-unanswered callbacks.",
         check: Check::Transaction(call_unanswered),
     },
     Checked {
         id: "rpc-replay",
         level: Level::Advice,
         sources: &[RETRANSMISSION, MESSAGE],
-        sentence: "A Requester sends a call again on the next connection if it was outstanding when the previous one was closed.",
-        explanation: "RPC recovers this way, and the XID has to stay the same. A Responder that does not remember the first call \
-            executes it a second time. Connections are compared between the same two addresses.",
+        sentence: "A Requester retransmits a call on the next connection if it was outstanding \
+            when the previous one was closed.",
+        explanation: "RPC recovers this way, and the XID has to stay the same. A Responder that \
+            does not remember the first call executes it a second time. Connections are compared \
+            between the same two addresses.",
         check: Check::Sent(replay),
     },
     Checked {
         id: "rpc-replay-differs",
         level: Level::Warning,
         sources: &[XID, MESSAGE],
-        sentence: "A call on a new connection does not have the XID of a different call that was outstanding when the previous \
-            connection was closed.",
-        explanation: "A server that remembers replies by XID may take it for the earlier call. rpc-xid-reused says when two calls are \
-            different. A Requester may have given up the earlier call, and two Requesters on one host may choose the same XID, so this \
-            is only likely to be wrong. The finding is inconclusive where the capture may lack the reply to the earlier call.",
+        sentence: "A call on a new connection does not have the XID of a different call that was \
+            outstanding when the previous connection was closed.",
+        explanation: "A server with a duplicate request cache may take it for the earlier call. \
+            rpc-xid-reused defines when two calls are different. A Requester may have given up \
+            the earlier call, and two Requesters on one host may choose the same XID, so the rule \
+            is a warning. The finding is inconclusive if the capture may lack the reply to the \
+            earlier call.",
         check: Check::Sent(replay_differs),
     },
     Checked {
@@ -126,8 +145,8 @@ pub(crate) const RULES: &[Checked<Read>] = &[
             MESSAGE,
         ],
         sentence: "The Payload stream of an RDMA_MSG begins with the XID and the msg_type of an RPC message, CALL or REPLY.",
-        explanation: "The rule looks at every RDMA_MSG whose chunk lists can be read. A message that is too short for both fields \
-            counts only where the capture holds all of it.",
+        explanation: "The rule covers every RDMA_MSG whose chunk lists can be read. A message \
+            that is too short for both fields counts only if it was captured completely.",
         check: Check::Sent(message_type),
     },
     Checked {
@@ -135,7 +154,7 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[MESSAGE],
         sentence: "A call has version 2 of the RPC protocol.",
-        explanation: "The rule looks at rpcvers of every inline call.",
+        explanation: "The rule checks rpcvers of every inline call.",
         check: Check::Sent(rpc_version),
     },
     Checked {
@@ -143,7 +162,7 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[MESSAGE],
         sentence: "A reply has a reply_stat, accept_stat, reject_stat and auth_stat that RPC defines.",
-        explanation: "The rule looks at every reply whose RPC header can be read.",
+        explanation: "The rule covers every reply whose RPC header can be read.",
         check: Check::Transaction(reply_status),
     },
     Checked {
@@ -161,35 +180,39 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: Source { document: Document::Rfc8166, section: "4.5.4" },
         requirement: "A Responder that cannot send a reply closes the connection.",
-        reason: "The reason for a missing reply is not on the wire. rpc-call-unanswered names the calls without a reply.",
+        reason: "The reason for a missing reply is not on the wire. rpc-call-unanswered reports \
+            the calls without a reply.",
     },
     Unseen {
         source: NFS_TRANSPORT,
         requirement: "A replier does not silently drop a request.",
-        reason: "There is no limit to the time that an answer may take. rpc-call-unanswered names the calls without a reply.",
+        reason: "The time to answer is not limited. rpc-call-unanswered reports the calls without \
+            a reply.",
     },
     Unseen {
         source: XID,
         requirement: "A Requester matches a reply with its call by the XID.",
-        reason: "How a Requester uses a reply is not on the wire.",
+        reason: "A Requester's use of a reply is not on the wire.",
     },
 ];
 
-/// The memories that its rules read.
+/// The state that its rules read.
 pub(crate) type Read = (EarlierCalls, AdvertisedMemory);
 
-/// Calls of earlier connections that may come again, and the latest call that was answered.
+/// Calls of earlier connections that may be retransmitted, and the latest call that was answered.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EarlierCalls {
-    /// Calls on earlier connections between the same hosts that have not come again yet.
+    /// Calls on earlier connections between the same hosts that have not been retransmitted yet.
     before: Vec<EarlierCall>,
-    /// [`UnansweredCalls::taken`] when that was last looked at.
+    /// [`UnansweredCalls::taken`] when the list was last read.
     recalled: u64,
     /// Forward, backward: the first frame of the latest call that was answered.
     latest_answered: [u64; 2],
-    /// Calls that came again, with the packet of the first: they are under way.
+    /// Calls that were retransmitted and are outstanding, with the packet of the first
+    /// transmission.
     again: Vec<(Direction, Xid, u64)>,
-    /// A call was left without a reply where the capture holds nothing of the other end: that is said once.
+    /// A call had no reply and the capture contains nothing from the other end, which is reported
+    /// once.
     is_unheard: bool,
 }
 
@@ -201,11 +224,11 @@ struct EarlierCall {
     call: UnansweredCall,
 }
 
-/// Calls without a reply on connections that were closed, of all connections.
+/// Calls without a reply on closed connections, of all connections.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UnansweredCalls {
     calls: VecDeque<UnansweredCall>,
-    /// How many there have been.
+    /// The total number of such calls.
     taken: u64,
 }
 
@@ -223,15 +246,15 @@ struct UnansweredCall {
 }
 
 impl UnansweredCalls {
-    /// Bytes of memory that its list takes up.
+    /// Heap bytes that its list takes up.
     pub(crate) fn footprint(&self) -> usize {
         self.calls.len() * size_of::<UnansweredCall>()
     }
 
-    /// Calls that are remembered.
+    /// Calls that are kept.
     const MOST: usize = 1024;
 
-    /// Takes a call that has no reply when its connection is closed.
+    /// Records a call that has no reply when its connection is closed.
     pub(crate) fn note(&mut self, outstanding: &Outstanding, known: &Known, unmatched: &UnmatchedMessages) {
         if self.calls.len() == UnansweredCalls::MOST {
             self.calls.pop_front();
@@ -250,7 +273,7 @@ impl UnansweredCalls {
         self.taken += 1;
     }
 
-    /// A reply may be seen behind the CM message that closed the connection.
+    /// Records a transaction whose reply is seen after the CM message that closed the connection.
     #[inline]
     pub(crate) fn note_transaction(&mut self, transaction: &Transaction, known: &Known) {
         let is_closed =
@@ -264,16 +287,16 @@ impl UnansweredCalls {
 }
 
 impl EarlierCalls {
-    /// Calls of earlier connections that one connection remembers.
+    /// Calls of earlier connections that one connection keeps.
     const MOST_BEFORE: usize = 256;
 
-    /// Whether calls may come again that were outstanding on an earlier connection.
+    /// Whether calls that were outstanding on an earlier connection may be retransmitted.
     #[inline]
     pub(crate) fn expects_replays(&self) -> bool {
         !self.before.is_empty()
     }
 
-    /// Takes up the calls without a reply of earlier connections between the ends of this one.
+    /// Takes over the unanswered calls of earlier connections between the ends of this one.
     pub(crate) fn recall(&mut self, connection: &Connection, left: &UnansweredCalls) {
         let new = left.taken - core::mem::replace(&mut self.recalled, left.taken);
         let new = usize::try_from(new).unwrap_or(usize::MAX).min(left.calls.len());
@@ -297,13 +320,13 @@ impl EarlierCalls {
         }
     }
 
-    /// The call with this XID that was left on an earlier connection.
+    /// The unanswered call with this XID on an earlier connection.
     fn left(&self, direction: Direction, xid: Xid) -> Option<&UnansweredCall> {
         let mut left = self.before.iter().rev();
         left.find(|before| before.direction == direction && before.call.xid == xid).map(|before| &before.call)
     }
 
-    /// The packet of a call on an earlier connection that this one is again.
+    /// The packet of the call on an earlier connection that this transaction retransmits.
     pub(crate) fn first_of(&self, transaction: &Transaction) -> Option<u64> {
         let is_it = |(direction, xid, _): &&(Direction, Xid, u64)| {
             (*direction, *xid) == (transaction.direction, transaction.xid)
@@ -311,7 +334,7 @@ impl EarlierCalls {
         self.again.iter().find(is_it).map(|(_, _, frame)| *frame)
     }
 
-    /// Whether a call was answered that was sent after this frame.
+    /// Whether a call sent after this frame was answered.
     pub(crate) fn answered_after(&self, direction: Direction, frame: u64) -> bool {
         self.latest_answered[direction as usize] > frame
     }
@@ -322,7 +345,7 @@ impl Memory for EarlierCalls {
         self.before.len() * size_of::<EarlierCall>() + size_of_val(&self.again[..])
     }
 
-    /// Forgets a call that came again.
+    /// Removes a call that was retransmitted.
     fn sent(&mut self, sent: &Sent<'_>, known: &Known) {
         if !self.before.is_empty() && sent.kind == Kind::Call {
             let (xid, direction) = (sent.xid(), known.direction(sent.from));
@@ -359,8 +382,8 @@ impl Memory for EarlierCalls {
     }
 }
 
-/// True unless the Send is a reply, or a call of RPC version 2 with an XID that is not outstanding. True for every Send where calls of an earlier
-/// connection may come again.
+/// True unless the Send is a reply, or a call of RPC version 2 with an XID that is not outstanding.
+/// True for every Send while calls of an earlier connection may be retransmitted.
 pub(crate) fn may_break(sent: &Sent<'_>, calls: &EarlierCalls) -> bool {
     !sent.told
         || sent.earlier.is_some()
@@ -373,13 +396,13 @@ pub(crate) fn may_break_in_transaction(transaction: &Transaction) -> bool {
     transaction.rpc_status != Some(rpc::Status::Success)
 }
 
-/// A call whose XID is that of one that is outstanding: whether that is the same call, as far as can be told.
+/// For a call whose XID is outstanding: whether it is the same call; `Some(None)` if unknown.
 fn again(sent: &Sent<'_>) -> Option<Option<bool>> {
     let earlier = sent.earlier.filter(|_| sent.kind == Kind::Call)?;
     Some(CallIdentity::of(sent.header?, sent.send).is_same(&earlier))
 }
 
-/// What is found about a call under the XID of one that is outstanding.
+/// A finding about a call with the XID of an outstanding one.
 fn second(sent: &Sent<'_>, view: &View<'_, Read>, message: &str) -> Finding {
     let first = sent.transaction.and_then(|transaction| transaction.call.as_ref());
     let is_known = sent.missing_at_call == Some(sent.missing_packets) && !view.unmatched.shows_replies_early;
@@ -409,7 +432,8 @@ fn call_repeated(sent: &Sent<'_>, view: &View<'_, Read>, findings: &mut Findings
 }
 
 fn nfs4_call_repeated(sent: &Sent<'_>, view: &View<'_, Read>, findings: &mut Findings<'_>) {
-    // Whether it is the same COMPOUND or another one under its XID: neither may be.
+    // It does not matter whether it is the same COMPOUND or another one with its XID: neither is
+    // allowed.
     if matches!(again(sent), Some(Some(true) | None)) && is_compound(sent) {
         findings.add(second(sent, view, "an NFSv4 request is sent again while it is outstanding"));
     }
@@ -425,7 +449,8 @@ fn reply_without_call(connection: &Connection, view: &View<'_, Read>, findings: 
     for message in view.unmatched.messages().iter().filter(|message| message.kind == Kind::Reply) {
         let left = view.memory.0.left(view.direction(message.from.other()), message.xid);
         let caller = message.from.other();
-        // Where the capture holds nothing of the caller, it is said of the capture, not of each reply.
+        // If the capture contains nothing from the caller, that is a property of the capture, not
+        // of each reply.
         if left.is_none()
             && !view.unmatched.is_misnamed(caller, message.xid)
             && view.holds_start()
@@ -455,7 +480,8 @@ fn call_unanswered(transaction: &Transaction, view: &View<'_, Read>, findings: &
     if !view.is_heard(answerer) {
         // That is a property of the capture, not of each call.
         if !view.memory.0.is_unheard {
-            let message = "the capture holds nothing that the other end sent: whether its calls were answered is not known";
+            let message = "the capture contains nothing that the other end sent, so it is unknown \
+                whether its calls were answered";
             findings.add(Finding::new(message).of(transaction).message(call).unless(true));
         }
     } else if fault_of(call, transaction.xid).is_none()
@@ -464,15 +490,15 @@ fn call_unanswered(transaction: &Transaction, view: &View<'_, Read>, findings: &
     {
         let message = "the connection was closed while a call was outstanding";
         let finding = Finding::new(message).of(transaction).message(call);
-        // A call whose end is not known may have been taken late, behind its reply.
+        // A call with an unknown end may have been seen late, after its reply.
         let is_open = call.missing.iter().any(|missing| missing.part == Part::Send && missing.end.is_none());
         findings.add(finding.unless(is_open || view.lacks_answer(transaction)));
     }
 }
 
 impl View<'_, Read> {
-    /// Whether the capture may lack the answer to a call that has none, or the call itself. That it does not can be told only where the
-    /// answerer went on behind the call, and what it sent was acknowledged.
+    /// Whether the capture may lack the answer to a call that has none, or the call itself. It does
+    /// not if the answerer sent more after the call and that was acknowledged.
     pub(crate) fn lacks_answer(&self, transaction: &Transaction) -> bool {
         let Some(call) = &transaction.call else { return true };
         let answerer = self.answerer(transaction.direction);
@@ -483,7 +509,8 @@ impl View<'_, Read> {
     }
 }
 
-/// A call that was left on an earlier connection under the XID of this one, and whether it is the same.
+/// The unanswered call on an earlier connection with the XID of this one, and whether it is the
+/// same.
 fn replayed<'a>(sent: &Sent<'_>, view: &'a View<'_, Read>) -> Option<(&'a UnansweredCall, Option<bool>)> {
     let header = sent.header.filter(|_| sent.kind == Kind::Call && view.memory.0.expects_replays())?;
     let left = view.memory.0.left(view.direction(sent.from), header.xid)?;
@@ -495,7 +522,8 @@ fn replay(sent: &Sent<'_>, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let waited = sent.send.first.time.since(left.seen.time);
     let message =
         format!("a call of connection {} is sent again {} ms later", left.connection.0, waited / 1_000_000);
-    // The same call comes again whatever became of the reply; another one may have its XID where the call was answered.
+    // The same call is retransmitted even if the capture lacks a reply; a different call may reuse
+    // its XID once it was answered.
     let finding = sent.finding(view, message).frames([left.seen.frame]).observed(Value::Nanoseconds(waited));
     findings.add(finding.unless(left.lacks && same.is_none()));
 }
@@ -534,7 +562,7 @@ fn message_type(sent: &Sent<'_>, view: &View<'_, Read>, findings: &mut Findings<
     findings.add(finding);
 }
 
-/// rpcvers of a call that is inline.
+/// rpcvers of an inline call.
 pub(crate) fn rpc_version_of(sent: &Sent<'_>) -> Option<u32> {
     if sent.kind != Kind::Call || !sent.told {
         return None;
@@ -550,7 +578,7 @@ fn rpc_version(sent: &Sent<'_>, view: &View<'_, Read>, findings: &mut Findings<'
     }
 }
 
-/// What is found about a reply, with its evidence.
+/// A finding about a reply, with its evidence.
 fn about_reply(transaction: &Transaction, view: &View<'_, Read>, message: String) -> Finding {
     Finding::new(message).by(view.answerer(transaction.direction)).of(transaction).ends(transaction)
 }
@@ -575,14 +603,15 @@ fn reply_status(transaction: &Transaction, view: &View<'_, Read>, findings: &mut
     findings.add(about_reply(transaction, view, message).observed(Value::Count(found.into())));
 }
 
-/// The last auth_stat that is defined: RPCSEC_GSS_CTXPROBLEM (RFC 5531, section 9).
+/// The last defined auth_stat: RPCSEC_GSS_CTXPROBLEM (RFC 5531, section 9).
 const LAST_AUTH_STAT: u32 = 14;
 
-/// Whether the RPC header of the reply has a reply_stat that nobody knows: its msg_type could be read, and what follows not.
+/// Whether the RPC header of the reply has an undefined reply_stat: its msg_type could be read, but
+/// not the rest.
 fn is_unreadable(transaction: &Transaction) -> bool {
     let stop =
         transaction.stop.is_some_and(|stop| stop.layer == Layer::Rpc && stop.cause == Cause::Malformed);
-    // Of a call that could be read, the flavor is known.
+    // If the call could be read, its security flavor is known.
     let of_reply = transaction.security.is_some();
     stop && of_reply && transaction.reply.as_ref().is_some_and(|reply| reply.rpc_xid.is_some())
 }

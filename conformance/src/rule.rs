@@ -1,25 +1,26 @@
-//! What a rule is.
+//! Rules: requirements with their level, their source and their explanation.
 
 use core::fmt;
 
 /// A requirement that a capture can show to be broken.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// Its name for programs and command lines: lower-case words joined by hyphens, the subject first.
+    /// The name used by programs and command lines: lower-case words joined by hyphens, the subject
+    /// first.
     pub id: &'static str,
-    /// How much it weighs.
+    /// The severity.
     pub level: Level,
-    /// Where it stands.
+    /// The sections that the requirement comes from.
     pub sources: &'static [Source],
-    /// What it requires, in one sentence.
+    /// The requirement, in one sentence.
     pub sentence: &'static str,
-    /// How it is decided: what counts as evidence, and when the answer is inconclusive.
+    /// How the rule is decided: what counts as evidence, and when a finding is inconclusive.
     pub explanation: &'static str,
-    /// The kind of its cases.
+    /// The kind of case that the rule applies to.
     pub about: About,
 }
 
-/// Rules are equal where their ids are: no two rules have the same.
+/// Rules are equal if their ids are: ids are unique.
 impl PartialEq for Rule {
     fn eq(&self, other: &Rule) -> bool {
         self.id == other.id
@@ -28,53 +29,53 @@ impl PartialEq for Rule {
 
 impl Eq for Rule {}
 
-/// The kind of the cases that a rule is asked of.
+/// The kind of case that a rule applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum About {
-    /// Every Send, before it is taken into account.
+    /// Every Send, before it updates the state.
     Sent,
-    /// Every transaction that ended, before it is taken into account.
+    /// Every finished transaction, before it updates the state.
     Transaction,
-    /// A connection about which a CM message or an MPA start frame said something new.
+    /// A connection after a CM message or an MPA start frame with new information about it.
     Established,
     /// A connection that ended.
     Connection,
-    /// Every CM message, before it is taken into account.
+    /// Every CM message, before it updates the state.
     Managed,
-    /// Every message that asks for a connection, accepts it or rejects it, before it is taken
-    /// into account.
+    /// Every message that asks for a connection, accepts it or rejects it, before it updates the
+    /// state.
     Announced,
-    /// Every packet at fault.
+    /// Every faulty packet.
     Faulty,
     /// Every NAK.
     Refused,
     /// Every RDMA operation on memory that no open transaction advertised for it.
     Stray,
-    /// Every Send with Invalidate that took memory from a transaction that goes on.
+    /// Every Send with Invalidate that invalidated memory of another open transaction.
     Revoked,
 }
 
-/// How much a rule weighs.
+/// The severity of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// It breaks what the specification says MUST be, or what the transport cannot work without.
+    /// Breaks a MUST of the specification, or something that the transport cannot work without.
     Violation,
-    /// It breaks what the specification says SHOULD be, or is likely to be a mistake.
+    /// Breaks a SHOULD of the specification, or is likely to be a mistake.
     Warning,
-    /// It is allowed, and costs performance.
+    /// Is allowed, and costs performance.
     Advice,
 }
 
-/// Where a requirement stands.
+/// The section that a requirement comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source {
     /// The document.
     pub document: Document,
-    /// The section as the document numbers it.
+    /// The section number in the document.
     pub section: &'static str,
 }
 
-/// The documents that rules rest on.
+/// The documents that rules cite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 #[non_exhaustive]
@@ -96,22 +97,23 @@ pub enum Document {
     Rfc8797,
     Rfc8881,
     Rfc9293,
-    /// The draft "Improving the Performance and Reliability of RPC Replies on RPC-over-RDMA Transports".
+    /// The draft "Improving the Performance and Reliability of RPC Replies on RPC-over-RDMA
+    /// Transports".
     ReliableReply,
     /// InfiniBand Architecture Specification, volume 1.
     Ibta,
-    /// Annex A17 of the same, RoCEv2.
+    /// Annex A17 (RoCEv2) of the InfiniBand Architecture Specification, volume 1.
     RoceV2,
 }
 
 /// A requirement that no capture can show to be broken.
 #[derive(Clone, Copy, Debug)]
 pub struct Unseen {
-    /// Where it stands.
+    /// The section that states it.
     pub source: Source,
-    /// What it requires.
+    /// The requirement.
     pub requirement: &'static str,
-    /// Why a capture cannot show it.
+    /// The reason why a capture cannot show it.
     pub reason: &'static str,
 }
 

@@ -1,5 +1,5 @@
-//! The lists of subjects: their rules, gates and memories. A new subject has a folder or file of its
-//! own, and lines in these lists.
+//! The subjects: their rules, gates and per-connection state. A new subject gets a folder or file
+//! of its own, and a row in each of these lists.
 
 use super::check::{Case, Checked, Findings, Reads, View};
 use super::header::fault::Fault;
@@ -18,18 +18,19 @@ use rdmascope_dissector::observation::{Observed, Outstanding, Sent};
 use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
 
-/// Rules that implementations in wide use are known to break.
+/// Rules that widely used implementations are known to break.
 const KNOWN: &[(&str, &str)] = &[invalidation::KNOWN];
 
 impl Rule {
-    /// Who is known to break it, what that does, and the option that allows it, in one sentence: to be shown beside what it finds. `None` for
-    /// nearly all rules.
+    /// One sentence about implementations that are known to break this rule: which ones, the
+    /// effect, and the option that allows it. It is shown with the findings. `None` for nearly all
+    /// rules.
     pub fn known(&self) -> Option<&'static str> {
         KNOWN.iter().find(|(id, _)| *id == self.id).map(|(_, known)| *known)
     }
 }
 
-/// The subject of a module.
+/// Builds the [`Subject`] of a module.
 macro_rules! subject {
     ($name:literal, $($module:ident)::+, $gate:expr, $memory:expr) => {
         Subject {
@@ -105,49 +106,50 @@ static RETRIES: Gate = Gate {
 };
 static BODY: Gate = Gate { transaction: |transaction, _| body::may_break(transaction), ..Gate::OPEN };
 
-/// The rules about one thing.
+/// The rules about one topic.
 #[derive(Clone, Copy)]
 pub struct Subject {
-    /// What they are about.
+    /// The topic.
     pub name: &'static str,
     /// The rules.
     pub rules: &'static [Rule],
-    /// Requirements on the same thing that a capture cannot show.
+    /// Requirements on the same topic that a capture cannot show.
     pub unseen: &'static [Unseen],
-    /// When the rules about Sends and transactions have to be asked.
+    /// Decides whether the rules about Sends and transactions have to run.
     pub(crate) gate: &'static Gate,
-    /// The functions that decide the rules, in the same order.
+    /// The functions that decide the rules, in the order of `rules`.
     pub(crate) checks: &'static dyn Checks,
 }
 
-/// When the rules of a subject have to be asked about a Send or a transaction.
+/// Decides whether the rules of a subject have to run on a Send or a transaction.
 ///
-/// Most traffic is ordinary, and one cheap check shows that no rule of the subject is broken. A gate
-/// is that check. Subjects can share a gate, which is then checked once for all of them.
-/// [`Judge::exhaustive`](super::Judge::exhaustive) ignores all gates and must find the same.
+/// Most traffic is ordinary, and one cheap check shows that it breaks no rule of the subject. A
+/// gate is that check. Subjects can share a gate, which is then evaluated once for all of them.
+/// [`Judge::exhaustive`](super::Judge::exhaustive) ignores all gates and must report the same
+/// findings.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// Whether a rule of the subject may find something in this Send.
+    /// Whether a rule of the subject may report this Send.
     pub(crate) sent: OpensToSent,
-    /// Whether a rule of the subject may find something in this transaction.
+    /// Whether a rule of the subject may report this transaction.
     pub(crate) transaction: OpensToTransaction,
 }
 
-/// Whether rules about Sends are asked about this one.
+/// Decides whether rules about Sends run on this one.
 pub(crate) type OpensToSent = fn(&Sent<'_>, &Known, &Memories) -> bool;
-/// Whether rules about transactions are asked about this one.
+/// Decides whether rules about transactions run on this one.
 pub(crate) type OpensToTransaction = fn(&Transaction, &Memories) -> bool;
 
 impl Gate {
-    /// Asks the rules of everything.
+    /// Runs the rules on everything.
     pub(crate) const OPEN: Gate = Gate { sent: |_, _, _| true, transaction: |_, _| true };
-    /// Of a subject without rules about Sends and transactions.
+    /// For a subject without rules about Sends and transactions.
     const SILENT: Gate = Gate { sent: |_, _, _| false, transaction: |_, _| false };
 }
 
-/// The functions that decide the rules of a subject, whichever memories they read.
+/// The functions that decide the rules of a subject, independent of the state that they read.
 pub(crate) trait Checks: Sync {
-    /// Asks the rule of this index.
+    /// Runs the rule with this index.
     fn ask(
         &self,
         index: usize,
@@ -158,7 +160,7 @@ pub(crate) trait Checks: Sync {
     );
 }
 
-/// The rules of a subject, and where the memories are that they read.
+/// The rules of a subject, and the accessor of the state that they read.
 struct Table<S: Reads> {
     rules: &'static [Checked<S>],
     memory: for<'a> fn(&'a Memories) -> S::Memory<'a>,
@@ -180,20 +182,21 @@ impl<S: Reads> Checks for Table<S> {
 
 macro_rules! memories {
     ($($name:ident: $memory:ty,)*) => {
-        /// The memories of one connection.
+        /// The per-connection state of all subjects.
         #[derive(Clone, Debug, Default)]
         pub(crate) struct Memories {
             $(pub(crate) $name: $memory,)*
         }
 
         impl Memories {
-            /// Calls `note` with each of them. Inlined, so that no call goes through a table.
+            /// Calls `note` with the state of each subject. Inlined, so that no call goes through a
+            /// table.
             #[inline(always)]
             fn each(&mut self, mut note: impl FnMut(&mut dyn Memory)) {
                 $(note(&mut self.$name);)*
             }
 
-            /// Bytes of memory that the lists of all of them take up.
+            /// Heap bytes that the lists of all subjects take up.
             pub(crate) fn footprint(&self) -> usize {
                 0 $(+ self.$name.footprint())*
             }
@@ -220,14 +223,14 @@ memories! {
 }
 
 impl Memories {
-    /// Takes a Send, after the rules saw it.
+    /// Records a Send, after the rules ran on it.
     pub(crate) fn note_sent(&mut self, sent: &Sent<'_>, known: &Known) {
         self.each(|memory| memory.sent(sent, known));
     }
 
-    /// Takes a transaction that ended, after the rules saw it.
+    /// Records a finished transaction, after the rules ran on it.
     pub(crate) fn note_transaction(&mut self, transaction: &Transaction, known: &Known) {
-        // A receiver discards a message that is too short, so the call waits for no answer.
+        // The receiver discards a message that is too short, so the call waits for no answer.
         let is_call = || {
             transaction
                 .call
@@ -243,17 +246,17 @@ impl Memories {
         self.each(|memory| memory.transaction(transaction, known));
     }
 
-    /// Takes an observation other than a Send, after the rules saw it.
+    /// Records an observation other than a Send, after the rules ran on it.
     pub(crate) fn note_observed(&mut self, observed: &Observed<'_>, known: &Known) {
         self.each(|memory| memory.observed(observed, known));
     }
 
-    /// A call of this end was given up although no reply was seen.
+    /// Records that the engine gave up a call of this end without having seen a reply.
     pub(crate) fn note_eviction(&mut self, caller: End) {
         self.each(|memory| memory.evicted(caller));
     }
 
-    /// Two half-flows became this connection.
+    /// Records that two half-flows were joined to this connection.
     pub(crate) fn note_joined(&mut self) {
         self.each(|memory| memory.joined());
     }
@@ -264,27 +267,27 @@ impl Memories {
     }
 }
 
-/// What is remembered of connections that ended, bounded.
+/// State that outlives a connection, bounded.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lasting {
-    /// What the same two ends agreed on before.
+    /// The settings that the same two ends negotiated before.
     pub(crate) reconnections: Reconnections,
     /// Calls without a reply on connections that were closed.
     pub(crate) unanswered: UnansweredCalls,
     /// Sessions and their slots.
     pub(crate) sessions: SessionTable,
-    /// Operations that go on behind their replies.
+    /// Operations that continue after their replies.
     pub(crate) offloads: sessions::offloads::Offloads,
-    /// Stateids, and sessions that were destroyed.
+    /// Stateids, and destroyed sessions.
     pub(crate) states: StateTable,
     /// RPCSEC_GSS contexts.
     pub(crate) contexts: gss::Contexts,
-    /// Calls that were answered with ERR_CHUNK.
+    /// Calls answered with ERR_CHUNK.
     pub(crate) refused: retries::RefusedCalls,
 }
 
 impl Lasting {
-    /// Bytes of memory that the lists of all of them take up.
+    /// Heap bytes that these lists take up.
     pub(crate) fn footprint(&self) -> usize {
         self.reconnections.footprint()
             + self.unanswered.footprint()
@@ -295,20 +298,20 @@ impl Lasting {
             + self.refused.footprint()
     }
 
-    /// Takes a call that has no reply when its connection is closed.
+    /// Records a call that has no reply when its connection is closed.
     pub(crate) fn note_outstanding(&mut self, outstanding: &Outstanding, known: &Known, memories: &Memories) {
         self.unanswered.note(outstanding, known, &memories.unmatched);
     }
 
-    /// Looks at a connection after a CM message or MPA start frame, before the rules are asked.
+    /// Updates the state after a CM message or MPA start frame, before the rules run.
     pub(crate) fn look_at_connection(&mut self, connection: &Connection, memories: &mut Memories) {
         memories.rpc.recall(connection, &self.unanswered);
         let exchange = &mut memories.establishment;
         exchange.before = exchange.agreed().and_then(|agreed| self.reconnections.note(connection, agreed));
     }
 
-    /// Looks at a transaction that ended, before the rules are asked about it: what is wrong with its slot, its
-    /// sequence number or its room is left with its connection.
+    /// Updates the state with a finished transaction, before the rules run on it. Faults of its
+    /// slot, sequence number or stateids are left in the state of its connection.
     #[inline]
     pub(crate) fn look_at(&mut self, transaction: &Transaction, known: &Known, memories: &mut Memories) {
         let said = &transaction.details.session;
@@ -329,12 +332,12 @@ impl Lasting {
         }
     }
 
-    /// Looks at a connection that ends, before the rules are asked about it.
+    /// Hands over the offloaded operations of a connection that ends, before the rules run on it.
     pub(crate) fn look_at_the_end(&mut self, known: &Known, memories: &mut Memories) {
         memories.sessions.offloads = self.offloads.take(known.connection);
     }
 
-    /// Takes a transaction that ended.
+    /// Records a finished transaction, after the rules ran on it.
     #[inline]
     pub(crate) fn note_transaction(&mut self, transaction: &Transaction, known: &Known) {
         self.unanswered.note_transaction(transaction, known);

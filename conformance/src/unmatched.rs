@@ -1,7 +1,9 @@
-//! Messages that answer nothing: replies and errors without a call, RDMA_DONE without a chunk to pull.
+//! Messages that answer nothing: replies and errors without a call, RDMA_DONE without a chunk to
+//! pull.
 //!
-//! Such a finding depends on what the other end did not send. A capture may also show the two half-flows shifted against each other, with
-//! the call behind its reply. So these messages are remembered, and judged when the connection ends.
+//! Such a finding depends on the other end not having sent something. A capture may also show the
+//! two half-flows shifted against each other, with the call after its reply. These messages are
+//! therefore kept and judged when the connection ends.
 
 use super::finding::Finding;
 use super::judged::Judged as _;
@@ -17,29 +19,31 @@ use rdmascope_dissector::transaction::{Direction, Message, Outcome, Seen, Transa
 use rdmascope_wire::rpcrdma::{Header, Procedure, Segment, VERSION};
 use rdmascope_wire::{Xid, rpc};
 
-/// What is remembered of messages that answer nothing.
+/// The messages of a connection that answer nothing, and the XIDs needed to judge them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UnmatchedMessages {
     messages: Vec<Unmatched>,
-    /// By caller: XIDs of the calls that were answered last.
+    /// By caller: XIDs of the calls answered last.
     answered: [Recent; 2],
-    /// By caller: calls sent again while outstanding, each of which may have a reply of its own.
+    /// By caller: calls retransmitted while outstanding, each of which may have a reply of its own.
     repeated: [VecDeque<Xid>; 2],
     /// By caller: the same XIDs, answered or not.
     reused: [Recent; 2],
-    /// By caller: XIDs of RPC messages that came under another rdma_xid.
+    /// By caller: XIDs of RPC messages that were sent with another rdma_xid.
     misnamed: [Recent; 2],
-    /// By caller: something that may be what was answered is not remembered.
+    /// By caller: a call was given up or dropped from these lists, so a message may answer an
+    /// unknown call.
     forgotten: [bool; 2],
     /// By end: it has sent a reply of version 1.
     pub(crate) speaks_version_1: [bool; 2],
-    /// The capture has shown a reply before its call, or may have: what seems to have no reply may have had one.
+    /// The capture has shown a reply before its call, or may have: a call that seems to have no
+    /// reply may have had one.
     pub(crate) shows_replies_early: bool,
     /// Replies that were pulled, without an RDMA_DONE.
     pulled: Vec<Pulled>,
 }
 
-/// A message that answers nothing that is known.
+/// A message that answers no known call or reply.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unmatched {
     pub(crate) kind: Kind,
@@ -49,11 +53,12 @@ pub(crate) struct Unmatched {
     direction: Option<Direction>,
     first: Seen,
     seen: Seen,
-    /// An RDMA_ERROR under the XID of a call of its own sender, which waits for its reply or has just got it.
+    /// An RDMA_ERROR with the XID of one of its sender's own calls, outstanding or just answered.
     pub(crate) is_of_own_call: bool,
-    /// The capture may lack what it answers.
+    /// The capture may lack the message that it answers.
     lacks: bool,
-    /// It is certain that the other end had sent nothing else up to here; `None`: it is not known yet.
+    /// Whether it is certain that the other end had sent nothing else up to here; `None`: not known
+    /// yet.
     certain: Option<bool>,
 }
 
@@ -64,11 +69,11 @@ struct Pulled {
     xid: Xid,
     number: u64,
     frames: [u64; 2],
-    /// Parts of it were not seen to be pulled.
+    /// The capture does not show that all of it was pulled.
     lacks: bool,
 }
 
-/// The XIDs that came last.
+/// The latest XIDs.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recent {
     xids: [Option<Xid>; 16],
@@ -88,10 +93,10 @@ impl Recent {
 }
 
 impl UnmatchedMessages {
-    /// Messages, repeated calls and pulled replies that are remembered, of each.
+    /// The most unmatched messages, repeated calls and pulled replies that are kept, of each.
     const MOST: usize = 64;
 
-    /// Remembers a reply that was pulled.
+    /// Records a reply that was pulled.
     fn note_pulled(&mut self, transaction: &Transaction) {
         let (Some(reply), None, Outcome::Completed) =
             (&transaction.reply, transaction.done, transaction.outcome)
@@ -103,7 +108,7 @@ impl UnmatchedMessages {
         let length = provided.map_or(0, |chunk| Segment::total(&chunk.segments));
         let missing: u64 =
             reply.missing.iter().map(|missing| missing.end.unwrap_or(missing.start) - missing.start).sum();
-        // Where no byte of it was seen to be pulled, it is not known that the caller knows such chunks at all.
+        // If no byte was seen to be pulled, the caller may not support such chunks at all.
         if missing < length && self.pulled.len() < UnmatchedMessages::MOST {
             self.pulled.push(Pulled {
                 direction: transaction.direction,
@@ -166,7 +171,7 @@ impl Memory for UnmatchedMessages {
         if let Some(conveyed) = conveyed(&transaction.call) {
             misnamed.note(conveyed);
         }
-        // The reply that it took is that of another call, and its own has yet to come.
+        // The reply that it received belongs to another call, and its own reply is yet to come.
         if let Some(conveyed) = conveyed(&transaction.reply) {
             misnamed.note(conveyed);
             misnamed.note(transaction.xid);
@@ -183,7 +188,8 @@ impl Memory for UnmatchedMessages {
 }
 
 impl UnmatchedMessages {
-    /// Notes what a Send says of messages before it that answered nothing: the capture may show it late, and it is what they answer.
+    /// Drops earlier unmatched messages that this Send explains: the capture may show the call that
+    /// they answer after them.
     #[cold]
     fn note_late(&mut self, sent: &Sent<'_>, known: &Known) {
         let UnmatchedMessages { messages, shows_replies_early, .. } = self;
@@ -199,7 +205,7 @@ impl UnmatchedMessages {
         });
     }
 
-    /// Takes a message that answers nothing, unless it answers a call that was sent twice.
+    /// Records a message that answers nothing, unless it answers a call that was sent twice.
     #[cold]
     fn take_unmatched(&mut self, sent: &Sent<'_>, xid: Xid, known: &Known) {
         let (from, other) = (sent.from, sent.from.other());
@@ -209,11 +215,13 @@ impl UnmatchedMessages {
             repeated.remove(at);
             return;
         }
-        // A Long Reply does not say itself that it is a reply. It is one where the call of its XID was answered already.
+        // A Long Reply does not itself show that it is a reply. It is one if the call with its XID
+        // was already answered.
         if sent.kind == Kind::Reply && !sent.told && !self.answered[other].knows(xid) {
             return;
         }
-        // Its rdma_xid is not that of the reply in it, which header-xid finds. So it is not known what it answers by that.
+        // Its rdma_xid is not that of the reply in it, which header-xid reports. So rdma_xid does
+        // not identify the call that it answers.
         if let Some(conveyed) = conveyed(sent).filter(|conveyed| *conveyed != xid) {
             self.misnamed[other].note(conveyed);
             return;
@@ -237,7 +245,7 @@ impl UnmatchedMessages {
     }
 }
 
-/// The XID of the RPC message behind the header of an RDMA_MSG.
+/// The XID of the RPC message after the header of an RDMA_MSG.
 fn conveyed(sent: &Sent<'_>) -> Option<Xid> {
     let header = sent.header.filter(|header| header.procedure == Procedure::Msg && header.stop.is_none())?;
     let (xid, _) = rpc::peek(sent.send.bytes.get(header.length..)?).ok()?;
@@ -252,19 +260,20 @@ fn answers(kind: Kind, sent: &Sent<'_>) -> bool {
     }
 }
 
-/// Whether it is the header of a reply in a Read chunk of the Responder, which is what RDMA_DONE is for.
+/// Whether this is the header of a reply in a Read chunk of the Responder, which RDMA_DONE answers.
 fn provides(header: &Header<'_>) -> bool {
     header.procedure == Procedure::Nomsg && header.reads.clone().any(|read| read.position == 0)
 }
 
 impl UnmatchedMessages {
-    /// Whether the caller sent several calls under the XID of this one while the first of them was outstanding. Then it is not known which of
-    /// them a reply answers.
+    /// Whether the caller sent another call with this XID while the first was outstanding. It is
+    /// then unknown which of them a reply answers.
     pub(crate) fn is_reused(&self, caller: End, xid: Xid) -> bool {
         self.reused[caller].knows(xid)
     }
 
-    /// Whether a call or a reply of this XID came under another rdma_xid: that is a finding of its own, and explains why nothing matches it.
+    /// Whether a call or a reply with this XID had another rdma_xid. That is a finding of its own,
+    /// and explains why nothing matches it.
     pub(crate) fn is_misnamed(&self, caller: End, xid: Xid) -> bool {
         self.misnamed[caller].knows(xid)
     }
@@ -274,7 +283,8 @@ impl UnmatchedMessages {
         self.pulled.iter().map(|pulled| {
             let caller = known.caller(pulled.direction);
             let is_complete = known.is_complete(caller, pulled.frames[1]);
-            let words = "a reply was pulled, and the connection closed without an RDMA_DONE for it";
+            let words = "a reply was pulled, but the connection closed without an RDMA_DONE for \
+                it";
             let finding = Finding::new(words)
                 .by(caller)
                 .about(Some(pulled.direction), pulled.xid)
@@ -286,7 +296,7 @@ impl UnmatchedMessages {
 }
 
 impl Unmatched {
-    /// What is found about it when the connection ends.
+    /// The finding on this message when the connection ends.
     pub(crate) fn finding(
         &self,
         connection: &Connection,
@@ -296,7 +306,7 @@ impl Unmatched {
         let other = self.from.other();
         let certain = self.certain.unwrap_or_else(|| known.is_complete(other, self.seen.frame));
         let ends = &[&connection.responder, &connection.requester];
-        // A Send that nobody could read may have been what it answers.
+        // A Send that could not be read may be the message that it answers.
         let unread = ends[usize::from(other == known.requester)].sent.other_sends > 0;
         Finding::new(message)
             .by(self.from)

@@ -1,8 +1,8 @@
-"""NFS over RDMA captures of many nodes: exported on Spark by rdmascope, and queried as one dataset.
+"""Exports captures of NFS over RDMA from many nodes on Spark with rdmascope, and queries them as one dataset.
 
 docs/fleet.md describes its use.
 """
 
 
 class Refused(Exception):
-    """An invalid request: reported in one line, with exit status 2."""
+    """A usage error: one line, and exit status 2."""

@@ -32,27 +32,27 @@ def arguments(words: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="rdmascope-fleet", description=__doc__, epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
 
-    export = commands.add_parser("export", help="export captures to a dataset with Spark tasks")
-    export.add_argument("source", help="folder of captures, in any Hadoop file system; the name of a capture's folder is its site")
+    export = commands.add_parser("export", help="export captures to a dataset in Spark tasks")
+    export.add_argument("source", help="folder of captures, in any Hadoop file system; the site of a capture is the name of its folder")
     export.add_argument("-o", "--output", required=True, help="folder of the dataset")
     export.add_argument("--program", help="rdmascope binary to ship with the job [default: the one on PATH]")
-    export.add_argument("--on-workers", metavar="PATH", help="path of rdmascope on every worker; it is not shipped then")
+    export.add_argument("--on-workers", metavar="PATH", help="path of rdmascope on every worker; it is then not shipped")
     export.add_argument("--timeout", type=float, default=3600, metavar="SECONDS", help="time limit of the program for one capture [default: 3600]")
-    export.add_argument("--tries", type=int, default=2, metavar="NUMBER", help="attempts at a capture within its task [default: 2]")
-    export.add_argument("--option", action="append", default=[], metavar="WORD", help="option of `rdmascope export parquet`, such as --option=--no-icrc")
-    export.add_argument("--bill", metavar="FILE", help="write the summary and the result of each capture as JSON")
+    export.add_argument("--tries", type=int, default=2, metavar="NUMBER", help="attempts for each capture in its task [default: 2]")
+    export.add_argument("--option", action="append", default=[], metavar="WORD", help="option for `rdmascope export parquet`, such as --option=--no-icrc")
+    export.add_argument("--bill", metavar="FILE", help="write the bill and the result of each capture as JSON")
     export.add_argument("-q", "--quiet", action="store_true", help="show no progress")
 
     ask = commands.add_parser("ask", help="run a query on a dataset")
-    ask.add_argument("question", nargs="?", help="name of a query, or SQL file")
-    ask.add_argument("--dataset", help="folder of the dataset, or of one written by compact")
-    ask.add_argument("--engine", choices=["spark", "duckdb"], default="spark", help="engine that runs the query [default: spark]")
-    ask.add_argument("--list", action="store_true", help="list the queries")
+    ask.add_argument("question", nargs="?", help="name of a question, or an SQL file")
+    ask.add_argument("--dataset", help="folder of the dataset, or of the output of compact")
+    ask.add_argument("--engine", choices=["spark", "duckdb"], default="spark", help="query engine [default: spark]")
+    ask.add_argument("--list", action="store_true", help="list the questions")
 
     compact = commands.add_parser("compact", help="rewrite days of a dataset in few files")
     compact.add_argument("--dataset", required=True, help="folder of the dataset")
-    compact.add_argument("-o", "--output", required=True, help="folder of the compacted dataset")
-    compact.add_argument("--day", action="append", default=[], metavar="DAY", help="day to rewrite [default: all]")
+    compact.add_argument("-o", "--output", required=True, help="folder for the compact dataset")
+    compact.add_argument("--day", action="append", default=[], metavar="DAY", help="day to write [default: all]")
 
     for command in (export, ask, compact):
         command.add_argument("--master", help="Spark master [default: that of spark-submit, or local[*]]")
@@ -61,13 +61,13 @@ def arguments(words: list[str] | None) -> argparse.Namespace:
 
 
 def settings_of(chosen: argparse.Namespace) -> dict[str, str]:
-    """The Spark settings given on the command line."""
+    """The Spark settings from the command line."""
     pairs = (setting.partition("=") for setting in chosen.conf)
     return {key: value for key, _, value in pairs}
 
 
 def session(master: str | None, settings: dict[str, str]) -> SparkSession:
-    """A Spark session with the configured settings; on this machine by default."""
+    """A Spark session with the given configuration, by default on this machine."""
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
@@ -76,11 +76,11 @@ def session(master: str | None, settings: dict[str, str]) -> SparkSession:
         conf.set(key, value)
     if master is not None or not conf.contains("spark.master"):
         conf.setMaster(master or "local[*]")
-    # Workers use the Python of this process unless configured otherwise.
+    # By default the workers run the same Python.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf.setIfMissing("spark.ui.showConsoleProgress", "false")
-    # Over TCP, a task waits about 40 ms for Python's acknowledgement (Nagle's algorithm), longer
-    # than a small capture takes. Versions of Spark without this setting continue to use TCP.
+    # Over TCP a task waits some 40 ms for Python's acknowledgement (Nagle's algorithm), which is
+    # more than a small capture takes. Spark versions without this setting keep using TCP.
     conf.setIfMissing("spark.python.unix.domain.socket.enabled", "true")
     if conf.get("spark.master", "").startswith("local"):
         conf.setIfMissing("spark.ui.enabled", "false")
@@ -99,9 +99,9 @@ def export(chosen: argparse.Namespace) -> None:
     if chosen.on_workers is not None:
         program = None
     elif program is None:
-        raise Refused("rdmascope is not on PATH: name it with --program, or with --on-workers if the workers have it")
+        raise Refused("rdmascope is not on PATH: give its path with --program, or with --on-workers if the workers have it")
     elif Path(program).name != "rdmascope":
-        raise Refused(f"{program}: a program to ship must be called rdmascope")
+        raise Refused(f"{program}: a shipped program must be named rdmascope")
     with session(chosen.master, settings_of(chosen)) as spark:
         hadoop = {name.removeprefix("spark.hadoop."): value for name, value in spark.sparkContext.getConf().getAll() if name.startswith("spark.hadoop.")}
         settings = Settings(chosen.output, chosen.on_workers, chosen.timeout, chosen.tries, tuple(chosen.option), hadoop)
@@ -119,11 +119,11 @@ def ask(chosen: argparse.Namespace) -> None:
             print(f"{name:16} {questions.summary(name)}")
         return
     if chosen.question is None or chosen.dataset is None:
-        raise Refused("give a query and --dataset; --list lists the queries")
+        raise Refused("a question and --dataset are needed; --list lists the questions")
     try:
         questions.text(chosen.question)
     except OSError as error:
-        raise Refused(f"{chosen.question}: no such query or file: --list lists the queries") from error
+        raise Refused(f"{chosen.question}: no such question, and no file: --list lists the questions") from error
     if chosen.engine == "duckdb":
         columns, rows = questions.by_duckdb(chosen.dataset, chosen.question)
     else:

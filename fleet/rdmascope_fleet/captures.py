@@ -1,4 +1,4 @@
-"""Groups files into captures."""
+"""Finds captures, and groups the files that form one capture."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 EXTENSION = r"(?:pcap|pcapng|cap|erf)"
 COMPRESSION = re.compile(r"\.(?:gz|zst)$", re.IGNORECASE)
 
-# The names of rotated files, explained in cli/src/export/parquet/rings.rs.
+# Names of rotated files; see cli/src/export/parquet/rings.rs.
 BEHIND = re.compile(rf"(?P<ring>.+\.{EXTENSION})(?P<number>\d+)", re.IGNORECASE)
 WITHIN = [
     re.compile(rf"(?P<stem>.+)_(?P<number>\d{{5,}})_\d{{14}}(?P<extension>\.{EXTENSION})", re.IGNORECASE),
@@ -35,7 +35,7 @@ class File:
 
 @dataclass(frozen=True)
 class Ring:
-    """A capture: one file, or the rotated files of one capture point in order."""
+    """A capture: one file, or the rotated files of one folder in the order of their numbers."""
 
     site: str
     name: str
@@ -43,27 +43,24 @@ class Ring:
 
     @property
     def size(self) -> int:
-        """The size of its files in bytes."""
+        """The total size of its files in bytes."""
         return sum(file.size for file in self.files)
 
 
 def split(path: str) -> tuple[str, str]:
-    """The folder of a path, and the name within it."""
+    """The folder of a path, and the name in it."""
     folder, _, name = path.rpartition("/")
     return folder, name
 
 
 def is_capture(path: str) -> bool:
-    """Whether a file is a capture by its name. Names with a leading dot are unfinished or hidden."""
+    """Whether the name is that of a capture. Names that begin with a dot are unfinished or hidden files."""
     _, name = split(path)
     return not name.startswith(".") and CAPTURE.fullmatch(COMPRESSION.sub("", name)) is not None
 
 
 def numbered(name: str) -> tuple[str, bool, int] | None:
-    """Parses the name of an uncompressed rotated file.
-
-    Returns its ring, whether the first file of the ring has no number, and the number of this file.
-    """
+    """The ring of an uncompressed file according to its name, whether the first file of the ring has no number, and the number of this file."""
     if match := BEHIND.fullmatch(name):
         return match["ring"], True, int(match["number"])
     for form in WITHIN:
@@ -73,7 +70,7 @@ def numbered(name: str) -> tuple[str, bool, int] | None:
 
 
 def rings(files: Iterable[File]) -> list[Ring]:
-    """Groups the files of each capture. The site is the name of the folder."""
+    """Groups the files that form one capture. The site is the name of the folder."""
     found: defaultdict[tuple[str, str, bool | None], list[tuple[int, str, File]]] = defaultdict(list)
     others = []
     # A file and its compressed copy are two captures. Compressed files come last.
@@ -92,7 +89,7 @@ def rings(files: Iterable[File]) -> list[Ring]:
         whole = COMPRESSION.sub("", name)
         is_first = (folder, whole) not in seen
         seen.add((folder, whole))
-        # tcpdump does not number the first file.
+        # tcpdump gives the first file no number.
         key = (folder, whole, True) if is_first and (folder, whole, True) in found else (folder, name, None)
         found[key].append((0, file.path, file))
     return [
@@ -102,7 +99,7 @@ def rings(files: Iterable[File]) -> list[Ring]:
 
 
 def listed(spark: SparkSession, path: str) -> list[File]:
-    """The captures below a path of any file system that Spark reads. Contents are not read."""
+    """Lists the captures below a path, in any file system that Spark reads. No content is read."""
     found = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(path)
     rows = found.select("path", "length").collect()
     return [File(row.path, row.length) for row in rows if is_capture(row.path)]

@@ -1,4 +1,4 @@
-"""Merges small files: one file per day and table, or several if the table is large."""
+"""Merges many small files: one file for each day of a table, or more if its size requires it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def compact(spark: SparkSession, dataset: str, output: str, days: list[str]) -> int:
     """Rewrites days of a dataset to another folder, partitioned only by day; `site` and `capture` become columns.
 
-    Rewrites all days by default, and replaces days that exist there. Returns the number of rows.
+    Without `days`, all days are written. An existing day is replaced. Returns the number of rows.
     """
     spark.conf.set("spark.sql.sources.partitionColumnTypeInference.enabled", False)
     spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
@@ -23,7 +23,7 @@ def compact(spark: SparkSession, dataset: str, output: str, days: list[str]) -> 
         if days:
             found = found.where(found.day.isin(days))
         rows += found.count()
-        # Spark splits a day by its advisory partition size, usually into one file.
+        # The advised partition size determines the number of files for a day, which is usually one.
         written = found.hint("rebalance", "day").sortWithinPartitions("day", "site", "capture")
         written.write.mode("overwrite").option("compression", "zstd").partitionBy("day").parquet(f"{output}/{table}")
     return rows

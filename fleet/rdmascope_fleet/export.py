@@ -1,4 +1,4 @@
-"""Exports captures: Spark tasks run the program on them."""
+"""Exports captures to tables: Spark tasks run the program on them."""
 
 from __future__ import annotations
 
@@ -32,45 +32,45 @@ PROGRAM = "rdmascope"
 PACKAGE = Path(__file__).parent
 # Matches the partitions of all days.
 DAYS = "day=*"
-# The most bytes of small captures per task: less than a second of work.
+# The most bytes of small captures that one task exports: less than a second of work.
 SHARE = 16_000_000
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings common to all tasks."""
+    """The settings shared by all tasks."""
 
     output: str
     # The path of the program on every worker; None if it is shipped with the job.
     program: str | None
-    # The time limit of the program in seconds.
+    # Seconds after which the program is killed.
     timeout: float
-    # The most attempts at a capture.
+    # The most attempts for a capture.
     tries: int
-    # Additional options of `rdmascope export parquet`.
+    # Further options for `rdmascope export parquet`.
     options: tuple[str, ...]
-    # Hadoop configuration properties.
+    # Properties of the Hadoop configuration.
     properties: dict[str, str]
 
 
 @dataclass(frozen=True)
 class Done:
-    """The result for a capture."""
+    """The result of exporting a capture."""
 
     site: str
     capture: str
     files: int
     size: int
     seconds: float
-    # The part of this time in which the program ran.
+    # The part of these seconds in which the program ran.
     program_seconds: float
-    # The error, if it was not read completely.
+    # The reason why it could not be read, or not to its end.
     error: str | None
 
 
 @dataclass(frozen=True)
 class Bill:
-    """A summary of an export."""
+    """The cost and the result of an export."""
 
     captures: int
     damaged: int
@@ -82,7 +82,7 @@ class Bill:
     program_seconds: float
 
     def lines(self) -> Iterator[str]:
-        """The summary as text."""
+        """The bill as text."""
         yield f"{self.captures} captures in {self.files} files, {self.damaged} of them damaged"
         yield f"{self.size / 1e6:.1f} MB in, {self.rows} rows out"
         yield f"{self.seconds:.1f} s, {self.task_seconds:.1f} s in tasks, {self.program_seconds:.1f} s in the program"
@@ -95,11 +95,11 @@ def export(spark: SparkSession, source: str, settings: Settings, program: str | 
     found = rings(listed(spark, source))
     twice = [f"{site}/{name}" for (site, name), count in Counter((ring.site, ring.name) for ring in found).items() if count > 1]
     if twice:
-        raise Refused(f"{twice[0]}: two folders called {twice[0].split('/')[0]} contain a capture of this name")
+        raise Refused(f"{twice[0]}: two folders called {twice[0].split('/')[0]} have a capture of this name")
     if not found:
         raise Refused(f"{source}: the folder contains no captures (pcap, pcapng or ERF, also compressed)")
     ship(context, program)
-    # A large capture that starts late would delay the end.
+    # A large capture that starts late would delay the end of the job.
     found.sort(key=lambda ring: ring.size, reverse=True)
     bytes_done = context.accumulator(0)
     captures_done = context.accumulator(0)
@@ -118,9 +118,9 @@ def export(spark: SparkSession, source: str, settings: Settings, program: str | 
 
 
 def together(found: list[Ring]) -> list[list[Ring]]:
-    """Splits captures, sorted by size with the largest first, into tasks of one large or several small ones.
+    """Assigns captures, sorted by size with the largest first, to tasks: one large capture, or several small ones.
 
-    A task costs some milliseconds, as much as a small capture takes.
+    A task costs a few milliseconds, as much as a small capture.
     """
     shares: list[list[Ring]] = []
     size = SHARE
@@ -134,7 +134,7 @@ def together(found: list[Ring]) -> list[list[Ring]]:
 
 
 def bill(spark: SparkSession, output: str, done: list[Done], seconds: float) -> Bill:
-    """The summary of an export. Rows and errors are counted in the table `captures`."""
+    """Computes the bill. Rows and errors are those in the table `captures`."""
     keys = spark.createDataFrame([(one.site, one.capture) for one in done], "site string, capture string")
     table = spark.read.parquet(f"{output}/captures").join(keys, ["site", "capture"])
     [total] = table.selectExpr("coalesce(sum(rows), 0) AS rows", "count(error) AS damaged").collect()
@@ -151,9 +151,8 @@ def bill(spark: SparkSession, output: str, done: list[Done], seconds: float) -> 
 
 
 def ship(context: SparkContext, program: str | None) -> None:
-    """Ships this package, and the program unless the workers have it."""
-    # spark-submit ships the files of --py-files itself; adding another file of the same name is an
-    # error.
+    """Ships this package to the workers, and the program if it is given."""
+    # spark-submit ships the files of --py-files itself. A second file of the same name is an error.
     given = context.getConf().get("spark.submit.pyFiles", "") or ""
     if PACKAGE.is_dir() and not any(file.endswith(f"{PACKAGE.name}.zip") for file in given.split(",")):
         context.addPyFile(str(archive()))
@@ -163,7 +162,7 @@ def ship(context: SparkContext, program: str | None) -> None:
 
 @cache
 def archive() -> Path:
-    """This package as a zip file. It exists as long as this process, because workers that start later fetch it, too."""
+    """This package as a file. It exists as long as this process, because workers that start later also fetch it."""
     folder = Path(tempfile.mkdtemp(prefix="rdmascope-fleet-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     with zipfile.ZipFile(folder / "rdmascope_fleet.zip", "w") as file:
@@ -173,10 +172,7 @@ def archive() -> Path:
 
 
 def export_ring(ring: Ring, settings: Settings) -> Done:
-    """Exports a capture on a worker.
-
-    If the program fails, it is run again; after the last attempt a row of `captures` has the error.
-    """
+    """Exports a capture on a worker. If the program fails, it is run again; if that does not help, a row of `captures` has the reason."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="rdmascope-fleet-") as scratch:
         task = Task(ring, settings, Path(scratch))
@@ -188,8 +184,8 @@ def export_ring(ring: Ring, settings: Settings) -> Done:
         if not task.is_written:
             unread = task.attempt(["--unread", error or "no tables were written"])
             if not task.is_written:
-                # Not even the error row was written: the program or the output does not work here.
-                # Another worker may succeed.
+                # No row at all: the program cannot run here, or nothing can be written. Another
+                # worker may succeed.
                 raise RuntimeError(f"{ring.site}/{ring.name}: {unread}")
         seconds = time.monotonic() - began
         size = sum(file.size for file in ring.files)
@@ -197,7 +193,7 @@ def export_ring(ring: Ring, settings: Settings) -> Done:
 
 
 class Task:
-    """A capture and the state of its export."""
+    """The export of one capture."""
 
     def __init__(self, ring: Ring, settings: Settings, scratch: Path) -> None:
         self.ring = ring
@@ -229,7 +225,7 @@ class Task:
                 self.hand_over(output)
         except subprocess.TimeoutExpired:
             error = f"not done after {settings.timeout:g} s"
-        except Exception as trouble:  # Includes errors from Java: one capture must not fail the others.
+        except Exception as trouble:  # Including any Java exception: one capture must not stop the others.
             self.is_written = False
             error = str(trouble).splitlines()[0] if str(trouble) else repr(trouble)
         return error
@@ -243,7 +239,7 @@ class Task:
         return str(shipped)
 
     def fetched(self) -> list[str]:
-        """Local copies of the capture's files."""
+        """The files of the capture, as local paths."""
         folder = self.scratch / "captures"
         folder.mkdir(exist_ok=True)
         place = place_of(self.ring.files[0].path, self.settings.properties)
@@ -254,14 +250,14 @@ class Task:
         return f"{output}/{table}/{days}/site={escaped(self.ring.site)}/capture={escaped(self.ring.name)}"
 
     def has_row(self, output: Path, since: int) -> bool:
-        """Whether the program has written the row of the capture since then. It is the last file to be written."""
+        """Whether the program has written the row of the capture since then. The row is the last file that it writes."""
         files = Here().matches(self.rows_at(str(output)) + "/part-0.parquet")
         return any(Path(file).stat().st_mtime_ns >= since - 20_000_000 for file in files)
 
     def hand_over(self, output: Path) -> None:
-        """Moves the tables to a Hadoop file system, and removes those of other days."""
+        """Copies the tables to a Hadoop file system, and removes those of another day."""
         to = self.settings.output.rstrip("/")
-        # The row of `captures` comes last.
+        # The row of `captures` is written last.
         files = sorted(output.glob("*/*/*/*/*.parquet"), key=lambda file: file.relative_to(output).parts[0] == "captures")
         for file in files:
             table, day, *_ = parts = file.relative_to(output).parts
@@ -272,7 +268,7 @@ class Task:
 
 
 def escaped(name: str) -> str:
-    """Escapes a name in a path, as cli/src/export/parquet/partition.rs does."""
+    """Escapes a name for a path, like cli/src/export/parquet/partition.rs."""
     kept = (letter if letter.isalnum() or letter in "-_." else "".join(f"%{byte:02X}" for byte in letter.encode()) for letter in name)
     return "".join(kept)
 
@@ -301,5 +297,5 @@ class Progress:
 
 
 def as_dict(done: Done) -> dict[str, object]:
-    """The result for a capture, for JSON."""
+    """The result of a capture, for JSON."""
     return asdict(done)

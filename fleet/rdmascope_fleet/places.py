@@ -1,4 +1,4 @@
-"""Locations of captures and tables: local folders, or any file system with a Hadoop class."""
+"""File systems for captures and tables: local folders, or any file system that Hadoop supports."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from pyspark.find_spark_home import _find_spark_home
 
 
 class Place(Protocol):
-    """The operations of a file system that a task uses."""
+    """The file system operations of a task."""
 
     def fetch(self, path: str, folder: Path) -> Path:
-        """The file at a path as a local file, copied to `folder` if it is not local."""
+        """Returns a local path of the file. A remote file is copied to `folder`."""
 
     def put(self, file: Path, path: str) -> None:
-        """Copies a local file to a path and replaces the old file."""
+        """Copies a local file to a path, and replaces an existing file."""
 
     def matches(self, pattern: str) -> list[str]:
-        """The paths that match."""
+        """The paths that match a pattern."""
 
     def remove(self, path: str) -> None:
-        """Removes a folder with its contents."""
+        """Removes a folder with its content."""
 
 
 def local(path: str) -> str | None:
-    """The local path, if the path has no scheme or `file:`."""
+    """The local path, if there is no scheme or the scheme is `file:`; otherwise None."""
     scheme = urlparse(path).scheme
     return path.removeprefix("file://").removeprefix("file:") if scheme in ("", "file") else None
 
 
 def place_of(path: str, properties: dict[str, str]) -> Place:
-    """The file system of a path. `properties` are the Hadoop configuration properties given to Spark."""
+    """The file system of a path. `properties` are the Hadoop properties from the Spark configuration."""
     return Here() if local(path) is not None else Hadoop(_jvm(), tuple(sorted(properties.items())))
 
 
 class Here:
-    """Folders with the same path on every worker: of one machine, or mounted on all."""
+    """Folders with the same path on every worker: on one machine, or mounted on all."""
 
     def fetch(self, path: str, folder: Path) -> Path:
         return Path(local(path) or path)
@@ -49,8 +49,7 @@ class Here:
     def put(self, file: Path, path: str) -> None:
         place = Path(local(path) or path)
         place.parent.mkdir(parents=True, exist_ok=True)
-        # Readers skip names with a leading dot. The rename makes the file visible when it is
-        # complete.
+        # Readers skip names with a dot. The rename is atomic.
         unfinished = place.with_name(f".rdmascope-{os.getpid()}-{place.name}")
         shutil.copyfile(file, unfinished)
         unfinished.replace(place)
@@ -63,7 +62,7 @@ class Here:
 
 
 class Hadoop:
-    """A Hadoop file system: HDFS, S3A, ABFS and so on."""
+    """A file system of Hadoop: HDFS, S3A, ABFS and so on."""
 
     def __init__(self, jvm: Any, properties: tuple[tuple[str, str], ...]) -> None:
         self._jvm = jvm
@@ -78,7 +77,7 @@ class Hadoop:
     def fetch(self, path: str, folder: Path) -> Path:
         system, place = self._at(path)
         copy = folder / str(place.getName())
-        # Without an additional checksum file.
+        # Without a checksum file.
         system.copyToLocalFile(False, place, self._jvm.org.apache.hadoop.fs.Path(f"file://{copy}"), True)
         return copy
 
@@ -86,10 +85,10 @@ class Hadoop:
         system, place = self._at(path)
         parent = place.getParent()
         system.mkdirs(parent)
-        # Readers skip names with a leading dot.
+        # Readers skip names with a dot.
         unfinished = self._jvm.org.apache.hadoop.fs.Path(parent, f".rdmascope-{os.getpid()}-{place.getName()}")
         system.copyFromLocalFile(False, True, self._jvm.org.apache.hadoop.fs.Path(f"file://{file}"), unfinished)
-        # A rename does not replace an existing file. If the task ends in between, the next attempt
+        # A rename does not replace an existing file. If the task dies in between, the next attempt
         # writes the file again.
         system.delete(place, False)
         if not system.rename(unfinished, place):
@@ -106,7 +105,7 @@ class Hadoop:
 
 @cache
 def _jvm() -> Any:
-    """A Java process with Hadoop's classes. A Spark worker has none, and keeps this one for all its tasks."""
+    """A JVM of this process with the Hadoop classes. Spark workers have none, and keep this one for all their tasks."""
     from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped]
 
     jars = Path(_find_spark_home()) / "jars"

@@ -1,4 +1,4 @@
-"""Queries on the whole fleet: SQL files in sql/ that Spark and DuckDB both understand."""
+"""Queries on the whole fleet, in sql/. They run on both Spark and DuckDB."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ if TYPE_CHECKING:
 # Works also if the package is a zip file, as with spark-submit.
 SQL = resources.files("rdmascope_fleet") / "sql"
 TABLES = ["transactions", "operations", "messages", "packets", "connections", "findings", "events", "captures"]
-# The keys of partition folders. Their values are strings even if they look like numbers.
+# The columns in folder names. Their values are text, even if they look like numbers.
 PARTITIONS = ["day", "site", "capture"]
 
 Rows = tuple[list[str], list[tuple[Any, ...]]]
 
 
 def names() -> list[str]:
-    """The names of the queries."""
+    """The names of the questions."""
     return sorted(path.name.removesuffix(".sql") for path in SQL.iterdir() if path.name.endswith(".sql"))
 
 
 def text(question: str) -> str:
-    """The SQL of a query: a built-in one by name, or a file."""
+    """The SQL of a question, given by its name or as a file."""
     path = SQL / f"{question}.sql" if question in names() else Path(question)
     return path.read_text(encoding="utf-8").strip().rstrip(";")
 
 
 def summary(question: str) -> str:
-    """The description of a query: the comment at the start of the SQL."""
+    """The summary of a question: the comment at the beginning of the SQL."""
     lines = text(question).splitlines()
     return " ".join(line.removeprefix("--").strip() for line in lines[: next(i for i, line in enumerate(lines) if not line.startswith("--"))])
 
 
 def by_spark(spark: SparkSession, dataset: str, question: str) -> Rows:
-    """Runs a query on Spark."""
+    """Runs a question on Spark."""
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     spark.conf.set("spark.sql.sources.partitionColumnTypeInference.enabled", False)
     for table in TABLES:
@@ -47,7 +47,7 @@ def by_spark(spark: SparkSession, dataset: str, question: str) -> Rows:
 
 
 def by_duckdb(dataset: str, question: str) -> Rows:
-    """Runs a query on DuckDB, on this machine."""
+    """Runs a question on DuckDB, on this machine."""
     import duckdb
 
     with duckdb.connect() as connection:
@@ -59,7 +59,7 @@ def by_duckdb(dataset: str, question: str) -> Rows:
 
 
 def view(dataset: str, table: str) -> str:
-    """The DuckDB view of a table of a dataset."""
+    """The SQL that creates a DuckDB view of a table."""
     files = f"{dataset}/{table}/**/*.parquet"
     path = next(iter(glob.iglob(files, recursive=True)), "")
     types = ", ".join(f"'{name}': VARCHAR" for name in PARTITIONS if f"/{name}=" in path)

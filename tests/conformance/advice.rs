@@ -199,8 +199,8 @@ fn altered(id: &str) -> Capture {
 fn a_reply_chunk_that_was_not_needed_is_said_with_what_it_cost() {
     // The client's trace has 5 OPENs: 4 with a Reply chunk of 7184 bytes, one of 7044. With 19 more
     // of the former, the total is 172,276 bytes.
-    let expected = "24 of 24 OPEN replies did not need their Reply chunk of 7178 bytes on average, and 24 went by RDMA Write all the same: \
-        24 registrations of 172 kB in all";
+    let expected = "24 of 24 OPEN replies did not need their Reply chunk of 7178 bytes on average, and 24 of them still used RDMA Write: \
+        24 registrations of 172 kB in total";
     assert_eq!(messages(&altered("advice-reply-chunk"), "advice-reply-chunk"), [expected]);
     let with = |times| {
         let mut capture = recall();
@@ -240,8 +240,8 @@ fn calls_are_just_over_the_threshold_up_to_a_quarter() {
         lengthen(&mut capture, length, times);
         messages(&capture, "advice-call-over-threshold")
     };
-    let expected = "16 calls of 1152 bytes on average went by RDMA Read, which took 0.00 ms: an inline threshold of 2048 bytes instead of \
-        1024 saves that";
+    let expected = "16 calls of 1152 bytes on average used RDMA Read, which took 0.00 ms: an inline threshold of 2048 bytes instead of \
+        1024 avoids that";
     assert_eq!(over(1152, 15), [expected]);
     assert!(over(1152, 14).is_empty(), "15 are not reported");
     assert_eq!((over(1024, 15).len(), over(1028, 15).len()), (0, 1));

@@ -620,7 +620,7 @@ fn what_was_not_written_is_counted() {
         let about: Vec<&Finding> = of("memory-written", &found).collect();
         let [finding] = about[..] else { panic!("{sample} {index}: {about:?}") };
         let message = format!(
-            "the reply says that {claimed} bytes are in {chunks}, of which {unwritten} were not written"
+            "the reply returns {claimed} bytes in {chunks}, but {unwritten} of them were not written"
         );
         assert_eq!((finding.verdict, &finding.message), (Verdict::Stands, &message), "{sample}");
         let written = Value::Bytes(claimed - unwritten as u64);

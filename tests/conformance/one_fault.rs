@@ -107,7 +107,7 @@ fn bytes_that_no_request_asked_for_were_not_read() {
     let found: Vec<&Finding> = found.iter().filter(|finding| rule(finding).id == "memory-read").collect();
     let [finding] = found[..] else { panic!("{found:?}") };
     assert_eq!((finding.verdict, finding.by_requester), (Verdict::Stands, Some(false)));
-    assert_eq!(finding.message, "success, but only 262140 of 262144 bytes in Read chunks were asked for");
+    assert_eq!(finding.message, "success, but only 262140 of 262144 bytes in Read chunks were requested");
     assert_eq!(finding.frames, [call, reply]);
 }
 
@@ -215,7 +215,7 @@ fn a_reply_that_is_denied_has_no_results() {
     let found: Vec<&Finding> = found.iter().filter(|finding| rule(finding).id == "rpc-results").collect();
     let [finding] = found[..] else { panic!("{found:?}") };
     assert_eq!((finding.verdict, finding.by_requester), (Verdict::Stands, Some(false)));
-    assert_eq!(finding.message, format!("{behind} bytes behind a reply that has no results"));
+    assert_eq!(finding.message, format!("{behind} bytes after a reply that has no results"));
     assert!(finding.frames.contains(&frame), "{finding:?}");
 }
 

@@ -370,9 +370,9 @@ fn status_flags_are_counted() {
     assert_eq!(
         said,
         [
-            ("3 SEQUENCE results say SEQ4_STATUS_CB_PATH_DOWN", &[first, last][..]),
-            ("a SEQUENCE result says SEQ4_STATUS_RECALLABLE_STATE_REVOKED", &[between]),
-            ("a SEQUENCE result says the unknown flag 0x80000000", &[last]),
+            ("3 SEQUENCE results have SEQ4_STATUS_CB_PATH_DOWN", &[first, last][..]),
+            ("a SEQUENCE result has SEQ4_STATUS_RECALLABLE_STATE_REVOKED", &[between]),
+            ("a SEQUENCE result has the unknown flag 0x80000000", &[last]),
         ]
     );
     assert_eq!(found[0].observed, Some(Value::Count(3)));
@@ -493,7 +493,7 @@ fn slots_of_large_tables_are_followed() {
     let found = found(&wrong, "session-s");
     let [finding] = &found[..] else { panic!("{found:?}") };
     assert_eq!((finding.verdict, &finding.frames[..]), (Verdict::Stands, &[970, 974, 976][..]));
-    assert_eq!(finding.message, "sequence ID 146 on slot 1900 behind 149");
+    assert_eq!(finding.message, "sequence ID 146 on slot 1900 after 149");
     // Slots 1900 and 364 take turns with separate sequence IDs. Only the last one used is tracked.
     let mut calls = 0;
     each_call(&mut capture, |call, at| {
@@ -527,7 +527,7 @@ fn the_first_request_of_a_session_has_sequence_id_1() {
     assert_eq!(standing.count(), 0);
     let frames = [CLIENT, SERVER].map(|host| capture.packets[send_of(&capture, host, xid)].number);
     assert_eq!(finding.frames, frames);
-    assert_eq!(finding.message, "sequence ID 5 on slot 0 behind 0");
+    assert_eq!(finding.message, "sequence ID 5 on slot 0 after 0");
     assert_eq!((&finding.observed, &finding.allowed), (&Some(Value::Count(5)), &Some(Value::Count(1))));
 }
 

@@ -515,7 +515,8 @@ fn a_sender_that_goes_back_is_told_by_where_it_went_back_to() {
     let found = found(&capture, "acknowledgement-missing");
     let [finding] = &found[..] else { panic!("one finding: {found:?}") };
     assert_eq!(finding.frames, [count - 7, count - 5, count - 1]);
-    let expected = format!("PSN {} was sent again 3 times within 1000 ms and never acknowledged", call.psn());
+    let expected =
+        format!("PSN {} was retransmitted 3 times within 1000 ms and never acknowledged", call.psn());
     assert_eq!(finding.message, expected);
     assert_eq!((finding.by_requester, finding.verdict), (Some(false), Verdict::Stands));
 }
@@ -576,9 +577,9 @@ fn the_story_of_a_broken_connection_is_told_in_order() {
     assert_eq!(found.len(), 1, "{found:?}");
     let (message, last) = (&found[0].message, capture.packets.len() as u64);
     let parts = [
-        "with 1 call under way".to_owned(),
+        "with 1 call outstanding".to_owned(),
         "ConnectRequest by the Requester (frame 1)".to_owned(),
-        format!("sent again by the Requester 3 times (frames {} to {})", original + 1, original + 3),
+        format!("retransmitted by the Requester 3 times (frames {} to {})", original + 1, original + 3),
         format!(
             "the Responder refuses the request of frame {original}: remote access error (frame {})",
             last - 1

@@ -1,13 +1,13 @@
 """Verdicts of `rdmascope peer inject --format jsonl`.
 
-    verdicts.py FILE.jsonl                      one line per scenario: section, scenario, level, verdict
-    verdicts.py FILE.jsonl SCENARIOS INJECTED   the same, with the rules by which the findings of `rdmascope check`
-                                                differ from the scenario file: +rule if additional, -rule if missing
+    verdicts.py FILE.jsonl                      a line for each scenario: section, scenario, level, verdict
+    verdicts.py FILE.jsonl SCENARIOS INJECTED   also the rules in which `rdmascope check` on the capture
+                                                differs from the scenario: +rule for more, -rule for less
     verdicts.py --page NAME=FILE.jsonl ... --clients NAME=FILE.jsonl ...
-                                                docs/verdicts.md, with a column per server and per client
+                                                docs/verdicts.md: a column for each server and client
 
-If the verdict of a scenario varies (CHANCE), its line has all possible verdicts and no findings. The verdict of this
-run is then a warning on standard error.
+If a scenario's verdict is subject to chance (CHANCE), its line has all possible verdicts and no
+findings of check; the verdict of this run is a warning on standard error.
 """
 
 import json
@@ -15,16 +15,16 @@ import sys
 import tomllib
 
 
-ONE_OF_TWO = "The server answers ERR_CHUNK and ends the connection at once; which of the two arrives first varies."
-EARLY = "The server may end the connection before it has seen the RTU, and then with a REJ instead of a DREQ."
-NEXT = "Linux abandons the call and sends the next one, or ends the connection and sends the call again on a new one; runs of one kernel differ. According to its source, the header's error becomes the call's status, and the call ends with no bytes received. If the sender of the call then overwrites that status, the error is lost; the call is sent again, and xprtrdma sends no call twice on one connection."
-# Scenarios with races: the possible verdicts, and the reason. The findings vary with them.
+ONE_OF_TWO = "The server answers ERR_CHUNK and ends the connection at once; either may arrive first."
+EARLY = "The server may end the connection before it receives the RTU: with a REJ in that case, and not with a DREQ."
+NEXT = "Linux gives up the call and makes the next one, or ends the connection and repeats the call on a new one; runs of one kernel differ. According to its source, the header error becomes the status of the call, which ends with no bytes received. If the sending side overwrites that status, the error is lost and the call is sent again, which xprtrdma never does on the same connection."
+# Scenarios with a race: the possible verdicts, and the reason. The findings in the capture differ too.
 CHANCE = {
     "credits-ignored": (
         ("conforms", "violates"),
-        "After the RNR NAK, Linux 6.1 sometimes keeps repeating its replies to the destroyed queue pair, and answers neither DREQ nor REQ for 20 seconds.",
+        "After the RNR NAK, Linux 6.1 sometimes keeps retransmitting its replies to the closed queue pair, and answers neither DREQ nor REQ for 20 seconds.",
     ),
-    "loss-one-in-twenty": (("conforms",), "The lost packets depend on the number of packets, and the findings depend on the lost packets."),
+    "loss-one-in-twenty": (("conforms",), "The lost packets, and so the findings, depend on the number of packets."),
     "read-chunks-overlapping": (("conforms", "lost-connection"), ONE_OF_TWO),
     "read-of-target-memory": (("conforms",), EARLY),
     "read-position-beyond": (("conforms", "lost-connection"), ONE_OF_TWO),
@@ -45,28 +45,28 @@ CHANCE = {
     "reply-write-list-past-end": (("tolerated", "lost-connection"), NEXT),
     "write-to-target-memory": (("conforms",), EARLY),
 }
-# The file name of the only kernel series in which this was observed.
+# Scenarios that raced on one kernel series only, by the name of its file.
 CHANCE_OF = {"credits-ignored": "inject-6.1.jsonl"}
 ALIVE = {
-    "on-this-connection": "afterwards NULL was answered on this connection",
-    "on-a-new-connection": "afterwards NULL was answered on a new connection",
-    "gone": "afterwards NULL was not answered",
-    "not-asked": "afterwards NULL was not called",
+    "on-this-connection": "NULL was answered afterwards on this connection",
+    "on-a-new-connection": "NULL was answered afterwards on a new connection",
+    "gone": "NULL was not answered afterwards",
+    "not-asked": "NULL was not called afterwards",
 }
-# For a client, the next call.
+# For a client: its next call.
 CALLS_AGAIN = {
-    "on-this-connection": "afterwards it continued on this connection",
-    "on-a-new-connection": "afterwards it continued on a new connection",
-    "gone": "afterwards it made no more calls",
-    "not-asked": "afterwards no call was awaited",
+    "on-this-connection": "it continued on this connection",
+    "on-a-new-connection": "it continued on a new connection",
+    "gone": "it made no further call",
+    "not-asked": "no further call was expected",
 }
 MEANINGS = (
     ("conforms", "A reaction that the section allows."),
-    ("violates", "A reaction that the section forbids; or a server no longer answers NULL, or a client no longer calls."),
-    ("tolerated", "A reaction that is in neither list of the scenario."),
-    ("lost connection", "The connection was lost, which is in neither list; or it should have survived."),
-    ("no answer", "No reaction, which is in neither list; or the target could not be reached."),
-    ("not applicable", "A condition of the scenario is not met, or a step before the judged one failed: the run does not test the requirement."),
+    ("violates", "A reaction that the section forbids; or a server no longer answers NULL, or a client makes no further call."),
+    ("tolerated", "A reaction in neither list of the scenario."),
+    ("lost connection", "The connection was lost, which is in neither list; or the connection had to survive."),
+    ("no answer", "There was no reaction, which is in neither list; or the target could not be reached."),
+    ("not applicable", "A condition of the scenario is not met, or a step before the judged one failed. This is no statement about the requirement."),
 )
 
 
@@ -75,7 +75,7 @@ def scenarios(path):
         lines = [json.loads(line) for line in file]
     rows = [line for line in lines if line["type"] == "peer_scenario"]
     for row in rows:
-        # Scenarios that may crash a server were not run.
+        # Destructive scenarios may not have been run.
         row["verdict"] = (row["verdict"] or "withheld").replace("_", "-")
         is_of = path.endswith(CHANCE_OF.get(row["scenario"], ""))
         row["chance"] = is_of and row["verdict"] in CHANCE.get(row["scenario"], ((), ""))[0]
@@ -83,16 +83,15 @@ def scenarios(path):
 
 
 def verdicts(row):
-    """The verdict, or all possible ones if it varies."""
+    """The verdict, or all possible ones if it is subject to chance."""
     return CHANCE[row["scenario"]][0] if row["chance"] else (row["verdict"],)
 
 
-# For a connection that this end abandoned or flooded, these findings depend on how long it was
-# observed.
+# Findings on a connection that this side abandoned or flooded depend on the length of the capture.
 UNTIMELY = {"acknowledgement-missing", "connection-broken"}
-# Findings that depend on the packets that a server has sent by then. After refused RDMA Writes, the
-# reply may leave before the NAK arrives, with Invalidate, or not. A server that gets no reply to
-# its callback may or may not send another.
+# Findings that depend on the messages that a server has sent by then. A reply follows RDMA Writes that
+# are refused: it may leave, with invalidate, before the NAK arrives. A server without a reply to its
+# callback may make another one.
 RACING = {
     "callback-unanswered": {"credit-first-reply"},
     "reply-chunk-too-small-again": {"invalidation-sender-flag"},
@@ -102,10 +101,8 @@ RACING = {
 
 
 def differences(name, folder, injected):
-    """The rules by which the findings of `rdmascope check` differ from the scenario file.
-
-    Advice is no fault and inconclusive findings are uncertain, so these may be additional.
-    """
+    """The differences between the findings of `rdmascope check` and those that the scenario's file lists.
+    Additional advice and inconclusive findings do not count."""
     with open(f"{folder}/{name}.toml", "rb") as file:
         scenario = tomllib.load(file)
     said = set(scenario.get("check", []))
@@ -122,12 +119,12 @@ def differences(name, folder, injected):
 
 
 def words(text):
-    """Escapes a table cell."""
+    """As a cell of a table."""
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
 def table(targets):
-    """Prints a row per scenario, with a column per target."""
+    """A row for each scenario, a column for each target."""
     print("| section | level | scenario | " + " | ".join(targets) + " |")
     print("|---|---|---|" + "---|" * len(targets))
     for row in next(iter(targets.values())):
@@ -140,7 +137,7 @@ def table(targets):
 
 
 def instead(targets, alive):
-    """Prints the reactions that are not allowed."""
+    """The reactions that are not allowed."""
     for row in next(iter(targets.values())):
         differs = [
             (name, other)
@@ -156,32 +153,36 @@ def instead(targets, alive):
             if other["chance"]:
                 print(f"- {name}: {' or '.join(verdicts(other)).replace('-', ' ')}: {CHANCE[row['scenario']][1]}")
                 continue
-            # If nothing was observed, the reason explains that.
+            # Without an observation, the reason explains the verdict.
             told = [*other["observed"], *([other["reason"]] if other["reason"] else [])]
             print(f"- {name}: {other['verdict'].replace('-', ' ')}: {'; '.join(told)}; {alive[other['alive'] or 'not-asked']}.")
         print()
 
 
 def page(servers, clients):
-    print(f"# Reactions of real servers{' and clients' if clients else ''}\n")
-    server = "the kernel's NFS server" + (" and its client" if clients else "")
-    print(f"Generated by `tests/lab/run --write`, which injects every scenario of [scenarios.md](scenarios.md) into {server} over soft-RoCE.")
-    print("A verdict is about one requirement. The scenarios include those that may crash an end: the ends are virtual machines, which are rebooted after a crash.")
-    print("For each run against a server, the findings of `rdmascope check` are compared with the scenario; differences are recorded in")
-    print("[tests/lab/verdicts](../tests/lab/verdicts). Probable faults of the kernel are in [findings](findings/index.md).\n")
+    print(f"# Verdicts on real servers{' and clients' if clients else ''}\n")
+    server = "the kernel's NFS server" + (" and client" if clients else "")
+    print("Generated by `tests/lab/run --write`, which runs every scenario of [scenarios.md](scenarios.md)")
+    print(f"against {server} over soft-RoCE. A verdict is about one requirement.")
+    print("Scenarios that may crash an end are included: the ends are virtual machines, and a crashed one is")
+    print("booted again.\n")
+    print("The findings of `rdmascope check` in the capture of each run against a server are compared with")
+    print("those that the scenario lists. [tests/lab/verdicts](../tests/lab/verdicts) has the differences.")
+    print("Probable faults of the kernel are in [findings](findings/index.md).\n")
     print("| verdict | reaction of the server or client |")
     print("|---|---|")
     for verdict, meaning in MEANINGS:
         print(f"| {'**violates**' if verdict == 'violates' else verdict} | {meaning} |")
-    print("\nThe lists are those of the scenario: reactions that the section allows, and those that it forbids. With SHOULD, a reaction in neither list departs")
-    print("from the recommendation.\n")
+    print("\nThe lists of a scenario are the reactions that the section allows and those that it forbids. For a")
+    print("SHOULD, a reaction in neither list departs from the recommendation.\n")
     print("## Linux as server\n")
     table(servers)
     print("\n### Other reactions\n")
     instead(servers, ALIVE)
     if clients:
         print("## Linux as client\n")
-        print("The kernel's NFSv3 client mounts the export of `rdmascope peer serve --scenario`, lists, writes and reads. Every call except one is answered correctly.\n")
+        print("The kernel's NFSv3 client mounts the export of `rdmascope peer serve --scenario`, and lists, writes")
+        print("and reads. Every call but one gets the correct reply.\n")
         table(clients)
         print("\n### Other reactions\n")
         instead(clients, CALLS_AGAIN)
@@ -198,6 +199,6 @@ else:
     for row in scenarios(sys.argv[1]):
         found = [differences(row["scenario"], *sys.argv[2:])] if sys.argv[2:] else []
         if row["chance"]:
-            print("varies:", row["scenario"], row["verdict"], *found, file=sys.stderr)
+            print("by chance:", row["scenario"], row["verdict"], *found, file=sys.stderr)
             found = [""] * len(found)
         print(row["section"], row["scenario"], row["level"], " or ".join(verdicts(row)), *found, sep="\t")

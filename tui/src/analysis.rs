@@ -1,5 +1,5 @@
-//! The capture behind the screen: engine, judge and records. It takes records as they come, hands over what has become known in [`Batch`]es,
-//! and answers what the screen asks for.
+//! The capture behind the screen: engine, judge and records. It takes records as they arrive,
+//! returns new results in [`Batch`]es, and answers requests of the screen.
 
 use crate::chart::Series;
 use crate::ring::Ring;
@@ -34,23 +34,23 @@ use std::collections::HashSet;
 use std::io::{self, BufWriter};
 use std::path::PathBuf;
 
-/// What the screen asks for.
+/// A request of the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// The session at another moment.
+    /// Show the session at another moment.
     Seek(Moment),
-    /// A transaction with its exchange.
+    /// Load a transaction with its exchange.
     Exchange(Named),
-    /// A frame.
+    /// Load a frame.
     Frame(u64),
-    /// That packets are written to a new file.
+    /// Write packets to a new file.
     Save(What, PathBuf),
 }
 
-/// Which packets.
+/// A selection of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum What {
-    /// All that are there.
+    /// All packets that are available.
     #[default]
     All,
     /// Those of a connection.
@@ -59,7 +59,7 @@ pub enum What {
     Between(ConnectionId, u64, u64),
 }
 
-/// A transaction, and where it is in the capture.
+/// A transaction, and its place in the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Named {
     /// Its number.
@@ -70,7 +70,7 @@ pub struct Named {
     pub ended: u64,
 }
 
-/// What is answered.
+/// The answer to a [`Request`].
 #[derive(Debug)]
 pub enum Answer {
     /// The session at that moment.
@@ -79,30 +79,30 @@ pub enum Answer {
     Exchange(Box<Exchanged>),
     /// The frame.
     Frame(Box<FrameFields>),
-    /// So many packets were written to this file.
+    /// The number of packets that were written to this file.
     Saved(PathBuf, u64),
-    /// Why there is none.
+    /// The request that failed, and the reason.
     Failed(Request, String),
 }
 
 /// A transaction with its exchange.
 #[derive(Debug)]
 pub struct Exchanged {
-    /// It, with its steps and contents.
+    /// The transaction, with its steps and contents.
     pub transaction: Transaction,
-    /// The connection, as it is after the last record.
+    /// The connection, in its state after the last record.
     pub connection: Option<Connection>,
-    /// Its rungs.
+    /// The ladder of its packets.
     pub ladder: Ladder,
     /// The fields of the Sends of call and reply, as far as they were captured.
     pub sends: [Vec<Field>; 2],
-    /// The messages of both that a chunk conveyed, with their fields and bytes.
+    /// The messages of both that were conveyed in a chunk, with their fields and bytes.
     pub messages: [Option<(Vec<Field>, Vec<u8>)>; 2],
-    /// Which frames carried its bytes.
+    /// The frames that carried its bytes.
     pub carriers: Carriers,
-    /// What is about it, or rests on its packets.
+    /// The findings about it, or with its packets as evidence.
     pub findings: Findings,
-    /// What happened to its connection meanwhile.
+    /// The events of its connection during the transaction.
     pub events: Vec<SessionEvent>,
 }
 
@@ -111,9 +111,9 @@ pub struct Exchanged {
 pub struct FrameFields {
     /// Its number.
     pub number: u64,
-    /// When it was captured.
+    /// Its capture time.
     pub time: Time,
-    /// What its bytes mean.
+    /// The fields of its bytes.
     pub fields: Vec<Field>,
     /// Its bytes.
     pub bytes: Vec<u8>,
@@ -133,23 +133,24 @@ pub struct Analysis {
     allowances: Allowances,
     dropped: u64,
     resent: Option<Series>,
-    /// What was not handed over yet.
+    /// Results that were not returned yet.
     batch: Batch,
-    /// The transaction that was asked for last: frames of it show its operations.
+    /// The transaction that was requested last: its frames show its operations.
     last: Option<Transaction>,
     style: Style,
-    /// What was counted, with what ended with the capture.
+    /// The totals of the whole capture, once it has ended.
     ended: Option<Totals>,
     files: Vec<FileEnding>,
 }
 
-/// Records behind the end of a transaction in which its last acknowledgements come.
+/// Records after the end of a transaction that may contain its last acknowledgements.
 const BEHIND: u64 = 512;
-/// Records before the first packet of a transaction from which on it is looked at closely.
+/// Records before the first packet of a transaction that are replayed for it.
 const BEFORE: u64 = 64;
 
 impl Analysis {
-    /// One that has seen nothing. Frames are told apart by `frame`, rules of at least `level` are judged by. The report has the colours of `style`.
+    /// Creates an analysis without records. `frame` configures the decoding of frames; rules of at
+    /// least `level` are checked. `style` has the colours of the report.
     pub fn new(frame: frame::Config, level: Level, style: Style) -> Analysis {
         let config =
             Config { engine: engine::Config { frame, ..engine::Config::default() }, ..Config::default() };
@@ -174,12 +175,12 @@ impl Analysis {
         }
     }
 
-    /// From now on findings are held against `allowances`.
+    /// Sets the findings that are allowed.
     pub fn allow(&mut self, allowances: Allowances) {
         self.allowances = allowances;
     }
 
-    /// How frames are told apart.
+    /// The configuration for the decoding of frames.
     pub fn frame(&self) -> frame::Config {
         self.frame
     }
@@ -194,7 +195,7 @@ impl Analysis {
         self.timeline.bound_memory((memory / 8).max(LEAST));
     }
 
-    /// From now on records can be found again in `store`.
+    /// Sets the store from which records are read again.
     pub fn store(&mut self, store: Store) {
         self.store = store;
     }
@@ -212,7 +213,8 @@ impl Analysis {
         });
     }
 
-    /// Time has come to `now`, and no record. Returns whether something may have ended thereby.
+    /// Advances the time to `now` without a record. Returns whether something may have ended as a
+    /// result.
     pub fn time(&mut self, now: Time) -> bool {
         if self.timeline.latest().engine().next_deadline().is_none_or(|deadline| deadline > now) {
             return false;
@@ -224,12 +226,12 @@ impl Analysis {
         true
     }
 
-    /// Takes what the capture says beside packets: connections that a kernel knew.
+    /// Takes a note of the capture: connections that a kernel knew.
     pub fn note(&mut self, note: &Note) {
         self.timeline.take_note(note);
     }
 
-    /// There are no further records; how the files ended, where they are files.
+    /// Ends the capture. `files` gives the ending of each file, if the source is files.
     pub fn finish(&mut self, files: Vec<FileEnding>) {
         self.files = files;
         let number = self.timeline.taken();
@@ -279,7 +281,8 @@ impl Analysis {
         }
     }
 
-    /// What has become known since this was asked last. `whole`: with events, report and the state after the last record, which take time.
+    /// Returns the results since the last call. If `whole`, they include events, report and the
+    /// state after the last record, which take time.
     pub fn batch(&mut self, progress: Progress, whole: bool) -> Batch {
         let latest = self.timeline.latest();
         let totals = self.ended.unwrap_or(*latest.totals());
@@ -301,7 +304,7 @@ impl Analysis {
                 let together = core::mem::take(&mut self.together);
                 let ending = Ending { totals, files, port: self.frame.port, together, chosen: None };
                 let mut text = Vec::new();
-                // Memory takes all.
+                // Writing to memory cannot fail.
                 let _ = Text { report: &self.report, ending: &ending, style: self.style }.write(&mut text);
                 batch.report = Some(text);
             }
@@ -309,7 +312,7 @@ impl Analysis {
         batch
     }
 
-    /// Answers the screen.
+    /// Answers a request of the screen.
     pub fn answer(&mut self, request: Request) -> Answer {
         let answered = match request.clone() {
             _ if matches!(self.store, Store::Pending) => Err("the capture is still being copied".to_owned()),
@@ -343,7 +346,7 @@ impl Analysis {
             }
         });
         told.map_err(|error| error.to_string())?;
-        let transaction = found.ok_or("the transaction is not there any more")?;
+        let transaction = found.ok_or("the transaction is no longer available")?;
         let mut all = Findings::new(Findings::ALL);
         let latest = timeline.latest();
         let listed = || latest.findings().iter().chain(timeline.findings_at_the_end());
@@ -416,7 +419,7 @@ impl Analysis {
         told.map_err(|error| error.to_string())?;
         shown.map(|frame| Answer::Frame(Box::new(frame))).ok_or_else(|| format!("there is no frame {number}"))
     }
-    /// Writes packets as pcapng. A file that is there is not written over.
+    /// Writes packets as pcapng. An existing file is not overwritten.
     fn save(&self, what: What, path: PathBuf) -> Result<Answer, String> {
         let Analysis { timeline, store, .. } = self;
         let error = |error: io::Error| format!("{}: {error}", path.display());
@@ -457,7 +460,7 @@ impl Analysis {
         Ok(Answer::Saved(path, packets))
     }
 
-    /// The oldest record that is there.
+    /// The oldest record that is available.
     fn oldest(&self) -> u64 {
         match &self.store {
             Store::Ring(ring) => ring.first().unwrap_or(1),
@@ -465,7 +468,7 @@ impl Analysis {
         }
     }
 
-    /// The oldest record from which on a replay is possible: behind a checkpoint.
+    /// The oldest record from which a replay can start: the first one after a checkpoint.
     fn first(&self) -> u64 {
         (self.oldest() - 1).next_multiple_of(self.timeline.spacing()) + 1
     }

@@ -1,4 +1,4 @@
-//! Figures of rows over time and over latency, as charts want them.
+//! Chart data computed from rows: figures over time, and the distribution of latencies.
 
 use crate::rows::{Row, Rows};
 use core::fmt::{self, Display, Formatter};
@@ -9,26 +9,26 @@ use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::Direction;
 use std::collections::{BTreeMap, HashMap};
 
-/// How often something happened, over time. It takes the same room however long the session is: where it has no further place, each place stands for
+/// Counts of an event over time, in constant space: when the places run out, each place covers
 /// twice the time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Series {
     start: Time,
-    /// Nanoseconds that a place stands for.
+    /// Nanoseconds that a place covers.
     width: u64,
     counts: Vec<u64>,
 }
 
 impl Series {
-    /// Places.
+    /// The number of places.
     const MOST: usize = 1024;
 
-    /// One that begins at `start`.
+    /// Creates a series that begins at `start`.
     pub fn new(start: Time) -> Series {
         Series { start, width: 1, counts: Vec::new() }
     }
 
-    /// It happened at `time`; what is before the start counts as there.
+    /// Counts an event at `time`. Events before the start count as at the start.
     pub fn add(&mut self, time: Time) {
         let since = time.since(self.start);
         while since / self.width >= Series::MOST as u64 {
@@ -42,7 +42,7 @@ impl Series {
         self.counts[place] += 1;
     }
 
-    /// How often it happened in each of `columns` equal parts of a span of time.
+    /// The counts in each of `columns` equal parts of a span of time.
     pub fn columns(&self, (start, end): (Time, Time), columns: usize) -> Vec<u64> {
         let mut sums = vec![0u64; columns];
         let length = u128::from(end.since(start)) + 1;
@@ -57,7 +57,7 @@ impl Series {
     }
 }
 
-/// Of what charts are drawn.
+/// The rows that charts are drawn from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Of {
     /// All rows.
@@ -89,42 +89,45 @@ impl Display for Of {
     }
 }
 
-/// Which charts are wanted.
+/// A request for charts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// Of how many rows.
+    /// The number of rows.
     pub rows: usize,
     /// The span of time that they show.
     pub span: (Time, Time),
-    /// Of what: the place in [`Figures::names`].
+    /// The index of the selected entry in [`Figures::names`].
     pub at: usize,
-    /// How many columns wide.
+    /// The width in columns.
     pub columns: usize,
 }
 
-/// What charts show. It takes a look at every row, so it is made on a thread of its own.
+/// The data of the charts. It is computed from every row, so this is done on a separate thread.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
-    /// What was wanted.
+    /// The request that it answers.
     pub wanted: Option<Wanted>,
-    /// What can be chosen: all rows, an operation, or a connection where there are several; and how many rows each has.
+    /// The entries that can be selected: all rows, an operation, or a connection if there are
+    /// several; with the number of rows of each.
     pub names: Vec<(Of, u64)>,
-    /// Of what they are.
+    /// The selected entry.
     pub of: Of,
-    /// Latencies over time, as points of a grid, each once: seconds from the start, and the decimal logarithm of nanoseconds.
+    /// Latencies over time, as distinct points of a grid: seconds from the start, and the decimal
+    /// logarithm of nanoseconds.
     pub latencies: Vec<(f64, f64)>,
     /// Bytes moved, column by column.
     pub moved: Vec<u64>,
     /// Calls in flight.
     pub flight: InFlight,
-    /// How many latencies lie from one power of two, in nanoseconds, to the next: the lower bound and the count.
+    /// A histogram of latencies with rows that double: the lower bound in nanoseconds, and the
+    /// count.
     pub histogram: Vec<(u64, u64)>,
 }
 
 impl Figures {
-    /// Those of `rows` that are wanted.
+    /// Computes the requested figures from `rows`.
     pub fn new(wanted: Wanted, rows: &Rows) -> Figures {
-        /// Lines for a latency and its tenfold.
+        /// Lines for a factor of ten in latency.
         const LINES: usize = 8;
         let Wanted { span, at, columns, .. } = wanted;
         let names = names(rows);
@@ -142,7 +145,7 @@ impl Figures {
     }
 }
 
-/// See [`Figures::names`]. Operations stand in the order of the time that was spent on them.
+/// See [`Figures::names`]. Operations are in the order of the total time spent on them.
 fn names(rows: &Rows) -> Vec<(Of, u64)> {
     let connections = connections(rows.iter());
     let connections = connections.into_iter().filter(|(_, count)| *count < rows.len() as u64);
@@ -152,7 +155,7 @@ fn names(rows: &Rows) -> Vec<(Of, u64)> {
         .collect()
 }
 
-/// The connections of rows, and how many rows each has.
+/// The connections of rows, and the number of rows of each.
 fn connections<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<(ConnectionId, u64)> {
     let mut counts: HashMap<ConnectionId, u64, FixedState> = HashMap::default();
     for row in rows {
@@ -163,25 +166,27 @@ fn connections<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<(ConnectionId, u6
     counts
 }
 
-/// The calls of one connection's requester that are answered later, over time.
+/// The answered calls of one connection's requester that are in flight, over time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InFlight {
-    /// The most in each column.
+    /// The largest number in each column.
     pub most: Vec<u64>,
-    /// Whether as many calls were in flight in it as credits were granted by then.
+    /// Whether the calls in flight used up the granted credits, by column.
     pub is_used_up: Vec<bool>,
-    /// The least and the most credits that were granted.
+    /// The lowest and the highest number of credits granted.
     pub granted: Option<(u32, u32)>,
 }
 
-/// How many forward calls are in flight in each of `columns` equal spans of time, of those whose replies are known. Where the rows are not of one connection,
-/// nothing is said of credits: each connection has its own (RFC 8166, section 3.3.1).
+/// Counts the forward calls in flight in each of `columns` equal spans of time, of those with a
+/// known reply. If the rows are not of one connection, credits are left out, because each
+/// connection has its own (RFC 8166, section 3.3.1).
 fn in_flight<'a>(
     rows: impl Iterator<Item = &'a Row>,
     (start, end): (Time, Time),
     columns: usize,
 ) -> InFlight {
-    // When calls were sent; when replies came, and what they grant. Rows stand in the order in which they ended, so both are nearly sorted.
+    // Times of calls; times of replies, with the credits that they grant. Rows are in the order in
+    // which they ended, so both are nearly sorted.
     let (mut calls, mut replies, mut of) = (Vec::new(), Vec::new(), None);
     let mut is_of_one = true;
     for row in rows.filter(|row| row.direction == Direction::Forward) {
@@ -199,7 +204,7 @@ fn in_flight<'a>(
     let column = |since: u64| ((u128::from(since) * columns as u128 / length) as usize).min(last);
     let (mut now, mut at, mut granted) = (0u64, 0usize, None);
     let mut calls = calls.into_iter().peekable();
-    // What is in flight at the end of a column is so at the beginning of the next.
+    // The number in flight at the end of a column carries over to the next.
     let mut reach = |to: usize, most: &mut [u64], now: u64| {
         while at < to {
             at += 1;
@@ -208,14 +213,14 @@ fn in_flight<'a>(
         at
     };
     for (since, credits) in replies {
-        // A reply that comes when a call is sent has given its credit back before.
+        // A reply at the time of a call has returned its credit before.
         while let Some(sent) = calls.next_if(|sent| *sent < since) {
             let at = reach(column(sent), &mut flight.most, now);
             now += 1;
             flight.most[at] = flight.most[at].max(now);
             flight.is_used_up[at] |= granted.is_some_and(|granted| now >= u64::from(granted));
         }
-        // A call is in flight until right before its reply.
+        // A call is in flight until just before its reply.
         reach(column(since - 1), &mut flight.most, now);
         now = now.saturating_sub(1);
         if let Some(credits) = credits.filter(|_| is_of_one) {
@@ -227,7 +232,7 @@ fn in_flight<'a>(
     flight
 }
 
-/// The operations, those first on which most time was spent.
+/// The operations, in descending order of the total time spent on them.
 fn operations<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<(Label, u64)> {
     let mut sums: BTreeMap<Label, (u64, u64)> = BTreeMap::new();
     for row in rows {
@@ -240,7 +245,8 @@ fn operations<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<(Label, u64)> {
     listed.into_iter().map(|(label, (count, _))| (label, count)).collect()
 }
 
-/// Latencies over time, as points of a grid of `columns` by `lines`, each once: seconds from `start`, and the decimal logarithm of nanoseconds.
+/// Latencies over time, as distinct points of a grid of `columns` by `lines`: seconds from `start`,
+/// and the decimal logarithm of nanoseconds.
 fn latencies<'a>(
     rows: impl Iterator<Item = &'a Row>,
     (start, end): (Time, Time),
@@ -280,8 +286,8 @@ fn moved<'a>(rows: impl Iterator<Item = &'a Row>, (start, end): (Time, Time), co
     sums
 }
 
-/// How many latencies lie from one power of two, in nanoseconds, to the next: the lower bound and the count, from the first to the last that
-/// has some.
+/// A histogram of latencies with rows that double: the lower bound in nanoseconds and the count,
+/// from the first nonempty row to the last.
 fn histogram<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<(u64, u64)> {
     let mut counts = [0u64; 64];
     for latency in rows.filter_map(|row| row.latency) {
@@ -321,7 +327,8 @@ mod tests {
         assert_eq!(moved(rows.iter(), (Time(0), Time(0)), 3).iter().sum::<u64>(), 10);
     }
 
-    /// Two calls at once from 10 to 20 and one of them until 30; the first reply grants two credits.
+    /// Two calls at once from 10 to 20 and one of them until 30; the first reply grants two
+    /// credits.
     #[test]
     fn calls_in_flight_under_the_grant() {
         let mut rows = [row(0, 5, 0), row(10, 10, 0), row(10, 20, 0), row(60, 0, 0), row(99, 1, 0)];
@@ -333,7 +340,7 @@ mod tests {
         let used: Vec<_> = flight.is_used_up.iter().map(|used| u8::from(*used)).collect();
         assert_eq!(used, [0, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(flight.granted, Some((2, 2)));
-        // Of two connections nothing is said of credits, and callbacks have their own.
+        // With two connections, credits are left out; callbacks have their own.
         rows[3].connection.0 += 1;
         let flight = in_flight(rows.iter(), (Time(0), Time(99)), 10);
         assert_eq!((flight.granted, flight.is_used_up.contains(&true)), (None, false));
@@ -342,7 +349,7 @@ mod tests {
         assert_eq!(in_flight(rows.iter(), (Time(0), Time(0)), 0), InFlight::default());
     }
 
-    /// Replies give their credits back before a call of the same time takes one.
+    /// A reply returns its credit before a call at the same time takes one.
     #[test]
     fn one_call_behind_the_other_is_one_in_flight() {
         let rows: Vec<Row> = (0..10).map(|number| row(number * 10, 10, 0)).collect();

@@ -1,4 +1,4 @@
-//! Another capture beside the one that is shown: what differs between them, as `rdmascope diff` says it.
+//! The comparison of the shown capture with another one, as `rdmascope diff` prints it.
 
 use core::ops::ControlFlow;
 use rdmascope_analysis::diff::{Comparison, Side, Thresholds};
@@ -15,21 +15,21 @@ use rdmascope_present::page::diff::Text;
 use rdmascope_present::text::Style;
 use std::path::PathBuf;
 
-/// The capture that is compared with, on the screen.
+/// The other capture of a comparison, on the screen.
 #[derive(Debug)]
 pub struct Beside {
-    /// What it is called.
+    /// The name that is shown.
     pub name: String,
-    /// What differs, or why that cannot be said; `None` while both are read.
+    /// The comparison, or the reason why it failed; `None` while both captures are read.
     pub compared: Option<Result<Compared, String>>,
-    /// It is shown in place of the report.
+    /// Shown in place of the report.
     pub is_shown: bool,
-    /// What is equal is shown too.
+    /// Equal values are shown too.
     pub has_all: bool,
 }
 
 impl Beside {
-    /// One of which nothing is known yet.
+    /// Creates a comparison that is still to be read.
     pub fn new(name: String) -> Beside {
         Beside { name, compared: None, is_shown: false, has_all: false }
     }
@@ -43,10 +43,10 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// Distributions of latencies that are drawn.
+    /// Latency distributions that are drawn.
     const HISTOGRAMS: usize = 3;
 
-    /// Reads two captures to their ends. Frames are told apart by `frame`.
+    /// Reads two captures to their ends. `frame` configures the decoding of frames.
     pub fn read(captures: [&[PathBuf]; 2], frame: frame::Config) -> Result<Compared, Error> {
         let [a, b] = captures;
         let sides = Box::new([side(a, frame)?, side(b, frame)?]);
@@ -55,13 +55,13 @@ impl Compared {
         Ok(Compared { sides, comparison })
     }
 
-    /// What differs, as text; with `has_all` what is equal too.
+    /// The differences, as text; with `has_all` also the equal values.
     pub fn text(&self, has_all: bool, style: Style) -> Vec<u8> {
         let [a, b] = &*self.sides;
         let differences = self.comparison.differences.iter();
         let shown: Vec<_> = differences.filter(|difference| has_all || difference.is_shown()).collect();
         let mut text = Vec::new();
-        // Memory takes all.
+        // Writing to memory cannot fail.
         let _ = Text { sides: [a, b], comparison: &self.comparison, shown: &shown, style }
             .write(Compared::HISTOGRAMS, &mut text);
         text
@@ -84,7 +84,7 @@ fn side(paths: &[PathBuf], frame: frame::Config) -> Result<Side, Error> {
     Ok(side)
 }
 
-/// A capture on its way through an engine.
+/// A capture being read through an engine.
 struct Reading {
     engine: Engine,
     side: Side,
@@ -105,7 +105,7 @@ impl Sink for Reading {
         note.tell(&mut self.engine);
     }
 
-    /// Files have no clock that runs.
+    /// Files need no timer.
     fn idle(&mut self, _: Option<Time>) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }

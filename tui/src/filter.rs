@@ -1,9 +1,13 @@
-//! The filter line: the filters of the command line, without their dashes, and words that are looked for in the row.
+//! The filter line: the filters of the command line, without their dashes, and words to find in a
+//! row.
 //!
-//! Or an expression, as `--where` takes it: `op == READ && latency > 5ms && file ~ '*.dat'`.
+//! A line may also be an expression, as for `--where`:
+//! `op == READ && latency > 5ms && file ~ '*.dat'`.
 //!
-//! `operation=READ latency-above=5ms status=error connection=2 xid=0x1a2b3c4d outcome=no-reply direction=backward`. Different filters must all
-//! hold; of one that is given more than once, one value has to match, as on the command line.
+//! `operation=READ latency-above=5ms status=error connection=2 xid=0x1a2b3c4d`
+//! `outcome=no-reply direction=backward` is a line of filters. A row has to match all different
+//! filters; if a filter is given more than once, one of its values has to match, as on the command
+//! line.
 
 use crate::rows::Row;
 use rdmascope_analysis::filter::{
@@ -19,19 +23,19 @@ use rdmascope_present::columns::TRANSACTION;
 use rdmascope_present::expression::{self, Expression};
 use rdmascope_wire::Xid;
 
-/// Which rows are wanted.
+/// A filter of rows.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     wanted: TransactionFilter,
     found: bool,
     words: Vec<String>,
-    /// What has to hold of a row.
+    /// The condition that a row has to meet.
     condition: Option<Expression>,
-    /// It wants all rows.
+    /// All rows match.
     is_empty: bool,
 }
 
-/// The names of filters, and what stands behind them.
+/// The names of filters, and a description of their values.
 pub const NAMES: [(&str, &str); 14] = [
     ("operation=", "an operation: READ, WRITE, LOOKUP"),
     ("latency-above=", "a time: 5ms, 300us"),
@@ -45,23 +49,23 @@ pub const NAMES: [(&str, &str); 14] = [
     ("xid=", "an XID: decimal, or hexadecimal after 0x"),
     ("direction=", "forward or backward"),
     ("since=", "seconds from the start, or an RFC 3339 time"),
-    ("until=", "the same"),
-    ("found", "those of which a finding is"),
+    ("until=", "as for since"),
+    ("found", "transactions with a finding"),
 ];
 
 const OUTCOMES: [Outcome; 5] =
     [Outcome::Completed, Outcome::NoReply, Outcome::NoCall, Outcome::TransportError, Outcome::CutOff];
 
 impl Filter {
-    /// One that wants all rows.
+    /// Creates a filter that matches all rows.
     pub fn all() -> Filter {
         Filter { is_empty: true, ..Filter::default() }
     }
 
-    /// Reads a filter line. The error says which word cannot be read, and why.
+    /// Parses a filter line. The error names the word that is not valid, and the reason.
     pub fn parse(line: &str) -> Result<Filter, String> {
         let mut filter = Filter { is_empty: line.trim().is_empty(), ..Filter::default() };
-        // What neither filters nor words have.
+        // Signs that occur neither in filters nor in words.
         const SIGNS: [&str; 7] = ["==", "!=", "<", ">", "~", "&&", "||"];
         if SIGNS.iter().any(|sign| line.contains(sign)) {
             filter.condition = Some(condition(line)?);
@@ -108,7 +112,7 @@ impl Filter {
         Ok(())
     }
 
-    /// Whether `row` is wanted, in a capture that starts at `start`.
+    /// Whether `row` matches, in a capture that starts at `start`.
     pub fn matches(&self, row: &Row, start: Time) -> bool {
         self.wanted.matches(row, start)
             && (!self.found || row.mark.is_some())
@@ -122,23 +126,24 @@ impl Filter {
             })
     }
 
-    /// Whether it wants all rows.
+    /// Whether all rows match.
     pub fn is_empty(&self) -> bool {
         self.is_empty
     }
 
-    /// What the word that is being written at the end of `line` may become.
+    /// The possible completions of the last word of `line`.
     pub fn completions(line: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
         let word = line.rsplit(' ').next().unwrap_or_default().to_owned();
         NAMES.into_iter().filter(move |(name, _)| name.starts_with(&word) && *name != word)
     }
 }
 
-/// Reads an expression about rows, which have some of the columns of a transaction. The mistake in one line.
+/// Parses an expression about rows, which have some of the columns of a transaction. The error is
+/// one line.
 fn condition(line: &str) -> Result<Expression, String> {
     let condition = expression::parse(line, &TRANSACTION).map_err(|mistake| mistake.in_a_line())?;
     match condition.names().iter().find(|name| !Row::FIELDS.contains(&name.as_str())) {
-        Some(name) => Err(format!("{name}: a row of the screen has {}", Row::FIELDS.join(", "))),
+        Some(name) => Err(format!("{name}: not a column of this list, which has {}", Row::FIELDS.join(", "))),
         None => Ok(condition),
     }
 }
@@ -185,8 +190,8 @@ mod tests {
             assert!(!matches(line), "{line}");
         }
         for (line, part) in [
-            ("op == RAED", "RAED: is it READ? (at 7)"),
-            ("call.frame == 5", "call.frame: a row of the screen has number, "),
+            ("op == RAED", "RAED: did you mean READ? (at 7)"),
+            ("call.frame == 5", "call.frame: not a column of this list, which has number, "),
         ] {
             let error = Filter::parse(line).unwrap_err();
             assert!(error.contains(part) && !error.contains('\n'), "{line}: {error}");

@@ -1,191 +1,193 @@
-//! Scenarios for a live peer, and the session that is shown: what can be sent to it, and what came of it. Whoever runs the screen brings what sends them.
+//! Scenarios for a live peer, and the shown session: their list and their results. The caller of
+//! the UI provides the code that sends them.
 
 use rdmascope_analysis::units::Counted;
 
-/// What sends scenarios to a target.
+/// Everything needed to send scenarios to a target.
 pub struct Bench {
     /// The target.
     pub target: String,
     /// The scenarios.
     pub offers: Vec<Offer>,
-    /// What can be put wrong in a call of the session.
+    /// The faults that can be put into a call of the session.
     pub faults: Vec<Fault>,
     /// Opens sockets, on the thread on which scenarios will run.
     pub open: Box<dyn FnOnce() -> Result<Runner, String> + Send>,
 }
 
-/// Runs what is ordered, a destructive scenario too.
+/// Runs an order, even if its scenario is destructive.
 pub type Runner = Box<dyn FnMut(&Order, &mut dyn Watch) -> Result<Ran, String>>;
 
-/// Who looks on while something runs.
+/// Observes a running order.
 pub trait Watch {
-    /// This came of it by now.
+    /// Receives an intermediate result.
     fn told(&mut self, told: Told);
 
-    /// Whether it is to end.
+    /// Whether the order has to stop.
     fn is_stopped(&self) -> bool;
 }
 
-/// What is to run.
+/// An order to run a scenario or the session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Order {
-    /// Which of the offers.
+    /// The index of the offer.
     pub index: usize,
-    /// If that is the session: how it is sent.
+    /// The plan for sending, if the offer is the session.
     pub plan: Plan,
-    /// Counts what was ordered, from 1.
+    /// A running number of orders, from 1.
     pub number: u64,
 }
 
-/// How a session is sent.
+/// The way in which a session is sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// From the call of this transaction on; `None`: all of it.
+    /// The transaction of the first call to send; `None` for all of them.
     pub starting_at: Option<u64>,
-    /// What is put wrong, by the name of a [`Fault`], and in the call of which transaction.
+    /// The fault to insert, as the name of a [`Fault`], and the transaction of its call.
     pub fault: Option<(&'static str, u64)>,
 }
 
-/// What can be put wrong in a call.
+/// A fault that can be put into a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Its name.
     pub name: &'static str,
-    /// What it does.
+    /// A description of the fault.
     pub help: &'static str,
 }
 
-/// What can be sent: a scenario, or the session.
+/// A scenario, or the session, that can be sent.
 #[derive(Clone, Debug, Default)]
 pub struct Offer {
     /// Its name.
     pub name: String,
-    /// What it does, in a line.
+    /// A one-line description.
     pub title: String,
-    /// The section that it is of.
+    /// The section of the specification that it tests.
     pub section: String,
-    /// All of it, as text.
+    /// The full description, as text.
     pub explanation: String,
-    /// It may crash or exhaust the target, or makes a file on it.
+    /// It may crash or exhaust the target, or create a file on it.
     pub is_destructive: bool,
-    /// It is the session that is shown, made again.
+    /// It is the shown session, sent again.
     pub is_session: bool,
 }
 
-/// What comes of something while it runs.
+/// An intermediate result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// The packets that crossed by now, all of them.
+    /// All packets exchanged so far.
     Arrows(Vec<Arrow>),
-    /// What came of the next call of the session.
+    /// The result of the next call of the session.
     Call(SentCall),
 }
 
-/// What came of what was run.
+/// The result of an order.
 #[derive(Clone, Debug, Default)]
 pub struct Ran {
     /// The verdict.
     pub verdict: String,
     /// The target broke the requirement.
     pub is_violation: bool,
-    /// What was sent, what came back, what was allowed, as text.
+    /// A text with the message sent, the answer received and the answers allowed.
     pub told: String,
-    /// The packets that crossed.
+    /// The packets exchanged.
     pub arrows: Vec<Arrow>,
 }
 
 /// A packet between this side and the target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrow {
-    /// Nanoseconds since the first one.
+    /// Nanoseconds since the first packet.
     pub since: u64,
     /// This side sent it.
     pub out: bool,
-    /// What it is.
+    /// A description of the packet.
     pub text: String,
 }
 
-/// A call of the session that was made again, or a connection of it.
+/// A call of the session that was sent again, or one of its connections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SentCall {
-    /// The transaction in the capture; `None`: a connection, or a call that the capture does not have.
+    /// The transaction in the capture; `None` for a connection, or a call that is not in the
+    /// capture.
     pub transaction: Option<u64>,
-    /// What is called.
+    /// The name of the call.
     pub name: String,
     /// Whether the replies agree, in a word.
     pub verdict: &'static str,
-    /// They do not.
+    /// The replies differ.
     pub is_difference: bool,
     /// From the call to the reply, in nanoseconds.
     pub latency: Option<u64>,
-    /// What differs.
+    /// The differences.
     pub differences: Vec<Difference>,
-    /// What else is to be said.
+    /// Further notes.
     pub notes: Vec<String>,
 }
 
-/// What differs between the recorded reply and the one that came.
+/// A difference between the recorded reply and the live one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
-    /// In what.
+    /// The field that differs.
     pub field: String,
-    /// In the capture.
+    /// The value in the capture.
     pub recorded: String,
-    /// Now.
+    /// The live value.
     pub live: String,
-    /// It may differ.
+    /// The value may differ.
     pub is_allowed: bool,
 }
 
-/// A line of what came of a session.
+/// A line in the results of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SentLine {
     /// A call.
     Call(SentCall),
-    /// Something that differs in it.
+    /// A difference in its reply.
     Difference(Difference),
-    /// Something else that is to be said of it.
+    /// A note on it.
     Note(String),
 }
 
 /// The scenarios on the screen.
 #[derive(Debug, Default)]
 pub struct Inject {
-    /// The target; empty where there is none.
+    /// The target; empty if there is none.
     pub target: String,
     /// The scenarios.
     pub offers: Vec<Offer>,
-    /// What can be put wrong in a call of the session.
+    /// The faults that can be put into a call of the session.
     pub faults: Vec<Fault>,
-    /// What came of each.
+    /// The result of each scenario.
     pub ran: Vec<Option<Result<Ran, String>>>,
-    /// What runs.
+    /// The running order.
     pub running: Option<Order>,
-    /// Those that run after it.
+    /// The scenarios that wait for it.
     pub queue: Vec<usize>,
-    /// The destructive one that runs where Enter is pressed once more.
+    /// The destructive scenario that runs if Enter is pressed once more.
     pub confirm: Option<usize>,
-    /// How the session is sent next.
+    /// The plan for the next sending of the session.
     pub plan: Plan,
-    /// How it was sent last.
+    /// The plan of its last sending.
     pub sent_as: Plan,
-    /// What came of its calls then.
+    /// The results of that sending.
     pub sent: Vec<SentLine>,
-    /// The packets of what runs.
+    /// The packets of the running order.
     pub crossed: Vec<Arrow>,
-    /// What runs was asked to end.
+    /// The running order was asked to stop.
     pub is_stopping: bool,
     ordered: u64,
 }
 
 impl Inject {
-    /// Scenarios for a target.
+    /// Creates the list of scenarios for a target.
     pub fn new(target: String, offers: Vec<Offer>, faults: Vec<Fault>) -> Inject {
         let ran = offers.iter().map(|_| None).collect();
         Inject { target, offers, faults, ran, ..Inject::default() }
     }
 
-    /// Begins what is to run now, if something is and nothing runs.
+    /// Starts the next scenario of the queue if none is running.
     pub fn begin_next(&mut self) -> Option<Order> {
         if self.running.is_some() || self.queue.is_empty() {
             return None;
@@ -203,12 +205,12 @@ impl Inject {
         self.running.clone()
     }
 
-    /// Whether this one runs.
+    /// Whether this scenario is running.
     pub fn is_running(&self, index: usize) -> bool {
         self.running.as_ref().is_some_and(|order| order.index == index)
     }
 
-    /// Takes what came by now of what runs.
+    /// Takes an intermediate result of the running order.
     pub fn take(&mut self, told: Told) {
         match told {
             Told::Arrows(arrows) => self.crossed = arrows,
@@ -222,7 +224,8 @@ impl Inject {
         }
     }
 
-    /// The first fault goes into the call of this transaction; where there is one already, the next one; behind the last one, none.
+    /// Selects the first fault for the call of this transaction. If one is selected already,
+    /// selects the next one, and after the last one none.
     pub fn next_fault(&mut self, transaction: u64) {
         let place = match self.plan.fault {
             Some((name, of)) if of == transaction => {
@@ -233,7 +236,7 @@ impl Inject {
         self.plan.fault = self.faults.get(place).map(|fault| (fault.name, transaction));
     }
 
-    /// How a session is sent, in words.
+    /// A description of a plan.
     pub fn words(&self, plan: &Plan) -> String {
         let mut words = match plan.starting_at {
             Some(number) => format!("from transaction {number} on"),
@@ -246,7 +249,7 @@ impl Inject {
         words
     }
 
-    /// What was run, and what of it broke a requirement, in words.
+    /// The number of scenarios that ran and of those that found a violation, as text.
     pub fn counts(&self) -> String {
         let done = self.ran.iter().flatten().count();
         let is_violation = |one: &&Result<Ran, String>| one.as_ref().is_ok_and(|ran| ran.is_violation);
@@ -254,7 +257,7 @@ impl Inject {
         let mut words =
             format!("{done} of {} run, {}", self.offers.len(), Counted(violations as u64, "violation"));
         if !self.queue.is_empty() {
-            words += &format!(", {} to come", self.queue.len());
+            words += &format!(", {} waiting", self.queue.len());
         }
         words
     }

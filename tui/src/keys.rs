@@ -1,67 +1,67 @@
-//! What keys do: one table, from which the help, the line of hints, the palette and docs/tui.md come.
+//! The keys and their actions: one table for the help, the hint line, the palette and docs/tui.md.
 
 use self::Group::{General, Lists, Replay, Views};
 use crate::show::{Show, Step};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// What a key does.
+/// The action of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Shows one of the views.
     View(Show),
-    /// The next view, or the one before.
+    /// Shows the next view.
     NextView,
-    /// The view before.
+    /// Shows the previous view.
     PreviousView,
     /// Moves in the list or the text.
     Move(Step),
     /// Goes to the other pane of the view.
     OtherPane,
-    /// Left: the part before, or closes a field.
+    /// Left: shows the previous part, or closes a field.
     Left,
-    /// Right: the next part, or opens a field.
+    /// Right: shows the next part, or opens a field.
     Right,
-    /// Opens what is chosen.
+    /// Opens the selected entry.
     Open,
-    /// Goes back to where this was opened.
+    /// Goes back to the view from which this one was opened.
     Back,
     /// Asks for a filter.
     Filter,
-    /// Sorts by something else.
+    /// Sorts by the next criterion.
     Sort,
-    /// Sorts the other way round.
+    /// Reverses the sort order.
     Reverse,
-    /// Runs all scenarios that are not destructive, or none of those that wait.
+    /// Runs all scenarios that are not destructive, or cancels all that wait.
     All,
     /// Plays the session, or pauses.
     Play,
-    /// Goes on, or back, by one record.
+    /// Steps one record forward, or back.
     StepRecord(bool),
-    /// Goes on, or back, to the end of a transaction.
+    /// Steps forward, or back, to the end of a transaction.
     StepTransaction(bool),
-    /// Goes on, or back, to the next finding or event.
+    /// Steps forward to the next finding or event, or back to the previous one.
     StepFound(bool),
-    /// Goes on, or back, to the next slow call.
+    /// Steps forward to the next slow call, or back to the previous one.
     StepSlow(bool),
     /// Plays faster, or slower.
     Speed(bool),
     /// Asks for a time to go to.
     Jump,
-    /// Goes to the moment of what is chosen.
+    /// Goes to the moment of the selected entry.
     MomentOf,
-    /// Goes to the end; of what goes on, follows it.
+    /// Goes to the end, and follows a live capture.
     Follow,
     /// Saves packets.
     Save,
     /// Writes the capture as a page.
     Export,
-    /// Sends the session from the chosen transaction on, or all of it.
+    /// Sends the session from the selected transaction on, or all of it.
     FromChosen,
-    /// Puts a fault into the chosen transaction of the session that is sent.
+    /// Puts a fault into the selected transaction of the session that is sent.
     Fault,
-    /// Copies the command that shows the same to the clipboard.
+    /// Copies the equivalent command to the clipboard.
     CopyCommand,
-    /// Copies the value that is chosen.
+    /// Copies the selected value.
     CopyValue,
     /// Explains a term.
     Glossary,
@@ -69,9 +69,9 @@ pub enum Action {
     Palette,
     /// Shows the keys.
     Help,
-    /// Stops the process, as a shell's job.
+    /// Suspends the process, as a shell's job.
     Suspend,
-    /// Leaves.
+    /// Quits.
     Quit,
 }
 
@@ -80,13 +80,13 @@ pub enum Action {
 pub struct Binding {
     /// The keys, as they are written.
     pub keys: &'static [&'static str],
-    /// What they do.
+    /// Their action.
     pub action: Action,
-    /// In words.
+    /// A description.
     pub help: &'static str,
-    /// A word for the line of hints, if it stands there.
+    /// A word for the hint line; empty if the key is not listed there.
     pub hint: &'static str,
-    /// Under which heading.
+    /// The heading that it is listed under.
     pub group: Group,
 }
 
@@ -99,7 +99,7 @@ pub enum Group {
     Lists,
     /// The moment that is shown.
     Replay,
-    /// All else.
+    /// All other keys.
     General,
 }
 
@@ -132,68 +132,75 @@ const fn view(keys: &'static [&'static str], show: Show, help: &'static str) -> 
     key(keys, Action::View(show), "", help, Views)
 }
 
-/// All keys. No action is irreversible without being asked about.
+/// All keys. Every irreversible action asks for confirmation.
 pub static KEYS: &[Binding] = &[
-    view(&["1"], Show::Report, "The report: what it is, and what went wrong"),
-    view(&["2"], Show::Connections, "Connections, as they are at the moment"),
+    view(&["1"], Show::Report, "Report: summary and problems"),
+    view(&["2"], Show::Connections, "Connections at the shown moment"),
     view(&["3"], Show::Transactions, "Transactions"),
-    view(&["4"], Show::Exchange, "How the chosen transaction was exchanged"),
+    view(&["4"], Show::Exchange, "Packet exchange of the selected transaction"),
     view(&["5"], Show::Bytes, "Fields and bytes of its messages and frames"),
     view(&["6"], Show::Events, "Events"),
-    view(&["7"], Show::Findings, "Findings, and what the rules say"),
+    view(&["7"], Show::Findings, "Findings and their rules"),
     view(&["8"], Show::Charts, "Charts: latency, throughput, credits, retransmissions"),
     view(&["9"], Show::Inject, "Injection: scenarios for a live server"),
     key(&["Tab"], Action::NextView, "view", "The next view", Views),
-    key(&["Shift-Tab"], Action::PreviousView, "", "The view before", Views),
+    key(&["Shift-Tab"], Action::PreviousView, "", "The previous view", Views),
     key(&["p"], Action::OtherPane, "", "The other pane of the view", Views),
-    key(&["Enter"], Action::Open, "open", "Opens what is chosen: a call, a rung, evidence", Lists),
-    key(&["Esc", "Backspace"], Action::Back, "back", "Goes back; takes the filter away", Lists),
+    key(&["Enter"], Action::Open, "open", "Opens the selected entry: a call, a rung, evidence", Lists),
+    key(&["Esc", "Backspace"], Action::Back, "back", "Goes back; clears the filter", Lists),
     key(&["j", "Down"], Action::Move(Step::Down(1)), "", "Down", Lists),
     key(&["k", "Up"], Action::Move(Step::Up(1)), "", "Up", Lists),
     key(&["Ctrl-d", "PageDown"], Action::Move(Step::PageDown), "", "A page down", Lists),
     key(&["Ctrl-u", "PageUp"], Action::Move(Step::PageUp), "", "A page up", Lists),
     key(&["g", "Home"], Action::Move(Step::First), "", "To the beginning", Lists),
     key(&["G", "End"], Action::Move(Step::Last), "", "To the end", Lists),
-    key(&["h", "Left"], Action::Left, "", "The part before; closes a field", Lists),
+    key(&["h", "Left"], Action::Left, "", "The previous part; closes a field", Lists),
     key(&["l", "Right"], Action::Right, "", "The next part; opens a field; the comparison", Lists),
     key(&["/"], Action::Filter, "filter", "Filters transactions: operation=READ latency-above=5ms", Lists),
-    key(&["s"], Action::Sort, "sort", "Sorts them by latency, bytes moved, operation, number", Lists),
-    key(&["S"], Action::Reverse, "", "Sorts them the other way round", Lists),
-    key(&["a"], Action::All, "", "Injection: runs what is not destructive; comparison: all", Lists),
-    key(&["i"], Action::FromChosen, "", "Injection: sends from the chosen call on, or all", Lists),
-    key(&["e"], Action::Fault, "", "Injection: a fault in the chosen call; the next one", Lists),
+    key(&["s"], Action::Sort, "sort", "Sorts by latency, bytes moved, operation, number", Lists),
+    key(&["S"], Action::Reverse, "", "Reverses the sort order", Lists),
+    key(&["a"], Action::All, "", "Injection: runs all non-destructive; comparison: all", Lists),
+    key(&["i"], Action::FromChosen, "", "Injection: sends from the selected call on, or all", Lists),
+    key(&["e"], Action::Fault, "", "Injection: selects the next fault for this call", Lists),
     key(&["Space"], Action::Play, "play", "Plays the session from the moment shown; pauses", Replay),
-    key(&["."], Action::StepRecord(true), "", "One packet on", Replay),
+    key(&["."], Action::StepRecord(true), "", "One packet forward", Replay),
     key(&[","], Action::StepRecord(false), "", "One packet back", Replay),
-    key(&[">"], Action::StepTransaction(true), "", "On to the end of the next transaction", Replay),
-    key(&["<"], Action::StepTransaction(false), "", "Back to the end of the transaction before", Replay),
-    key(&["]"], Action::StepFound(true), "", "On to the next finding or event", Replay),
-    key(&["["], Action::StepFound(false), "", "Back to the finding or event before", Replay),
-    key(&["}"], Action::StepSlow(true), "", "On to the next slow call (the slowest hundredth)", Replay),
-    key(&["{"], Action::StepSlow(false), "", "Back to the slow call before", Replay),
+    key(&[">"], Action::StepTransaction(true), "", "Forward to the end of the next transaction", Replay),
+    key(&["<"], Action::StepTransaction(false), "", "Back to the end of the previous transaction", Replay),
+    key(&["]"], Action::StepFound(true), "", "Forward to the next finding or event", Replay),
+    key(&["["], Action::StepFound(false), "", "Back to the previous finding or event", Replay),
+    key(
+        &["}"],
+        Action::StepSlow(true),
+        "",
+        "Forward to the next slow call (the slowest \
+        hundredth)",
+        Replay,
+    ),
+    key(&["{"], Action::StepSlow(false), "", "Back to the previous slow call", Replay),
     key(&["+", "="], Action::Speed(true), "", "Plays faster", Replay),
     key(&["-"], Action::Speed(false), "", "Plays slower", Replay),
     key(&["t"], Action::Jump, "time", "Goes to a time: seconds, RFC 3339, or #frame", Replay),
-    key(&["m"], Action::MomentOf, "", "Goes to the moment of what is chosen", Replay),
-    key(&["f"], Action::Follow, "", "Goes to the end, and follows what goes on", Replay),
-    key(&["x"], Action::Save, "", "Saves packets as pcapng: of what is chosen, or all", General),
+    key(&["m"], Action::MomentOf, "", "Goes to the moment of the selected entry", Replay),
+    key(&["f"], Action::Follow, "", "Goes to the end, and follows a live capture", Replay),
+    key(&["x"], Action::Save, "", "Saves packets as pcapng: of the selected entry, or all", General),
     key(&["X"], Action::Export, "", "Writes the capture as an HTML page", General),
     key(&["y"], Action::CopyCommand, "copy", "Copies the rdmascope command that shows the same", General),
-    key(&["Y"], Action::CopyValue, "", "Copies what is chosen: an XID, a field's value", General),
-    key(&["w"], Action::Glossary, "words", "Explains a word: looks it up in the glossary", General),
-    key(&[":"], Action::Palette, "", "Lists all actions, chosen by their words", General),
+    key(&["Y"], Action::CopyValue, "", "Copies the selected value: an XID, a field's value", General),
+    key(&["w"], Action::Glossary, "words", "Explains a word from the glossary", General),
+    key(&[":"], Action::Palette, "", "Lists all actions; type to search", General),
     key(&["?", "F1"], Action::Help, "help", "Shows these keys", General),
     key(&["Ctrl-z"], Action::Suspend, "", "Suspends, as in any shell", General),
-    key(&["q", "Ctrl-c"], Action::Quit, "quit", "Leaves", General),
+    key(&["q", "Ctrl-c"], Action::Quit, "quit", "Quits", General),
 ];
 
-/// What a key does, if it does something.
+/// The action of a key, if it has one.
 pub fn action(event: KeyEvent) -> Option<Action> {
     let name = name(event)?;
     KEYS.iter().find(|binding| binding.keys.contains(&&*name)).map(|binding| binding.action)
 }
 
-/// A key as it is written in the table.
+/// The name of a key as written in the table.
 pub fn name(event: KeyEvent) -> Option<String> {
     let name = match event.code {
         KeyCode::Char(' ') => "Space".to_owned(),
@@ -225,7 +232,7 @@ pub fn name(event: KeyEvent) -> Option<String> {
 pub fn page() -> String {
     let mut page = String::new();
     for group in Group::ALL {
-        page.push_str(&format!("### {}\n\n| keys | what they do |\n|---|---|\n", group.title()));
+        page.push_str(&format!("### {}\n\n| keys | action |\n|---|---|\n", group.title()));
         for binding in KEYS.iter().filter(|binding| binding.group == group) {
             let keys: Vec<String> = binding.keys.iter().map(|key| format!("`{key}`")).collect();
             page.push_str(&format!("| {} | {} |\n", keys.join(", "), binding.help));
@@ -248,7 +255,7 @@ mod tests {
         assert_eq!(keys.len(), count);
     }
 
-    /// The help has 80 columns at least, of which 22 are keys and frame.
+    /// The help has at least 80 columns, 22 of which are taken by keys and frame.
     #[test]
     fn what_keys_do_fits() {
         for binding in KEYS {

@@ -1,23 +1,23 @@
-//! Where what stands on the screen.
+//! The areas of the screen.
 
 use ratatui::layout::Rect;
 
-/// The places of a screen.
+/// The areas of a screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Areas {
-    /// What is analyzed, and how far.
+    /// The title: the source, and the progress of the analysis.
     pub title: Rect,
     /// The names of the views.
     pub tabs: Rect,
     /// The list, or the text, of the view.
     pub main: Rect,
-    /// What belongs to what is chosen there, where there is room for it.
+    /// Details of the selected entry, if there is room.
     pub detail: Option<Rect>,
     /// The moment that is shown.
     pub moment: Rect,
-    /// Keys, a prompt, or what is to be said.
+    /// Keys, a prompt, or a notice.
     pub hints: Rect,
-    /// Lines in front of the list or text of the view: its title, and the headings of columns.
+    /// Lines above the list or text of the view: its title, and the headings of columns.
     pub headings: usize,
 }
 
@@ -32,12 +32,12 @@ pub enum Form {
     Tree,
 }
 
-/// Lines that a list has at least where something stands below it.
+/// The least number of lines of a list with a pane below it.
 const LEAST_LIST: u16 = 8;
-/// Columns from which on two panes stand beside each other.
+/// The number of columns from which on two panes are side by side.
 const WIDE: u16 = 100;
 
-/// The places of a view on a screen of this size. The list gets `split` hundredths of the body.
+/// The areas of a view on a screen of this size. The list gets `split` hundredths of the body.
 pub fn areas(size: (u16, u16), form: Form, split: u16) -> Areas {
     let (width, height) = size;
     let line = |y: u16| Rect::new(0, y.min(height), width, 1.min(height.saturating_sub(y)));

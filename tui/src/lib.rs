@@ -1,8 +1,11 @@
-//! A terminal UI: replays a captured session, watches one that goes on, and shows each transaction down to its bytes.
+//! A terminal UI: replays a captured session, watches a live one, and shows each transaction down
+//! to its bytes.
 //!
-//! The state is plain data ([`state::State`]). [`update::update`] changes it by a message and says what is wanted from the analysis; [`view::render`] draws it.
-//! Neither reads a clock or a file. The analysis ([`analysis`]) has the engine, the judge and the records; in [`run`] it is on a thread of its own,
-//! so that a large capture fills in while it is looked at.
+//! The state is plain data ([`state::State`]). [`update::update`] applies a message to it and
+//! returns effects, such as requests to the analysis; [`view::render`] draws it. Neither reads a
+//! clock or a file. The analysis ([`analysis`]) holds the engine, the judge and the records.
+//! [`run`] puts it on a thread of its own, so that a large capture can be viewed while it is still
+//! being read.
 #![forbid(unsafe_code)]
 
 pub mod analysis;

@@ -1,16 +1,17 @@
-//! The latest records of a stream or of an interface, within a bound: what a person can step back into while the capture goes on.
+//! The latest records of a live stream or interface, within a bound. The user can step back in them
+//! while the capture continues.
 
 use rdmascope_dissector::record::{LinkType, Record, Tap, Time};
 use std::collections::VecDeque;
 
-/// Bytes of a block: blocks are given up whole.
+/// Bytes of a block. Blocks are discarded as a whole.
 const BLOCK: usize = 1 << 20;
 
-/// Records that are kept.
+/// The kept records.
 #[derive(Debug)]
 pub struct Ring {
     blocks: VecDeque<Block>,
-    /// Bytes that blocks may hold.
+    /// The most bytes that blocks may hold.
     most: usize,
     bytes: usize,
 }
@@ -23,7 +24,7 @@ struct Block {
     bytes: Vec<u8>,
 }
 
-/// A record but for its bytes.
+/// A record without its bytes.
 #[derive(Clone, Copy, Debug)]
 struct Head {
     time: Time,
@@ -31,24 +32,24 @@ struct Head {
     original_length: u32,
     dropped: u32,
     tap: Tap,
-    /// Where its bytes end in the block.
+    /// The end of its bytes in the block.
     end: usize,
 }
 
 impl Block {
-    /// Bytes that it counts for.
+    /// Its size in the accounting of the ring.
     fn weight(&self) -> usize {
         self.bytes.len() + self.heads.len() * size_of::<Head>()
     }
 }
 
 impl Ring {
-    /// For so many bytes of records. The latest block is kept whatever its size.
+    /// Creates a ring for this many bytes of records. The latest block is kept whatever its size.
     pub fn new(most: usize) -> Ring {
         Ring { blocks: VecDeque::new(), most, bytes: 0 }
     }
 
-    /// Keeps a record, and gives up the oldest ones where there is no room.
+    /// Adds a record, and discards the oldest ones if there is no room.
     pub fn push(&mut self, record: &Record<'_>) {
         let is_full = self.blocks.back().is_none_or(|block| block.weight() + record.data.len() > BLOCK);
         if is_full {
@@ -71,12 +72,12 @@ impl Ring {
         }
     }
 
-    /// The number of the oldest record that is kept; `None` where there is none.
+    /// The number of the oldest kept record; `None` if there is none.
     pub fn first(&self) -> Option<u64> {
         self.blocks.front().map(|block| block.first)
     }
 
-    /// The records from this number on. None where it is not kept any more.
+    /// The records from this number on. Empty if that record is no longer kept.
     pub fn walk(&self, number: u64) -> impl Iterator<Item = Record<'_>> {
         let behind = self.blocks.partition_point(|block| block.first <= number);
         let index = behind.checked_sub(1).unwrap_or(self.blocks.len());
@@ -137,7 +138,7 @@ mod tests {
         let one = ring.walk(38).next().unwrap();
         assert_eq!((one.number, one.time, one.data.len()), (38, Time(380), long.len() - 38));
         assert_eq!((one.original_length, one.tap.interface), (one.data.len() as u32 + 4, 3));
-        // Gone, or not there yet.
+        // Discarded, or not recorded yet.
         assert!(ring.walk(first - 1).next().is_none() && ring.walk(41).next().is_none());
     }
 }

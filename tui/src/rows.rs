@@ -1,4 +1,5 @@
-//! Transactions as rows: what a list shows, sorts and filters by. A row is small, for there are many.
+//! Transactions as rows: the values that a list shows, sorts and filters by. A row is small,
+//! because there are many.
 
 mod shared;
 
@@ -21,7 +22,7 @@ pub use shared::Rows;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-/// What separates the cells of a row; it is hidden in what comes from the wire.
+/// Separates the cells of a row. Data from the wire cannot contain it, because it is escaped there.
 const SEPARATOR: char = '\u{1f}';
 
 /// A transaction that has ended.
@@ -31,29 +32,29 @@ pub struct Row {
     pub number: u64,
     /// Its connection.
     pub connection: ConnectionId,
-    /// Which end called.
+    /// The end that called.
     pub direction: Direction,
     /// rdma_xid.
     pub xid: Xid,
     /// How it ended.
     pub outcome: Outcome,
-    /// What is called.
+    /// The procedure.
     pub procedure: Option<Procedure>,
     /// The names of its operations.
     pub operations: Box<[&'static str]>,
-    /// The number that its results begin with.
+    /// The status at the beginning of its results.
     pub status: Option<u32>,
-    /// What its reply says is wrong.
+    /// The error that its reply reports.
     pub failure: Option<Failure>,
-    /// Whether its call or its reply is in the capture: then its time is known.
+    /// Whether its call or its reply is in the capture, so that its time is known.
     pub has_time: bool,
     /// From call to reply, in nanoseconds.
     pub latency: Option<u64>,
-    /// When its call was there; where that is not known, its reply.
+    /// The time of its call, or of its reply if the call is missing.
     pub time: Time,
     /// Bytes that RDMA Reads and Writes moved.
     pub moved: u64,
-    /// Bytes that READs and WRITEs moved, as their results say.
+    /// Bytes that READs and WRITEs moved, according to their results.
     bytes: u64,
     /// rdma_credit of its reply: the credits that the answerer grants.
     pub credits: Option<u32>,
@@ -65,28 +66,28 @@ pub struct Row {
     pub ended: u64,
     /// The principal operation.
     pub label: Label,
-    /// Of whom it is, and of which file.
+    /// Its client, server, user and files.
     about: Arc<About>,
-    /// What was found of it.
+    /// The strongest verdict of the findings about it.
     pub mark: Option<Verdict>,
     tint: Tint,
     cells: Box<str>,
 }
 
-/// Of whom a transaction is, and of which file: many are of the same.
+/// Client, server, user and files of a transaction. Many transactions share them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct About {
     client: Option<Address>,
     server: Option<Address>,
     /// uid and machine name of an AUTH_SYS credential.
     user: Option<(u32, Box<[u8]>)>,
-    /// The file, and the second one.
+    /// The file, and the second file.
     files: [Option<Box<[u8]>>; 2],
-    /// What their paths begin below, where that has no name yet.
+    /// The directories that their paths start from, if those have no name yet.
     unnamed: [Option<Unnamed>; 2],
 }
 
-/// What rows have in common is looked for among so many.
+/// The most values that rows can share.
 const MOST_SUBJECTS: usize = 1 << 16;
 
 impl About {
@@ -103,7 +104,7 @@ impl About {
         FilesOf(self.files.each_ref().map(|path| path.as_deref()))
     }
 
-    /// The one that is kept already, or this one.
+    /// Returns the shared copy of this value, and adds it if there is none.
     fn kept(self, Subjects(subjects): &mut Subjects) -> Arc<About> {
         if let Some(kept) = subjects.get(&self) {
             return kept.clone();
@@ -120,17 +121,17 @@ impl About {
 /// Makes rows, and has their headings.
 pub struct RowMaker {
     table: TextTable<Transaction>,
-    /// The paths of files, as far as they are known by now.
+    /// The known paths of files.
     paths: Paths,
-    /// Of whom and of which file rows are, each once.
+    /// The shared values of rows.
     subjects: Subjects,
-    /// What paths of rows begin below.
+    /// The unnamed directories that paths of rows start from.
     waiting: BTreeSet<Unnamed>,
-    /// [`Paths::shown`] when that was looked at last.
+    /// [`Paths::shown`] at the last look.
     shown: u64,
 }
 
-/// Of whom and of which file rows are, each once.
+/// The values that rows share, each once: client, server, user and files.
 #[derive(Debug, Default)]
 pub struct Subjects(HashSet<Arc<About>>);
 
@@ -147,7 +148,8 @@ impl Default for RowMaker {
 }
 
 impl RowMaker {
-    /// The row of `transaction`, which ended at record `ended` of a capture that starts at `start`.
+    /// Makes the row of `transaction`, which ended at record `ended` of a capture that starts at
+    /// `start`.
     pub fn row(&mut self, transaction: &Transaction, start: Time, ended: u64) -> Row {
         let followed = TransactionRow::follow(transaction, &mut self.paths);
         let messages = [&transaction.call, &transaction.reply].into_iter().flatten();
@@ -195,7 +197,8 @@ impl RowMaker {
         }
     }
 
-    /// What became known of that which paths of rows begin below. It is told once: rows that were made up to now take it in.
+    /// The names that became known for directories from which paths of rows start. Each is returned
+    /// once and applies to the rows made so far.
     pub fn learned(&mut self) -> Vec<Learned> {
         let RowMaker { paths, waiting, shown, .. } = self;
         if core::mem::replace(shown, paths.shown()) == paths.shown() {
@@ -226,12 +229,12 @@ impl Row {
         self.tint
     }
 
-    /// What the paths of its files begin below, where that has no name yet.
+    /// The directories that the paths of its files start from, if those have no name yet.
     pub fn unnamed(&self) -> [Option<Unnamed>; 2] {
         self.about.unnamed
     }
 
-    /// Takes in what became known of that.
+    /// Applies a name that became known.
     pub fn learn(&mut self, learned: &Learned, subjects: &mut Subjects) {
         let mut about = About::clone(&self.about);
         for (path, unnamed) in about.files.iter_mut().zip(&mut about.unnamed) {
@@ -241,7 +244,7 @@ impl Row {
                 *path = joined.or(path.take());
             }
         }
-        // The last cell has the remarks, which begin with the files.
+        // The last cell contains the remarks, which begin with the files.
         let start = self.cells.rfind(SEPARATOR).map_or(0, |at| at + SEPARATOR.len_utf8());
         let (cells, remarks) = self.cells.split_at(start);
         let before = self.about.files().to_string();
@@ -251,7 +254,8 @@ impl Row {
         self.about = about.kept(subjects);
     }
 
-    /// Whether `finding` is about it; as [`is_about`](rdmascope_analysis::findings::is_about) decides it for transactions.
+    /// Whether `finding` is about it. [`is_about`](rdmascope_analysis::findings::is_about) does the
+    /// same for transactions.
     pub fn is_found(&self, finding: &Finding) -> bool {
         match finding.transaction {
             Some(number) => number == self.number,
@@ -264,14 +268,14 @@ impl Row {
         }
     }
 
-    /// Takes in that this was found of it. What stands weighs more than what may not.
+    /// Marks it with the verdict of a finding. A certain finding outweighs an inconclusive one.
     pub fn take(&mut self, verdict: Verdict) {
         if self.mark != Some(Verdict::Stands) {
             self.mark = Some(verdict);
         }
     }
 
-    /// The columns of a transaction that [`Row::value`] has.
+    /// The columns of a transaction that [`Row::value`] provides.
     pub const FIELDS: [&str; 18] = [
         "number",
         "connection",
@@ -293,7 +297,7 @@ impl Row {
         "other_file",
     ];
 
-    /// Lends the value of one of these columns.
+    /// Passes the value of one of these columns to `see`.
     pub fn value(&self, field: &str, see: &mut dyn FnMut(Value<'_>)) {
         let about = &self.about;
         let mut address = |address: Option<Address>| {
@@ -329,7 +333,7 @@ impl Row {
         }
     }
 
-    /// Whether it contains `text`, whatever the case of its letters. `text` is in lower case.
+    /// Whether it contains `text`, ignoring case. `text` is in lower case.
     pub fn contains(&self, text: &str) -> bool {
         self.cells.to_lowercase().contains(text)
     }
@@ -395,13 +399,13 @@ impl Filtered for Row {
     }
 }
 
-/// What rows are sorted by.
+/// The criteria by which rows are sorted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sort {
     /// The order in which they ended.
     #[default]
     Number,
-    /// The longest first; those without a latency last.
+    /// The longest latency first; rows without a latency last.
     Latency,
     /// The most bytes moved first.
     Moved,
@@ -410,7 +414,7 @@ pub enum Sort {
 }
 
 impl Sort {
-    /// All of them, in the order in which a key goes through them.
+    /// All criteria, in the order in which a key cycles through them.
     pub const ALL: [Sort; 4] = [Sort::Number, Sort::Latency, Sort::Moved, Sort::Operation];
 
     /// Its name.
@@ -423,7 +427,7 @@ impl Sort {
         }
     }
 
-    /// Sorts indices into `rows`, which ascend. Rows that are alike stay in their order.
+    /// Sorts ascending indices into `rows`. Equal rows keep their order.
     pub fn sort(self, rows: &Rows, order: &mut [u32]) {
         let row = |index: &u32| &rows[*index as usize];
         match self {
@@ -444,7 +448,8 @@ impl Sort {
         }
     }
 
-    /// Puts further indices into an order that is sorted so; `reversed`: the other way round. Where the entry at `at` stands then.
+    /// Inserts further indices into a sorted order, which is `reversed` or not. Returns the new
+    /// position of the entry at `at`.
     pub fn insert(
         self,
         rows: &Rows,
@@ -496,7 +501,8 @@ mod tests {
     use rdmascope_present::column::Picked;
     use rdmascope_tests::{samples, session, values};
 
-    /// What comes in parts stands where it would stand if all had come at once; and what was chosen stays chosen.
+    /// Rows inserted in parts are sorted as if inserted at once, and the selected row stays
+    /// selected.
     #[test]
     fn rows_that_come_later_are_put_in_their_place() {
         let row = RowMaker::default().row(&values::read(7, 10), Time(0), 10);
@@ -546,7 +552,8 @@ mod tests {
         })
     }
 
-    /// What is learned late is shown as if the capture had been read twice, however it was read.
+    /// Names that become known late are shown as in a capture that is read twice, whatever the
+    /// batches.
     #[test]
     fn rows_get_the_paths_that_were_shown_later() {
         let (mut named, mut longer) = (0, 0);
@@ -581,7 +588,7 @@ mod tests {
         assert!(named > 0 && longer > 0, "{named} paths are shown late in these captures, {longer} grow");
     }
 
-    /// A filter finds in a row what it would find in the columns of the transaction.
+    /// A filter reads the same values in a row as in the columns of the transaction.
     #[test]
     fn rows_have_the_values_of_the_columns() {
         let mut seen = HashSet::new();

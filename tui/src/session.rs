@@ -1,4 +1,4 @@
-//! What is known of the capture by now: rows, findings, events. The analysis hands it over in batches.
+//! The results of the analysis so far: rows, findings, events. They arrive in batches.
 
 use crate::chart::Series;
 use crate::rows::{Row, Rows, Subjects};
@@ -14,23 +14,23 @@ use rdmascope_dissector::transaction::Direction;
 use rdmascope_wire::Xid;
 use std::collections::HashMap;
 
-/// A finding, when it was found, and why it is allowed.
+/// A finding, with the record at which it was found and the reason that allows it.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// The record that brought it to light; at the end of the capture, the last one.
+    /// The record at which it was found; at the end of the capture, the last one.
     pub record: u64,
     /// The finding.
     pub finding: Finding,
-    /// Why it is allowed, if it is.
+    /// The reason that allows it, if it is allowed.
     pub allowance: Option<Allowance>,
 }
 
-/// All that is known of the capture by now.
+/// The results of the analysis so far.
 #[derive(Debug, Default)]
 pub struct Session {
-    /// What it is called.
+    /// The name that is shown.
     pub title: String,
-    /// When it starts.
+    /// The start time.
     pub start: Time,
     /// Transactions that have ended, in that order.
     pub rows: Rows,
@@ -38,38 +38,38 @@ pub struct Session {
     pub further_rows: u64,
     /// Findings, in the order in which they were found.
     pub findings: Vec<Found>,
-    /// How many of them are allowed.
+    /// The number of allowed findings among them.
     pub allowed: u64,
-    /// Findings beyond those.
+    /// Findings beyond those that are listed.
     pub further_findings: u64,
-    /// Events, in the order of time.
+    /// Events, in chronological order.
     pub events: Vec<SessionEvent>,
-    /// What was counted.
+    /// The totals.
     pub totals: Totals,
     /// Packets that were dropped before they could be captured.
     pub dropped: u64,
-    /// Request packets that were sent again, on all connections.
+    /// Retransmitted request packets, on all connections.
     pub resent: Option<Series>,
-    /// The report of `analyze` as text, as far as it goes.
+    /// The report of `analyze` as text, if it is complete.
     pub report: Vec<u8>,
-    /// How far the analysis has come.
+    /// The progress of the analysis.
     pub progress: Progress,
-    /// Findings of transactions that have not ended yet, by what they say of them.
+    /// Findings about transactions that have not ended yet, by connection and XID.
     open: HashMap<(ConnectionId, Xid), Vec<usize>, FixedState>,
-    /// Rows with paths that begin below something that has no name yet: each row twice at most.
+    /// Rows with paths that start from an unnamed directory: each row at most twice.
     unnamed: HashMap<Unnamed, Vec<u32>, FixedState>,
 }
 
-/// How far the analysis has come.
+/// The progress of the analysis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// So many bytes of so many were read; nobody knows how many there are, where the second is 0.
+    /// The number of bytes read, and their total; the total is 0 if unknown.
     Reading(u64, u64),
-    /// It goes on for as long as somebody wants.
+    /// A live capture, which continues until the user ends it.
     Live,
-    /// All was read.
+    /// Everything was read.
     Ended,
-    /// It cannot be read, or not on.
+    /// The capture cannot be read, or not to its end.
     Failed(String),
 }
 
@@ -79,32 +79,33 @@ impl Default for Progress {
     }
 }
 
-/// What has become known since the last one.
+/// The results since the last batch.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// When the capture starts, where it has begun.
+    /// The start time of the capture, once it has begun.
     pub start: Option<Time>,
     /// Transactions that ended.
     pub rows: Vec<Row>,
     /// Transactions that ended and have no row.
     pub further_rows: u64,
-    /// What became known of that which paths of rows begin below, these and earlier ones.
+    /// Names that became known for directories from which paths of rows start, including earlier
+    /// rows.
     pub learned: Vec<Learned>,
-    /// What was found.
+    /// New findings.
     pub findings: Vec<Found>,
-    /// What was found and is not listed.
+    /// New findings that are not listed.
     pub further_findings: u64,
-    /// All events by now, where they were asked for again.
+    /// All events so far, if they were listed again.
     pub events: Option<Vec<SessionEvent>>,
-    /// What was counted by now.
+    /// The totals so far.
     pub totals: Totals,
-    /// Packets dropped by now.
+    /// Packets dropped so far.
     pub dropped: u64,
-    /// Request packets that were sent again by now, where they were counted again.
+    /// Retransmitted request packets so far, if they were counted again.
     pub resent: Option<Series>,
-    /// The report by now, where it was written again.
+    /// The report so far, if it was written again.
     pub report: Option<Vec<u8>>,
-    /// How far the analysis has come.
+    /// The progress of the analysis.
     pub progress: Progress,
     /// The state after its last record.
     pub now: Option<Box<Snapshot>>,
@@ -113,15 +114,15 @@ pub struct Batch {
 /// The session at a moment.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// The last record that it rests on; 0 is before the first.
+    /// The last record taken into account; 0 is before the first.
     pub record: u64,
     /// The latest time of all records so far.
     pub time: Option<Time>,
     /// Connections that have not ended.
     pub connections: Vec<ConnectionNow>,
-    /// Transactions under way.
+    /// Open transactions.
     pub open: Vec<OpenCall>,
-    /// Transactions that have ended: the number of the last one.
+    /// The number of the last transaction that has ended.
     pub ended: u64,
     /// Findings so far.
     pub found: u64,
@@ -136,29 +137,29 @@ pub struct ConnectionNow {
     pub credits: Option<(u64, Option<u32>)>,
 }
 
-/// A transaction under way.
+/// An open transaction.
 #[derive(Clone, Debug)]
 pub struct OpenCall {
     /// Its connection.
     pub connection: ConnectionId,
-    /// Which end called.
+    /// The end that called.
     pub direction: Direction,
     /// rdma_xid.
     pub xid: Xid,
-    /// With which packet it began.
+    /// The packet with which it began.
     pub since: Seen,
 }
 
 impl Session {
-    /// Transactions that are listed.
+    /// The most transactions that are listed.
     pub const MOST_ROWS: usize = 1 << 20;
 
-    /// One of which nothing is known but what it is called.
+    /// Creates a session that has only a name.
     pub fn new(title: String) -> Session {
         Session { title, ..Session::default() }
     }
 
-    /// Takes in what has become known. Returns which rows got other paths, in no order.
+    /// Adds new results. Returns the rows whose paths changed, in no particular order.
     pub fn take(&mut self, batch: Batch) -> Vec<u32> {
         if let Some(start) = batch.start {
             self.start = start;
@@ -181,7 +182,7 @@ impl Session {
                 if let Some(row) = self.rows.get_mut(index as usize) {
                     let others = row.unnamed().map(|unnamed| unnamed.filter(|it| *it != learned.of));
                     row.learn(&learned, &mut subjects);
-                    // What it waits for besides has it already.
+                    // It is already registered for the other directories that it waits for.
                     let now = row.unnamed().map(|unnamed| unnamed.filter(|it| !others.contains(&Some(*it))));
                     self.wait(now, index);
                     renamed.push(index);
@@ -206,16 +207,16 @@ impl Session {
         renamed
     }
 
-    /// The row at this place waits for names.
+    /// Registers the row at this index for the names that its paths lack.
     fn wait(&mut self, [one, other]: [Option<Unnamed>; 2], index: u32) {
         for unnamed in one.into_iter().chain(other.filter(|other| Some(*other) != one)) {
             self.unnamed.entry(unnamed).or_default().push(index);
         }
     }
 
-    /// Marks the row that a finding is about. Where there is none yet, it waits for it.
+    /// Marks the row that a finding is about. If there is none yet, the finding waits for it.
     fn mark(&mut self, finding: &Finding) {
-        /// Rows that are looked at for one that a finding names by its XID.
+        /// Rows that are searched for one that a finding names by its XID.
         const LATELY: usize = 4096;
         if let Some(number) = finding.transaction {
             if let Some(row) = self.place(number).and_then(|index| self.rows.get_mut(index)) {
@@ -236,17 +237,17 @@ impl Session {
         }
     }
 
-    /// Where the row of the transaction of this number stands.
+    /// The index of the row with this transaction number.
     pub fn place(&self, number: u64) -> Option<usize> {
         self.rows.place(number)
     }
 
-    /// The last record that was taken in.
+    /// The number of records taken so far.
     pub fn records(&self) -> u64 {
         self.totals.records
     }
 
-    /// When it starts and its latest time.
+    /// The start time and the latest time.
     pub fn span(&self) -> (Time, Time) {
         self.totals.span.unwrap_or((self.start, self.start))
     }

@@ -3,14 +3,14 @@
 /// The views.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Show {
-    /// What `analyze` says.
+    /// The report of `analyze`.
     #[default]
     Report,
-    /// Connections at the moment that is shown.
+    /// Connections at the shown moment.
     Connections,
     /// Transactions.
     Transactions,
-    /// The ladder of one.
+    /// The ladder of one transaction.
     Exchange,
     /// Fields and bytes.
     Bytes,
@@ -32,13 +32,13 @@ impl Show {
 /// A movement in a list or a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// So many up.
+    /// Up by this number.
     Up(usize),
-    /// So many down.
+    /// Down by this number.
     Down(usize),
-    /// As many up as are seen.
+    /// One page up.
     PageUp,
-    /// As many down.
+    /// One page down.
     PageDown,
     /// To the first.
     First,
@@ -47,7 +47,8 @@ pub enum Step {
 }
 
 impl Step {
-    /// The place after this movement from `place`, not bounded by the end. A page is `seen` lines, less one.
+    /// The position after this movement from `place`, not limited by the end. A page is `seen`
+    /// lines less one.
     pub(crate) fn from(self, place: usize, seen: usize) -> usize {
         let page = seen.saturating_sub(1).max(1);
         match self {

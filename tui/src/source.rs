@@ -1,4 +1,4 @@
-//! What is looked at, and how.
+//! The source of a session, and the options of its display.
 
 use crate::state::Look;
 use rdmascope_analysis::policy::Allowances;
@@ -9,54 +9,56 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What is looked at.
+/// The source of a session.
 pub enum Source {
-    /// Files that are one capture. Where one of them is a pipe, or `-`, the latest records are kept in memory.
+    /// Files that form one capture. If one of them is a pipe, or `-`, the latest records are kept
+    /// in memory.
     Files(Vec<PathBuf>),
-    /// Nothing: there is a live peer only.
+    /// No capture, only a live peer.
     Nothing,
-    /// One of these files, which is to be chosen.
+    /// One of these files, which the user selects.
     Choose(Vec<PathBuf>),
-    /// Something that goes on.
+    /// A live capture.
     Live(LiveCapture),
 }
 
-/// A capture that goes on.
+/// A live capture.
 pub struct LiveCapture {
-    /// What it is called.
+    /// The name that is shown.
     pub name: String,
-    /// What a kernel says of its connections.
+    /// The kernel's notes about its connections.
     pub notes: Vec<Note>,
-    /// Where records come from.
+    /// The source of records.
     pub source: Box<dyn rdmascope_capture_agent::Source + Send>,
 }
 
 /// Confines the process.
 pub type Confine = dyn FnOnce() -> Result<(), String>;
 
-/// How it is looked at.
+/// The options of a session.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How frames are told apart.
+    /// The configuration for the decoding of frames.
     pub frame: frame::Config,
-    /// Rules of at least this level are judged by.
+    /// Rules of at least this level are checked.
     pub level: Level,
     /// Findings that are allowed.
     pub allowances: Allowances,
-    /// How it looks.
+    /// Characters and colours of the display.
     pub look: Look,
-    /// Bytes of memory for what goes on: half of them for the latest records.
+    /// Bytes of memory for a live capture: half of them for the latest records.
     pub memory: usize,
     /// The capture that files are compared with.
     pub compare: Option<PathBuf>,
-    /// Writes the capture as a page; `None`: it is no file, so that it cannot be read a second time.
+    /// Writes the capture as a page; `None` if the source is not a file, which could be read a
+    /// second time.
     pub export: Option<Export>,
 }
 
 /// Writes a capture as a page to a new file.
 pub type WritePage = dyn Fn(&Path) -> Result<(), String> + Send + Sync;
 
-/// Who does that, for any thread.
+/// A shared [`WritePage`] for any thread.
 #[derive(Clone)]
 pub struct Export(pub Arc<WritePage>);
 

@@ -1,4 +1,4 @@
-//! What is on the screen.
+//! The state of the screen.
 
 use crate::analysis::{Exchanged, FrameFields, Request};
 use crate::chart::{Figures, Wanted};
@@ -12,12 +12,12 @@ use rdmascope_analysis::timeline::Moment;
 use rdmascope_dissector::record::Time;
 use std::collections::HashSet;
 
-/// What is chosen in a list, and the first line that is seen; of a text, the second alone.
+/// The selected entry of a list, and the first visible line. A text uses only the latter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
-    /// What is chosen.
+    /// The selected entry.
     pub at: usize,
-    /// The first that is seen.
+    /// The first visible line.
     pub top: usize,
 }
 
@@ -28,7 +28,7 @@ impl Cursor {
         self.settle(count, seen);
     }
 
-    /// Keeps what is chosen among `count`, and in sight.
+    /// Keeps the selected entry among `count`, and visible.
     pub fn settle(&mut self, count: usize, seen: usize) {
         self.at = self.at.min(count.saturating_sub(1));
         let seen = seen.max(1);
@@ -46,27 +46,27 @@ impl Cursor {
     }
 }
 
-/// How it looks.
+/// Characters and colours of the display.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Look {
-    /// More than ASCII is shown.
+    /// The terminal shows more than ASCII.
     pub unicode: bool,
-    /// There are colours: the sixteen of the terminal, so that they fit light and dark ones.
+    /// Colours are used: the sixteen of the terminal, which suit light and dark backgrounds.
     pub colour: bool,
 }
 
-/// A line that is being written.
+/// A line that is being typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prompt {
-    /// What for.
+    /// Its purpose.
     pub purpose: Purpose,
-    /// What was written so far.
+    /// The text so far.
     pub text: String,
-    /// Of a list of choices, the one that is chosen.
+    /// The selected entry, if there is a list of choices.
     pub at: usize,
 }
 
-/// What a line is written for.
+/// The purpose of a typed line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// A filter of transactions.
@@ -83,16 +83,16 @@ pub enum Purpose {
     Export,
 }
 
-/// What lies over the views.
+/// A box over the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
-    /// The keys, from this line on.
+    /// The keys, starting with this line.
     Help(usize),
-    /// Captures to open; this one is chosen.
+    /// Captures to open, with the index of the selected one.
     Captures(usize),
 }
 
-/// Which bytes the view of bytes shows.
+/// The bytes shown by the view of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BytesOf {
     /// The Send of the call, or of the reply.
@@ -115,16 +115,16 @@ impl Default for BytesOf {
     }
 }
 
-/// What is on the screen.
+/// The state of the screen.
 #[derive(Debug, Default)]
 pub struct State {
-    /// What is known of the capture.
+    /// The results of the analysis.
     pub session: Session,
-    /// How it looks.
+    /// Characters and colours of the display.
     pub look: Look,
-    /// Captures that can be opened, where none was named.
+    /// Captures that can be opened, if none was named.
     pub captures: Vec<String>,
-    /// The capture that is compared with.
+    /// The capture that this one is compared with.
     pub beside: Option<Beside>,
     /// Scenarios for a live peer.
     pub inject: Inject,
@@ -136,65 +136,66 @@ pub struct State {
     pub back: Vec<Show>,
     /// The keys move in the other pane.
     pub in_detail: bool,
-    /// Hundredths of the body that the list has.
+    /// The list's share of the body, in hundredths.
     pub split: u16,
-    /// What is chosen in each view.
+    /// The cursor of each view.
     pub cursors: [Cursor; Show::COUNT],
-    /// The same of the other panes.
+    /// The cursor of the other pane of each view.
     pub details: [Cursor; Show::COUNT],
-    /// Which transactions are listed.
+    /// The filter of the listed transactions.
     pub filter: Filter,
-    /// The filter as it was written.
+    /// The filter as it was typed.
     pub filter_line: String,
-    /// What they are sorted by.
+    /// The sort criterion.
     pub sort: Sort,
-    /// The other way round.
+    /// The sort order is reversed.
     pub reversed: bool,
     /// The rows that are listed.
     pub order: Vec<u32>,
-    /// The transaction that is shown in full, as soon as it is there.
+    /// The transaction to show in detail, once it is loaded.
     pub chosen: Option<u64>,
-    /// The transaction that is shown in full.
+    /// The transaction that is shown in detail.
     pub exchange: Option<Box<Exchanged>>,
     /// A frame.
     pub frame: Option<Box<FrameFields>>,
-    /// What charts show, as soon as it is there.
+    /// The data of the charts, once it is computed.
     pub figures: Option<Box<Figures>>,
-    /// What they are to show, and is being made.
+    /// The request for charts that is being computed.
     pub charting: Option<Wanted>,
-    /// Which bytes are shown.
+    /// The bytes that are shown.
     pub bytes_of: BytesOf,
-    /// Fields that are closed: of which bytes, and the way to them.
+    /// Closed fields: the bytes that they belong to, and their path in the tree.
     pub closed: HashSet<(BytesOf, Vec<usize>)>,
     /// The session at the moment that is shown.
     pub moment: Box<Snapshot>,
-    /// The moment is the latest one, and follows it.
+    /// The shown moment is the latest one, and follows it.
     pub follows: bool,
-    /// It plays.
+    /// The session is playing.
     pub plays: bool,
-    /// How fast, as an index into [`SPEEDS`].
+    /// The speed, as an index into [`SPEEDS`].
     pub speed: usize,
-    /// How far the playing has come.
+    /// The time reached by playing.
     pub clock: Time,
-    /// What is being written.
+    /// The line that is being typed.
     pub prompt: Option<Prompt>,
-    /// What lies over the view.
+    /// The box over the view.
     pub over: Option<Over>,
     /// A term that is explained.
     pub term: Option<&'static str>,
-    /// What is to be said.
+    /// A notice to the user.
     pub notice: Option<String>,
-    /// What was asked of the analysis and is not answered.
+    /// Requests to the analysis that are not answered yet, by kind.
     pub asked: [Option<Request>; 4],
-    /// The transaction that was asked for and is not to be had.
+    /// The transaction whose request failed.
     pub failed: Option<u64>,
-    /// What to ask for next, of the same kinds.
+    /// The next request of each kind.
     pub next: [Option<Request>; 4],
-    /// The command that shows the same begins with this: `rdmascope {} FILE`.
+    /// The files named in equivalent commands: `rdmascope {} FILE`.
     pub files: String,
 }
 
-/// Speeds of playing: nanoseconds of the session for a second, and how they are written. The last one is as fast as it goes.
+/// Playing speeds: nanoseconds of the session in one second, and the text. The last one is as fast
+/// as possible.
 pub const SPEEDS: [(u64, &str); 8] = [
     (1_000_000, "1/1000"),
     (10_000_000, "1/100"),
@@ -207,7 +208,7 @@ pub const SPEEDS: [(u64, &str); 8] = [
 ];
 
 impl State {
-    /// An empty one, on a terminal of this size.
+    /// Creates an empty state for a terminal of this size.
     pub fn new(title: impl Into<String>, files: impl Into<String>, look: Look, size: (u16, u16)) -> State {
         State {
             session: Session::new(title.into()),
@@ -222,23 +223,24 @@ impl State {
         }
     }
 
-    /// What is chosen in the view.
+    /// The cursor of the view.
     pub fn cursor(&self) -> Cursor {
         self.cursors[self.show as usize]
     }
 
-    /// The same of the other pane.
+    /// The cursor of the other pane.
     pub fn detail(&self) -> Cursor {
         self.details[self.show as usize]
     }
 
-    /// The row that is chosen among the transactions.
+    /// The selected row of the transactions.
     pub fn row(&self) -> Option<&Row> {
         let index = self.order.get(self.cursors[Show::Transactions as usize].at)?;
         self.session.rows.get(*index as usize)
     }
 
-    /// The record of the moment that is shown; where another one was asked for and is on its way, that of the other. A step goes on from there.
+    /// The record of the shown moment, or of a requested one that is not answered yet. Steps start
+    /// from it.
     pub fn heading(&self) -> u64 {
         match self.next[0].as_ref().or(self.asked[0].as_ref()) {
             Some(Request::Seek(Moment::Record(record))) => *record,
@@ -246,7 +248,7 @@ impl State {
         }
     }
 
-    /// Lists the rows anew.
+    /// Lists all rows again.
     pub fn relist(&mut self) {
         let chosen = self.row().map(|row| row.number);
         let State { session, filter, order, sort, reversed, .. } = self;
@@ -257,13 +259,13 @@ impl State {
         if *reversed {
             order.reverse();
         }
-        // What was chosen stays chosen, where it is still listed.
+        // The selected row stays selected if it is still listed.
         let at = chosen
             .and_then(|number| order.iter().position(|index| session.rows[*index as usize].number == number));
         self.cursors[Show::Transactions as usize].at = at.unwrap_or(0);
     }
 
-    /// Lists rows that came behind the first `before` ones. What was chosen stays chosen.
+    /// Adds the rows after the first `before` ones to the list. The selected row stays selected.
     pub fn list_from(&mut self, before: usize) {
         let State { session, filter, order, sort, reversed, cursors, .. } = self;
         let rows = session.rows.iter_from(before).filter(|(_, row)| filter.matches(row, session.start));
@@ -275,7 +277,8 @@ impl State {
         *at = sort.insert(&session.rows, order, new.collect(), *reversed, *at);
     }
 
-    /// Lists rows anew that got other paths, where a filter may ask for them. What was chosen stays chosen, where it is still listed.
+    /// Updates the list for rows whose paths changed, which a filter may match. The selected row
+    /// stays selected if it is still listed.
     pub fn list_renamed(&mut self, mut renamed: Vec<u32>) {
         if self.filter.is_empty() || renamed.is_empty() {
             return;
@@ -291,7 +294,7 @@ impl State {
         *at = order.iter().position(|index| Some(*index) == chosen).unwrap_or(*at);
     }
 
-    /// The latency of the slowest hundredth of the calls; `None` where no call has a latency.
+    /// The latency of the slowest hundredth of the calls; `None` if no call has a latency.
     pub fn slow(&self) -> Option<u64> {
         let mut latencies: Vec<u64> = self.session.rows.iter().filter_map(|row| row.latency).collect();
         let last = latencies.len().checked_sub(1)?;

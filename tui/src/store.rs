@@ -1,4 +1,5 @@
-//! Where records are found again: the archive of files, or the ring of what goes on.
+//! The store from which records are read again: the archive of files, or the ring of a live
+//! capture.
 
 use crate::ring::Ring;
 use rdmascope_analysis::timeline::Records;
@@ -8,7 +9,7 @@ use rdmascope_dissector::record::Record;
 /// The records that can be read again.
 #[derive(Default)]
 pub enum Store {
-    /// They are on their way: the archive is being made.
+    /// No records yet: the archive is still being made.
     #[default]
     Pending,
     /// All of them.

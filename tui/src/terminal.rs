@@ -1,4 +1,4 @@
-//! The terminal: what is heard of it, and the loop that draws.
+//! The terminal: its input, and the loop that draws.
 
 use crate::analysis::{Analysis, Request};
 use crate::chart::Wanted;
@@ -24,23 +24,23 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Why it ends without having been asked to.
+/// The reason why the UI ended by itself.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The terminal.
-    #[error("the terminal: {0}")]
+    /// The terminal failed.
+    #[error("terminal: {0}")]
     Terminal(#[from] io::Error),
-    /// It could not give up what it does not need.
-    #[error("cannot be confined: {0}")]
+    /// The process could not be confined.
+    #[error("cannot confine the process: {0}")]
     Confine(String),
 }
 
-/// Between two pictures while it plays or fills.
+/// Time between two drawings while the session plays or is read.
 const PICTURE: Duration = Duration::from_millis(16);
 
-/// Shows the capture until the person leaves. `confine` is called when the terminal is ready,
-/// before a packet of a stranger is read and before a thread is started.
+/// Shows the capture until the user quits. `confine` is called when the terminal is ready, before
+/// untrusted packets are read and before a thread is started.
 pub fn run(
     mut source: Source,
     options: Options,
@@ -51,7 +51,8 @@ pub fn run(
     let mut terminal = ratatui::try_init()?;
     let ran = (|| {
         execute!(io::stdout(), EnableMouseCapture)?;
-        // The keys and the signals have what they need before nothing can be opened any more, and no thread runs by then.
+        // Keys and signals are set up before the process can no longer open anything, and before a
+        // thread runs.
         event::poll(Duration::ZERO)?;
         let listening = Listening::new()?;
         confine().map_err(Error::Confine)?;
@@ -75,10 +76,10 @@ pub fn run(
     ran
 }
 
-/// How a capture was left.
+/// The way in which a capture was left.
 enum Left {
     Quit,
-    /// To open one of those that were listed.
+    /// To open one of the listed captures.
     Open(usize),
 }
 
@@ -129,18 +130,18 @@ fn show(
     Ok(go_on(terminal, &mut state, from, &doers)?)
 }
 
-/// Those who do what is asked for, on threads of their own.
+/// The threads that perform effects.
 struct Doers {
     ask: Sender<Request>,
     draw: Sender<(Wanted, Rows)>,
     start: Sender<Order>,
-    /// The number of the order that is to end.
+    /// The number of the order to stop.
     stopped: Arc<AtomicU64>,
     export: Option<Export>,
     to: Sender<Heard>,
 }
 
-/// Draws, waits, and changes what is drawn.
+/// The loop: waits for messages, updates the state and draws it.
 fn go_on(
     terminal: &mut DefaultTerminal,
     state: &mut State,
@@ -151,7 +152,7 @@ fn go_on(
     let mut ticked = Instant::now();
     terminal.draw(|frame| view::render(state, frame))?;
     loop {
-        // At rest it waits for as long as nothing comes.
+        // At rest, waits without a timeout.
         let heard = match state.plays {
             true => from.recv_timeout(PICTURE),
             false => from.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -161,7 +162,7 @@ fn go_on(
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return Ok(Left::Quit),
         };
-        // All that has come is taken in before the next picture.
+        // All pending messages are handled before the next drawing.
         let mut effects = Vec::new();
         while let Some(one) = heard {
             match one {
@@ -194,18 +195,20 @@ fn go_on(
     }
 }
 
-/// Gives the terminal back, stops as a job of the shell, and goes on when that lets it.
+/// Restores the terminal, stops as a job of the shell, and continues when the shell resumes the
+/// job.
 fn suspend(terminal: &mut DefaultTerminal) -> io::Result<()> {
     let _ = execute!(io::stdout(), DisableMouseCapture);
     ratatui::try_restore()?;
     #[cfg(unix)]
     signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP)?;
-    // A new one draws everything. (Clearing the old one asks the terminal where its cursor is, and the thread of the keys would take the answer.)
+    // A new terminal draws everything. Clearing the old one would ask the terminal for the cursor
+    // position, and the thread of the keys would receive the answer.
     *terminal = ratatui::try_init()?;
     execute!(io::stdout(), EnableMouseCapture)
 }
 
-/// What hears keys, the mouse, and signals.
+/// The sources of keys, mouse events and signals.
 struct Listening {
     #[cfg(unix)]
     signals: signal_hook::iterator::Signals,
@@ -221,7 +224,7 @@ impl Listening {
         })
     }
 
-    /// Begins, on threads of its own.
+    /// Starts listening, on separate threads.
     fn start(self, to: &Sender<Heard>) {
         let keys = to.clone();
         thread::spawn(move || {
@@ -236,7 +239,7 @@ impl Listening {
                     return;
                 }
             }
-            // There is no terminal any more.
+            // The terminal is gone.
             let _ = keys.send(Heard::Quit);
         });
         #[cfg(unix)]

@@ -1,5 +1,6 @@
-//! The threads behind the screen: one reads the capture, one tells what has become known, one answers requests, one makes the archive, one runs
-//! scenarios. What they have to say goes to the loop of the terminal as messages.
+//! The threads behind the screen: one reads the capture, one sends new results, one answers
+//! requests, one makes the archive, one runs scenarios. They send messages to the loop of the
+//! terminal.
 
 use crate::analysis::{Analysis, Answer, Request};
 use crate::chart::{Figures, Wanted};
@@ -22,12 +23,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
-/// Between two batches while a capture is read.
+/// Time between two batches while a capture is read.
 const BATCH: Duration = Duration::from_millis(100);
-/// Between two whole ones: events and the state take time.
+/// Time between two whole batches: listing events and the state takes time.
 const WHOLE: Duration = Duration::from_millis(500);
 
-/// What the loop waits for.
+/// The messages that the loop waits for.
 pub(crate) enum Heard {
     Message(Message),
     Suspend,
@@ -37,16 +38,16 @@ pub(crate) enum Heard {
 /// The analysis, which two threads use.
 pub(crate) struct Shared {
     analysis: Mutex<Analysis>,
-    /// Requests that wait: the reader lets them go first.
+    /// The number of waiting requests. The reader lets them go first.
     waiting: AtomicUsize,
-    /// Bytes read, and bytes that there are to read; 0 where nobody knows.
+    /// Bytes read, and their total; 0 if unknown.
     read: AtomicU64,
     size: AtomicU64,
-    /// The capture goes on: it is no file.
+    /// The source is a live capture, not a file.
     is_live: AtomicBool,
-    /// Something came that was not told yet.
+    /// There are results that have not been sent.
     has_changed: AtomicBool,
-    /// Nothing comes any more.
+    /// The source has ended.
     has_ended: AtomicBool,
 }
 
@@ -63,7 +64,7 @@ impl Shared {
         }
     }
 
-    /// How far it has come.
+    /// The progress of the analysis.
     fn progress(&self) -> Progress {
         match self.is_live.load(Ordering::Relaxed) {
             true => Progress::Live,
@@ -75,7 +76,7 @@ impl Shared {
         self.analysis.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As the one who is waited for.
+    /// Locks the analysis ahead of the reader.
     fn lock_first(&self) -> MutexGuard<'_, Analysis> {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let guard = self.lock();
@@ -84,7 +85,7 @@ impl Shared {
     }
 }
 
-/// Answers requests on a thread of its own.
+/// Answers requests on a separate thread.
 pub(crate) fn answer(shared: Arc<Shared>, asked: Receiver<Request>, to: Sender<Heard>) {
     thread::spawn(move || {
         for request in asked {
@@ -96,7 +97,7 @@ pub(crate) fn answer(shared: Arc<Shared>, asked: Receiver<Request>, to: Sender<H
     });
 }
 
-/// Compares two captures on a thread of its own.
+/// Compares two captures on a separate thread.
 pub(crate) fn compare(captures: [Vec<PathBuf>; 2], frame: frame::Config, to: Sender<Heard>) {
     thread::spawn(move || {
         stand_back();
@@ -106,20 +107,20 @@ pub(crate) fn compare(captures: [Vec<PathBuf>; 2], frame: frame::Config, to: Sen
     });
 }
 
-/// This thread leaves the processor to that of the screen where both want it.
+/// Lowers the priority of this thread below that of the screen.
 fn stand_back() {
-    // On Linux a priority is that of a thread (setpriority(2)). Without it, all goes on.
+    // On Linux a priority belongs to a thread (setpriority(2)). Failure does no harm.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::setpriority_process(None, 10);
 }
 
-/// Makes figures of charts on a thread of its own.
+/// Computes the data of charts on a separate thread.
 pub(crate) fn chart(wanted: Receiver<(Wanted, Rows)>, to: Sender<Heard>) {
     thread::spawn(move || {
         stand_back();
         for (wanted, rows) in wanted {
             let figures = Box::new(Figures::new(wanted, &rows));
-            // The screen changes rows that nobody else has at less cost.
+            // The screen changes rows that are not shared at less cost.
             drop(rows);
             if to.send(Heard::Message(Message::Charted(figures))).is_err() {
                 return;
@@ -128,14 +129,14 @@ pub(crate) fn chart(wanted: Receiver<(Wanted, Rows)>, to: Sender<Heard>) {
     });
 }
 
-/// Writes a page on a thread of its own.
+/// Writes a page on a separate thread.
 pub(crate) fn export(export: Option<Export>, path: PathBuf, to: Sender<Heard>) {
     thread::spawn(move || {
         stand_back();
         let written = match export {
             Some(Export(write)) => write(&path),
             None => {
-                Err("only files are exported: x saves packets, of which `rdmascope export html` makes a page"
+                Err("only files can be exported: save the packets with x, then run `rdmascope export html` on them"
                     .into())
             }
         };
@@ -143,7 +144,7 @@ pub(crate) fn export(export: Option<Export>, path: PathBuf, to: Sender<Heard>) {
     });
 }
 
-/// Runs scenarios on a thread of its own. The one whose number is in `stopped` ends.
+/// Runs scenarios on a separate thread. The order whose number is in `stopped` stops.
 pub(crate) fn inject(
     open: impl FnOnce() -> Result<Runner, String> + Send + 'static,
     started: Receiver<Order>,
@@ -154,7 +155,7 @@ pub(crate) fn inject(
         let mut open = Some(open);
         let mut runner = None;
         for order in started {
-            // The sockets are opened when the first one is to run.
+            // The sockets are opened for the first order.
             let opened = runner.get_or_insert_with(|| open.take().map_or(Err(String::new()), |open| open()));
             let mut onlooker = Onlooker { number: order.number, stopped: &stopped, to: &to };
             let ran = match opened {
@@ -168,7 +169,7 @@ pub(crate) fn inject(
     });
 }
 
-/// The screen, which looks on while something runs.
+/// Forwards intermediate results to the screen.
 struct Onlooker<'a> {
     number: u64,
     stopped: &'a AtomicU64,
@@ -177,7 +178,7 @@ struct Onlooker<'a> {
 
 impl Watch for Onlooker<'_> {
     fn told(&mut self, told: Told) {
-        // Where there is no screen any more, the process ends.
+        // If the screen is gone, the process ends.
         let _ = self.to.send(Heard::Message(Message::Told(Box::new(told))));
     }
 
@@ -186,13 +187,13 @@ impl Watch for Onlooker<'_> {
     }
 }
 
-/// Reads the capture on a thread of its own.
+/// Reads the capture on a separate thread.
 pub(crate) fn read(source: Source, options: Options, shared: Arc<Shared>, to: Sender<Heard>) {
     if matches!(source, Source::Nothing | Source::Choose(_)) {
         return;
     }
     thread::spawn(move || {
-        // What is read too late from an interface is lost.
+        // An interface loses packets that are read too late.
         if matches!(source, Source::Files(_)) {
             stand_back();
         }
@@ -216,7 +217,7 @@ pub(crate) fn read(source: Source, options: Options, shared: Arc<Shared>, to: Se
             }
             Err(error) => Progress::Failed(error.to_string()),
         };
-        // What it tells comes before the end.
+        // The thread of the results ends before the end is reported.
         shared.has_ended.store(true, Ordering::Release);
         teller.thread().unpark();
         let _ = teller.join();
@@ -225,8 +226,8 @@ pub(crate) fn read(source: Source, options: Options, shared: Arc<Shared>, to: Se
     });
 }
 
-/// Tells what has become known, on a thread of its own: at once where nothing came for a while, and else so often. What came last is told though
-/// nothing follows it. At rest it waits for the reader.
+/// Sends new results on a separate thread: at once after a pause, otherwise at intervals. The last
+/// results are sent even if no record follows. At rest it waits for the reader.
 fn tell(shared: Arc<Shared>, to: Sender<Heard>) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut whole: Option<Instant> = None;
@@ -256,14 +257,14 @@ fn tell(shared: Arc<Shared>, to: Sender<Heard>) -> JoinHandle<()> {
     })
 }
 
-/// Records on their way to the analysis.
+/// Passes records to the analysis.
 struct Feeding {
     shared: Arc<Shared>,
     teller: Thread,
 }
 
 impl Feeding {
-    /// The latest records are kept in memory.
+    /// Keeps only the latest records in memory.
     fn keep(&mut self, memory: usize) {
         self.shared.is_live.store(true, Ordering::Relaxed);
         self.shared.lock().keep_latest(memory);
@@ -282,7 +283,7 @@ impl Feeding {
             let (paths, shared, to) = (paths.to_vec(), Arc::clone(&self.shared), to.clone());
             thread::spawn(move || {
                 stand_back();
-                // What cannot be read shows itself to the reader too.
+                // The reader reports files that cannot be read.
                 if let Ok(archive) = Archive::open(&paths, None) {
                     shared.lock_first().store(Store::Archive(Box::new(archive)));
                     let _ = to.send(Heard::Message(Message::Stored));
@@ -298,10 +299,10 @@ impl Feeding {
         Ok(files.endings())
     }
 
-    /// Something came that is to be told.
+    /// Records that there are new results.
     #[inline]
     fn changed(&self) {
-        // Most records follow others that are not told yet.
+        // Most records follow others that have not been sent yet.
         if !self.shared.has_changed.load(Ordering::Relaxed) {
             self.shared.has_changed.store(true, Ordering::Release);
             self.teller.unpark();
@@ -342,7 +343,7 @@ impl rdmascope_capture_agent::Progress for Read {
     }
 }
 
-/// A source behind a pointer.
+/// A boxed source.
 struct Boxed(Box<dyn rdmascope_capture_agent::Source + Send>);
 
 impl rdmascope_capture_agent::Source for Boxed {

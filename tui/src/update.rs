@@ -1,4 +1,4 @@
-//! What a message changes on the screen. A pure function: the same messages give the same state.
+//! Changes of the state by messages. A pure function: the same messages give the same state.
 
 mod inject;
 mod mouse;
@@ -20,55 +20,55 @@ use rdmascope_analysis::timeline::Moment;
 use rdmascope_analysis::units::Counted;
 use std::path::PathBuf;
 
-/// What happened.
+/// An input of [`update`].
 #[derive(Debug)]
 pub enum Message {
     /// A key was pressed.
     Key(KeyEvent),
-    /// The mouse did something.
+    /// A mouse event.
     Mouse(MouseEvent),
-    /// The terminal has this size now.
+    /// The terminal was resized.
     Resize(u16, u16),
-    /// So many nanoseconds went by.
+    /// Nanoseconds that have passed.
     Tick(u64),
-    /// More of the capture is known.
+    /// New results of the analysis.
     Batch(Box<Batch>),
-    /// Records can be found again from now on.
+    /// Records can be read again from now on.
     Stored,
     /// The analysis answered.
     Answer(Answer),
-    /// Both captures were compared, or could not be.
+    /// Two captures were compared, or the comparison failed.
     Compared(Box<Result<Compared, String>>),
-    /// The figures of charts were made.
+    /// The data of charts was computed.
     Charted(Box<Figures>),
-    /// Something came by now of what runs.
+    /// An intermediate result of the running order.
     Told(Box<Told>),
-    /// A page was written, or could not be.
+    /// A page was written, or writing failed.
     Exported(Result<PathBuf, String>),
-    /// The scenario of this index was run, or could not be.
+    /// The result of the scenario with this index, or the reason why it failed.
     Ran(usize, Box<Result<Ran, String>>),
 }
 
-/// What is to be done outside.
+/// An action to be performed outside of the state.
 #[derive(Clone, Debug)]
 pub enum Effect {
-    /// Ask the analysis.
+    /// Send a request to the analysis.
     Ask(Request),
-    /// Run this.
+    /// Run this order.
     Inject(Order),
-    /// End what was ordered with this number.
+    /// Stop the order with this number.
     Stop(u64),
     /// Write the capture as a page to this file.
     Export(PathBuf),
-    /// Make the figures of charts.
+    /// Compute the data of charts.
     Chart(Wanted, Rows),
-    /// Put this on the clipboard.
+    /// Copy this to the clipboard.
     Copy(String),
-    /// Open the capture of this index.
+    /// Open the capture with this index.
     Open(usize),
     /// Suspend the process.
     Suspend,
-    /// Leave.
+    /// Quit.
     Quit,
 }
 
@@ -81,7 +81,7 @@ pub fn update(state: &mut State, message: Message) -> Vec<Effect> {
         Message::Resize(width, height) => state.size = (width, height),
         Message::Tick(nanoseconds) => tick(state, nanoseconds, &mut effects),
         Message::Batch(batch) => take(state, *batch),
-        // What could not be had before is asked for again.
+        // A request that failed before is sent again.
         Message::Stored => state.failed = None,
         Message::Answer(answer) => answered(state, answer, &mut effects),
         Message::Compared(compared) => {
@@ -97,7 +97,7 @@ pub fn update(state: &mut State, message: Message) -> Vec<Effect> {
         Message::Ran(index, ran) => inject::ran(state, index, *ran),
         Message::Exported(written) => {
             state.notice = Some(match written {
-                Ok(path) => format!("{}: the page is written", path.display()),
+                Ok(path) => format!("{}: page written", path.display()),
                 Err(error) => error,
             });
         }
@@ -109,7 +109,7 @@ pub fn update(state: &mut State, message: Message) -> Vec<Effect> {
     effects
 }
 
-/// Takes in more of the capture.
+/// Adds new results.
 fn take(state: &mut State, mut batch: Batch) {
     let before = state.session.rows.len();
     let now = batch.now.take();
@@ -123,7 +123,7 @@ fn take(state: &mut State, mut batch: Batch) {
     }
 }
 
-/// The kind of a request: of each kind, one is on its way at most.
+/// The kind of a request. At most one request of each kind is unanswered.
 const fn kind(request: &Request) -> usize {
     match request {
         Request::Seek(_) => 0,
@@ -133,7 +133,7 @@ const fn kind(request: &Request) -> usize {
     }
 }
 
-/// Asks, or remembers to ask when what was asked before is answered: then only the latest counts.
+/// Sends a request, or keeps it until the previous one is answered. Only the latest one is kept.
 fn ask(state: &mut State, request: Request, effects: &mut Vec<Effect>) {
     let kind = kind(&request);
     if state.asked[kind].is_some() {
@@ -171,7 +171,7 @@ fn answered(state: &mut State, answer: Answer, effects: &mut Vec<Effect>) {
         }
         Answer::Failed(request, error) => {
             state.plays = false;
-            // It is not asked for again before there is a reason to.
+            // It is not requested again without a reason.
             if let Request::Exchange(named) = request {
                 state.failed = Some(named.number);
             }
@@ -196,7 +196,7 @@ fn tick(state: &mut State, nanoseconds: u64, effects: &mut Vec<Effect>) {
     let (start, end) = state.session.span();
     let (speed, _) = SPEEDS[state.speed];
     let by = match speed {
-        // The whole capture in some ten seconds, whatever its length.
+        // The whole capture in about ten seconds, whatever its length.
         u64::MAX => end.since(start) / 600 + 1,
         speed => (u128::from(speed) * u128::from(nanoseconds) / 1_000_000_000) as u64,
     };
@@ -209,7 +209,7 @@ fn tick(state: &mut State, nanoseconds: u64, effects: &mut Vec<Effect>) {
     seek(state, Moment::Time(clock), effects);
 }
 
-/// The transaction that is chosen is asked for, where it is to be seen.
+/// Requests the selected transaction if it is visible.
 fn look_at_chosen(state: &mut State, effects: &mut Vec<Effect>) {
     let is_seen = matches!(state.show, Show::Exchange | Show::Bytes)
         || state.show == Show::Transactions && state.areas().detail.is_some();
@@ -230,9 +230,10 @@ fn look_at_chosen(state: &mut State, effects: &mut Vec<Effect>) {
     }
 }
 
-/// The figures of charts are asked for, where they are to be seen and are not those that are there.
+/// Requests the data of charts if they are visible and out of date.
 fn look_at_charts(state: &mut State, effects: &mut Vec<Effect>) {
-    /// So many rows take a few milliseconds. Of more, figures are made anew when a sixteenth of them is new, or the last one has come.
+    /// Up to this number, rows take a few milliseconds. Beyond it, the data is computed again when
+    /// a sixteenth of the rows is new, or when the last one has arrived.
     const FEW: usize = 1 << 15;
     if state.show != Show::Charts || state.charting.is_some() {
         return;
@@ -257,7 +258,7 @@ fn look_at_charts(state: &mut State, effects: &mut Vec<Effect>) {
     }
 }
 
-/// Keeps all cursors in their lists.
+/// Keeps all cursors within their lists.
 fn settle(state: &mut State) {
     let areas = state.areas();
     if areas.detail.is_none() {
@@ -291,7 +292,7 @@ fn press(state: &mut State, key: KeyEvent, effects: &mut Vec<Effect>) {
     }
 }
 
-/// A key while something lies over the view.
+/// Handles a key while a box is over the view.
 fn over(state: &mut State, key: KeyEvent, effects: &mut Vec<Effect>) {
     match (keys::action(key), &mut state.over) {
         (Some(Action::Move(step)), Some(Over::Help(top))) => {
@@ -316,7 +317,7 @@ fn over(state: &mut State, key: KeyEvent, effects: &mut Vec<Effect>) {
     }
 }
 
-/// What an action does.
+/// Performs an action.
 pub(crate) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) {
     match action {
         Action::View(show) => {
@@ -439,7 +440,7 @@ fn turn(state: &mut State, by: usize) {
     state.show = VIEWS[(state.show as usize + by) % Show::COUNT].show;
 }
 
-/// Chooses a row in the list of transactions, if it is listed, and the transaction.
+/// Selects a transaction, and its row if it is listed.
 fn choose(state: &mut State, number: u64) {
     let place = state.order.iter().position(|index| state.session.rows[*index as usize].number == number);
     if let Some(place) = place {
@@ -462,7 +463,7 @@ fn go(state: &mut State, step: Step) {
         Show::Exchange => {
             let rungs = state.exchange.as_ref().map_or(0, |one| one.ladder.rungs.len());
             let mut cursor = state.cursors[show];
-            // What is chosen moves by rungs; what is seen follows it.
+            // The selection moves by rungs; the visible part follows it.
             let page = (areas.lines() / 4).max(1);
             cursor.step(step, rungs, page);
             cursor.top = state.cursors[show].top;
@@ -487,7 +488,7 @@ fn go(state: &mut State, step: Step) {
     }
 }
 
-/// Left and right.
+/// Handles left and right.
 fn part(state: &mut State, on: bool) {
     match (state.show, &mut state.beside) {
         (Show::Bytes, _) => {}
@@ -545,7 +546,7 @@ fn open(state: &mut State, effects: &mut Vec<Effect>) {
         Some(Target::Frame(frame)) => show_frame(state, frame, effects),
         Some(Target::Field(path)) => turn_field(state, path),
         Some(Target::Scenario) => inject::run(state, effects),
-        Some(Target::Unseen) => state.notice = Some("no packet shows it".into()),
+        Some(Target::Unseen) => state.notice = Some("no packet shows this entry".into()),
     }
 }
 
@@ -591,7 +592,7 @@ fn play(state: &mut State, effects: &mut Vec<Effect>) {
     }
 }
 
-/// Of these records, the nearest one behind `from`, or before it.
+/// The nearest of these records after `from`, or before it.
 fn nearest(records: impl Iterator<Item = u64>, from: u64, on: bool) -> Option<u64> {
     if on {
         records.filter(|record| *record > from).min()
@@ -603,12 +604,12 @@ fn nearest(records: impl Iterator<Item = u64>, from: u64, on: bool) -> Option<u6
 fn step(state: &mut State, to: Option<u64>, what: &str, effects: &mut Vec<Effect>) {
     match to {
         Some(record) => seek(state, Moment::Record(record), effects),
-        None => state.notice = Some(format!("there is no further {what} this way")),
+        None => state.notice = Some(format!("no further {what} in this direction")),
     }
 }
 
 impl State {
-    /// Whether the capture goes on.
+    /// Whether the capture is live.
     pub fn is_live(&self) -> bool {
         self.session.progress == Progress::Live
     }

@@ -1,4 +1,5 @@
-//! The screen, drawn from the state alone. [`VIEWS`] lists the views; each implements [`Pane`] in its own file.
+//! The screen, drawn from the state alone. [`VIEWS`] lists the views; each implements [`Pane`] in
+//! its own file.
 
 mod bars;
 mod bytes;
@@ -103,31 +104,31 @@ pub fn render(state: &State, frame: &mut Frame<'_>) {
     over::render(state, frame);
 }
 
-/// The word for which a person is likely to want an explanation.
+/// The term that the user is likely to want explained.
 pub fn term(state: &State) -> Option<String> {
     let chosen = field_of_chosen(state)?;
     let known = rdmascope_present::glossary::find(&chosen.name)?;
     Some(known.term.to_owned())
 }
 
-/// What text is written for, so wide.
+/// The target of written text, with this width.
 pub(crate) fn screen(state: &State, width: u16) -> Screen {
     let width = usize::from(width).max(40);
     let style = text::Style::new(state.look.colour).with_width(Some(width));
     Screen { width, unicode: state.look.unicode, style }
 }
 
-/// Text with escape sequences of colours, as spans.
+/// Converts text with colour escape sequences to spans.
 pub(crate) fn text(written: &[u8]) -> Text<'static> {
     written.into_text().unwrap_or_else(|_| Text::raw(String::from_utf8_lossy(written).into_owned()))
 }
 
-/// Its dashes, where the terminal shows them.
+/// A dash that the terminal can show.
 pub(crate) fn dash(state: &State) -> &'static str {
     if state.look.unicode { "─" } else { "-" }
 }
 
-/// The line above a pane.
+/// Draws the title line of a pane.
 pub(crate) fn title(state: &State, frame: &mut Frame<'_>, area: Rect, words: &str, is_active: bool) {
     let style = if is_active { Style::new().add_modifier(Modifier::BOLD) } else { Style::new() };
     let dash = dash(state);
@@ -137,7 +138,7 @@ pub(crate) fn title(state: &State, frame: &mut Frame<'_>, area: Rect, words: &st
     frame.render_widget(Paragraph::new(Span::styled(line, style)), area);
 }
 
-/// A list below its title: the headings and the lines on the screen, one of them chosen. An empty
+/// Draws a list below its title: the headings and the visible lines, one of them selected. An empty
 /// list has a line with the reason.
 pub(crate) fn list<'a>(
     state: &State,
@@ -172,14 +173,14 @@ pub(crate) fn list<'a>(
     }
 }
 
-/// A text below its title, from a line on.
+/// Draws a text below its title, starting with line `top`.
 pub(crate) fn scrolled(frame: &mut Frame<'_>, area: Rect, text: Text<'_>, top: usize) {
     let below = Rect { y: area.y + 1.min(area.height), height: area.height.saturating_sub(1), ..area };
     let seen: Vec<Line<'_>> = text.lines.into_iter().skip(top).take(usize::from(below.height)).collect();
     frame.render_widget(Paragraph::new(seen), below);
 }
 
-/// A box in the middle, over what is there.
+/// Clears and returns a box in the middle of the screen.
 pub(crate) fn middle(frame: &mut Frame<'_>, width: u16, height: u16) -> Rect {
     let area = frame.area();
     let (width, height) = (width.min(area.width), height.min(area.height));
@@ -190,7 +191,7 @@ pub(crate) fn middle(frame: &mut Frame<'_>, width: u16, height: u16) -> Rect {
     place
 }
 
-/// The colour of a finding: none where there are no colours; a sign stands beside it.
+/// The colour of a finding; none if colours are off. A sign is shown in any case.
 pub(crate) fn colour_of(state: &State, level: Level, verdict: Verdict) -> Style {
     match (state.look.colour, verdict, level) {
         (true, Verdict::Stands, Level::Violation) => Style::new().fg(Color::Red),
@@ -199,22 +200,22 @@ pub(crate) fn colour_of(state: &State, level: Level, verdict: Verdict) -> Style 
     }
 }
 
-/// What failed.
+/// The style of failures.
 pub(crate) fn red(state: &State) -> Style {
     if state.look.colour { Style::new().fg(Color::Red) } else { Style::new().add_modifier(Modifier::BOLD) }
 }
 
-/// What deserves a look.
+/// The style of entries that deserve attention.
 pub(crate) fn yellow(state: &State) -> Style {
     if state.look.colour { Style::new().fg(Color::Yellow) } else { Style::new() }
 }
 
-/// What is less important, or not yet.
+/// The style of entries that are less important, or that have not begun.
 pub(crate) fn dim() -> Style {
     Style::new().add_modifier(Modifier::DIM)
 }
 
-/// `text` in exactly `width` columns; what is longer ends with an ellipsis.
+/// `text` in exactly `width` columns; longer text ends with an ellipsis.
 pub(crate) fn fitted(state: &State, text: &str, width: usize, right: bool) -> String {
     let plain = Plain(text).to_string();
     let length = unicode_width::UnicodeWidthStr::width(&*plain);
@@ -240,7 +241,7 @@ pub(crate) fn fitted(state: &State, text: &str, width: usize, right: bool) -> St
     cut + &" ".repeat(width.saturating_sub(taken))
 }
 
-/// Says that there is nothing, and why.
+/// Shows that a pane is empty, and the reason.
 pub(crate) fn nothing(frame: &mut Frame<'_>, area: Rect, why: &str) {
     let below = Rect { y: area.y + 2.min(area.height), height: area.height.saturating_sub(2), ..area };
     frame.render_widget(Paragraph::new(format!("  {why}")).wrap(Wrap { trim: false }), below);

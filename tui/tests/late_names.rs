@@ -1,4 +1,4 @@
-//! Names that a capture shows late: rows from before get them while it is still read.
+//! Names that a capture shows late: earlier rows get them while the capture is still being read.
 
 mod driver;
 
@@ -7,7 +7,8 @@ use rdmascope_capture_agent::Capture;
 use rdmascope_tui::ring::Ring;
 use rdmascope_tui::store::Store;
 
-/// The same rows are listed, in the same order, as if the filter were written now; and what was chosen stays chosen.
+/// The same rows are listed, in the same order, as if the filter were typed now, and the selected
+/// row stays selected.
 #[test]
 fn a_filter_finds_what_got_its_name_late() {
     for (lines, keys) in [
@@ -22,7 +23,7 @@ fn a_filter_finds_what_got_its_name_late() {
                 driver.store(Store::Ring(Ring::new(8 << 20)));
                 driver.press(&format!("1 / \"{line}\" Enter {keys}"));
                 let mut capture = Capture::open(&driver::sample(sample)).unwrap();
-                // It begins in the middle, where nobody says names any more that are in use.
+                // It starts in the middle, after the names in use have been looked up.
                 for _ in 0..600 {
                     capture.next().unwrap().expect("it has more");
                 }

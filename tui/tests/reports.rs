@@ -1,4 +1,4 @@
-//! What the screen says of a capture is what `analyze` says of it.
+//! The report on the screen equals that of `analyze`.
 
 mod driver;
 

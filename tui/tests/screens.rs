@@ -1,5 +1,6 @@
-//! What the screens look like. `RDMASCOPE_BLESS=1 cargo test --workspace --test screens` writes tests/screens, the pictures of the documents and the table
-//! of keys in docs/tui.md anew; read what changes.
+//! The pictures of the screens. `RDMASCOPE_BLESS=1 cargo test --workspace --test screens` writes
+//! tests/screens, the pictures of the documents and the table of keys in docs/tui.md again; review
+//! the changes.
 
 mod driver;
 
@@ -89,7 +90,7 @@ fn call(number: u64, name: &str) -> SentCall {
     }
 }
 
-/// What the capture has stands beside what came, while it comes.
+/// The recorded reply is shown beside the live one as results arrive.
 #[test]
 fn a_session_beside_the_recorded_one() {
     for size in [(80, 24), (160, 50)] {
@@ -121,10 +122,10 @@ fn a_session_beside_the_recorded_one() {
         told(&mut driver, differs);
         let (width, height) = size;
         compare(&format!("session-runs-{width}x{height}.txt"), &driver.text());
-        // It can be ended.
+        // It can be stopped.
         driver.press("Enter");
         assert_eq!(driver.stopped, [1]);
-        assert!(driver.text().contains("is being ended"), "{}", driver.text());
+        assert!(driver.text().contains("stopping"), "{}", driver.text());
         let ran = Ran {
             verdict: "ended early".into(),
             told: "2 calls: 1 agree, 1 differ".into(),
@@ -136,7 +137,7 @@ fn a_session_beside_the_recorded_one() {
     }
 }
 
-/// From which call on, and with which fault, is chosen at the call.
+/// The first call to send and the fault are selected at the call.
 #[test]
 fn how_a_session_is_sent() {
     let mut driver = with_session((120, 40));
@@ -156,7 +157,7 @@ fn how_a_session_is_sent() {
     assert!(driver.text().contains("in transaction 5 the last four bytes are missing"), "{}", driver.text());
     driver.press("e");
     assert_eq!(plan(&driver).fault, None);
-    // Another call: from there on; the same one again: all.
+    // Another call starts from there; the same one again starts from the first call.
     driver.press("i");
     assert_eq!(plan(&driver).starting_at, Some(5));
     driver.press("i");
@@ -168,7 +169,7 @@ fn how_a_session_is_sent() {
     assert!(other.text().contains("tui FILE --to ADDRESS"), "{}", other.text());
 }
 
-/// The ladder of a scenario grows while it runs, and it can be ended.
+/// The ladder of a scenario grows while it runs, and the scenario can be stopped.
 #[test]
 fn a_scenario_that_runs() {
     let mut driver = Driver::new("nfs3-basic.pcap", (120, 40), UNICODE);
@@ -178,7 +179,7 @@ fn a_scenario_that_runs() {
     let crossed = vec![arrow(0, true, "UD SEND Only CM REQ"), arrow(90_000, false, "UD SEND Only CM REP")];
     driver.send(Message::Told(Box::new(Told::Arrows(crossed))));
     let text = driver.text();
-    assert!(text.contains("It runs; Enter ends it.") && text.contains("CM REP"), "{text}");
+    assert!(text.contains("Running; Enter stops it.") && text.contains("CM REP"), "{text}");
     driver.press("Enter");
     assert_eq!((driver.stopped.clone(), driver.started.len()), (vec![1], 1));
     driver.send(Message::Ran(0, Box::new(Ok(Ran { verdict: "ended early".into(), ..Ran::default() }))));
@@ -187,7 +188,7 @@ fn a_scenario_that_runs() {
     assert!(!driver.text().contains("CM REP"), "of the run before");
 }
 
-/// The page is written to the file that is named, and what came of it is said.
+/// The page is written to the named file, and the result is shown.
 #[test]
 fn a_page_is_written() {
     let mut driver = Driver::new("nfs3-lossy.pcap", (120, 40), UNICODE);
@@ -199,7 +200,7 @@ fn a_page_is_written() {
     assert!(driver.text().contains("mine.html: exists already"), "{}", driver.text());
 }
 
-/// The session is sent after it was asked twice, and the command is that of `peer replay`.
+/// The session is sent after it was requested twice, and the command is that of `peer replay`.
 #[test]
 fn the_session_is_sent_when_it_was_asked_twice() {
     let mut driver = with_session((100, 30));
@@ -209,7 +210,7 @@ fn the_session_is_sent_when_it_was_asked_twice() {
     let copied = driver.press("y").copied.pop();
     let replay = "rdmascope peer replay samples/nfs3-lossy.pcap --to 192.0.2.2:20049 --leave-out --all";
     assert_eq!(copied.as_deref(), Some(replay));
-    // All that is not destructive: not the session.
+    // All offers that are not destructive, so not the session.
     driver.press("a");
     assert_eq!(driver.started, [1]);
     driver.press("Enter");
@@ -229,7 +230,7 @@ fn another_capture_beside_the_report() {
         driver.state.beside = Some(Beside::new("samples/nfs4.2-basic.pcap".to_owned()));
         driver.press(keys);
         assert!(driver.text().contains("Both captures are being read"), "{}", driver.text());
-        // Tests run beside the samples: no path of this machine is shown.
+        // Tests run beside the samples, so no path of this machine is shown.
         let paths =
             ["nfs4.1-basic", "nfs4.2-basic"].map(|name| [PathBuf::from(format!("../samples/{name}.pcap"))]);
         let compared = Compared::read([&paths[0], &paths[1]], frame::Config::default());
@@ -243,7 +244,7 @@ fn another_capture_beside_the_report() {
         );
         let before = driver.text();
         driver.press("h");
-        assert!(driver.text().contains("l the comparison with samples/nfs4.2-basic.pcap"));
+        assert!(driver.text().contains("l: comparison with samples/nfs4.2-basic.pcap"));
         assert_ne!(driver.text(), before);
     }
     let missing =
@@ -251,7 +252,7 @@ fn another_capture_beside_the_report() {
     assert!(missing.unwrap_err().to_string().contains("nowhere.pcap"));
 }
 
-/// The pictures of the documents are those of real screens.
+/// The pictures of the documents show real screens.
 #[test]
 fn pictures_of_the_documents() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/pictures");
@@ -273,7 +274,7 @@ fn the_tour_has_all_keys() {
     compare_file(&path, &format!("{tour}## Keys\n\n{}", rdmascope_tui::keys::page()));
 }
 
-/// Nothing but ASCII where the terminal has no more, and no colour where none is wanted.
+/// Only ASCII if the terminal shows no more, and no colours if they are off.
 #[test]
 fn ascii_without_colours() {
     for (name, keys) in PICTURES {
@@ -289,8 +290,9 @@ fn ascii_without_colours() {
     }
 }
 
-/// A person finds which call was slow, and why: the slowest one, whose time went into RDMA Reads, because packets of their responses had to be sent
-/// again. The sample's README says that its packets were dropped in this way.
+/// The user finds the slow call and the cause: the slowest one spent its time in RDMA Reads,
+/// because packets of their responses had to be retransmitted. The sample's README describes these
+/// drops.
 #[test]
 fn from_the_first_screen_to_the_cause_of_the_slow_write() {
     let mut driver = Driver::new("nfs3-lossy.pcap", (120, 40), UNICODE);
@@ -303,7 +305,7 @@ fn from_the_first_screen_to_the_cause_of_the_slow_write() {
     let reads =
         text.lines().find(|line| line.trim_start().starts_with("reads")).expect("there is a line of phases");
     assert!(reads.contains("89 %"), "{reads}");
-    // Down the ladder, to the first rung that is sent again.
+    // Down the ladder, to the first retransmitted rung.
     let again = |driver: &Driver| driver.text().contains("again:");
     for _ in 0..200 {
         if again(&driver) {
@@ -330,7 +332,7 @@ fn offers() -> Vec<Offer> {
     ]
 }
 
-/// Scenarios run one after the other; a destructive one only after it was asked about.
+/// Scenarios run one after the other; a destructive one only after a confirmation.
 #[test]
 fn scenarios_run_one_by_one() {
     let mut driver = Driver::new("nfs3-basic.pcap", (120, 40), UNICODE);
@@ -349,7 +351,8 @@ fn scenarios_run_one_by_one() {
     assert_eq!(driver.started, [0, 2], "the destructive one is not among them");
     driver.send(Message::Ran(2, Box::new(Err("no route to the server".into()))));
     compare("injection-120x40.txt", &driver.text());
-    // The destructive one: asked about, then run; moving on in between takes the question back.
+    // A destructive scenario asks for confirmation, then runs; moving in between cancels the
+    // question.
     driver.press("j Enter");
     assert_eq!(driver.started.len(), 2);
     assert!(driver.text().contains("Enter once more"), "{}", driver.text());
@@ -359,7 +362,7 @@ fn scenarios_run_one_by_one() {
     assert_eq!(driver.copied, ["rdmascope peer inject --to 192.0.2.2:20049 many-chunks"]);
 }
 
-/// Without a target nothing is sent, and the view says how to name one.
+/// Without a target nothing is sent, and the view shows how to name one.
 #[test]
 fn without_a_target_nothing_is_sent() {
     let mut driver = Driver::new("nfs3-basic.pcap", (80, 24), UNICODE);
@@ -367,7 +370,7 @@ fn without_a_target_nothing_is_sent() {
     assert!(driver.started.is_empty() && driver.text().contains("--to ADDRESS"), "{}", driver.text());
 }
 
-/// Keys that come faster than the answers count all the same.
+/// Keys that arrive faster than the answers all count.
 #[test]
 fn steps_go_on_from_where_the_last_one_leads() {
     let mut driver = Driver::new("nfs3-basic.pcap", (120, 40), UNICODE);
@@ -375,18 +378,18 @@ fn steps_go_on_from_where_the_last_one_leads() {
     let key = |character| Message::Key(KeyEvent::new(KeyCode::Char(character), KeyModifiers::NONE));
     let asked: Vec<Effect> =
         "..,.".chars().flat_map(|character| update(&mut driver.state, key(character))).collect();
-    // One is on its way; of those behind it only the last is asked for.
+    // One request is unanswered; of those after it, only the last is sent.
     let [Effect::Ask(asked)] = &asked[..] else { panic!("{asked:?}") };
     assert_eq!(asked, &Request::Seek(Moment::Record(101)));
     assert_eq!(driver.state.next[0], Some(Request::Seek(Moment::Record(102))));
 }
 
-/// What is saved is what was chosen, packet by packet, and no file is written over.
+/// A capture without calls has no slow call.
 #[test]
 fn a_capture_without_calls_has_no_slow_one() {
     let mut driver = Driver::new("connect-rejected.pcap", (80, 24), UNICODE);
     driver.press("}");
-    assert_eq!(driver.state.notice.as_deref(), Some("there is no further slow call this way"));
+    assert_eq!(driver.state.notice.as_deref(), Some("no further slow call in this direction"));
 }
 
 #[test]
@@ -421,7 +424,7 @@ fn packets_are_saved() {
     assert!(again.contains("all.pcapng") && again.contains("exists"), "{again}");
 }
 
-/// Without a capture, those that are here are listed, and one is opened.
+/// Without a capture, the available ones are listed, and one is opened.
 #[test]
 fn captures_are_listed() {
     let mut driver = Driver::empty("none", (80, 24), UNICODE);
@@ -436,7 +439,7 @@ fn captures_are_listed() {
     assert!(driver.has_quit);
 }
 
-/// What is asked for before records can be found again comes when they can.
+/// Requests that were made before records could be read again are repeated afterwards.
 #[test]
 fn what_was_asked_for_too_early_comes() {
     let mut driver = Driver::empty("nfs3-basic.pcap", (120, 40), UNICODE);
@@ -460,12 +463,13 @@ fn from_a_field_to_its_frame() {
     let mut driver = Driver::new("nfs3-lossy.pcap", (120, 40), UNICODE);
     driver.press("3 s Enter 5 j Enter");
     assert!(driver.text().contains("Frame 53 "), "{}", driver.text());
-    // Closes the field, and then goes to the message before.
+    // Closes the field, and then goes to the previous message.
     driver.press("h h");
     assert!(driver.text().contains("Send of the reply, frame "), "{}", driver.text());
 }
 
-/// Of a message that a Reply chunk conveyed in ten packets. tshark numbers their frames 884 to 893; the first one has 124 bytes.
+/// A message that a Reply chunk conveyed in ten packets. tshark numbers their frames 884 to 893;
+/// the first one has 124 bytes.
 #[test]
 fn from_a_field_of_a_chunk_to_its_frame() {
     let mut driver = Driver::new("nfs3-basic.pcap", (160, 50), UNICODE);

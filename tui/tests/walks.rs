@@ -1,4 +1,4 @@
-//! Any keys, in any order.
+//! Arbitrary keys in arbitrary order.
 
 mod driver;
 
@@ -86,7 +86,7 @@ fn act(driver: &mut Driver, does: &Does) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// No walk ends in a panic, and each screen can be drawn; a capture that has ended, and one that goes on.
+    /// No walk panics, and each screen can be drawn, for a finished capture and a live one.
     #[test]
     fn any_walk(walk in proptest::collection::vec(does(), 1..60), live in any::<bool>(), plain in any::<bool>()) {
         let look = if plain { ASCII } else { UNICODE };
@@ -97,7 +97,7 @@ proptest! {
         let mut capture = Capture::open(&driver::sample("nfs3-lossy.pcap")).unwrap();
         driver.state.inject = offers();
         if live {
-            // So little memory that the first records are gone.
+            // With so little memory, the first records are discarded.
             driver.store(Store::Ring(Ring::new(300_000)));
         }
         for does in &walk {
@@ -115,7 +115,7 @@ proptest! {
         prop_assert!(!live || driver.state.session.progress == Progress::Live);
     }
 
-    /// As many steps back as forward lead to the same screen, whichever way they went.
+    /// The same number of steps back and forward leads to the same screen, by any path.
     #[test]
     fn forward_and_backward(from in 0u64..2100, steps in 1usize..12, other in 0u64..2100, view in 2u8..5) {
         let mut driver = Driver::new("nfs3-lossy.pcap", (120, 40), UNICODE);

@@ -30,6 +30,9 @@ use std::thread;
 use tables::{About, Writers};
 
 #[derive(Args, Debug)]
+#[command(mut_arg("files", |files| files
+    .help("Capture files, folders of captures, or `-` for standard input; each file or ring of rotated files is a capture")
+    .long_help(None)))]
 pub(super) struct Parquet {
     #[command(flatten)]
     pub(super) input: Input,

@@ -1,6 +1,6 @@
-//! Bytes and times as people read them.
+//! Human-readable sizes and times.
 
-/// Bytes as people read them.
+/// A size in bytes.
 pub(super) struct Size(pub(super) u64);
 
 impl core::fmt::Display for Size {
@@ -14,7 +14,7 @@ impl core::fmt::Display for Size {
     }
 }
 
-/// Nanoseconds as people read them.
+/// A time span in nanoseconds.
 pub(super) struct Span(pub(super) u64);
 
 impl core::fmt::Display for Span {

@@ -1,19 +1,19 @@
-//! When data was on the wire.
+//! The times at which data was on the wire.
 
 use alloc::collections::VecDeque;
 use rdmascope_dissector::record::Time;
 
-/// Spans of time that do not overlap, in order: the latest ones.
+/// The latest non-overlapping spans of time, in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Spans(VecDeque<(Time, Time)>);
 
 impl Spans {
-    /// Spans that are remembered.
+    /// Spans that are kept.
     const MOST: usize = 64;
-    /// Spans for which there is room at first.
+    /// Spans for which room is reserved at first.
     const MANY: usize = 32;
 
-    /// Bytes of memory that they take up.
+    /// Heap bytes that they take up.
     pub(super) fn footprint(&self) -> usize {
         self.0.len() * size_of::<(Time, Time)>()
     }
@@ -23,7 +23,7 @@ impl Spans {
             self.0.reserve(Spans::MANY);
         }
         let mut at = self.0.len();
-        // Most are the latest, or touch the latest.
+        // Most spans are the latest, or touch the latest.
         while let Some((start, end)) = at.checked_sub(1).and_then(|before| self.0.get(before)).copied() {
             if end < first {
                 break;
@@ -40,7 +40,7 @@ impl Spans {
         }
     }
 
-    /// Nanoseconds of them that are within a span.
+    /// Nanoseconds of the spans within the given span.
     pub(super) fn within(&self, (first, last): (Time, Time)) -> u64 {
         let newest = self.0.iter().rev().take_while(|(_, end)| *end >= first);
         newest.map(|(start, end)| (*end).min(last).since((*start).max(first))).sum()

@@ -1,5 +1,5 @@
-//! The Upper-Layer Binding of NFS: which items may be in chunks, and how many chunks a call may have (RFC 8267; RFC 8166, sections
-//! 3.4.2 and 4.3).
+//! The Upper-Layer Binding of NFS: the items that may be in chunks, and the number of chunks that a
+//! call may have (RFC 8267; RFC 8166, sections 3.4.2 and 4.3).
 
 use super::super::check::{Check, Checked, Findings, View};
 use super::super::finding::{Finding, Value, plural};
@@ -48,28 +48,32 @@ pub(crate) const RULES: &[Checked<BindingMemory>] = &[
         level: Level::Violation,
         sources: &[ELIGIBLE, READ, NFS3, NFSACL, NFS4, CALLBACK_0, CALLBACK],
         sentence: "A Read chunk is at the Position of a DDP-eligible argument.",
-        explanation: "In NFS these are the data of WRITE and the text of a symbolic link. NFSACL and callbacks have none. Arguments are \
-            read in XDR order. Where they end early because an item is missing, a chunk is judged only if its Position lies before the \
-            place where reading stopped. Nothing is reported for other programs, for arguments that RPCSEC_GSS protects, and for calls \
-            that the capture cut.",
+        explanation: "In NFS these are the data of WRITE and the text of a symbolic link. NFSACL \
+            and callbacks have none. Arguments are read in XDR order. If reading stops early \
+            because an item is missing, a chunk is judged only if its Position is before the \
+            point where reading stopped. Not covered are other programs, arguments that \
+            RPCSEC_GSS protects, and calls that the capture truncated.",
         check: Check::Transaction(argument),
     },
     Checked {
         id: "binding-argument-accepted",
         level: Level::Violation,
         sources: &[VIOLATION, Source { document: Document::Rfc8166, section: "4.5.2" }],
-        sentence: "A Responder does not process a call that reduces an item which is not DDP-eligible.",
-        explanation: "The answer to such a call is ERR_CHUNK or GARBAGE_ARGS. The rule is broken where binding-argument is, and the RPC \
-            reply says SUCCESS. It rests on the reply being that of its call, as write-chunk-count does.",
+        sentence: "A Responder does not process a call that reduces an item which is not \
+            DDP-eligible.",
+        explanation: "The answer to such a call is ERR_CHUNK or GARBAGE_ARGS. The rule is broken \
+            if binding-argument is, and the RPC reply reports SUCCESS. It depends on the reply \
+            belonging to its call, as write-chunk-count does.",
         check: Check::Transaction(argument_accepted),
     },
     Checked {
         id: "binding-result",
         level: Level::Violation,
         sources: &[ELIGIBLE, UNUSED, NFS3, NFSACL, NFS4, COMPOUND],
-        sentence: "A Write chunk is returned with data only where it holds a DDP-eligible result.",
-        explanation: "In NFS these are the data of READ and the text of READLINK. A failed result has no data, so its chunk is returned \
-            with segments of length zero. So are all chunks behind the last result. The rule is decided like write-chunk-count.",
+        sentence: "A Write chunk is returned with data only if it holds a DDP-eligible result.",
+        explanation: "In NFS these are the data of READ and the text of READLINK. A failed result \
+            has no data, so its chunk is returned with segments of length zero, as are all chunks \
+            after the last result. The rule is decided like write-chunk-count.",
         check: Check::Transaction(result),
     },
     Checked {
@@ -77,7 +81,8 @@ pub(crate) const RULES: &[Checked<BindingMemory>] = &[
         level: Level::Warning,
         sources: &[WRITE_LIST, COMPOUND],
         sentence: "A call has no more Write chunks than DDP-eligible results.",
-        explanation: "A Requester leaves the Write list empty where no result can be put into it. RFC 8166 says so, but not as a MUST.",
+        explanation: "A Requester leaves the Write list empty if no result can be put into it. \
+            RFC 8166 requires this, but not with a MUST.",
         check: Check::Transaction(write_list),
     },
     Checked {
@@ -86,44 +91,50 @@ pub(crate) const RULES: &[Checked<BindingMemory>] = &[
         sources: &[COMPLEXITY],
         sentence: "A call of NFS version 4 has at most one Read chunk besides the Position Zero Read chunk, one Write chunk, and 16 \
             segments in a chunk.",
-        explanation: "Every server supports that much. A client may send more if it knows that its server supports more. A capture does \
-            not show what the client knows. Calls whose Positions cannot be right are other findings.",
+        explanation: "Every server supports that much. A client may send more if it knows that \
+            its server supports more, which a capture does not show. Calls with invalid Positions \
+            are covered by other rules.",
         check: Check::Transaction(complexity),
     },
     Checked {
         id: "binding-sealed",
         level: Level::Violation,
         sources: &[SEALED],
-        sentence: "Nothing is reduced where RPCSEC_GSS protects integrity or privacy.",
-        explanation: "RPCSEC_GSS protects the whole stream of arguments or results, including padding. The rule is broken by a Read \
-            chunk at a Position other than zero, and by a Write chunk that is returned with data.",
+        sentence: "No item is reduced if RPCSEC_GSS protects integrity or privacy.",
+        explanation: "RPCSEC_GSS protects the whole stream of arguments or results, including \
+            padding. The rule is broken by a Read chunk at a Position other than zero, and by a \
+            Write chunk that is returned with data.",
         check: Check::Transaction(sealed),
     },
     Checked {
         id: "binding-gss-control",
         level: Level::Violation,
         sources: &[AUTHENTICATION],
-        sentence: "Nothing is reduced in messages that establish or destroy an RPCSEC_GSS context.",
-        explanation: "What RPCSEC_GSS puts into a Payload stream stays there. The rule is broken by a Read chunk at a Position other than \
-            zero, and by a Write chunk that is returned with data.",
+        sentence: "No item is reduced in messages that establish or destroy an RPCSEC_GSS \
+            context.",
+        explanation: "Data that RPCSEC_GSS puts into a Payload stream stays there. The rule is \
+            broken by a Read chunk at a Position other than zero, and by a Write chunk that is \
+            returned with data.",
         check: Check::Transaction(gss_control),
     },
     Checked {
         id: "binding-retry",
         level: Level::Warning,
         sources: &[COMPLEXITY, RETRY],
-        sentence: "A Requester does not send a request again under the same XID after ERR_CHUNK, nor one of NFS version 4 after \
-            GARBAGE_ARGS.",
-        explanation: "The answer would be the same. The judge remembers the last 16 such answers of a connection.",
+        sentence: "A Requester does not retransmit a request with the same XID after ERR_CHUNK, \
+            nor one of NFS version 4 after GARBAGE_ARGS.",
+        explanation: "The answer would be the same. The judge keeps the last 16 such answers of a \
+            connection.",
         check: Check::Sent(retry),
     },
     Checked {
         id: "binding-port",
         level: Level::Warning,
         sources: &[PORT, Source { document: Document::Rfc8267, section: "9" }],
-        sentence: "NFS version 4 over RDMA is at port 20049.",
-        explanation: "The REQ names the port that the client connected to. A server has to listen on port 20049, and section 9 names \
-            the port. A capture does not show whether the server also listens there, so this is no violation.",
+        sentence: "NFS version 4 over RDMA uses port 20049.",
+        explanation: "The REQ contains the port that the client connected to. A server has to \
+            listen on port 20049, which section 9 assigns. A capture does not show whether the \
+            server also listens there, so the rule is a warning.",
         check: Check::Connection(port),
     },
 ];
@@ -131,40 +142,48 @@ pub(crate) const RULES: &[Checked<BindingMemory>] = &[
 pub(crate) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: COMPLEXITY,
-        requirement: "A server accepts and processes calls whose chunk lists are within the simple limits.",
-        reason: "An ERR_CHUNK does not name its cause. reply-chunk-too-small, header-error-chunk and rpc-garbage-arguments report a refusal of a \
-            call with correct chunk lists.",
+        requirement: "A server accepts and processes calls whose chunk lists are within the \
+            simple limits.",
+        reason: "An ERR_CHUNK does not name its cause. reply-chunk-too-small, header-error-chunk \
+            and rpc-garbage-arguments report that a call with correct chunk lists was refused.",
     },
     Unseen {
         source: COMPOUND,
-        requirement: "A READ that returns no data returns an empty Write chunk where the call offers one that is not empty.",
-        reason: "RFC 8166, section 4.3.2.2, demands segments of length zero instead. A server cannot do both, so returned-chunk-segments takes \
-            either.",
+        requirement: "A READ that returns no data returns an empty Write chunk if the call offers \
+            one that is not empty.",
+        reason: "RFC 8166, section 4.3.2.2, requires segments of length zero instead. A server \
+            cannot do both, so returned-chunk-segments allows either.",
     },
     Unseen {
         source: Source { document: Document::Rfc8166, section: "3.4.4.2" },
-        requirement: "In the chunk of optional data, the word that says whether it is present stays in the Payload stream.",
+        requirement: "In the chunk of optional data, the word that shows whether the data is \
+            present stays in the Payload stream.",
         reason: "No DDP-eligible item of NFS is optional data.",
     },
     Unseen {
         source: Source { document: Document::Rfc8166, section: "3.4.4.3" },
         requirement: "A union is not DDP-eligible, but its arms may be.",
-        reason: "The bindings of NFS make no union DDP-eligible. binding-argument finds a Read chunk where one begins.",
+        reason: "The bindings of NFS make no union DDP-eligible. binding-argument reports a Read \
+            chunk where one begins.",
     },
     Unseen {
         source: Source { document: Document::Rfc8166, section: "8.2.1" },
-        requirement: "Where integrity or confidentiality is desired, and efficiency is required, protection is negotiated below RPC.",
-        reason: "What users desire is not on the wire.",
+        requirement: "If integrity or confidentiality is desired and efficiency is required, \
+            protection is negotiated below RPC.",
+        reason: "The protection that users want is not on the wire.",
     },
     Unseen {
         source: Source { document: Document::Rfc8166, section: "8.2.2.1" },
-        requirement: "An NFS server that takes RPCSEC_GSS over RDMA also serves NFS over TCP at port 2049.",
-        reason: "A capture of RDMA does not hold TCP connections, and does not show what a server would accept.",
+        requirement: "An NFS server that accepts RPCSEC_GSS over RDMA also serves NFS over TCP at \
+            port 2049.",
+        reason: "A capture of RDMA contains no TCP connections, and does not show what a server \
+            would accept.",
     },
     Unseen {
         source: Source { document: Document::Rfc8267, section: "6.7.1" },
         requirement: "NFS version 4 uses a transport that is reliable, delivers in order and avoids congestion.",
-        reason: "Reliable connections are such a transport. The rules of the reliable transport judge whether one works.",
+        reason: "A reliable connection is such a transport. The rules of the reliable transport \
+            judge whether it works.",
     },
     Unseen {
         source: COMPLEXITY,
@@ -174,12 +193,13 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: Source { document: Document::Rfc8267, section: "5.1" },
         requirement: "A server of NFS version 2 or 3 supports MOUNT, NLM and NSM over TCP.",
-        reason: "A capture of RDMA does not hold TCP connections.",
+        reason: "A capture of RDMA contains no TCP connections.",
     },
     Unseen {
         source: Source { document: Document::Rfc8267, section: "6.6" },
         requirement: "After a transport error a session implementation recovers the slot of the failed request.",
-        reason: "A capture does not show whether a later request recovers a slot, or whether the failed request was executed.",
+        reason: "A capture does not show whether a later request recovers a slot, or whether the \
+            failed request was executed.",
     },
     Unseen {
         source: Source { document: Document::Rfc8267, section: "6.7.2" },
@@ -189,18 +209,20 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: Source { document: Document::Rfc8267, section: "6.7.2" },
         requirement: "A requester handles a transport error as the transport requires, and retransmits as NFS version 4 requires.",
-        reason: "How a client handles an error internally is not on the wire. What it sends again with the same XID is judged.",
+        reason: "The internal error handling of a client is not on the wire. Its retransmissions \
+            with the same XID are judged.",
     },
     Unseen {
         source: Source { document: Document::Rfc8267, section: "6.2.1" },
         requirement: "A GETATTR whose result has no predictable length is not in one COMPOUND with an operation that is not idempotent.",
-        reason: "The length of an attribute depends on the object. One that does not fit shows as ERR_CHUNK.",
+        reason: "The length of an attribute depends on the object. One that does not fit causes \
+            an ERR_CHUNK.",
     },
 ];
 
 /// The port of NFS over RDMA (RFC 8267, section 9).
 const NFSRDMA: u16 = 20049;
-/// What is remembered of a connection.
+/// The state of a connection that the rules of the binding read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BindingMemory {
     /// The first call of NFS version 4 in the forward direction.
@@ -219,7 +241,7 @@ struct RefusedCall {
     answer: Seen,
 }
 
-/// With what a call was refused in a way that will not change.
+/// The name of an answer that refuses the call for good.
 fn refusal(transaction: &Transaction) -> Option<&'static str> {
     if transaction.error == Some(rpcrdma::Error::Chunk) {
         return Some("ERR_CHUNK");
@@ -229,10 +251,10 @@ fn refusal(transaction: &Transaction) -> Option<&'static str> {
 }
 
 impl BindingMemory {
-    /// Refused calls that are remembered.
+    /// Refused calls that are kept.
     const MOST: usize = 16;
 
-    /// Whether calls were refused, and may come again.
+    /// Whether calls were refused and may be retransmitted.
     #[inline]
     pub(crate) fn expects_retries(&self) -> bool {
         !self.refused.is_empty()
@@ -265,7 +287,7 @@ impl Memory for BindingMemory {
     }
 }
 
-/// The Read chunks of a call that are for certain on no DDP-eligible argument, by their index.
+/// The indexes of a call's Read chunks that are certainly not DDP-eligible arguments.
 #[inline]
 fn misplaced<'a>(transaction: &'a Transaction, call: &'a Message) -> impl Iterator<Item = usize> {
     let is_decided = !call.read_chunks.is_empty()
@@ -281,7 +303,7 @@ fn misplaced<'a>(transaction: &'a Transaction, call: &'a Message) -> impl Iterat
             return None;
         }
         let Some(stop) = call.unread else { return Some(index) };
-        // Where reading stopped, in the unreduced stream.
+        // The point where reading stopped, in the unreduced stream.
         let taken = items().filter(|item| matches!(item.place, Place::ReadChunk(_)));
         let removed: u64 = taken.map(|item| round_up(item.length.into())).sum();
         let stopped = stop.offset as u64 + removed;
@@ -291,7 +313,7 @@ fn misplaced<'a>(transaction: &'a Transaction, call: &'a Message) -> impl Iterat
     })
 }
 
-/// Whether the call reduces what is not DDP-eligible.
+/// Whether the call reduces an item that is not DDP-eligible.
 pub(super) fn is_reduced_wrongly(transaction: &Transaction, call: &Message) -> bool {
     misplaced(transaction, call).next().is_some()
 }
@@ -338,17 +360,18 @@ fn result(transaction: &Transaction, view: &View<'_, BindingMemory>, findings: &
                 .is_some_and(|item| matches!(item.place, Place::WriteChunk(own) if usize::from(own) == index))
         })
     };
-    // Behind the last result that the call can have there is none, even where the reply cannot be read.
+    // A chunk after the last possible result holds none, even if the reply cannot be read.
     let possible = if is_called(transaction, call) { results(transaction).count() } else { usize::MAX };
     for (index, chunk) in reply.write_chunks.iter().enumerate() {
         let bytes = Segment::total(&chunk.segments);
-        // A chunk with the result of another is out of order, which is another finding.
+        // A chunk with the result of another chunk is out of order, which write-chunk-order
+        // reports.
         let is_known = |index| own(index) || write::out_of_order(transaction, call, reply).is_some();
         if bytes == 0 || is_known(index) || (index < possible && !is_read(transaction, reply)) {
             continue;
         }
         let message =
-            format!("Write chunk {} came back with {bytes} bytes, and no result is in it", index + 1);
+            format!("Write chunk {} was returned with {bytes} bytes, but holds no result", index + 1);
         let finding = by_answerer(transaction, view, message).values(Value::Bytes(bytes), Value::Bytes(0));
         findings.add(paired(transaction, view, finding));
     }
@@ -374,7 +397,8 @@ fn write_list(transaction: &Transaction, view: &View<'_, BindingMemory>, finding
     }
 }
 
-/// What of the chunk lists of a call of NFS version 4 is more than every server takes: how many there are, and how many there may be.
+/// The parts of a call's chunk lists that exceed the limits every server supports for NFS version
+/// 4: their count, the limit and their name.
 fn beyond(transaction: &Transaction, call: &Message) -> impl Iterator<Item = (usize, usize, &'static str)> {
     let reads = call.read_chunks.iter().filter(|chunk| chunk.position != 0).count();
     let chunks = |chunks: &Vec<Segment>| chunks.len();
@@ -386,7 +410,7 @@ fn beyond(transaction: &Transaction, call: &Message) -> impl Iterator<Item = (us
         .max()
         .unwrap_or(0);
     let counts = [
-        (reads, 1, "Read chunks beside the Position Zero one"),
+        (reads, 1, "Read chunks besides the Position Zero one"),
         (call.write_chunks.len(), 1, "Write chunks"),
         (segments, MOST_SEGMENTS, "segments in a chunk"),
     ];
@@ -394,7 +418,7 @@ fn beyond(transaction: &Transaction, call: &Message) -> impl Iterator<Item = (us
     counts.into_iter().filter(move |(count, most, _)| is_judged && count > most)
 }
 
-/// Whether the chunk lists of a call of NFS version 4 are more than every server takes.
+/// Whether the chunk lists of a call of NFS version 4 exceed the limits that every server supports.
 pub(super) fn is_complex(transaction: &Transaction, call: &Message) -> bool {
     beyond(transaction, call).next().is_some()
 }
@@ -422,7 +446,7 @@ fn gss_control(transaction: &Transaction, view: &View<'_, BindingMemory>, findin
     }
 }
 
-/// Finds what is reduced in a call and a reply in which nothing may be; `whose`: what these are.
+/// Reports reduced items in a call and a reply that may have none. `whose` names the two messages.
 fn reduced(
     transaction: &Transaction,
     view: &View<'_, BindingMemory>,

@@ -6,7 +6,7 @@ use alloc::string::String;
 use rdmascope_dissector::transaction::{Message, Transaction};
 use rdmascope_wire::rpcrdma::{Procedure, VERSION};
 
-/// A message whose chunk lists can be judged: they were read to their end.
+/// Returns the message if its chunk lists can be judged: they were read to their end.
 #[inline]
 pub(super) fn listed(message: Option<&Message>) -> Option<&Message> {
     message.filter(|message| {
@@ -16,19 +16,19 @@ pub(super) fn listed(message: Option<&Message>) -> Option<&Message> {
     })
 }
 
-/// The call, where its chunk lists can be judged.
+/// The call, if its chunk lists can be judged.
 #[inline]
 pub(super) fn call(transaction: &Transaction) -> Option<&Message> {
     listed(transaction.call.as_ref())
 }
 
-/// The reply, where its chunk lists can be judged.
+/// The reply, if its chunk lists can be judged.
 #[inline]
 pub(super) fn reply(transaction: &Transaction) -> Option<&Message> {
     listed(transaction.reply.as_ref())
 }
 
-/// Call and reply, where the chunk lists of both can be judged.
+/// Call and reply, if the chunk lists of both can be judged.
 #[inline]
 pub(super) fn both(transaction: &Transaction) -> Option<(&Message, &Message)> {
     Some((call(transaction)?, reply(transaction)?))
@@ -40,13 +40,13 @@ pub(in super::super) fn lists_chunks(message: &Message) -> bool {
     !message.read_chunks.is_empty() || !message.write_chunks.is_empty() || message.reply_chunk.is_some()
 }
 
-/// The caller breaks a rule with its call.
+/// A finding against the caller, with its call as evidence.
 pub(super) fn by_caller(transaction: &Transaction, known: &Known, message: String) -> Finding {
     let finding = Finding::new(message).by(known.caller(transaction.direction)).of(transaction);
     with_frames(finding, transaction.call.as_ref())
 }
 
-/// The other end breaks a rule in its reply alone.
+/// A finding against the other end, with its reply as evidence.
 pub(in super::super) fn by_answerer(transaction: &Transaction, known: &Known, message: String) -> Finding {
     let finding = Finding::new(message).by(known.answerer(transaction.direction)).of(transaction);
     with_frames(finding, transaction.reply.as_ref())

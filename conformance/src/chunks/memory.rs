@@ -20,19 +20,20 @@ pub(crate) const RULES: &[Checked] = &[
         id: "chunk-memory-overlap",
         level: Level::Violation,
         sources: &[SEGMENTS, WRITE],
-        sentence: "Memory that is to be written is in only one segment of the call.",
-        explanation: "Two results in the same memory overwrite each other, and a result may overwrite an argument that has not been \
-            read yet. Two segments overlap where they have the same handle and a byte in common. Segments that are only read may \
-            overlap.",
+        sentence: "Memory that the peer may write is in only one segment of the call.",
+        explanation: "Two results in the same memory overwrite each other, and a result may \
+            overwrite an argument that has not been read yet. Two segments overlap if they have \
+            the same handle and a byte in common. Read-only segments may overlap.",
         check: Check::Transaction(overlap),
     },
     Checked {
         id: "chunk-memory-handle",
         level: Level::Advice,
         sources: &[STRATEGIES, PREDICTABLE],
-        sentence: "Each segment of a call has a handle of its own.",
-        explanation: "Several segments may be parts of one registered region. The whole region then stays open to the peer as long as \
-            any transaction uses it, and remote invalidation of one segment invalidates the others.",
+        sentence: "Each segment of a call has its own handle.",
+        explanation: "Several segments may be parts of one registered region. The whole region \
+            then stays accessible to the peer as long as any transaction uses it, and remote \
+            invalidation of one segment invalidates the others.",
         check: Check::Transaction(handles),
     },
 ];
@@ -40,10 +41,11 @@ pub(crate) const RULES: &[Checked] = &[
 pub(crate) const UNSEEN: &[Unseen] = &[Unseen {
     source: Source { document: Document::Rfc8166, section: "3.4.4" },
     requirement: "A segment is a contiguous region of registered memory.",
-    reason: "Registrations are not on the wire. A missing one shows only where an RDMA operation fails.",
+    reason: "Registrations are not on the wire. A missing one is visible only if an RDMA \
+        operation fails.",
 }];
 
-/// The segments of a call that have any bytes, with whether they are for writing.
+/// The non-empty segments of a call, each with whether it is writable.
 #[inline]
 fn segments(call: &Message) -> impl Iterator<Item = (&Segment, bool)> + Clone {
     let reads = call.read_chunks.iter().flat_map(|chunk| &chunk.segments).map(|segment| (segment, false));
@@ -52,16 +54,16 @@ fn segments(call: &Message) -> impl Iterator<Item = (&Segment, bool)> + Clone {
     all.filter(|(segment, _)| segment.length > 0)
 }
 
-/// Segments that are compared one by one; more are sorted first.
+/// Up to this number, segments are compared one by one; more are sorted first.
 const FEW: usize = 16;
 
-/// Two segments of one handle, of which `wanted` wants to know.
+/// Finds two segments of one handle for which `wanted` holds.
 #[inline]
 fn pair(
     call: &Message,
     wanted: impl Fn((&Segment, bool), (&Segment, bool)) -> bool,
 ) -> Option<(Segment, Segment)> {
-    // Most calls have one segment at most, and nothing to compare it with.
+    // Most calls have at most one segment, and nothing to compare it with.
     let reads = call.read_chunks.iter().map(|chunk| chunk.segments.len());
     let writes = call.write_chunks.iter().chain(&call.reply_chunk).map(|chunk| chunk.segments.len());
     if reads.sum::<usize>() + writes.sum::<usize>() < 2 {
@@ -83,7 +85,8 @@ fn pair(
     }
     let mut sorted: Vec<(&Segment, bool)> = all.collect();
     sorted.sort_by_key(|(segment, _)| (segment.handle, segment.offset));
-    // The segment that reaches furthest, of those for writing and of all, is the one that a later one can overlap.
+    // A later segment can overlap the one that reaches furthest, among the writable ones or among
+    // all.
     let mut furthest: [Option<(&Segment, bool)>; 2] = [None; 2];
     for next in sorted {
         if let Some(first) = furthest.into_iter().flatten().find(|first| is_pair(*first, next)) {
@@ -101,13 +104,13 @@ fn pair(
     None
 }
 
-/// Whether each segment has a handle of its own.
+/// Whether each segment has its own handle.
 #[inline]
 pub(super) fn has_distinct_handles(call: &Message) -> bool {
     pair(call, |_, _| true).is_none()
 }
 
-/// Whether two segments have a byte in common that one of them is to be written to.
+/// Whether two segments have a byte in common and at least one of them is writable.
 #[inline]
 fn collide((first, written): (&Segment, bool), (second, written_too): (&Segment, bool)) -> bool {
     (written || written_too)
@@ -115,7 +118,7 @@ fn collide((first, written): (&Segment, bool), (second, written_too): (&Segment,
         && second.offset < first.offset.saturating_add(first.length.into())
 }
 
-/// Whether memory of the call that is to be written is in two segments.
+/// Whether writable memory of the call is in two segments.
 pub(super) fn overlaps(call: &Message) -> bool {
     pair(call, collide).is_some()
 }
@@ -140,7 +143,7 @@ fn overlap(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'
 fn handles(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some(call) = call(transaction) else { return };
     if let Some((first, second)) = pair(call, |first, second| !collide(first, second)) {
-        let message = format!("{} and {} have one handle, {}", words(&first), words(&second), first.handle);
+        let message = format!("{} and {} share handle {}", words(&first), words(&second), first.handle);
         findings
             .add(by_caller(transaction, view, message).observed(Value::Hexadecimal(first.handle.0.into())));
     }
@@ -173,7 +176,7 @@ mod tests {
 
     #[test]
     fn many_segments_are_compared_as_few_are() {
-        // Read segments one behind the other, and one for writing that lies in some of them.
+        // Adjacent Read segments, and a writable one that lies in some of them.
         for count in [FEW - 1, FEW, 100] {
             for (offset, handle, found) in
                 [(0x1008, 7, true), (0x1008, 8, false), (0x10_0000, 7, false), (0, 7, false)]
@@ -189,7 +192,7 @@ mod tests {
         assert!(overlaps(&call.message()));
         let call = Call { reads: [vec![long], reads].concat(), writes: vec![segment(6, 0, 4)] };
         let call = call.message();
-        assert!(!overlaps(&call), "what is only read may overlap");
+        assert!(!overlaps(&call), "memory that is only read may overlap");
         assert!(!has_distinct_handles(&call));
     }
 

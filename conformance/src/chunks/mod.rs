@@ -1,8 +1,9 @@
 //! Chunk lists (RFC 8166, sections 3.4, 3.5, 4.3 and 4.4; RFC 8267).
 //!
-//! A list is in one Send, so a finding on a call alone depends only on packets of the capture. What a reply returns is compared with the call
-//! of the same XID. That is right only if the caller did not use the XID again in between. So such a finding waits until it is certain what the
-//! caller sent, and is inconclusive where the capture lacks packets between the two.
+//! A list is in one Send, so a finding on a call alone depends only on packets of the capture. The
+//! chunks that a reply returns are compared with the call of the same XID, which is valid only if
+//! the caller did not reuse the XID in between. Such a finding waits until the caller's Sends are
+//! certain, and is inconclusive if the capture lacks packets between the two.
 
 pub(super) mod binding;
 pub(super) mod bodies;
@@ -22,7 +23,7 @@ use lists::both;
 pub(super) use lists::{by_answerer, lists_chunks, paired};
 pub(super) use reply::is_in_order;
 
-/// True unless the transaction has no chunks, or has chunks that are used correctly. Most transactions are one of the two.
+/// True unless the transaction has no chunks, or uses its chunks correctly. Most transactions do.
 pub(super) fn may_break(transaction: &Transaction) -> bool {
     let Some((call, reply)) = both(transaction) else { return true };
     let is_plain = call.procedure == Procedure::Msg
@@ -43,7 +44,7 @@ pub(super) fn may_break(transaction: &Transaction) -> bool {
     !is_plain
 }
 
-/// No Read chunk, or one that is an item.
+/// Whether there is no Read chunk, or one that is an item.
 #[inline]
 fn has_plain_read_lists(transaction: &Transaction, call: &Message, reply: &Message) -> bool {
     reply.read_chunks.is_empty()
@@ -63,7 +64,7 @@ fn has_plain_read_lists(transaction: &Transaction, call: &Message, reply: &Messa
         }
 }
 
-/// No Write chunk, or one that holds an item.
+/// Whether there is no Write chunk, or one that holds an item.
 #[inline]
 fn has_plain_write_lists(transaction: &Transaction, call: &Message, reply: &Message) -> bool {
     match (&call.write_chunks[..], &reply.write_chunks[..]) {
@@ -86,7 +87,7 @@ fn has_plain_write_lists(transaction: &Transaction, call: &Message, reply: &Mess
     }
 }
 
-/// No Reply chunk, or one that is returned as the reply uses it.
+/// Whether there is no Reply chunk, or one that is returned as the reply uses it.
 #[inline]
 fn has_plain_reply_chunks(call: &Message, reply: &Message) -> bool {
     match (&call.reply_chunk, &reply.reply_chunk) {
@@ -107,7 +108,7 @@ fn has_plain_reply_chunks(call: &Message, reply: &Message) -> bool {
     }
 }
 
-/// Whether a chunk has segments, and no more than every server takes (RFC 8267, section 6.4.2).
+/// Whether a chunk has segments, but no more than every server supports (RFC 8267, section 6.4.2).
 #[inline]
 fn is_short(segments: &[Segment]) -> bool {
     (1..=bodies::MOST_SEGMENTS).contains(&segments.len())

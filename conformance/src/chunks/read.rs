@@ -38,8 +38,9 @@ pub(crate) const RULES: &[Checked] = &[
         level: Level::Violation,
         sources: &[ONE_ITEM, READ],
         sentence: "A Read chunk ends before the Position of the next one.",
-        explanation: "A chunk is one data item, and items follow each other in the unreduced Payload stream. A chunk covers the sum of \
-            its segments' lengths from its Position on. The Position Zero Read chunk holds the stream itself and is left out.",
+        explanation: "A chunk is one data item, and items follow each other in the unreduced \
+            Payload stream. A chunk covers the sum of its segments' lengths, starting at its \
+            Position. The Position Zero Read chunk holds the stream itself and is not covered.",
         check: Check::Transaction(overlap),
     },
     Checked {
@@ -47,9 +48,10 @@ pub(crate) const RULES: &[Checked] = &[
         level: Level::Violation,
         sources: &[READ],
         sentence: "The Position of a Read chunk is inside the Payload stream that it belongs to.",
-        explanation: "The rest of the stream follows the header of an RDMA_MSG, or is in the Position Zero Read chunk of an RDMA_NOMSG. \
-            A Position counts the chunks before it with their padding. Without these it may be at the end of the rest, but not beyond. \
-            Nothing is reported where the capture does not show how long the Send was.",
+        explanation: "The rest of the stream follows the header of an RDMA_MSG, or is in the \
+            Position Zero Read chunk of an RDMA_NOMSG. A Position counts the chunks before it \
+            with their padding. Without them, it may be equal to the length of the rest, but not \
+            greater. Nothing is reported if the capture does not show the length of the Send.",
         check: Check::Transaction(outside),
     },
     Checked {
@@ -57,9 +59,10 @@ pub(crate) const RULES: &[Checked] = &[
         level: Level::Warning,
         sources: &[READ],
         sentence: "Read segments are listed in the order of their Positions, with the segments of one Position together.",
-        explanation: "A Responder puts segments of one Position together in the order of the list. No sentence of the specification \
-            forbids other segments in between, or demands rising Positions. But a Responder that reads the list once from its front \
-            fails where they do not rise. Positions that cannot be right at all are other findings.",
+        explanation: "A Responder assembles the segments of one Position in list order. The \
+            specification does not forbid other segments in between, nor require rising \
+            Positions. But a Responder that reads the list once from the front fails if they do \
+            not rise. Invalid Positions are covered by other rules.",
         check: Check::Transaction(order),
     },
     Checked {
@@ -67,8 +70,9 @@ pub(crate) const RULES: &[Checked] = &[
         level: Level::Violation,
         sources: &[ROUNDUP, COUNTED],
         sentence: "A Read chunk is as long as the data item in it, with or without the roundup padding.",
-        explanation: "The count of the item stays in the Payload stream, and the segments' lengths add up to it. The rule is decided \
-            for items of programs whose Upper-Layer Binding is known here.",
+        explanation: "The count of the item stays in the Payload stream, and the segments' \
+            lengths add up to it. The rule covers items of programs whose Upper-Layer Binding \
+            rdmascope knows.",
         check: Check::Transaction(item_length),
     },
     Checked {
@@ -76,16 +80,17 @@ pub(crate) const RULES: &[Checked] = &[
         level: Level::Warning,
         sources: &[ROUNDUP],
         sentence: "A Read chunk does not include the roundup padding of its data item.",
-        explanation: "A Requester may send the padding, but should not. The padding is there where the chunk is as long as the item's \
-            count rounded up to a multiple of four.",
+        explanation: "A Requester may send the padding, but should not. The padding is present if \
+            the chunk is as long as the item's count rounded up to a multiple of four.",
         check: Check::Transaction(item_padding),
     },
     Checked {
         id: "read-chunk-position-zero",
         level: Level::Violation,
         sources: &[LONG, PROCEDURE],
-        sentence: "A Position Zero Read chunk comes with RDMA_NOMSG.",
-        explanation: "Such a chunk holds the Payload stream, but an RDMA_MSG has its Payload stream behind the header.",
+        sentence: "A Position Zero Read chunk is sent only with RDMA_NOMSG.",
+        explanation: "Such a chunk holds the Payload stream, but an RDMA_MSG has its Payload \
+            stream after the header.",
         check: Check::Transaction(position_zero),
     },
     Checked {
@@ -93,10 +98,12 @@ pub(crate) const RULES: &[Checked] = &[
         level: Level::Violation,
         sources: &[LIST, PROVIDED],
         sentence: "The Read list of a reply is empty, except for a Position Zero Read chunk that the Responder provides.",
-        explanation: "The reliable-reply draft lets a Responder offer a Long Reply as a Position Zero Read chunk, with RDMA_NOMSG only. \
-            RFC 8166 alone says MUST of an empty Read list in a reply; a capture does not show which of the two documents an end follows, so \
-            the rule allows what one of them does. An RDMA_NOMSG whose RPC message was not captured is inconclusive: it may be \
-            a call whose XID the other end waits for, too.",
+        explanation: "The reliable-reply draft lets a Responder offer a Long Reply as a Position \
+            Zero Read chunk, with RDMA_NOMSG only. RFC 8166 alone requires an empty Read list in \
+            a reply (MUST). A capture does not show which of the two documents an end follows, so \
+            the rule allows what either allows. An RDMA_NOMSG whose RPC message was not captured \
+            is inconclusive: it may be a call with an XID for which the other end also awaits a \
+            reply.",
         check: Check::Transaction(in_reply),
     },
 ];
@@ -104,38 +111,41 @@ pub(crate) const RULES: &[Checked] = &[
 pub(crate) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: READ,
-        requirement: "The Responder puts the contents of the segments together in the order of the list.",
-        reason: "How a Responder puts bytes together in its own memory is not on the wire.",
+        requirement: "The Responder assembles the contents of the segments in list order.",
+        reason: "The assembly of bytes in the Responder's own memory is not on the wire.",
     },
     Unseen {
         source: Source { document: Document::ReliableReply, section: "6" },
         requirement: "Responder-provided Read chunks are used only when both peers support them.",
-        reason: "RPC-over-RDMA version 1 has no field that says so. The peers may have agreed on it in another way.",
+        reason: "RPC-over-RDMA version 1 has no field that announces the support. The peers may \
+            have agreed on it in another way.",
     },
     Unseen {
         source: Source { document: Document::ReliableReply, section: "4.1.1" },
-        requirement: "A Responder provides a Position Zero Read chunk, or an error, when a reply exceeds all resources that the Requester provided.",
+        requirement: "A Responder provides a Position Zero Read chunk, or an error, if a reply \
+            exceeds all resources that the Requester provided.",
         reason: "The length of a reply that was not sent is not on the wire.",
     },
 ];
 
-/// What is wrong with the Positions of a call, the first thing only: one fault often brings others with it.
+/// The first fault in the Positions of a call: one fault often causes others.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
-    /// The Position of this chunk is no multiple of four.
+    /// The Position of this chunk is not a multiple of four.
     Unaligned(usize),
-    /// The first of these chunks goes on behind the Position of the second one.
+    /// The first of these chunks extends past the Position of the second one.
     Overlap(usize, usize),
-    /// The Position of this chunk is behind the last one possible.
+    /// The Position of this chunk is after the last possible one.
     Outside(usize, u64),
 }
 
-/// Whether the Positions of a call are such that items can be looked for at them.
+/// Whether the Positions of a call are valid, so that items can be looked up at them.
 pub(in super::super) fn has_sound_positions(call: &Message) -> bool {
     fault(call).is_none()
 }
 
-/// Whether a call has a Payload stream behind its header, and another one in a Position Zero Read chunk.
+/// Whether a call has one Payload stream after its header and another in a Position Zero Read
+/// chunk.
 pub(in super::super) fn has_stream_twice(call: &Message) -> bool {
     call.procedure == Procedure::Msg && call.read_chunks.iter().any(|chunk| chunk.position == 0)
 }
@@ -157,7 +167,7 @@ fn fault(call: &Message) -> Option<Fault> {
     fault_in_order(call, sorted.into_iter())
 }
 
-/// The same for the chunks of a call in the order of their Positions.
+/// The fault in the chunks of a call, given in the order of their Positions.
 #[inline]
 fn fault_in_order<'a>(call: &Message, chunks: impl Iterator<Item = (usize, &'a ReadChunk)>) -> Option<Fault> {
     let stream = stream_length(call);
@@ -179,7 +189,7 @@ fn fault_in_order<'a>(call: &Message, chunks: impl Iterator<Item = (usize, &'a R
     None
 }
 
-/// Bytes of the reduced Payload stream of a call, where known.
+/// Bytes of the reduced Payload stream of a call; `None` if unknown.
 fn stream_length(call: &Message) -> Option<u64> {
     let reduced = call.read_chunks.iter().filter(|chunk| chunk.position != 0);
     let moved: u64 = reduced.map(|chunk| round_up(Segment::total(&chunk.segments))).sum();
@@ -203,7 +213,8 @@ fn overlap(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'
     let bytes = Segment::total(&first.segments);
     let end = u64::from(first.position) + bytes;
     let message = format!(
-        "a Read chunk at Position {}, where one of {bytes} bytes at Position {} goes on up to {end}",
+        "a Read chunk at Position {}, but the one of {bytes} bytes at Position {} extends to \
+            {end}",
         second.position, first.position
     );
     findings.add(
@@ -216,8 +227,10 @@ fn outside(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'
     let Some(call) = call(transaction) else { return };
     let Some(Fault::Outside(index, most)) = fault(call) else { return };
     let position = call.read_chunks[index].position;
-    let message =
-        format!("a Read chunk at Position {position} in a Payload stream that goes up to {most} there");
+    let message = format!(
+        "a Read chunk at Position {position} in a Payload stream that ends at {most} \
+            there"
+    );
     findings.add(
         by_caller(transaction, view, message)
             .values(Value::Bytes(position.into()), Value::Words(format!("{most} or less"))),
@@ -235,7 +248,7 @@ fn order(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>
         return;
     }
     let message = if call.interleaved {
-        "the segments of a Read chunk stand between those of others"
+        "the segments of a Read chunk are interleaved with those of others"
     } else {
         "the Positions of the Read list do not rise"
     };
@@ -245,7 +258,8 @@ fn order(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>
         .add(by_caller(transaction, view, message.to_owned()).observed(Value::Words(positions.join(", "))));
 }
 
-/// The items that Read chunks hold, with those chunks. Where a Position is at fault, it is not known which items they are.
+/// The items in Read chunks, with those chunks. Empty if a Position is invalid, because the chunks
+/// cannot be assigned to items then.
 #[inline]
 fn reduced<'a>(
     transaction: &'a Transaction,

@@ -1,4 +1,5 @@
-//! Long Messages and the Reply chunk (RFC 8166, sections 3.5, 4.2.4 and 4.3.3; RFC 8267, section 3).
+//! Long Messages and the Reply chunk (RFC 8166, sections 3.5, 4.2.4 and 4.3.3; RFC 8267, section
+//! 3).
 
 use super::super::check::{Check, Checked, Findings, View};
 use super::super::finding::{Finding, Value, plural};
@@ -27,8 +28,9 @@ pub(crate) const RULES: &[Checked<Unoffered>] = &[
         level: Level::Violation,
         sources: &[PROCEDURE, LONG, PROVIDED],
         sentence: "An RDMA_NOMSG has a chunk that holds its Payload stream.",
-        explanation: "In a call that is the Position Zero Read chunk. In a reply it is the Reply chunk, or the Position Zero Read chunk \
-            of the reliable-reply draft. A chunk of zero bytes cannot hold a Payload stream.",
+        explanation: "In a call, that is the Position Zero Read chunk. In a reply, it is the \
+            Reply chunk, or the Position Zero Read chunk of the reliable-reply draft. A chunk of \
+            zero bytes cannot hold a Payload stream.",
         check: Check::Transaction(long_without_chunk),
     },
     Checked {
@@ -43,9 +45,10 @@ pub(crate) const RULES: &[Checked<Unoffered>] = &[
         id: "long-message-padding",
         level: Level::Violation,
         sources: &[LONG],
-        sentence: "A chunk that holds a Payload stream includes all of the roundup padding.",
-        explanation: "The length of an XDR stream is a multiple of four bytes. So are the lengths of the Position Zero Read chunk of a \
-            call and of what a reply returns in the Reply chunk.",
+        sentence: "A chunk that holds a Payload stream includes all of its roundup padding.",
+        explanation: "The length of an XDR stream is a multiple of four bytes. So is the length \
+            of the Position Zero Read chunk of a call, and of the data that a reply returns in \
+            the Reply chunk.",
         check: Check::Transaction(long_alignment),
     },
     Checked {
@@ -53,8 +56,9 @@ pub(crate) const RULES: &[Checked<Unoffered>] = &[
         level: Level::Violation,
         sources: &[ROUNDUP],
         sentence: "A sender removes the roundup padding of a reduced item from the Payload stream together with the item.",
-        explanation: "Every remaining item begins at a multiple of four bytes, so the Payload stream of an RDMA_MSG with reduced items \
-            is a multiple of four bytes long. Nothing is reported where the capture does not show how long the Send was.",
+        explanation: "Every remaining item begins at a multiple of four bytes, so the length of \
+            the Payload stream of an RDMA_MSG with reduced items is a multiple of four bytes. \
+            Nothing is reported if the capture does not show the length of the Send.",
         check: Check::Transaction(reduced_alignment),
     },
     Checked {
@@ -62,15 +66,15 @@ pub(crate) const RULES: &[Checked<Unoffered>] = &[
         level: Level::Violation,
         sources: &[REPLY],
         sentence: "A reply to a call with a Reply chunk returns that chunk.",
-        explanation: "The chunk is returned even if the reply does not use it. Then its segments have the length zero. The rule is \
-            decided like write-chunk-count.",
+        explanation: "The chunk is returned even if the reply does not use it, with segments of \
+            length zero. The rule is decided like write-chunk-count.",
         check: Check::Transaction(not_returned),
     },
     Checked {
         id: "reply-chunk-not-offered",
         level: Level::Violation,
         sources: &[REPLY],
-        sentence: "A reply returns a Reply chunk only where the call offered one.",
+        sentence: "A reply returns a Reply chunk only if the call offered one.",
         explanation: "The rule is decided like write-chunk-count.",
         check: Check::Transaction(not_offered),
     },
@@ -79,7 +83,8 @@ pub(crate) const RULES: &[Checked<Unoffered>] = &[
         level: Level::Violation,
         sources: &[REPLY, PROCEDURE],
         sentence: "A reply that is an RDMA_MSG returns its Reply chunk with segments of length zero.",
-        explanation: "The lengths say how much is in the chunk, but an RDMA_MSG has its Payload stream in the Send.",
+        explanation: "The lengths give the number of bytes in the chunk, but an RDMA_MSG has its \
+            Payload stream in the Send.",
         check: Check::Transaction(used_with_msg),
     },
     Checked {
@@ -94,13 +99,16 @@ pub(crate) const RULES: &[Checked<Unoffered>] = &[
         id: "reply-chunk-needed",
         level: Level::Warning,
         sources: &[REPLY, ESTIMATION],
-        sentence: "A call whose reply can exceed the inline threshold offers a Reply chunk, or Write chunks for the long items.",
-        explanation: "The rule is decided for READ without Write chunks, and for READDIR and READDIRPLUS, where they ask for more bytes \
-            than the threshold towards the Requester. RFC 8166 says MUST of the largest reply possible. That depends on what the \
-            Requester knows, for example that the object is shorter, and RFC 8267 lets it rely on that. A capture does not show \
-            it, so the finding is a warning. The rule is decided when the connection ends. Nothing is reported on a connection where a \
-            reply came in a Read chunk of the Responder, as the reliable-reply draft allows, or where the capture does not hold \
-            what was negotiated.",
+        sentence: "A call whose reply can exceed the inline threshold offers a Reply chunk, or \
+            Write chunks for the long items.",
+        explanation: "The rule covers READ without Write chunks, READDIR and READDIRPLUS, if they \
+            ask for more bytes than the threshold towards the Requester. RFC 8166 requires room \
+            for the largest possible reply (MUST). That depends on what the Requester knows, for \
+            example that the object is shorter, and RFC 8267 lets it rely on that. A capture does \
+            not show such knowledge, so the finding is a warning. The rule is decided when the \
+            connection ends. Nothing is reported on a connection on which a reply was sent in a \
+            Read chunk of the Responder, as the reliable-reply draft allows, or if the capture \
+            lacks the negotiation.",
         check: Check::Connection(unoffered::needed),
     },
     Checked {
@@ -108,10 +116,12 @@ pub(crate) const RULES: &[Checked<Unoffered>] = &[
         level: Level::Warning,
         sources: &[RETRY, REPLY, OPERATIONAL],
         sentence: "A Requester provides enough room for the largest reply that its call can have.",
-        explanation: "A Responder answers with ERR_CHUNK where its reply fits neither inline nor into the Reply chunk. It also does so \
-            for chunk lists that it cannot parse. The rule is broken where nothing is wrong with the header and the chunk lists of the \
-            call, and where a result of it has no limit, or one beyond the inline threshold and the Reply chunk. Where every reply would \
-            fit, header-error-chunk reports the Responder. Calls in the reverse direction are left out.",
+        explanation: "A Responder answers with ERR_CHUNK if its reply fits neither inline nor \
+            into the Reply chunk. It also does so for chunk lists that it cannot parse. The rule \
+            is broken if the header and the chunk lists of the call are correct, and a result of \
+            it has no length limit, or one that exceeds both the inline threshold and the Reply \
+            chunk. If every possible reply would fit, header-error-chunk reports the Responder. \
+            Calls in the reverse direction are not covered.",
         check: Check::Transaction(refused),
     },
 ];
@@ -120,22 +130,27 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: REPLY,
         requirement: "A Requester provides a Reply chunk whenever the maximum size of the reply is larger than the inline threshold.",
-        reason: "For most procedures the maximum depends on what the client knows of the object and on its own limits. reply-chunk-needed and reply-chunk-too-small judge the cases that show on the wire.",
+        reason: "For most procedures the maximum depends on the client's knowledge of the object \
+            and on its own limits. reply-chunk-needed and reply-chunk-too-small judge the cases \
+            that are visible on the wire.",
     },
     Unseen {
         source: LONG,
-        requirement: "A Payload stream that is too large inline is reduced first where it has DDP-eligible items, and conveyed by RDMA Read or Write \
-            where it is still too large.",
-        reason: "The order in which a sender decides is not on the wire. What it reduced and how long its Sends are is judged by other rules.",
+        requirement: "A Payload stream that is too large to be sent inline is first reduced if it \
+            has DDP-eligible items, and then conveyed by RDMA Read or Write if it is still too \
+            large.",
+        reason: "The order in which a sender decides is not on the wire. Other rules judge the \
+            reduced items and the lengths of its Sends.",
     },
     Unseen {
         source: RETRY,
-        requirement: "A client does not retry a request with a short Reply chunk for ever, and only for operations whose reply size it cannot know.",
-        reason: "A request with a new XID does not say that it repeats an old one.",
+        requirement: "A client does not retry a request with a short Reply chunk forever, and \
+            only for operations whose reply size it cannot know.",
+        reason: "A request with a new XID does not identify the request that it repeats.",
     },
 ];
 
-/// The chunk that holds the Payload stream of an RDMA_NOMSG, with its length; 0 where there is none.
+/// The length of the chunk that holds the Payload stream of an RDMA_NOMSG; 0 if there is none.
 #[inline]
 fn stream_of(message: &Message, is_reply: bool) -> u64 {
     let zero = message.read_chunks.iter().find(|chunk| chunk.position == 0);
@@ -153,7 +168,8 @@ fn is_hollow(message: &Message, is_reply: bool) -> bool {
     message.procedure == Procedure::Nomsg && stream_of(message, is_reply) == 0
 }
 
-/// Whether a reply conveys its Payload stream as it should: inline, or in a chunk whose length is that of a stream.
+/// Whether a reply conveys its Payload stream correctly: inline, or in a chunk with the length of
+/// an XDR stream.
 pub(in super::super) fn holds_stream(reply: &Message) -> bool {
     let bytes = stream_of(reply, true);
     reply.procedure == Procedure::Msg || bytes > 0 && bytes.is_multiple_of(4)
@@ -164,8 +180,15 @@ fn long_without_chunk(transaction: &Transaction, view: &View<'_, Unoffered>, fin
         let listed =
             if call.read_chunks.is_empty() { "no Read chunk" } else { "no Position Zero Read chunk" };
         findings.add(
-            by_caller(transaction, view, format!("a call by RDMA_NOMSG with {listed} that holds a byte"))
-                .values(Value::Bytes(0), Value::Words("the Payload stream".to_owned())),
+            by_caller(
+                transaction,
+                view,
+                format!(
+                    "a call by RDMA_NOMSG with {listed} that holds \
+                any bytes"
+                ),
+            )
+            .values(Value::Bytes(0), Value::Words("the Payload stream".to_owned())),
         );
     }
     if let Some(reply) = reply(transaction).filter(|reply| is_hollow(reply, true)) {
@@ -177,7 +200,7 @@ fn long_without_chunk(transaction: &Transaction, view: &View<'_, Unoffered>, fin
     }
 }
 
-/// Call and reply, each with who sent it.
+/// Call and reply, each with whether it is the reply.
 #[inline]
 fn messages(transaction: &Transaction) -> impl Iterator<Item = (&Message, bool)> {
     let messages = [(&transaction.call, false), (&transaction.reply, true)];
@@ -198,7 +221,7 @@ fn long_with_payload(transaction: &Transaction, view: &View<'_, Unoffered>, find
     for (message, is_reply) in messages(transaction) {
         let behind = message.send_length.saturating_sub(message.header_length);
         if message.procedure == Procedure::Nomsg && behind > 0 {
-            let words = format!("an RDMA_NOMSG with {behind} bytes behind its chunk lists");
+            let words = format!("an RDMA_NOMSG with {behind} bytes after its chunk lists");
             findings.add(
                 by_sender(transaction, view, is_reply, words)
                     .values(Value::Bytes(behind.into()), Value::Bytes(0)),
@@ -251,7 +274,7 @@ fn segments_of(chunk: &Chunk) -> Value {
 
 fn not_returned(transaction: &Transaction, view: &View<'_, Unoffered>, findings: &mut Findings<'_>) {
     let Some((call, reply)) = both(transaction) else { return };
-    // A Long Reply without its chunk is another finding.
+    // long-message-chunk reports a Long Reply without its chunk.
     if let (Some(offered), None) = (&call.reply_chunk, &reply.reply_chunk)
         && !is_hollow(reply, true)
     {
@@ -296,7 +319,7 @@ fn offered_empty(transaction: &Transaction, view: &View<'_, Unoffered>, findings
     }
 }
 
-/// Whether nothing is wrong with the chunk lists of a call, and its arguments were read.
+/// Whether the chunk lists of a call are correct and its arguments were read.
 pub(in super::super) fn is_in_order(transaction: &Transaction, call: &Message) -> bool {
     listed(Some(call)).is_some()
         && read::has_sound_positions(call)

@@ -1,4 +1,4 @@
-//! How long a reply can be at most, and whether there is room for that.
+//! The longest possible reply to a call, and whether there is room for it.
 
 use super::super::known::Known;
 use super::lists::lists_chunks;
@@ -7,19 +7,22 @@ use rdmascope_dissector::transaction::{Direction, Message, Transaction};
 use rdmascope_dissector::ulb::{Nfs2, Nfs3, Nfs4, Operation, OperationKind};
 use rdmascope_wire::rpcrdma::{MINIMUM_LENGTH, Segment};
 
-/// The longest RPC header of a reply: XID, msg_type, reply_stat, a verifier of 400 bytes, accept_stat (RFC 5531, section 9).
+/// The longest RPC header of a reply: XID, msg_type, reply_stat, a verifier of 400 bytes,
+/// accept_stat (RFC 5531, section 9).
 const RPC_HEADER: u64 = 12 + 8 + 400 + 4;
-/// The longest result in front of the data of a READ and of the entries of a READDIR: status, attributes, count, end, cookie verifier.
+/// The longest result in front of the data of a READ and of the entries of a READDIR: status,
+/// attributes, count, end, cookie verifier.
 const IN_FRONT: u64 = 128;
-/// The longest result of a procedure of NFS version 2 or 3 whose definition sets a limit: that of CREATE, with status, file handle, attributes
-/// and those of the directory (RFC 1813, section 3.3.8).
+/// The longest result of a procedure of NFS version 2 or 3 whose definition sets a limit: CREATE,
+/// with status, file handle, attributes and those of the directory (RFC 1813, section 3.3.8).
 const PLAIN: u64 = 4 + 72 + 88 + 116;
-/// The same of NFS version 4: that of GETFH, with number and status (RFC 7531).
+/// The same for NFS version 4: GETFH, with number and status (RFC 7531).
 const OF_COMPOUND: u64 = 8 + 4 + 128;
-/// Status and count of the results of a COMPOUND, and a tag of no bytes.
+/// Status and count of the results of a COMPOUND, and an empty tag.
 const COMPOUND: u64 = 12;
 
-/// Whether the reply to a call can be longer than what its Requester has room for; `None` where that is not known.
+/// Whether the reply to a call can be longer than the room that its Requester provides; `None` if
+/// unknown.
 pub(in super::super) fn can_overrun(
     transaction: &Transaction,
     call: &Message,
@@ -49,14 +52,15 @@ pub(in super::super) fn can_overrun(
 /// The inline threshold that every end supports (RFC 8166, section 3.3.3).
 const DEFAULT: u32 = 1024;
 
-/// Whether a Responder has to take the chunks of a call: those of a call in the reverse direction it need not (RFC 8167, section 5.3).
+/// Whether a Responder has to support the chunks of a call. It need not in the reverse direction
+/// (RFC 8167, section 5.3).
 pub(in super::super) fn has_to_take(transaction: &Transaction, call: &Message) -> bool {
     let is_simple = transaction.direction == Direction::Forward && !binding::is_complex(transaction, call);
     is_simple || !lists_chunks(call)
 }
 
-/// The longest result that an operation can have in the reply itself; `None` where its definition sets no limit. `writes`: the room in the
-/// Write chunks that are left.
+/// The longest result that an operation can have in the reply itself; `None` if its definition sets
+/// no limit. `writes` gives the room in the remaining Write chunks.
 fn most(operation: &Operation, writes: &mut impl Iterator<Item = u64>) -> Option<u64> {
     if operation.kind.is_read() {
         let count = operation.count?;
@@ -74,7 +78,8 @@ fn most(operation: &Operation, writes: &mut impl Iterator<Item = u64>) -> Option
     }
 }
 
-/// Whether the definition of the result sets a limit: no attributes, no list, no name in it (RFC 7531; RFC 5662; RFC 7863).
+/// Whether the definition of the result sets a limit: it has no attributes, no list and no name
+/// (RFC 7531; RFC 5662; RFC 7863).
 fn is_limited(operation: Nfs4) -> bool {
     use Nfs4::*;
     matches!(

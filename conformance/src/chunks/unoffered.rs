@@ -1,8 +1,8 @@
-//! Calls without a Reply chunk, whose reply may be longer than the inline threshold.
+//! Calls without a Reply chunk whose reply may be longer than the inline threshold.
 //!
 //! A connection that uses Read chunks of the Responder needs no Reply chunks (reliable-reply draft,
-//! section 5.3.1). It shows that with the first reply that needs one, so these calls are remembered,
-//! and judged when the connection ends.
+//! section 5.3.1). The first reply in such a chunk shows that, so these calls are kept and judged
+//! when the connection ends.
 
 use super::lists::call;
 use crate::check::{Findings, View};
@@ -15,11 +15,11 @@ use rdmascope_dissector::transaction::{Direction, Transaction};
 use rdmascope_wire::Xid;
 use rdmascope_wire::rpcrdma::Procedure;
 
-/// The memory of one connection.
+/// The calls of one connection that offer no chunk for a long reply.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Unoffered {
     calls: Vec<Call>,
-    /// A reply came in a Read chunk of the Responder.
+    /// A reply was sent in a Read chunk of the Responder.
     is_pulled: bool,
 }
 
@@ -36,7 +36,7 @@ struct Call {
 }
 
 impl Unoffered {
-    /// Calls that are remembered; more are not reported.
+    /// The most calls that are kept; further ones are not reported.
     const MOST: usize = 1024;
 }
 
@@ -60,7 +60,8 @@ impl Memory for Unoffered {
     }
 }
 
-/// A call with an operation whose result can be longer than a reply inline, and without chunks for it.
+/// A call with an operation whose result can exceed the inline threshold, and without chunks for
+/// it.
 fn too_large_inline(transaction: &Transaction, known: &Known) -> Option<Call> {
     let call = call(transaction)?;
     if call.reply_chunk.is_some() || !call.write_chunks.is_empty() {
@@ -87,7 +88,8 @@ pub(super) fn needed(_: &Connection, view: &View<'_, Unoffered>, findings: &mut 
     for call in &view.memory.calls {
         let Call { direction, operation, count, threshold, .. } = *call;
         let message = format!(
-            "a {operation} of up to {count} bytes without a chunk for its reply, where the inline threshold is {threshold}"
+            "a {operation} of up to {count} bytes without a chunk for its reply, where the inline \
+                threshold is {threshold}"
         );
         let finding = Finding::new(message)
             .by(view.caller(direction))

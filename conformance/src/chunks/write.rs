@@ -28,10 +28,13 @@ pub(crate) const RULES: &[Checked] = &[
         id: "write-chunk-count",
         level: Level::Violation,
         sources: &[WRITE, UNUSED],
-        sentence: "The Write list of a reply has as many Write chunks as the Write list of its call.",
-        explanation: "A Responder returns each chunk, including those that it did not use. An RDMA_ERROR has no Write list and is left \
-            out. Like every rule that compares a reply with its call, this one waits until it is certain that the caller did not use \
-            the XID again in between. The finding is inconclusive where packets between the two are missing from the capture.",
+        sentence: "The Write list of a reply has the same number of Write chunks as that of its \
+            call.",
+        explanation: "A Responder returns each chunk, including those that it did not use. An \
+            RDMA_ERROR has no Write list and is not covered. Like every rule that compares a \
+            reply with its call, this one waits until it is certain that the caller did not reuse \
+            the XID in between. The finding is inconclusive if the capture lacks packets between \
+            the two.",
         check: Check::Transaction(count),
     },
     Checked {
@@ -39,17 +42,18 @@ pub(crate) const RULES: &[Checked] = &[
         level: Level::Violation,
         sources: &[WRITE, EMPTY, REPLY, ITEMS],
         sentence: "A Responder returns a Write chunk or Reply chunk with the segments that the call offered.",
-        explanation: "The number of segments and the handle and offset of each are copied from the call. Only the lengths change. An \
-            empty Write chunk is returned empty. In a reply of NFS version 4 a chunk without a result may be returned empty too: RFC \
-            8267, section 6.4.1, says MUST of that, where RFC 8166, section 4.3.2.2, says MUST of segments of length zero. A server cannot \
-            do both, so either is taken.",
+        explanation: "The number of segments, and the handle and offset of each, are copied from \
+            the call. Only the lengths change. An empty Write chunk is returned empty. In a reply \
+            of NFS version 4, a chunk without a result may also be returned empty: RFC 8267, \
+            section 6.4.1, requires that (MUST), whereas RFC 8166, section 4.3.2.2, requires \
+            segments of length zero (MUST). A server cannot do both, so the rule allows either.",
         check: Check::Transaction(segments),
     },
     Checked {
         id: "returned-chunk-length",
         level: Level::Violation,
         sources: &[WRITE, REPLY],
-        sentence: "No returned segment is longer than it was offered.",
+        sentence: "No returned segment is longer than the segment offered.",
         explanation: "The length of a returned segment is the number of bytes that the Responder wrote into it.",
         check: Check::Transaction(growth),
     },
@@ -58,8 +62,8 @@ pub(crate) const RULES: &[Checked] = &[
         level: Level::Violation,
         sources: &[WRITE, REPLY],
         sentence: "A segment is used only when all segments before it in the chunk are full.",
-        explanation: "A chunk is filled contiguously and in the order of its segments. The rule judges the lengths in the reply. \
-            memory-written judges whether that much was written.",
+        explanation: "A chunk is filled contiguously and in the order of its segments. The rule \
+            judges the lengths in the reply. memory-written judges whether that much was written.",
         check: Check::Transaction(filling),
     },
     Checked {
@@ -67,9 +71,11 @@ pub(crate) const RULES: &[Checked] = &[
         level: Level::Violation,
         sources: &[ROUNDUP, COUNTED],
         sentence: "A Write chunk is returned with the length of the data item in it.",
-        explanation: "The count of the item stays in the Payload stream of the reply, and the lengths of the returned segments add up \
-            to it. A chunk that comes back unused for a result with data, which is not in the stream either, breaks the rule too. The rule \
-            is decided for results of programs whose Upper-Layer Binding is known here.",
+        explanation: "The count of the item stays in the Payload stream of the reply, and the \
+            lengths of the returned segments add up to it. The rule is also broken by a chunk \
+            that is returned unused although its result has data, if the data is not in the \
+            stream either. The rule covers results of programs whose Upper-Layer Binding \
+            rdmascope knows.",
         check: Check::Transaction(item_length),
     },
     Checked {
@@ -77,8 +83,9 @@ pub(crate) const RULES: &[Checked] = &[
         level: Level::Violation,
         sources: &[ROUNDUP],
         sentence: "A Responder does not write the roundup padding of an item into a Write chunk.",
-        explanation: "The padding was written where the chunk is returned with the item's count rounded up to a multiple of four, or where \
-            RDMA Writes put just as many bytes more than are returned into the chunks.",
+        explanation: "The padding was written if the chunk is returned with the item's count \
+            rounded up to a multiple of four, or if the RDMA Writes to the chunks exceed the \
+            returned lengths by exactly the padding.",
         check: Check::Transaction(padding),
     },
     Checked {
@@ -86,8 +93,8 @@ pub(crate) const RULES: &[Checked] = &[
         level: Level::Warning,
         sources: &[ROUNDUP],
         sentence: "A Requester leaves no room for roundup padding in a Write chunk.",
-        explanation: "The rule is decided for READ, where its count is no multiple of four and the chunk has that count rounded up. The \
-            specification says SHOULD NOT.",
+        explanation: "The rule covers READ, if its count is not a multiple of four and the chunk \
+            is as long as that count rounded up. The specification says SHOULD NOT.",
         check: Check::Transaction(space),
     },
     Checked {
@@ -95,8 +102,9 @@ pub(crate) const RULES: &[Checked] = &[
         level: Level::Violation,
         sources: &[MATCHING, UNUSED, ITEMS],
         sentence: "DDP-eligible results use the Write chunks in the order of the list.",
-        explanation: "The first result is in the first chunk, the second in the next. The rule is broken where a chunk is returned \
-            unused and a later one is not, and the data of a successful result is neither in the stream nor in its own chunk.",
+        explanation: "The first result is in the first chunk, the second in the next. The rule is \
+            broken if a chunk is returned unused and a later one is used, and the data of a \
+            successful result is neither in the stream nor in its own chunk.",
         check: Check::Transaction(order),
     },
     Checked {
@@ -104,8 +112,9 @@ pub(crate) const RULES: &[Checked] = &[
         level: Level::Violation,
         sources: &[LIST, ITEMS, PROVIDED],
         sentence: "A Responder puts a DDP-eligible result into the Write chunk that the call offers for it.",
-        explanation: "The nth such result belongs to the nth Write chunk. The rule is broken where the result is in the Payload stream, \
-            although its chunk is not empty and is long enough.",
+        explanation: "The nth such result belongs to the nth Write chunk. The rule is broken if \
+            the result is in the Payload stream although its chunk is not empty and is long \
+            enough.",
         check: Check::Transaction(ignored),
     },
     Checked {
@@ -113,18 +122,21 @@ pub(crate) const RULES: &[Checked] = &[
         level: Level::Violation,
         sources: &[WRITE, MATCHING],
         sentence: "A Write chunk has room for the largest result that can be put into it.",
-        explanation: "The rule is broken where a result is longer than the chunk offered for it, and is in the Payload stream for that \
-            reason.",
+        explanation: "The rule is broken if a result is longer than the chunk offered for it and \
+            is therefore in the Payload stream.",
         check: Check::Transaction(too_small),
     },
     Checked {
         id: "write-chunk-room",
         level: Level::Warning,
         sources: &[WRITE, MATCHING],
-        sentence: "A Write chunk for the data of a READ is at least as long as the READ asks for.",
-        explanation: "The count of a READ is the maximum length of its result. RFC 8166 says MUST of the largest item that can be put \
-            into the chunk. A Requester that knows the file to be shorter can offer less, until the file grows, and a capture does not \
-            show what it knows. So the finding is a warning. write-chunk-too-small is the violation, where a result did not fit.",
+        sentence: "A Write chunk for the data of a READ is at least as long as the count of the \
+            READ.",
+        explanation: "The count of a READ is the maximum length of its result. RFC 8166 requires \
+            room for the largest item that can be put into the chunk (MUST). A Requester that \
+            knows the file to be shorter can offer less, until the file grows, and a capture does \
+            not show such knowledge. The finding is therefore a warning. write-chunk-too-small is \
+            the violation for a result that did not fit.",
         check: Check::Transaction(room),
     },
     Checked {
@@ -132,8 +144,8 @@ pub(crate) const RULES: &[Checked] = &[
         level: Level::Warning,
         sources: &[EMPTY],
         sentence: "A Requester that wants all results inline leaves the Write list empty.",
-        explanation: "An empty Write chunk keeps the place of an item that is wanted inline among items that are not. A list of empty \
-            chunks alone says the same as an empty list.",
+        explanation: "An empty Write chunk keeps the place of an item that is wanted inline among \
+            items that are not. A list of empty chunks alone is equivalent to an empty list.",
         check: Check::Transaction(only_empty),
     },
 ];
@@ -142,25 +154,26 @@ pub(crate) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: UNUSED,
         requirement: "A Requester does not assume that the memory of an unused Write chunk is unmodified.",
-        reason: "What a Requester assumes of its own memory is not on the wire.",
+        reason: "A Requester's assumptions about its own memory are not on the wire.",
     },
     Unseen {
         source: Source { document: Document::Rfc8166, section: "4.4.1" },
-        requirement: "A Requester ends the Responder's access to the memory of a transaction before its upper layer uses it, and does not access it itself before.",
+        requirement: "A Requester ends the Responder's access to the memory of a transaction \
+            before its upper layer uses that memory, and does not access it itself until then.",
         reason: "Local access to memory is not on the wire. memory-after-reply judges remote access after the reply.",
     },
 ];
 
-/// How a returned chunk differs from what was offered, the first thing only.
+/// The first difference between a returned chunk and the chunk offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// It has another count of segments.
+    /// The number of segments differs.
     Count,
-    /// This segment is another one.
+    /// This segment has another handle or offset.
     Other(usize),
     /// This segment is longer.
     Longer(usize),
-    /// This segment is not full, and a later one is used.
+    /// This segment is not full, but a later one is used.
     Gap(usize),
 }
 
@@ -186,7 +199,7 @@ pub(super) fn fault(offered: &[Segment], returned: &[Segment]) -> Option<Fault> 
     gap.filter(|_| used_behind).map(Fault::Gap)
 }
 
-/// Which chunk: the Reply chunk, or the Write chunk of this index.
+/// Names a chunk: the Reply chunk, or the Write chunk of this index.
 #[derive(Clone, Copy, Debug)]
 struct Which(Option<usize>);
 
@@ -199,7 +212,7 @@ impl core::fmt::Display for Which {
     }
 }
 
-/// The chunks that the call offered and the reply returned.
+/// The chunks that the call offered and the reply returned, in pairs.
 #[inline]
 fn returned<'a>(
     call: &'a Message,
@@ -211,7 +224,7 @@ fn returned<'a>(
     writes.chain(pair.map(|(offered, returned)| (Which(None), offered, returned)))
 }
 
-/// What is wrong with the chunks that a reply returns.
+/// The faults of the chunks that a reply returns.
 #[inline]
 fn faults<'a>(
     call: &'a Message,
@@ -245,13 +258,13 @@ fn segments(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<
                     if bodies::is_nfs4(transaction) == Some(true) {
                         continue;
                     }
-                    let message = format!("{which} came back empty");
+                    let message = format!("{which} was returned empty");
                     findings
                         .add(paired(transaction, view, by_answerer(transaction, view, message)).unless(true));
                     continue;
                 }
                 let message = format!(
-                    "{which} came back with {} segment{} of {}",
+                    "{which} was returned with {} segment{} of {}",
                     is.len(),
                     plural(is.len()),
                     was.len()
@@ -262,7 +275,7 @@ fn segments(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<
             Fault::Other(index) => {
                 let words = |segment: &Segment| format!("{} at 0x{:x}", segment.handle, segment.offset);
                 let message = format!(
-                    "segment {} of {which} came back as {}, and was {}",
+                    "segment {} of {which} was returned as {}, but offered as {}",
                     index + 1,
                     words(&is[index]),
                     words(&was[index])
@@ -281,7 +294,7 @@ fn growth(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_
     for (which, offered, returned, fault) in faults(call, reply) {
         let Fault::Longer(index) = fault else { continue };
         let (is, was) = (returned.segments[index].length, offered.segments[index].length);
-        let message = format!("segment {} of {which} came back with {is} bytes, and has {was}", index + 1);
+        let message = format!("segment {} of {which} was returned with {is} bytes, but has {was}", index + 1);
         let finding =
             by_answerer(transaction, view, message).values(Value::Bytes(is.into()), Value::Bytes(was.into()));
         findings.add(paired(transaction, view, finding));
@@ -294,7 +307,8 @@ fn filling(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'
         let Fault::Gap(index) = fault else { continue };
         let (is, was) = (returned.segments[index].length, offered.segments[index].length);
         let message = format!(
-            "segment {} of {which} came back with {is} of {was} bytes, and segments behind it are used",
+            "segment {} of {which} was returned with {is} of {was} bytes, but segments after it \
+                are used",
             index + 1
         );
         let finding =
@@ -303,7 +317,7 @@ fn filling(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'
     }
 }
 
-/// The results that Write chunks hold, with the index and the length of those chunks as the reply returns them.
+/// The results in Write chunks, with the index of each chunk and its length as returned.
 #[inline]
 fn moved<'a>(
     transaction: &'a Transaction,
@@ -317,7 +331,7 @@ fn moved<'a>(
         let Place::WriteChunk(index) = item.place else { return None };
         let index = usize::from(index);
         let returned = reply.write_chunks.get(index)?;
-        // What came back longer than it was offered, or with a gap, is no length to compare with.
+        // A chunk returned longer than offered, or with a gap, has no length to compare with.
         let offered = call.write_chunks.get(index);
         let fault = offered.and_then(|offered| fault(&offered.segments, &returned.segments));
         (!matches!(fault, Some(Fault::Longer(_) | Fault::Gap(_))))
@@ -325,7 +339,8 @@ fn moved<'a>(
     })
 }
 
-/// The Write chunk that came back unused, with the number of bytes that its result has, where these are not in the stream either.
+/// The Write chunk that was returned unused although its result has data that is not in the stream
+/// either, and the number of bytes of that data.
 fn lost_item(transaction: &Transaction, call: &Message, reply: &Message) -> Option<(usize, u64)> {
     let own = bodies::unread_result(transaction)?;
     let (offered, returned) = (call.write_chunks.get(own)?, reply.write_chunks.get(own)?);
@@ -337,14 +352,15 @@ fn lost_item(transaction: &Transaction, call: &Message, reply: &Message) -> Opti
     is_lost.then_some((own, bytes as u64))
 }
 
-/// Whether the Write chunks of a reply hold results as they should, so that what is wrong with its results is wrong with the stream.
+/// Whether the Write chunks of a reply hold results correctly, so that any fault of its results is
+/// in the stream.
 pub(in super::super) fn holds_results(transaction: &Transaction, call: &Message, reply: &Message) -> bool {
     let is_own = |index: usize| {
         moved(transaction, call, reply).any(|(item, own, bytes)| {
             own == index && (bytes == u64::from(item.length) || bytes == round_up(item.length.into()))
         })
     };
-    // The data of a result that are not where they belong are missing from the stream only where its chunk has no room.
+    // Misplaced data of a result is missing from the stream only if its chunk has no room.
     let has_room =
         |own: usize| call.write_chunks.get(own).is_some_and(|chunk| Segment::total(&chunk.segments) > 0);
     let mut returned = reply.write_chunks.iter().enumerate();
@@ -358,7 +374,8 @@ fn item_length(transaction: &Transaction, view: &View<'_>, findings: &mut Findin
     if let Some((index, needed)) = lost_item(transaction, call, reply) {
         let which = Which(Some(index));
         let message = format!(
-            "{which} came back unused for a result of {needed} bytes with its padding, which are not in the stream either"
+            "{which} was returned unused for a result of {needed} bytes with its padding, which \
+                are not in the stream either"
         );
         let allowed = Value::Words(format!("{} to {needed} bytes", needed.saturating_sub(3)));
         let finding = by_answerer(transaction, view, message);
@@ -368,7 +385,7 @@ fn item_length(transaction: &Transaction, view: &View<'_>, findings: &mut Findin
         let count = u64::from(item.length);
         if bytes != count && bytes != round_up(count) && !bodies::is_sealed(transaction) {
             let message =
-                format!("{} came back with {bytes} bytes for an item of {count}", Which(Some(index)));
+                format!("{} was returned with {bytes} bytes for an item of {count}", Which(Some(index)));
             let finding = by_answerer(transaction, view, message);
             let finding = finding.values(Value::Bytes(bytes), Value::Bytes(count));
             findings.add(paired(transaction, view, finding));
@@ -387,7 +404,7 @@ fn item_padding(transaction: &Transaction, view: &View<'_>, findings: &mut Findi
         let count = u64::from(item.length);
         if bytes != count && bytes == round_up(count) && !bodies::is_sealed(transaction) {
             let message = format!(
-                "{} came back with {bytes} bytes for an item of {count} and its padding",
+                "{} was returned with {bytes} bytes for an item of {count} and its padding",
                 Which(Some(index))
             );
             let finding = by_answerer(transaction, view, message);
@@ -405,8 +422,10 @@ fn written_padding(transaction: &Transaction, view: &View<'_>, findings: &mut Fi
     let padding: u64 = items.map(|(_, _, bytes)| round_up(bytes) - bytes).sum();
     let written = transaction.timing.written_bytes;
     if padding > 0 && written == returned + padding {
-        let message =
-            format!("{written} bytes written for {returned} that the reply returns, and their padding");
+        let message = format!(
+            "{written} bytes written for {returned} that the reply returns: the padding \
+                was written too"
+        );
         let finding = by_answerer(transaction, view, message);
         findings.add(paired(
             transaction,
@@ -416,7 +435,7 @@ fn written_padding(transaction: &Transaction, view: &View<'_>, findings: &mut Fi
     }
 }
 
-/// Whether a Write chunk has just the room for a result of this length and its roundup padding.
+/// Whether a Write chunk has exactly the room for a result of this length and its roundup padding.
 #[inline]
 pub(super) fn has_space_for_padding(count: u64, room: u64) -> bool {
     room > count && room == round_up(count)
@@ -438,7 +457,8 @@ fn space(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>
     }
 }
 
-/// The Write chunk that came back unused though a result with data belongs to it, and the first one behind it that did not.
+/// The Write chunk that was returned unused although a result with data belongs to it, and the
+/// first used one after it.
 pub(super) fn out_of_order(
     transaction: &Transaction,
     call: &Message,
@@ -449,7 +469,8 @@ pub(super) fn out_of_order(
     }
     let own = bodies::unread_result(transaction)?;
     let is_unused = |chunk: &Chunk| Segment::total(&chunk.segments) == 0;
-    // One that is empty in the call keeps its place: its result is inline (RFC 8166, section 4.3.2.3).
+    // A chunk that is empty in the call keeps its place: its result is inline (RFC 8166, section
+    // 4.3.2.3).
     if !is_unused(reply.write_chunks.get(own)?) {
         return None;
     }
@@ -462,7 +483,8 @@ fn order(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>
     if let Some((own, later)) = out_of_order(transaction, call, reply) {
         let (own, later) = (Which(Some(own)), Which(Some(later)));
         let message = format!(
-            "{own} came back unused, and {later} with data, where the result that belongs to the former succeeded"
+            "{own} was returned unused and {later} with data, although the result that belongs to \
+                the former succeeded"
         );
         let finding = by_answerer(transaction, view, message)
             .values(Value::Words(later.to_string()), Value::Words(own.to_string()));
@@ -470,7 +492,8 @@ fn order(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>
     }
 }
 
-/// The results that stand in the Payload stream although there is a Write chunk for them that is not empty, with its index and length.
+/// The results in the Payload stream for which there is a Write chunk that is not empty, with its
+/// index and length.
 #[inline]
 fn inline_results<'a>(
     transaction: &'a Transaction,
@@ -493,7 +516,8 @@ fn ignored(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'
     for (item, index, room) in inline_results(transaction, call, reply) {
         if room >= item.length.into() {
             let message = format!(
-                "a result of {} bytes stands in the Payload stream, and {} of {room} bytes is not used for it",
+                "a result of {} bytes is in the Payload stream, and {} of {room} bytes is not \
+                    used for it",
                 item.length,
                 Which(Some(index))
             );

@@ -1,4 +1,4 @@
-//! Sends for which no Receive was ready, beside the credits that were in use when they were sent.
+//! Sends that met no posted Receive, with the credits in use when they were sent.
 
 use super::{Credits, requests, were};
 use crate::check::{Findings, View};
@@ -10,16 +10,16 @@ use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::observation::{Refused, Sent};
 use rdmascope_dissector::rdma::{End, Position, Refusal};
 
-/// The Sends of an end that came last, and those that its peer had no Receive for.
+/// The latest Sends of an end, and the counts of those for which its peer had no Receive.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Receives {
     sends: [Option<Flight>; Receives::MOST],
     next: usize,
-    /// Refused although they were within the credits: how many, and the first.
+    /// Refused although they were within the credits: the count and the first.
     within: (u64, Option<Unready>),
-    /// Refused, and more than the credits allowed.
+    /// Refused because they exceeded the credits.
     pub(super) above: u64,
-    /// Refused, and not known which.
+    /// Refused, with an unknown number of calls in flight or an unknown grant.
     unclear: u64,
 }
 
@@ -28,11 +28,12 @@ pub(super) struct Receives {
 pub(super) struct Flight {
     position: Position,
     extent: u32,
-    /// `None`: it is a reply.
+    /// `None` for a reply.
     calls: Option<Calls>,
 }
 
-/// Calls in flight, the caller's included, and the least and the most that it may take for granted.
+/// Calls in flight, including the caller's own, and the lowest and the highest grant that may
+/// apply.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Calls {
     pub(super) in_flight: u64,
@@ -45,12 +46,12 @@ pub(super) struct Calls {
 struct Unready {
     calls: Option<Calls>,
     frames: [Option<u64>; 2],
-    /// The capture holds all that both ends sent up to there.
+    /// The capture contains everything that both ends sent up to that point.
     is_whole: bool,
 }
 
 impl Receives {
-    /// Sends that are remembered.
+    /// Sends that are kept.
     const MOST: usize = 32;
 
     #[inline]
@@ -61,7 +62,7 @@ impl Receives {
     }
 }
 
-/// Takes a NAK: which credits were in use when the Send was sent that it refuses.
+/// Records a NAK: classifies the refused Send by the credits in use when it was sent.
 pub(super) fn note_refused(credits: &mut Credits, refused: &Refused, known: &Known) {
     let (Refusal::ReceiverNotReady(_), sender) = (refused.refusal, refused.from.other()) else { return };
     let receives = &mut credits[sender].receives;
@@ -85,7 +86,7 @@ pub(super) fn note_refused(credits: &mut Credits, refused: &Refused, known: &Kno
     }
 }
 
-/// Whether all Sends that `receiver` refused for want of a Receive exceeded the credits.
+/// Whether every Send that `receiver` refused for lack of a Receive exceeded the credits.
 pub(crate) fn was_overrun(credits: &Credits, receiver: End) -> bool {
     let receives = &credits[receiver.other()].receives;
     receives.above > 0 && receives.within.0 == 0 && receives.unclear == 0

@@ -1,4 +1,4 @@
-//! What decides the rules of headers.
+//! Checks of the header rules.
 
 use super::super::check::{self, Findings};
 use super::super::chunks;
@@ -59,7 +59,7 @@ pub(super) fn unreadable(sent: &Sent<'_>, view: &View<'_>, findings: &mut Findin
             format!("the header has a word at byte {} that its XDR definition does not allow", stop.offset)
         }
         _ if is_whole => {
-            format!("the message ends before its header, of which byte {} on is missing", stop.offset)
+            format!("the message ends before its header, which lacks the bytes from {} on", stop.offset)
         }
         _ => return,
     };
@@ -98,7 +98,7 @@ pub(super) fn trailing(sent: &Sent<'_>, view: &View<'_>, findings: &mut Findings
     }
 }
 
-/// What is found about a transaction, with its messages as evidence.
+/// A finding about a transaction, with its messages as evidence.
 fn about(transaction: &Transaction, message: impl Into<String>) -> Finding {
     let messages = [&transaction.call, &transaction.reply].into_iter().flatten();
     messages.fold(Finding::new(message).of(transaction), Finding::message)
@@ -117,7 +117,7 @@ pub(super) fn xid(transaction: &Transaction, view: &View<'_>, findings: &mut Fin
             let words =
                 format!("a {what} with rdma_xid {} conveys an RPC message with XID {found}", transaction.xid);
             let (found, allowed) = (u64::from(found.0), u64::from(transaction.xid.0));
-            // What is in chunks may be what an earlier call left there, the end of which the capture lacks.
+            // A chunk may hold the remains of an earlier call whose end the capture lacks.
             let is_old = message.procedure == Procedure::Nomsg
                 && (view.joined || End::BOTH.into_iter().any(|end| view.losses(end) > 0));
             let finding = Finding::new(words).by(by).of(transaction).message(message).unless(is_old);
@@ -141,7 +141,7 @@ pub(super) fn reply_version(transaction: &Transaction, view: &View<'_>, findings
     }
 }
 
-/// The call of a transaction with what is wrong with its header.
+/// The call of a transaction, and the fault in its header.
 fn faulty(transaction: &Transaction) -> Option<(&Message, Fault)> {
     let call = transaction.call.as_ref()?;
     Some((call, fault_of(call, transaction.xid)?))
@@ -227,9 +227,9 @@ pub(super) fn error_chunk(transaction: &Transaction, view: &View<'_>, findings: 
     if !chunks::is_in_order(transaction, call) || !chunks::room::has_to_take(transaction, call) {
         return;
     }
-    let finding = about(transaction, "ERR_CHUNK in answer to a call whose header is right");
+    let finding = about(transaction, "ERR_CHUNK in answer to a call whose header is correct");
     match chunks::room::can_overrun(transaction, call, view) {
-        // Its Requester may not have left enough room: reply-chunk-too-small.
+        // Its Requester may not have left enough room: see reply-chunk-too-small.
         Some(true) if transaction.direction == Direction::Forward => {}
         Some(false) => findings.add(finding.by(view.answerer(transaction.direction))),
         _ => findings.add(finding),
@@ -258,8 +258,11 @@ pub(super) fn fault_unanswered(transaction: &Transaction, view: &View<'_>, findi
     };
     let must = matches!(fault, Fault::Version | Fault::Procedure | Fault::Lists | Fault::Nowhere);
     if must && view.memory.0.answered_after(transaction.direction, call.seen.frame) {
-        let finding =
-            about(transaction, "no answer to a call whose header is wrong, and one to a later call");
+        let finding = about(
+            transaction,
+            "no answer to a call whose header is faulty, but one to a later \
+                call",
+        );
         let finding = finding.by(view.answerer(transaction.direction));
         findings.add(finding.unless(view.lacks_answer(transaction)));
     }
@@ -280,7 +283,7 @@ pub(super) fn done_missing(connection: &Connection, view: &View<'_>, findings: &
 pub(super) fn error_by_requester(connection: &Connection, view: &View<'_>, findings: &mut Findings<'_>) {
     for message in view.unmatched.messages() {
         if message.kind == Kind::Error && message.is_of_own_call {
-            let words = "an RDMA_ERROR under the XID of a call that its own sender made";
+            let words = "an RDMA_ERROR with the XID of a call made by its own sender";
             findings.add(message.finding(connection, view, words));
         }
     }

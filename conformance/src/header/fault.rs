@@ -23,7 +23,7 @@ pub(crate) enum Fault {
     Xid,
 }
 
-/// The fault in the header of a call, as far as the capture shows it.
+/// Finds the fault in the header of a call, as far as the capture shows it.
 pub(crate) fn fault_of(call: &Message, xid: Xid) -> Option<Fault> {
     let is_stopped = call.stop.is_some_and(|stop| stop.cause != Cause::TruncatedCapture);
     let has_position_zero = call.read_chunks.iter().any(|chunk| chunk.position == 0);

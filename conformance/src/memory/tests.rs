@@ -14,7 +14,7 @@ fn ended(number: u32) -> Ended {
     }
 }
 
-/// The page promises the last 512 segments.
+/// docs/conformance.md promises the last 512 segments.
 #[test]
 fn what_is_remembered_is_bounded() {
     let mut memory = AdvertisedMemory::default();
@@ -24,7 +24,7 @@ fn what_is_remembered_is_bounded() {
     assert!(memory.former(End::First, Rkey(600 - 512 + 1), 0x1007).is_some());
 }
 
-/// A segment is that of its owner, its handle and its addresses, and ended with one Send.
+/// A segment is identified by owner, handle and address, and by the Send that ended it.
 #[test]
 fn a_former_segment_is_found_by_owner_handle_and_address() {
     let mut memory = AdvertisedMemory::default();
@@ -45,7 +45,8 @@ fn a_former_segment_is_found_by_owner_handle_and_address() {
     assert!(!memory.ended_with(2, Rkey(1)) && !memory.ended_with(1, Rkey(2)));
 }
 
-/// The last 64 pairs of transactions with memory in common; and nothing of before two half-flows were joined.
+/// The last 64 pairs of transactions with memory in common are kept, and none from before two
+/// half-flows were joined.
 #[test]
 fn transactions_that_share_memory_are_remembered() {
     let (mut memory, known) = (AdvertisedMemory::default(), Known::new(ConnectionId(1)));

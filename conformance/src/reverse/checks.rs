@@ -1,4 +1,4 @@
-//! What decides the rules of the reverse direction.
+//! Checks of the reverse-direction rules.
 
 use super::super::check::{self, Findings};
 use super::super::finding::{Basis, Finding, Value};
@@ -25,11 +25,12 @@ fn callback(transaction: &Transaction) -> Option<&Message> {
 pub(super) fn before_offer(_: &Connection, view: &View<'_>, findings: &mut Findings<'_>) {
     let (backchannel, client) = (view.memory, view.requester);
     let Callbacks { count, calls, .. } = &backchannel.early;
-    // Where the client's calls are encrypted, its offer is too.
+    // If the client's calls are encrypted, so is its offer.
     if *count == 0 || !view.holds_start() || backchannel.sealed {
         return;
     }
-    // What was answered came before what the client sent later. Of the rest it has to be known that the client sent nothing else.
+    // An answered callback preceded everything that the client sent later. For the others, the
+    // capture has to show that the client sent nothing else.
     let is_complete =
         calls.iter().any(|(call, answered)| *answered || backchannel.complete[client] >= Some(call.frame));
     let why = match (backchannel.offer, backchannel.spoken) {
@@ -71,7 +72,7 @@ pub(super) fn after_refusal(_: &Connection, view: &View<'_>, findings: &mut Find
         backchannel
             .refused
             .finding(format!(
-                "{callbacks} over a connection that the server did not take for the backchannel"
+                "{callbacks} over a connection that the server did not accept for the backchannel"
             ))
             .by(view.requester.other())
             .frames(backchannel.declined)
@@ -85,10 +86,13 @@ pub(super) fn not_offered(transaction: &Transaction, view: &View<'_>, findings: 
         return;
     }
     findings.add(
-        Finding::new("the server took a connection for the backchannel that the client did not offer")
-            .by(view.answerer(transaction.direction))
-            .of(transaction)
-            .ends(transaction),
+        Finding::new(
+            "the server accepted a connection for the backchannel that the client did \
+            not offer",
+        )
+        .by(view.answerer(transaction.direction))
+        .of(transaction)
+        .ends(transaction),
     );
 }
 
@@ -213,8 +217,11 @@ pub(super) fn version(transaction: &Transaction, view: &View<'_>, findings: &mut
     let Some((forward, frame)) = view.memory.version.filter(|(forward, _)| *forward != call.version) else {
         return;
     };
-    let message =
-        format!("a reverse-direction call of version {} where calls forward have {forward}", call.version);
+    let message = format!(
+        "a reverse-direction call of version {} where forward calls have version \
+            {forward}",
+        call.version
+    );
     findings.add(
         Finding::new(message)
             .by(view.caller(transaction.direction))
@@ -229,7 +236,7 @@ pub(super) fn long_message(transaction: &Transaction, view: &View<'_>, findings:
     if transaction.direction == Direction::Forward {
         return;
     }
-    // What was refused was not read, so it is not known what it calls.
+    // A refused call was not read, so its program is unknown.
     let may_be = transaction.procedure.is_none() || is_callback(transaction);
     let Some(call) = transaction.call.as_ref().filter(|call| may_be && !call.read_chunks.is_empty()) else {
         return;
@@ -290,7 +297,8 @@ pub(super) fn chunks_refused(transaction: &Transaction, view: &View<'_>, finding
     }
     findings.add(
         Finding::new(
-            "a reverse-direction call with chunks to a client that answered the like with ERR_CHUNK",
+            "a reverse-direction call with chunks to a client that answered an earlier one with \
+                ERR_CHUNK",
         )
         .by(view.caller(transaction.direction))
         .of(transaction)

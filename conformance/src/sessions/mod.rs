@@ -1,10 +1,11 @@
-//! Sessions of NFS version 4.1 and later: slots, callbacks, status flags, and operations that go on behind their replies (RFC 8881,
-//! section 2.10; RFC 7862, sections 15.2 and 16.1).
+//! Sessions of NFS version 4.1 and later: slots, callbacks, status flags, and operations that
+//! continue after their replies (RFC 8881, section 2.10; RFC 7862, sections 15.2 and 16.1).
 //!
-//! A session outlives a connection, and may use several. So slots are followed over all connections, in [`table::SessionTable`], and what is wrong
-//! with a request is left with its connection for the rules. Which requests a slot had is known only where the capture holds all that the
-//! caller sent in between. Even then some may have gone over a connection that was not captured: sequence IDs that are skipped and do not come
-//! later are no evidence.
+//! A session outlives a connection and may use several, so [`table::SessionTable`] follows slots
+//! across all connections, and leaves the faults of a request with its connection for the rules.
+//! The requests on a slot are known only if the capture contains everything that the caller sent in
+//! between. Even then, some may have used a connection that was not captured: skipped sequence IDs
+//! that are not used later are no evidence.
 
 pub(crate) mod offloads;
 pub(crate) mod table;
@@ -36,43 +37,53 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         id: "session-slot",
         level: Level::Violation,
         sources: &[SLOTS, SEQUENCE, CB_SEQUENCE],
-        sentence: "A request uses a slot that the slot table of its channel has.",
-        explanation: "The slots of the fore channel are those below ca_maxrequests of csr_fore_chan_attrs, those of the backchannel those \
-            below ca_maxrequests of csr_back_chan_attrs. A replier that names a higher slot in the result of SEQUENCE or CB_SEQUENCE accepts \
-            that one too, on whatever connection of the session. So the finding stands only where the reply is NFS4ERR_BADSLOT. Else it is \
-            inconclusive.",
+        sentence: "A request uses a slot that exists in the slot table of its channel.",
+        explanation: "The slots of the fore channel are those below ca_maxrequests of \
+            csr_fore_chan_attrs, and those of the backchannel those below ca_maxrequests of \
+            csr_back_chan_attrs. A replier that names a higher slot in the result of SEQUENCE or \
+            CB_SEQUENCE accepts that slot too, on any connection of the session. The finding is \
+            therefore certain only if the reply is NFS4ERR_BADSLOT, and inconclusive otherwise.",
         check: Check::Transaction(|_, view, findings| report(Kind::Slot, view, findings)),
     },
     Checked {
         id: "session-sequence",
         level: Level::Violation,
         sources: &[SLOTS, SEQUENCE, CB_SEQUENCE],
-        sentence: "A request has a sequence ID one above that of the request before it on its slot, or repeats that request.",
-        explanation: "The first request on a slot has sequence ID 1. A request that SEQUENCE refused does not count. Where no reply was seen, \
-            the next request may have the same sequence ID or the next. Another request with the same sequence ID breaks the rule; requests \
-            are compared by XID and operations. A sequence ID that goes back breaks it, and so does one that skips some, once the next request on the \
-            slot goes back, or where the reply is NFS4ERR_SEQ_MISORDERED. Otherwise the requests between may have gone over a connection that was not \
-            captured, and the finding is inconclusive: one for a slot. Nothing is found where the \
-            capture lacks a packet of the caller, or a call could not be read, between the two requests. Of slots whose IDs are alike modulo 512, the one used last is followed.",
+        sentence: "A request has a sequence ID one above that of the previous request on its \
+            slot, or repeats that request.",
+        explanation: "The first request on a slot has sequence ID 1. A request that SEQUENCE \
+            refused does not count. If no reply was seen, the next request may have the same \
+            sequence ID or the next. A different request with the same sequence ID breaks the \
+            rule; requests are compared by XID and operations. A sequence ID that goes back \
+            breaks it, and so does one that skips some, if the next request on the slot goes back \
+            or the reply is NFS4ERR_SEQ_MISORDERED. Otherwise the requests in between may have \
+            used a connection that was not captured, and the finding is inconclusive, reported \
+            once for each slot. Nothing is reported if the capture lacks a packet of the caller \
+            between the two requests, or if a call between them could not be read. Of slots whose \
+            IDs are equal modulo 512, only the one used last is followed.",
         check: Check::Transaction(|_, view, findings| report(Kind::Order, view, findings)),
     },
     Checked {
         id: "session-slot-busy",
         level: Level::Violation,
         sources: &[SLOTS],
-        sentence: "A requester has one request at a time under way on a slot.",
-        explanation: "The rule is broken by a request that was sent before the first packet of the reply to the request before it on its \
-            slot. The finding stands where the replies came in another order than the requests, or where request and reply are further \
-            apart than captures reorder packets. Else it is inconclusive.",
+        sentence: "A requester has one outstanding request at a time on a slot.",
+        explanation: "The rule is broken by a request that was sent before the first packet of \
+            the reply to the previous request on its slot. The finding is certain if the replies \
+            have another order than the requests, or if request and reply are too far apart for \
+            the capture to have reordered them. Otherwise it is inconclusive.",
         check: Check::Transaction(|_, view, findings| report(Kind::Busy, view, findings)),
     },
     Checked {
         id: "session-result",
         level: Level::Warning,
         sources: &[SEQUENCE, CB_SEQUENCE],
-        sentence: "The result of SEQUENCE or CB_SEQUENCE names the session, the slot and the sequence ID of its arguments.",
-        explanation: "No requirement says so, but the fields have no other use, and the client of Linux takes a result with others for an \
-            error. The rule rests on the reply being that of its call. It looks at requests whose slot and sequence ID break no rule.",
+        sentence: "The result of SEQUENCE or CB_SEQUENCE names the session, the slot and the \
+            sequence ID of its arguments.",
+        explanation: "The specifications do not require this, but the fields have no other use, \
+            and the Linux client treats a result with other values as an error. The rule depends \
+            on the reply belonging to its call. It covers requests whose slot and sequence ID \
+            break no rule.",
         check: Check::Transaction(|_, view, findings| report(Kind::Result, view, findings)),
     },
     Checked {
@@ -80,18 +91,19 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[CREATE],
         sentence: "The result of CREATE_SESSION has the sequence number of its arguments.",
-        explanation: "csr_sequence is compared with csa_sequence. The rule is decided where both the call and the result were captured, and \
-            the COMPOUND has no other CREATE_SESSION.",
+        explanation: "csr_sequence is compared with csa_sequence. The rule applies if both the \
+            call and the result were captured and the COMPOUND has no other CREATE_SESSION.",
         check: Check::Transaction(create_sequence),
     },
     Checked {
         id: "session-status-flags",
         level: Level::Advice,
         sources: &[SEQUENCE],
-        sentence: "A server says in sr_status_flags of SEQUENCE what a client has to mend.",
-        explanation: "Each flag is reported once for a connection, when it ends, with the number of replies that have it. It breaks no \
-            rule. Flags about the backchannel ask the client to bind a connection to it or to renew its RPCSEC_GSS contexts; flags about state ask it to recover locks, \
-            delegations or layouts.",
+        sentence: "A server sets sr_status_flags of SEQUENCE to ask a client for recovery.",
+        explanation: "Each flag is reported once for a connection, when it ends, with the number \
+            of replies that have it. It breaks no rule. Flags about the backchannel ask the \
+            client to bind a connection to it or to renew its RPCSEC_GSS contexts; flags about \
+            state ask it to recover locks, delegations or layouts.",
         check: Check::Connection(flags),
     },
     Checked {
@@ -99,9 +111,11 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         level: Level::Warning,
         sources: &[SLOTS, CB_SEQUENCE, Source { document: Document::Rfc8881, section: "2.9.2" }],
         sentence: "A client answers a callback before the connection is closed.",
-        explanation: "A server that waits in vain may take the path for callbacks to be down, and revoke what it recalled. The rule is \
-            decided where the connection was closed, as for rpc-call-unanswered, which does not report callbacks. The finding stands where \
-            the client sent something later and the capture holds all that it sent up to there.",
+        explanation: "A server that gets no answer may consider the callback path down and revoke \
+            the state that it recalled. The rule applies if the connection was closed, as for \
+            rpc-call-unanswered, which does not report callbacks. The finding is certain if the \
+            client sent something later and the capture contains everything that it sent up to \
+            then.",
         check: Check::Transaction(callback_unanswered),
     },
     Checked {
@@ -112,11 +126,14 @@ pub(crate) const RULES: &[Checked<Read>] = &[
             Source { document: Document::Rfc7862, section: "16.1" },
         ],
         sentence: "A server reports the result of an asynchronous COPY or WRITE_SAME in CB_OFFLOAD.",
-        explanation: "An operation is asynchronous where its result has a wr_callback_id. It is over with a CB_OFFLOAD, an OFFLOAD_CANCEL or \
-            an OFFLOAD_STATUS with osr_complete that names this stateid. The rule is decided when the connection was closed. The finding \
-            stands where the connection was accepted for the backchannel, a session was destroyed on it later, and the capture holds all that the \
-            server sent. Else the CB_OFFLOAD may have come unseen, and the finding is inconclusive. A report over any connection of the capture \
-            counts. A second connection that was bound to the backchannel and not captured cannot be told: so this is a warning.",
+        explanation: "An operation is asynchronous if its result has a wr_callback_id. It ends \
+            with a CB_OFFLOAD, an OFFLOAD_CANCEL, or an OFFLOAD_STATUS with osr_complete that \
+            names this stateid. The rule is decided when the connection is closed. The finding is \
+            certain if the connection was accepted for the backchannel, a session was destroyed \
+            on it later, and the capture contains everything that the server sent. Otherwise the \
+            capture may lack the CB_OFFLOAD, and the finding is inconclusive. A report over any \
+            connection of the capture counts. The capture does not show whether another \
+            connection was bound to the backchannel, so the rule is a warning.",
         check: Check::Connection(offloads::unreported),
     },
 ];
@@ -124,28 +141,29 @@ pub(crate) const RULES: &[Checked<Read>] = &[
 pub(crate) const UNSEEN: &[Unseen] = &[Unseen {
     source: SLOTS,
     requirement: "A replier keeps the reply of each slot until the next request on it.",
-    reason: "What a replier keeps shows only where a request is sent again.",
+    reason: "The replies that a replier keeps are visible only if a request is retransmitted.",
 }];
 
-/// The memories that its rules read.
+/// The state that its rules read.
 pub(crate) type Read = (SessionUse, AdvertisedMemory, Backchannel);
 
-/// What one connection shows of the sessions that use it.
+/// The use of sessions on one connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SessionUse {
-    /// By caller: calls of which it is not known whether they have a slot.
+    /// By caller: the number of calls that may have used an unknown slot.
     unread: [u64; 2],
-    /// What is wrong with the transaction that ends.
+    /// The faults of the transaction that ends.
     pub(crate) faults: Vec<Fault>,
-    /// Flags of SEQUENCE results, in the order in which they came first.
+    /// Flags of SEQUENCE results, in the order of their first appearance.
     flags: Vec<Flag>,
     /// The last reply to a DESTROY_SESSION.
     destroyed: Option<u64>,
-    /// Once it ends: operations that go on behind their replies, and whose end nothing reported on any connection.
+    /// At the end of the connection: operations that continued after their replies and whose
+    /// completion was reported on no connection.
     pub(crate) offloads: Vec<Offload>,
 }
 
-/// What is wrong with the use of a slot.
+/// A fault in the use of a slot.
 #[derive(Clone, Debug)]
 pub(crate) struct Fault {
     pub(crate) kind: Kind,
@@ -191,7 +209,7 @@ impl Memory for SessionUse {
     }
 
     fn joined(&mut self) {
-        // Nothing from before may seem to go on: what is lost is counted anew, too.
+        // No earlier request may seem to precede later ones, because the loss counts restart too.
         *self = SessionUse { unread: self.unread.map(|unread| unread + (1 << 32)), ..SessionUse::default() };
     }
 }
@@ -207,7 +225,7 @@ impl SessionUse {
     }
 }
 
-/// Whether it may be a request on a slot that is not known.
+/// Whether it may be a request on an unknown slot.
 fn is_unread(transaction: &Transaction) -> bool {
     let Some(procedure) = transaction.procedure else { return true };
     let details = &transaction.details;
@@ -217,7 +235,7 @@ fn is_unread(transaction: &Transaction) -> bool {
             || transaction.call.as_ref().is_none_or(|call| call.unread.is_some()))
 }
 
-/// True where something is wrong with a slot or with the number of a CREATE_SESSION, and for a callback without a reply.
+/// True if a slot or the number of a CREATE_SESSION is faulty, and for a callback without a reply.
 pub(crate) fn may_break(transaction: &Transaction, sessions: &SessionUse) -> bool {
     !sessions.faults.is_empty()
         || disagreement(transaction).is_some()
@@ -230,7 +248,8 @@ fn report(kind: Kind, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     }
 }
 
-/// What is found about a result of SEQUENCE or CB_SEQUENCE that names something else than its arguments, which are right.
+/// The finding on a result of SEQUENCE or CB_SEQUENCE that differs from its arguments, which are
+/// correct.
 fn other_result(transaction: &Transaction, known: &Known, asked: Sequence, given: Sequence) -> Fault {
     let about = |words: String| {
         chunks::paired(transaction, known, Finding::new(words).of(transaction))
@@ -250,7 +269,7 @@ fn other_result(transaction: &Transaction, known: &Known, asked: Sequence, given
     Fault { kind: Kind::Result, finding }
 }
 
-/// csr_sequence and csa_sequence of a CREATE_SESSION, where they differ.
+/// csr_sequence and csa_sequence of a CREATE_SESSION, if they differ.
 fn disagreement(transaction: &Transaction) -> Option<[u32; 2]> {
     let said = &transaction.details.session;
     let numbers = [said.created_sequence?, said.create_sequence?];
@@ -272,7 +291,7 @@ fn create_sequence(transaction: &Transaction, view: &View<'_, Read>, findings: &
     }
 }
 
-/// Whether a transaction is a callback of NFS (RFC 5531, section 13).
+/// Whether a transaction is an NFS callback (RFC 5531, section 13).
 pub(crate) fn is_callback(transaction: &Transaction) -> bool {
     transaction.direction == Direction::Backward
         && transaction.procedure.is_some_and(|procedure| procedure.is_callback())
@@ -285,7 +304,7 @@ fn callback_unanswered(transaction: &Transaction, view: &View<'_, Read>, finding
         return;
     };
     let client = view.answerer(transaction.direction);
-    // Where nothing of it was captured, rpc-call-unanswered says so.
+    // If nothing of the client was captured, rpc-call-unanswered reports that.
     if !view.is_heard(client) {
         return;
     }
@@ -304,8 +323,8 @@ fn flags(_: &Connection, view: &View<'_, Read>, findings: &mut Findings<'_>) {
             None => format!("the unknown flag 0x{:08x}", 1u32 << bit),
         };
         let message = match replies {
-            1 => format!("a SEQUENCE result says {name}"),
-            replies => format!("{replies} SEQUENCE results say {name}"),
+            1 => format!("a SEQUENCE result has {name}"),
+            replies => format!("{replies} SEQUENCE results have {name}"),
         };
         let finding = Finding::new(message).by(view.requester.other()).frames(*frames);
         findings.add(finding.observed(Value::Count(*replies)));

@@ -1,4 +1,4 @@
-//! Operations that go on behind their replies.
+//! Operations that continue after their replies.
 
 use super::Read;
 use crate::check::{Findings, View};
@@ -10,12 +10,14 @@ use rdmascope_dissector::transaction::{Direction, Seen, Transaction};
 use rdmascope_dissector::ulb::{Nfs4, OperationKind, StateId};
 use rdmascope_wire::Xid;
 
-/// Operations whose end has not been reported, of all connections: the report may come over another connection of the session.
+/// Operations whose completion has not been reported, of all connections, because the report may
+/// use another connection of the session.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Offloads {
     /// Oldest first.
     open: VecDeque<Offload>,
-    /// Stateids that CB_OFFLOAD named last: it may come before the reply that it is about (RFC 8881, section 2.10.6.3).
+    /// The last stateids that CB_OFFLOAD named. It may precede the reply that it is about (RFC
+    /// 8881, section 2.10.6.3).
     ended: [Option<StateId>; 32],
     next: usize,
 }
@@ -32,15 +34,15 @@ pub(crate) struct Offload {
 }
 
 impl Offloads {
-    /// Operations that are remembered.
+    /// Operations that are kept.
     const MOST: usize = 64;
 
-    /// Bytes of memory that its lists take up.
+    /// Heap bytes that its lists take up.
     pub(crate) fn footprint(&self) -> usize {
         self.open.len() * size_of::<Offload>()
     }
 
-    /// Takes a transaction that ended.
+    /// Records a finished transaction.
     pub(crate) fn note(&mut self, transaction: &Transaction) {
         let details = &transaction.details;
         let Some(id) = details.session.offload else { return };
@@ -69,7 +71,7 @@ impl Offloads {
         }
     }
 
-    /// Those that began on a connection that ends.
+    /// Removes and returns the operations that began on a connection that ends.
     pub(crate) fn take(&mut self, connection: ConnectionId) -> Vec<Offload> {
         let is_of_it = |offload: &Offload| offload.connection == connection;
         let taken = self.open.iter().copied().filter(is_of_it).collect();
@@ -85,7 +87,7 @@ fn did(transaction: &Transaction, wanted: Nfs4) -> bool {
     operations.any(|operation| operation.kind == kind && operation.status == Some(0))
 }
 
-/// Where a transaction destroys a session, the frame of its reply.
+/// The frame of the reply, if the transaction destroys a session.
 pub(super) fn destruction(transaction: &Transaction) -> Option<u64> {
     let is_it = transaction.details.operations.len() <= 2 && did(transaction, Nfs4::DestroySession);
     let reply = transaction.reply.as_ref().filter(|_| is_it && transaction.call.is_some())?;
@@ -104,7 +106,7 @@ pub(super) fn unreported(connection: &Connection, view: &View<'_, Read>, finding
             && used.destroyed.is_some_and(|destroyed| {
                 destroyed > offload.reply.frame && view.is_complete(server, destroyed)
             });
-        let message = alloc::format!("no CB_OFFLOAD came for an asynchronous {}", offload.name);
+        let message = alloc::format!("no CB_OFFLOAD was sent for an asynchronous {}", offload.name);
         let finding = Finding::new(message)
             .by(server)
             .about(Some(Direction::Forward), offload.xid)

@@ -1,4 +1,4 @@
-//! Sessions and their slots, over all connections (RFC 8881, section 2.10.6.1).
+//! Sessions and their slots, across all connections (RFC 8881, section 2.10.6.1).
 
 use super::{Fault, Kind, SessionUse, other_result};
 use crate::finding::{Basis, Finding, Value};
@@ -14,7 +14,7 @@ use rdmascope_dissector::ulb::{Callback, Nfs4, Operation, OperationKind, Sequenc
 use rdmascope_wire::Xid;
 use rdmascope_wire::nfs::nfsstat4;
 
-/// The sessions that were created or used last, of all connections.
+/// The sessions created or used last, of all connections.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SessionTable {
     /// Oldest first.
@@ -25,7 +25,8 @@ pub(crate) struct SessionTable {
 #[derive(Clone, Debug)]
 struct Session {
     id: SessionId,
-    /// Where the capture holds its creation: what was known then of the callers of each direction.
+    /// The state of the callers of both directions at its creation; `None` if the capture lacks
+    /// that.
     created: Option<[History; 2]>,
     /// By direction.
     channels: [Channel; 2],
@@ -36,22 +37,22 @@ struct Session {
 struct Channel {
     /// The highest slot that the replier ever named, with the frame.
     highest: Option<(u32, u64)>,
-    /// The lowest of the highest slots that it named: it may have forgotten slots above that.
+    /// The lowest of the highest slots that it named: it may have discarded slots above that.
     lowest: Option<u32>,
-    /// Slots at their remainders: of those with the same one, the one that was used last.
+    /// Slots at their remainders: of those with the same remainder, the one used last.
     slots: Vec<Option<Slot>>,
 }
 
-/// What happened on a slot last.
+/// The latest request on a slot.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     id: u32,
     last: Use,
-    /// The sequence ID after the last one may have been used, or not.
+    /// Whether the next sequence ID has been used is unknown.
     unsure: bool,
-    /// The last request skipped sequence IDs. Whether they were used is shown by the next one.
+    /// The last request skipped sequence IDs. The next one shows whether they were used.
     jump: Option<Jump>,
-    /// Sequence IDs were skipped before: requests go another way too.
+    /// Sequence IDs were skipped before, so requests also use another connection.
     elsewhere: bool,
 }
 
@@ -64,7 +65,7 @@ struct Use {
     xid: Xid,
     /// [`Transaction::number`].
     transaction: u64,
-    /// The kinds of its operations, hashed.
+    /// A hash of the kinds of its operations.
     operations: u64,
     history: History,
 }
@@ -72,27 +73,28 @@ struct Use {
 /// A request that skipped sequence IDs.
 #[derive(Clone, Copy, Debug)]
 struct Jump {
-    /// The request before it.
+    /// The sequence ID before it.
     before: u32,
-    /// The packet of that.
+    /// The packet of the request with that sequence ID.
     frame: Option<u64>,
 }
 
-/// How much of what an end calls is known up to a request: requests between two of them are known where it is the same.
+/// The gaps in an end's calls up to a request. Between two requests with equal histories, no
+/// request is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct History {
     connection: ConnectionId,
-    /// Packets that the capture lacks, calls that could not be read.
+    /// Packets that the capture lacks plus calls that could not be read.
     lacks: Option<u64>,
 }
 
 impl SessionTable {
-    /// Sessions that are remembered.
+    /// Sessions that are kept.
     const MOST: usize = 64;
-    /// Slots of a channel that are remembered.
+    /// Slots of a channel that are kept.
     const MOST_SLOTS: u32 = 512;
 
-    /// Bytes of memory that its lists take up.
+    /// Heap bytes that its lists take up.
     pub(crate) fn footprint(&self) -> usize {
         let channels = self.sessions.iter().flat_map(|session| &session.channels);
         let slots: usize = channels.map(|channel| size_of_val(&channel.slots[..])).sum();
@@ -111,7 +113,7 @@ impl SessionTable {
         &mut self.sessions[at]
     }
 
-    /// Takes a transaction that ended, and returns what is wrong with the use of its slot.
+    /// Records a finished transaction, and returns the faults in the use of its slot.
     pub(crate) fn note(&mut self, transaction: &Transaction, known: &Known, used: &SessionUse) -> Vec<Fault> {
         let said = &transaction.details.session;
         if let (Some((id, fore)), Some(reply)) = (said.created, &transaction.reply) {
@@ -174,7 +176,7 @@ impl Session {
         let found = |message| Finding::new(message).by(caller).of(transaction).message(call);
 
         if let Some((highest, frame)) = channel.highest.filter(|(highest, _)| sequence.slot > *highest) {
-            // The replier may have raised it on another connection of the session.
+            // The replier may have raised the limit on another connection of the session.
             let finding = found(format!("slot {} of a session with slots 0 to {highest}", sequence.slot))
                 .frames([frame])
                 .values(Value::Count(sequence.slot.into()), Value::Count(highest.into()))
@@ -203,9 +205,9 @@ impl Session {
             {
                 faults.push(other_result(transaction, known, sequence, given));
             }
-            // Where a replier gives slots up and has them again, their sequence IDs begin anew.
+            // If a replier discards slots and adds them again, their sequence IDs restart.
             let regrown = channel.lowest.is_some_and(|lowest| sequence.slot > lowest);
-            // A slot that gave way to another one may have been used.
+            // A slot that was replaced by another one may have been used.
             let is_unused = !regrown && there.is_none();
             let created =
                 self.created.filter(|_| is_unused).map(|created| created[transaction.direction as usize]);
@@ -225,7 +227,7 @@ impl Session {
             if let Some(busy) = last.as_ref().and_then(|slot| overlap(&slot.last, &request)) {
                 let (early, late, certain) = busy;
                 let words =
-                    format!("a request on slot {} while another one is under way on it", sequence.slot);
+                    format!("a request on slot {} while another one is outstanding on it", sequence.slot);
                 let ends = [early.reply, late.reply].into_iter().flatten();
                 let frames = ends.chain([early.call, late.call]).map(|seen| seen.frame);
                 let mut finding = Finding::new(words).by(caller).frames(frames).unless(!certain);
@@ -241,7 +243,7 @@ impl Session {
                     let next = slot.next(&request, status, transaction, known, &mut faults);
                     channel.slots[at] = Some(next);
                 }
-                // It was sent before one that ended before it.
+                // Sent before a request that ended earlier.
                 Some(_) => {}
                 None => {
                     let id = sequence.slot;
@@ -258,8 +260,8 @@ impl Session {
     }
 }
 
-/// Two requests on one slot that were under way at once: the earlier one, the later one, and whether the order of the capture cannot be to
-/// blame. The order of what one end sends is certain.
+/// Two requests that were outstanding on one slot at the same time: the earlier one, the later one,
+/// and whether reordering by the capture is ruled out. The order of one end's packets is certain.
 fn overlap<'a>(one: &'a Use, other: &'a Use) -> Option<(&'a Use, &'a Use, bool)> {
     if one.history.connection != other.history.connection {
         return None;
@@ -278,7 +280,7 @@ fn overlap<'a>(one: &'a Use, other: &'a Use) -> Option<(&'a Use, &'a Use, bool)>
 }
 
 impl Slot {
-    /// What is known after a request that was sent behind the last one.
+    /// The state of the slot after a request that was sent after the last one.
     fn next(
         mut self,
         request: &Use,
@@ -294,7 +296,7 @@ impl Slot {
         let mut report = |request: &Use, before: u32, frames: [Option<u64>; 2], basis: Basis| {
             let message = match request.number == before {
                 true => format!("another request with sequence ID {before} on slot {slot}"),
-                false => format!("sequence ID {} on slot {slot} behind {before}", request.number),
+                false => format!("sequence ID {} on slot {slot} after {before}", request.number),
             };
             let reply = request.reply.map(|reply| reply.frame);
             let finding = Finding::new(message)
@@ -308,8 +310,8 @@ impl Slot {
         };
         let frame = |seen: &Use| (seen.call.frame > 0).then_some(seen.call.frame);
         if let Some(jump) = jump.filter(|_| is_known) {
-            // Requests between may have gone another way, over a connection that was not captured, or have had no reply yet. Only a
-            // sequence ID below shows that they were not sent.
+            // The requests in between may have used a connection that was not captured, or have no
+            // reply yet. Only a lower sequence ID shows that they were not sent.
             let goes_back = step < 0;
             let basis = if goes_back { Basis::Packets } else { Basis::Lacking };
             report(&last, jump.before, [jump.frame, goes_back.then_some(request.call.frame)], basis);
@@ -321,7 +323,7 @@ impl Slot {
         self.jump = None;
         let in_order = step == 1 || (unsure && matches!(step, 0..=2)) || !is_known;
         match status {
-            // The replier did not take it, and the slot is as it was.
+            // The replier did not accept it, so the slot is unchanged.
             Some(nfsstat4::SEQ_MISORDERED) if !in_order && step != 0 && !busy => {
                 report(request, last.number, [frame(&last), None], Basis::Packets);
                 return self;

@@ -1,4 +1,5 @@
-//! Which file an operation of a COMPOUND is about: the current file handle (RFC 8881, section 16.2.3.1), as far as its operations tell.
+//! The file that an operation of a COMPOUND applies to: the current file handle (RFC 8881, section
+//! 16.2.3.1), as far as the operations show it.
 
 use core::hash::BuildHasher as _;
 use rdmascope_dissector::BuildHasher;
@@ -29,7 +30,7 @@ pub(super) fn file_of(kind: Nfs4, operation: u16, transaction: &Transaction) -> 
     current_file(operation, transaction).map(|handle| BuildHasher::default().hash_one(handle))
 }
 
-/// The handle of the file that an OPEN opens, where a GETFH behind it tells.
+/// The handle of the file that an OPEN opens, if a GETFH after it returns the handle.
 pub(super) fn opened_file(operation: u16, transaction: &Transaction) -> Option<&[u8]> {
     let details = &transaction.details;
     let mut behind = details.operations.get(usize::from(operation) + 1..)?.iter();
@@ -38,7 +39,7 @@ pub(super) fn opened_file(operation: u16, transaction: &Transaction) -> Option<&
     Some(details.bytes(handle))
 }
 
-/// Whether the current file handle is surely the same behind an operation.
+/// Whether an operation certainly leaves the current file handle unchanged.
 fn keeps_file(operation: &Operation) -> bool {
     use Nfs4::{Access, Close, Getattr, Lock, Locku, Read, Savefh, Write};
     matches!(
@@ -47,7 +48,7 @@ fn keeps_file(operation: &Operation) -> bool {
     )
 }
 
-/// The current file handle of an operation, where it is that of a PUTFH.
+/// The current file handle of an operation, if a PUTFH set it.
 pub(super) fn current_file(operation: u16, transaction: &Transaction) -> Option<&[u8]> {
     let details = &transaction.details;
     let before = details.operations.get(..usize::from(operation))?;

@@ -1,20 +1,21 @@
-//! What a server grants on files, locks, opens and delegations, and which of them conflict.
+//! Locks, opens and delegations that a server grants, and their conflicts.
 //!
-//! That something is held still shows in the sequence number of its stateid, which whatever changes it increments (RFC 8881, section 8.2.1): where the
-//! server accepts the number that it gave with the grant, nothing changed meanwhile, whatever the capture lacks.
+//! Every change of a grant increments the sequence number of its stateid (RFC 8881, section 8.2.1).
+//! If the server still accepts the number that it returned with the grant, the grant is still held,
+//! even if the capture lacks packets in between.
 
 use super::moment::{Key, Moment};
 use crate::reconnection::Place;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
-/// What a server grants on a file.
+/// A grant of a server on a file.
 pub(super) trait Grant: Copy {
-    /// Whether two owners may not hold both.
+    /// Whether two owners must not hold both.
     fn conflicts(&self, other: &Self) -> bool;
 }
 
-/// The stateids that were given out last, with the last grant of each.
+/// The latest stateids, with the last grant of each.
 #[derive(Clone, Debug)]
 pub(super) struct Grants<G> {
     /// Oldest first.
@@ -31,7 +32,7 @@ impl<G> Default for Grants<G> {
 #[derive(Clone, Debug)]
 struct Held<G> {
     key: Key,
-    /// Whom it was given to: a hash of a lock-owner, or a client ID.
+    /// The owner: a hash of a lock-owner, or a client ID.
     owner: u64,
     place: Place,
     /// The file handle.
@@ -40,18 +41,18 @@ struct Held<G> {
     grant: Option<Granted<G>>,
 }
 
-/// What was granted.
+/// A grant with its sequence number and time.
 #[derive(Clone, Copy, Debug)]
 struct Granted<G> {
     /// The sequence number that its stateid got.
     number: u32,
     what: G,
     at: Moment,
-    /// When another owner was granted what conflicts with it.
+    /// When another owner was granted something that conflicts with it.
     conflict: Option<Moment>,
 }
 
-/// What LOCK asks for.
+/// The byte range that LOCK asks for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Range {
     first: u64,
@@ -60,7 +61,8 @@ pub(super) struct Range {
 }
 
 impl Range {
-    /// Of the arguments of LOCK: a length of all ones reaches to the end of the file. None is empty (section 18.10.3).
+    /// The range in the arguments of LOCK. A length of all ones extends to the end of the file; a
+    /// length of 0 is not valid (section 18.10.3).
     pub(super) fn new(offset: u64, length: u64, kind: u32) -> Range {
         let last = if length == u64::MAX { u64::MAX } else { offset.saturating_add(length - 1) };
         // WRITE_LT and WRITEW_LT.
@@ -74,7 +76,7 @@ impl Grant for Range {
     }
 }
 
-/// What OPEN gives a client: the file open, or a delegation (section 10.4).
+/// The result of an OPEN: the file open, or a delegation (section 10.4).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share {
     pub(super) is_delegation: bool,
@@ -88,16 +90,16 @@ impl Grant for Share {
 }
 
 impl<G: Grant> Grants<G> {
-    /// Stateids that are remembered.
+    /// Stateids that are kept.
     const MOST: usize = 256;
 
-    /// Bytes of memory that its lists take up.
+    /// Heap bytes that its lists take up.
     pub(super) fn footprint(&self) -> usize {
         let files: usize = self.held.iter().map(|held| held.file.len()).sum();
         self.held.len() * size_of::<Held<G>>() + files
     }
 
-    /// Something was granted; `owner`, where the request says it.
+    /// Records a grant. `owner` is given if the request contains it.
     pub(super) fn granted(
         &mut self,
         (key, number): (Key, u32),
@@ -126,15 +128,16 @@ impl<G: Grant> Grants<G> {
         self.held.push_back(Held { key, owner, place, file: file.into(), grant });
     }
 
-    /// LOCKU succeeded.
+    /// Records that LOCKU succeeded.
     pub(super) fn given_back(&mut self, key: Key) {
         if let Some(held) = self.held.iter_mut().find(|held| held.key == key) {
             held.grant = None;
         }
     }
 
-    /// The server accepted this number of a stateid: where the grant of that number was held while another was granted, what it is, and when both were
-    /// granted. It is told once.
+    /// Records that the server accepted this number of a stateid. If the grant of that number was
+    /// held while a conflicting one was granted, returns it with the times of both grants. Each
+    /// conflict is returned once.
     pub(super) fn confirmed(&mut self, key: Key, number: u32, now: &Moment) -> Option<(G, [Moment; 2])> {
         let held = self.held.iter_mut().find(|held| held.key == key)?;
         let grant = held.grant.as_mut().filter(|grant| grant.number == number)?;
@@ -143,7 +146,7 @@ impl<G: Grant> Grants<G> {
     }
 }
 
-/// Whether calls of two places go to one server.
+/// Whether calls of two places go to the same server.
 fn is_one_server(one: Place, other: Place) -> bool {
     match (one, other) {
         (Place::Hosts(_, one, _), Place::Hosts(_, other, _)) => one == other,

@@ -1,9 +1,10 @@
-//! Times at which a server answered requests, and their order.
+//! Requests that a server answered, and their order.
 
 use rdmascope_dissector::record::REORDERING;
 use rdmascope_dissector::transaction::{Message, Seen};
 
-/// A stateid of a session's client: The scope of the session, and the twelve bytes that stay.
+/// A stateid of a session's client: the scope of the session, and the twelve bytes that do not
+/// change.
 pub(super) type Key = (u64, [u8; 12]);
 
 /// A request that the server answered.
@@ -26,8 +27,8 @@ impl Moment {
         [self.call.frame, self.reply.frame]
     }
 
-    /// Whether the server had answered this one when it got `later`: both used one slot, or they are further apart than captures
-    /// reorder packets.
+    /// Whether the server had answered this request before it received `later`: both used one slot,
+    /// or they are too far apart for the capture to have reordered them.
     pub(super) fn is_before(&self, later: &Moment) -> bool {
         if self.reply.frame >= later.call.frame {
             return false;
@@ -45,7 +46,7 @@ impl Moment {
     }
 }
 
-/// Whether a number that wraps is later than another one.
+/// Whether a wrapping number is later than another one.
 pub(super) fn is_behind(number: u32, other: u32) -> bool {
     number.wrapping_sub(other) as i32 > 0
 }

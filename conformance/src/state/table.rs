@@ -1,4 +1,4 @@
-//! Stateids and sessions, over all connections.
+//! Stateids and sessions, across all connections.
 
 use super::files::{current_file, file_of, opened_file};
 use super::grants::{Grants, Range, Share};
@@ -20,10 +20,10 @@ use rdmascope_dissector::ulb::{
 use rdmascope_wire::nfs::{nfsstat4, open_claim_type4};
 use rdmascope_wire::rpc;
 
-/// Opens that reclaim nothing, and rest on nothing that may have been reclaimed.
+/// Claims of opens that neither reclaim state nor depend on reclaimed state.
 const NEW_CLAIMS: [u32; 2] = [open_claim_type4::NULL, open_claim_type4::FH];
 
-/// The sessions and stateids that were used last, of all connections.
+/// The sessions and stateids used last, of all connections.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StateTable {
     /// Oldest first.
@@ -31,10 +31,10 @@ pub(crate) struct StateTable {
     stateids: HashMap<Key, Stateid, BuildHasher>,
     /// The keys, oldest first.
     order: VecDeque<Key>,
-    /// [`Session::scope`] of the last one.
+    /// [`Session::scope`] of the last session.
     scopes: u64,
     locks: Grants<Range>,
-    /// Opens and delegations, of clients whose client ID is known.
+    /// Opens and delegations of clients with a known client ID.
     shares: Grants<Share>,
     /// The facts of the transaction that ends, by operation.
     facts: Vec<StateFact>,
@@ -44,39 +44,41 @@ pub(crate) struct StateTable {
 #[derive(Clone, Debug)]
 struct Session {
     id: SessionId,
-    /// Two servers may give out the same ID.
+    /// Two servers may assign the same ID.
     place: Place,
-    /// A number of its own.
+    /// A unique number.
     scope: u64,
-    /// Where the capture holds its creation: the client ID, and packets that the capture lacked of the client by then.
+    /// The client ID, and the number of missing packets of the client at the session's creation;
+    /// `None` if the capture lacks the creation.
     created: Option<(u64, u64)>,
     /// By slot: the highest sequence ID that succeeded.
     slots: Vec<u32>,
-    /// The first OPEN that succeeded and reclaimed nothing, before a RECLAIM_COMPLETE was seen.
+    /// The first successful OPEN that reclaimed nothing, before a RECLAIM_COMPLETE was seen.
     opened: Option<Moment>,
     /// RECLAIM_COMPLETE succeeded.
     completed: Option<Moment>,
-    /// What destroyed it.
+    /// The operation that destroyed it.
     destroyed: Option<(&'static str, Moment)>,
 }
 
-/// What is known of a stateid.
+/// The known state of a stateid.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stateid {
-    /// The highest sequence number that it had, and the reply that says so; the number is 0 where none is known.
+    /// Its highest sequence number, and the reply that contains it; the number is 0 if none is
+    /// known.
     sequence: u32,
     seen: Option<Moment>,
     /// The operation that ended it.
     ended: Option<(&'static str, Moment)>,
-    /// A hash of the file handle with which it was used last, and the packets.
+    /// A hash of the file handle that it was last used with, and the packets.
     file: Option<(u64, [u64; 2])>,
     /// The packets of a recall that the client accepted.
     recalled: Option<[u64; 2]>,
-    /// That it was revoked has been reported.
+    /// Its revocation has been reported.
     is_told: bool,
 }
 
-/// What all operations of a transaction share.
+/// The values that all operations of a transaction share.
 struct Context<'a> {
     transaction: &'a Transaction,
     known: &'a Known,
@@ -94,14 +96,14 @@ impl Context<'_> {
 }
 
 impl StateTable {
-    /// Sessions that are remembered.
+    /// Sessions that are kept.
     const MOST: usize = 64;
-    /// Slots of a session that are followed, from slot 0 on.
+    /// Slots of a session that are followed, starting with slot 0.
     const MOST_SLOTS: u32 = 256;
-    /// Stateids that are remembered.
+    /// Stateids that are kept.
     const MOST_STATEIDS: usize = 4096;
 
-    /// Bytes of memory that its lists take up.
+    /// Heap bytes that its lists take up.
     pub(crate) fn footprint(&self) -> usize {
         let slots: usize = self.sessions.iter().map(|session| size_of_val(&session.slots[..])).sum();
         self.sessions.len() * size_of::<Session>()
@@ -113,7 +115,7 @@ impl StateTable {
             + self.shares.footprint()
     }
 
-    /// Takes a transaction that ended, and returns what is wrong with the state in it.
+    /// Records a finished transaction, and returns the faults in its use of state.
     pub(crate) fn note(&mut self, transaction: &Transaction, known: &Known) -> Vec<Fault> {
         let mut faults = Vec::new();
         let details = &transaction.details;
@@ -136,7 +138,7 @@ impl StateTable {
                     self.recalled(self.sessions[at].scope, &context);
                     return faults;
                 }
-                // A request that comes again is answered with what was said the first time.
+                // A retransmitted request is answered with the first reply.
                 if !self.sessions[at].take(sequence, &mut context, &mut faults) {
                     return faults;
                 }
@@ -177,7 +179,7 @@ impl StateTable {
         self.sessions.iter_mut().rev().find(|session| session.scope == scope)
     }
 
-    /// What is known of a stateid, where nothing is yet, too.
+    /// Finds or adds the state of a stateid.
     fn stateid(&mut self, key: Key) -> &mut Stateid {
         if !self.stateids.contains_key(&key) {
             if self.order.len() == StateTable::MOST_STATEIDS
@@ -190,7 +192,7 @@ impl StateTable {
         self.stateids.entry(key).or_default()
     }
 
-    /// The recall of a delegation or a layout that the client accepted.
+    /// Records the recall of a delegation or a layout that the client accepted.
     fn recalled(&mut self, scope: u64, context: &Context<'_>) {
         let details = &context.transaction.details;
         for fact in &details.states {
@@ -208,13 +210,13 @@ impl StateTable {
         }
     }
 
-    /// Goes through the operations of a COMPOUND.
+    /// Processes the operations of a COMPOUND.
     fn compound(&mut self, scope: Option<u64>, context: &Context<'_>, faults: &mut Vec<Fault>) {
         let details = &context.transaction.details;
         let mut facts = core::mem::take(&mut self.facts);
         facts.clear();
         facts.extend_from_slice(&details.states);
-        // Those of the arguments come before those of the results.
+        // Facts of the arguments precede those of the results.
         facts.sort_by_key(|fact| fact.operation);
         for said in facts.chunk_by(|one, other| one.operation == other.operation) {
             let Some(operation) = details.operations.get(usize::from(said[0].operation)) else { break };
@@ -239,7 +241,7 @@ impl StateTable {
         self.facts = facts;
     }
 
-    /// CREATE_SESSION, DESTROY_SESSION and DESTROY_CLIENTID.
+    /// Processes CREATE_SESSION, DESTROY_SESSION and DESTROY_CLIENTID.
     fn session_operation(
         &mut self,
         kind: Nfs4,
@@ -289,7 +291,7 @@ impl StateTable {
         }
     }
 
-    /// OPEN and RECLAIM_COMPLETE that succeeded.
+    /// Processes a successful OPEN or RECLAIM_COMPLETE.
     fn reclaims(
         &mut self,
         scope: u64,
@@ -325,7 +327,7 @@ impl StateTable {
         }
     }
 
-    /// What an operation that succeeded names and returns.
+    /// Processes the stateids that a successful operation names and returns.
     fn stateids_of(
         &mut self,
         scope: u64,
@@ -337,7 +339,7 @@ impl StateTable {
     ) {
         let ends = match kind {
             Nfs4::Close | Nfs4::Delegreturn | Nfs4::FreeStateid => Some(operation.name()),
-            // It has a status for each.
+            // It has a status for each stateid.
             Nfs4::TestStateid => return,
             _ => None,
         };
@@ -378,7 +380,7 @@ impl StateTable {
                     let finding = finding.observed(Value::Name("NFS4_OK")).unless(!is_old);
                     faults.push(Fault { kind: Kind::Ended, finding });
                 }
-                // It is told once, and what is newer was given out since.
+                // Each end is reported once. A newer number was assigned after it.
                 known.ended = None;
             } else if let Some(seen) = known.seen.filter(|seen| seen.is_before(&context.now))
                 && number > 0
@@ -392,13 +394,13 @@ impl StateTable {
                 let finding = context.found(words, false).frames(seen.frames());
                 let finding = finding.values(Value::Count(number.into()), allowed);
                 faults.push(Fault { kind: Kind::Old, finding });
-                // It is told once.
+                // Reported once.
                 known.seen = None;
             }
             if number > 0 && (known.sequence == 0 || is_behind(number, known.sequence)) {
                 (known.sequence, known.seen) = (number, None);
             }
-            // What was given out while this was under way may be from behind it.
+            // A number assigned while this operation was outstanding may be later than the end.
             let is_newer = match number {
                 0 => known.seen.is_some_and(|seen| !seen.is_before(&context.now)),
                 number => is_behind(known.sequence, number),
@@ -415,7 +417,7 @@ impl StateTable {
         }
     }
 
-    /// The server accepted a stateid: what conflicts with what it stands for.
+    /// Records that the server accepted a stateid, and reports the conflicts of its grant.
     fn confirmed(
         &mut self,
         key: Key,
@@ -433,26 +435,28 @@ impl StateTable {
             faults.push(Fault { kind, finding });
         };
         if let Some((_, moments)) = self.locks.confirmed(key, number, &context.now) {
-            let what = "a lock was held while another lock-owner got one that conflicts with it";
+            let what = "a lock was held while another lock-owner was granted a conflicting one";
             found(Kind::LockConflict, what, moments, "NFS4ERR_DENIED");
         }
-        // Some servers take back what they revoked.
+        // Some servers accept the return of a delegation that they revoked.
         if kind != Nfs4::Delegreturn
             && let Some((share, moments)) = self.shares.confirmed(key, number, &context.now)
         {
             let what = match share.is_delegation {
                 true => {
-                    "a client had a delegation while another client opened the file, which conflicts with it"
+                    "a client had a delegation while another client opened the file in conflict \
+                        with it"
                 }
                 false => {
-                    "a client had the file open while another client got a delegation that conflicts with it"
+                    "a client had the file open while another client was granted a conflicting \
+                        delegation"
                 }
             };
             found(Kind::DelegationConflict, what, moments, "NFS4ERR_DELAY");
         }
     }
 
-    /// OPEN succeeded.
+    /// Records a successful OPEN.
     fn opened(&mut self, scope: u64, said: &[StateFact], context: &Context<'_>) {
         let created = self.scoped(scope).and_then(|session| session.created);
         let (Some((client, _)), Some(file)) = (created, opened_file(said[0].operation, context.transaction))
@@ -484,7 +488,7 @@ impl StateTable {
         }
     }
 
-    /// LOCK succeeded.
+    /// Records a successful LOCK.
     fn locked(
         &mut self,
         stateid: (Key, u32),
@@ -506,7 +510,7 @@ impl StateTable {
         }
     }
 
-    /// A stateid is used with a file, where that is known.
+    /// Records the file that a stateid is used with, if known.
     fn one_file(
         &mut self,
         key: Key,
@@ -520,14 +524,15 @@ impl StateTable {
         let known = self.stateid(key);
         let (first, seen) = *known.file.get_or_insert((file, frames));
         if first != file {
-            // What is used with both in turn is told each time.
+            // A stateid used alternately with two files is reported each time.
             known.file = Some((file, frames));
             let words = format!("{} succeeds with the stateid of another file", operation.name());
             faults.push(Fault { kind: Kind::File, finding: context.found(words, false).frames(seen) });
         }
     }
 
-    /// A stateid that an operation returns. `before`: the number of the same stateid in its arguments.
+    /// Records a stateid that an operation returns. `before` is the number of the same stateid in
+    /// its arguments.
     fn given(
         &mut self,
         key: Key,
@@ -544,7 +549,7 @@ impl StateTable {
         let higher = named.into_iter().chain(earlier).find(|(before, _)| is_behind(*before, number));
         if let Some((before, seen)) = higher.filter(|_| number > 0) {
             let words = format!(
-                "{} returns a stateid with sequence number {number} behind {before}",
+                "{} returns a stateid with sequence number {number} after {before}",
                 operation.name()
             );
             let finding =
@@ -559,7 +564,7 @@ impl StateTable {
         known.ended = None;
     }
 
-    /// An operation is refused because what its stateid stands for was revoked.
+    /// Records an operation that was refused because the state of its stateid was revoked.
     fn revoked(
         &mut self,
         scope: u64,
@@ -580,9 +585,13 @@ impl StateTable {
         let recalled = known.recalled;
         let words = match recalled {
             Some(_) => {
-                format!("what was recalled was revoked before it was returned, {} is told", operation.name())
+                format!(
+                    "{} fails because a recalled delegation or layout was revoked before it \
+                    was returned",
+                    operation.name()
+                )
             }
-            None => format!("what had to be returned was revoked, {} is told", operation.name()),
+            None => format!("{} fails because a delegation or layout was revoked", operation.name()),
         };
         let finding = context.found(words, true).frames(recalled.into_iter().flatten());
         let finding = finding.observed(Value::Name("NFS4ERR_DELEG_REVOKED")).unless(recalled.is_none());
@@ -591,7 +600,8 @@ impl StateTable {
 }
 
 impl Session {
-    /// Takes a request that SEQUENCE accepted: false where it is not the first one on its slot, or where that is not known.
+    /// Takes a request that SEQUENCE accepted. Returns false if it is not the first transmission on
+    /// its slot, or if that is unknown.
     fn take(&mut self, sequence: Sequence, context: &mut Context<'_>, faults: &mut Vec<Fault>) -> bool {
         let Sequence { slot, number, .. } = sequence;
         if slot >= StateTable::MOST_SLOTS {
@@ -621,7 +631,8 @@ impl Session {
     }
 }
 
-/// Whether the rule of sequence numbers is about the stateid that an operation returns. What CLOSE returns stands for nothing.
+/// Whether the sequence number of the stateid that an operation returns is judged. The stateid that
+/// CLOSE returns identifies no state.
 fn has_sequence(kind: Nfs4) -> bool {
     matches!(
         kind,
@@ -629,7 +640,8 @@ fn has_sequence(kind: Nfs4) -> bool {
     )
 }
 
-/// Whether an operation names the stateid of layouts, with whatever number the client has come to (RFC 8881, section 12.5.3).
+/// Whether an operation names a layout stateid, which may have any number that the client has
+/// reached (RFC 8881, section 12.5.3).
 fn is_of_layouts(kind: Nfs4) -> bool {
     matches!(
         kind,
@@ -637,8 +649,8 @@ fn is_of_layouts(kind: Nfs4) -> bool {
     )
 }
 
-/// The twelve bytes of a stateid that stay, and its sequence number; `None` of those that stand for no state, and of the current one (RFC 8881,
-/// section 8.2.3).
+/// The twelve bytes of a stateid that do not change, and its sequence number; `None` for special
+/// stateids, including the current one (RFC 8881, section 8.2.3).
 fn parts(id: &StateId) -> Option<([u8; 12], u32)> {
     let (number, other) = id.split_first_chunk::<4>()?;
     let other: [u8; 12] = *other.first_chunk()?;

@@ -1,5 +1,5 @@
-//! Statuses with which operations fail (RFC 1813, section 2.5; RFC 7530, section 13; RFC 8881, section 15; RFC 7862, section 11; RFC 8276,
-//! section 8.4.5).
+//! Error statuses of operations (RFC 1813, section 2.5; RFC 7530, section 13; RFC 8881, section 15;
+//! RFC 7862, section 11; RFC 8276, section 8.4.5).
 
 mod tables;
 
@@ -24,10 +24,13 @@ pub(crate) const RULES: &[Checked] = &[
             Source { document: Document::Rfc4506, section: "4.3" },
             Source { document: Document::Rfc8881, section: "15.1.16" },
         ],
-        sentence: "An operation returns a status that its version of NFS has.",
-        explanation: "The rule is broken by a number that nfsstat3 does not have, or nfsstat4 of minor version 0 or 1, and by an operation of minor version 1 that fails \
-            with NFS4ERR_BAD_SEQID, NFS4ERR_LEASE_MOVED, NFS4ERR_NXIO, NFS4ERR_RESTOREFH or NFS4ERR_STALE_STATEID, in minor version 1 or 2. Numbers that are not known here \
-            are not looked at in minor version 2, which later documents extend.",
+        sentence: "An operation returns a status that is defined in its version of NFS.",
+        explanation: "The rule is broken by a number that is not defined in nfsstat3, or in \
+            nfsstat4 of minor version 0 or 1. In minor versions 1 and 2, it is also broken by an \
+            operation of minor version 0 or 1 that fails with NFS4ERR_BAD_SEQID, \
+            NFS4ERR_LEASE_MOVED, NFS4ERR_NXIO, NFS4ERR_RESTOREFH or NFS4ERR_STALE_STATEID. \
+            Numbers unknown to rdmascope are ignored in minor version 2, which later documents \
+            extend.",
         check: Check::Transaction(of_version),
     },
     Checked {
@@ -43,11 +46,16 @@ pub(crate) const RULES: &[Checked] = &[
             Source { document: Document::Rfc8276, section: "8.4.5" },
         ],
         sentence: "An operation of NFS version 4 fails with an error that is listed for it.",
-        explanation: "The documents have tables of the valid errors of each operation, and clients are written by them. They do not say MUST NOT, so this is a warning. Errors count as \
-            listed, too, where the description of the operation names them (NFS4ERR_NXIO of SEEK), where the operation is OPTIONAL (NFS4ERR_NOTSUPP), and where they are about the request as a \
-            whole: NFS4ERR_BADXDR, NFS4ERR_DELAY, NFS4ERR_SERVERFAULT, in minor version 0 NFS4ERR_RESOURCE, and with sessions NFS4ERR_DEADSESSION, NFS4ERR_OP_NOT_IN_SESSION, \
-            NFS4ERR_REP_TOO_BIG, NFS4ERR_REP_TOO_BIG_TO_CACHE, NFS4ERR_REQ_TOO_BIG, NFS4ERR_RETRY_UNCACHED_REP and NFS4ERR_TOO_MANY_OPS. Operations of a later minor version than that of the \
-            COMPOUND are not looked at. What breaks status-of-version is found by that rule only.",
+        explanation: "The documents have tables of the valid errors of each operation, and \
+            clients are written to them. They do not say MUST NOT, so the rule is a warning. \
+            Errors also count as listed if the description of the operation names them \
+            (NFS4ERR_NXIO of SEEK), if the operation is OPTIONAL (NFS4ERR_NOTSUPP), or if they \
+            are about the request as a whole: NFS4ERR_BADXDR, NFS4ERR_DELAY, NFS4ERR_SERVERFAULT, \
+            in minor version 0 NFS4ERR_RESOURCE, and with sessions NFS4ERR_DEADSESSION, \
+            NFS4ERR_OP_NOT_IN_SESSION, NFS4ERR_REP_TOO_BIG, NFS4ERR_REP_TOO_BIG_TO_CACHE, \
+            NFS4ERR_REQ_TOO_BIG, NFS4ERR_RETRY_UNCACHED_REP and NFS4ERR_TOO_MANY_OPS. Operations \
+            of a later minor version than that of the COMPOUND are not covered, nor are statuses \
+            that break status-of-version.",
         check: Check::Transaction(of_operation),
     },
 ];
@@ -58,7 +66,7 @@ pub(crate) const UNSEEN: &[Unseen] = &[Unseen {
     reason: "These lists are a guide, and clients are to be prepared for other errors. Only the numbers are judged.",
 }];
 
-/// True where an operation failed.
+/// True if an operation failed.
 pub(crate) fn may_break(transaction: &Transaction) -> bool {
     transaction.status.is_some_and(|status| status != 0)
 }
@@ -71,8 +79,9 @@ const OBSOLETE: [u32; 5] = {
     [NXIO, STALE_STATEID, BAD_SEQID, RESTOREFH, LEASE_MOVED]
 };
 
-/// The operation that failed, and its status. That of a COMPOUND is the same (RFC 8881, section 16.2.3). Without the credential of the call it is
-/// not known whether RPCSEC_GSS protects the results.
+/// The operation that failed, and its status. A COMPOUND has the same status (RFC 8881, section
+/// 16.2.3). Without the credential of the call, it is unknown whether RPCSEC_GSS protects the
+/// results.
 fn failed(transaction: &Transaction) -> Option<(&Operation, u32)> {
     let is_failure = |status: &u32| *status != 0;
     transaction.status.filter(is_failure)?;
@@ -89,11 +98,11 @@ fn name_of(transaction: &Transaction, status: u32) -> Option<&'static str> {
     status_name(procedure.program, procedure.version, status)
 }
 
-/// What is wrong with a number.
+/// The fault of a status number.
 enum Fault {
-    /// The version does not have it.
+    /// The version does not define it.
     Undefined,
-    /// It has it, and operations MUST NOT return it.
+    /// The version defines it, but operations MUST NOT return it.
     Obsolete,
 }
 
@@ -121,7 +130,7 @@ fn of_version(transaction: &Transaction, view: &View<'_>, findings: &mut Finding
         None => "NFS version 3".into(),
     };
     let words = match fault {
-        Fault::Undefined => format!("{} returns a status that {version} does not have", operation.name()),
+        Fault::Undefined => format!("{} returns a status that {version} does not define", operation.name()),
         Fault::Obsolete => format!("{} returns a status that is obsolete in {version}", operation.name()),
     };
     let observed = name_of(transaction, status).map_or(Value::Count(status.into()), Value::Name);

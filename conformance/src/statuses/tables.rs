@@ -1,4 +1,4 @@
-//! The tables of valid errors, as the documents print them.
+//! The tables of valid errors, as printed in the documents.
 
 use crate::rule::{Document, Source};
 use core::ops::RangeInclusive;
@@ -6,11 +6,11 @@ use rdmascope_dissector::ulb::OperationKind;
 
 /// The operations of a document, and the errors that it lists for each.
 pub(super) struct Table {
-    /// The document and section that has it.
+    /// The document and section of the table.
     pub(super) source: Source,
-    /// The minor versions of NFS version 4 for which it counts.
+    /// The minor versions of NFS version 4 that it applies to.
     pub(super) minor_versions: RangeInclusive<u32>,
-    /// Errors that count as listed for each of its operations; the rows have those besides.
+    /// Errors that count as listed for each of its operations, in addition to those of the rows.
     pub(super) everywhere: &'static str,
     /// Operations with their errors.
     pub(super) rows: &'static [Row],
@@ -19,8 +19,8 @@ pub(super) struct Table {
 /// The name of an operation, and of its errors without the prefix.
 pub(super) type Row = (&'static str, &'static str);
 
-/// The source of the table that has an operation of this minor version, and not this error for it: `None` where the error is listed, and where no
-/// table has the operation.
+/// The source of the table that contains an operation of this minor version but does not list this
+/// error for it. `None` if the error is listed, or if no table contains the operation.
 pub(super) fn excluding(operation: OperationKind, minor_version: u32, error: &str) -> Option<Source> {
     let name = operation.name();
     let row_of =
@@ -37,14 +37,17 @@ pub(super) fn excluding(operation: OperationKind, minor_version: u32, error: &st
     (!is_listed).then_some(table.source)
 }
 
-/// Errors of minor version 0 about the request as a whole (RFC 7530, sections 13.1.1 and 13.1.3.4). Few rows lack them, and nothing says why.
+/// Errors of minor version 0 about the request as a whole (RFC 7530, sections 13.1.1 and 13.1.3.4).
+/// Few rows lack them, and the document gives no reason.
 const EVERYWHERE: &str = "BADXDR DELAY RESOURCE SERVERFAULT";
 
-/// The same of what has sessions (RFC 8881, sections 15.1.1, 15.1.3 and 15.1.11). The row of GETFH has none of them.
+/// The same errors for minor versions with sessions (RFC 8881, sections 15.1.1, 15.1.3 and
+/// 15.1.11). The row of GETFH has none of them.
 const EVERYWHERE_IN_SESSIONS: &str = "BADXDR DEADSESSION DELAY OP_NOT_IN_SESSION REP_TOO_BIG REP_TOO_BIG_TO_CACHE \
     REQ_TOO_BIG RETRY_UNCACHED_REP SERVERFAULT TOO_MANY_OPS";
 
-/// Errors that the text of a document lets an operation return and its table lacks: from which minor version on, the operation, the errors.
+/// Errors that the text of a document allows an operation to return, but its table lacks: the first
+/// minor version, the operation, the errors.
 pub(super) const DESCRIBED: &[(u32, &str, &str)] = &[
     // RFC 8881, section 18.4.3.
     (1, "CREATE", "WRONG_TYPE"),
@@ -54,7 +57,8 @@ pub(super) const DESCRIBED: &[(u32, &str, &str)] = &[
     (1, "OPEN", "NOTSUPP"),
     // RFC 8881, section 18.35.4.
     (1, "EXCHANGE_ID", "PERM"),
-    // Whoever does not support an OPTIONAL operation says so (RFC 8881, section 17; RFC 7862, section 13; RFC 8276, section 8.4).
+    // A server or client that does not support an OPTIONAL operation returns NOTSUPP (RFC 8881,
+    // section 17; RFC 7862, section 13; RFC 8276, section 8.4).
     (1, "READLINK", "NOTSUPP"),
     (1, "CB_GETATTR", "NOTSUPP"),
     (1, "CB_RECALL", "NOTSUPP"),

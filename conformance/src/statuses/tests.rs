@@ -1,11 +1,12 @@
-//! The tables beside what the documents list the other way round: errors and the operations that use them.
+//! Compares the tables with the reverse lists of the documents: errors and the operations that use
+//! them.
 
 use super::tables::{DESCRIBED, TABLES, Table};
 use crate::rule::Document;
 use rdmascope_dissector::ulb::{Callback, Nfs4, OperationKind, status_name};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// RFC 8881, section 15.4: errors, and of how many operations each is a valid one.
+/// RFC 8881, section 15.4: errors, each with the number of operations that it is valid for.
 const USED_IN_SESSIONS: &[(&str, usize)] = &[
     ("ACCESS", 26),
     ("ADMIN_REVOKED", 12),
@@ -94,7 +95,7 @@ const USED_IN_SESSIONS: &[(&str, usize)] = &[
     ("XDEV", 2),
 ];
 
-/// RFC 7530, section 13.4: errors, and of how many operations each is a valid one.
+/// RFC 7530, section 13.4: errors, each with the number of operations that it is valid for.
 const USED: &[(&str, usize)] = &[
     ("ACCESS", 23),
     ("ADMIN_REVOKED", 10),

@@ -1,4 +1,4 @@
-//! What led to the end of a connection, in order.
+//! The events that led to the end of a connection, in order.
 
 use super::Read;
 use super::problems::{Retransmission, is_fatal};
@@ -15,22 +15,22 @@ use rdmascope_dissector::rdma::{End, Failure, Position, Refusal};
 use rdmascope_dissector::transaction::{Outcome, Seen, Transaction};
 use rdmascope_wire::cm::{Message, reject_reason_name};
 
-/// What happened on a connection besides its Sends and RDMA operations.
+/// Events of a connection other than Sends and RDMA operations.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EventLog {
-    /// The last events, in the order of the capture.
+    /// The last events, in capture order.
     events: VecDeque<LoggedEvent>,
-    /// Something was refused for good.
+    /// A request was refused with a fatal NAK.
     is_fatal: bool,
-    /// The connection is over: transactions that end now were under way.
+    /// The connection has ended: transactions that end now were outstanding.
     is_over: bool,
-    /// Calls under way, whose replies the capture does not lack, as far as is known.
+    /// Outstanding calls whose replies the capture is not known to lack.
     outstanding: u64,
-    /// The same whose replies it may lack.
+    /// Outstanding calls whose replies the capture may lack.
     uncertain: u64,
-    /// Replies whose calls the capture does not show: one of them may answer a call that seems to be under way.
+    /// Replies without a call in the capture. One of them may answer a call that seems outstanding.
     orphans: u64,
-    /// The first of the calls under way.
+    /// The first of the outstanding calls.
     first_call: Option<u64>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct EventLog {
 #[derive(Clone, Copy, Debug)]
 struct LoggedEvent {
     what: What,
-    /// The end that did it.
+    /// The end that caused it.
     from: End,
     times: u32,
     first: Seen,
@@ -52,17 +52,17 @@ enum What {
     Repeated(Position),
     NotReady(Position),
     OutOfSequence(Position),
-    /// The frame of the request, where it is known.
+    /// The frame of the request, if known.
     Fatal(Failure, Option<u64>),
 }
 
 impl EventLog {
-    /// Bytes of memory that it takes up.
+    /// Heap bytes that it takes up.
     pub(super) fn footprint(&self) -> usize {
         self.events.len() * size_of::<LoggedEvent>()
     }
 
-    /// Events that are remembered: the last ones count.
+    /// Events that are kept: the last ones.
     const MOST: usize = 12;
 
     fn note(&mut self, what: What, from: End, seen: Seen) {
@@ -77,19 +77,20 @@ impl EventLog {
         self.events.push_back(LoggedEvent { what, from, times: 1, first: seen, last: seen });
     }
 
-    /// What led to the end, in words.
+    /// Describes the events that led to the end.
     pub(crate) fn describe(&self, requester: End) -> String {
         let mut words = String::new();
         for event in &self.events {
             let separator = if words.is_empty() { "" } else { ", " };
-            // A String takes all that is written to it.
+            // Writing to a String never fails.
             let _ = write!(words, "{separator}{}", event.words(requester));
         }
         words
     }
 
     pub(crate) fn frames(&self) -> impl Iterator<Item = u64> {
-        // A finding names at most 16 frames. The last ones are closest to the end of the connection.
+        // A finding names at most 16 frames. The last ones are closest to the end of the
+        // connection.
         let later = self.events.iter().rev().take(Finding::MOST_FRAMES / 2 - 1);
         later.flat_map(|event| [event.first.frame, event.last.frame])
     }
@@ -104,7 +105,7 @@ impl LoggedEvent {
                 let reason = reject_reason_name(reason).map_or(format!("reason {reason}"), str::to_owned);
                 format!("ConnectReject by {}: {reason}", name(self.from))
             }
-            What::Repeated(at) => format!("{} {at} sent again by {}", at.unit(), name(self.from)),
+            What::Repeated(at) => format!("{} {at} retransmitted by {}", at.unit(), name(self.from)),
             What::NotReady(at) => format!("{} has no Receive for {} {at}", name(self.from), at.unit()),
             What::OutOfSequence(at) => format!("{} waits for {} {at}", name(self.from), at.unit()),
             What::Fatal(code, Some(request)) => {
@@ -120,7 +121,8 @@ impl LoggedEvent {
 }
 
 impl EventLog {
-    /// Takes what is no Send. `again`: the PSN that each end sends again.
+    /// Records an observation other than a Send. `again` returns the PSN that an end is
+    /// retransmitting.
     pub(super) fn observe(&mut self, observed: &Observed<'_>, again: impl Fn(End) -> Option<Position>) {
         match observed {
             Observed::Announced(Announced { from, seen, says, name, .. }) => {
@@ -134,7 +136,7 @@ impl EventLog {
                 self.note(What::Message(how.name()), *from, *seen);
             }
             Observed::Managed(Managed { from, seen, message }) => match message {
-                // They announce something.
+                // These are also reported as announcements.
                 Message::Request(_) | Message::Reply(_) | Message::Reject(_) => {}
                 message => self.note(What::Message(message.name()), *from, *seen),
             },
@@ -149,7 +151,8 @@ impl EventLog {
                 };
                 self.note(what, refused.from, refused.seen);
             }
-            // A sender that goes back repeats all packets from there on. Only the first of them is logged.
+            // A sender that goes back retransmits all packets from there on. Only the first of them
+            // is logged.
             Observed::Repeated(repeated) if again(repeated.from) == Some(repeated.position) => {
                 self.note(What::Repeated(repeated.position), repeated.from, repeated.seen);
             }
@@ -158,12 +161,12 @@ impl EventLog {
         }
     }
 
-    /// Notes a reply that has no call.
+    /// Records a reply without a call.
     pub(super) fn note_transaction(&mut self, transaction: &Transaction) {
         self.orphans += u64::from(transaction.outcome == Outcome::NoCall);
     }
 
-    /// Notes a call that had no reply when the connection ended.
+    /// Records a call that had no reply when the connection ended.
     pub(super) fn note_unanswered(&mut self, transaction: &Transaction, lacks_reply: bool) {
         if !self.is_over {
             return;
@@ -179,7 +182,7 @@ impl EventLog {
     }
 }
 
-/// Says how a connection broke.
+/// Reports how a connection broke.
 pub(super) fn broken(connection: &Connection, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let log = &view.memory.0.events;
     let calls = log.outstanding + log.uncertain;
@@ -194,7 +197,7 @@ pub(super) fn broken(connection: &Connection, view: &View<'_, Read>, findings: &
         })
         || unready.is_some()
         || outstanding;
-    // Where only the reply to a call may be missing from the capture, nothing broke.
+    // If only the reply to a call may be missing from the capture, nothing broke.
     if !is_certain && in_vain.is_none() {
         return;
     }
@@ -203,7 +206,7 @@ pub(super) fn broken(connection: &Connection, view: &View<'_, Read>, findings: &
         _ => "the connection came to a standstill".to_owned(),
     };
     if calls > 0 {
-        let _ = write!(words, " with {calls} {} under way", if calls == 1 { "call" } else { "calls" });
+        let _ = write!(words, " with {calls} {} outstanding", if calls == 1 { "call" } else { "calls" });
     }
     let _ = write!(words, ": {}", log.describe(view.requester));
     findings.add(Finding::new(words).frames(log.first_call).frames(log.frames()).unless(!is_certain));

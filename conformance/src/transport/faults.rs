@@ -1,4 +1,4 @@
-//! Packets that break a rule by themselves, or beside those around them.
+//! Packets that break a rule by themselves, or compared with their neighbours.
 
 use super::Read;
 use crate::check::{Findings, View};
@@ -9,7 +9,7 @@ use rdmascope_dissector::LONGEST_MESSAGE;
 use rdmascope_dissector::observation::Faulty;
 use rdmascope_dissector::rdma::{Fault, Operation, Part};
 
-/// What is found about a packet.
+/// A finding about a packet.
 pub(crate) fn about(faulty: &Faulty, message: &str) -> Finding {
     let (at, name) = (faulty.position, faulty.piece.name);
     let preposition = if at.counts_bytes() { "at" } else { "with" };
@@ -47,7 +47,13 @@ pub(super) fn version(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findin
 
 pub(super) fn partition_key(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Fault::PartitionKey { found, agreed } = faulty.fault else { return };
-    let finding = about(faulty, &format!("partition key 0x{found:04x} where the REQ names 0x{agreed:04x}"));
+    let finding = about(
+        faulty,
+        &format!(
+            "partition key 0x{found:04x}, but the REQ has \
+        0x{agreed:04x}"
+        ),
+    );
     findings.add(finding.values(Value::Hexadecimal(found.into()), Value::Hexadecimal(agreed.into())));
 }
 
@@ -59,15 +65,14 @@ pub(super) fn order(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings
         faulty,
         match faulty.piece.part {
             Part::First | Part::Only => "it begins a message before the last one has ended",
-            Part::Middle | Part::Last => "it goes on with a message that has not begun",
+            Part::Middle | Part::Last => "it continues a message that has not begun",
         },
     ));
 }
 
 pub(super) fn written(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Fault::Written { bytes, announced } = faulty.fault else { return };
-    let finding =
-        about(faulty, &format!("the message brought {bytes} bytes where its RETH says {announced}"));
+    let finding = about(faulty, &format!("the message carried {bytes} bytes, but its RETH has {announced}"));
     findings.add(finding.values(Value::Bytes(bytes), Value::Bytes(announced.into())));
 }
 
@@ -92,12 +97,12 @@ pub(super) fn nothing(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findin
     if faulty.fault != Fault::Nothing {
         return;
     }
-    findings.add(about(faulty, "a DMA length of no bytes").observed(Value::Bytes(0)));
+    findings.add(about(faulty, "a DMA length of zero").observed(Value::Bytes(0)));
 }
 
 pub(super) fn response(faulty: &Faulty, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Fault::Response { left, index, length } = faulty.fault else { return };
-    let message = format!("{length} bytes as response {index} to a request of which {left} bytes were left");
+    let message = format!("{length} bytes as response {index} to a request with {left} bytes left");
     findings.add(
         about(faulty, &message)
             .values(Value::Bytes(length.into()), Value::Bytes(left.into()))
@@ -110,7 +115,8 @@ pub(super) fn unasked(faulty: &Faulty, view: &View<'_, Read>, findings: &mut Fin
         return;
     }
     let finding = about(faulty, "it answers no RDMA READ");
-    // A PSN shows what was sent with it. Over TCP a request that the capture lacks is noticed by what its sender sends next.
+    // A PSN identifies the packet that was sent with it. Over TCP, a request that the capture lacks
+    // is noticed only when its sender sends more.
     let is_shown = !faulty.position.counts_bytes();
     let basis = if is_shown { Basis::Packets } else { Basis::Silence(faulty.from.other()) };
     findings.add(finding.rests_on(basis).unless(lacks_requests(faulty, view)));
@@ -119,20 +125,22 @@ pub(super) fn unasked(faulty: &Faulty, view: &View<'_, Read>, findings: &mut Fin
 /// Whether the capture may lack the request that a response answers.
 fn lacks_requests(faulty: &Faulty, view: &View<'_, Read>) -> bool {
     let asker = faulty.from.other();
-    // What is missing before requests that wait is noted when they go on.
+    // Packets missing before waiting requests are recorded when the requests continue.
     !view.holds_start() || view.lost[asker] > 0 || view.half_flows[asker].waits
 }
 
 pub(super) fn reads(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Fault::Reads { outstanding, allowed, first, last } = faulty.fault else { return };
-    let message =
-        format!("{outstanding} RDMA READs outstanding where the other end has resources for {allowed}");
+    let message = format!(
+        "{outstanding} RDMA READs outstanding, but the other end has resources for \
+            {allowed}"
+    );
     findings.add(
         Finding::new(message)
             .by(faulty.from.other())
             .frames([first, last, faulty.seen.frame])
             .values(Value::Count(outstanding.into()), Value::Count(allowed.into()))
-            // The responses that came in between may be among what the capture lacks.
+            // The capture may lack responses sent in between.
             .rests_on(Basis::Packets),
     );
 }

@@ -1,8 +1,9 @@
-//! The reliable connection below (IBTA volume 1, chapter 9).
+//! The reliable connection below RPC-over-RDMA (IBTA volume 1, chapter 9).
 //!
-//! What a network does to packets is no fault of an end: lost packets, and the NAKs and retransmissions that answer them. They are counted
-//! ([`problems`]), and listed in order where the connection broke ([`event_log`]). A packet that breaks a rule by itself, or compared with those
-//! around it, is a fault of its sender ([`faults`]).
+//! Effects of the network are no fault of an end: lost packets, and the NAKs and retransmissions
+//! that follow. They are counted ([`problems`]), and listed in order if the connection broke
+//! ([`event_log`]). A packet that breaks a rule by itself, or compared with its neighbours, is a
+//! fault of its sender ([`faults`]).
 
 mod event_log;
 mod faults;
@@ -39,19 +40,22 @@ pub(super) const RULES: &[Checked<Read>] = &[
         id: "packet-length",
         level: Level::Violation,
         sources: &[RELIABLE],
-        sentence: "All packets of a message are as long as the path MTU, except the last one, which may be shorter.",
-        explanation: "First and Middle packets carry exactly one path MTU of payload. A Last packet carries 1 byte up to one path MTU, \
-            an Only packet 0 bytes up to one path MTU. RDMA READ requests and acknowledgements carry no payload. The path MTU is that \
-            of the REQ. Where the capture lacks the REQ, the path MTU is derived from other packets and the finding is inconclusive, \
-            unless the length cannot be any path MTU.",
+        sentence: "All packets of a message are as long as the path MTU, except the last one, \
+            which may be shorter.",
+        explanation: "First and Middle packets carry exactly one path MTU of payload. A Last \
+            packet carries 1 byte up to one path MTU, an Only packet 0 bytes up to one path MTU. \
+            RDMA READ requests and acknowledgements carry no payload. The path MTU is that of the \
+            REQ. If the capture lacks the REQ, the path MTU is derived from other packets and the \
+            finding is inconclusive, unless the length cannot be any path MTU.",
         check: Check::Faulty(faults::length),
     },
     Checked {
         id: "packet-padding",
         level: Level::Violation,
         sources: &[PACKETS],
-        sentence: "The pad count is the number of bytes that fill the payload up to a multiple of four.",
-        explanation: "The rule looks at each packet by itself.",
+        sentence: "The pad count is the number of bytes that fill the payload up to a multiple of \
+            four.",
+        explanation: "The rule looks at each packet separately.",
         check: Check::Faulty(faults::padding),
     },
     Checked {
@@ -59,7 +63,7 @@ pub(super) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[PACKETS],
         sentence: "The transport header version is zero.",
-        explanation: "The rule looks at each packet by itself.",
+        explanation: "The rule looks at each packet separately.",
         check: Check::Faulty(faults::version),
     },
     Checked {
@@ -76,17 +80,18 @@ pub(super) const RULES: &[Checked<Read>] = &[
         sources: &[PACKETS, RELIABLE, LAST],
         sentence: "A message is a First packet, Middle packets and a Last packet of one operation, or an Only packet, and ends before \
             the next one begins.",
-        explanation: "The rule looks at packets whose PSNs follow each other without a gap in the capture. Of iWARP it looks at the segments of a \
-            stream without a gap: the last segment of an untagged message has L set before the next one to its queue begins, and that of an RDMA \
-            Write before the next untagged one does.",
+        explanation: "The rule looks at packets whose PSNs follow each other without a gap in the \
+            capture. For iWARP, it looks at the segments of a stream without a gap: the last \
+            segment of an untagged message has L set before the next message to its queue begins, \
+            and that of an RDMA Write before the next untagged message begins.",
         check: Check::Faulty(faults::order),
     },
     Checked {
         id: "write-length",
         level: Level::Violation,
         sources: &[RETH, WRITE],
-        sentence: "An RDMA WRITE carries as many bytes as its RETH says.",
-        explanation: "The rule is decided where the capture holds all packets of the message.",
+        sentence: "The payload of an RDMA WRITE has the length given in its RETH.",
+        explanation: "The rule applies if the capture contains all packets of the message.",
         check: Check::Faulty(faults::written),
     },
     Checked {
@@ -94,10 +99,11 @@ pub(super) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[OPERATIONS],
         sentence: "RPC-over-RDMA uses SENDs, RDMA WRITEs and RDMA READs without Immediate data, and no atomic operations.",
-        explanation: "The rule looks at the opcode of each packet of a connection with RPC-over-RDMA. RFC 8166 names the operations that it \
-            uses, and says of RDMA Write that no completion is signaled on the remote peer. An RDMA WRITE with Immediate data signals one, and \
-            takes up a Receive that no credit stands for. Receivers have no use for Immediate data and advertise no memory for atomic \
-            operations.",
+        explanation: "The rule looks at the opcode of each packet of a connection with \
+            RPC-over-RDMA. RFC 8166 names the operations that it uses, and states that an RDMA \
+            Write signals no completion on the remote peer. An RDMA WRITE with Immediate data \
+            signals one, and consumes a Receive that no credit covers. Receivers have no use for \
+            Immediate data and advertise no memory for atomic operations.",
         check: Check::Faulty(faults::foreign),
     },
     Checked {
@@ -105,7 +111,7 @@ pub(super) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[RETH],
         sentence: "The DMA length of an RDMA operation is no more than 2147483648 bytes.",
-        explanation: "The rule looks at every RETH by itself.",
+        explanation: "The rule looks at each RETH separately.",
         check: Check::Faulty(faults::dma_length),
     },
     Checked {
@@ -113,7 +119,8 @@ pub(super) const RULES: &[Checked<Read>] = &[
         level: Level::Advice,
         sources: &[RETH],
         sentence: "An RDMA operation with a DMA length of zero can be left out.",
-        explanation: "A RETH with a DMA length of zero is allowed, but costs a packet or a round trip for nothing.",
+        explanation: "A RETH with a DMA length of zero is allowed, but costs a packet or a round \
+            trip without any effect.",
         check: Check::Faulty(faults::nothing),
     },
     Checked {
@@ -121,9 +128,11 @@ pub(super) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[READ, RESPONSES],
         sentence: "The responses to an RDMA READ carry the requested bytes in order, each in a packet of the right opcode and length.",
-        explanation: "Given the path MTU, the PSN of a response says which bytes it carries. Nothing is reported where the request was \
-            repeated. The finding is inconclusive where the path MTU is not from a REQ, or where a packet of the requesting end is \
-            missing. Of iWARP the bytes up to the segment with L are compared with those that the request asks for.",
+        explanation: "Given the path MTU, the PSN of a response determines the bytes that it \
+            carries. Nothing is reported if the request was repeated. The finding is inconclusive \
+            if the path MTU is not from a REQ, or if a packet of the requesting end is missing. \
+            For iWARP, the bytes up to the segment with L are compared with those that the \
+            request asks for.",
         check: Check::Faulty(faults::response),
     },
     Checked {
@@ -131,8 +140,10 @@ pub(super) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[READ, RESPONSES],
         sentence: "An RDMA READ response answers an RDMA READ.",
-        explanation: "The rule is decided where the capture shows what the other end sent with the PSN of the response. It is broken \
-            where that was no RDMA READ. Of iWARP it is broken where no request that waits names the STag and offset of the response as its sink.",
+        explanation: "The rule applies if the capture shows the other end's packet with the PSN \
+            of the response. It is broken if that packet is not an RDMA READ. For iWARP, it is \
+            broken if no outstanding request names the STag and offset of the response as its \
+            sink.",
         check: Check::Faulty(faults::unasked),
     },
     Checked {
@@ -144,9 +155,10 @@ pub(super) const RULES: &[Checked<Read>] = &[
             Source { document: Document::Rfc6581, section: "9.1" },
         ],
         sentence: "An end has no more RDMA READs outstanding than the other end serves at once.",
-        explanation: "The limit is the Responder Resources of the other end's REQ or REP; of iWARP the IRD of its MPA start frame, where it has \
-            one. A request counts once it has waited for its \
-            response for 2 ms, which is longer than captures reorder packets. The finding is reported once for each end.",
+        explanation: "The limit is the Responder Resources of the other end's REQ or REP; for \
+            iWARP, the IRD of its MPA start frame, if it has one. A request counts once it has \
+            waited for its response for 2 ms, longer than a capture may reorder packets. Each end \
+            is reported once.",
         check: Check::Faulty(faults::reads),
     },
     Checked {
@@ -154,7 +166,8 @@ pub(super) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[AETH],
         sentence: "A response has a syndrome that is defined for it.",
-        explanation: "Not defined are reserved codes, the NAK code of reliable datagrams, and NAKs in RDMA READ responses.",
+        explanation: "Undefined are reserved codes, the NAK code of reliable datagrams, and NAKs \
+            in RDMA READ responses.",
         check: Check::Faulty(faults::syndrome),
     },
     Checked {
@@ -162,17 +175,19 @@ pub(super) const RULES: &[Checked<Read>] = &[
         level: Level::Violation,
         sources: &[SEQUENCE, AETH],
         sentence: "A response has the PSN of a request.",
-        explanation: "A PSN that differs by more than 65536 from the PSNs of the other end cannot belong to a request that the capture \
-            lacks. The finding stands once that end goes on without a gap. A nearer PSN may belong to a packet that was not captured.",
+        explanation: "A PSN that differs by more than 65536 from the PSNs of the other end cannot \
+            belong to a request that the capture lacks. The finding is certain once that end \
+            continues without a gap. A closer PSN may belong to a packet that was not captured.",
         check: Check::Faulty(faults::unsent),
     },
     Checked {
         id: "acknowledgement-missing",
         level: Level::Warning,
         sources: &[RELIABLE],
-        sentence: "A request that is sent again is acknowledged in the end.",
-        explanation: "The finding is reported when the connection ends, if one end sent the same PSN again at least three times and the \
-            other end never acknowledged it. After two repetitions the capture may lack the acknowledgements, and the finding is \
+        sentence: "A retransmitted request is eventually acknowledged.",
+        explanation: "The finding is reported when the connection ends, if one end retransmitted \
+            the same PSN at least three times and the other end never acknowledged it. After two \
+            retransmissions, the capture may lack the acknowledgements, and the finding is \
             inconclusive.",
         check: Check::Connection(problems::unacknowledged),
     },
@@ -181,27 +196,30 @@ pub(super) const RULES: &[Checked<Read>] = &[
         level: Level::Warning,
         sources: &[AETH],
         sentence: "A NAK for anything other than a gap or a missing Receive ends the connection.",
-        explanation: "Such NAKs are invalid request, remote access error and remote operational error. The PSN names the request, if it \
-            is not too long ago.",
+        explanation: "Such NAKs are invalid request, remote access error and remote operational \
+            error. The PSN identifies the request, if it is recent enough.",
         check: Check::Refused(problems::fatal),
     },
     Checked {
         id: "refusal-not-ready",
         level: Level::Warning,
         sources: &[RECEIVERS, AETH],
-        sentence: "A receiver has a Receive ready for each message, which is what credits are for.",
-        explanation: "RNR NAKs are counted for each end and reported when the connection ends. Either the receiver granted credits \
-            without having buffers for them, which credit-receive decides, or the sender sent more than was granted: where that is known of \
-            the refused calls, the sender is named.",
+        sentence: "A receiver has a Receive posted for each message, which is the purpose of \
+            credits.",
+        explanation: "RNR NAKs are counted for each end and reported when the connection ends. \
+            Either the receiver granted credits without buffers for them, which credit-receive \
+            decides, or the sender exceeded its grant. If the latter is known of the refused \
+            calls, the finding names the sender.",
         check: Check::Connection(problems::not_ready),
     },
     Checked {
         id: "refusal-sequence",
         level: Level::Advice,
         sources: &[AETH],
-        sentence: "A NAK for a PSN sequence error says that packets were lost on the way, and makes the sender send them again.",
-        explanation: "Such NAKs are counted for each end and reported when the connection ends. Neither end is at fault when a network \
-            loses packets.",
+        sentence: "A NAK for a PSN sequence error means that packets were lost on the way, and \
+            makes the sender retransmit them.",
+        explanation: "Such NAKs are counted for each end and reported when the connection ends. \
+            Neither end is at fault when a network loses packets.",
         check: Check::Connection(problems::sequence),
     },
     Checked {
@@ -209,8 +227,9 @@ pub(super) const RULES: &[Checked<Read>] = &[
         level: Level::Warning,
         sources: &[ICRC],
         sentence: "The ICRC of a packet matches its bytes.",
-        explanation: "Packets with another ICRC are counted for each end and reported when the connection ends. A receiver drops such \
-            packets. Until a packet of the capture has a matching ICRC, ICRCs are taken as not computed.",
+        explanation: "Packets with another ICRC are counted for each end and reported when the \
+            connection ends. A receiver drops such packets. Until a packet of the capture has a \
+            matching ICRC, ICRCs are treated as not computed.",
         check: Check::Connection(problems::spoiled),
     },
     Checked {
@@ -218,9 +237,10 @@ pub(super) const RULES: &[Checked<Read>] = &[
         level: Level::Warning,
         sources: &[RECEIVERS, Source { document: Document::Ibta, section: "9.9" }],
         sentence: "A connection does not end while requests or calls are outstanding.",
-        explanation: "The finding is reported when a connection or the capture ends after a fatal NAK, after a request that was \
-            repeated without success or that no Receive was ready for until the end, or while calls were outstanding. It lists in order \
-            the events that led there.",
+        explanation: "The finding is reported if a connection or the capture ends after a fatal \
+            NAK, after a request that was retransmitted without success or had no Receive posted \
+            until the end, or while calls were outstanding. It lists the preceding events in \
+            order.",
         check: Check::Connection(event_log::broken),
     },
 ];
@@ -229,29 +249,33 @@ pub(super) const UNSEEN: &[Unseen] = &[
     Unseen {
         source: SEQUENCE,
         requirement: "A requester does not skip PSNs.",
-        reason: "A packet that was lost before the place of the capture looks the same. connection-broken names the PSN that the receiver waited for.",
+        reason: "A packet that was lost before the capture point looks the same. \
+            connection-broken names the PSN that the receiver waited for.",
     },
     Unseen {
         source: RELIABLE,
         requirement: "A responder acknowledges every request that asks for it.",
-        reason: "One acknowledgement may cover many requests, and any may be lost. acknowledgement-missing finds requests that are never acknowledged.",
+        reason: "One acknowledgement may cover many requests, and any may be lost. \
+            acknowledgement-missing reports requests that are never acknowledged.",
     },
     Unseen {
         source: RELIABLE,
-        requirement: "A responder executes a repeated request only once.",
-        reason: "What a responder does to memory and receive queues is not on the wire.",
+        requirement: "A responder executes a retransmitted request only once.",
+        reason: "The effects of a request on a responder's memory and receive queues are not on \
+            the wire.",
     },
     Unseen {
         source: PACKETS,
         requirement: "The migration state of a packet is that of its queue pair.",
-        reason: "The states of queue pairs are not on the wire, and there is no alternate path on Ethernet.",
+        reason: "The states of queue pairs are not on the wire, and Ethernet has no alternate \
+            path.",
     },
 ];
 
-/// The memories that its rules read.
+/// The state that its rules read.
 pub(crate) type Read = (TransportEvents, Credits);
 
-/// What happened to the packets of a connection.
+/// Transport events of a connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TransportEvents {
     /// By end.
@@ -278,6 +302,6 @@ impl Memory for TransportEvents {
         self.events.note_unanswered(call, lacks_reply);
     }
 
-    /// Packets are seen one by one, whatever they belong to.
+    /// Packets are judged one by one, independent of their connection.
     fn joined(&mut self) {}
 }

@@ -14,22 +14,22 @@ use rdmascope_dissector::observation::{Observed, Refused, Repeated};
 use rdmascope_dissector::rdma::{End, Failure, Position, Refusal};
 use rdmascope_dissector::transaction::Seen;
 
-/// What went wrong with the packets of one end, or at it.
+/// Delivery problems of the packets that one end sent or received.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeliveryProblems {
-    /// Packets of it with a bad ICRC, or segments with a wrong TCP checksum.
+    /// Its packets with a bad ICRC, or its segments with a bad TCP checksum.
     spoiled: Tally,
     /// RNR NAKs that it sent.
     not_ready: Tally,
     /// NAKs for a PSN sequence error that it sent.
     sequence: Tally,
-    /// What it sends again.
+    /// The request that it retransmits.
     pub(super) again: Option<Retransmission>,
     /// The PSN of the last request that it answered with an RNR NAK.
     pub(super) unready: Option<Position>,
 }
 
-/// How often something happened, and where first.
+/// A count, with the frames of the first occurrences and of the last.
 #[derive(Clone, Debug, Default)]
 struct Tally {
     count: u64,
@@ -37,19 +37,19 @@ struct Tally {
     last: u64,
 }
 
-/// A request that is sent again, and again.
+/// A request that is retransmitted repeatedly.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Retransmission {
     pub(super) psn: Position,
     pub(super) times: u32,
-    /// The packet seen first, where that is remembered.
+    /// The first transmission, if it is still known.
     original: Option<u64>,
     first: Seen,
     last: Seen,
 }
 
 impl Tally {
-    /// Frames that are remembered beside the last.
+    /// Frames that are kept besides the last.
     const MOST_FRAMES: usize = Finding::MOST_FRAMES - 1;
 
     fn note(&mut self, frame: u64) {
@@ -60,7 +60,7 @@ impl Tally {
         }
     }
 
-    /// What was counted of end `by`, where there is something: `one` or `several`.
+    /// Reports a nonzero count for end `by`, in the words `one` or `several`.
     fn report(&self, by: End, one: &str, several: &str, findings: &mut Findings<'_>) {
         if self.count > 0 {
             let finding = Finding::new(match self.count {
@@ -74,12 +74,12 @@ impl Tally {
 }
 
 impl Retransmission {
-    /// So many repetitions show that no acknowledgement arrived.
+    /// The number of retransmissions that shows that no acknowledgement arrived.
     pub(super) const CERTAIN: u32 = 3;
 }
 
 impl DeliveryProblems {
-    /// Bytes of memory that its lists take up.
+    /// Heap bytes that its lists take up.
     pub(super) fn footprint(&self) -> usize {
         let tallies = [&self.spoiled, &self.not_ready, &self.sequence];
         tallies.map(|tally| size_of_val(&tally.frames[..])).iter().sum()
@@ -94,7 +94,7 @@ impl DeliveryProblems {
                 again.times += 1;
                 again.last = seen;
             }
-            // It goes on behind what it went back to.
+            // It continues after the PSN that it went back to.
             Some(again) if !is_over(again) && again.psn.distance(psn) > 0 => {}
             again => {
                 let original = first.map(|first| first.frame);
@@ -104,7 +104,7 @@ impl DeliveryProblems {
     }
 }
 
-/// Takes what is no Send.
+/// Records an observation other than a Send.
 pub(super) fn observe(problems: &mut [DeliveryProblems; 2], observed: &Observed<'_>, known: &Known) {
     match observed {
         Observed::Spoiled(spoiled) => problems[spoiled.from].spoiled.note(spoiled.seen.frame),
@@ -125,19 +125,20 @@ pub(super) fn observe(problems: &mut [DeliveryProblems; 2], observed: &Observed<
 }
 
 impl View<'_, Read> {
-    /// Whether what this end sent with this PSN was acknowledged.
+    /// Whether this end's packet with this PSN was acknowledged.
     pub(super) fn is_acknowledged(&self, from: End, psn: Position) -> bool {
         self.half_flows[from].acknowledged.is_some_and(|(until, _)| psn.distance(until) >= 0)
     }
 
-    /// What this end sent again more than once without an acknowledgement. A single repetition at the end of a capture is not reported.
+    /// The request that this end retransmitted more than once without an acknowledgement. A single
+    /// retransmission at the end of a capture is not reported.
     pub(super) fn in_vain(&self, from: End) -> Option<&Retransmission> {
         let again = self.memory.0.problems[from].again.as_ref().filter(|again| again.times > 1);
         again.filter(|again| !self.is_acknowledged(from, again.psn))
     }
 }
 
-/// Whether a NAK ends the connection.
+/// The failure in a NAK that ends the connection.
 pub(crate) fn is_fatal(refusal: Refusal) -> Option<Failure> {
     match refusal {
         Refusal::ReceiverNotReady(_) | Refusal::OutOfSequence => None,
@@ -152,9 +153,9 @@ pub(super) fn fatal(refused: &Refused, _: &View<'_, Read>, findings: &mut Findin
     let request = refused.request.map(|request| request.frame);
     let what = match request {
         Some(frame) => format!("the request of frame {frame}"),
-        None => "a request that is too long ago, or not in the capture".to_owned(),
+        None => "a request that is too old, or not in the capture".to_owned(),
     };
-    // An operational error is the responder's own; the others say that the request was wrong.
+    // An operational error is the responder's own; the others mean that the request was wrong.
     let by = if failure == Failure::RemoteOperation { refused.from } else { refused.from.other() };
     findings.add(
         Finding::new(format!("NAK, {failure}, at PSN {}: {what}", refused.position))
@@ -170,10 +171,10 @@ pub(super) fn spoiled(connection: &Connection, view: &View<'_, Read>, findings: 
     }
 }
 
-/// The same of TCP.
+/// The same for TCP.
 pub(crate) fn damaged(connection: &Connection, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     if connection.is_iwarp {
-        let words = ["a segment with a wrong TCP checksum", "segments with a wrong TCP checksum"];
+        let words = ["a segment with a bad TCP checksum", "segments with a bad TCP checksum"];
         report_spoiled(words, view, findings);
     }
 }
@@ -186,7 +187,7 @@ fn report_spoiled([one, several]: [&'static str; 2], view: &View<'_, Read>, find
 
 pub(super) fn not_ready(_: &Connection, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     for (end, problems) in End::BOTH.into_iter().zip(&view.memory.0.problems) {
-        // Where its peer sent more than was granted, that is why.
+        // If its peer exceeded the grant, the peer is the cause.
         let by = if credits::was_overrun(view.memory.1, end) { end.other() } else { end };
         problems.not_ready.report(by, "an RNR NAK", "RNR NAKs", findings);
     }
@@ -209,7 +210,7 @@ pub(super) fn unacknowledged(_: &Connection, view: &View<'_, Read>, findings: &m
         let Retransmission { psn, times, original, first, last } = *again;
         let took = last.time.since(first.time) / 1_000_000;
         let message = format!(
-            "{} {psn} was sent again {times} times within {took} ms and never acknowledged",
+            "{} {psn} was retransmitted {times} times within {took} ms and never acknowledged",
             psn.unit()
         );
         findings.add(

@@ -1,6 +1,6 @@
--- Both ends: transactions seen at two sites, joined by connection and XID. The site that sees
--- the longer latency is closer to the caller. The difference is the round trip time of the
--- network between the sites; it does not depend on their clocks.
+-- Both ends: transactions captured at two sites, joined by connection and XID. The site with the
+-- longer latency is closer to the caller. The difference is the round-trip time of the network
+-- between the sites, independent of their clocks.
 WITH calls AS (
     SELECT t.site, t.capture, t.number, t.client, t.server, t.protocol, t.operation, t.direction, t.xid,
            t.latency_ns, t.call_time_ns,
@@ -14,13 +14,13 @@ WITH calls AS (
 ), pairs AS (
     SELECT a.site AS site, b.site AS other_site, a.client, a.server, a.protocol, a.operation,
            CAST(a.latency_ns AS BIGINT) AS latency_ns, CAST(b.latency_ns AS BIGINT) AS other_latency_ns,
-           -- XIDs are reused over time: of several candidates, the closest one is the same call.
+           -- XIDs are reused over time: the call closest in time is the same one.
            row_number() OVER (PARTITION BY a.site, a.capture, a.number, b.site
                               ORDER BY abs(a.call_time_ns - b.call_time_ns), b.capture, b.number) AS nearness
     FROM calls AS a
     JOIN calls AS b
         ON a.ends = b.ends AND a.xid = b.xid AND a.direction = b.direction
-        -- Clocks are assumed to agree within a minute.
+        -- Clocks are assumed to agree to within a minute.
         AND abs(a.call_time_ns - b.call_time_ns) < 60000000000
     WHERE a.site < b.site
 )

@@ -1,5 +1,5 @@
--- Broken rules by host: standing findings, by the host that broke the rule. Without a host, both
--- ends did, or it is unknown which.
+-- Broken rules by host: conclusive findings, by the host that broke the rule. The host is empty if
+-- both ends did, or if it is unknown which one.
 SELECT level, rule, host, count(*) AS findings, count(DISTINCT site || '/' || capture) AS captures, min(day) AS first_day, max(day) AS last_day
 FROM (
     SELECT findings.level, findings.rule, findings.site, findings.capture, findings.day,

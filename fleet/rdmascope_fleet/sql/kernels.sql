@@ -1,5 +1,5 @@
--- Kernels: latencies and failures by the operating system of the capture. Only pcapng files name
--- it.
+-- Kernels compared: latencies and failures by the operating system of the capturing host. Only pcapng
+-- files contain it.
 SELECT operating_system, protocol, operation, count(DISTINCT t.site) AS sites, count(*) AS transactions,
        count(*) FILTER (WHERE failed) AS failed,
        percentile_disc(0.5) WITHIN GROUP (ORDER BY latency_ns) AS median_ns,

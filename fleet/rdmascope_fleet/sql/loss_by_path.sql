@@ -1,5 +1,5 @@
--- Loss by path: packets retransmitted, refused or damaged between two hosts, by the site that
--- saw them. A path with higher counts at one site than at another loses packets between them.
+-- Loss by path: retransmitted, refused and damaged packets between two hosts, by site. If one site
+-- shows more of them than another, packets are lost between the two sites.
 SELECT requester_address, responder_address, site AS seen_at, count(*) AS connections,
        sum(requester_packets + responder_packets) AS packets,
        sum(requester_repeated_packets) AS requester_repeated, sum(responder_repeated_packets) AS responder_repeated,

@@ -1,6 +1,5 @@
 -- The slowest clients of each operation and hour: the ten with the longest 99th percentile of
--- latency. Latencies are those in the capture, so captures on the client's host include the
--- network and the server.
+-- latency. Latency is measured at the capture point, so captures on the client's host show all of it.
 SELECT hour, protocol, operation, place, client, site AS seen_at, transactions, failed, median_ns, p99_ns, longest_ns
 FROM (
     SELECT *, row_number() OVER (PARTITION BY hour, protocol, operation ORDER BY p99_ns DESC, client NULLS LAST, site) AS place

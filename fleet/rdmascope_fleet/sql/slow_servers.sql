@@ -1,6 +1,6 @@
 -- The slowest servers of each operation and hour: the ten with the longest 99th percentile of
--- latency. Latencies are those in the capture, so captures on the server's host do not include
--- the network.
+-- latency. Latency is measured at the capture point, so captures on the server's host exclude the
+-- network.
 SELECT hour, protocol, operation, place, server, site AS seen_at, transactions, failed, median_ns, p99_ns, longest_ns
 FROM (
     SELECT *, row_number() OVER (PARTITION BY hour, protocol, operation ORDER BY p99_ns DESC, server NULLS LAST, site) AS place

@@ -1,4 +1,4 @@
-//! A whole capture, as it is given to others.
+//! A whole capture, anonymized.
 
 use crate::capture_engine::records;
 use crate::driver;
@@ -8,8 +8,8 @@ use rdmascope_dissector::frame::{self, IcrcVerdict};
 use rdmascope_dissector::record::Record;
 use rdmascope_present::anonymize::{Anonymizer, Key};
 
-/// Takes the bytes as a classic pcap file. In the place of each record stands one as long, in which the same headers and the same verdict on the ICRC are found; and equal records are
-/// replaced by equal ones.
+/// Anonymizes the bytes as a classic pcap file. Each record is replaced by one of the same length,
+/// with the same headers and the same ICRC verdict.
 pub fn anonymize(data: &[u8]) {
     let key = Key::new(b"a key for the fuzzer").expect("it is long enough");
     let config = frame::Config::default();
@@ -47,7 +47,7 @@ fn compare(old: &Record<'_>, new: &Record<'_>, config: &frame::Config) {
         (headers, of)
     };
     let ((old, one), (new, other)) = (headers(old), headers(new));
-    // Zeros in the place of a header that stops may be one that is whole.
+    // The zeros that replace an incomplete header may form a complete one.
     match one {
         Some(_) => assert_eq!((old, one), (new, other)),
         None => assert!(new.starts_with(&old)),

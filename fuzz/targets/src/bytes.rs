@@ -1,6 +1,6 @@
-//! Choices out of the bytes of an input.
+//! Choices made from the bytes of an input.
 
-/// The bytes of an input, from the front. Behind the end there are zeros.
+/// The bytes of an input, from the front. Zeros follow the end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bytes<'a>(pub(crate) &'a [u8]);
 
@@ -17,7 +17,7 @@ impl<'a> Bytes<'a> {
         u16::from_be_bytes([self.u8(), self.u8()])
     }
 
-    /// The next `length` bytes, as far as they are there.
+    /// The next `length` bytes, or fewer at the end.
     pub(crate) fn take(&mut self, length: usize) -> &'a [u8] {
         let (taken, rest) = self.0.split_at(length.min(self.0.len()));
         self.0 = rest;

@@ -3,12 +3,13 @@
 use crate::judge::judge;
 use rdmascope_dissector::record::{LinkType, Record, Time};
 
-/// Takes the bytes as a classic pcap file and hands its records to the engine.
+/// Reads the bytes as a classic pcap file and passes its records to the engine.
 pub fn capture_engine(data: &[u8]) {
     judge(records(data));
 }
 
-/// The records of a classic pcap file, up to the first that is not whole. It has a reader of its own, of the fewest lines that do.
+/// The records of a classic pcap file, up to the first incomplete one. This is a minimal reader,
+/// independent of the product's.
 pub fn records(file: &[u8]) -> impl Iterator<Item = Record<'_>> + Clone {
     let (little, nano) = match file.first_chunk::<4>() {
         Some([0xd4, 0xc3, 0xb2, 0xa1]) => (true, false),

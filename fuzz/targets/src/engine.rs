@@ -1,4 +1,5 @@
-//! Sessions that could be: the bytes choose packets of a few connections, so that deep states are reached.
+//! Plausible sessions: the bytes select packets of a few connections, so that deep states are
+//! reached.
 
 use crate::bytes::Bytes;
 use crate::judge::judge;
@@ -11,13 +12,13 @@ use rdmascope_wire::rpc::{Auth, Call, Reply, Status};
 use rdmascope_wire::rpcrdma::{Builder, Error, Procedure, ReadSegment, Segment};
 use rdmascope_wire::{Qpn, Rkey, Xid, cm, compose, mad, rdma_cm_ip};
 
-/// Takes the bytes as choices: each few of them make a packet.
+/// Reads the bytes as choices: every few bytes make a packet.
 pub fn engine(data: &[u8]) {
     let frames = frames(data);
     judge((1..).zip(&frames).map(|(number, frame)| frame.record(number)));
 }
 
-/// The frames that the bytes choose.
+/// The frames that the bytes select.
 pub fn frames(data: &[u8]) -> Vec<Frame> {
     let mut session = Session { bytes: Bytes(data), time: 0, next: [[1000; 4]; 4], frames: Vec::new() };
     while !session.bytes.is_empty() && session.frames.len() < 4096 {
@@ -31,12 +32,12 @@ pub fn frames(data: &[u8]) -> Vec<Frame> {
 pub struct Frame {
     time: i64,
     data: Vec<u8>,
-    /// Bytes that a snap length took.
+    /// Bytes removed by a snap length.
     cut: u32,
 }
 
 impl Frame {
-    /// The record of it that a capture holds.
+    /// The record of the frame in a capture.
     pub fn record(&self, number: u64) -> Record<'_> {
         Record {
             number,
@@ -58,7 +59,8 @@ struct Session<'a> {
     frames: Vec<Frame>,
 }
 
-/// From whom to whom: two hosts, and a third that speaks with the first. A way and its reverse are next to each other.
+/// Source and destination: two hosts, and a third that communicates with the first. A way and its
+/// reverse are adjacent.
 const WAYS: [(u8, u8); 4] = [(1, 2), (2, 1), (1, 3), (3, 1)];
 /// Nanoseconds between packets.
 const STEPS: [i64; 8] = [0, 1_000, 1_000, 100_000, 3_000_000, 600_000_000, 5_000_000_000, -1_000_000];
@@ -88,7 +90,7 @@ impl Session<'_> {
         }
     }
 
-    /// Repeats a packet, cuts the last one, or breaks its ICRC.
+    /// Repeats a packet, truncates the last one, or breaks its ICRC.
     fn spoil(&mut self, how: u8) {
         let which = usize::from(self.bytes.u8());
         let Some(last) = self.frames.last_mut() else { return };
@@ -123,7 +125,7 @@ impl Session<'_> {
             _ => self.payload(),
         };
         if operation.is_response() {
-            // It answers a request of the other way, mostly the last one.
+            // It answers a request of the other way, usually the last one.
             let psn = self.next[way ^ 1][connection].wrapping_add_signed(delta - 1);
             return self.push(way, connection, opcode, psn, extensions, &payload);
         }
@@ -156,7 +158,7 @@ impl Session<'_> {
 
     fn advance(&mut self, way: usize, connection: usize, delta: i32, packets: u32) -> u32 {
         let next = &mut self.next[way][connection];
-        // One far jump stands for a queue pair's new life.
+        // One far jump represents the reuse of a queue pair.
         let delta = if delta == -128 { 1 << 20 } else { delta };
         let psn = next.wrapping_add_signed(delta);
         if delta >= 0 {
@@ -198,7 +200,8 @@ impl Session<'_> {
         extensions
     }
 
-    /// An RPC-over-RDMA message with chunks out of little memory, so that operations meet them.
+    /// An RPC-over-RDMA message with chunks from a small range of memory, so that operations match
+    /// them.
     fn message(&mut self) -> Vec<u8> {
         let (first, chunks) = (self.bytes.u8(), self.bytes.u8());
         let xid = Xid(u32::from(first >> 4 & 7));
@@ -337,7 +340,7 @@ impl Session<'_> {
     }
 }
 
-/// The queue pair that packets of this way are for.
+/// The destination queue pair of packets of this way.
 fn qpn(way: usize, connection: usize) -> Qpn {
     Qpn(0x100 * (way as u32 + 1) + connection as u32)
 }
@@ -346,7 +349,7 @@ fn host(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, number)
 }
 
-/// A frame of this way with all that follows from its fields as it should be.
+/// A frame of this way, with correct values in all derived fields.
 fn frame(
     way: usize,
     destination_qp: Qpn,

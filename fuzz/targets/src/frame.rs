@@ -1,11 +1,11 @@
-//! One frame: the first byte chooses the link type, the next ones what the capture did to it.
+//! One frame: the first byte selects the link type, the next ones how the capture truncated it.
 
 use crate::bytes::Bytes;
 use rdmascope_dissector::frame::{self, Config};
 use rdmascope_dissector::record::{LinkType, Record, Time};
 use rdmascope_wire::bth::Bth;
 
-/// The link types that are understood, and one that is not.
+/// The supported link types, and an unsupported one.
 pub(crate) const LINKS: [LinkType; 12] = [
     LinkType::ETHERNET,
     LinkType::RAW,
@@ -27,7 +27,7 @@ pub fn frame(data: &[u8]) {
     let link = bytes.choose(&LINKS);
     let (how, cut) = (bytes.u8(), usize::from(bytes.u8()));
     let whole = bytes.0;
-    // Nothing cut, cut to some length, or cut with an original length that lies.
+    // Complete, cut to some length, or with a wrong original length.
     let (kept, original) = match how & 3 {
         0 | 1 => (whole.len(), whole.len() as u32),
         2 => (cut.min(whole.len()), whole.len() as u32),

@@ -7,14 +7,14 @@ use rdmascope_capture_agent::Capture;
 use rdmascope_capture_agent::framing::{Framed, Framer, LIMIT, Step};
 use std::io::{self, Read};
 
-/// Records that are looked at: compressed ones may hold more than anyone has time for.
+/// The most records that are read: compressed files may contain far more.
 const MOST: usize = 20_000;
 
-/// What is kept of a record.
+/// The fields of a record that are compared.
 type Kept = (u64, i64, u16, u32, u32, Vec<u8>);
 
-/// Finds the records of a capture in one piece, step by step as the witness does, and again through a pipe that gives a few bytes
-/// at a time.
+/// Finds the records of a capture in one piece, compares each step with a framer written by hand,
+/// and reads them again through a pipe that gives a few bytes at a time.
 pub fn framing(data: &[u8]) {
     let (mut framer, mut at, mut whole) = (Framer::new(), 0, Vec::new());
     let mut witness = ByHand::default();
@@ -27,7 +27,7 @@ pub fn framing(data: &[u8]) {
             Step::Record(framed) => Step::Record(Framed { dropped: 0, interface: 0, ..framed }),
             other => other,
         };
-        assert_eq!(comparable, witness.next(&data[at..]), "the framer written by hand finds the same");
+        assert_eq!(comparable, witness.next(&data[at..]), "the framer written by hand agrees");
         match step {
             Step::Record(framed) => {
                 let record = framed.record(&data[at..at + framed.consumed]);
@@ -44,11 +44,11 @@ pub fn framing(data: &[u8]) {
             }
             Step::Skip(length) => {
                 // The format is recognised before anything is read.
-                assert!(length > 0 || at == 0, "it gets on");
+                assert!(length > 0 || at == 0, "it makes progress");
                 at += length;
             }
             Step::Need(needed) => {
-                assert!(needed > data.len() - at, "what is there is not asked for");
+                assert!(needed > data.len() - at, "it asks only for missing bytes");
                 break;
             }
             Step::Damaged(damage) => {
@@ -80,7 +80,7 @@ pub fn framing(data: &[u8]) {
     }
 }
 
-/// Gives 1, 2, 3, … 17 bytes, and from the start again.
+/// Returns 1, 2, 3, … 17 bytes, and then starts again with 1.
 struct Pieces {
     bytes: Vec<u8>,
     at: usize,

@@ -1,4 +1,4 @@
-//! Every header that `wire` reads: the first byte chooses one.
+//! Every header that `wire` parses: the first byte selects one.
 
 use crate::bytes::Bytes;
 use core::net::{Ipv4Addr, Ipv6Addr};
@@ -12,7 +12,7 @@ use rdmascope_wire::rpcrdma::{self, Builder, Header};
 use rdmascope_wire::xdr::Reader;
 use rdmascope_wire::{Layer, cm, compose, icrc, mad, private_data, rdma_cm_ip};
 
-/// Reads a header; where it has a builder, what is built of it reads the same.
+/// Parses a header. If it has a builder, the built bytes parse to the same header.
 pub fn headers(data: &[u8]) {
     let mut choice = Bytes(data);
     let which = choice.u8() % 9;
@@ -56,7 +56,7 @@ fn transport(bytes: &[u8]) {
     }
 }
 
-/// What is composed is found in the frame again.
+/// A composed frame is dissected to the same packet.
 fn composed(bth: Bth, extensions: Extensions, payload: &[u8]) {
     let address = Ipv6Addr::from(u128::from(bth.psn.value()) << 96 | u128::from(bth.destination_qp.0));
     let ip = compose::Ipv6 { flow_label: bth.psn.value(), ..compose::Ipv6::new(address, address) };

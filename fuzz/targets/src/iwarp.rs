@@ -1,4 +1,5 @@
-//! Sessions over TCP that could be: the bytes choose what two ends write, and how the network cuts, loses, repeats and reorders it.
+//! Plausible sessions over TCP: the bytes select the writes of two ends, and how the network
+//! splits, loses, repeats and reorders them.
 
 use crate::bytes::Bytes;
 use crate::judge::judge;
@@ -8,7 +9,7 @@ use rdmascope_wire::ddp::{Control, Tagged, Untagged};
 use rdmascope_wire::mpa::{CRC_LENGTH, Crc, StartFrame, padding};
 use rdmascope_wire::rdmap::{Opcode, ReadRequest};
 
-/// Takes the bytes as choices: each few of them are something that an end writes, or segments of what it wrote.
+/// Reads the bytes as choices: every few bytes are a write of an end, or segments of its data.
 pub fn iwarp(data: &[u8]) {
     let mut session = Session { bytes: Bytes(data), ends: Default::default(), time: 0, frames: Vec::new() };
     session.ends[1].sequence = u32::MAX - 2000;
@@ -35,10 +36,10 @@ struct Session<'a> {
     frames: Vec<(i64, Vec<u8>)>,
 }
 
-/// What an end has written.
+/// The data of an end.
 #[derive(Default)]
 struct End {
-    /// What was not sent yet.
+    /// Data not sent yet.
     written: Vec<u8>,
     /// The sequence number of its first byte.
     sequence: u32,
@@ -48,7 +49,7 @@ struct End {
 
 /// Nanoseconds between packets.
 const STEPS: [i64; 4] = [1_000, 100_000, 3_000_000, 5_000_000_000];
-/// STags and XIDs of which there are few, so that they meet.
+/// A few STags and XIDs, so that they match.
 const FEW: [u32; 4] = [1, 2, 0x100, 0xcafe_0001];
 
 impl Session<'_> {
@@ -98,7 +99,7 @@ impl Session<'_> {
         let how = self.bytes.u8();
         let opcode = Opcode::from_bits(if how & 0x80 == 0 { 3 + (how & 1) } else { how });
         let mut message = Vec::new();
-        // rdma_xid, rdma_vers, rdma_credit, rdma_proc, and what follows.
+        // rdma_xid, rdma_vers, rdma_credit, rdma_proc, and the rest.
         let (xid, credits) = (self.bytes.choose(&FEW), 32u32);
         let procedure = u32::from(how >> 2 & 3);
         for word in [xid, 1, credits, procedure] {
@@ -180,7 +181,7 @@ impl Session<'_> {
         self.ends[end].written.extend(fpdu);
     }
 
-    /// Sends some of what an end has written, in one segment.
+    /// Sends some of an end's data in one segment.
     fn send(&mut self, end: usize) {
         let most = usize::from(self.bytes.u8()) * 4 + 1;
         let written = &mut self.ends[end].written;
@@ -189,7 +190,7 @@ impl Session<'_> {
         self.ends[end].sequence = self.ends[end].sequence.wrapping_add(payload.len() as u32);
     }
 
-    /// The network loses the last packet, sends it again, lets it be overtaken, or changes a byte.
+    /// The network loses the last packet, repeats it, reorders it, or changes a byte.
     fn lose_or_repeat(&mut self) {
         let how = self.bytes.u8();
         let Some(last) = self.frames.last().cloned() else { return };

@@ -1,4 +1,4 @@
-//! What must hold for the engine, whatever it is fed.
+//! Invariants of the engine for any input.
 
 use crate::driver;
 use core::hash::{Hash, Hasher};
@@ -22,26 +22,27 @@ use std::collections::{HashMap, HashSet};
 use std::hash::DefaultHasher;
 use std::io;
 
-/// Runs the engine over the same records, reporting packets, then without, then keeping all that it can, and judges what it
-/// reports.
+/// Runs the engine over the same records with several configurations, and compares and checks its
+/// events.
 pub(crate) fn judge<'a>(records: impl Iterator<Item = Record<'a>> + Clone) {
     let first = run(records.clone(), Config { report_packets: true, ..Config::default() });
     let second = run(records.clone(), Config::default());
     assert_eq!(first, second, "the same records give the same events");
     let keep = Keep { steps: true, contents: true };
     let third = run(records.clone(), Config { keep, ..Config::default() });
-    assert_eq!(second, third, "what is kept changes nothing else");
+    assert_eq!(second, third, "keeping contents changes no event");
     let fourth = run(records.clone(), Config { observe: Observe::All, ..Config::default() });
-    assert_eq!(second, fourth, "who observes changes nothing");
+    assert_eq!(second, fourth, "observing changes no event");
     let fifth = run(records.clone(), Config { attribute: true, ..Config::default() });
-    assert_eq!(second, fifth, "who asks what packets are changes nothing else");
+    assert_eq!(second, fifth, "attributing packets changes no event");
     shorten(records.clone(), second);
     check(records.clone());
     tell(records.clone());
     attribute(records);
 }
 
-/// Follows names and state, and writes all that is told of them, with what is known of names at first and with what is known at the end.
+/// Follows names and state, and writes every line about them: once with the names known at the
+/// time, and once with those known at the end.
 fn tell<'a>(records: impl Iterator<Item = Record<'a>> + Clone) {
     let mut paths = Paths::new();
     for _ in 0..2 {
@@ -61,25 +62,26 @@ fn tell<'a>(records: impl Iterator<Item = Record<'a>> + Clone) {
 }
 
 fn write<S: Subject>(line: &Line<'_, S>) {
-    write_line(&mut io::sink(), line).expect("nothing takes all");
+    write_line(&mut io::sink(), line).expect("a sink accepts everything");
 }
 
-/// Leaves out the payload that is not needed, twice: nothing else changes, and the second time nothing does.
+/// Removes the payload that is not needed, twice: the first time changes nothing else, and the
+/// second time changes nothing at all.
 fn shorten<'a>(records: impl Iterator<Item = Record<'a>> + Clone, expected: u64) {
     let mut bulk = BulkCut::new(frame::Config::default());
     let lengths: Vec<usize> = records.clone().map(|record| bulk.kept(&record)).collect();
     let shortened =
         records.zip(&lengths).map(|(record, length)| Record { data: &record.data[..*length], ..record });
-    assert_eq!(run(shortened.clone(), Config::default()), expected, "what is left out changes nothing");
+    assert_eq!(run(shortened.clone(), Config::default()), expected, "omitted payload changes no event");
     let mut bulk = BulkCut::new(frame::Config::default());
     assert!(
         shortened.clone().all(|record| bulk.kept(&record) == record.data.len()),
-        "it was left out before"
+        "nothing is left to omit"
     );
 }
 
-/// Judges the session. What is found names its rule, its connection, and packets of the capture. A judge that asks all rules of everything
-/// finds the same.
+/// Judges the session. Each finding has a rule, a connection, and packets of the capture. A judge
+/// that runs all rules on everything reports the same.
 fn check<'a>(records: impl Iterator<Item = Record<'a>>) {
     let mut engine = Engine::new(Config { observe: Observe::All, ..Config::default() });
     let mut judges = [Judge::default(), Judge::exhaustive()];
@@ -97,7 +99,7 @@ fn judge_event(judges: &mut [Judge; 2], event: &Event<'_>, last: u64) {
         judge.handle(event, &mut |finding| found.push(finding.clone()));
         found
     });
-    assert_eq!(found, exhaustively, "a gate is closed to what a rule behind it finds");
+    assert_eq!(found, exhaustively, "a gate is closed although its rules report this");
     found.iter().for_each(|finding| examine(finding, last));
 }
 
@@ -107,7 +109,8 @@ fn examine(finding: &Finding, last: u64) {
     assert!(finding.frames.iter().all(|frame| (1..=last).contains(frame)), "{finding:?}");
 }
 
-/// Says of the packets what they are to the transactions: once of each, with steps that there are. Each step is acknowledged once.
+/// Checks the attribution of packets to transactions: once for each packet and step, only to
+/// existing steps, and each step acknowledged once.
 fn attribute<'a>(records: impl Iterator<Item = Record<'a>>) {
     let mut engine = Engine::new(Config { attribute: true, ..Config::default() });
     let mut attributed = Attributions::default();
@@ -127,12 +130,12 @@ fn attribute<'a>(records: impl Iterator<Item = Record<'a>>) {
 
 #[derive(Default)]
 struct Attributions {
-    /// The record that is handled; 0 once the capture has ended.
+    /// The current record; 0 once the capture has ended.
     now: u64,
     told: HashSet<(u64, Option<StepOf>)>,
     named: HashSet<StepOf>,
     acknowledged: HashSet<StepOf>,
-    /// How many steps each transaction had in the end.
+    /// The final number of steps of each transaction.
     steps: HashMap<u64, usize>,
 }
 
@@ -152,7 +155,7 @@ impl Attributions {
         assert_eq!(attributed.late, attributed.seen.frame != self.now);
         assert!(self.now == 0 || attributed.seen.frame <= self.now);
         let of = attributed.role.map(|role| role.of());
-        assert!(self.told.insert((attributed.seen.frame, of)), "each packet is told of once for each step");
+        assert!(self.told.insert((attributed.seen.frame, of)), "each packet is attributed once to each step");
         assert!(attributed.role.is_some() || !attributed.acknowledged.is_empty());
         self.named.extend(attributed.role.map(|role| role.of()));
         for of in attributed.acknowledged {
@@ -185,7 +188,7 @@ fn run<'a>(records: impl Iterator<Item = Record<'a>>, config: Config) -> u64 {
     assert_eq!(seen.connections.len() as u64, totals.connections);
     let again = seen.events;
     driver::finish(&mut engine, &mut |event| seen.take(&event));
-    assert_eq!(seen.events, again, "what has ended does not end again");
+    assert_eq!(seen.events, again, "a second end of the capture reports nothing");
     seen.digest.finish()
 }
 
@@ -224,7 +227,7 @@ impl Seen {
             }
             Event::Eviction(eviction) => {
                 self.evictions += 1;
-                // Whoever keeps more gives up more.
+                // Evictions depend on how much the configuration keeps.
                 if !matches!(eviction, Eviction::Gathered { .. }) {
                     core::mem::discriminant(eviction).hash(&mut self.digest);
                 }

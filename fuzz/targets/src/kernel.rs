@@ -1,4 +1,4 @@
-//! What the kernel tells: traces as text, answers of rdma netlink, inventories.
+//! Input from the kernel: traces as text, answers of rdma netlink, inventories.
 
 use crate::capture_engine::records;
 use crate::driver;
@@ -15,7 +15,8 @@ use rdmascope_present::page;
 use rdmascope_present::text::Style;
 use std::sync::LazyLock;
 
-/// Reads any bytes as a trace: as a whole, and line by line, which finds the same events. Then puts it together to calls, and joins it to real sessions.
+/// Reads any bytes as a trace, as a whole and line by line, and compares the events. Then assembles
+/// calls from it, and joins them to real sessions.
 pub fn trace(data: &[u8]) {
     events(data);
     for session in &*SESSIONS {
@@ -25,28 +26,28 @@ pub fn trace(data: &[u8]) {
             let witness = session.joining.join(read, session.span, is_of_capture);
             let Joined { joined, ambiguous, only_in_trace, outside, only_in_capture } = witness.joined;
             assert_eq!(joined + ambiguous + only_in_trace + outside, calls, "each call is one of these");
-            // A trace may tell of both ends of a transaction.
+            // A trace may contain both ends of a transaction.
             assert!(joined <= 2 * session.transactions && only_in_capture <= session.transactions);
             Some((joined, ambiguous, shown(&witness)))
         });
         let again = read_calls(data).map(|read| session.joining.join(read, session.span, true));
         assert_eq!(other.as_ref().map(|(.., shown)| shown), again.as_ref().map(shown).as_ref());
         let which = |found: &Option<(u64, u64, String)>| found.as_ref().map(|(one, other, _)| (*one, *other));
-        assert_eq!(which(&one), which(&other), "clocks do not decide what is joined");
+        assert_eq!(which(&one), which(&other), "clocks do not change which calls are joined");
     }
     if let Some(read) = read_calls(data) {
         shown(&Witness::alone(read));
     }
 }
 
-/// A session for traces to be joined to.
+/// A session that traces are joined to.
 struct Session {
     joining: Joining,
     transactions: u64,
     span: Option<(Time, Time)>,
 }
 
-/// One with a callback, and the beginning of the one whose traces the corpus has.
+/// One session with a callback, and the beginning of the one whose traces are in the corpus.
 static SESSIONS: LazyLock<[Session; 2]> = LazyLock::new(|| {
     let recall: &[u8] = include_bytes!("../../../samples/nfs4.1-backchannel-recall.pcap");
     let basic: &[u8] = include_bytes!("../../../samples/nfs3-basic.pcap");
@@ -68,7 +69,7 @@ fn read_calls(data: &[u8]) -> Option<KernelTrace> {
     KernelTrace::read(&mut Trace::new("fuzzed".into(), data).ok()?).ok()
 }
 
-/// What people and programs are shown of a trace.
+/// The text and the JSON written for a trace.
 fn shown(witness: &Witness) -> String {
     for step in &witness.steps {
         let times = [step.minimum(), step.percentile(50), step.percentile(99), step.maximum(), step.total()];
@@ -81,11 +82,11 @@ fn shown(witness: &Witness) -> String {
     let mut shown = Vec::new();
     let written = page::kernel::Text(witness).write(Style::default(), &mut shown);
     let written = written.and_then(|()| json::write_witness(witness, &mut shown));
-    assert!(written.is_ok(), "memory has room");
+    assert!(written.is_ok(), "writing to memory cannot fail");
     String::from_utf8(shown).expect("both are text")
 }
 
-/// As a whole, and line by line.
+/// Reads the events as a whole, and line by line.
 fn events(data: &[u8]) {
     let Ok(mut trace) = Trace::new("fuzzed".into(), data) else { return };
     let mut whole = Vec::new();
@@ -96,7 +97,7 @@ fn events(data: &[u8]) {
     while let Ok(true) = trace.next(&mut note) {}
     let mut lines = Vec::new();
     for (number, line) in (1..).zip(data.split_inclusive(|byte| *byte == b'\n')) {
-        // What is longer is cut.
+        // Longer lines are truncated.
         if line.len() >= 16 << 10 {
             return;
         }
@@ -107,7 +108,8 @@ fn events(data: &[u8]) {
     assert_eq!(whole, lines);
 }
 
-/// Reads any bytes as answers of rdma netlink, and as the text of an inventory. What comes of either is the same after it was written and read.
+/// Reads any bytes as answers of rdma netlink, and as the text of an inventory. The inventory is
+/// the same after it was written and read again.
 pub fn inventory(data: &[u8]) {
     let (mut found, mut pairs, mut ids) = (Vec::new(), Vec::new(), Vec::new());
     devices(data, &mut found);

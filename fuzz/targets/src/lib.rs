@@ -1,7 +1,7 @@
-//! What the fuzz targets do with their bytes, as plain functions: libfuzzer calls them in `fuzz/`, and the test
-//! `fuzz_corpus` calls them with the corpora and the samples, on any toolchain.
+//! The fuzz targets as plain functions. libfuzzer calls them in `fuzz/`, and the test `fuzz_corpus`
+//! calls them with the corpora and the samples, on any toolchain.
 //!
-//! A target panics where something does not hold, and takes any bytes at all.
+//! A target accepts any bytes, and panics if an invariant is broken.
 #![forbid(unsafe_code)]
 
 mod anonymize;
@@ -34,7 +34,7 @@ pub use upper_layer::upper_layer;
 /// A target.
 pub type Target = fn(&[u8]);
 
-/// Every target with its name, which is that of its corpus.
+/// Every target with its name, which is also the name of its corpus.
 pub const TARGETS: [(&str, Target); 12] = [
     ("framing", framing),
     ("headers", headers),

@@ -1,4 +1,5 @@
-//! Peers that hear anything at all, on a connection that is open: packets, messages, and what a careless program does.
+//! Peers that receive arbitrary input on an open connection: packets, messages, and calls of a
+//! careless program.
 
 use crate::bytes::Bytes;
 use rdmascope_peer::endpoint::{self, ConnectionId};
@@ -10,10 +11,11 @@ use rdmascope_wire::bth::{Bth, Extensions, Opcode, Operation};
 
 /// NFS over RDMA (RFC 8267, section 9).
 const PORT: u16 = 20049;
-/// Steps of the pair after one thing was done: more than any retransmission takes.
+/// Steps of the pair after one input: more than any retransmission takes.
 const MOST_STEPS: usize = 20_000;
 
-/// Connects two peers, lets them hear what `data` says, and asks the second one for a reply on a new connection at the end.
+/// Connects two peers, passes them the input in `data`, and finally asks the second one for a reply
+/// on a new connection.
 pub fn peer(data: &[u8]) {
     let limits = OfferLimits { bytes: 100_000, ..OfferLimits::default() };
     for reliable_reply in [None, Some(limits)] {
@@ -30,7 +32,7 @@ fn with(config: Config, data: &[u8]) {
     let mut xid = 1;
     while !bytes.is_empty() {
         let choice = bytes.u8();
-        // Whether it is the first one, the client, that hears it; and who it says that it is.
+        // Whether the first peer, the client, receives it; and the connection that it names.
         let to_first = choice & 0x80 != 0;
         let connection = if to_first { theirs } else { ours };
         match (choice & 0x7f) % 6 {
@@ -43,7 +45,7 @@ fn with(config: Config, data: &[u8]) {
                 let Some(queue) = sender.endpoint().queue_pair(connection) else { continue };
                 let header = queue.header();
                 let opcode = Opcode(bytes.u8());
-                // Near the PSN that the hearer waits for: 16 is that one.
+                // Near the PSN that the receiver expects, which has the value 16.
                 let is_response = opcode.operation().is_some_and(Operation::is_response);
                 let near = if is_response { queue.expected_psn() } else { queue.next_psn() };
                 let psn = near.plus(u32::from(bytes.u8())).minus(16);
@@ -81,19 +83,19 @@ fn with(config: Config, data: &[u8]) {
         }
         run(&mut pair);
     }
-    let Some((ours, _)) = connect(&mut pair) else { panic!("no connection after that") };
+    let Some((ours, _)) = connect(&mut pair) else { panic!("no connection after the input") };
     let asked =
         pair.a.call(ours, Call::inline(message(0xffff, 0, 40))).expect("a new connection takes a call");
     let answered = run(&mut pair);
-    assert!(answered.contains(&asked.0), "no reply after that");
+    assert!(answered.contains(&asked.0), "no reply after the input");
 }
 
-/// Who sends what the first peer hears, or the second.
+/// The sender of the packets that the first peer receives, or the second.
 fn sender(pair: &mut Pair<Peer>, to_first: bool) -> &mut Peer {
     if to_first { &mut pair.b } else { &mut pair.a }
 }
 
-/// A peer hears a packet that says it is the other one's.
+/// Passes a peer a packet that appears to come from the other one.
 fn hear(pair: &mut Pair<Peer>, to_first: bool, transport: Vec<u8>) {
     let (mut source, mut destination) = (pair.address_a, pair.address_b);
     if to_first {
@@ -104,7 +106,7 @@ fn hear(pair: &mut Pair<Peer>, to_first: bool, transport: Vec<u8>) {
     hearer.handle(pair.now, &datagram);
 }
 
-/// An RPC message, as far as this layer looks at it.
+/// An RPC message, as far as this layer reads it.
 fn message(xid: u32, kind: u32, length: usize) -> Vec<u8> {
     let mut bytes = [xid.to_be_bytes(), kind.to_be_bytes()].concat();
     bytes.resize(length.max(40).next_multiple_of(4), 0);
@@ -126,7 +128,7 @@ fn connect(pair: &mut Pair<Peer>) -> Option<(ConnectionId, ConnectionId)> {
     None
 }
 
-/// Lets both do what they do; which calls of the first were answered.
+/// Runs both peers until they are idle. Returns the calls of the first one that were answered.
 fn run(pair: &mut Pair<Peer>) -> Vec<u32> {
     let mut answered = Vec::new();
     for _ in 0..MOST_STEPS {
@@ -147,7 +149,8 @@ fn run(pair: &mut Pair<Peer>) -> Vec<u32> {
     answered
 }
 
-/// A program that answers each call with a message of its length, and with as much data as it has room for.
+/// Answers each call with a message of its length, and with data for the Write chunks that it
+/// offers.
 fn answer(peer: &mut Peer, event: Event) {
     let Event::Rpc { connection, event: rpcrdma::Event::Called(called) } = event else { return };
     let mut reply = message(called.xid.0, 1, called.message.len());

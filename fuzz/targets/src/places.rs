@@ -1,4 +1,5 @@
-//! A session as two places could have shown it: the bytes choose the packets, which place shows each, when, and by what clock.
+//! A session seen at two capture points: the bytes select the packets, the points that see each
+//! packet, the times, and the clocks.
 
 use crate::bytes::Bytes;
 use crate::driver;
@@ -15,8 +16,8 @@ use rdmascope_present::json;
 use rdmascope_present::page;
 use rdmascope_present::text::Style;
 
-/// Takes the first bytes as choices of what the places show, and the others as the session. Each packet of each place is at both, lost, or unseen;
-/// each transaction is split, or it is counted that it could not be.
+/// Reads the first bytes as choices for the capture points, and the others as the session. Each
+/// transaction is split, or counted as one that cannot be split.
 pub fn places(data: &[u8]) {
     const CHOICES: usize = 96;
     let (choices, session) = data.split_at(data.len().min(CHOICES));
@@ -69,7 +70,7 @@ pub fn places(data: &[u8]) {
     json::write_places(&told, &mut Vec::new()).expect("a vector takes it");
 }
 
-/// What each place shows, in the order of its clock.
+/// The packets of each capture point, in the order of its clock.
 fn shown<'a>(choices: &[u8], frames: &'a [Frame]) -> [Vec<(Time, &'a Frame)>; 2] {
     let mut bytes = Bytes(choices);
     let offset = bytes.choose(&[0, 1_000, 7_200_000_000_000, -3_600_000_000_000, i64::MAX / 2, i64::MIN / 2]);
@@ -84,7 +85,7 @@ fn shown<'a>(choices: &[u8], frames: &'a [Frame]) -> [Vec<(Time, &'a Frame)>; 2]
         let way = ways[usize::from(choice & 1)] + i64::from(choice >> 4) * 500;
         let there = sent.saturating_add(way);
         let second = there.saturating_add(offset).saturating_add(there / 1_000_000 * rate);
-        // One in four is shown by one place only.
+        // One in four is seen at only one point.
         let lacks = (choice & 0b110 == 0b110).then_some(choice >> 3 & 1);
         for (place, at) in [(0, sent), (1, second)] {
             if lacks != Some(place) {

@@ -16,7 +16,7 @@ const PROGRAMS: [(u32, u32); 9] = [
     (100_003, 5),
 ];
 
-/// What one transaction keeps of names and file handles.
+/// The most bytes of names and file handles that one transaction keeps.
 const LARGEST_ARENA: usize = 1 << 18;
 
 /// Reads a call, and then a reply to it.

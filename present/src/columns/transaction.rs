@@ -98,7 +98,6 @@ pub static TRANSACTION: Columns<Transaction> = {
                 Shown(|it, see| lend(Protocol::of(it.transaction), |protocol| see(&protocol))),
                 "The program and its version as one name: `NFSv3`, `NFSv4.1`.",
             )
-            .parquet_only()
             .text(8, "protocol", Left(8))
             .gap(2),
             C::new(
@@ -107,7 +106,6 @@ pub static TRANSACTION: Columns<Transaction> = {
                 "The principal operation of a COMPOUND, otherwise the procedure. `?`: the call was not \
                  captured.",
             )
-            .parquet_only()
             .text(9, "operation", Left(20)),
             C::new(
                 "operations",
@@ -149,8 +147,7 @@ pub static TRANSACTION: Columns<Transaction> = {
                 Boolean(|it| Some(Failure::of(it.transaction).is_some())),
                 "Whether the reply reports an error: RDMA_ERROR, an RPC that was not executed, or a status \
                  other than 0.",
-            )
-            .parquet_only(),
+            ),
             C::new(
                 "security",
                 Shown(|it, see| lend(it.security, |security| see(&SecurityName(security)))),

@@ -172,7 +172,9 @@ impl Parser<'_> {
             let names = self.columns.iter().map(|column| column.name.as_str());
             let what = match nearest(name, names).as_slice() {
                 [] => format!("{} lines have no field {name}", self.line),
-                near => format!("{} lines have no field {name}: is it {}?", self.line, near.join(" or ")),
+                near => {
+                    format!("{} lines have no field {name}: did you mean {}?", self.line, near.join(" or "))
+                }
             };
             return Err(self.mistake(at, what));
         };
@@ -208,7 +210,14 @@ impl Parser<'_> {
             (column.kind, order, is_name, find(self.columns, &of_names).cloned())
         {
             check("status", value, &status_names()).map_err(|what| self.mistake(at, what))?;
-            return Ok(self.test(&names, Wanted::Status(value.to_owned())));
+            return Ok(
+                match beside_status(value)
+                    .and_then(|(name, wanted)| Some((find(self.columns, name)?.clone(), wanted)))
+                {
+                    Some((column, wanted)) => self.test(&column, wanted),
+                    None => self.test(&names, Wanted::Status(value.to_owned())),
+                },
+            );
         }
         let wanted = wanted(column, order, value).map_err(|what| self.mistake(at, what))?;
         Ok(self.test(column, wanted))
@@ -222,6 +231,21 @@ impl Parser<'_> {
         });
         tests.push(Test { place, wanted });
         Tree::Test(tests.len() - 1)
+    }
+}
+
+/// The column and the condition for a status that is not one of the procedure: any error, a status
+/// of the RPC, or an RDMA_ERROR.
+fn beside_status(value: &str) -> Option<(&'static str, Wanted)> {
+    let beginning = |name: String| Pattern::new(&name).ok().map(Wanted::Like);
+    let value = value.to_ascii_uppercase();
+    match &value[..] {
+        "ERROR" => Some(("failed", Wanted::Boolean(true))),
+        "RDMA_ERROR" => Some(("error", beginning("*".to_owned())?)),
+        "ERR_VERS" | "ERR_CHUNK" => Some(("error", beginning(value + "*")?)),
+        "SUCCESS" | "PROG_UNAVAIL" | "PROG_MISMATCH" | "PROC_UNAVAIL" | "GARBAGE_ARGS" | "SYSTEM_ERR"
+        | "RPC_MISMATCH" | "AUTH_ERROR" => Some(("rpc_status", beginning(value + "*")?)),
+        _ => None,
     }
 }
 
@@ -290,7 +314,7 @@ fn check(kind: &str, value: &str, names: &[&'static str]) -> Result<(), String> 
     Err(match nearest(value, names.iter().copied()).as_slice() {
         [] if names.len() <= 8 => format!("{kind} is one of {}", names.join(", ")),
         [] => format!("no {kind} is called {value}"),
-        near => format!("no {kind} is called {value}: is it {}?", near.join(" or ")),
+        near => format!("no {kind} is called {value}: did you mean {}?", near.join(" or ")),
     })
 }
 

@@ -2,7 +2,7 @@ use super::*;
 use crate::columns::{CONNECTION, PACKET, TRANSACTION};
 use proptest::prelude::*;
 use rdmascope_analysis::paths::{Paths, TransactionRow};
-use rdmascope_dissector::transaction::{Transaction, User};
+use rdmascope_dissector::transaction::{Outcome, Transaction, User};
 use rdmascope_tests::values::{self, START};
 
 fn holds(text: &str, transaction: &Transaction) -> bool {
@@ -58,9 +58,24 @@ fn what_does_not_hold() {
         "machine == NODE7",
         "status == NOENT || status in (1, 2) || failed",
         "uid != 1000",
+        "status == error || status == AUTH_ERROR || status in (RDMA_ERROR, ERR_CHUNK)",
     ] {
         assert!(!holds(text, &read()), "{text}");
     }
+}
+
+/// Like `--status`, the names include any error, the statuses of RPC, and RDMA_ERROR.
+#[test]
+fn a_status_may_be_any_error() {
+    let refused = Transaction { status: Some(2), ..read() };
+    assert!(holds("status == error && status == NOENT && status != AUTH_ERROR", &refused));
+    let error = Some(rdmascope_wire::rpcrdma::Error::Chunk);
+    let bad = Transaction { status: None, outcome: Outcome::TransportError, error, ..read() };
+    assert!(holds("status == error && status == ERR_CHUNK && status == RDMA_ERROR", &bad));
+    assert!(!holds("status == ERR_VERS", &bad));
+    let rpc_status = Some(rdmascope_wire::rpc::Status::AuthError(13));
+    let denied = Transaction { status: None, rpc_status, ..read() };
+    assert!(holds("status == error && status == auth_error", &denied));
 }
 
 /// `&&` binds more tightly than `||`, and `!` more tightly than both.
@@ -97,9 +112,9 @@ fn a_mistake_is_shown_where_it_is() {
     for (text, what, at) in [
         ("", "the name of a field is expected", 0),
         ("op == ", "a value is expected", 6),
-        ("op == RAED", "no operation is called RAED: is it READ", 6),
+        ("op == RAED", "no operation is called RAED: did you mean READ", 6),
         ("latency > 5", "expected a number with a unit", 10),
-        ("lateny > 5ms", "transaction lines have no field lateny: is it latency_ns", 0),
+        ("lateny > 5ms", "transaction lines have no field lateny: did you mean latency_ns", 0),
         ("op > READ", "operations is not a number", 5),
         ("op == READ latency > 5ms", "&& or || is expected before this", 11),
         ("(op == READ", "a ) is expected", 11),

@@ -4,7 +4,8 @@ use super::Row;
 use core::ops::Index;
 use std::sync::Arc;
 
-/// Rows in pieces. A clone shares the pieces: it takes a pointer for each. Who changes a piece that is shared gets a copy of that piece.
+/// Rows in pieces. A clone shares the pieces and copies only a pointer for each. Changing a shared
+/// piece copies that piece.
 #[derive(Clone, Debug, Default)]
 pub struct Rows {
     /// All but the last one have [`PIECE`] rows.
@@ -15,17 +16,17 @@ pub struct Rows {
 const PIECE: usize = 1 << 12;
 
 impl Rows {
-    /// How many there are.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.pieces.last().map_or(0, |last| (self.pieces.len() - 1) * PIECE + last.len())
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    /// Adds one behind the others.
+    /// Appends a row.
     pub fn push(&mut self, row: Row) {
         match self.pieces.last_mut() {
             Some(last) if last.len() < PIECE => Arc::make_mut(last).push(row),
@@ -33,29 +34,29 @@ impl Rows {
         }
     }
 
-    /// The one at this place.
+    /// The row at this index.
     pub fn get(&self, index: usize) -> Option<&Row> {
         self.pieces.get(index / PIECE)?.get(index % PIECE)
     }
 
-    /// The same, to be changed.
+    /// The row at this index, for changes.
     pub fn get_mut(&mut self, index: usize) -> Option<&mut Row> {
         Arc::make_mut(self.pieces.get_mut(index / PIECE)?).get_mut(index % PIECE)
     }
 
-    /// All of them.
+    /// All rows.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Row> + Clone {
         self.pieces.iter().flat_map(|piece| piece.iter())
     }
 
-    /// Those from this place on, each with its place.
+    /// The rows from this index on, each with its index.
     pub fn iter_from(&self, first: usize) -> impl Iterator<Item = (usize, &Row)> {
         let pieces = self.pieces.get(first / PIECE..).unwrap_or_default();
         let rows = pieces.iter().flat_map(|piece| piece.iter()).skip(first % PIECE);
         (first..).zip(rows)
     }
 
-    /// Where the row of the transaction of this number stands: numbers ascend.
+    /// The index of the transaction with this number; numbers are in ascending order.
     pub fn place(&self, number: u64) -> Option<usize> {
         let piece = self.pieces.partition_point(|piece| piece[0].number <= number).checked_sub(1)?;
         let place = self.pieces[piece].binary_search_by_key(&number, |row| row.number).ok()?;
@@ -125,7 +126,7 @@ mod tests {
         }
     }
 
-    /// Who has a clone sees what there was.
+    /// A clone does not see later changes.
     #[test]
     fn a_clone_stays_as_it_was() {
         let mut rows = rows(PIECE + 2);

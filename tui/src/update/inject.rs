@@ -1,11 +1,12 @@
-//! Scenarios and the session for a live peer: what is run, how, and what comes of it.
+//! Scenarios and the session for a live peer: starting them, their plan, and their results.
 
 use super::{Effect, visit};
 use crate::inject::{Inject, Ran, Told};
 use crate::show::{Show, Step};
 use crate::state::State;
 
-/// Runs the scenario that is chosen. A destructive one is asked about first. One that runs is ended.
+/// Runs the selected scenario. A destructive one asks for confirmation first. A running one is
+/// stopped.
 pub(super) fn run(state: &mut State, effects: &mut Vec<Effect>) {
     let at = state.cursor().at;
     let Some(offer) = state.inject.offers.get(at) else { return };
@@ -17,8 +18,8 @@ pub(super) fn run(state: &mut State, effects: &mut Vec<Effect>) {
     if offer.is_destructive && state.inject.confirm != Some(at) {
         state.inject.confirm = Some(at);
         let asked = match offer.is_session {
-            true => "its calls may change the files of the server: Enter once more sends them",
-            false => "it may crash or exhaust the server, or makes a file on it: Enter once more runs it",
+            true => "its calls may change files on the server: Enter once more sends them",
+            false => "it may crash or exhaust the server, or create a file: Enter once more runs it",
         };
         state.notice = Some(asked.to_owned());
         return;
@@ -29,7 +30,8 @@ pub(super) fn run(state: &mut State, effects: &mut Vec<Effect>) {
     }
 }
 
-/// Runs all that are not destructive and were not run; or, where some wait, none of these.
+/// Queues all scenarios that are not destructive and have not run. If some are waiting, cancels
+/// them instead.
 pub(super) fn run_all(state: &mut State) {
     let inject = &mut state.inject;
     if !inject.queue.is_empty() {
@@ -41,7 +43,8 @@ pub(super) fn run_all(state: &mut State) {
     inject.queue = (0..inject.offers.len()).filter(wanted).collect();
 }
 
-/// The session will be sent from the transaction that is chosen on; where it would be already, all of it.
+/// Plans to send the session from the selected transaction on. If that is planned already, plans to
+/// send all of it.
 pub(super) fn from_chosen(state: &mut State) {
     plan(state, |inject, chosen| {
         let plan = &mut inject.plan;
@@ -49,12 +52,12 @@ pub(super) fn from_chosen(state: &mut State) {
     });
 }
 
-/// The session will have a fault in the call of the transaction that is chosen: the first one, the next one, or none.
+/// Plans a fault in the call of the selected transaction: the first one, the next one, or none.
 pub(super) fn fault(state: &mut State) {
     plan(state, Inject::next_fault);
 }
 
-/// Changes how the session is sent, and shows it.
+/// Changes the plan for the session, and shows it.
 fn plan(state: &mut State, change: impl FnOnce(&mut Inject, u64)) {
     let Some(place) = state.inject.offers.iter().position(|offer| offer.is_session) else {
         let why = "`rdmascope tui FILE --to ADDRESS` sends the session of a file to a live server";
@@ -62,7 +65,7 @@ fn plan(state: &mut State, change: impl FnOnce(&mut Inject, u64)) {
         return;
     };
     let Some(chosen) = state.chosen else {
-        state.notice = Some("no transaction is chosen: 3 lists them".to_owned());
+        state.notice = Some("no transaction is selected: 3 lists them".to_owned());
         return;
     };
     change(&mut state.inject, chosen);
@@ -72,7 +75,7 @@ fn plan(state: &mut State, change: impl FnOnce(&mut Inject, u64)) {
     state.details[Show::Inject as usize] = Default::default();
 }
 
-/// Something came by now of what runs. Who looks at its end goes on doing so.
+/// Takes an intermediate result. If the end of the results was visible, it stays visible.
 pub(super) fn told(state: &mut State, told: Told) {
     let show = Show::Inject as usize;
     let is_seen = state.show == Show::Inject
@@ -86,7 +89,7 @@ pub(super) fn told(state: &mut State, told: Told) {
     }
 }
 
-/// It is over.
+/// Takes the final result.
 pub(super) fn ran(state: &mut State, index: usize, ran: Result<Ran, String>) {
     state.inject.running = None;
     if let Some(place) = state.inject.ran.get_mut(index) {

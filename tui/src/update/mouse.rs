@@ -1,4 +1,4 @@
-//! What the mouse does: it chooses, opens, scrolls, drags the split, and sets the moment.
+//! The mouse: selects, opens, scrolls, drags the split, and sets the moment.
 
 use super::{Effect, act, go, open, seek};
 use crate::keys::{Action, KEYS};
@@ -8,7 +8,7 @@ use crate::view;
 use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use rdmascope_analysis::timeline::Moment;
 
-/// Does what the mouse did.
+/// Handles a mouse event.
 pub(super) fn mouse(state: &mut State, event: MouseEvent, effects: &mut Vec<Effect>) {
     let areas = state.areas();
     let within = |area: ratatui::layout::Rect| area.contains((event.column, event.row).into());
@@ -57,7 +57,7 @@ pub(super) fn mouse(state: &mut State, event: MouseEvent, effects: &mut Vec<Effe
     }
 }
 
-/// A click on a line: it is chosen, and opened where it was chosen.
+/// Handles a click on a line: selects it, or opens it if it is already selected.
 fn choose_line(state: &mut State, line: usize, effects: &mut Vec<Effect>) {
     let cursor = state.cursor();
     let at = match state.show {

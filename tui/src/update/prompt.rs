@@ -1,4 +1,4 @@
-//! A line that is written: a filter, a time, a file, a word, an action.
+//! Typing a line: a filter, a time, a file, a word, an action.
 
 use super::{Effect, act, ask, seek, set_filter};
 use crate::analysis::Request;
@@ -10,7 +10,7 @@ use rdmascope_analysis::timeline::Moment;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::glossary;
 
-/// A key while a line is written.
+/// Handles a key while a line is typed.
 pub(super) fn write(state: &mut State, key: KeyEvent, effects: &mut Vec<Effect>) {
     let Some(mut prompt) = state.prompt.take() else { return };
     let choices = view::choices(&prompt);
@@ -46,7 +46,7 @@ pub(super) fn write(state: &mut State, key: KeyEvent, effects: &mut Vec<Effect>)
     state.prompt = Some(prompt);
 }
 
-/// The line is finished.
+/// Handles the finished line.
 fn finish(state: &mut State, prompt: &Prompt, effects: &mut Vec<Effect>) {
     let choices = view::choices(prompt);
     let choice = choices.get(prompt.at);
@@ -84,13 +84,13 @@ fn finish(state: &mut State, prompt: &Prompt, effects: &mut Vec<Effect>) {
     }
 }
 
-/// A moment as a person writes it: seconds from the start, an RFC 3339 time, or `#` and the number of a frame.
+/// Parses a moment: seconds from the start, an RFC 3339 time, or `#` and the number of a frame.
 fn moment(text: &str, start: Time) -> Result<Moment, String> {
     if let Some(number) = text.strip_prefix('#') {
         return number
             .parse()
             .map(Moment::Record)
-            .map_err(|_| format!("{text}: the number of a frame is expected behind #"));
+            .map_err(|_| format!("{text}: expected a frame number after #"));
     }
     let moment = time::Moment::parse(text).map_err(|error| format!("{text}: {error}"))?;
     Ok(Moment::Time(moment.in_capture(start)))

@@ -1,4 +1,4 @@
-//! The lines around a view: what is analyzed, the views, the moment, the keys.
+//! The lines around a view: the title, the views, the moment, the keys.
 
 use super::{VIEWS, View, dim, fitted, red, yellow};
 use crate::keys::KEYS;
@@ -13,7 +13,7 @@ use ratatui::widgets::Paragraph;
 use rdmascope_analysis::units::{Counted, Number, Seconds};
 use rdmascope_dissector::record::Time;
 
-/// What is analyzed, and how far.
+/// Draws the title, the totals and the progress.
 pub(super) fn title(state: &State, frame: &mut Frame<'_>, area: Rect) {
     let session = &state.session;
     let mut spans = vec![
@@ -29,7 +29,7 @@ pub(super) fn title(state: &State, frame: &mut Frame<'_>, area: Rect) {
     if found > 0 {
         spans.push(Span::styled(format!("{}  ", Counted(found, "finding")), yellow(state)));
     }
-    // Drops are always in view where there are some, and always where they can come.
+    // Drops are shown if there are any, and always in a live capture, where they can occur.
     if session.dropped > 0 {
         spans.push(Span::styled(format!("{} dropped  ", Number(session.dropped)), red(state)));
     } else if state.is_live() {
@@ -48,7 +48,7 @@ pub(super) fn title(state: &State, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(Line::from(spans)), area);
 }
 
-/// The names of the views, each with its number, and where each begins.
+/// The names of the views, each with its number and its first column.
 fn names(state: &State) -> Vec<(Show, String, u16)> {
     let length = VIEWS.iter().map(|view| view.names[0].len() + 4).sum::<usize>();
     let is_narrow = length > usize::from(state.size.0);
@@ -62,7 +62,7 @@ fn names(state: &State) -> Vec<(Show, String, u16)> {
     VIEWS.iter().enumerate().map(name).collect()
 }
 
-/// The names of the views.
+/// Draws the names of the views.
 pub(super) fn tabs(state: &State, frame: &mut Frame<'_>, area: Rect) {
     let spans = names(state).into_iter().map(|(show, name, _)| {
         let style =
@@ -72,16 +72,16 @@ pub(super) fn tabs(state: &State, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(Line::from_iter(spans)), area);
 }
 
-/// The view whose name stands in this column.
+/// The view whose name is in this column.
 pub fn tab_at(state: &State, column: u16) -> Option<Show> {
     let names = names(state);
     let (show, name, x) = names.into_iter().rev().find(|(_, _, x)| *x <= column)?;
     (column < x + name.len() as u16).then_some(show)
 }
 
-/// Columns of the line of the moment in front of its scale.
+/// Columns of the moment line to the left of its scale.
 const LEFT: u16 = 38;
-/// Columns behind it.
+/// Columns to the right of the scale.
 const RIGHT: u16 = 2;
 
 fn scale(area: Rect) -> Option<Rect> {
@@ -89,7 +89,7 @@ fn scale(area: Rect) -> Option<Rect> {
     Some(Rect { x: area.x + LEFT, width, ..area })
 }
 
-/// The time that a column of the scale stands for.
+/// The time at a column of the scale.
 pub fn time_at(state: &State, column: u16) -> Option<Time> {
     let scale = scale(state.areas().moment)?;
     let place = column.checked_sub(scale.x).filter(|place| *place < scale.width)?;
@@ -98,7 +98,7 @@ pub fn time_at(state: &State, column: u16) -> Option<Time> {
     Some(start.plus(by as u64))
 }
 
-/// The moment that is shown, on a scale with findings and losses of service.
+/// Draws the shown moment, on a scale with losses of service.
 pub(super) fn moment(state: &State, frame: &mut Frame<'_>, area: Rect) {
     let (start, end) = state.session.span();
     let time = state.moment.time.unwrap_or(start);
@@ -137,7 +137,7 @@ pub(super) fn moment(state: &State, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(Line::from(spans)), area);
 }
 
-/// A prompt, what is to be said, or the most useful keys.
+/// Draws a prompt, a notice, or the most useful keys.
 pub(super) fn hints(state: &State, frame: &mut Frame<'_>, area: Rect) {
     if let Some(prompt) = &state.prompt {
         let (name, help) = match prompt.purpose {
@@ -166,7 +166,7 @@ pub(super) fn hints(state: &State, frame: &mut Frame<'_>, area: Rect) {
     }
     let mut spans = Vec::new();
     let last = |hint: &str| matches!(hint, "help" | "quit");
-    // Help and quit are always there; of the others, as many as fit.
+    // Help and quit are always shown; of the others, those that fit.
     let mut room = usize::from(area.width).saturating_sub(16);
     for binding in KEYS.iter().filter(|binding| !binding.hint.is_empty()) {
         let wanted = match binding.hint {

@@ -1,4 +1,4 @@
-//! Fields and bytes side by side: what is chosen in the tree is lit in the bytes.
+//! Fields and bytes side by side: the bytes of the selected field are highlighted.
 
 use super::exchange::{command, packets};
 use super::{Pane, Selection, Target, fitted};
@@ -40,7 +40,8 @@ impl Pane for Bytes {
             };
             Line::from(Span::styled(fitted(state, &text, width, false), style))
         };
-        let why = "Nothing is chosen: 3 lists transactions, Enter opens one, and then one of its rungs. h and l go through its messages.";
+        let why = "Nothing is selected: 3 lists transactions, Enter opens one, then one of its \
+            rungs. h and l go through its messages.";
         super::list(state, frame, area, None, (fields.len(), why), line);
     }
 
@@ -67,7 +68,7 @@ impl Pane for Bytes {
         };
         let words = words + &carried;
         super::title(state, frame, area, &words, state.in_detail);
-        // The lit bytes are on the screen, unless the cursor moves in the bytes.
+        // The highlighted bytes are visible, unless the cursor moves in the bytes.
         let mut top = state.detail().top;
         if let Some(range) = range.filter(|_| !state.in_detail) {
             let seen = usize::from(area.height.saturating_sub(1)).max(1);
@@ -98,7 +99,7 @@ impl Pane for Bytes {
     }
 }
 
-/// What is shown of bytes.
+/// The fields and bytes that are shown.
 struct Shown<'a> {
     fields: &'a [Field],
     bytes: &'a [u8],
@@ -115,13 +116,13 @@ pub struct Chosen {
     pub value: String,
     /// Its bytes.
     pub range: Option<Range<usize>>,
-    /// There are fields in it.
+    /// It contains fields.
     pub has_children: bool,
-    /// It says why there are no more.
+    /// It gives the reason why decoding stopped.
     pub is_stop: bool,
 }
 
-/// The bytes that can be shown.
+/// The parts whose bytes can be shown.
 pub fn parts(state: &State) -> Vec<BytesOf> {
     let mut parts = Vec::new();
     if let Some(exchange) = &state.exchange {
@@ -158,7 +159,7 @@ fn shown(state: &State) -> Option<Shown<'_>> {
     }
 }
 
-/// The lines of the tree: fields that are not within closed ones.
+/// The lines of the tree: fields that are not inside closed ones.
 fn fields(state: &State) -> Vec<Chosen> {
     let mut lines = Vec::new();
     if let Some(shown) = shown(state) {
@@ -185,7 +186,7 @@ fn flatten(state: &State, fields: &[Field], path: &mut Vec<usize>, lines: &mut V
     }
 }
 
-/// The field that is chosen.
+/// The selected field.
 pub fn field_of_chosen(state: &State) -> Option<Chosen> {
     if state.show != crate::show::Show::Bytes {
         return None;
@@ -195,7 +196,8 @@ pub fn field_of_chosen(state: &State) -> Option<Chosen> {
     (at < fields.len()).then(|| fields.swap_remove(at))
 }
 
-/// The frames that carried the chosen field of a message, in the order of its bytes. None of a field of a frame, or without bytes.
+/// The frames that carried the selected field of a message, in byte order. Empty for a field of a
+/// frame, and for a field without bytes.
 pub fn frames_of_field(state: &State) -> Vec<u64> {
     let field = field_of_chosen(state).and_then(|field| field.range);
     let (Some(range), Some(exchange)) = (field, &state.exchange) else { return Vec::new() };
@@ -208,7 +210,7 @@ pub fn frames_of_field(state: &State) -> Vec<u64> {
     }
 }
 
-/// The frames that carried the Send that is shown, from the first to the last.
+/// The frames that carried the shown Send, from the first to the last.
 fn frames_of_part(state: &State) -> Option<RangeInclusive<u64>> {
     let BytesOf::Send { of_reply } = state.bytes_of else { return None };
     let transaction = &state.exchange.as_ref()?.transaction;
@@ -219,7 +221,7 @@ fn frames_of_part(state: &State) -> Option<RangeInclusive<u64>> {
 /// Bytes of a row.
 const ROW: usize = 16;
 
-/// The bytes in rows, those of the chosen field lit.
+/// The bytes in rows, with those of the selected field highlighted.
 fn rows(state: &State) -> Vec<Line<'static>> {
     let Some(shown) = shown(state) else { return Vec::new() };
     let lit = field_of_chosen(state).and_then(|field| field.range).unwrap_or(0..0);
@@ -235,7 +237,7 @@ fn rows(state: &State) -> Vec<Line<'static>> {
                 Some(byte) => {
                     spans.push(Span::raw(gap));
                     spans.push(Span::styled(format!("{byte:02x}"), style));
-                    // The space between two bytes of the field is lit as well.
+                    // The space between two bytes of the field is highlighted too.
                     let between =
                         if lit.contains(&at) && lit.contains(&(at + 1)) { style } else { Style::new() };
                     spans.push(Span::styled(" ", between));

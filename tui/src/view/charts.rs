@@ -1,4 +1,5 @@
-//! Charts: latency, bytes moved, calls in flight and retransmissions over time, and the latencies of an operation.
+//! Charts: latency, bytes moved, calls in flight and retransmissions over time, and a latency
+//! histogram.
 
 use super::{Pane, Selection, Target, dim, fitted};
 use crate::chart::{Figures, Of};
@@ -19,7 +20,7 @@ const LIST: u16 = 28;
 /// Lines from which on there is room for high bars.
 const HIGH: u16 = 36;
 
-/// Columns that charts have in a view so wide.
+/// Columns of the charts in a view of this width.
 pub(crate) fn columns(width: u16) -> usize {
     usize::from(width.saturating_sub(LIST)).max(1)
 }
@@ -30,12 +31,12 @@ impl Pane for Charts {
     fn render(&self, state: &State, frame: &mut Frame<'_>, area: Rect) {
         let words = match state.figures.as_ref().map(|figures| &figures.of) {
             None => "Charts".to_owned(),
-            Some(Of::All) => "Charts: all operations   j and k choose one".to_owned(),
-            Some(one) => format!("Charts: {one}   j and k choose another"),
+            Some(Of::All) => "Charts: all operations   j and k select one".to_owned(),
+            Some(one) => format!("Charts: {one}   j and k select another"),
         };
         super::title(state, frame, area, &words, !state.in_detail);
         let Some(figures) = &state.figures else {
-            return super::nothing(frame, area, "Being made of the transactions.");
+            return super::nothing(frame, area, "Computing the charts.");
         };
         let names = &figures.names;
         let at = state.cursor().top.min(names.len().saturating_sub(1));
@@ -90,12 +91,12 @@ fn over_time(
     let label = |power: f64| Duration(10f64.powf(power) as u64).to_string();
     let steps = (most - least).max(1.0) as u32;
     let mut labels: Vec<String> = (0..=steps).map(|step| label(least + f64::from(step))).collect();
-    // Each has a line of its own; below them are the axis and its times.
+    // Each label has a line of its own; the axis and its times are below them.
     if labels.len() > usize::from(area.height.saturating_sub(2)) {
         labels.drain(1..labels.len() - 1);
     }
     let colour = if state.look.colour { Style::new().fg(Color::Cyan) } else { Style::new() };
-    // The moment that is shown, as a line.
+    // A line at the moment that is shown.
     let now = state.moment.time.map_or(0.0, |time| time.since(start) as f64 / 1e9);
     let line = [(now, least), (now, most)];
     let marker = if state.look.unicode { Marker::Braille } else { Marker::Dot };
@@ -113,7 +114,7 @@ fn over_time(
     }
 }
 
-/// The same where the terminal shows ASCII only.
+/// The same chart for a terminal that shows only ASCII.
 fn ascii(
     area: Rect,
     points: &[(f64, f64)],
@@ -148,10 +149,10 @@ fn throughput(
     let most = sums.iter().copied().max().unwrap_or(0).max(1);
     let span = end.since(start).max(1) as f64 / columns as f64 / 1e9;
     let rate = Bytes((most as f64 / span) as u64);
-    bars(state, frame, area, &format!("bytes moved, at most {rate} a second"), sums, &[]);
+    bars(state, frame, area, &format!("bytes moved, at most {rate}/s"), sums, &[]);
 }
 
-/// Calls in flight; where all credits that are granted are used up, that stands out.
+/// Calls in flight. Columns in which all granted credits are used up are marked.
 fn credits(state: &State, frame: &mut Frame<'_>, area: Rect, Figures { flight, .. }: &Figures) {
     let most = flight.most.iter().copied().max().unwrap_or(0);
     let granted = match flight.granted {
@@ -170,13 +171,13 @@ fn resent(state: &State, frame: &mut Frame<'_>, area: Rect) {
     let resent = state.session.resent.as_ref();
     let counts = resent.map(|series| series.columns(state.session.span(), columns)).unwrap_or_default();
     let words = match counts.iter().sum() {
-        0 => "no request packet was sent again".to_owned(),
-        all => format!("{} sent again, of all connections", Counted(all, "request packet")),
+        0 => "no retransmissions".to_owned(),
+        all => format!("{} retransmitted, on all connections", Counted(all, "request packet")),
     };
     bars(state, frame, area, &words, &counts, &[]);
 }
 
-/// A line of words, and below it a bar for each column. Those that are marked stand out, by a sign too.
+/// Draws a heading, and below it a bar for each column. Marked columns have a sign.
 fn bars(state: &State, frame: &mut Frame<'_>, area: Rect, words: &str, values: &[u64], marked: &[bool]) {
     let most = values.iter().copied().max().unwrap_or(0).max(1);
     let glyphs = if state.look.unicode { &BLOCKS } else { &ASCII };
@@ -184,7 +185,7 @@ fn bars(state: &State, frame: &mut Frame<'_>, area: Rect, words: &str, values: &
     let mut lines = vec![Line::from(Span::styled(words.to_owned(), dim()))];
     for line in (0..height).rev() {
         let glyph = |(column, value): (usize, &u64)| {
-            // What is there is seen, however little it is.
+            // Any value above zero is visible.
             let eighths = (u128::from(*value) * (height as u128 * 8)).div_ceil(u128::from(most)) as usize;
             let is_marked = line == 0 && marked.get(column) == Some(&true);
             if is_marked { '!' } else { glyphs[eighths.saturating_sub(line * 8).min(8)] }
@@ -198,7 +199,7 @@ fn histogram(state: &State, frame: &mut Frame<'_>, area: Rect, Figures { histogr
     let most = counts.iter().map(|(_, count)| *count).max().unwrap_or(1).max(1);
     let room = usize::from(area.width).saturating_sub(32).max(8);
     let bar = if state.look.unicode { "█" } else { "#" };
-    let mut lines = vec![Line::from(Span::styled("latencies, each line to twice its time", dim()))];
+    let mut lines = vec![Line::from(Span::styled("latency histogram (each row doubles)", dim()))];
     for (from, count) in counts {
         let length = (u128::from(*count) * room as u128 / u128::from(most)) as usize;
         let length = if *count > 0 { length.max(1) } else { 0 };
@@ -209,7 +210,7 @@ fn histogram(state: &State, frame: &mut Frame<'_>, area: Rect, Figures { histogr
             bar.repeat(length)
         )));
     }
-    // Where not all fit, the slow ones are of more use than the fast ones.
+    // If not all rows fit, the slow ones are more useful than the fast ones.
     let seen = usize::from(area.height);
     if lines.len() > seen {
         let left_out = lines.len() - seen;

@@ -14,9 +14,9 @@ use rdmascope_present::text::{Maybe, Named};
 use rdmascope_present::words;
 use std::io::Write as _;
 
-/// Columns that the names of the ends have at least, and at most.
+/// The least and the most columns of the names of the ends.
 const ENDS: [usize; 2] = [15, 39];
-/// Columns of all else.
+/// Columns of everything else.
 const OTHERS: usize = 49;
 
 pub(super) struct Connections;
@@ -29,7 +29,7 @@ impl Pane for Connections {
         let ends = (usize::from(area.width).saturating_sub(OTHERS) / 2).clamp(ENDS[0], ENDS[1]);
         let headings = format!(
             "{:>5} {:ends$}    {:ends$} {:9} {:>9} {:>9} {:>7}",
-            "#", "requester", "responder", "state", "packets", "under way", "granted"
+            "#", "requester", "responder", "state", "packets", "in flight", "granted"
         );
         let line = |index: usize| {
             let now = &connections[index];
@@ -59,20 +59,20 @@ impl Pane for Connections {
     }
 
     fn detail(&self, state: &State, width: u16) -> (String, Text<'static>) {
-        let title = "What is known of it".to_owned();
+        let title = "Connection details".to_owned();
         let at = state.cursor().at;
         let Some(now) = state.moment.connections.get(at) else { return (title, Text::default()) };
         let mut written = Vec::new();
         let style = screen(state, width).style;
         let mut folding = Folding::new(&mut written, style);
-        // Memory takes all.
+        // Writing to memory cannot fail.
         let _ = write_connection(&now.connection, style, &mut folding).and_then(|()| folding.flush());
         drop(folding);
         let mut text = super::text(&written);
         let open = state.moment.open.iter().filter(|open| open.connection == now.connection.id);
         for (index, call) in open.enumerate() {
             if index == 0 {
-                text.lines.push(Line::raw("  Calls under way"));
+                text.lines.push(Line::raw("  Calls in flight"));
             }
             let age = state.moment.time.map_or(0, |time| time.since(call.since.time));
             text.lines.push(Line::raw(format!(

@@ -1,4 +1,4 @@
-//! Events, in the order of time.
+//! Events, in chronological order.
 
 use super::{Pane, Selection, Target, fitted, red};
 use crate::state::State;
@@ -17,7 +17,7 @@ impl Pane for Events {
         let words = Counted(self.count(state) as u64, "event").to_string();
         super::title(state, frame, area, &words, !state.in_detail);
         let events = &state.session.events;
-        let headings = format!("{:>12} {:>5}  {:19} what happened", "seconds", "conn", "event");
+        let headings = format!("{:>12} {:>5}  {:19} description", "seconds", "conn", "event");
         let width = usize::from(area.width).saturating_sub(40);
         let line = |index: usize| {
             let event = &events[index];
@@ -29,7 +29,7 @@ impl Pane for Events {
                 Span::raw(fitted(state, &event.text, width, false)),
             ])
         };
-        let why = "Nothing happened to a connection by now.";
+        let why = "No events so far.";
         super::list(state, frame, area, Some(headings), (events.len(), why), line);
     }
 
@@ -51,7 +51,7 @@ impl Pane for Events {
             lines.push(format!("  for {}", Duration(duration)));
         }
         if event.count > 1 {
-            lines.push(format!("  {} of it", event.count));
+            lines.push(format!("  {} times", event.count));
         }
         match event.frames {
             [Some(first), Some(last)] if first != last => {

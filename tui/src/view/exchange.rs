@@ -1,4 +1,4 @@
-//! The exchange of a transaction: its ladder, to scale in time, and where the time went.
+//! The exchange of a transaction: its ladder to scale in time, and its phases.
 
 use super::{Pane, Selection, Target, screen};
 use crate::analysis::{Exchanged, What};
@@ -19,7 +19,12 @@ impl Pane for Exchange {
     fn render(&self, state: &State, frame: &mut Frame<'_>, area: Rect) {
         super::title(state, frame, area, &words(state), !state.in_detail);
         if state.exchange.is_none() {
-            return super::nothing(frame, area, "No transaction is chosen: 3 lists them, Enter opens one.");
+            return super::nothing(
+                frame,
+                area,
+                "No transaction is selected: 3 lists them, Enter \
+                opens one.",
+            );
         }
         let chosen = state.cursor().at;
         let style = Style::new().add_modifier(Modifier::REVERSED);
@@ -47,7 +52,7 @@ impl Pane for Exchange {
     }
 }
 
-/// A line, and the rung that it is part of.
+/// A line, and the rung that it belongs to.
 pub(super) type OfRung = (Option<usize>, Line<'static>);
 
 /// The title.
@@ -57,12 +62,12 @@ pub(super) fn words(state: &State) -> String {
         (Some(number), chosen) if chosen.is_none_or(|chosen| chosen == number) => {
             format!("Exchange of transaction {number}")
         }
-        (_, Some(chosen)) => format!("Exchange of transaction {chosen}: on its way"),
+        (_, Some(chosen)) => format!("Exchange of transaction {chosen}: loading"),
         (None, None) | (Some(_), None) => "Exchange".to_owned(),
     }
 }
 
-/// The command that shows a transaction; without one, the command that lists all.
+/// The command that shows a transaction, or the one that lists all if there is none.
 pub(super) fn command(state: &State, number: Option<u64>) -> String {
     match number {
         Some(number) => format!("rdmascope show {} --transaction {number}", state.files),
@@ -70,14 +75,14 @@ pub(super) fn command(state: &State, number: Option<u64>) -> String {
     }
 }
 
-/// The packets of the chosen transaction.
+/// The packets of the selected transaction.
 pub(super) fn packets(state: &State) -> What {
     let row = state.chosen.and_then(|number| state.session.place(number));
     let row = row.and_then(|place| state.session.rows.get(place));
     row.map_or(What::All, |row| What::Between(row.connection, row.first, row.last))
 }
 
-/// The lines of the view, so wide.
+/// The lines of the view at this width.
 pub(super) fn lines(state: &State, width: u16) -> Vec<OfRung> {
     let Some(exchange) = &state.exchange else { return Vec::new() };
     let screen = screen(state, width);
@@ -97,7 +102,7 @@ pub(super) fn lines(state: &State, width: u16) -> Vec<OfRung> {
         by_frame: &by_frame,
         events: Vec::new(),
     };
-    // First what a person asks first: which call, and where its time went. Memory takes all that is written.
+    // The title and the phases come first. Writing to memory cannot fail.
     let mut head = Vec::new();
     let _ = page.write_head(screen, &mut head);
     let end_of_title = head.iter().position(|byte| *byte == b'\n').map_or(head.len(), |at| at + 1);
@@ -125,7 +130,7 @@ pub fn lines_of_rung(state: &State, rung: usize) -> Option<Range<usize>> {
     Some(first..first + count)
 }
 
-/// The rung that a line is part of.
+/// The rung that a line belongs to.
 pub fn rung_at(state: &State, line: usize) -> Option<usize> {
     lines(state, state.areas().main.width).get(line)?.0
 }

@@ -1,4 +1,4 @@
-//! Findings, with what the rule requires and the evidence.
+//! Findings, with the requirement of the rule and the evidence.
 
 use super::{Pane, Selection, Target, colour_of, fitted, screen};
 use crate::session::Found;
@@ -23,14 +23,14 @@ impl Pane for Findings {
         let mut words = format!("Findings: {}", Number(self.count(state) as u64));
         if state.session.further_findings > 0 {
             let further = Number(state.session.further_findings);
-            words += &format!(" (and {further} further ones that are not listed)");
+            words += &format!(" (and {further} more, not listed)");
         }
         if state.session.allowed > 0 {
             words += &format!(", {} of them allowed", Number(state.session.allowed));
         }
         super::title(state, frame, area, &words, !state.in_detail);
         let found = &state.session.findings;
-        let headings = format!("  {:>8} {:>5} {:RULE$} what was seen", "frame", "conn", "rule");
+        let headings = format!("  {:>8} {:>5} {:RULE$} message", "frame", "conn", "rule");
         let width = usize::from(area.width).saturating_sub(18 + RULE);
         let line = |index: usize| {
             let one = &found[index];
@@ -49,7 +49,7 @@ impl Pane for Findings {
                 Span::raw(format!(" {}", fitted(state, &message(one), width, false))),
             ])
         };
-        let why = "No rule is broken, as far as was read: violations and warnings are judged.";
+        let why = "No rule is broken so far. Violations and warnings are checked.";
         super::list(state, frame, area, Some(headings), (found.len(), why), line);
     }
 
@@ -62,7 +62,7 @@ impl Pane for Findings {
         let at = state.cursor().at;
         let Some(found) = state.session.findings.get(at) else { return (title, Text::default()) };
         let mut written = Vec::new();
-        // Memory takes all.
+        // Writing to memory cannot fail.
         let _ = findings::section(&[&found.finding], screen(state, width), &mut written);
         let mut text = super::text(&written);
         // Without the heading of the section.

@@ -1,4 +1,4 @@
-//! Scenarios for a live peer: the list, and what came of the one that is chosen, with the packets that crossed.
+//! Scenarios for a live peer: the list, and the result and packets of the selected one.
 
 mod session;
 
@@ -24,17 +24,18 @@ impl Pane for Injection {
         let Inject { target, offers, ran, queue, .. } = inject;
         if offers.is_empty() {
             super::title(state, frame, area, "Injection", true);
-            let why = "No target is named. `rdmascope tui --to ADDRESS` sends scenarios to a live server: what the specifications forbid or leave open.";
+            let why = "No target is named. `rdmascope tui --to ADDRESS` sends scenarios to a live \
+                server: messages that the specifications forbid or leave open.";
             return super::nothing(frame, area, why);
         }
         let words = format!("Injection into {target}: {}", inject.counts());
         super::title(state, frame, area, &words, !state.in_detail);
-        let headings = format!(" {:VERDICT$} {:NAME$} {:16} what is done", "verdict", "scenario", "section");
+        let headings = format!(" {:VERDICT$} {:NAME$} {:16} description", "verdict", "scenario", "section");
         let width = usize::from(area.width).saturating_sub(NAME + VERDICT + 20);
         let line = |index: usize| {
             let offer = &offers[index];
             let (verdict, style) = match &ran[index] {
-                _ if inject.is_running(index) && inject.is_stopping => ("is being ended", dim()),
+                _ if inject.is_running(index) && inject.is_stopping => ("stopping", dim()),
                 _ if inject.is_running(index) => ("runs", Style::new().add_modifier(Modifier::BOLD)),
                 _ if queue.contains(&index) => ("waits", dim()),
                 Some(Ok(ran)) if ran.is_violation => (&*ran.verdict, red(state)),
@@ -68,10 +69,10 @@ impl Pane for Injection {
     fn render_detail(&self, state: &State, frame: &mut Frame<'_>, area: Rect) {
         let Some(offer) = chosen(state) else { return };
         if offer.is_session {
-            super::title(state, frame, area, "The session: recorded, and now", state.in_detail);
+            super::title(state, frame, area, "Session: recorded and live", state.in_detail);
             return session::render(state, frame, area, offer);
         }
-        let words = "The scenario, what came of it, and the packets that crossed";
+        let words = "Scenario: result, packets and description";
         super::title(state, frame, area, words, state.in_detail);
         super::scrolled(frame, area, detail(state, area.width, offer).into(), state.detail().top);
     }
@@ -98,7 +99,7 @@ fn chosen(state: &State) -> Option<&Offer> {
     state.inject.offers.get(state.cursor().at)
 }
 
-/// The result of a scenario, its packets, and its explanation.
+/// The result of a scenario, its packets, and its description.
 fn detail(state: &State, width: u16, offer: &Offer) -> Vec<Line<'static>> {
     let at = state.cursor().at;
     let room = room(width);
@@ -108,7 +109,7 @@ fn detail(state: &State, width: u16, offer: &Offer) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     match &state.inject.ran[at] {
         _ if state.inject.is_running(at) => {
-            lines.extend(paragraph("It runs; Enter ends it.", room));
+            lines.extend(paragraph("Running; Enter stops it.", room));
             lines.extend(draw(&state.inject.crossed));
         }
         Some(Ok(Ran { told, arrows, .. })) => {
@@ -116,13 +117,13 @@ fn detail(state: &State, width: u16, offer: &Offer) -> Vec<Line<'static>> {
             lines.extend(draw(arrows));
         }
         Some(Err(error)) => lines.extend(paragraph(error, room)),
-        None => lines.extend(paragraph("Enter runs it, a runs all that are not destructive.", room)),
+        None => lines.extend(paragraph("Enter runs it; a runs all non-destructive scenarios.", room)),
     }
     lines.extend(paragraph(&offer.explanation, room));
     lines
 }
 
-/// Columns that text has in a pane so wide.
+/// Columns of text in a pane of this width.
 fn room(width: u16) -> usize {
     usize::from(width).saturating_sub(4).max(20)
 }
@@ -143,7 +144,7 @@ fn paragraph(text: &str, room: usize) -> Vec<Line<'static>> {
     lines
 }
 
-/// A packet as an arrow: this side at the left, the target at the right.
+/// Draws a packet as an arrow, with this side at the left and the target at the right.
 fn drawn(state: &State, arrow: &Arrow, room: usize) -> Line<'static> {
     let (to_right, to_left, dash) = if state.look.unicode { ("▶", "◀", "─") } else { (">", "<", "-") };
     let text = fitted(state, &arrow.text, room.saturating_sub(20), false);

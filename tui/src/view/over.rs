@@ -1,4 +1,4 @@
-//! What lies over a view: the keys, the actions to choose from, a word that is explained.
+//! Boxes over a view: the keys, a list of choices, a word that is explained.
 
 use super::dim;
 use crate::filter::Filter;
@@ -11,21 +11,21 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph, Wrap};
 use rdmascope_present::glossary;
 
-/// Something to choose while a line is written.
+/// A choice while a line is typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// What is chosen.
+    /// The text of the choice.
     pub word: String,
-    /// What it is.
+    /// A description.
     pub help: String,
-    /// The action, of a list of actions.
+    /// The action, in a list of actions.
     pub action: Option<Action>,
 }
 
 /// The most choices that are listed.
 const MOST: usize = 12;
 
-/// What there is to choose from by now.
+/// The choices for the text typed so far.
 pub fn choices(prompt: &Prompt) -> Vec<Choice> {
     let text = prompt.text.to_lowercase();
     let mut choices: Vec<Choice> = match prompt.purpose {
@@ -48,7 +48,7 @@ pub fn choices(prompt: &Prompt) -> Vec<Choice> {
         Purpose::Glossary => {
             let mut found: Vec<_> =
                 glossary::entries().filter(|entry| entry.term.to_lowercase().contains(&text)).collect();
-            // A word that begins so comes before those that contain it.
+            // Terms that begin with the text come before those that contain it.
             found.sort_by_key(|entry| !entry.term.to_lowercase().starts_with(&text));
             let first = |text: &str| text.split(". ").next().unwrap_or_default().replace('\n', " ");
             found
@@ -61,7 +61,7 @@ pub fn choices(prompt: &Prompt) -> Vec<Choice> {
     choices
 }
 
-/// Draws what lies over the view.
+/// Draws the boxes over the view.
 pub(super) fn render(state: &State, frame: &mut Frame<'_>) {
     match state.over {
         Some(Over::Help(top)) => help(state, frame, top),
@@ -102,7 +102,7 @@ fn boxed<'a>(state: &State, title: &'a str) -> Block<'a> {
     Block::bordered().border_set(border).title(title)
 }
 
-/// The choices, above the line that is written.
+/// Draws the choices, above the line that is typed.
 fn below(state: &State, prompt: &Prompt, frame: &mut Frame<'_>) {
     let choices = choices(prompt);
     if choices.is_empty() {
@@ -123,7 +123,7 @@ fn below(state: &State, prompt: &Prompt, frame: &mut Frame<'_>) {
         ])
     });
     let title = match prompt.purpose {
-        Purpose::Palette => "Actions: Enter does one",
+        Purpose::Palette => "Actions: Enter runs one",
         Purpose::Filter => "Filters: Tab completes",
         Purpose::Glossary => "Words: Enter explains one",
         Purpose::Jump | Purpose::Save | Purpose::Export => "",
@@ -131,7 +131,7 @@ fn below(state: &State, prompt: &Prompt, frame: &mut Frame<'_>) {
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()).block(boxed(state, title)), place);
 }
 
-/// Captures to open.
+/// Draws the list of captures to open.
 fn captures(state: &State, frame: &mut Frame<'_>, at: usize) {
     let height = (state.captures.len() as u16 + 2).min(frame.area().height.saturating_sub(4));
     let place = super::middle(frame, 76, height);
@@ -141,8 +141,8 @@ fn captures(state: &State, frame: &mut Frame<'_>, at: usize) {
         let style = if index == at { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
         Line::from(Span::styled(super::fitted(state, name, 74, false), style))
     });
-    let text = Paragraph::new(lines.collect::<Vec<_>>())
-        .block(boxed(state, "Captures here: Enter opens one, q leaves"));
+    let text =
+        Paragraph::new(lines.collect::<Vec<_>>()).block(boxed(state, "Captures: Enter opens one, q quits"));
     frame.render_widget(text, place);
 }
 
@@ -162,7 +162,7 @@ fn help(state: &State, frame: &mut Frame<'_>, top: usize) {
     }
     lines.push(Line::default());
     lines.push(Line::from(Span::styled(
-        "The mouse chooses, opens, scrolls, drags the split, and sets the moment.",
+        "The mouse selects, opens and scrolls, drags the split, and sets the moment.",
         dim(),
     )));
     let height = (lines.len() as u16 + 2).min(frame.area().height.saturating_sub(2));

@@ -1,4 +1,4 @@
-//! The report, as `analyze` writes it, and the comparison with another capture, as `diff` does.
+//! The report of `analyze`, and the comparison with another capture, as in `diff`.
 
 use super::{Pane, Selection, Target};
 use crate::session::Progress;
@@ -15,8 +15,8 @@ impl Pane for Report {
     fn render(&self, state: &State, frame: &mut Frame<'_>, area: Rect) {
         let words = match &state.beside {
             None => "Report".to_owned(),
-            Some(beside) if beside.is_shown => format!("Compared with {}   h the report, a all", beside.name),
-            Some(beside) => format!("Report   l the comparison with {}", beside.name),
+            Some(beside) if beside.is_shown => format!("Compared with {}   h: report, a: all", beside.name),
+            Some(beside) => format!("Report   l: comparison with {}", beside.name),
         };
         super::title(state, frame, area, &words, !state.in_detail);
         super::scrolled(frame, area, text(state), state.cursor().top);
@@ -38,7 +38,7 @@ impl Pane for Report {
     }
 }
 
-/// The comparison, where that is asked for; else the report.
+/// The comparison if it is selected, else the report.
 fn text(state: &State) -> Text<'static> {
     let Some(beside) = state.beside.as_ref().filter(|beside| beside.is_shown) else { return report(state) };
     match &beside.compared {
@@ -51,7 +51,7 @@ fn text(state: &State) -> Text<'static> {
     }
 }
 
-/// The report; while it is not there yet, what this program can do.
+/// The report. Until it is complete, an overview of the keys.
 fn report(state: &State) -> Text<'static> {
     if !state.session.report.is_empty() {
         let width = usize::from(state.size.0).max(40);
@@ -61,20 +61,23 @@ fn report(state: &State) -> Text<'static> {
     }
     let mut text = String::from("\n");
     match &state.session.progress {
-        Progress::Live => text.push_str("  The capture goes on: the report comes at its end. Until then:\n"),
+        Progress::Live => text.push_str(
+            "  Live capture: the report is written at its end. Until \
+            then:\n",
+        ),
         Progress::Failed(error) => text.push_str(&format!("  {error}\n")),
         Progress::Reading(..) | Progress::Ended => text.push_str("  The capture is being read. Meanwhile:\n"),
     }
     text.push_str(
         "
-    3  lists the transactions: s sorts them by latency, / filters them, Enter shows how one was
-       exchanged and where its time went
-    2  shows the connections as they are at the moment; 6 what happened to them
-    7  lists what breaks a rule of the specifications, with the evidence
-    8  draws latencies and throughput
+    3  lists the transactions: s sorts by latency, / filters, Enter shows the packet exchange of
+       one and where its time went
+    2  lists the connections at the shown moment; 6 lists events
+    7  lists violations of the specifications, with the evidence
+    8  draws charts of latency and throughput
     Space plays the session, , and . step packet by packet, t goes to a time
 
-    ?  shows all keys, w explains a word, q leaves
+    ?  shows all keys, w explains a word, q quits
 ",
     );
     Text::raw(text)

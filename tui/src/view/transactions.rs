@@ -1,4 +1,4 @@
-//! Transactions as a table, and the exchange of the one that is chosen.
+//! Transactions as a table, and the exchange of the selected one.
 
 use super::exchange::{command, lines, packets, words};
 use super::{Pane, Selection, Target, dim, fitted, red, yellow};
@@ -27,7 +27,7 @@ impl Pane for Transactions {
             words += &format!(", by {}{reversed}", state.sort.name());
         }
         if session.further_rows > 0 {
-            words += &format!(" (and {} further ones that are not listed)", Number(session.further_rows));
+            words += &format!(" (and {} more, not listed)", Number(session.further_rows));
         }
         super::title(state, frame, area, &words, !state.in_detail);
         let columns = columns(usize::from(area.width));
@@ -36,8 +36,8 @@ impl Pane for Transactions {
         let headings = format!("  {}", headings.join(" "));
         let line = |index: usize| line(state, &session.rows[state.order[index] as usize], &columns);
         let why = match (session.rows.is_empty(), session.progress == Progress::Ended) {
-            (false, _) => "No transaction passes the filter: Esc takes it away.",
-            (true, true) => "The capture holds no transaction.",
+            (false, _) => "No transaction matches the filter: Esc clears it.",
+            (true, true) => "The capture contains no transactions.",
             (true, false) => "No transaction has ended yet.",
         };
         super::list(state, frame, area, Some(headings), (state.order.len(), why), line);
@@ -63,7 +63,7 @@ impl Pane for Transactions {
     }
 }
 
-/// A column: its place among the cells of a row, its heading, where its text stands, and how wide it is.
+/// A column: its cell in a row, its heading, its alignment, and its width.
 struct Column {
     cell: usize,
     heading: &'static str,
@@ -71,7 +71,7 @@ struct Column {
     width: usize,
 }
 
-/// Headings that are left out where the screen is narrow, in this order.
+/// Headings that are omitted on a narrow screen, in this order.
 const LEFT_OUT: [&str; 4] = ["call", "reply", "protocol", "XID"];
 
 /// The columns that fit.
@@ -86,7 +86,7 @@ fn columns(width: usize) -> Vec<Column> {
                 Align::Left(width) => (false, width),
                 Align::Right(width) => (true, width),
             };
-            // The names of operations and of statuses are mostly short.
+            // Most names of operations and of statuses are short.
             let width = match heading {
                 "operation" if narrow => 12,
                 "operation" => 16,
@@ -116,7 +116,7 @@ fn line(state: &State, row: &Row, columns: &[Column]) -> Line<'static> {
         Some(Verdict::Inconclusive) => ("?", yellow(state)),
         None => (" ", Style::new()),
     };
-    // At the moment that is shown it has ended, is under way, or has not begun.
+    // At the shown moment it has ended, is open, or has not begun.
     let moment = state.moment.record;
     let (base, now) = match (row.ended <= moment, row.first <= moment) {
         (true, _) => (Style::new(), " "),

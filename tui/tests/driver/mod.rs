@@ -1,4 +1,5 @@
-//! Drives the screen as the program does, but for threads and a terminal: what is asked for is answered at once.
+//! Drives the screen like the program, but without threads and a terminal: requests are answered at
+//! once.
 
 #![allow(dead_code)]
 
@@ -27,20 +28,20 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Driver {
     pub(crate) state: State,
     analysis: Analysis,
-    /// What was put on the clipboard.
+    /// The texts copied to the clipboard.
     pub(crate) copied: Vec<String>,
     pub(crate) has_quit: bool,
     /// Scenarios that were started.
     pub(crate) started: Vec<usize>,
-    /// How a session was sent, of each time.
+    /// The plan of each order.
     pub(crate) plans: Vec<Plan>,
-    /// The numbers of what was ended.
+    /// The numbers of stopped orders.
     pub(crate) stopped: Vec<u64>,
     /// Pages that were written.
     pub(crate) exported: Vec<PathBuf>,
     /// Captures that were opened.
     pub(crate) opened: Vec<usize>,
-    /// Files are written; else they cannot be.
+    /// Whether files can be written.
     pub(crate) saves: bool,
 }
 
@@ -49,7 +50,7 @@ pub(crate) fn sample(name: &str) -> PathBuf {
 }
 
 impl Driver {
-    /// The sample of this name, read to its end.
+    /// Reads a sample to its end.
     pub(crate) fn new(name: &str, size: (u16, u16), look: Look) -> Driver {
         Driver::allowing(Allowances::default(), name, size, look)
     }
@@ -63,7 +64,7 @@ impl Driver {
         let mut files = Files::open(&paths, None, &Interrupt::default()).expect("the sample is there");
         files.for_each(&frame::Config::default(), &mut (), &mut driver).expect("it can be read");
         let mut endings = files.endings();
-        // Not where the sources stand.
+        // A path that does not depend on the location of the sources.
         endings.iter_mut().for_each(|ending| ending.name = format!("samples/{name}"));
         driver.analysis.finish(endings);
         let archive = Archive::open(&paths, None).expect("it can be read");
@@ -73,7 +74,7 @@ impl Driver {
         driver
     }
 
-    /// Nothing was read yet.
+    /// A driver that has read nothing yet.
     pub(crate) fn empty(name: &str, size: (u16, u16), look: Look) -> Driver {
         let analysis = Analysis::new(frame::Config::default(), Level::Warning, Style::new(look.colour));
         let name = format!("samples/{name}");
@@ -101,7 +102,7 @@ impl Driver {
         self.analysis.record(record, &dissected);
     }
 
-    /// Hands over what has become known of a capture that goes on.
+    /// Sends the new results of a live capture.
     pub(crate) fn batch(&mut self) {
         let batch = self.analysis.batch(Progress::Live, true);
         self.send(Message::Batch(Box::new(batch)));
@@ -140,7 +141,8 @@ impl Driver {
         }
     }
 
-    /// Presses keys as the table of keys writes them, separated by spaces; what stands in quotation marks is typed.
+    /// Presses keys named as in the table of keys, separated by spaces; text in quotation marks is
+    /// typed.
     pub(crate) fn press(&mut self, keys: &str) -> &mut Driver {
         for (index, part) in keys.split('"').enumerate() {
             if index % 2 == 1 {
@@ -182,7 +184,7 @@ impl Driver {
         self.send(Message::Key(KeyEvent::new(code, modifiers)));
     }
 
-    /// What is on the screen.
+    /// The content of the screen.
     pub(crate) fn buffer(&self) -> Buffer {
         let (width, height) = self.state.size;
         let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("memory is a terminal");
@@ -218,7 +220,7 @@ impl Sink for Driver {
 pub(crate) const UNICODE: Look = Look { unicode: true, colour: true };
 pub(crate) const ASCII: Look = Look { unicode: false, colour: false };
 
-/// A screen as a picture.
+/// The screen as a picture.
 pub(crate) fn svg(buffer: &Buffer) -> String {
     use ratatui::style::{Color, Modifier};
     use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! A framer that was written by hand, without pcap-parser: the witness of the one that the product has.
+//! A framer written by hand, without pcap-parser: the reference for the product's framer.
 
 use rdmascope_capture_agent::framing::{Damage, Fault, Framed, LIMIT, Step};
 use rdmascope_dissector::record::{LinkType, Time};
@@ -21,9 +21,9 @@ enum Format {
 }
 
 impl ByHand {
-    /// What the bytes from the current offset on are. The offset moves by what [`Step::Record`] and [`Step::Skip`] tell
-    /// the caller to drop.
-    #[inline(always)] // As the product's, so that benchmarks compare like with like.
+    /// Classifies the bytes at the current offset. The offset moves by the length that
+    /// [`Step::Record`] and [`Step::Skip`] tell the caller to drop.
+    #[inline(always)] // As in the product, so that benchmarks compare equals.
     pub fn next(&mut self, bytes: &[u8]) -> Step {
         let found = match &mut self.format {
             Format::Pcap(file) => file.next(bytes),
@@ -45,7 +45,7 @@ impl ByHand {
                     time,
                     link,
                     original_length,
-                    // Of losses it reads nothing.
+                    // It does not read losses.
                     dropped: 0,
                     interface: 0,
                     start,
@@ -93,24 +93,25 @@ impl ByHand {
     }
 }
 
-/// What a format finds.
+/// The result of a format's parser.
 enum Found {
     Record { time: Time, link: LinkType, original_length: u32, start: usize, end: usize, consumed: usize },
     Nothing { consumed: usize },
 }
 
-/// Why it finds nothing.
+/// The reason why nothing was found.
 enum Trouble {
-    /// So many bytes are needed.
+    /// The number of bytes needed.
     Short(usize),
-    /// What is wrong, and where, counted from the first of the bytes.
+    /// The fault and its position, counted from the first of the bytes.
     Fault { at: usize, fault: Fault },
 }
 
 /// A record of a capture without a file header.
 ///
 /// ```text
-/// 2^-32 seconds 4 | seconds 4, both little-endian | extended 1 bit, type 7 bits | flags 1 | record length 2 | loss 2 | wire length 2
+/// 2^-32 seconds 4 | seconds 4, both little-endian | extended 1 bit, type 7 bits | flags 1 |
+/// record length 2 | loss 2 | wire length 2
 /// ```
 fn erf_record(bytes: &[u8]) -> Result<Found, Trouble> {
     let header = bytes.first_chunk::<16>().ok_or(Trouble::Short(16))?;
@@ -151,13 +152,13 @@ fn erf_record(bytes: &[u8]) -> Result<Found, Trouble> {
     })
 }
 
-/// Nanoseconds since 1970 that a record itself tells, if it tells a second.
+/// The time in a record, in nanoseconds since 1970; `None` if it has no seconds.
 fn erf_time(record: &[u8]) -> Option<i64> {
     let header = record.first_chunk::<16>()?;
     (header[4..8] != [0; 4]).then(|| erf_nanoseconds(header))
 }
 
-/// What the time stamp says, seconds or not.
+/// The nanoseconds of a time stamp, with or without seconds.
 fn erf_nanoseconds(header: &[u8; 16]) -> i64 {
     let fraction = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
     let seconds = u32::from_le_bytes([header[4], header[5], header[6], header[7]]);
@@ -165,7 +166,7 @@ fn erf_nanoseconds(header: &[u8; 16]) -> i64 {
     i64::from(seconds) * 1_000_000_000 + nanoseconds as i64
 }
 
-/// The two byte orders of the host that wrote the capture.
+/// The byte order of the host that wrote the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 enum Order {
     #[default]
@@ -189,7 +190,7 @@ impl Order {
     }
 }
 
-/// What the first four bytes of a capture say.
+/// The format given by the first four bytes of a capture.
 enum Magic {
     Pcap(Variant),
     Pcapng,
@@ -215,7 +216,7 @@ fn recognised(magic: &[u8; 4]) -> Result<Magic, Fault> {
 const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
 
-/// What the magic number tells.
+/// The byte order and the resolution given by the magic number.
 #[derive(Clone, Copy, Debug)]
 struct Variant {
     order: Order,
@@ -289,12 +290,13 @@ const OPTION_TIME_OFFSET: u16 = 14;
 
 /// Type, and both lengths.
 const FRAME: usize = 12;
-/// Where the captured bytes of both packet blocks with a time stamp begin.
+/// The offset of the captured bytes in both packet blocks with a time stamp.
 const PACKET_DATA: usize = 28;
-/// Interfaces that one section may describe. A machine has fewer, and the table must not grow with the capture.
+/// The most interfaces that one section may describe. A machine has fewer, and the table must not
+/// grow with the capture.
 const INTERFACES: usize = 65_536;
 
-/// The section that the next block is in.
+/// The section of the next block.
 #[derive(Debug, Default)]
 struct Section {
     order: Order,
@@ -309,7 +311,7 @@ struct Interface {
     clock: Clock,
 }
 
-/// How an interface's time stamps count.
+/// The unit and the offset of an interface's time stamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Clock {
     resolution: Resolution,
@@ -319,19 +321,19 @@ struct Clock {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Resolution {
-    /// A tick is so many nanoseconds.
+    /// Nanoseconds in a tick.
     Multiple(u64),
-    /// A nanosecond is so many ticks.
+    /// Ticks in a nanosecond.
     Fraction(u64),
-    /// A second is two to this power ticks.
+    /// A second has two to this power ticks.
     PowerOfTwo(u8),
 }
 
 impl Clock {
-    /// Microseconds, where nothing is said.
+    /// Microseconds, if the capture does not specify them.
     const DEFAULT: Clock = Clock { resolution: Resolution::Multiple(1000), offset: 0 };
 
-    /// Time stamps that no `i64` of nanoseconds holds become the last or the first that it does.
+    /// Time stamps beyond the range of an `i64` of nanoseconds become its limits.
     fn time(self, ticks: u64) -> Time {
         let nanoseconds = match self.resolution {
             Resolution::Multiple(by) => ticks.saturating_mul(by),
@@ -346,7 +348,7 @@ impl Clock {
 }
 
 impl Resolution {
-    /// `if_tsresol`: the high bit tells the base, 2 or 10, the rest the negative exponent.
+    /// Parses `if_tsresol`: the high bit gives the base, 2 or 10, the rest the negative exponent.
     fn from_option(value: u8) -> Resolution {
         let exponent = value & 0x7f;
         if value & 0x80 != 0 {
@@ -354,7 +356,7 @@ impl Resolution {
         }
         match exponent {
             0..=9 => Resolution::Multiple(10u64.pow(u32::from(9 - exponent))),
-            // Beyond 10^19 ticks a nanosecond, no 64-bit count reaches one.
+            // With more than 10^19 ticks in a nanosecond, no 64-bit count reaches one.
             _ => 10u64
                 .checked_pow(u32::from(exponent - 9))
                 .map_or(Resolution::Multiple(0), Resolution::Fraction),
@@ -370,7 +372,7 @@ impl Section {
         };
         let kind = self.order.u32([t0, t1, t2, t3]);
         if kind == SECTION_HEADER {
-            // The same in both orders; the order of this section is told behind the length.
+            // The type is the same in both orders; the order of this section follows the length.
             self.order = match [b0, b1, b2, b3] {
                 [0x4d, 0x3c, 0x2b, 0x1a] => Order::Little,
                 [0x1a, 0x2b, 0x3c, 0x4d] => Order::Big,
@@ -429,8 +431,8 @@ impl Section {
         })
     }
 
-    /// A simple packet block names neither an interface, it is the first, nor a captured length, nor a time: it is given
-    /// the beginning of 1970.
+    /// A simple packet block has no interface (the first one is implied), no captured length, and
+    /// no time, for which the beginning of 1970 is used.
     fn simple_packet(&self, block: &[u8]) -> Result<Found, Trouble> {
         let interface = self.interface(0, 0)?;
         let original_length = self.word(block, 8);
@@ -480,12 +482,13 @@ impl Section {
         Ok(Found::Nothing { consumed: block.len() })
     }
 
-    /// What the options of an interface description, from byte `at` of its block on, say of its clock.
+    /// The clock given by the options of an interface description, which start at byte `at` of its
+    /// block.
     fn clock(&self, block: &[u8], mut at: usize) -> Result<Clock, Trouble> {
         let mut clock = Clock::DEFAULT;
         let end = block.len() - 4;
         while at < end {
-            // Blocks and options are multiples of four, so four bytes are there.
+            // Blocks and options are multiples of four, so there are at least four bytes.
             let code = self.order.u16([block[at], block[at + 1]]);
             let length = self.order.u16([block[at + 2], block[at + 3]]);
             if code == OPTION_END {
@@ -515,7 +518,7 @@ impl Section {
         Ok(clock)
     }
 
-    /// The word at `at`, which the length check of the block's type has found to be there.
+    /// The word at `at`. The length check for the block's type guarantees that it exists.
     fn word(&self, block: &[u8], at: usize) -> u32 {
         self.order.u32([block[at], block[at + 1], block[at + 2], block[at + 3]])
     }

@@ -50,7 +50,7 @@ fn quiet() -> Report {
 fn nothing_wrong() {
     let report = text(&quiet(), &ending());
     assert!(report.contains("Nothing: every call has a reply"), "{report}");
-    assert!(report.contains("whole: the file ends at a packet boundary"));
+    assert!(report.contains("end           complete\n"));
     assert!(!report.contains("\x1b["));
     assert!(report.lines().all(|line| line.chars().count() <= 120));
 }
@@ -365,7 +365,7 @@ fn several_files() {
     for part in [
         "Capture of 3 files\n",
         "  files         mount.pcap: cut short at byte 2345000: 1,090 bytes needed, 678 available; analyzed up to there\n",
-        "                standard input: whole: the file ends at a packet boundary\n",
+        "                standard input: complete\n",
         "                c.pcap: unreadable from here: c.pcap: byte 77: cannot be read further: no such block\n",
     ] {
         assert!(report.contains(part), "{part} is not in\n{report}");

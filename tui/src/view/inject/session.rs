@@ -1,4 +1,5 @@
-//! The session that is sent to a live server: of each call what the capture has beside what came now.
+//! The session that is sent to a live server: for each call, the recorded result beside the live
+//! one.
 
 use super::{paragraph, room};
 use crate::inject::{Difference, Offer, SentCall, SentLine};
@@ -10,12 +11,12 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use rdmascope_analysis::units::Duration;
 
-/// Columns of the number of a transaction, of what is called or the field that differs, and of the verdict.
+/// Columns of the number of a transaction, of the call or the differing field, and of the verdict.
 const NUMBER: usize = 8;
 const NAME: usize = 22;
 const VERDICT: usize = 13;
 
-/// Draws what is seen of it.
+/// Draws the visible lines.
 pub(super) fn render(state: &State, frame: &mut Frame<'_>, area: Rect, offer: &Offer) {
     let (before, after) = around(state, area.width, offer);
     let sent = &state.inject.sent;
@@ -31,13 +32,13 @@ pub(super) fn render(state: &State, frame: &mut Frame<'_>, area: Rect, offer: &O
     scrolled(frame, area, lines.into(), 0);
 }
 
-/// All its lines.
+/// The number of all lines.
 pub(super) fn count(state: &State, width: u16, offer: &Offer) -> usize {
     let (before, after) = around(state, width, offer);
     before.len() + state.inject.sent.len() + after.len()
 }
 
-/// What stands before the calls, and behind them.
+/// The lines before and after the calls.
 fn around(state: &State, width: u16, offer: &Offer) -> (Vec<Line<'static>>, Vec<Line<'static>>) {
     let inject = &state.inject;
     let place = inject.offers.iter().position(|one| one.is_session).unwrap_or(0);
@@ -47,7 +48,8 @@ fn around(state: &State, width: u16, offer: &Offer) -> (Vec<Line<'static>>, Vec<
     if !is_running {
         let words = inject.words(&inject.plan);
         let text = format!(
-            "Enter sends: {words}. On a call: i sends from there on, or all; e puts a fault into it, the next one, or none."
+            "Enter sends: {words}. On a call: i starts from there, or from the first call; e \
+                selects the next fault for it, or none."
         );
         before.extend(paragraph(&text, room));
     }
@@ -55,7 +57,7 @@ fn around(state: &State, width: u16, offer: &Offer) -> (Vec<Line<'static>>, Vec<
     if is_running || ran.is_some() {
         let words = inject.words(&inject.sent_as);
         let text = match is_running {
-            true => format!("Being sent: {words}. Enter ends it."),
+            true => format!("Sending: {words}. Enter stops it."),
             false => format!("Sent: {words}."),
         };
         before.extend(paragraph(&text, room));
@@ -77,7 +79,7 @@ fn around(state: &State, width: u16, offer: &Offer) -> (Vec<Line<'static>>, Vec<
     (before, after)
 }
 
-/// Columns of what was recorded, and of what came now.
+/// Columns of a recorded and of a live value.
 fn value_width(width: u16) -> usize {
     usize::from(width).saturating_sub(NUMBER + NAME + VERDICT + 4) / 2
 }
@@ -115,7 +117,7 @@ fn one(state: &State, line: &SentLine, width: u16) -> Line<'static> {
     }
 }
 
-/// What the capture has of a call: how long its reply took.
+/// The recorded latency of a call.
 fn recorded(state: &State, call: &SentCall) -> String {
     let row = call.transaction.and_then(|number| state.session.place(number));
     let row = row.and_then(|place| state.session.rows.get(place));

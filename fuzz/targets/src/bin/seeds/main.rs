@@ -1,4 +1,5 @@
-//! Writes what fuzzing begins with, cut out of the samples and out of what the scenarios send: `seeds SAMPLES CORPORA`.
+//! Writes the initial corpora, cut out of the samples and out of the packets of the scenarios:
+//! `seeds SAMPLES CORPORA`.
 
 mod scenarios;
 
@@ -29,7 +30,7 @@ fn main() -> io::Result<()> {
         }
     }
     seeds.extend(scenarios::seeds().map(|seed| ("peer", seed)));
-    // The choices of the engine's target say little to a reader: some that look like dice.
+    // The choices of the engine's target have no readable form, so some pseudorandom ones are used.
     let mut state = 1u32;
     for length in [60, 200, 600, 1500] {
         let dice = (0..length).map(|_| {
@@ -51,7 +52,7 @@ fn write(folder: &Path, number: usize, seed: &[u8]) -> io::Result<()> {
     fs::write(folder.join(format!("seed-{number:04}")), seed)
 }
 
-/// The first records of a little-endian capture, each cut to `snap` bytes.
+/// The first records of a little-endian capture, each truncated to `snap` bytes.
 fn capture(file: &[u8], most: usize, snap: usize) -> Vec<u8> {
     let mut out = file[..24].to_vec();
     for record in records(file).take(most) {
@@ -91,7 +92,7 @@ fn of_record(record: &Record<'_>, seeds: &mut BTreeSet<(&'static str, Vec<u8>)>)
         return;
     }
     add("headers", &[5], payload);
-    // What a replay sends.
+    // A message for a replay.
     add("peer", &[3, (payload.len() / 4).min(255) as u8], payload);
     let Ok(header) = Header::parse(payload) else { return };
     let stream = &payload[header.length..];

@@ -1,4 +1,4 @@
-//! What the scenarios send, as the choices that the target of the peer reads.
+//! The packets of the scenarios, as choices that the target of the peer reads.
 
 use rdmascope_peer::endpoint::{self, Endpoint};
 use rdmascope_peer::packet::{Datagram, Packet};
@@ -12,12 +12,12 @@ use rdmascope_wire::bth::Operation;
 use rdmascope_wire::cm::{Message, ReadyToUse, Request};
 use rdmascope_wire::psn::Psn;
 
-/// The longest seed: what a scenario sends after so many bytes is left out.
+/// The longest seed. Packets of a scenario beyond this number of bytes are left out.
 const MOST: usize = 2000;
 /// Bytes of a MAD.
 const MAD: usize = 256;
 
-/// An injector at whose interface everything that it sends is written down.
+/// An injector that records the packets it sends.
 struct Tapped {
     injector: Injector,
     choices: Vec<u8>,
@@ -32,7 +32,7 @@ impl Tapped {
         if packet.bth.destination_qp == Qpn(1) {
             let mut mad = packet.payload.to_vec();
             mad.resize(MAD, 0);
-            // The connection is there already.
+            // The connection exists already.
             match Message::parse(&mad).map(|(_, message)| message.attribute()) {
                 Ok(Request::ATTRIBUTE | ReadyToUse::ATTRIBUTE) | Err(_) => return,
                 Ok(_) => {}
@@ -117,7 +117,7 @@ impl End for Side {
     }
 }
 
-/// The seed of each scenario, where it sends something on a connection.
+/// The seed of each scenario that sends something on a connection.
 pub(crate) fn seeds() -> impl Iterator<Item = Vec<u8>> {
     builtin().into_iter().map(of).filter(|seed| !seed.is_empty())
 }
@@ -138,7 +138,7 @@ fn of(scenario: Scenario) -> Vec<u8> {
     };
     let tapped = Tapped { injector, choices, first: None };
     let mut pair = Pair::new(Side::Injector(Box::new(tapped)), Side::Peer(Box::new(peer)), 3);
-    // A scenario that waits for ever does not come with the program.
+    // No built-in scenario waits forever.
     for _ in 0..100_000 {
         if !pair.step() {
             break;
