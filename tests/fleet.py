@@ -258,7 +258,7 @@ def by_spark_submit(program, hosts, folder):
 def what_makes_no_sense_is_refused(folder):
     """Invalid requests give one line and exit status 2."""
     environment = os.environ | {"PYTHONPATH": str(ROOT / "fleet")}
-    for words, said in [(["ask"], "--list"), (["ask", "slowest", "--dataset", folder], "slowest: no such query or file: --list")]:
+    for words, said in [(["ask"], "--list"), (["ask", "slowest", "--dataset", folder], "slowest: no such question, and no file: --list")]:
         ran = subprocess.run([sys.executable, "-m", "rdmascope_fleet", *words], env=environment, capture_output=True, text=True)
         equal(words[-1], (ran.returncode, ran.stderr.count("\n"), said in ran.stderr), (2, 1, True))
 

@@ -108,7 +108,7 @@ pub(crate) fn refuse_arguments(reply: &mut Message) {
     reply.set_word(results - 4, 4);
 }
 
-/// The standing findings of these rules.
+/// The conclusive findings of these rules.
 fn standing(capture: &Capture) -> Vec<String> {
     let found = ["rpc-arguments", "rpc-results", "rpc-garbage"].map(|prefix| found(capture, prefix)).concat();
     let stands = found.iter().filter(|finding| finding.verdict == Verdict::Stands);
@@ -158,7 +158,7 @@ fn arguments_of_an_unknown_program_have_no_end() {
     assert!(standing(&capture).is_empty(), "{:?}", standing(&capture));
 }
 
-/// The standing findings of these rules after a GETATTR's call and reply are lengthened by these
+/// The conclusive findings of these rules after a GETATTR's call and reply are lengthened by these
 /// bytes.
 fn with_more(call: usize, reply: usize) -> Vec<String> {
     let mut capture = version_3();

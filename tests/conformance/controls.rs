@@ -185,7 +185,7 @@ fn a_queue_pair_that_is_used_again() {
     raises_nothing("nfs4.1-backchannel-recall", "twice", &mutate::merge(&capture, &second));
 }
 
-/// The rules, of any level, with a finding that stands.
+/// The rules, of any level, with a conclusive finding.
 fn standing(capture: &Capture) -> BTreeSet<&'static str> {
     let stands = |finding: &&Finding| finding.verdict == Verdict::Stands;
     findings(capture).iter().filter(stands).map(|finding| rule(finding).id).collect()

@@ -514,7 +514,7 @@ fn what_is_inserted_and_withheld_leaves_no_gap() {
     }
 }
 
-/// The rules of this subject that stand, and those that are inconclusive.
+/// The rules of this subject with conclusive findings, and those with inconclusive ones.
 fn verdicts(capture: &Capture) -> (Vec<&'static str>, Vec<&'static str>) {
     let of = |verdict| {
         let found = found(capture, "header");

@@ -56,7 +56,7 @@ struct Trigger {
     shows: Option<Shown>,
 }
 
-/// The expected contents of a finding that stands.
+/// The expected contents of a conclusive finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shown {
     /// The accused end.
@@ -185,7 +185,7 @@ fn every_rule_has_a_trigger() {
     }
 }
 
-/// Writes the standing findings of a trigger: their number, and the first ones in full.
+/// Writes the conclusive findings of a trigger: their number, and the first ones in full.
 fn write_texts(trigger: &Trigger, standing: &[&Finding], texts: &mut String) {
     const MOST: usize = 2;
     let _ = writeln!(texts, "\n{} ({}), {} times", trigger.rule, trigger.alteration, standing.len());

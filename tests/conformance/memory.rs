@@ -265,7 +265,7 @@ fn of<'a>(id: &'a str, found: &'a [Finding]) -> impl Iterator<Item = &'a Finding
     found.iter().filter(move |finding| rule(finding).id == id)
 }
 
-/// The standing findings about memory.
+/// The conclusive findings about memory.
 fn standing(capture: &Capture) -> Vec<String> {
     let found = findings(capture);
     let about = found.iter().filter(|finding| rule(finding).id.starts_with("memory-"));

@@ -20,8 +20,8 @@ const MSGP: u32 = 2;
 /// Reads.
 const SAMPLE: &str = "nfs3-basic";
 
-/// The rules that stand after an alteration and do not stand before it, with the accused ends.
-/// Advice is left out.
+/// The rules whose conclusive findings appear only after an alteration, with the accused ends.
+/// Advice is excluded.
 fn faults(sample: &str, alter: impl FnOnce(&mut Capture)) -> Vec<(&'static str, Option<By>)> {
     let capture = samples::capture(sample);
     let stands =

@@ -37,9 +37,9 @@ If that stays open, the finding is inconclusive: the capture may lack the packet
 it. Inconclusive findings are counted separately, `--inconclusive` lists them, and they never change
 the exit status.
 
-**Exit status.** 1 if a violation stands or the policy is broken, 0 if not, 2 for wrong usage and
-for files that are no capture. `--allow RULE` (or the name of a subject) excludes findings from the
-exit status; they are still shown, marked as allowed. A [policy](policy.md) next to the captures
+**Exit status.** 1 if a violation is conclusive or the policy is broken, 0 if not, 2 for wrong usage
+and for files that are no capture. `--allow RULE` (or the name of a subject) excludes findings from
+the exit status; they are still shown, marked as allowed. A [policy](policy.md) next to the captures
 does the same for some servers, clients, connections or versions, with a reason and a last day. It
 also limits the duration of operations and sets requirements on the capture.
 
@@ -61,14 +61,14 @@ the `justification` of the suppression, and policy entries that fail are notific
 
 `--format junit` writes JUnit XML: a test suite for each capture (with `--each` for each file), with
 a test case for each rule that was selected; its class is the subject of the rule. A test case fails
-if violations stand that are not allowed; its text has the findings and their frames. It is skipped
-if all findings are inconclusive. Warnings, advice and allowed findings are the output of a passing
-case, so a report fails exactly if the exit status does. The entries of the policy are test cases of
-the class `policy`. A capture without connections and a file with a read error are errors, of the
-class `capture`. The report is valid by the schema of Jenkins' xUnit plugin (`junit-10.xsd`). It is
-not valid by that of Ant's tasks (`JUnit.xsd` of Windy Road): that schema requires the host, the
-date and the duration of each run, so that two reports of one capture would differ, and it has no
-place for the output of a test case.
+if it has conclusive violations that are not allowed; its text has the findings and their frames. It
+is skipped if all findings are inconclusive. Warnings, advice and allowed findings are the output of
+a passing case, so a report fails exactly if the exit status does. The entries of the policy are
+test cases of the class `policy`. A capture without connections and a file with a read error are
+errors, of the class `capture`. The report is valid by the schema of Jenkins' xUnit plugin
+(`junit-10.xsd`). It is not valid by that of Ant's tasks (`JUnit.xsd` of Windy Road): that schema
+requires the host, the date and the duration of each run, so that two reports of one capture would
+differ, and it has no place for the output of a test case.
 ";
 
 #[test]

@@ -310,7 +310,7 @@ fn repeat_call(capture: &mut Capture, change: impl FnOnce(&mut [u8])) {
     insert(capture, call, CLIENT, opcode::SEND_ONLY, &bytes);
 }
 
-/// The rules of this subject that stand.
+/// The rules of this subject with conclusive findings.
 fn standing(capture: &Capture) -> Vec<&'static str> {
     let stands = |finding: &&Finding| finding.verdict == Verdict::Stands;
     found(capture, "rpc").iter().filter(stands).map(|finding| rule(finding).id).collect()

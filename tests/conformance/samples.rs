@@ -27,7 +27,7 @@ pub(crate) fn is_known(finding: &Finding) -> bool {
     KNOWN.iter().any(|(_, id, _, _)| *id == rule(finding).id)
 }
 
-/// Whether it is a standing violation that real kernels do not cause.
+/// Whether it is a conclusive violation that real kernels do not cause.
 pub(crate) fn is_new_violation(finding: &Finding) -> bool {
     is_violation(finding) && !is_known(finding)
 }

@@ -86,7 +86,7 @@ pub fn rule(finding: &Finding) -> &'static Rule {
     finding.rule.expect("the judge sets it")
 }
 
-/// Whether a finding is a violation that stands, which makes `rdmascope check` exit with 1.
+/// Whether a finding is a conclusive violation, which makes `rdmascope check` exit with 1.
 pub fn is_violation(finding: &Finding) -> bool {
     finding.verdict == Verdict::Stands && rule(finding).level == Level::Violation
 }
