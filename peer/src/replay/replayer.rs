@@ -374,8 +374,7 @@ impl Replayer {
         let fault = self.options.fault.filter(|(at, _)| *at == index).map(|(_, fault)| fault);
         if call.long && fault == Some(Fault::Short) {
             self.done[index] = true;
-            let why = "its Payload stream is in a chunk, but the fault applies only to one in the \
-                Send";
+            let why = "its Payload stream is in a chunk; the fault needs one in the Send";
             self.tell(Subject::Call(index), Verdict::NotSent(why.to_string()));
             return true;
         }
