@@ -96,10 +96,7 @@ fn a_session_goes_on_in_a_flood_of_strange_flows() {
         };
         differences.check(
             flooded.evictions.iter().all(given_up),
-            format!(
-                "{sample}: only connections of \
-            the flood are evicted"
-            ),
+            format!("{sample}: only flood connections are evicted"),
         );
         let evictions = flooded.evictions.len();
         differences.check(evictions > 5_000, format!("{sample}: {evictions} evictions"));

@@ -280,12 +280,7 @@ fn markers_are_where_they_were_asked_for() {
     start_frame(&mut capture, SERVER)[16] &= 0x7f;
     let unasked = found(&capture, "iwarp-markers");
     assert_eq!(unasked.len(), 1, "{unasked:?}");
-    assert_eq!(
-        unasked[0].by_requester,
-        Some(true),
-        "the client sends markers that the server did not ask \
-        for"
-    );
+    assert_eq!(unasked[0].by_requester, Some(true), "the server did not ask for markers");
 }
 
 /// The contents of an FPDU with a wrong CRC are ignored, including its message number.
