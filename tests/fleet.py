@@ -4,8 +4,9 @@
     tests/fleet.py RDMASCOPE        requires the packages duckdb and pyspark, and Java
 
 A worker is killed during the export. The tables must equal those of the export on one machine, row
-for row. The queries must give the same results on Spark and on DuckDB, before and after compaction.
-A few captures are read from and written to a file system that only Hadoop's classes support.
+for row. The questions must give the same answers on Spark and on DuckDB, before and after
+compaction. A few captures are read from and written to a file system that only Hadoop's classes
+support.
 """
 
 import json
@@ -145,7 +146,7 @@ def worker_of(driver):
 
 
 def on_a_cluster(program, hosts, output):
-    """Exports on a cluster of two workers and kills one of them meanwhile. Returns the summary."""
+    """Exports on a cluster of two workers and kills one of them meanwhile. Returns the bill."""
     bill = output.with_suffix(".json")
     command = [sys.executable, "-m", "rdmascope_fleet", "export", str(hosts), "--output", str(output), "--program", str(program)]
     command += ["--master", "local-cluster[2,1,1024]", "--bill", str(bill)]
@@ -201,7 +202,7 @@ def plain(rows):
 
 
 def ask(spark, dataset, compacted):
-    """Runs all queries on both engines and both layouts."""
+    """Runs all questions on both engines and both layouts."""
     from rdmascope_fleet import questions
 
     for name in questions.names():
