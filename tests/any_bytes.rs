@@ -1,4 +1,5 @@
-//! Any bytes at all: real sessions cut and corrupted everywhere, and captures made to eat memory.
+//! Arbitrary input: real sessions cut and corrupted everywhere, and captures that try to exhaust
+//! memory.
 
 use rdmascope_conformance::Judge;
 use rdmascope_dissector::engine::{Config, Engine, Totals};
@@ -17,7 +18,7 @@ use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
 use std::{env, fs};
 
-/// ICRCs are not looked at: what was corrupted would only be dropped.
+/// ICRCs are not verified, because corrupted packets would only be dropped.
 const UNCHECKED: Config = Config {
     frame: frame::Config { port: 4791, verify_icrc: false },
     report_packets: true,
@@ -33,7 +34,7 @@ fn all_samples() -> impl Iterator<Item = &'static str> {
     samples::ALL.into_iter().chain(samples::IWARP)
 }
 
-/// Runs the engine, and the judge on what it reports, with gates and without.
+/// Runs the engine, and the judge on its events, with gates and without.
 fn run<'a>(records: impl Iterator<Item = Record<'a>>, config: Config) -> Totals {
     let mut engine = Engine::new(config);
     let mut judge = Compared::default();
@@ -65,7 +66,8 @@ fn a_capture_cut_at_every_byte() {
             let whole = run(records(&file[..length]), Config::default()).records;
             assert!(whole <= PACKETS as u64);
         }
-        // The same as a snap length does it: the last packet is cut, and says so.
+        // A snap length cuts the last packet in the same way, and the record states its original
+        // length.
         let packets = &samples::capture(sample).packets;
         let packets = &packets[..packets.len().min(PACKETS)];
         for last in 0..packets.len() {
@@ -80,7 +82,7 @@ fn a_capture_cut_at_every_byte() {
     }
 }
 
-/// Runs the packets around packet `at` with `change` made to that one.
+/// Runs the packets around packet `at`, after applying `change` to it.
 fn changed(packets: &[pcap::Packet], at: usize, change: impl FnOnce(&mut Vec<u8>)) {
     let mut packet = packets[at].clone();
     change(&mut packet.data);
@@ -115,7 +117,8 @@ fn every_length_field_a_lie() {
                     changed(&packets, at, |data| data[field..field + 2].copy_from_slice(&lie.to_be_bytes()));
                 }
             }
-            // Every word behind the BTH: the length of a RETH, the counts and lengths of chunks, those of XDR items.
+            // Every word after the BTH: the length of a RETH, the counts and lengths of chunks,
+            // those of XDR items.
             let words = (mutate::EXTENSION..packets[at].data.len().min(300).saturating_sub(4)).step_by(4);
             for word in words {
                 for lie in [0, 1, u32::MAX] {
@@ -128,11 +131,11 @@ fn every_length_field_a_lie() {
 
 #[test]
 fn any_times_at_all() {
-    // As far apart as a file can say, and in any order: sums of spans have no room for them.
+    // Times as far apart as a file can express, in any order: differences overflow.
     const TIMES: [i64; 6] = [0, 1, i64::MIN, i64::MAX, i64::MAX - 1_000_000_000, 1 << 60];
     let sessions: [&dyn Fn(usize) -> i64; 3] = [
         &|at| TIMES[at % TIMES.len()],
-        // Each call takes as long as time goes, whatever is between it and its reply.
+        // Each call takes the longest possible time, whatever comes between it and its reply.
         &|at| TIMES[at / 2 % 2 + 2],
         &|at| (at as i64) << 55,
     ];
@@ -148,7 +151,7 @@ fn any_times_at_all() {
     }
 }
 
-/// An engine that is fed packets made here, and a judge.
+/// An engine and a judge, fed with packets made here.
 struct Hostile {
     engine: Engine,
     judge: Judge,
@@ -162,12 +165,13 @@ impl Hostile {
         Hostile { engine: Engine::new(config), judge: Judge::default(), number: 0, frame: Vec::new() }
     }
 
-    /// One more packet of host 1 for queue pair `qp` of host 2; `rest` is what is behind the BTH.
+    /// Passes a packet from host 1 to queue pair `qp` of host 2. `rest` has the bytes after the
+    /// BTH.
     fn packet(&mut self, qp: u32, opcode: u8, psn: u32, rest: &[u8]) {
         self.packet_of([1, 2], qp, opcode, psn, rest);
     }
 
-    /// One more packet of the first of two hosts for queue pair `qp` of the second.
+    /// Passes a packet from the first of two hosts to queue pair `qp` of the second.
     fn packet_of(&mut self, [from, to]: [u8; 2], qp: u32, opcode: u8, psn: u32, rest: &[u8]) {
         let host = |number| Ipv4Addr::new(10, 0, 0, number);
         let frame = compose::Frame {
@@ -204,7 +208,7 @@ impl Hostile {
     fn end(mut self) -> Totals {
         self.engine.finish(&mut |event| self.judge.handle(&event, &mut |_| ()));
         let totals = *self.engine.totals();
-        assert_eq!(totals.packets, self.number, "the packets are what they are meant to be");
+        assert_eq!(totals.packets, self.number, "all packets are recognized");
         totals
     }
 }
@@ -215,7 +219,7 @@ const SEND_LAST: u8 = 2;
 const SEND_ONLY: u8 = 4;
 const WRITE_ONLY: u8 = 0x0a;
 
-/// A call of NFS version 4, procedure COMPOUND, with `count` operations of one word.
+/// A call of NFSv4 COMPOUND with `count` operations of one word each.
 fn call(xid: u32, count: u32, segments: usize) -> Vec<u8> {
     let mut header = Builder::new(Xid(xid), 8, Procedure::Msg);
     header.reads = (0..segments)
@@ -234,15 +238,16 @@ fn call(xid: u32, count: u32, segments: usize) -> Vec<u8> {
     out
 }
 
-/// The hostile captures by name: each runs in a process of its own, so that its peak can be read.
+/// The hostile captures by name. Each runs in its own process, so that its peak memory can be read.
 const HOSTILE: [(&str, fn()); 8] = [
     ("queue pairs", || {
         let mut hostile = Hostile::new();
         (0..1_000_000).for_each(|qp| hostile.packet(qp + 2, SEND_ONLY, 7, &[0; 32]));
         let totals = hostile.end();
         assert_eq!(totals.connections, 1_000_000);
-        // At the end, 512 are in the table, and the only packets of 65,536 more are held. A packet
-        // whose 32-bit name equals that of a held one releases it to the table: 15 are expected to.
+        // At the end, 512 are in the table, and another 65,536 are held with one packet each. A
+        // packet whose 32-bit name equals that of a held one releases it to the table; 15 such
+        // collisions are expected.
         let given_up = 1_000_000 - 512 - 65_536;
         assert!((given_up - 64..=given_up).contains(&totals.evictions), "{}", totals.evictions);
     }),
@@ -260,7 +265,7 @@ const HOSTILE: [(&str, fn()); 8] = [
     }),
     ("segments", || {
         let mut hostile = Hostile::new();
-        // As many as one packet holds, and as many as one Send may be long.
+        // The most segments that fit one packet, and the most that fit one Send.
         (0..300).for_each(|xid| hostile.packet(2, SEND_ONLY, xid, &call(xid, 0, 2700)));
         let long = call(1000, 0, 21_000);
         for round in 0..20 {
@@ -300,7 +305,8 @@ const HOSTILE: [(&str, fn()); 8] = [
     }),
     ("scattered writes", || {
         let mut hostile = Hostile::new();
-        // Each call offers memory, of which every other byte is written: no two of them can be remembered as one range.
+        // Each call offers memory, and every other byte of it is written, so no two of the ranges
+        // can be merged.
         let (calls, writes) = (400u32, 4096u32);
         for xid in 0..calls {
             let mut header = Builder::new(Xid(xid), 8, Procedure::Msg);
@@ -317,7 +323,7 @@ const HOSTILE: [(&str, fn()); 8] = [
         }
         let totals = hostile.end();
         assert_eq!(totals.transactions.iter().sum::<u64>(), u64::from(calls));
-        assert_eq!(totals.connections, 1, "the memory that was written shows who wrote it");
+        assert_eq!(totals.connections, 1, "the written memory identifies the writer");
         assert!(totals.evictions > 100, "{}", totals.evictions);
     }),
     ("gaps everywhere", || {
@@ -331,7 +337,7 @@ const HOSTILE: [(&str, fn()); 8] = [
 
 const CHILD: &str = "RDMASCOPE_HOSTILE";
 
-/// Not a test of its own: what the other processes of the next one run.
+/// Not a separate test: the next test runs this in child processes.
 #[test]
 fn hostile_child() {
     let Ok(name) = env::var(CHILD) else { return };
@@ -345,7 +351,7 @@ fn hostile_child() {
 #[test]
 fn hostile_captures_eat_no_memory() {
     const MOST_KIB: u64 = 64 << 10;
-    // All at once; their output is short enough for a pipe.
+    // All run at the same time; their output fits the pipe buffer.
     let children = HOSTILE.map(|(name, _)| {
         let mut command = Command::new(env::current_exe().expect("a path"));
         command.args(["--exact", "hostile_child", "--nocapture"]).env(CHILD, name);
@@ -363,5 +369,5 @@ fn hostile_captures_eat_no_memory() {
             greedy.push((name, peak));
         }
     }
-    assert!(greedy.is_empty(), "KiB: {greedy:?}");
+    assert!(greedy.is_empty(), "peak in KiB: {greedy:?}");
 }

@@ -1,5 +1,7 @@
-//! Without the data that RDMA Writes and Read responses move, a capture gives the same transactions, connections, findings and latencies: on
-//! every sample, and on whatever captures do to a session.
+//! Captures without bulk data.
+//!
+//! Without the data of RDMA Writes and Read responses, a capture gives the same transactions,
+//! connections, findings and latencies. Checked on every sample and on imperfect captures of them.
 
 use rdmascope_conformance::Judge;
 use rdmascope_dissector::bulk::BulkCut;
@@ -16,7 +18,7 @@ use rdmascope_tests::session::{self, records};
 use rdmascope_tests::{Differences, samples};
 use std::net::Ipv4Addr;
 
-/// What is reported of records, one line each, and what was counted.
+/// The events and findings of some records, one per line, and the totals.
 fn reported<'a>(records: impl Iterator<Item = Record<'a>>, config: frame::Config) -> (Vec<String>, Totals) {
     let mut engine =
         Engine::new(Config { frame: config, observe: Observe::All, attribute: true, ..Config::default() });
@@ -30,19 +32,20 @@ fn reported<'a>(records: impl Iterator<Item = Record<'a>>, config: frame::Config
     (lines, *engine.totals())
 }
 
-/// Of each packet, how many bytes are kept.
+/// The number of bytes to keep of each packet.
 fn kept<'a>(records: impl Iterator<Item = Record<'a>>, config: frame::Config) -> Vec<usize> {
     let mut bulk = BulkCut::new(config);
     records.map(|record| bulk.kept(&record)).collect()
 }
 
-/// Totals but for what shortened packets are expected to change.
+/// The totals without those that shortened packets may change.
 fn comparable(totals: Totals) -> Totals {
     let icrc = [0, totals.icrc[1], 0];
     Totals { icrc, sound_segments: 0, records_without_payload: 0, cut_records: 0, ..totals }
 }
 
-/// Shortens records, and returns bytes captured before and after, and where what is reported changed.
+/// Shortens records. Returns the captured bytes before and after, and the first change in the
+/// results.
 fn shorten<'a>(
     records: impl Iterator<Item = Record<'a>> + Clone,
     config: frame::Config,
@@ -68,7 +71,10 @@ fn shorten<'a>(
         || cut.cut_records > whole.cut_records
     {
         let [left, snapped] = [cut.records_without_payload, cut.cut_records];
-        Some(format!("{without} packets were shortened, {left} are told, and {snapped} cut by a snap length"))
+        Some(format!(
+            "{without} packets were shortened, {left} are reported as such, and {snapped} as cut \
+            by a snap length"
+        ))
     } else {
         None
     };
@@ -83,7 +89,8 @@ fn shorten_capture(capture: &Capture) -> ([usize; 2], Option<String>) {
 #[test]
 fn samples_give_the_same_and_are_smaller() {
     let mut differences = Differences::of("samples");
-    // Of these, clients read and write next to nothing. Replies that are pulled are messages, and stay.
+    // Clients read and write almost nothing in these. Replies in Read chunks are messages, which
+    // stay.
     let move_nothing =
         [samples::REJECTED, samples::RELIABLE_REPLY, "iwarp-reconnect", "iwarp-rejected", "iwarp-scripted"];
     for name in samples::ALL.into_iter().chain(samples::IWARP) {
@@ -96,8 +103,8 @@ fn samples_give_the_same_and_are_smaller() {
     differences.end();
 }
 
-/// Of a session whose packets are all there, in order and sent once, all is left out but Sends and messages: bytes of chunks that are kept are
-/// as many as their messages say that Long Calls and Long Replies have.
+/// Without loss, reordering or duplicates, only Sends and messages are kept. The number of kept
+/// chunk bytes equals the length of the Long Calls and Long Replies.
 #[test]
 fn nothing_but_messages_is_kept() {
     for name in ["nfs3-basic", "nfs4.1-basic", "nfs4.2-basic", "nfs4.2-mtu4096-large-io"] {
@@ -123,7 +130,7 @@ fn nothing_but_messages_is_kept() {
     }
 }
 
-/// Whatever packets a capture lacks, shows out of order or shows twice.
+/// Missing, reordered and duplicated packets.
 #[test]
 fn variants_give_the_same() {
     let number = |name: &str, otherwise: u64| {
@@ -166,7 +173,7 @@ fn other_captures_give_the_same() {
         mutate::each(&mut unnumbered, |packet| packet.data[18..20].fill(0));
         let mut copied = mutate::copy(&unnumbered, |_| true);
         look(format!("{name}, no Identification"), &copied);
-        // At once, with other bytes: no copies.
+        // The same PSNs with other payload right after the first: no copies.
         mutate::each(&mut copied, |packet| {
             if packet.is_rc() && packet.number % 2 == 0 && !packet.payload().is_empty() {
                 let last = packet.payload().end - 1;
@@ -174,7 +181,8 @@ fn other_captures_give_the_same() {
             }
         });
         look(format!("{name}, other bytes sent again"), &copied);
-        // Every packet, every fifth, every packet of an end, and all before the 400th has a bad ICRC.
+        // Bad ICRCs: of every packet, of every fifth, of every packet of one end, of all before
+        // number 400.
         let spoils: [fn(&Packet) -> bool; 4] =
             [|_| true, |it| it.number % 5 == 0, |it| it.source() == CLIENT, |it| it.number < 400];
         for (index, spoils) in spoils.into_iter().enumerate() {
@@ -203,7 +211,7 @@ fn other_captures_give_the_same() {
             look(format!("{name}, {dress:?}"), &dress.on(&whole));
         }
     }
-    // A Long Call: its bytes are read by RDMA Reads as bulk is.
+    // A Long Call: its bytes are fetched by RDMA Reads, like bulk data.
     let mut long = samples::capture("nfs3-basic");
     let is_call =
         |packet: &Packet| packet.xid().is_some() && packet.source() == CLIENT && packet.opcode() == 4;
@@ -213,7 +221,7 @@ fn other_captures_give_the_same() {
     differences.end();
 }
 
-/// At two taps, and where the capture says that it lost packets; without ICRCs too.
+/// Two taps with reported drops, with and without verification of ICRCs.
 #[test]
 fn records_of_several_taps_give_the_same() {
     for name in samples::MOUNTS {
@@ -233,7 +241,7 @@ fn records_of_several_taps_give_the_same() {
     }
 }
 
-/// What is shortened once stays as it is.
+/// Shortening a shortened capture again changes nothing.
 #[test]
 fn a_shortened_capture_is_shortened_no_more() {
     for name in samples::MOUNTS.into_iter().chain(samples::IWARP) {

@@ -1,4 +1,4 @@
-//! Time alone ends what it ends, and nothing else.
+//! Calls of `handle_time` end the waits that are over, and nothing else.
 
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
@@ -8,17 +8,18 @@ use rdmascope_fuzz_targets::frames;
 use rdmascope_tests::{samples, session};
 use std::fs;
 
-/// When the engine is told the time.
+/// The times at which the engine is told the time.
 #[derive(Clone, Copy, PartialEq)]
 enum Telling {
     Never,
-    /// The time of each record, before it.
+    /// Before each record, with its time.
     BeforeRecords,
-    /// After the last record, until nothing waits any more.
+    /// After the last record, until nothing waits.
     AtTheEnd,
 }
 
-/// The transactions of a capture in the order in which they began, without the numbers that say in which order they ended.
+/// The transactions of a capture in the order in which they began, without their numbers, which
+/// depend on the order in which they ended.
 fn run(records: &[Record<'_>], telling: Telling) -> Vec<Transaction> {
     let mut engine = Engine::new(Config::default());
     let mut found = Vec::new();
@@ -61,13 +62,13 @@ fn samples_give_the_same_transactions() {
     }
 }
 
-/// Here packets come later than anybody waits who is told the time, and what answers them waits for less than they do: so the transactions
-/// need not be the same. Whatever began ends once, and nothing waits for a time that has passed.
+/// In these sessions packets arrive after the waits for them are over, so the transactions may
+/// differ. Each one that began must end once, and no deadline may be in the past.
 #[test]
 fn fuzz_sessions_are_waited_out() {
     let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus/engine");
     let mut sessions = 0;
-    for entry in fs::read_dir(corpus).expect("the corpus is there") {
+    for entry in fs::read_dir(corpus).expect("the corpus exists") {
         let path = entry.expect("a readable folder").path();
         let frames = frames(&fs::read(&path).expect("a corpus file"));
         let records: Vec<Record<'_>> =

@@ -1,8 +1,9 @@
-//! The composer of frames, against frames that Linux composed, and those of the peer in one sample.
+//! Compares the frame composer with frames from Linux, and with frames from the peer in one sample.
 
 use rdmascope_tests::{Differences, samples};
 
-/// Each packet of the samples, taken apart and composed again: the same bytes, IPv4 checksum and ICRC too.
+/// Parses and recomposes each packet of the samples. All bytes must match, including IPv4 checksum
+/// and ICRC.
 #[test]
 fn every_packet_of_the_samples() {
     let mut composed = 0;

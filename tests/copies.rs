@@ -1,4 +1,4 @@
-//! A packet that the capture shows twice counts once. A packet that was sent twice counts twice.
+//! A packet captured twice counts once; a retransmission counts as a packet.
 
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::engine::{Config, Engine, Totals};
@@ -8,14 +8,14 @@ use rdmascope_tests::mutate::{self, CLIENT, SERVER, opcode};
 use rdmascope_tests::pcap::{Capture, Packet};
 use rdmascope_tests::{samples, session};
 
-/// The session as it is captured on two interfaces: each packet once more, so many nanoseconds behind itself.
+/// The session captured on two interfaces: each packet appears again after `later` nanoseconds.
 fn captured_twice(session: &Capture, later: i64) -> Capture {
     let mut second = session.clone();
     second.packets.iter_mut().for_each(|packet| packet.time += later);
     mutate::merge(session, &second)
 }
 
-/// Has all packets carry no Identification, as systems send what is not to be fragmented.
+/// Clears the Identification of all packets, as senders do for packets that must not be fragmented.
 fn without_identification(capture: &mut Capture) {
     mutate::each(capture, |packet| packet.data[18..20].fill(0));
 }
@@ -24,10 +24,11 @@ fn without_identification(capture: &mut Capture) {
 fn a_session_captured_twice_is_the_same_session() {
     for name in samples::MOUNTS {
         let once = samples::capture(name);
-        // More than one packet lies between a packet and its copy.
+        // More than one other packet is between a packet and its copy.
         let twice = captured_twice(&once, 40_000);
         let (expected, found) = (session::run(&once), session::run(&twice));
-        // A sender of nfs4.2-basic counts through the Identification 0, which others use for none.
+        // One sender in nfs4.2-basic increments the Identification through 0, the value that means
+        // "none" elsewhere.
         assert_eq!(found.totals.copies, expected.totals.packets, "{name}");
         assert_eq!(found.totals.cm_messages, expected.totals.cm_messages, "{name}");
         assert_eq!(found.transactions.len(), expected.transactions.len(), "{name}");
@@ -35,7 +36,7 @@ fn a_session_captured_twice_is_the_same_session() {
             assert_eq!(session::content(found), session::content(expected), "{name}");
         }
         for (expected, found) in expected.connections.iter().zip(&found.connections) {
-            // Frames have other numbers.
+            // Frame numbers differ.
             assert_eq!(found.requester.sent, expected.requester.sent, "{name}");
             assert_eq!(found.responder.sent, expected.responder.sent, "{name}");
         }
@@ -49,14 +50,15 @@ fn a_copy_is_named_with_the_packet_that_it_shows_again() {
     let found = session::run_with_packets(&twice);
     for (first, copy) in found.packets.chunks(2).map(|pair| (&pair[0], &pair[1])) {
         assert_eq!((first.copy_of, copy.copy_of), (None, Some(first.number)));
-        // The connection is told for CM messages only where they are looked at.
+        // A CM message that is a copy is not parsed, so its connection is unknown.
         assert!(copy.connection == first.connection || copy.connection.is_none(), "frame {}", copy.number);
     }
 }
 
 #[test]
 fn what_was_sent_again_is_no_copy() {
-    // The sample lost packets on the way, so that many were sent again: with the same PSN and payload, under other Identifications.
+    // The session was lossy, so it has many retransmissions: same PSN and payload, other
+    // Identification.
     let found = session::run(&samples::capture("nfs3-lossy"));
     assert_eq!(found.totals.copies, 0);
     let repeated = |connection: &Connection| connection.responder.sent.repeated_packets;
@@ -78,7 +80,8 @@ fn without_identification_time_tells_a_copy_from_what_was_sent_again() {
     assert!(client.is_some_and(|connection| connection.requester.sent.repeated_packets > 0));
 }
 
-/// What the engine makes of packets that two interfaces show, by the interface ID of pcapng: the second one shows each so much later.
+/// The totals of packets captured by two interfaces with these pcapng interface IDs. The second
+/// interface captures each packet later by `later`.
 fn at_two_interfaces(session: &Capture, later: i64, interfaces: [u32; 2]) -> Totals {
     let mut records: Vec<Record<'_>> = Vec::new();
     for (index, interface) in interfaces.into_iter().enumerate() {
@@ -99,8 +102,8 @@ fn totals<'a>(records: impl Iterator<Item = Record<'a>>) -> Totals {
     *engine.totals()
 }
 
-/// Where no Identification tells, what another interface shows within the time that a packet is under way is a copy. What the same one shows
-/// again was sent again.
+/// Without an Identification, a packet that another interface shows within the time in flight is a
+/// copy. A packet that the same interface shows again is a retransmission.
 #[test]
 fn another_interface_shows_a_copy() {
     let mut session = samples::capture("nfs4.1-backchannel-recall");
@@ -111,7 +114,8 @@ fn another_interface_shows_a_copy() {
     assert_eq!(at_two_interfaces(&session, 2_000_001, [0, 1]).copies, 0);
     assert_eq!(at_two_interfaces(&session, 40_000, [1, 1]).copies, 0);
     assert_eq!(at_two_interfaces(&session, 10_000, [1, 1]).copies, packets);
-    // Sent again after 500 microseconds, and shown by both each time: two of four are copies, in whatever order they show it.
+    // The packet is retransmitted after 500 microseconds, and both interfaces capture it each time:
+    // two of four are copies, in either order.
     for order in [[0, 1, 0, 1], [0, 1, 1, 0]] {
         let mut again = Vec::new();
         for (index, interface) in order.into_iter().enumerate() {
@@ -123,7 +127,7 @@ fn another_interface_shows_a_copy() {
     }
 }
 
-/// A header of SLL2 names its interface: a capture at all interfaces of a host.
+/// The SLL2 header names the interface, for a capture on all interfaces of a host.
 #[test]
 fn the_interface_index_of_sll2_counts() {
     let mut session = samples::capture("nfs4.1-backchannel-recall");
@@ -132,7 +136,8 @@ fn the_interface_index_of_sll2_counts() {
         let mut cooked = session.clone();
         cooked.link = LinkType::LINUX_SLL2.0;
         for packet in &mut cooked.packets {
-            // Protocol, reserved, interface index, ARPHRD type, packet type, address length, address.
+            // Protocol, reserved, interface index, ARPHRD type, packet type, address length,
+            // address.
             let mut data = packet.data[12..14].to_vec();
             data.extend([0; 2]);
             data.extend(index.to_be_bytes());
@@ -164,8 +169,8 @@ fn a_snap_length_hides_no_copy() {
     assert_eq!(found.of(Direction::Forward).len(), expected);
 }
 
-/// Responses to an RDMA Read that come again place nothing, and are no RDMA operation outside of advertised memory: neither behind the reply
-/// nor ahead of it.
+/// Repeated RDMA Read responses place nothing, and are no RDMA operation outside of advertised
+/// memory, before or after the reply.
 #[test]
 fn read_responses_that_come_again_are_sent_again() {
     let whole = samples::capture("nfs3-basic");
@@ -178,12 +183,12 @@ fn read_responses_that_come_again_are_sent_again() {
     let reply =
         responses[4] + whole.packets[responses[4]..].iter().position(is_reply).expect("it is answered");
     let expected = session::run(&whole);
-    // Behind the reply, and ahead of it, behind the last response.
+    // After the reply; and before it, after the last response.
     for at in [reply, responses[4]] {
         let mut again = whole.clone();
         for response in responses.iter().rev() {
             let mut packet = whole.packets[*response].clone();
-            // Sent, and not captured, twice.
+            // Another Identification: a retransmission, not a copy.
             packet.data[18..20].copy_from_slice(&0x7777u16.to_be_bytes());
             packet.time = whole.packets[at].time;
             packet.seal();
@@ -205,7 +210,7 @@ fn read_responses_that_come_again_are_sent_again() {
             }
         );
     }
-    // The first response of a request that nobody saw is none that came again.
+    // The first response to a request that was not captured is no retransmission.
     let request =
         whole.packets[..responses[0]].iter().rposition(|packet| packet.opcode() == opcode::READ_REQUEST);
     let number = whole.packets[request.expect("it was asked")].number;

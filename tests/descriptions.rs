@@ -1,10 +1,11 @@
-//! The peer's enumerations beside the descriptions in `rdmascope-xdr`, which the peer may not use.
+//! Compares the peer's enumerations with the descriptions in `rdmascope-xdr`, on which they must
+//! not depend.
 
 use rdmascope_peer::nfs3::{FileType, Procedure, Stable, Status};
 use rdmascope_wire::rpc::program;
 use rdmascope_xdr::NFS3;
 
-/// Numbers and names of an enumeration are those of the description.
+/// Checks that numbers and names of an enumeration match its description.
 fn same<T: Copy + ToString>(name: &str, all: &[T], number: fn(T) -> u32) {
     let described = NFS3.enumerators(name).expect("it is described");
     let described: Vec<_> = described.iter().map(|(number, name)| (*number, (*name).to_owned())).collect();

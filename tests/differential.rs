@@ -1,5 +1,7 @@
-//! What the engine reports of each frame, against what tshark 4.0 reads there: `expectations/`, written by
-//! make-expectations.sh, which says what was left out because tshark is wrong there.
+//! Compares the engine's view of each frame with that of tshark 4.0.
+//!
+//! make-expectations.sh writes `expectations/`; it also lists the fields that are left out because
+//! tshark misreads them.
 
 use rdmascope_dissector::connection::State;
 use rdmascope_dissector::frame::{Carrier, IcrcVerdict};
@@ -13,7 +15,7 @@ use std::collections::BTreeMap;
 
 const COMPARED: [&str; 4] = [samples::REJECTED, "nfs3-lossy", "nfs4.1-backchannel-recall", "nfs4.2-basic"];
 
-/// A row of an expectation file: field names to values; empty fields are not there.
+/// A row of an expectation file: values by field name, without empty fields.
 type Row = BTreeMap<String, String>;
 
 fn expectations(name: &str) -> Vec<Row> {
@@ -31,7 +33,8 @@ fn expectations(name: &str) -> Vec<Row> {
     rows
 }
 
-/// A number as tshark prints it: decimal, 0x and hex digits; an R_Key of an IETH is hex digits alone.
+/// Parses a number as tshark prints it: decimal, or hexadecimal with 0x. The R_Key of an IETH has
+/// no 0x.
 fn number(text: &str) -> u64 {
     match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16),
@@ -49,7 +52,7 @@ fn fields(row: &Row, name: &str) -> Vec<u64> {
     row.get(name).map_or(Vec::new(), |values| values.split(',').map(number).collect())
 }
 
-/// Pairs the rows with the packets of the engine's report.
+/// Pairs the rows with the packets that the engine reported.
 fn with_packets<'a>(
     differences: &mut Differences,
     rows: &'a [Row],
@@ -107,7 +110,8 @@ fn transport_headers_of_every_frame() {
             let port = field(row, "udp.srcport").expect("every frame is UDP") as u16;
             let carrier = Carrier::RoceV2 { source_port: port, destination_port: 4791 };
             differences.equal(format!("frame {number} carrier"), carrier, frame.carrier);
-            // No witness in tshark, which does not verify: the field notes say that all are right, and witnesses.rs shows it.
+            // tshark does not verify ICRCs. All are good according to the field notes and
+            // witnesses.rs.
             differences.equal(format!("frame {number} ICRC"), IcrcVerdict::Good, frame.icrc);
         }
         differences.end();
@@ -159,7 +163,7 @@ fn rpc_over_rdma_headers_of_every_send() {
             differences.equal(format!("frame {number} segments"), expected, actual);
             differences.equal(format!("frame {number} stop"), None, header.stop);
         }
-        // Every Send has a header: what tshark lists, no more and no less.
+        // The Sends with a header are exactly those that tshark lists.
         let seen = session.packets.iter().filter(|packet| packet.rpcrdma().is_some()).count();
         differences.equal("headers", rows.len(), seen);
         differences.end();
@@ -173,7 +177,7 @@ fn calls_and_replies_as_the_two_pass_mode_reads_them() {
         let mut differences = Differences::of(format!("{sample}: RPC"));
         for row in expectations(&format!("{sample}.rpc")) {
             let frame = field(&row, "frame.number").expect("every row has its frame");
-            // Two occurrences: tshark shows the program's version once for the RPC, once for the program.
+            // tshark shows the version twice: once for the RPC header, once for the program.
             let first = |name: &str| fields(&row, name).first().map(|value| *value as u32);
             let from_client = row["ip.src"] == "10.77.0.2";
             let is_call = first("rpc.msgtyp") == Some(0);
@@ -203,7 +207,8 @@ fn calls_and_replies_as_the_two_pass_mode_reads_them() {
                 transaction.details.operations.iter().map(|operation| operation.code().into()).collect();
             for name in ["nfs.opcode", "nfs.cb.operation"] {
                 let expected = fields(&row, name);
-                // A failed COMPOUND's reply ends with the operation that failed: the call's list is the longer one.
+                // The reply of a failed COMPOUND ends with the failed operation, so the call has
+                // the longer list.
                 if !expected.is_empty() {
                     let compared =
                         if is_call { operations.len() } else { expected.len().min(operations.len()) };
@@ -233,8 +238,8 @@ fn connections_as_the_cm_messages_say() {
                 Some(ContentSeen::Cm(name)) => name.clone(),
                 other => format!("{other:?}"),
             };
-            // One attribute, one name; `cm::Message`'s own fields (communication IDs, remote QPN of a DREQ …) are compared in
-            // wire's tests against the same bytes.
+            // One name per attribute. wire's tests compare the fields of `cm::Message`
+            // (communication IDs, remote QPN of a DREQ …) against the same bytes.
             let known = names.entry(attribute).or_insert_with(|| name.clone());
             differences.equal(
                 format!("frame {} attribute 0x{attribute:04x}", packet.number),
@@ -268,7 +273,7 @@ fn connections_as_the_cm_messages_say() {
                     field(reply, "infiniband.cm.rep.localqpn"),
                     qpn(connection.responder.qpn),
                 );
-                // Encoded 1 to 5: 256 to 4096 bytes (IBTA volume 1, section 12.7.23).
+                // Codes 1 to 5 mean 256 to 4096 bytes (IBTA volume 1, section 12.7.23).
                 let mtu = field(request, "infiniband.cm.req.pppmtu").map(|code| 128u16 << code);
                 differences.equal(format!("{place} path MTU"), mtu, connection.path_mtu);
                 differences.equal(

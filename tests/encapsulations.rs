@@ -1,4 +1,4 @@
-//! Real sessions put into other encapsulations: the same transactions, whatever carries them.
+//! Real sessions in other encapsulations give the same transactions.
 
 use rdmascope_dissector::connection::State;
 use rdmascope_dissector::frame::Address;
@@ -22,10 +22,10 @@ fn carried(sample: &str, link: LinkType, carry: impl Fn(&pcap::Packet) -> Vec<u8
     session::run(&capture)
 }
 
-/// What a connection is but for its addresses.
+/// The compared part of a connection, without its addresses.
 type Connected = (State, Option<u32>, [u64; 2]);
 
-/// The transactions and the connections.
+/// The transactions and connections to compare.
 fn compared(session: &Session) -> (Vec<String>, Vec<Connected>) {
     let connections = session.connections.iter();
     (
@@ -34,7 +34,7 @@ fn compared(session: &Session) -> (Vec<String>, Vec<Connected>) {
     )
 }
 
-/// The last byte of its IP address is the LID of each host: source and destination.
+/// Source and destination LID. The LID of a host is the last byte of its IP address.
 fn lids(frame: &[u8]) -> (u16, u16) {
     (frame[29].into(), frame[33].into())
 }
@@ -47,7 +47,8 @@ fn lid(address: Address) -> Address {
 
 /// LRH, the packet from the BTH on, its ICRC, and two bytes of variant CRC.
 fn native(frame: &[u8]) -> Vec<u8> {
-    // Ethernet, IPv4 and UDP take 42 bytes; the samples have no frame so short that it was padded.
+    // Ethernet, IPv4 and UDP headers take 42 bytes. No frame in the samples is short enough to be
+    // padded.
     let transport = &frame[42..frame.len() - icrc::LENGTH];
     let (source, destination) = lids(frame);
     let packet_length = (Lrh::LENGTH + transport.len() + icrc::LENGTH) / 4;
@@ -95,7 +96,7 @@ fn native_infiniband() {
         let in_pcap = carried(sample, LinkType::INFINIBAND, |packet| native(&packet.data));
         let in_erf = carried(sample, LinkType::ERF, in_erf);
         for found in [in_pcap, in_erf] {
-            // Transactions are between the IP addresses that the REQ names.
+            // The ends of transactions are the IP addresses in the REQ.
             assert_eq!(compared(&found), compared(&expected), "{sample}");
             let totals = found.totals;
             assert_eq!(
@@ -108,7 +109,7 @@ fn native_infiniband() {
                 for (end, over_ip) in ends.into_iter().zip([&over_ip.requester, &over_ip.responder]) {
                     let Address::V4(ip) = over_ip.address else { panic!("{over_ip:?}") };
                     assert_eq!(end.address, lid(over_ip.address));
-                    // The header of the RDMA connection manager in the REQ.
+                    // The RDMA-CM IP header in the REQ.
                     assert_eq!((end.ip, over_ip.ip), (Some(IpAddr::V4(ip)), None), "{sample}");
                 }
             }
@@ -117,7 +118,7 @@ fn native_infiniband() {
     }
 }
 
-/// Without the REQ there is no word on IP addresses.
+/// Without the REQ, IP addresses are unknown.
 #[test]
 fn native_infiniband_from_the_middle() {
     let mut capture = samples::capture("nfs3-basic");

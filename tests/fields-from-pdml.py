@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Reads tshark's PDML from standard input, writes rows for cli/src/show/tests.rs: frame, field, first byte, bytes, value in hexadecimal
-digits. Of frames with the same fields at the same places, only the first one; with --all, all of them.
+"""Converts tshark's PDML on standard input to rows for cli/src/show/tests.rs: frame, field, first byte, length, value
+in hexadecimal digits.
 
-Left out, because tshark shows there what is not in the frame: fields of reassembled data, of frames with a part of an FPDU all that is
-behind TCP, and RPC-over-RDMA headers that it repeats
-at the last READ response and the last RDMA WRITE. And, because tshark 4.0 is wrong there: flow label and packet rate of a REQ's path,
-where it takes 12 bits for the one and those behind them for the other (20 and 6: IBTA volume 1, section 12.6.5; ibta_vol1_c12.h in Linux)."""
+Of frames with the same fields at the same offsets, only the first one is written; with --all, all of them.
+
+Some fields are left out because tshark shows data there that is not in the frame: fields of reassembled data; fields
+after TCP in frames with part of an FPDU; and RPC-over-RDMA headers that it repeats at the last READ response and the
+last RDMA WRITE. Others are left out because tshark 4.0 is wrong: flow label and packet rate of a REQ's path, for which
+it takes 12 bits and those after them (they have 20 and 6: IBTA volume 1, section 12.6.5; ibta_vol1_c12.h in Linux).
+"""
 import sys
 import xml.etree.ElementTree as ElementTree
 
@@ -48,7 +51,7 @@ IWARP_SENDS = (3, 4, 5, 6)
 
 
 def rows_of(packet):
-    """Field, first byte, bytes and value of each field of a packet that is in the frame."""
+    """Name, first byte, length and value of each field in the frame."""
     rows, opcode, header_end, rpc_in_frame = [], None, None, False
     is_part = any(element.get("name") in ("tcp.segments", "tcp.segment_data") for element in packet.iter())
     for element in packet.iter():
@@ -61,7 +64,7 @@ def rows_of(packet):
             continue
         if element.tag == "proto" and name == "rpcordma":
             header_end = int(element.get("pos")) + int(element.get("size"))
-        # tshark takes the ERF header for none of the frame's bytes: its fields have no place.
+        # tshark assigns no bytes of the frame to the ERF header, so its fields have no offset.
         if name in FIELDS and name.startswith("erf."):
             rows.append((name, 0, 0, f"{int(element.get('show'), 0):x}"))
             continue
@@ -70,7 +73,7 @@ def rows_of(packet):
         position, size = int(element.get("pos")), int(element.get("size"))
         if name.startswith("rpcordma.") and opcode not in SENDS:
             continue
-        # The RPC message behind the header; one that was put together from chunks counts from elsewhere.
+        # The RPC message after the header. One reassembled from chunks has offsets in other data.
         if name == "rpc.xid":
             rpc_in_frame = opcode in SENDS and position == header_end
         if name.startswith("rpc.") and not rpc_in_frame:

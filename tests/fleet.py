@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Runs the package fleet/ on a cluster of two workers, over 200 captures made from the samples.
+"""Runs the package fleet/ on a cluster of two workers, on 200 captures made from the samples.
 
-    tests/fleet.py RDMASCOPE        with the packages duckdb and pyspark, and Java
+    tests/fleet.py RDMASCOPE        requires the packages duckdb and pyspark, and Java
 
-A worker is killed in the middle. The tables must be those of the export on one machine, row for row; the questions must have the same answers by Spark and by
-DuckDB, before and after the small files are compacted. A few captures come from and go to a file system that only Hadoop's classes know.
+A worker is killed during the export. The tables must equal those of the export on one machine, row
+for row. The questions must give the same answers on Spark and on DuckDB, before and after
+compaction. A few captures are read from and written to a file system that only Hadoop's classes
+support.
 """
 
 import json
@@ -21,7 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "fleet"))
-# The large sample would take as long as all others.
+# The large sample would take as long as all others together.
 SAMPLES = sorted(path for path in (ROOT / "samples").glob("*.pcap") if path.stat().st_size < 1_300_000)
 CAPTURES = 200
 NODES = 20
@@ -38,7 +40,7 @@ def equal(what, found, expected):
 
 
 def records(pcap):
-    """The header of a classic pcap file, and its records."""
+    """The header and the records of a classic pcap file."""
     at, found = 24, []
     while at < len(pcap):
         [length] = struct.unpack_from("<I", pcap, at + 8)
@@ -48,7 +50,7 @@ def records(pcap):
 
 
 def pcapng(packets, system):
-    """The records as pcapng, which names the system that they were captured on (draft-ietf-opsawg-pcapng, section 4)."""
+    """The records as pcapng, which names the operating system of the capture (draft-ietf-opsawg-pcapng, section 4)."""
 
     def block(kind, body):
         length = struct.pack("<I", len(body) + 12)
@@ -69,17 +71,17 @@ def pcapng(packets, system):
 
 
 def later(record, seconds):
-    """The record at a later time."""
+    """The record, some seconds later."""
     [at] = struct.unpack_from("<I", record)
     return struct.pack("<I", at + seconds) + record[4:]
 
 
 def make_captures(folder):
-    """Each sample at many hours and two nodes; some as rings, some damaged. Returns the names of those that are."""
+    """Writes each sample at many hours and two nodes; some as rings, some damaged. Returns the damaged ones."""
     samples = [records(path.read_bytes()) for path in SAMPLES]
     damaged = set()
     for number in range(CAPTURES):
-        # Two nodes see the same session: its client and its server.
+        # Two nodes capture the same session: its client and its server.
         session = number // 2
         header, original = samples[session % len(samples)]
         packets = [later(record, session * HOUR) for record in original]
@@ -87,7 +89,8 @@ def make_captures(folder):
         node.mkdir(parents=True, exist_ok=True)
         name = f"{SAMPLES[session % len(samples)].stem}-{number:03}.pcap"
         if number % 10 == 3:
-            # tcpdump -C, where the ring went round: the first name has the latest packets.
+            # tcpdump -C after the ring has wrapped: the file with the first name has the latest
+            # packets.
             size = len(packets) // 7 + 1
             pieces = [packets[at : at + size] for at in range(0, len(packets), size)]
             for place, piece in enumerate(pieces[1:] + pieces[:1]):
@@ -95,7 +98,7 @@ def make_captures(folder):
         elif number % 10 == 5:
             (node / f"{name}ng").write_bytes(pcapng(packets, f"Linux 6.{1 + session % 2}"))
         elif number % 25 == 7:
-            # A length that no packet has, half way.
+            # An impossible record length in the middle.
             half = len(packets) // 2
             (node / name).write_bytes(header + b"".join(packets[:half]) + b"\xff" * 16 + b"".join(packets[half:]))
             damaged.add((node.name, name))
@@ -108,7 +111,7 @@ def make_captures(folder):
 
 
 def check_rings():
-    """The cases that the program is held to."""
+    """Checks the cases that the program is tested with."""
     from rdmascope_fleet.captures import File, rings
 
     lines = (ROOT / "fleet/tests/rings.txt").read_text(encoding="utf-8").splitlines()
@@ -118,7 +121,7 @@ def check_rings():
 
 
 def processes():
-    """Of all processes: parent and command line."""
+    """Parent and command line of all processes."""
     found = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -130,7 +133,7 @@ def processes():
 
 
 def worker_of(driver):
-    """A worker among the children of a process and theirs."""
+    """A worker among the descendants of a process."""
     found = processes()
 
     def is_below(pid):
@@ -143,7 +146,7 @@ def worker_of(driver):
 
 
 def on_a_cluster(program, hosts, output):
-    """Exports on a cluster of two workers, and kills one of them in the middle. Returns the bill."""
+    """Exports on a cluster of two workers and kills one of them meanwhile. Returns the bill."""
     bill = output.with_suffix(".json")
     command = [sys.executable, "-m", "rdmascope_fleet", "export", str(hosts), "--output", str(output), "--program", str(program)]
     command += ["--master", "local-cluster[2,1,1024]", "--bill", str(bill)]
@@ -158,9 +161,9 @@ def on_a_cluster(program, hosts, output):
                     os.kill(killed, signal.SIGKILL)
                     print(f"killed a worker after {done} captures")
             time.sleep(0.05)
-        equal("status of the export", driver.returncode, 0)
+        equal("exit status of the export", driver.returncode, 0)
     if killed is None:
-        sys.exit("no worker was killed: the export was too fast, or nothing like a worker was found")
+        sys.exit("no worker was killed: the export was too fast, or no worker process was found")
     return json.loads(bill.read_text(encoding="utf-8"))
 
 
@@ -182,13 +185,13 @@ def compare(one, other):
                 sys.exit(f"{table}: nothing was compared")
             for this, that in [("a", "b"), ("b", "a")]:
                 more = connection.execute(f"FROM {this} EXCEPT ALL FROM {that} LIMIT 1").fetchall()
-                equal(f"{table}: rows of one alone", more, [])
+                equal(f"{table}: rows in only one dataset", more, [])
             rows += in_one
     return rows
 
 
 def plain(rows):
-    """Rows without what the two engines have different types for."""
+    """Rows with values of types that both engines share."""
 
     def value(cell):
         if isinstance(cell, Decimal):
@@ -199,7 +202,7 @@ def plain(rows):
 
 
 def ask(spark, dataset, compacted):
-    """Asks all questions, of both engines, and both layouts."""
+    """Runs all questions on both engines and both layouts."""
     from rdmascope_fleet import questions
 
     for name in questions.names():
@@ -210,17 +213,17 @@ def ask(spark, dataset, compacted):
         equal(f"{name} by DuckDB, compacted", plain(questions.by_duckdb(str(compacted), name)[1]), by_spark)
         equal(f"{name} by Spark, compacted", plain(questions.by_spark(spark, str(compacted), name)[1]), by_spark)
         if not by_spark:
-            sys.exit(f"{name}: no answer")
+            sys.exit(f"{name}: empty result")
         print(f"{name}: {len(by_spark)} rows")
     columns, rows = questions.by_duckdb(str(dataset), "kernels")
     equal("kernels", {row[columns.index("operating_system")] for row in rows}, {None, "Linux 6.1", "Linux 6.2"})
-    # Both nodes have the same capture, so every transaction has its counterpart, without a difference.
+    # Both nodes have the same capture, so every transaction has a counterpart without a difference.
     columns, rows = questions.by_duckdb(str(dataset), "both_ends")
     equal("differences of equal captures", {row[columns.index("median_difference_ns")] for row in rows}, {0})
 
 
 def by_hadoop(spark, program, hosts, folder):
-    """A node's captures, from and to a file system that is no folder."""
+    """Exports a node's captures from and to a file system that is no local folder."""
     from rdmascope_fleet.export import Settings, export
 
     properties = {f"fs.viewfs.mounttable.lab.link./{name}": f"file://{folder / name}" for name in ["in", "out"]}
@@ -238,7 +241,7 @@ def by_hadoop(spark, program, hosts, folder):
 
 
 def by_spark_submit(program, hosts, folder):
-    """The commands of docs/fleet.md, on a cluster of one worker."""
+    """Runs the commands of docs/fleet.md on a cluster of one worker."""
     import pyspark
 
     home = Path(pyspark.__file__).parent
@@ -254,7 +257,7 @@ def by_spark_submit(program, hosts, folder):
 
 
 def what_makes_no_sense_is_refused(folder):
-    """One line, and exit status 2."""
+    """Invalid requests give one line and exit status 2."""
     environment = os.environ | {"PYTHONPATH": str(ROOT / "fleet")}
     for words, said in [(["ask"], "--list"), (["ask", "slowest", "--dataset", folder], "slowest: no such question, and no file: --list")]:
         ran = subprocess.run([sys.executable, "-m", "rdmascope_fleet", *words], env=environment, capture_output=True, text=True)
@@ -262,7 +265,7 @@ def what_makes_no_sense_is_refused(folder):
 
 
 def by_a_program_that_dies(spark, program, hosts, folder):
-    """A capture on which the program dies, and one on which it does not end, are rows like others."""
+    """Captures on which the program crashes or hangs are rows like others."""
     from rdmascope_fleet.export import Settings, export
 
     dies, hangs, *others = sorted(path.name for path in (hosts / "node02").iterdir())
@@ -283,10 +286,10 @@ def by_a_program_that_dies(spark, program, hosts, folder):
     settings = Settings(str(folder / "dying/out"), str(script), 20, 2, (), {})
     bill, done = export(spark, str(hosts / "node02"), settings, None, False)
     errors = {one.capture: one.error for one in done if one.error}
-    equal("a program that dies", errors.pop(dies), "ended with status -9")
-    equal("a program that does not end", errors.pop(hangs), "not done after 20 s")
+    equal("a program that crashes", errors.pop(dies), "ended with status -9")
+    equal("a program that hangs", errors.pop(hangs), "not done after 20 s")
     equal("captures of a node", (bill.captures, bill.damaged), (len(others) + 2, len(errors) + 2))
-    print(f"by a program that dies: {bill.captures} captures, {bill.damaged} rows with an error")
+    print(f"with a program that crashes: {bill.captures} captures, {bill.damaged} rows with an error")
 
 
 def main():
@@ -304,7 +307,7 @@ def main():
         equal("damaged captures", told, damaged)
         equal("captures", (bill["bill"]["captures"], bill["bill"]["damaged"]), (CAPTURES, len(damaged)))
         print(f"equal: {compare(one, fleet)} rows")
-        # A capture exported again replaces itself.
+        # Exporting a capture again replaces it.
         again = [program, "export", "parquet", hosts / "node04", "--site", "node04", "--output", fleet]
         subprocess.run(again, check=True)
         compare(one, fleet)

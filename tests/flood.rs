@@ -57,7 +57,7 @@ fn among(capture: &Capture, mut packets: impl Iterator<Item = Vec<u8>>, between:
             data,
         }));
     }
-    assert!(packets.next().is_none(), "all of them are there");
+    assert!(packets.next().is_none(), "all are inserted");
     flooded.renumber();
     flooded
 }
@@ -94,9 +94,12 @@ fn a_session_goes_on_in_a_flood_of_strange_flows() {
             Eviction::Connection(id) => strangers.contains(id),
             _ => false,
         };
-        differences.check(flooded.evictions.iter().all(given_up), format!("{sample}: who gives way"));
+        differences.check(
+            flooded.evictions.iter().all(given_up),
+            format!("{sample}: only flood connections are evicted"),
+        );
         let evictions = flooded.evictions.len();
-        differences.check(evictions > 5_000, format!("{sample}: {evictions} give way"));
+        differences.check(evictions > 5_000, format!("{sample}: {evictions} evictions"));
         differences.equal(sample, evictions as u64, flooded.totals.evictions);
     }
     differences.end();
@@ -138,7 +141,7 @@ fn unanswered_requests_are_reported_at_the_end() {
             .collect(),
     };
     let records: Vec<Record<'_>> = session::records(&capture).collect();
-    records.iter().for_each(|record| engine.handle(record, &mut |_| panic!("nothing is told yet")));
+    records.iter().for_each(|record| engine.handle(record, &mut |_| panic!("nothing is reported yet")));
     assert_eq!((engine.connections().count(), engine.totals().cm_messages), (0, 3));
     engine.finish(&mut |event| {
         if let Event::Connection(connection) = event {

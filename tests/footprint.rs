@@ -14,7 +14,7 @@ use std::alloc::System;
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
-/// Bytes that a clone of `what` takes up, itself included.
+/// The memory that a clone of `what` takes, in bytes, including itself.
 fn measured<T: Clone>(what: &T) -> usize {
     let before = ALLOCATOR.allocated();
     let clone = Box::new(what.clone());
@@ -79,7 +79,7 @@ fn record(flow: u32, data: &[u8]) -> Record<'_> {
 }
 
 fn a_clone_takes_up_what_is_said() {
-    /// In hundredths of what was measured.
+    /// In percent of the measured size.
     const ALLOWED: std::ops::RangeInclusive<usize> = 90..=115;
     let mut differences = Differences::of("footprints");
     for (steps, contents) in [(false, false), (true, true)] {
@@ -95,7 +95,7 @@ fn a_clone_takes_up_what_is_said() {
                     differences.check(ALLOWED.contains(&(said * 100 / measured)), place);
                     let (said, measured) = (judge.footprint(), self::measured(&judge));
                     let place = format!("{sample}, record {}, judge: {said} of {measured}", record.number);
-                    // The sizes of what the judge keeps are known to the byte.
+                    // The sizes of the judge's tables are exact.
                     differences.check(said == measured, place);
                 }
             }

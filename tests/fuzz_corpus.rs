@@ -1,4 +1,4 @@
-//! The inputs that fuzzing found worth keeping, and cuts of every sample, through every fuzz target; no fuzzer needed.
+//! Runs every fuzz target on its corpus and on the samples, without a fuzzer.
 
 use rdmascope_fuzz_targets::{TARGETS, Target, frame, headers};
 use rdmascope_tests::samples;
@@ -16,7 +16,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Runs a target, and says on which input it panicked.
+/// Runs a target; a panic names the input.
 fn run(target: Target, name: &str, input: &str, bytes: &[u8]) {
     let caught = std::panic::catch_unwind(|| target(bytes));
     assert!(caught.is_ok(), "{name} panicked on {input}");
@@ -26,7 +26,7 @@ fn run(target: Target, name: &str, input: &str, bytes: &[u8]) {
 fn every_corpus_holds() {
     for (name, target) in TARGETS {
         let files = files(&corpora().join(name));
-        assert!(files.len() > 4, "the corpus of {name} is not there");
+        assert!(files.len() > 4, "the corpus of {name} is missing");
         for path in files {
             let bytes = fs::read(&path).expect("a corpus file");
             run(target, name, &path.display().to_string(), &bytes);
@@ -34,8 +34,8 @@ fn every_corpus_holds() {
     }
 }
 
-/// Both framers, the one of the product and the one written by hand, find the same in captures that were altered: bits flipped
-/// near the beginning, where headers and options are, and the rest cut off.
+/// The framer and its hand-written counterpart agree on altered captures. Bits are flipped near the
+/// start, where headers and options are, and the end is cut off.
 #[test]
 fn altered_captures_are_framed_as_by_hand() {
     let mut state = 10u64;
@@ -73,7 +73,7 @@ fn samples_hold_in_every_target() {
         let path = samples::folder().join(format!("{sample}.pcap"));
         let file = fs::read(&path).expect("a sample");
         for (name, target) in TARGETS {
-            // Not where a record ends: the rest is then a record that is cut.
+            // Cut within a record.
             let cut = &file[..file.len().min(200_001)];
             run(target, name, sample, cut);
         }

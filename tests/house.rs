@@ -1,4 +1,4 @@
-//! What holds for the whole house: invariants of ARCHITECTURE.md that a reader of the sources can check.
+//! Checks invariants of ARCHITECTURE.md on the sources.
 
 #[path = "house/circles.rs"]
 mod circles;
@@ -12,11 +12,11 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The crates that the binary is made of.
+/// The crates that make up the binary.
 const CRATES: [&str; 10] =
     ["wire", "xdr", "dissector", "peer", "conformance", "capture-agent", "analysis", "present", "tui", "cli"];
 
-/// Every Rust source of the project.
+/// Every Rust source file of the project.
 fn sources() -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut folders: Vec<PathBuf> =
@@ -42,7 +42,7 @@ fn sources() -> Vec<(String, String)> {
 // Invariant 10.
 #[test]
 fn unsafe_stands_in_five_files() {
-    // Those of verbs are built with the feature `verbs` only.
+    // The files in verbs/ and snoop/ are built with the feature `verbs` only.
     const ALLOWED: [&str; 5] = [
         "capture-agent/src/live/libpcap.rs",
         "capture-agent/src/live/ring.rs",
@@ -50,7 +50,7 @@ fn unsafe_stands_in_five_files() {
         "capture-agent/src/unsafe_io.rs",
         "peer/src/verbs/sys.rs",
     ];
-    // Not to find the word here.
+    // Split, so that the test does not find the word in its own source.
     let word = ["un", "safe"].concat();
     let uses = [" {", " fn", " impl", " extern", " trait"].map(|after| format!("{word}{after}"));
     let mut seen_in_allowed = BTreeSet::new();
@@ -69,27 +69,23 @@ fn unsafe_stands_in_five_files() {
             assert!(forbidden, "{place} does not forbid it");
         }
     }
-    assert_eq!(
-        seen_in_allowed.len(),
-        ALLOWED.len(),
-        "one of {ALLOWED:?} has moved: this test looks for the wrong file"
-    );
+    assert_eq!(seen_in_allowed.len(), ALLOWED.len(), "one of {ALLOWED:?} has moved: update this list");
 }
 
-// "Only present and cli serialize", and neither dissector, peer nor judge reads a file or a clock.
+// Only `present` and `cli` serialize, and the libraries read neither files nor clocks.
 #[test]
 fn each_line_in_its_room() {
     for (place, text) in sources() {
         let room = place.split(['/', '\\']).next().expect("a path has parts");
         let library =
             matches!(room, "wire" | "xdr" | "dissector" | "peer" | "conformance") && place.contains("/src/");
-        // The places of the peer that have sockets and a clock; the rest does not see them.
+        // The parts of the peer with sockets and a clock.
         let sockets = ["peer/src/driver/", "peer/src/tcp.rs", "peer/src/verbs/"];
         let library = library && !sockets.iter().any(|has| place.replace('\\', "/").starts_with(has));
         for word in ["std::fs", "std::time", "std::net::", "std::env", "std::thread"] {
             assert!(!(library && text.contains(word)), "{place} uses {word}");
         }
-        // Scenarios are data: the peer reads them, and writes nothing.
+        // The peer deserializes scenarios and serializes nothing.
         let reads = place.replace('\\', "/").starts_with("peer/src/scenario/");
         assert!(!reads || !text.contains("Serialize"), "{place} serializes");
         if room != "present" && room != "cli" && room != "tests" && !reads {
@@ -98,14 +94,14 @@ fn each_line_in_its_room() {
     }
 }
 
-/// Which of its top-level modules each top-level module of a crate uses, outside tests.
+/// The top-level modules of a crate that each of its top-level modules uses, outside tests.
 fn modules(room: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (place, text) in sources() {
         let place = place.replace('\\', "/");
         let Some(path) = place.strip_prefix(&format!("{room}/src/")) else { continue };
         let module = path.split(['/', '.']).next().expect("a path has parts");
-        // Tests may look at everything; the root only lists its modules.
+        // Tests may use any module; the crate root only lists modules.
         if matches!(module, "lib" | "main") || path.ends_with("tests.rs") {
             continue;
         }
@@ -125,7 +121,7 @@ fn modules(room: &str) -> BTreeMap<String, BTreeSet<String>> {
     uses
 }
 
-/// A circle in which each uses the next, and the last the first.
+/// Finds a cycle of modules that use each other.
 fn circle(uses: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
     fn from(
         name: &str,
@@ -154,7 +150,7 @@ fn no_modules_in_a_circle() {
     }
 }
 
-/// The modules of the dissector, lowest first, and what each may use. What is not listed is above it, or none of its business.
+/// The modules of the dissector, lowest first, and the modules that each may use.
 const DISSECTOR: [(&str, &[&str]); 23] = [
     ("roomy", &[]),
     ("record", &[]),
@@ -232,7 +228,7 @@ const DISSECTOR: [(&str, &[&str]); 23] = [
     ("bulk", &["engine", "frame", "iwarp", "record", "transport"]),
 ];
 
-/// The modules of the peer, in the same way.
+/// The modules of the peer, in the same form.
 const PEER: [(&str, &[&str]); 19] = [
     ("time", &[]),
     ("random", &[]),
@@ -271,7 +267,7 @@ const PEER: [(&str, &[&str]); 19] = [
     ("verbs", &["cm", "driver", "endpoint", "interceptor", "memory", "provider", "rc", "scenario", "time"]),
 ];
 
-// "No stage knows the one above it."
+// No stage knows the one above it.
 #[test]
 fn dissector_and_peer_stand_on_their_floors() {
     stands("dissector", &DISSECTOR);
@@ -281,7 +277,7 @@ fn dissector_and_peer_stand_on_their_floors() {
 fn stands(room: &str, table: &[(&str, &[&str])]) {
     let allowed: BTreeMap<&str, &[&str]> = table.iter().copied().collect();
     for (module, uses) in modules(room) {
-        let allowed = allowed.get(&*module).unwrap_or_else(|| panic!("{module} has no place in the table"));
+        let allowed = allowed.get(&*module).unwrap_or_else(|| panic!("{module} is missing from the table"));
         for used in uses {
             assert!(allowed.contains(&&*used), "{module} uses {used}, which is not below it");
         }
@@ -291,11 +287,12 @@ fn stands(room: &str, table: &[(&str, &[&str])]) {
         let is_below = |used: &&str| below.iter().any(|(name, _)| name == used);
         let above =
             uses.iter().find(|used| !is_below(used) && (module, **used) != ("transaction", "exchange"));
-        assert_eq!(above, None, "the table lets {module} use what is above it");
+        assert_eq!(above, None, "the table lets {module} use a module above it");
     }
 }
 
-// What stands above the transport knows it by the words of `rdma` alone, and these name no header: another transport may speak them too.
+// The layers above the transport use only the types of `rdma`, which name no transport header, so
+// that other transports can provide them too.
 #[test]
 fn rpc_over_rdma_knows_no_transport_header() {
     let above = [
@@ -328,10 +325,11 @@ fn rpc_over_rdma_knows_no_transport_header() {
     assert!(looked > 10, "only {looked} files");
 }
 
-// The judge and the judged share only the descriptions of the wire.
+// The judge and the judged share only the crates of floor 0.
 #[test]
 fn the_peer_depends_on_floor_0_only() {
-    let manifest = std::fs::read_to_string(root().join("peer/Cargo.toml")).expect("peer/Cargo.toml is there");
+    let manifest =
+        std::fs::read_to_string(root().join("peer/Cargo.toml")).expect("peer/Cargo.toml can be read");
     let crates =
         manifest.lines().filter_map(|line| line.strip_prefix("rdmascope-")?.split(['.', ' ']).next());
     assert_eq!(crates.collect::<Vec<_>>(), ["wire", "xdr"]);
@@ -351,7 +349,8 @@ fn a_circle_is_found() {
     assert_eq!(round, Some(["b", "c", "d"].map(str::to_owned).to_vec()));
 }
 
-// Invariant 1: without `std` there is neither I/O nor a clock to read. The gate builds them without the features that bring it in.
+// Invariant 1: without `std` a crate can do no I/O and read no clock. CI builds these crates
+// without the features that enable `std`.
 #[test]
 fn what_does_no_io_has_no_std() {
     let without: Vec<String> = sources()
@@ -371,7 +370,7 @@ fn no_stubs() {
         for word in &words {
             assert!(!text.contains(word), "{place} has {word}…)");
         }
-        assert!(!text.contains(&["#[ig", "nore"].concat()), "{place} has a test that is not run");
+        assert!(!text.contains(&["#[ig", "nore"].concat()), "{place} has an ignored test");
     }
 }
 
@@ -379,8 +378,8 @@ fn read(place: &str) -> String {
     std::fs::read_to_string(root().join(place)).unwrap_or_else(|error| panic!("{place}: {error}"))
 }
 
-/// The lines of a table of a manifest, and the lines of `[target.….TABLE]`, which have the
-/// condition in front.
+/// The lines of a dependency table of a manifest, and those of `[target.….TABLE]`. Each is paired
+/// with the condition, if any.
 fn dependencies<'a>(manifest: &'a str, table: &str) -> Vec<(&'a str, &'a str)> {
     let mut found = Vec::new();
     let mut condition = None;
@@ -396,7 +395,7 @@ fn dependencies<'a>(manifest: &'a str, table: &str) -> Vec<(&'a str, &'a str)> {
     found
 }
 
-/// docs/design/dependencies.md has the purpose of each crate.
+/// docs/design/dependencies.md states the purpose of each crate.
 #[test]
 fn each_crate_that_is_built_on_has_a_row() {
     let page = read("docs/design/dependencies.md");
@@ -412,8 +411,8 @@ fn each_crate_that_is_built_on_has_a_row() {
     assert_eq!(rows, used.iter().map(String::as_str).collect());
 }
 
-/// Linux has a capture of its own, and a list of interfaces: pnet_datalink is built there for the
-/// feature `pnet` only.
+/// On Linux, pnet_datalink is built only with the feature `pnet`: capturing and listing interfaces
+/// are implemented here.
 #[test]
 fn linux_is_built_without_pnet() {
     let manifest = read("capture-agent/Cargo.toml");

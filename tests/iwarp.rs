@@ -1,5 +1,5 @@
-//! Sessions over iWARP against what the kernels at both ends recorded, where that is another question than over RoCE: `oracle.rs` has the
-//! others.
+//! Compares sessions over iWARP with the traces of the kernels at both ends, where iWARP differs
+//! from RoCE. `oracle.rs` has the common tests.
 
 use rdmascope_conformance::{Finding, Level, Verdict};
 use rdmascope_dissector::connection::{Connection, Origin, State};
@@ -19,7 +19,7 @@ fn run(sample: &str) -> Session {
     session::run(&samples::capture(sample))
 }
 
-/// The TCP port of the server stands in each sample, and both start frames where the capture has the connect.
+/// Every connection has the server's TCP port, and both start frames if the connect was captured.
 #[test]
 fn connections_as_their_start_frames_say() {
     for (sample, connections, revision, crc) in
@@ -44,7 +44,8 @@ fn connections_as_their_start_frames_say() {
     }
 }
 
-/// The traces of these have what was before the capture, too. From the first call on that the capture shows, none is missing.
+/// These traces also cover the time before the capture. From the first captured call on, no call is
+/// missing.
 #[test]
 fn a_capture_that_begins_in_the_middle_lacks_nothing_behind_its_beginning() {
     for sample in samples::IWARP_MIDSTREAM {
@@ -53,7 +54,7 @@ fn a_capture_that_begins_in_the_middle_lacks_nothing_behind_its_beginning() {
             session.of(Direction::Forward).iter().map(|transaction| transaction.xid.0).collect();
         let first = trace.marshals.iter().position(|marshal| Some(&marshal.xid) == reported.first());
         let first = first.unwrap_or_else(|| panic!("{sample}: the first call reported was marshalled"));
-        // A call that was marshalled and not sent, for want of a connection, is marshalled again.
+        // A call that was marshalled and not sent, for lack of a connection, is marshalled again.
         let sent: BTreeSet<u32> = trace.marshals[first..].iter().map(|marshal| marshal.xid).collect();
         assert_eq!(reported.iter().copied().collect::<BTreeSet<_>>(), sent, "{sample}");
         let mut differences = Differences::of(sample);
@@ -79,7 +80,7 @@ fn a_capture_that_begins_in_the_middle_lacks_nothing_behind_its_beginning() {
     }
 }
 
-/// The server rejects each MPA request of revision 1, which has no ORD (RFC 5044, section 7.1.1).
+/// The server rejects MPA requests of revision 1, which have no ORD (RFC 5044, section 7.1.1).
 #[test]
 fn rejected_requests() {
     let session = run("iwarp-rejected");
@@ -94,12 +95,12 @@ fn rejected_requests() {
     assert_eq!(session.transactions.len(), 0);
 }
 
-/// What the script sent and what the server answered, as the script's log has it.
+/// The messages of a scripted peer and the server's answers, compared with the script's log.
 #[test]
 fn a_scripted_peer() {
     let session = run("iwarp-scripted");
     let log = samples::text("iwarp-scripted", "truth.txt");
-    // FPDUs of opcode 3 that the server sent are replies; what they say begins with the XID.
+    // FPDUs of opcode 3 from the server are replies, which begin with the XID.
     let replies = log.lines().filter(|line| line.contains(" op 3 ")).count();
     let answered = session.of(Direction::Forward).iter().filter(|it| it.reply.is_some()).count();
     assert_eq!(answered, replies);
@@ -110,12 +111,12 @@ fn a_scripted_peer() {
 
 const TCP: usize = 14 + 20;
 
-/// Where the payload of an Ethernet frame's TCP segment begins.
+/// The offset of the payload of an Ethernet frame's TCP segment.
 fn payload(data: &[u8]) -> usize {
     TCP + usize::from(data[TCP + 12] >> 4) * 4
 }
 
-/// The part of a segment from one byte of its payload to another.
+/// A segment with the payload bytes `from..to`.
 fn part(packet: &Packet, from: usize, to: usize) -> Packet {
     let begins = payload(&packet.data);
     let mut data = packet.data[..begins].to_vec();
@@ -126,7 +127,7 @@ fn part(packet: &Packet, from: usize, to: usize) -> Packet {
     Packet { original_length: data.len() as u32, data, ..packet.clone() }
 }
 
-/// What is said of a session, but for frames.
+/// The results for a session, without frame numbers.
 fn said(session: &Session) -> Vec<String> {
     let message = |message: &Option<Message>| {
         message
@@ -147,7 +148,7 @@ fn said(session: &Session) -> Vec<String> {
     transactions.chain(connections).collect()
 }
 
-/// However the network cuts the streams, the session is the same.
+/// The session does not depend on where the stream is split into segments.
 #[test]
 fn segments_cut_elsewhere() {
     for sample in ["iwarp-nfs3", "iwarp-crc-lossy", "iwarp-nfs4.1-midstream"] {
@@ -159,9 +160,9 @@ fn segments_cut_elsewhere() {
             cut.packets = Vec::new();
             for packet in &capture.packets {
                 let length = packet.data.len() - payload(&packet.data);
-                // What a capture from the middle on begins with has to begin with an FPDU.
+                // A capture from midstream must begin with an FPDU.
                 let mut places = vec![0, length];
-                // A segment that was damaged on the way stays so.
+                // A damaged segment stays damaged.
                 let mut sealed = packet.data.clone();
                 mutate::seal_segment(&mut sealed);
                 let is_damaged = sample == "iwarp-crc-lossy" && sealed != packet.data;
@@ -188,7 +189,7 @@ fn segments_cut_elsewhere() {
     }
 }
 
-/// What a stream is told to consist of is what its bytes say by themselves.
+/// The reported pieces of a stream match its bytes.
 #[test]
 fn pieces_of_streams() {
     for (sample, verdict) in [
@@ -227,10 +228,12 @@ fn pieces_of_streams() {
     }
 }
 
-/// What the capture lacks is no fault of an end, and costs no transaction but those that it belonged to.
+/// Loss in the capture accuses no end, and affects only transactions to which the lost packets
+/// belong.
 #[test]
 fn lost_segments_accuse_nobody() {
-    // Linux servers leave R clear and send with Invalidate: the start frames say so, where the capture has them.
+    // Linux servers leave R clear and send with Invalidate. This is visible only if the capture has
+    // the start frames.
     const CLEAR: &str = "invalidation-sender-flag";
     let is_violation = |finding: &Finding| {
         judged::rule(finding).level == Level::Violation && finding.verdict == Verdict::Stands
@@ -261,7 +264,7 @@ fn lost_segments_accuse_nobody() {
     }
 }
 
-/// A capture that shows every segment twice shows no retransmission.
+/// A capture with every segment twice has no retransmissions.
 #[test]
 fn segments_captured_twice() {
     let capture = samples::capture("iwarp-nfs3");
@@ -277,7 +280,8 @@ fn segments_captured_twice() {
     assert!(found.connections.iter().all(|it| it.requester.sent.repeated_packets == 0));
 }
 
-/// The same ports again, whether the capture has the end of the first connection and the SYNs of the second one or not.
+/// Ports can be reused, whether or not the capture has the end of the first connection and the SYNs
+/// of the second.
 #[test]
 fn ports_used_again() {
     let first = samples::capture("iwarp-nfs3");
@@ -293,7 +297,7 @@ fn ports_used_again() {
     }
     let is_syn = |packet: &Packet| Segment::of(packet).is_some_and(|segment| segment.syn);
     let without_syns = mutate::keep(&second, |packet| !is_syn(packet));
-    // The capture lacks the Request, too.
+    // Without the MPA Request.
     let from_reply = mutate::keep(&second, |packet| packet.number > 4);
     for (second, name) in
         [(second, "whole"), (without_syns, "without SYNs"), (from_reply, "from the Reply on")]
@@ -307,7 +311,7 @@ fn ports_used_again() {
     }
 }
 
-/// Where checksums and CRCs are wrong for a reason of the capture, they can be overlooked.
+/// If checksums or CRCs are wrong because of the capture, verification can be turned off.
 #[test]
 fn wrong_sums_can_be_overlooked() {
     let overlook = frame::Config { verify_icrc: false, ..frame::Config::default() };
@@ -323,7 +327,7 @@ fn wrong_sums_can_be_overlooked() {
         let mut capture = whole.clone();
         for packet in &mut capture.packets {
             let Some(mut segment) = Segment::of(packet).filter(Segment::is_of_client) else { continue };
-            // What the network damaged stays away, or it would be taken.
+            // Segments damaged on the way must not be accepted, so their payload is removed.
             if segment.checksum == Checksum::Wrong {
                 segment.payload.clear();
             } else if !wrong_crcs {
@@ -336,7 +340,7 @@ fn wrong_sums_can_be_overlooked() {
             segment.put(packet);
         }
         let verified = completed(&run_with(&capture, frame::Config::default()));
-        assert!(verified < all / 2, "{verified} of {all}: what is wrong is left out");
+        assert!(verified < all / 2, "{verified} of {all}: FPDUs with wrong sums are dropped");
         assert_eq!(completed(&run_with(&capture, overlook)), all, "wrong CRCs: {wrong_crcs}");
     }
 }

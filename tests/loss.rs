@@ -1,8 +1,9 @@
-//! Whatever packets a capture lacks, shows out of order or shows twice: nothing is an accusation that the session itself does not give,
-//! and no transaction suffers but those that the lost packets were of.
+//! Imperfect captures, with missing, reordered or duplicated packets, give no new accusations and
+//! affect only transactions that lost packets.
 //!
-//! The gate runs 500 variants. `tests/loss` runs 10,000: `RDMASCOPE_VARIANTS` says how many, `RDMASCOPE_FIRST_VARIANT` from which seed,
-//! `RDMASCOPE_KEEP_VARIANTS` names a folder for captures of those that are judged wrongly.
+//! CI runs 500 variants, `tests/loss` runs 10,000. `RDMASCOPE_VARIANTS` sets the number and
+//! `RDMASCOPE_FIRST_VARIANT` the first seed; `RDMASCOPE_KEEP_VARIANTS` names a folder for captures
+//! that are judged wrongly.
 
 use core::fmt::Write as _;
 use rdmascope_conformance::{Finding, Level, Verdict};
@@ -17,7 +18,7 @@ use rdmascope_tests::{samples, session};
 use rdmascope_wire::Xid;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// A session, with what is known of it.
+/// A complete session and its results.
 struct Whole {
     name: String,
     capture: Capture,
@@ -28,11 +29,11 @@ struct Whole {
 
 type Key = (bool, u32);
 
-/// Which transactions suffer where packets are missing.
+/// Maps missing packets to the affected transactions.
 enum Owners {
-    /// Of RoCE: those that the packets are of.
+    /// RoCE: the transactions of the packets.
     Packets(HashMap<u64, Xid>),
-    /// Of iWARP: those of FPDUs that are not there, or not to be found.
+    /// iWARP: the transactions of FPDUs that are missing or cannot be found.
     Flows(Vec<Flow>),
 }
 
@@ -61,14 +62,15 @@ impl Whole {
         }
     }
 
-    /// One over TCP, to be shown in a dress: in one of them, the server listens at a port that is not that of NFS.
+    /// A session over TCP that is shown in several variants. In one of them the server does not
+    /// listen on the NFS/RDMA port.
     fn over_tcp(name: &str) -> Whole {
         let mut whole = Whole::new(name, samples::capture(name));
         whole.accusations.insert("binding-port".into());
         whole
     }
 
-    /// What is wrong with what comes of a variant.
+    /// The wrong results for a variant.
     fn complaints(&self, variant: &Variant, dress: Dress) -> Vec<String> {
         let mut complaints = Vec::new();
         for (id, line) in accusations(&variant.capture) {
@@ -76,7 +78,7 @@ impl Whole {
                 complaints.push(line);
             }
         }
-        // The header of an FPDU may have a marker in it, so that it is not found again.
+        // The header of an FPDU may contain a marker, which prevents resynchronization.
         let has_markers = dress == Dress::Markers && !variant.lost.is_empty();
         if !variant.kind.keeps_both_directions() || has_markers {
             return complaints;
@@ -94,7 +96,7 @@ impl Whole {
     }
 }
 
-/// What is found against an end, with a name that tells one accusation from another.
+/// The findings that accuse an end, each with the ID of its rule.
 fn accusations(capture: &Capture) -> Vec<(String, String)> {
     let accuses =
         |finding: &Finding| finding.verdict == Verdict::Stands && rule(finding).level != Level::Advice;
@@ -102,7 +104,8 @@ fn accusations(capture: &Capture) -> Vec<(String, String)> {
     found.map(|finding| (rule(&finding).id.into(), judged::line(&finding))).collect()
 }
 
-/// What of each transaction has to stay as it is: all but times, frames, and what rests on the connection as a whole.
+/// The part of each transaction that must not change: all except times, frames and facts about the
+/// whole connection.
 fn transactions(capture: &Capture) -> BTreeMap<Key, Vec<String>> {
     let mut all: BTreeMap<Key, Vec<String>> = BTreeMap::new();
     let session = session::run(capture);
@@ -114,7 +117,7 @@ fn transactions(capture: &Capture) -> BTreeMap<Key, Vec<String>> {
 }
 
 fn content(transaction: &Transaction, over_tcp: bool) -> String {
-    // Of TCP, what ends a connection may be lost beside.
+    // Over TCP, the segment that ends a connection may be lost too.
     let outcome = match transaction.outcome {
         Outcome::CutOff if over_tcp => Outcome::NoReply,
         outcome => outcome,
@@ -145,7 +148,7 @@ fn content(transaction: &Transaction, over_tcp: bool) -> String {
     text
 }
 
-/// A session that begins with a Long Reply: without its first call, which is NULL, and the reply to that.
+/// A session that begins with a Long Reply: its first call, a NULL, and the reply are removed.
 fn begun_with_a_long_reply(session: &Capture) -> Capture {
     let mut session = session.clone();
     for sender in [CLIENT, SERVER] {
@@ -156,10 +159,10 @@ fn begun_with_a_long_reply(session: &Capture) -> Capture {
     session
 }
 
-/// A session with another one behind it, on a second connection with names of its own: a reconnect.
+/// A reconnect: the session followed by another one, on a second connection with names of its own.
 fn reconnected(session: &Capture, mut second: Capture) -> Capture {
     const OTHER: u32 = 0x0550_0000;
-    // The Linux client names memory by the XID in the upper half of the address.
+    // The Linux client puts the XID into the upper half of its memory addresses.
     mutate::rename_memory(&mut second, |rkey, offset| (rkey ^ 0x40, offset ^ (u64::from(OTHER) << 32)));
     mutate::change_xids(&mut second, |xid| xid ^ OTHER);
     mutate::change_communication_ids(&mut second, 0x0055_0000);
@@ -206,7 +209,7 @@ fn loss_is_no_misbehaviour_and_costs_only_what_was_lost() {
     });
 }
 
-/// The same over TCP, however the capture shows the segments.
+/// The same over TCP, in all variants of the segments.
 #[test]
 fn loss_over_tcp_costs_only_what_was_lost() {
     let wholes = samples::IWARP.map(Whole::over_tcp);
@@ -215,7 +218,7 @@ fn loss_over_tcp_costs_only_what_was_lost() {
     judge(|seed| {
         let round = seed / kinds;
         let at = round as usize % wholes.len();
-        // Another dress each time: there are not as many as there are samples.
+        // The variant changes each time; the numbers of variants and samples are not equal.
         let dress = Dress::ALL[(round as usize + round as usize / wholes.len()) % Dress::ALL.len()];
         let whole = &wholes[at];
         let shown = dressed.entry((at, dress)).or_insert_with(|| dress.on(&whole.capture));
@@ -223,7 +226,7 @@ fn loss_over_tcp_costs_only_what_was_lost() {
     });
 }
 
-/// A session is the same in every dress.
+/// A session gives the same results in all variants.
 #[test]
 fn a_session_over_tcp_is_the_same_in_every_dress() {
     for sample in samples::IWARP {
@@ -237,7 +240,7 @@ fn a_session_over_tcp_is_the_same_in_every_dress() {
     }
 }
 
-/// Complains of all variants that are judged wrongly. `variant`: that of a seed.
+/// Fails if a seed's variant is judged wrongly.
 fn judge<'w>(mut variant: impl FnMut(u64) -> (&'w Whole, Dress, Variant)) {
     let first = number("RDMASCOPE_FIRST_VARIANT", 0);
     let seeds = first..first + number("RDMASCOPE_VARIANTS", 500);
@@ -251,7 +254,7 @@ fn judge<'w>(mut variant: impl FnMut(u64) -> (&'w Whole, Dress, Variant)) {
         count += 1;
         if let Some(folder) = std::env::var_os("RDMASCOPE_KEEP_VARIANTS") {
             let file = std::path::Path::new(&folder).join(format!("{seed}.pcap"));
-            std::fs::write(file, pcap::write(&variant.capture)).expect("the folder takes files");
+            std::fs::write(file, pcap::write(&variant.capture)).expect("the folder is writable");
         }
         let mut lost: Vec<u64> = variant.lost.iter().copied().collect();
         lost.sort_unstable();
@@ -270,5 +273,5 @@ fn judge<'w>(mut variant: impl FnMut(u64) -> (&'w Whole, Dress, Variant)) {
             let _ = writeln!(wrong, "  and {} more", complaints.len() - 4);
         }
     }
-    assert!(count == 0, "{count} of {} variants are judged wrongly:{wrong}", seeds.end - seeds.start);
+    assert!(count == 0, "{count} of {} variants were judged wrongly:{wrong}", seeds.end - seeds.start);
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes tests/encapsulations/: the same RoCEv2 packet in tunnels, and native InfiniBand in an ERF capture.
+"""Writes tests/encapsulations/: one RoCEv2 packet in several tunnels, and native InfiniBand in an ERF capture.
 
-The bytes are put together here, by the specifications, so that neither rdmascope nor tshark is a witness of itself. make-expectations.sh has
-tshark read them. The packet is the first frame of samples/nfs3-basic.pcap, a CM REQ.
+The bytes are composed here from the specifications, independently of rdmascope and tshark. make-expectations.sh runs
+tshark on them. The packet is the first frame of samples/nfs3-basic.pcap, a CM REQ.
 """
 import struct
 from pathlib import Path
@@ -81,7 +81,7 @@ for number, data in enumerate(tunnels):
 
 
 def erf(fraction, kind, extensions, payload, wire_length=None):
-    """A record, padded to eight bytes as the cards do."""
+    """An ERF record, padded to eight bytes as the cards do."""
     kind |= 0x80 if extensions else 0
     content = extensions + payload
     content += bytes(-(16 + len(content)) % 8)
@@ -90,7 +90,8 @@ def erf(fraction, kind, extensions, payload, wire_length=None):
     return header + content
 
 
-# LRH: VL 0, LNH 2, DLID 7, length with the ICRC, SLID 9; then the BTH, and its ICRC as it was over UDP; the variant CRC.
+# LRH: VL 0, LNH 2, DLID 7, length including the ICRC, SLID 9. The BTH and its ICRC are those of the
+# UDP packet; the variant CRC follows.
 lrh = struct.pack(">BBHHH", 0, 2, 7, (8 + len(transport)) // 4, 9)
 native = lrh + transport + b"\xbe\xef"
 records = [

@@ -1,21 +1,26 @@
 #!/bin/sh
-# Writes tests/expectations/: what tshark reads in the samples, for tests/differential.rs.
+# Writes tests/expectations/ for tests/differential.rs: the fields that tshark reads in the samples.
 #
 #   tests/make-expectations.sh            with tshark 4.0
 #
-# NAME.frames.tsv   one row per frame: the transport headers, which tshark reads in one pass, frame by frame. First occurrence of
-#                   a field only: tshark 4.0 adds infiniband.ieth twice.
-# NAME.headers.tsv  one row per Send with an RPC-over-RDMA header, single pass. Not the other frames that tshark shows one on: at
-#                   the last READ response and the last RDMA WRITE it repeats, or mixes up, the header of the Send they serve.
-# NAME.rpc.tsv      one row per RPC message of the two-pass mode (-2), which puts READ replies whose data went by Write chunk
-#                   back together. Left out of it, for tshark is wrong there:
-#                   - nfs3-lossy: under loss it decodes half of the messages, and attaches calls to the wrong frames.
-#                   - RPC messages on frames other than Sends: the frame of a call that came by Read chunk is the READ response.
-#                   - statuses of NFSv4 beyond the first: tshark lists the COMPOUND's and each operation's without telling which.
-# NAME.cm.tsv       one row per CM message.
-# NAME.fields.tsv   one row per field and frame, with its place in the frame; of frames with the same fields at the same places only
-#                   the first. fields-from-pdml.py says what was left out. For cli/src/show/tests.rs.
-# What tshark cannot show at all (ICRC verdicts, RFC 8797 private data, MRA, LAP, APR, SIDR) is not here.
+# NAME.frames.tsv   One row per frame, with the transport headers, which tshark reads in one pass.
+#                   Only the first occurrence of a field: tshark 4.0 adds infiniband.ieth twice.
+# NAME.headers.tsv  One row per Send with an RPC-over-RDMA header, in one pass. Other frames with a
+#                   header in tshark are excluded: on the last READ response and the last RDMA WRITE
+#                   it repeats or mixes up the header of the related Send.
+# NAME.rpc.tsv      One row per RPC message, in two passes (-2), which reassemble READ replies whose
+#                   data is in Write chunks. These are excluded because tshark is wrong:
+#                   - nfs3-lossy: with loss, tshark decodes half of the messages and attaches calls
+#                     to the wrong frames.
+#                   - RPC messages on frames other than Sends: the frame of a call in a Read chunk
+#                     is the READ response.
+#                   - NFSv4 statuses after the first: tshark lists those of the COMPOUND and of the
+#                     operations without a distinction.
+# NAME.cm.tsv       One row per CM message.
+# NAME.fields.tsv   One row per field and frame, with the field's place in the frame. If several
+#                   frames have the same fields at the same places, only the first is listed.
+#                   fields-from-pdml.py lists the omissions. For cli/src/show/tests.rs.
+# tshark cannot show ICRC verdicts, RFC 8797 private data, MRA, LAP, APR and SIDR.
 set -eu
 cd "$(dirname "$0")/.."
 out=tests/expectations
@@ -51,13 +56,13 @@ for sample in connect-rejected nfs3-lossy nfs4.1-backchannel-recall nfs4.2-basic
     fields $sample a "rpc && $send" -2 frame.number ip.src rpc.xid rpc.msgtyp rpc.program rpc.programversion \
         rpc.procedure nfs.opcode nfs.cb.operation >$out/$sample.rpc.tsv
 done
-# An NFSv3 session for its procedures.
+# Another NFSv3 session, for more procedures.
 fields nfs3-basic a "rpc && $send" -2 frame.number ip.src rpc.xid rpc.msgtyp rpc.program rpc.programversion \
     rpc.procedure nfs.opcode nfs.cb.operation >$out/nfs3-basic.rpc.tsv
 for sample in connect-rejected nfs3-basic nfs3-lossy nfs4.1-backchannel-recall nfs4.1-basic nfs4.2-basic nfs4.2-mtu4096-large-io reliable-reply iwarp-nfs3; do
     tshark -r samples/$sample.pcap -T pdml 2>/dev/null | tests/fields-from-pdml.py >$out/$sample.fields.tsv
 done
-# The packets that make-encapsulations.py put into tunnels, and into ERF records.
+# The packets that make-encapsulations.py wrote into tunnels and ERF records.
 for capture in tunnels.pcap native.erf; do
     tshark -r tests/encapsulations/$capture -T pdml 2>/dev/null | tests/fields-from-pdml.py --all >$out/${capture%.*}.fields.tsv
 done

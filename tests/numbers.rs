@@ -1,4 +1,4 @@
-//! Connections have numbers without holes, whatever the capture lacks and whatever is asked of the engine.
+//! Connection numbers have no gaps, whatever the capture lacks and whatever events are requested.
 
 use rdmascope_conformance::Judge;
 use rdmascope_dissector::connection::{Connection, FlowKey};
@@ -11,15 +11,15 @@ use rdmascope_tests::{samples, session};
 use rdmascope_wire::bth::Transport;
 use std::collections::HashMap;
 
-/// What has a connection's number, in the order in which it was reported.
+/// The events that name a connection, in the order in which they were reported.
 #[derive(Debug, Default)]
 struct Numbered {
     connections: Vec<Connection>,
-    /// Of the transactions.
+    /// Connection numbers of transactions.
     transactions: Vec<u32>,
-    /// Of the findings.
+    /// Connection numbers of findings.
     findings: Vec<u32>,
-    /// Of packets of connections, with their half-flows.
+    /// Connection numbers of packets, with their half-flows.
     packets: Vec<(FlowKey, Option<u32>)>,
 }
 
@@ -51,7 +51,7 @@ impl Numbered {
         self.connections.iter().map(|connection| connection.id.0).collect()
     }
 
-    /// The connection of this number.
+    /// The connection with this number.
     fn connection(&self, number: u32) -> Option<&Connection> {
         self.connections.iter().find(|connection| connection.id.0 == number)
     }
@@ -61,22 +61,23 @@ fn is_reliable(headers: &rdmascope_dissector::event::Headers<'_>) -> bool {
     headers.bth.opcode.transport() == Transport::ReliableConnection
 }
 
-/// Everything is reported.
+/// Requests all events.
 fn all() -> Config {
     Config { observe: Observe::All, report_packets: true, attribute: true, ..Config::default() }
 }
 
-/// Two sessions side by side, from some places on.
+/// Two sessions side by side, captured from several points on.
 fn from_the_middle(session: &Capture) -> impl Iterator<Item = (usize, Capture)> {
     let capture = mutate::side_by_side(session, MILLISECOND);
     let starts = (0..capture.packets.len()).step_by(capture.packets.len() / 24);
     starts.map(move |start| (start, mutate::from(&capture, start)))
 }
 
-/// Nanoseconds.
+/// In nanoseconds.
 const MILLISECOND: i64 = 1_000_000;
 
-/// Every number from 1 on stands for one connection; whatever has a number has one of these.
+/// Checks that every number from 1 on belongs to one connection, and that every number in an event
+/// is one of these.
 #[track_caller]
 fn assert_no_hole(found: &Numbered, what: &str) {
     let mut numbers = found.numbers();
@@ -117,7 +118,7 @@ fn no_number_is_left_out_of_two_sessions() {
             assert_no_hole(&Numbered::of(&capture, all()), &format!("{name}, variant {seed}"));
         }
     }
-    assert!(pairs > 100, "captures in which both sessions were put together: {pairs}");
+    assert!(pairs > 100, "captures in which both sessions were assembled: {pairs}");
 }
 
 #[test]
@@ -170,20 +171,21 @@ fn a_direction_that_is_alone_has_a_number_soon() {
     }
 }
 
-/// How many packets of a half-flow have no number, at most. All behind them have that of their connection.
+/// The most packets of a half-flow without a number. All later packets must have the number of
+/// their connection.
 #[track_caller]
 fn packets_without(found: &Numbered, what: &str) -> u32 {
     let (mut without, mut with) = (HashMap::<FlowKey, u32>::new(), HashMap::new());
     for (flow, number) in &found.packets {
         let Some(number) = number else {
             *without.entry(*flow).or_default() += 1;
-            assert!(!with.contains_key(flow), "{what}: a number is not taken back");
+            assert!(!with.contains_key(flow), "{what}: a number is never taken back");
             continue;
         };
         let connection = found.connection(*number).expect("a connection has this number");
         let ends = [&connection.requester, &connection.responder];
         let is_it = ends.iter().any(|end| end.qpn == Some(flow.destination_qp));
-        assert!(is_it, "{what}: {flow:?} is none of connection {number}");
+        assert!(is_it, "{what}: {flow:?} does not belong to connection {number}");
         assert_eq!(*with.entry(*flow).or_insert(*number), *number, "{what}");
     }
     without.values().max().copied().unwrap_or_default()

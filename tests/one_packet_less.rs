@@ -1,4 +1,5 @@
-//! Whatever packets are missing from a capture: nothing panics, and no transaction suffers but those that the packets were of.
+//! Removing packets from a capture causes no panic and affects only the transactions of those
+//! packets.
 
 use rdmascope_dissector::transaction::Direction;
 use rdmascope_tests::mutate::{self, CLIENT, opcode};
@@ -14,7 +15,7 @@ fn without(capture: &Capture, lost: &Packet) -> Capture {
 
 #[test]
 fn the_packets_owners_are_told_rightly() {
-    // Of 181 frames 5 are CM and 88 acknowledgements.
+    // Of 181 frames, 5 are CM messages and 88 are acknowledgements.
     let capture = samples::capture("nfs4.1-backchannel-recall");
     assert_eq!(owners(&capture).len(), 181 - 5 - 88);
     let xids: Vec<u32> = samples::client_trace("nfs4.1-backchannel-recall")
@@ -44,7 +45,8 @@ fn dropping_any_one_packet_touches_only_its_own_transaction() {
 
 #[test]
 fn dropping_any_packet_of_bulk_transfers_touches_only_its_own_transaction() {
-    // The first WRITE by Read chunk, the first READs by Write chunk: frames around multi-packet messages.
+    // The first WRITE with a Read chunk and the first READs with Write chunks: messages of several
+    // packets.
     let capture = samples::capture("nfs4.2-basic");
     let owners = owners(&capture);
     let whole = session::run(&capture);
@@ -52,7 +54,7 @@ fn dropping_any_packet_of_bulk_transfers_touches_only_its_own_transaction() {
     let bulk = |packet: &&Packet| {
         packet.is_rc() && !matches!(packet.opcode(), opcode::ACKNOWLEDGE | opcode::SEND_ONLY)
     };
-    // Every seventh is enough to come by all of the opcodes.
+    // Every seventh packet is enough to cover all opcodes.
     for lost in capture.packets.iter().filter(bulk).step_by(7) {
         let rest = session::run(&without(&capture, lost));
         let owner = owners.get(&lost.number);
@@ -64,7 +66,7 @@ fn dropping_any_packet_of_bulk_transfers_touches_only_its_own_transaction() {
     }
 }
 
-/// Runs the session without these frames, and compares all transactions but those that they were of.
+/// Compares the session without these frames, except for the transactions of the frames.
 fn compare_without(capture: &Capture, whole: &session::Session, owners: &HashMap<u64, Xid>, lost: &[u64]) {
     let rest = session::run(&mutate::keep(capture, |packet| !lost.contains(&packet.number)));
     let touched: Vec<Xid> = lost.iter().filter_map(|frame| owners.get(frame).copied()).collect();
@@ -72,14 +74,14 @@ fn compare_without(capture: &Capture, whole: &session::Session, owners: &HashMap
     session::compare_transactions(&what, whole, &rest, session::all_but_acknowledgement, |_, xid| {
         touched.contains(&xid)
     });
-    // When a call was acknowledged is known of all but those whose ACK was lost.
+    // The acknowledgement of a call may change only if its ACK was lost.
     let acknowledged = acknowledged_by(capture, owners, lost);
     session::compare_transactions(&what, whole, &rest, session::all_but_numbers, |_, xid| {
         touched.contains(&xid) || acknowledged.contains(&xid)
     });
 }
 
-/// Of which transactions these frames acknowledge packets that no ACK before them did.
+/// The transactions with packets that these frames are the first to acknowledge.
 fn acknowledged_by(capture: &Capture, owners: &HashMap<u64, Xid>, frames: &[u64]) -> Vec<Xid> {
     let is_response = |packet: &&Packet| packet.is_rc() && packet.is_response();
     let lost = capture.packets.iter().filter(is_response).filter(|packet| frames.contains(&packet.number));
@@ -100,8 +102,8 @@ fn acknowledged_by(capture: &Capture, owners: &HashMap<u64, Xid>, frames: &[u64]
     lost.flat_map(of).collect()
 }
 
-// Without the REP it is not known at first that the two half-flows belong together, and the first calls lost leave gaps that nothing is seen
-// to acknowledge. Replies wait for calls behind these gaps.
+// Without the REP the two half-flows are not paired at first, and the first lost calls leave gaps
+// without an acknowledgement. Replies wait for the calls in these gaps.
 #[test]
 fn dropping_packets_around_the_connect_touches_only_their_transactions() {
     let capture = samples::capture("nfs3-basic");
@@ -109,7 +111,7 @@ fn dropping_packets_around_the_connect_touches_only_their_transactions() {
     let whole = session::run(&capture);
     assert_eq!(whole.transactions.len(), 265);
     compare_without(&capture, &whole, &owners, &[2, 5, 6, 8, 20, 26]);
-    // Sets of frames from a generator of Knuth's (MMIX), so that they are the same in each run.
+    // Sets of frames from Knuth's MMIX generator, the same in each run.
     let mut state: u64 = 1;
     let mut below = |bound: u64| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -126,10 +128,12 @@ fn dropping_packets_around_the_connect_touches_only_their_transactions() {
 
 #[test]
 fn what_is_missing_is_said() {
-    // The loss of one RDMA WRITE packet of a READ's reply: its transaction says which bytes are not there.
+    // The loss of one RDMA WRITE packet of a READ reply: the transaction lists the missing byte
+    // range.
     let capture = samples::capture("nfs4.2-basic");
     let owners = owners(&capture);
-    // One with a Write chunk of one segment, so that the chunk begins where the RDMA WRITE does.
+    // A READ with a Write chunk of one segment, so that the chunk begins at the address of the RDMA
+    // WRITE.
     let by_write_chunk: Vec<u32> = samples::client_trace("nfs4.2-basic")
         .marshals
         .iter()
@@ -146,19 +150,20 @@ fn what_is_missing_is_said() {
                 && owners.get(&packet.number).is_some_and(|xid| by_write_chunk.contains(&xid.0))
         })
         .expect("the sample has RDMA WRITEs of several packets");
-    // The frames before it, up to the FIRST with the address.
+    // The frames before it, from the FIRST with the address on.
     let first = capture.packets[..index]
         .iter()
         .rfind(|packet| packet.is_rc() && packet.opcode() == opcode::WRITE_FIRST && packet.source() != CLIENT)
-        .expect("a FIRST is before its MIDDLE");
+        .expect("a FIRST precedes its MIDDLE");
     let before = (lost.psn().wrapping_sub(first.psn()) % mutate::PSNS) as u64 * first.payload().len() as u64;
     let xid = owners[&lost.number];
     let rest = session::run(&without(&capture, lost));
     let transaction =
         rest.find(Direction::Forward, xid.0).unwrap_or_else(|problem| panic!("{xid}: {problem}"));
-    let reply = transaction.reply.as_ref().expect("its reply is in a Send of its own");
+    let reply = transaction.reply.as_ref().expect("its reply is in a Send");
     let [missing] = reply.missing[..] else { panic!("{xid}: one range expected: {:?}", reply.missing) };
-    // The RETH's address is the segment's offset: the range counts from the chunk's first byte.
+    // The RETH's address equals the segment's offset, so the range counts from the start of the
+    // chunk.
     assert_eq!((missing.start, missing.end), (before, Some(before + lost.payload().len() as u64)), "{xid}");
     assert!(transaction.capture_gap, "{xid}: the capture lacks a packet that could have held it");
 }

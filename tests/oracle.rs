@@ -1,4 +1,5 @@
-//! What the dissector says of each sample, against what the kernels at both ends recorded: tracepoints and mountstats.
+//! Compares the dissector's results for each sample with the tracepoints and mountstats of the
+//! kernels at both ends.
 
 use rdmascope_dissector::connection::{Origin, State};
 use rdmascope_dissector::transaction::{Chunk, Direction, Message, Outcome, ReadChunk, Transaction};
@@ -12,7 +13,7 @@ fn segment(segment: &trace::Segment) -> rpcrdma::Segment {
     rpcrdma::Segment { handle: Rkey(segment.handle), length: segment.length, offset: segment.offset }
 }
 
-/// Read segments as Read chunks: those of one position together.
+/// Read segments as Read chunks: one chunk for each position.
 fn read_chunks(reads: &[(u32, trace::Segment)]) -> Vec<ReadChunk> {
     reads
         .chunk_by(|first, second| first.0 == second.0)
@@ -28,7 +29,8 @@ fn chunk(segments: &[trace::Segment]) -> Option<Chunk> {
     (!segments.is_empty()).then_some(Chunk { segments })
 }
 
-/// Runs `judge` for every XID of `expected`, with its transaction; one that cannot be found is a difference.
+/// Runs `judge` on the transaction of every XID in `expected`. A missing transaction is a
+/// difference.
 fn for_each<'a, T: 'a>(
     what: &str,
     session: &Session,
@@ -47,7 +49,7 @@ fn for_each<'a, T: 'a>(
     differences.end();
 }
 
-/// The call, or a note that there is none.
+/// Returns the message, or notes that it is missing.
 fn part<'a>(
     differences: &mut Differences,
     place: &str,
@@ -87,8 +89,9 @@ fn every_marshalled_call_is_there_as_it_was_marshalled() {
                     &chunk(&marshal.reply_chunk),
                     &call.reply_chunk,
                 );
-                // The ways of marshalling (net/sunrpc/xprtrdma/rpc_rdma.c). "read list" with pages in the middle is an RDMA_MSG
-                // with a Read chunk; no sample has a Position Zero Read chunk.
+                // The forms of a call (net/sunrpc/xprtrdma/rpc_rdma.c). "read list" with pages in
+                // the middle is an RDMA_MSG with a Read chunk; no sample has a Position Zero Read
+                // chunk.
                 let way =
                     (call.read_chunks.is_empty(), call.write_chunks.is_empty(), call.reply_chunk.is_none());
                 let expected_way = (
@@ -98,8 +101,9 @@ fn every_marshalled_call_is_there_as_it_was_marshalled() {
                 );
                 differences.equal(format!("{place} way of marshalling, chunks absent"), expected_way, way);
                 differences.equal(format!("{place} procedure"), Procedure::Msg, call.procedure);
-                // Everything but the Read chunk's bytes is in the Send. The kernel leaves their roundup padding, the first bytes of the
-                // tail, in the Send; no sample has any, for every reduced item is a multiple of four.
+                // Everything except the Read chunk's bytes is in the Send. The kernel leaves their
+                // XDR padding, the first bytes of the tail, in the Send. No sample has padding: the
+                // length of every reduced item is a multiple of four.
                 let reduced: u32 = marshal.reads.iter().map(|(_, segment)| segment.length).sum();
                 let inline = marshal.length() as u32 - reduced;
                 differences.equal(format!("{place} Send"), marshal.header_length + inline, call.send_length);
@@ -161,14 +165,15 @@ fn callbacks_run_backward() {
         for_each(sample, &session, Direction::Backward, expected, |differences, place, xid, transaction| {
             differences.equal(format!("{place} outcome"), Outcome::Completed, transaction.outcome);
             let program = transaction.procedure.map(|procedure| (procedure.program, procedure.number));
-            // The callback program is what CREATE_SESSION named: Linux's is 0x40000000; 1 is CB_COMPOUND.
+            // CREATE_SESSION names the callback program: 0x40000000 from Linux. Procedure 1 is
+            // CB_COMPOUND.
             differences.equal(format!("{place} procedure"), Some((0x4000_0000, 1)), program);
             differences.equal(
                 format!("{place} first operation"),
                 Some("CB_SEQUENCE"),
                 transaction.details.operations.first().map(|operation| operation.name()),
             );
-            // What the server received: the answer.
+            // The reply as the server received it.
             let received =
                 server.requests.iter().find(|request| request.xid == xid).expect("the trace has it");
             let Some(reply) = part(differences, place, "reply", &transaction.reply) else { return };
@@ -221,7 +226,7 @@ fn replies_return_the_segments_that_the_server_filled() {
         let session = session::run(&samples::capture(sample));
         let mut expected: BTreeMap<u32, Vec<rpcrdma::Segment>> = BTreeMap::new();
         for returned in &samples::server_trace(sample).returned {
-            // The upper half of an offset is the XID (shown in witnesses.rs).
+            // The upper half of an offset is the XID (see witnesses.rs).
             expected.entry((returned.offset >> 32) as u32).or_default().push(segment(returned));
         }
         for_each(
@@ -239,9 +244,9 @@ fn replies_return_the_segments_that_the_server_filled() {
                     .collect();
                 let bytes: u64 = segments.iter().map(|segment| u64::from(segment.length)).sum();
                 differences.equal(format!("{place} segments"), segments, returned);
-                // What the reply claims was moved was moved, and is counted once.
+                // All bytes that the reply reports were moved, and each is counted once.
                 differences.equal(format!("{place} bytes written"), bytes, transaction.timing.written_bytes);
-                // A reply by Reply chunk is an RDMA_NOMSG and the whole of its message is in the chunk.
+                // A Long Reply is an RDMA_NOMSG, and its whole message is in the Reply chunk.
                 if reply.procedure == Procedure::Nomsg {
                     differences.equal(format!("{place} message"), Some(bytes), reply.message_length);
                 }
@@ -276,11 +281,11 @@ fn connections_and_their_inline_thresholds() {
         let [connection] = &session.connections[..] else {
             panic!("{sample}: one connection expected, {} reported", session.connections.len())
         };
-        // "neg send/recv" of the client: what it may send, and what it will receive.
+        // "neg send/recv" of the client: the most that it sends and that it receives.
         assert_eq!(connection.call_inline_threshold, Some(send), "{sample}");
         assert_eq!(connection.reply_inline_threshold, Some(receive), "{sample}");
         assert_eq!(connection.origin, Origin::Cm, "{sample}");
-        assert_eq!(connection.state, State::Closed, "{sample}: the capture ends behind the DREQ");
+        assert_eq!(connection.state, State::Closed, "{sample}: the capture ends after the DREQ");
         assert!(connection.roles_known, "{sample}");
         assert_eq!(connection.port, Some(20049), "{sample}");
         assert_eq!(connection.requester.address, address(2), "{sample}");
@@ -295,10 +300,11 @@ fn connections_and_their_inline_thresholds() {
 fn two_connects_are_rejected() {
     let session = session::run(&samples::capture(samples::REJECTED));
     let refused = samples::client_trace(samples::REJECTED).refused;
-    assert_eq!(refused, [-111, -111], "the client says ECONNREFUSED, twice");
+    assert_eq!(refused, [-111, -111], "the client reports ECONNREFUSED twice");
     assert_eq!(session.connections.len(), refused.len());
     for connection in &session.connections {
-        // Reason 8: invalid service ID (IBTA volume 1, section 12.6.7.2): nobody listens.
+        // Reason 8 is an invalid service ID (IBTA volume 1, section 12.6.7.2): the port has no
+        // listener.
         assert_eq!(connection.state, State::Rejected(8));
         assert_eq!(connection.port, Some(20050));
         assert_eq!(connection.requester.address, address(2));
@@ -307,7 +313,7 @@ fn two_connects_are_rejected() {
     assert_eq!(session.transactions.len(), 0);
 }
 
-/// Sums of some rows, or of some transactions.
+/// Sums over rows, or over transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sums {
     operations: u64,
@@ -316,31 +322,31 @@ struct Sums {
     errors: u64,
 }
 
-/// What a row of an NFSv4 mount's statistics looks like on the wire: the operation that stands for it, and why where that
-/// is not its own name. Rows are the client's procedures (fs/nfs/nfs4xdr.c), each a COMPOUND of a fixed shape.
+/// Maps a row of an NFSv4 mount's statistics to an operation on the wire. Rows are the client's
+/// procedures (fs/nfs/nfs4xdr.c), each a COMPOUND of a fixed form.
 fn wire_operation(row: &str) -> &str {
     match row {
-        // COMPOUNDs that ask for nothing but attributes: of the server, of the file system, of a file.
+        // COMPOUNDs that only request attributes: of the server, of the file system, of a file.
         "FSINFO" | "PATHCONF" | "STATFS" | "SERVER_CAPS" | "GETATTR" => "GETATTR",
-        // SEQUENCE PUTROOTFH GETFH GETATTR: told from GETATTR by its PUTROOTFH.
+        // SEQUENCE PUTROOTFH GETFH GETATTR; the PUTROOTFH distinguishes it from GETATTR.
         "LOOKUP_ROOT" => "PUTROOTFH",
-        // An OPEN that does not ask for the directory's attributes.
+        // An OPEN without the attributes of the directory.
         "OPEN" | "OPEN_NOATTR" => "OPEN",
-        // Symbolic links and directories are made by the same operation.
+        // One operation creates both symbolic links and directories.
         "SYMLINK" | "CREATE" => "CREATE",
         other => other,
     }
 }
 
-/// What the client sent a COMPOUND for, read from its operations in the order of the wire. The rules are those of the shapes
-/// in fs/nfs/nfs4xdr.c, not of `ulb::principal_operation`.
+/// The purpose of a COMPOUND, from its operations in wire order. The rules follow fs/nfs/nfs4xdr.c,
+/// not `ulb::principal_operation`.
 fn purpose(operations: &[&'static str]) -> &'static str {
-    // Operations that only prepare, or fetch attributes beside another one.
+    // Operations that prepare another one, or fetch attributes along with it.
     const BESIDE: [&str; 7] = ["SEQUENCE", "PUTFH", "SAVEFH", "RESTOREFH", "GETFH", "ACCESS", "GETATTR"];
     if let Some(name) = operations.iter().find(|name| !BESIDE.contains(name) && **name != "PUTROOTFH") {
         return name;
     }
-    // LOOKUP_ROOT has GETFH; SECINFO_NO_NAME begins with PUTROOTFH too but was found above.
+    // LOOKUP_ROOT has GETFH. SECINFO_NO_NAME also begins with PUTROOTFH but matched above.
     if operations.contains(&"PUTROOTFH") {
         return "PUTROOTFH";
     }
@@ -367,8 +373,9 @@ fn compare_with_mountstats(
         sums.errors += row.errors;
         assert_eq!(row.operations, row.transmissions, "{sample}: no RPC was sent twice");
     }
-    // The statistics were read while the mount was still in use: they cover the calls answered by then, the transport's
-    // count of receives. Later calls (removing the files, the unmount) are in the capture and not in them.
+    // The statistics were read while the mount was in use. They cover the calls answered until
+    // then, which the transport counts as receives. Later calls (removal of the files, unmount) are
+    // only in the capture.
     let mut actual: BTreeMap<String, Sums> = BTreeMap::new();
     for transaction in session.of(Direction::Forward).into_iter().take(stats.receives as usize) {
         let Some(key) = transaction_key(transaction) else { continue };
@@ -394,7 +401,7 @@ fn mountstats_of_nfs3() {
             |row| row.name.clone(),
             |transaction| {
                 let Some(procedure) = transaction.procedure else { return Some("no procedure".into()) };
-                // NFSACL (100227) has an RPC client of its own, whose statistics are not the mount's.
+                // NFSACL (100227) has its own RPC client, which the mount's statistics leave out.
                 if procedure.program == 100_227 {
                     return None;
                 }
@@ -425,7 +432,7 @@ fn mountstats_of_nfs4() {
 
 #[test]
 fn what_comes_after_the_mountstats_is_the_unmount() {
-    // The last calls of an NFSv4.1 mount, explicitly: they are in no row.
+    // The last calls of an NFSv4.1 mount, which no row covers.
     for sample in samples::MOUNTS.into_iter().filter(|sample| sample.starts_with("nfs4")) {
         let session = session::run(&samples::capture(sample));
         let calls = session.of(Direction::Forward);
@@ -437,8 +444,8 @@ fn what_comes_after_the_mountstats_is_the_unmount() {
 
 #[test]
 fn nfsacl_and_nfs3_share_the_connection() {
-    // 265 calls were marshalled; tshark's two-pass mode names 45 GETACL and one NULL of NFSACL, the statistics' 213 receives less
-    // the 167 operations of their rows are the same 46.
+    // 265 calls were marshalled. tshark's two-pass mode lists 45 GETACL and one NULL of NFSACL; the
+    // 213 receives minus the 167 operations in rows are the same 46.
     let session = session::run(&samples::capture("nfs3-basic"));
     let stats = samples::mountstats("nfs3-basic");
     let of_program = |number| {
@@ -452,7 +459,8 @@ fn nfsacl_and_nfs3_share_the_connection() {
 
 #[test]
 fn the_bytes_of_the_files_are_all_there() {
-    // What was written and read back: the md5 sums agree (truth.txt), so the READs returned whole files.
+    // Files were written and read back with equal md5 sums (truth.txt), so the READs returned whole
+    // files.
     for (sample, bytes) in [
         ("nfs3-basic", 262_144),
         ("nfs4.1-basic", 262_144),
@@ -466,7 +474,7 @@ fn the_bytes_of_the_files_are_all_there() {
             .flat_map(|transaction| &transaction.details.operations)
             .filter(|operation| operation.name() == "READ")
             .filter_map(|operation| Some((operation.offset?, operation.result_count?)))
-            .filter(|(_, count)| *count > 6) // "hello\n" was read back too
+            .filter(|(_, count)| *count > 6) // skips the read of "hello\n"
             .collect();
         ranges.sort_unstable();
         let mut end = 0;

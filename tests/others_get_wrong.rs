@@ -1,6 +1,8 @@
-//! One test for each thing that other tools get wrong (the project's field notes, of Wireshark 4.0 and NFStest's packet
-//! library). Most are real sessions, altered by `rdmascope_tests::mutate`; what is right is known from the unaltered session's
-//! witnesses or from the alteration itself.
+//! A test for each known error of other tools, from the project's field notes on Wireshark 4.0 and
+//! NFStest's packet library.
+//!
+//! Most tests alter real sessions with `rdmascope_tests::mutate`. The expected result follows from
+//! the unaltered session or from the alteration.
 
 use core::net::Ipv4Addr;
 use rdmascope_dissector::connection::{Connection, Origin};
@@ -15,7 +17,7 @@ use rdmascope_wire::rpcrdma::{Error, Segment};
 use rdmascope_wire::{Rkey, Xid};
 use std::collections::BTreeMap;
 
-/// The session as it is, shown to be one.
+/// Runs the engine and checks that the session is not empty.
 fn run(capture: &Capture) -> Session {
     let session = session::run(capture);
     assert!(!session.transactions.is_empty(), "no transactions at all");
@@ -42,12 +44,13 @@ fn only_connection(session: &Session) -> &Connection {
     }
 }
 
-// READ replies whose data went by Write chunk: "Malformed Packet" in tshark's single pass.
+// Replies with READ data in Write chunks are "Malformed Packet" in tshark's single pass.
 #[test]
 fn read_replies_by_write_chunk_are_whole_in_a_single_pass() {
     for sample in samples::MOUNTS {
         let session = run(&samples::capture(sample));
-        // The trace says which calls offered a Write chunk; the server's trace how much of it was used.
+        // The client's trace lists the calls that offer a Write chunk; the server's trace has the
+        // bytes used.
         let mut returned: BTreeMap<u32, u64> = BTreeMap::new();
         for segment in samples::server_trace(sample).returned {
             *returned.entry((segment.offset >> 32) as u32).or_default() += u64::from(segment.length);
@@ -73,7 +76,8 @@ fn read_replies_by_write_chunk_are_whole_in_a_single_pass() {
             differences.equal(format!("{place} stop"), None, transaction.stop);
             differences.equal(format!("{place} status"), Some(0), operation.status);
             let count = operation.result_count.unwrap_or(0);
-            // The server's Write chunk holds the data with its XDR padding, or without (RFC 8166, section 3.4.6.2).
+            // The server's Write chunk holds the data with or without XDR padding (RFC 8166,
+            // section 3.4.6.2).
             let used = returned.get(&marshal.xid).copied().unwrap_or(0);
             differences.check(
                 used == count || used == count.next_multiple_of(4),
@@ -86,7 +90,7 @@ fn read_replies_by_write_chunk_are_whole_in_a_single_pass() {
     }
 }
 
-// PSN wrap inside a multi-packet message breaks reassembly without a word.
+// A PSN wrap inside a multi-packet message silently breaks reassembly.
 #[test]
 fn psns_may_wrap_inside_a_message() {
     for (sample, kind, sender) in [
@@ -98,10 +102,10 @@ fn psns_may_wrap_inside_a_message() {
     ] {
         let capture = samples::capture(sample);
         let whole = run(&capture);
-        // The PSNs of a READ response are of the requester's stream: the server's, who reads.
+        // READ responses use the PSNs of the requester, here the server.
         let first = &capture.packets[index_of(&capture, |packet| packet.is_rc() && packet.opcode() == kind)];
         for into in 1..4 {
-            // The FIRST at 2^24 - into: the packet `into` later has PSN 0.
+            // The FIRST has PSN 2^24 - into, so the packet `into` later has PSN 0.
             let mut wrapped = capture.clone();
             mutate::shift_psn(&mut wrapped, sender, 2 * PSNS - into - first.psn());
             let what = format!("{sample}: wrap {into} packets into the message of frame {}", first.number);
@@ -123,7 +127,7 @@ fn psns_may_wrap_between_sends_of_the_client() {
     }
 }
 
-// A LAST captured before its FIRST breaks reassembly without a word.
+// A LAST captured before its FIRST silently breaks reassembly.
 #[test]
 fn a_last_may_be_captured_before_its_first() {
     for sample in ["nfs3-basic", "nfs4.2-basic"] {
@@ -144,23 +148,24 @@ fn a_last_may_be_captured_before_its_first() {
                     .expect("a message has its LAST");
             let mut altered = capture.clone();
             mutate::reorder(&mut altered, last, first);
-            let what =
-                format!("{sample}: the LAST of frame {} at the place of its FIRST, {}", last + 1, first + 1);
+            let what = format!("{sample}: the LAST of frame {} moved to its FIRST, {}", last + 1, first + 1);
             same(&what, &whole, &run(&altered), session::content);
             let mut altered = capture.clone();
             mutate::reorder(&mut altered, first, last);
-            let what = format!("{sample}: the FIRST of frame {} behind its LAST, {}", first + 1, last + 1);
+            let what =
+                format!("{sample}: the FIRST of frame {} moved after its LAST, {}", first + 1, last + 1);
             same(&what, &whole, &run(&altered), session::content);
         }
     }
 }
 
-// An rkey and offset reused by a later call.
+// A later call reuses an R_Key and offset.
 #[test]
 fn memory_may_be_registered_again_under_the_same_name() {
     let capture = samples::capture("nfs4.1-backchannel-recall");
     let whole = run(&capture);
-    // All handles one, and offsets without the XID that made them unique: later calls name the same memory.
+    // All handles are equal, and offsets lack the XID that made them unique, so later calls name
+    // the same memory.
     let low = |offset: u64| offset & 0xffff_ffff;
     let mut altered = capture.clone();
     mutate::rename_memory(&mut altered, |_, offset| (0x42, low(offset)));
@@ -173,9 +178,9 @@ fn memory_may_be_registered_again_under_the_same_name() {
     let writes = names.len();
     names.sort_unstable();
     names.dedup();
-    assert!(names.len() < writes, "the alteration does make names that are used again: {names:x?}");
+    assert!(names.len() < writes, "names must repeat after the alteration: {names:x?}");
 
-    // Expected: the whole session, with handles and offsets renamed.
+    // The expected result is the original session with handles and offsets renamed.
     let mut expected = whole;
     for transaction in &mut expected.transactions {
         for message in transaction.call.iter_mut().chain(&mut transaction.reply) {
@@ -223,7 +228,7 @@ fn packets_seen_twice_count_once() {
     }
 }
 
-// … and where the wire itself lost packets: the kernels' figures, not the packets' sum.
+// The same for packets lost on the wire: the expected counts are those of the kernels.
 #[test]
 fn retransmissions_of_the_lossy_session_count_once() {
     let capture = samples::capture("nfs3-lossy");
@@ -239,15 +244,16 @@ fn retransmissions_of_the_lossy_session_count_once() {
         })
         .map(|packet| packet.payload().len())
         .sum();
-    assert!(on_the_wire as u64 > returned, "the sample does hold retransmissions of RDMA WRITEs");
+    assert!(on_the_wire as u64 > returned, "the sample has retransmissions of RDMA WRITEs");
     assert_eq!(connection.responder.sent.written_bytes, returned);
     assert!(connection.responder.sent.repeated_packets > 0);
-    // One NAK, by tshark: an AETH syndrome of 0x60, PSN sequence error, in an Acknowledge.
+    // tshark shows one NAK: an Acknowledge with AETH syndrome 0x60, PSN sequence error.
     let naks = connection.requester.sent.sequence_naks + connection.responder.sent.sequence_naks;
     assert_eq!(naks, 1);
 }
 
-// Captured after the connect, replies become "RPC V0 proc-0" and the service-response-time table is empty.
+// If the capture begins after the connect, replies become "RPC V0 proc-0" and the service response
+// time table is empty.
 #[test]
 fn a_capture_begun_after_the_connect_names_every_call() {
     for sample in samples::MOUNTS {
@@ -270,7 +276,7 @@ fn a_capture_begun_in_the_middle_names_every_later_call() {
         let whole = run(&capture);
         let half = capture.packets.len() as u64 / 2;
         let late = run(&mutate::keep(&capture, |packet| packet.number > half));
-        // What was under way at the cut may be cut; a call sent after it, and its reply, are whole.
+        // Transactions in progress at the start may be incomplete; later ones are complete.
         let early = |_, xid: Xid| {
             let found = whole.find(Direction::Forward, xid.0).ok().and_then(|found| found.call.as_ref());
             found.is_none_or(|call| call.first.frame <= half)
@@ -285,7 +291,7 @@ fn a_capture_begun_in_the_middle_names_every_later_call() {
     }
 }
 
-// One direction only: the calls are all there, without replies.
+// A capture of the client's direction shows all calls, without replies.
 #[test]
 fn a_capture_of_one_direction_shows_every_call() {
     let capture = samples::capture("nfs4.1-basic");
@@ -308,7 +314,7 @@ fn a_capture_of_one_direction_shows_every_call() {
     differences.end();
 }
 
-// Cut to 160 bytes per packet: 1 of 239 calls.
+// With 160 bytes per packet, 1 of 239 calls is shown.
 #[test]
 fn every_call_of_a_capture_cut_to_160_bytes_is_visible() {
     for sample in samples::MOUNTS {
@@ -321,7 +327,8 @@ fn every_call_of_a_capture_cut_to_160_bytes_is_visible() {
                 Ok(transaction) => {
                     differences.check(transaction.call.is_some(), format!("{place}: no call"));
                     differences.check(transaction.reply.is_some(), format!("{place}: no reply"));
-                    // Ethernet, IPv4, UDP and BTH are 54 bytes; rpcvers, program, version and procedure the first 24 of the call.
+                    // Ethernet, IPv4, UDP and BTH headers are 54 bytes. rpcvers, program, version
+                    // and procedure are in the first 24 of the call.
                     if 54 + marshal.header_length + 24 <= 160 {
                         differences.check(transaction.procedure.is_some(), format!("{place}: no procedure"));
                     }
@@ -330,7 +337,7 @@ fn every_call_of_a_capture_cut_to_160_bytes_is_visible() {
             }
         }
         differences.end();
-        // A packet that was cut cannot be verified; a short one was not cut.
+        // Only packets that were cut cannot be verified.
         let cut = capture.packets.iter().filter(|packet| packet.data.len() > 160).count() as u64;
         let whole = capture.packets.len() as u64 - cut;
         assert_eq!(session.totals.icrc, [whole, 0, cut], "{sample}");
@@ -338,12 +345,12 @@ fn every_call_of_a_capture_cut_to_160_bytes_is_visible() {
     }
 }
 
-// ICRC is shown, never verified.
+// The ICRC is shown but never verified.
 #[test]
 fn a_bad_icrc_is_seen() {
     let mut capture = samples::capture("nfs4.1-backchannel-recall");
     let whole = run(&capture);
-    // A byte of an acknowledgement that no parser stumbles over: its MSN.
+    // A byte of an acknowledgement that every parser accepts: its MSN.
     let index = index_of(&capture, |packet| packet.is_rc() && packet.opcode() == opcode::ACKNOWLEDGE);
     capture.packets[index].data[mutate::EXTENSION + 3] ^= 0x40;
     let (number, sender) = (capture.packets[index].number, capture.packets[index].source());
@@ -356,7 +363,7 @@ fn a_bad_icrc_is_seen() {
     differences.end();
     assert_eq!(spoiled.totals.icrc, [capture.packets.len() as u64 - 1, 1, 0]);
     same("an acknowledgement spoiled", &whole, &spoiled, session::all_but_acknowledgement);
-    // It was that of the first call, and acknowledges nothing.
+    // It acknowledged the first call, and must not any more.
     let acknowledged = |session: &Session| session.transactions[0].timing.acknowledged.map(|seen| seen.frame);
     assert_eq!((acknowledged(&whole), acknowledged(&spoiled)), (Some(number), None));
     let connection = only_connection(&spoiled);
@@ -374,7 +381,8 @@ fn a_bad_icrc_is_seen() {
 
 #[test]
 fn a_receiver_drops_a_packet_with_a_bad_icrc_and_so_does_the_session() {
-    // A repeated RDMA WRITE packet whose first copy is spoiled: the bytes are those of the second.
+    // A duplicated RDMA WRITE packet whose first copy is corrupted: the bytes are those of the
+    // second.
     let capture = samples::capture("nfs4.2-basic");
     let whole = run(&capture);
     let index = index_of(&capture, |packet| packet.is_rc() && packet.opcode() == opcode::WRITE_MIDDLE);
@@ -385,11 +393,12 @@ fn a_receiver_drops_a_packet_with_a_bad_icrc_and_so_does_the_session() {
     same("a spoiled copy first", &whole, &run(&altered), session::content);
 }
 
-// RFC 8797 private data is opaque bytes.
+// RFC 8797 private data is shown as opaque bytes.
 #[test]
 fn private_data_is_decoded() {
-    // Linux 6.1 sends f6 ab 0e 18 01 01 03 03 from the client (R set, 4096 and 4096) and f6 ab 0e 18 01 00 03 03 from the server:
-    // sizes are encoded as (bytes / 1024) - 1 (RFC 8797, section 4).
+    // Linux 6.1 sends f6 ab 0e 18 01 01 03 03 from the client (R set, 4096 and 4096) and f6 ab 0e
+    // 18 01 00 03 03 from the server. Sizes are encoded as (bytes / 1024) - 1 (RFC 8797, section
+    // 4).
     for sample in samples::MOUNTS {
         let session = run(&samples::capture(sample));
         let connection = only_connection(&session);
@@ -400,14 +409,15 @@ fn private_data_is_decoded() {
             assert_eq!(data.remote_invalidation, remote_invalidation, "{sample}: {}", end.address);
         }
         assert_eq!(connection.remote_invalidation, Some(false), "{sample}: the server's R is clear");
-        // The consumer's data begins with it, behind the RDMA-CM IP header: nothing of the consumer's is in front of it.
+        // It is at the start of the consumer's private data, right after the RDMA-CM IP header.
         assert_eq!(connection.responder.private_data.map(|data| data.offset), Some(0), "{sample}");
     }
 }
 
 #[test]
 fn unequal_thresholds_are_the_lesser_of_send_and_receive() {
-    // Client: sends at most 2048, receives 8192; server: sends 16384, receives 1024 (RFC 8797, section 4.2).
+    // The client sends at most 2048 and receives 8192; the server sends 16384 and receives 1024
+    // (RFC 8797, section 4.2).
     let mut capture = samples::capture("nfs4.1-backchannel-recall");
     mutate::each(&mut capture, |packet| {
         let (at, sizes) = match packet.cm_attribute() {
@@ -416,33 +426,35 @@ fn unequal_thresholds_are_the_lesser_of_send_and_receive() {
             _ => return,
         };
         let body = packet.cm_body();
-        assert_eq!(body[at..at + 4], [0xf6, 0xab, 0x0e, 0x18], "private data is where it is looked for");
+        assert_eq!(body[at..at + 4], [0xf6, 0xab, 0x0e, 0x18], "the private data is at this offset");
         body[at + 6..at + 8].copy_from_slice(&sizes);
     });
     let session = run(&capture);
     let connection = only_connection(&session);
-    assert_eq!(connection.call_inline_threshold, Some(1024), "the server receives no more");
-    assert_eq!(connection.reply_inline_threshold, Some(8192), "the client receives no more");
+    assert_eq!(connection.call_inline_threshold, Some(1024), "the server receives at most this");
+    assert_eq!(connection.reply_inline_threshold, Some(8192), "the client receives at most this");
 }
 
-/// The frames of a call and its reply, as Sends, of the first transaction whose call is `RDMA_MSG` without chunks.
+/// Call frame, reply frame and XID of the first transaction whose call is an RDMA_MSG without
+/// chunks.
 fn a_plain_call(capture: &Capture) -> (usize, usize, u32) {
     let call = index_of(capture, |packet| {
         packet.xid().is_some() && packet.source() == CLIENT && mutate::header_length(packet) == 28
     });
-    let xid = capture.packets[call].xid().expect("it was chosen for it");
+    let xid = capture.packets[call].xid().expect("a call has an XID");
     let reply = index_of(capture, |packet| packet.xid() == Some(xid) && packet.source() == SERVER);
     (call, reply, xid)
 }
 
-/// Replaces the payload of a SEND Only by these words.
+/// Replaces the payload by these words and makes the packet a SEND Only.
 fn set_words(packet: &mut Packet, words: &[u32]) {
     packet.set_opcode(opcode::SEND_ONLY);
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
     packet.set_behind_bth(&bytes);
 }
 
-// A header with rdma_vers other than 1 is swallowed; RDMA_ERROR after it shows as plain "RC Send Only".
+// A header with rdma_vers other than 1 is not shown; a following RDMA_ERROR is a plain "RC Send
+// Only".
 #[test]
 fn another_version_is_visible_and_so_is_its_refusal() {
     let mut capture = samples::capture("nfs3-basic");
@@ -450,7 +462,7 @@ fn another_version_is_visible_and_so_is_its_refusal() {
     let at = capture.packets[call].payload().start + 4;
     capture.packets[call].set_u32(at, 9);
     capture.packets[call].seal();
-    // As a Linux server answers it: version 9 too, ERR_VERS 1 to 1 (RFC 8166, section 4.5).
+    // The answer of a Linux server: version 9 too, ERR_VERS 1 to 1 (RFC 8166, section 4.5).
     set_words(&mut capture.packets[reply], &[xid, 9, 64, 4, 1, 1, 1]);
     let session = session::run_with_packets(&capture);
     for (index, credits) in [(call, 128), (reply, 64)] {
@@ -481,7 +493,7 @@ fn an_rdma_error_is_a_transport_error() {
     });
 }
 
-// A UDP source port that belongs to another protocol (69, TFTP) wins over destination port 4791.
+// A UDP source port of another protocol (69, TFTP) takes precedence over destination port 4791.
 #[test]
 fn the_udp_source_port_does_not_matter() {
     let mut capture = samples::capture("nfs4.1-backchannel-recall");
@@ -489,12 +501,12 @@ fn the_udp_source_port_does_not_matter() {
     mutate::each(&mut capture, |packet| packet.set_udp_source_port(69));
     let session = run(&capture);
     same("source port 69", &whole, &session, session::all_but_numbers);
-    // It is entropy for the network: packets of one connection may come from several.
+    // The source port is entropy for the network: one connection may use several.
     mutate::each(&mut capture, |packet| packet.set_udp_source_port(0xc000 | packet.psn() as u16 & 0x3fff));
     same("a source port of its own for each PSN", &whole, &run(&capture), session::all_but_numbers);
 }
 
-// CNP opcode 0x81 unknown.
+// CNP opcode 0x81 is unknown.
 #[test]
 fn a_congestion_notification_is_named() {
     let mut capture = samples::capture("nfs4.1-backchannel-recall");
@@ -520,10 +532,11 @@ fn a_congestion_notification_is_named() {
     same("a CNP between", &whole, &session, session::content);
 }
 
-// MRA, LAP, APR, SIDR: "Dissector Not Implemented".
+// MRA, LAP, APR and SIDR are "Dissector Not Implemented".
 #[test]
 fn every_cm_message_has_a_name() {
-    // A real MAD under another attribute ID each: its fields are then nonsense, but what it is can be told.
+    // A real MAD with another attribute ID each time. Its fields are meaningless, but the message
+    // has a name.
     let mut names: BTreeMap<String, u16> = BTreeMap::new();
     for attribute in attribute::REQ..=attribute::APR {
         let mut capture = mutate::keep(&samples::capture("nfs4.2-basic"), |packet| packet.number == 1);
@@ -535,26 +548,28 @@ fn every_cm_message_has_a_name() {
         };
         assert_eq!(session.totals.cm_messages, 1, "attribute 0x{attribute:04x}");
         let other = names.insert(name.clone(), attribute);
-        assert_eq!(other, None, "attribute 0x{attribute:04x} is named {name} too");
+        assert_eq!(other, None, "attribute 0x{attribute:04x} is also named {name}");
     }
-    // PLACE FOR: MRA, LAP, APR, SIDR_REQ and SIDR_REP with their fields, from bytes built by `rdmascope_wire::cm` and from bytes
-    // written by hand, as soon as that module has builders. Their fields are nowhere tested here until then.
+    // TODO: test the fields of MRA, LAP, APR, SIDR_REQ and SIDR_REP once `rdmascope_wire::cm` has
+    // builders for them, with built bytes and with bytes written by hand.
 }
 
-// NFStest: Read and PSN state is global, not per queue pair.
+// NFStest keeps Read and PSN state globally, not per queue pair.
 #[test]
 fn two_connections_stay_apart() {
     let capture = samples::capture("nfs3-basic");
     let whole = run(&capture);
     let client: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 9);
-    // Another client, the same server: other QPNs and communication IDs; the same XIDs, PSNs and memory, at the same time.
+    // Another client of the same server, with other QPNs and communication IDs but the same XIDs,
+    // PSNs and memory, at the same time.
     let mut other = capture.clone();
     mutate::renumber_qp(&mut other, SERVER, 0x31);
     mutate::renumber_qp(&mut other, CLIENT, 0x32);
     mutate::change_communication_ids(&mut other, 0x0f0f_0f0f);
     let same_hosts = other.clone();
     mutate::readdress(&mut other, CLIENT, client);
-    // Between the same two hosts nothing but PSNs, XIDs and memory can tell which half-flows belong together without CM.
+    // Between the same two hosts, without CM, only PSNs, XIDs and memory show which half-flows
+    // belong together.
     let mut unlike = same_hosts.clone();
     mutate::shift_psn(&mut unlike, SERVER, 0x1234);
     mutate::shift_psn(&mut unlike, CLIENT, 0x4321);
@@ -573,7 +588,8 @@ fn two_connections_stay_apart() {
         }
         let session = run(&merged);
         assert_eq!(session.connections.len(), 2, "{what}");
-        // At equal times the first capture's packets go first, so its connection is the first one.
+        // At equal times the first capture's packets come first, so its connection is the first
+        // one.
         for (expected, connection) in [&whole, &run(other)].into_iter().zip(&session.connections) {
             let own = session.transactions.iter().filter(|one| one.connection == connection.id);
             let part = Session { transactions: own.cloned().collect(), ..Session::default() };
@@ -582,7 +598,7 @@ fn two_connections_stay_apart() {
     }
 }
 
-// A queue pair used for a second connection after the first: PSNs, XIDs and memory come again.
+// A queue pair is reused for a second connection, with the same PSNs, XIDs and memory.
 #[test]
 fn a_queue_pair_is_used_again() {
     let capture = samples::capture("nfs4.1-backchannel-recall");
@@ -597,16 +613,17 @@ fn a_queue_pair_is_used_again() {
     for connection in &session.connections {
         let own = session.transactions.iter().filter(|one| one.connection == connection.id);
         let part = Session { transactions: own.cloned().collect(), ..Session::default() };
-        // Latencies and order are the same; frames and times are another session's.
+        // Latencies and order are equal; frames and times differ.
         same(&format!("{:?}", connection.id), &whole, &part, session::content);
     }
 }
 
-// NFStest: the second Read chunk of a message is placed wrongly.
+// NFStest places the second Read chunk of a message wrongly.
 #[test]
 fn a_second_read_chunk_has_a_place_of_its_own() {
-    // The WRITE of nfs4.2-basic: 176 bytes before the data, 262144 of data in two read segments of 131072 at position 176, 16 bytes
-    // (GETATTR) behind. Made into a WRITE of 131072, and a second Read chunk behind everything else.
+    // The WRITE in nfs4.2-basic has 176 bytes before the data, 262144 of data in two read segments
+    // of 131072 at position 176, and 16 bytes (GETATTR) after it. It is changed to a WRITE of
+    // 131072 bytes and a second Read chunk at the end of the message.
     let mut capture = samples::capture("nfs4.2-basic");
     let trace = samples::client_trace("nfs4.2-basic");
     let marshal =
@@ -619,14 +636,14 @@ fn a_second_read_chunk_has_a_place_of_its_own() {
     assert_eq!(places.len(), 2);
     packet.set_u32(places[1] - 4, behind);
     let count = packet.payload().start + 76 + 172;
-    assert_eq!(packet.u32(count), 262_144, "the count of the WRITE's data is where it is looked for");
+    assert_eq!(packet.u32(count), 262_144, "the count of the WRITE's data is at this offset");
     packet.set_u32(count, 131_072);
     packet.seal();
 
     let session = run(&capture);
     let transaction =
         session.find(Direction::Forward, marshal.xid).unwrap_or_else(|problem| panic!("{problem}"));
-    let message = transaction.call.as_ref().expect("the call is there");
+    let message = transaction.call.as_ref().expect("the call exists");
     let segment = |index: usize| {
         let (_, segment) = marshal.reads[index];
         Segment { handle: Rkey(segment.handle), length: segment.length, offset: segment.offset }
@@ -646,11 +663,11 @@ fn a_second_read_chunk_has_a_place_of_its_own() {
     assert_eq!(
         session::names(transaction).last(),
         Some(&"GETATTR"),
-        "the operations behind the data are read on"
+        "the operations after the data are parsed"
     );
 }
 
-// XIDs are the client's to choose, and not of the memory's offsets: with other ones the session is the same.
+// The client chooses XIDs freely: without a relation to memory offsets, the session is the same.
 #[test]
 fn any_xids_will_do() {
     let capture = samples::capture("nfs4.1-backchannel-recall");
@@ -671,7 +688,7 @@ fn any_xids_will_do() {
 fn a_backward_xid_may_equal_a_forward_one() {
     let capture = samples::capture("nfs4.1-backchannel-recall");
     let trace = samples::client_trace("nfs4.1-backchannel-recall");
-    // The DELEGRETURN that the first callback brings about goes out right behind the answer to it.
+    // The first callback causes a DELEGRETURN, which follows the reply to it directly.
     let (callback, forward) = (trace.callbacks[0], 0x344d_5b14);
     assert!(trace.marshals.iter().any(|marshal| marshal.xid == forward));
     let mut altered = capture.clone();

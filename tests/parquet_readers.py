@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Runs the examples of docs/parquet.md and compares what they find with `rdmascope … --format jsonl`.
+"""Runs the examples of docs/parquet.md and compares their results with `rdmascope … --format jsonl`.
 
-    tests/parquet_readers.py RDMASCOPE        with the packages duckdb, polars and pyspark, and Java for the last
+    tests/parquet_readers.py RDMASCOPE        requires the packages duckdb, polars and pyspark, and Java for the last
 
-Where pyspark or Java is not there, the examples for Spark are left out, which is said.
+Without pyspark or Java, the examples for Spark are skipped with a message.
 """
 
 import importlib.util
@@ -31,13 +31,13 @@ def blocks(language, text):
 
 
 def examples(reader):
-    """The blocks below the heading of a reader."""
+    """The code blocks below the heading of a reader."""
     section = re.split(rf"^### {reader}$", page(), flags=re.MULTILINE)[1]
     return blocks("python", re.split(r"^##", section, flags=re.MULTILINE)[0])
 
 
 def fetched(result):
-    """The rows of a result, whatever reader it comes from."""
+    """The rows of a result of any reader."""
     for method in ["fetchall", "rows", "collect"]:
         if hasattr(result, method):
             return [tuple(row) for row in getattr(result, method)()]
@@ -103,13 +103,13 @@ def compare_registered(rdmascope, rows):
                 segments = [segment for chunk in line["call"][chunks] for segment in chunk["segments"]]
                 entry[at] += len(segments)
                 entry[at + 1] += sum(segment["length"] for segment in segments)
-        # Of NFSv3 the principal operation is the procedure.
+        # For NFSv3, the principal operation is the procedure.
         expected += [(capture, name, *entry) for name, entry in sorted(sums.items())]
     equal("registered", rows, expected)
 
 
 def compare_broken(rows):
-    # `rdmascope regress samples` holds these against what is found.
+    # `rdmascope regress samples` compares these files with the findings.
     expected = []
     for capture in CAPTURES:
         text = (ROOT / "samples" / capture).with_suffix(".expected.jsonl").read_text(encoding="utf-8")
@@ -152,7 +152,7 @@ def compare_spans(rdmascope, rows):
 
 
 def compare_compacted():
-    """The statements in SQL write few files with the same rows."""
+    """The SQL statements write few files with the same rows."""
     import duckdb
 
     for statement in blocks("sql", page()):
@@ -165,7 +165,7 @@ def compare_compacted():
     equal("compacted files", len(list(Path("compact/transactions").glob("*/*.parquet"))), len(list(Path("dataset/transactions").iterdir())))
     for one, other in [(many, few), (few, many)]:
         equal("compacted rows", duckdb.sql(f"{one} EXCEPT ALL {other}").fetchall(), [])
-    # The client's tracepoints count 265 in one of the two.
+    # The client's tracepoints count 265 in one of the two captures.
     equal("compacted", duckdb.sql(f"SELECT count(*) > 265 FROM ({few})").fetchall(), [(True,)])
 
 
@@ -179,14 +179,14 @@ def compare(reader, rdmascope):
     compare_broken(fetched(names["broken"]))
     compare_happened(rdmascope, fetched(names["happened"]))
     compare_spans(rdmascope, fetched(names["spans"]))
-    print(f"{reader} finds what rdmascope says itself.")
+    print(f"{reader}: the results equal those of rdmascope")
 
 
 def main():
     rdmascope = Path(sys.argv[1]).resolve()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        # What the commands of the page name: files, and folders of them.
+        # Files and folders that the commands of the page name.
         for place in [".", "captures", "node17", "hosts/node17"]:
             os.makedirs(place, exist_ok=True)
             for capture in CAPTURES:
@@ -200,7 +200,7 @@ def main():
         if importlib.util.find_spec("pyspark") and shutil.which("java"):
             compare("Spark", rdmascope)
         else:
-            print("SKIPPED: pyspark or Java is not there, so nothing shows that Spark reads the tables.")
+            print("SKIPPED: pyspark or Java is missing, so Spark's reading of the tables is not tested.")
 
 
 if __name__ == "__main__":

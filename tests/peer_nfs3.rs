@@ -1,5 +1,5 @@
-//! The peer's NFSv3 export and client, judged: what crosses the wire between them breaks no rule, over a good network and over a bad
-//! one. The dissector is the witness of what they moved.
+//! The judge on sessions between the peer's NFSv3 export and client: they break no rule, over a
+//! good network and over a bad one. The dissector confirms the transferred data.
 
 use rdmascope_dissector::record::LinkType;
 use rdmascope_dissector::transaction::Outcome::Completed;
@@ -17,7 +17,7 @@ use rdmascope_tests::session::run;
 use rdmascope_wire::Xid;
 use rdmascope_wire::rpcrdma::Procedure;
 
-/// A peer at whose interface everything is captured.
+/// A peer whose packets are all captured.
 struct Tapped {
     peer: Peer,
     packets: Vec<Packet>,
@@ -57,8 +57,9 @@ impl End for Tapped {
     }
 }
 
-/// A session in which a file of 300,000 bytes is written, read, listed among 200 others and removed, as the server sees it, and how many
-/// calls it has. `alter` may change a reply, which it is told with its number.
+/// A session that writes, reads, lists (with 200 other files) and removes a file of 300,000 bytes:
+/// the capture at the server, and the number of calls. `alter` may change replies; it gets their
+/// number.
 fn session(network: Network, seed: u64, mut alter: impl FnMut(u64, &mut Reply)) -> (Capture, u64) {
     let mut pair = Pair::new(Tapped::new(seed), Tapped::new(seed + 1), seed);
     pair.network = network;
@@ -118,7 +119,8 @@ fn session(network: Network, seed: u64, mut alter: impl FnMut(u64, &mut Reply)) 
     (Capture { link: LinkType::RAW.0, packets: pair.b.packets }, calls)
 }
 
-/// Transactions with NFS3_OK; and those with Read chunks, Write chunks and a Reply chunk that was used.
+/// The number of transactions with NFS3_OK; and of those with Read chunks, with Write chunks, and
+/// with a used Reply chunk.
 fn transactions(capture: &Capture) -> (u64, [u64; 3]) {
     let (mut whole, mut chunks) = (0, [0; 3]);
     for transaction in run(capture).transactions {
@@ -156,7 +158,7 @@ fn a_session_over_a_bad_network_breaks_no_rule() {
     }
 }
 
-// The judge does see these sessions.
+// Checks that the judge sees these sessions.
 #[test]
 fn a_reply_that_is_wrong_is_found() {
     let (capture, _) = session(Network::GOOD, 1, |number, reply| {

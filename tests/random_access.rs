@@ -1,4 +1,4 @@
-//! Records of the samples by their numbers.
+//! Random access to the records of the samples.
 
 use rdmascope_capture_agent::{Archive, Files, Interrupt, Next, Source as _};
 use rdmascope_dissector::record::Record;
@@ -9,7 +9,8 @@ fn same(one: &Record<'_>, other: &Record<'_>) -> bool {
         == (other.number, other.time, other.link, other.original_length, other.data)
 }
 
-/// Each record in turn, compared with the one found by its number; and backwards, without looking ahead.
+/// Compares each record with the one found by its number; then the same backwards, without reading
+/// ahead.
 fn agrees(paths: &[PathBuf]) -> u64 {
     let archive = Archive::open(paths, None).expect("a sample");
     let mut files = Files::open(paths, None, &Interrupt::default()).expect("a sample");
@@ -18,7 +19,7 @@ fn agrees(paths: &[PathBuf]) -> u64 {
         match files.next().expect("a sample can be read") {
             Next::Record(record) => {
                 number += 1;
-                let found = archive.record(number).expect("there are so many");
+                let found = archive.record(number).expect("the record exists");
                 assert!(same(&found, &record), "{number} of {paths:?}");
             }
             Next::End => break,
@@ -27,7 +28,7 @@ fn agrees(paths: &[PathBuf]) -> u64 {
     }
     assert_eq!(archive.records(), number);
     for (back, ahead) in (1..=number).rev().zip(archive.walk(1).collect::<Vec<_>>().iter().rev()) {
-        assert!(same(&archive.record(back).expect("there are so many"), ahead));
+        assert!(same(&archive.record(back).expect("the record exists"), ahead));
     }
     number
 }
@@ -36,7 +37,7 @@ fn agrees(paths: &[PathBuf]) -> u64 {
 fn of_every_sample() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../samples");
     let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
-        .expect("the samples are there")
+        .expect("the folder of the samples exists")
         .map(|entry| entry.expect("it can be listed").path())
         .filter(|path| path.to_string_lossy().contains(".pcap"))
         .collect();

@@ -1,4 +1,4 @@
-//! The samples are the bytes that samples/MANIFEST says they are.
+//! Checks the samples against samples/MANIFEST.
 
 use rdmascope_tests::{Differences, mountstats, pcap, samples};
 use sha2::{Digest, Sha256};
@@ -23,7 +23,7 @@ fn every_file_has_the_digest_of_the_manifest_and_no_file_lacks_an_entry() {
         for (extension, digest) in sample["sha256"].as_table().expect("[sample.sha256]") {
             differences.check(
                 manifest["files"].get(extension).is_some(),
-                format!("{name}: [files] does not say what .{extension} is"),
+                format!("{name}: [files] does not describe .{extension}"),
             );
             let file = format!("{name}.{extension}");
             let bytes = std::fs::read(samples::folder().join(&file)).unwrap_or_default();
@@ -31,10 +31,10 @@ fn every_file_has_the_digest_of_the_manifest_and_no_file_lacks_an_entry() {
             differences.equal(&file, digest.as_str().unwrap_or_default(), actual.as_str());
             listed.insert(file);
         }
-        // What is expected of it changes with what rdmascope learns to say, so that it has no digest.
+        // The expectation changes with the output of rdmascope, so it has no digest.
         let expectation = format!("{name}.expected.jsonl");
         differences
-            .check(samples::folder().join(&expectation).is_file(), format!("{expectation} is not there"));
+            .check(samples::folder().join(&expectation).is_file(), format!("{expectation} is missing"));
         listed.insert(expectation);
     }
     for entry in std::fs::read_dir(samples::folder()).expect("samples/ can be read") {
@@ -49,7 +49,7 @@ fn a_capture_read_and_written_is_the_same_file() {
     for sample in samples::ALL {
         let bytes = std::fs::read(samples::folder().join(format!("{sample}.pcap"))).expect("a sample");
         let capture = pcap::read(&bytes).unwrap_or_else(|error| panic!("{sample}: {error}"));
-        assert!(pcap::write(&capture) == bytes, "{sample}: written anew, it is another file");
+        assert!(pcap::write(&capture) == bytes, "{sample}: the rewritten file differs");
     }
 }
 

@@ -1,4 +1,5 @@
-//! The engine between two records: a snapshot goes on as the engine itself does, and what is going on can be read.
+//! The engine between two records: a clone continues as the original does, and open transactions
+//! can be read.
 
 use core::fmt::Write;
 use core::hash::Hasher;
@@ -12,10 +13,10 @@ use rdmascope_tests::{samples, session};
 use std::fs;
 use std::hash::DefaultHasher;
 
-/// Snapshots taken of each session.
+/// The number of snapshots of each session.
 const SNAPSHOTS: usize = 40;
 
-/// What the events say, as one number.
+/// A hash of all events.
 #[derive(Clone, Default)]
 struct Digest(DefaultHasher);
 
@@ -32,7 +33,7 @@ impl Write for Digest {
     }
 }
 
-/// An engine and what it reported up to now.
+/// An engine and the hash of its events so far.
 #[derive(Clone)]
 struct Run {
     engine: Engine,
@@ -51,18 +52,18 @@ impl Run {
         engine.handle(record, &mut |event| digest.take(&event));
     }
 
-    /// Goes on to the end; returns what all events say, and the engine before the end.
+    /// Continues to the end. Returns the hash of all events, and the totals.
     fn finish(mut self, records: &[Record<'_>]) -> (u64, String) {
         records.iter().for_each(|record| self.handle(record));
         let Run { mut engine, mut digest } = self;
-        // Its bounds on memory too are then as near as they are in the original.
+        // The debug text includes the engine's memory counts, which must match too.
         write!(digest, "{engine:?}").expect("a hasher takes everything");
         engine.finish(&mut |event| digest.take(&event));
         (digest.0.finish(), format!("{:?}", engine.totals()))
     }
 }
 
-/// Snapshots at places spread over the records, each continued to the end.
+/// Takes snapshots at evenly spaced records, and continues each to the end.
 fn compare(what: &str, records: &[Record<'_>]) {
     let expected = Run::new().finish(records);
     let places: Vec<usize> = (0..SNAPSHOTS).map(|index| index * records.len() / SNAPSHOTS).collect();
@@ -74,7 +75,7 @@ fn compare(what: &str, records: &[Record<'_>]) {
         }
         original.handle(record);
     }
-    assert_eq!(original.finish(&[]), expected, "{what}: the engine that snapshots were taken of");
+    assert_eq!(original.finish(&[]), expected, "{what}: the engine after all snapshots");
 }
 
 #[test]
@@ -91,11 +92,11 @@ fn snapshots_of_fuzz_sessions_go_on_as_the_engine_does() {
     each_fuzz_session(4, compare);
 }
 
-/// Calls `compare` with every so many-th session of the fuzz corpus.
+/// Calls `compare` on every `step`-th session of the fuzz corpus.
 fn each_fuzz_session(step: usize, compare: impl Fn(&str, &[Record<'_>])) {
     let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus/engine");
     let mut paths: Vec<_> = fs::read_dir(corpus)
-        .expect("the corpus is there")
+        .expect("the corpus exists")
         .map(|entry| entry.expect("a readable folder").path())
         .collect();
     paths.sort();
@@ -107,7 +108,8 @@ fn each_fuzz_session(step: usize, compare: impl Fn(&str, &[Record<'_>])) {
     }
 }
 
-/// Whatever began has ended or is open, at any moment; and what the engine says of it is what it reports in the end.
+/// Checks that each transaction and connection that began is either open or reported, after every
+/// record.
 fn compare_state(what: &str, records: &[Record<'_>]) {
     let mut engine = Engine::new(Config::default());
     let (mut ended, mut ended_connections, mut begun) = (Vec::new(), Vec::new(), 0);

@@ -1,11 +1,11 @@
-//! What the engine leaves out where nobody judges, and that it leaves out nothing else.
+//! The engine without a judge leaves out observations for rules, and nothing else.
 
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::observation::{Observation, Observe, Observed, Sent};
 use rdmascope_tests::{mutate, pcap, samples, session};
 
-/// Everything that is reported, as text, and how many observations were left out of it.
+/// All events as text, and the number of observations for rules, which are left out of it.
 fn run(capture: &pcap::Capture, observe: Observe) -> (Vec<String>, usize) {
     let mut engine = Engine::new(Config { observe, ..Config::default() });
     let (mut told, mut left_out) = (Vec::new(), 0);
@@ -21,7 +21,7 @@ fn run(capture: &pcap::Capture, observe: Observe) -> (Vec<String>, usize) {
     (told, left_out)
 }
 
-/// Whether only rules rest on it.
+/// Whether only rules use an observation.
 fn is_for_rules(what: &Observed<'_>) -> bool {
     matches!(
         what,
@@ -39,7 +39,7 @@ fn only_that_on_which_rules_rest_is_left_out() {
     let mut left_out = 0;
     for sample in samples::ALL {
         let whole = samples::capture(sample);
-        // As it was captured, and with packets that are missing, late or twice.
+        // As captured, and with packets missing, delayed or duplicated.
         let variants = (0..20).map(|seed| mutate::variant(&whole, seed).capture);
         for (index, capture) in core::iter::once(whole.clone()).chain(variants).enumerate() {
             let (judged, unjudged) = (run(&capture, Observe::All), run(&capture, Observe::Events));

@@ -1,4 +1,4 @@
-//! What is kept of transactions on request, on the samples: messages before reduction, and steps.
+//! The optional contents of transactions on the samples: messages before reduction, and steps.
 
 use rdmascope_dissector::connection::Counts;
 use rdmascope_dissector::engine::{Config, Engine};
@@ -19,7 +19,7 @@ fn run(sample: &str) -> Session {
     run_with(&samples::capture(sample), Config { report_packets: true, keep, ..Config::default() })
 }
 
-/// The items of both sides, all of them inline: what reading the message before reduction has to find.
+/// The details with all items inline, as in the message before reduction.
 fn unreduced(details: &Details) -> Details {
     let mut details = details.clone();
     for operation in &mut details.operations {
@@ -63,7 +63,7 @@ fn messages_before_reduction_are_whole_and_say_the_same() {
                 } else {
                     let mut payload = Payload::new(&whole.bytes, Chunks::Read(&[]));
                     let header = rpc::Call::parse(payload.reader()).expect("a call");
-                    // The name of the machine stands before those of the arguments.
+                    // The machine name is recorded before the names in the arguments.
                     if header.credential.flavor == rpc::flavor::SYS {
                         let credential = rpc::SysCredential::parse(header.credential.body);
                         details.keep(credential.expect("a whole one").machine);
@@ -72,7 +72,7 @@ fn messages_before_reduction_are_whole_and_say_the_same() {
                 }
             }
             if transaction.outcome == Outcome::Completed && !transaction.capture_gap {
-                // Links that a chunk moved are read only where they are inline.
+                // The target of a link is parsed only if it is inline.
                 let same = |details: &Details| {
                     let mut details = unreduced(details);
                     details.operations.iter_mut().for_each(|operation| operation.other_name = None);
@@ -86,7 +86,8 @@ fn messages_before_reduction_are_whole_and_say_the_same() {
     }
 }
 
-/// The PSNs of steps, against those that the packets' own headers give: each packet that names memory or begins or ends a Send.
+/// Compares the PSNs of steps with those in the packets, for each packet that names memory or
+/// begins or ends a Send.
 #[test]
 fn steps_stand_where_the_packets_are() {
     for sample in samples::MOUNTS {
@@ -97,7 +98,7 @@ fn steps_stand_where_the_packets_are() {
             let kept: &Exchange = transaction.exchange.as_ref().expect("asked for");
             differences.check(kept.steps_left_out == 0, format!("{}: steps left out", transaction.xid));
             for step in &kept.steps {
-                let sender = kept.flows[usize::from(!step.from_caller)].expect("both half-flows are there");
+                let sender = kept.flows[usize::from(!step.from_caller)].expect("both half-flows are known");
                 let frames = [step.first.frame, step.last.frame].map(|frame| session.packet(frame));
                 let [Some(first), Some(last)] = frames else {
                     panic!("{}: no such packets", transaction.xid)
@@ -110,7 +111,7 @@ fn steps_stand_where_the_packets_are() {
                     format!("{} frame {}: {step:?}", transaction.xid, first.number),
                 );
                 begun.insert(step.first.frame, step.kind);
-                // The connection was opened by whoever calls forward.
+                // The end that calls forward has opened the connection.
                 let forward = transaction.direction == Direction::Forward;
                 let client = samples_client(first);
                 differences.check(
@@ -119,7 +120,8 @@ fn steps_stand_where_the_packets_are() {
                 );
             }
         }
-        // Of what the capture shows in order, nothing is left over: every RPC-over-RDMA message, READ request and WRITE is a step.
+        // If all packets are in order, every RPC-over-RDMA message, READ request and WRITE begins a
+        // step.
         if sample != "nfs3-lossy" {
             for packet in &session.packets {
                 let Some(headers) = packet.headers() else { continue };
@@ -140,7 +142,8 @@ fn steps_stand_where_the_packets_are() {
     }
 }
 
-/// Every packet of a session is something to a transaction, as often as the counts of the connections say.
+/// Every packet of a session has a role in a transaction, and the roles match the counts of the
+/// connections.
 #[test]
 fn every_packet_belongs_to_a_transaction() {
     for sample in samples::MOUNTS {
@@ -178,7 +181,7 @@ fn every_packet_belongs_to_a_transaction() {
             counted[kind] += 1;
         }
         for (frame, bad) in rest.into_iter().filter(|(frame, _)| !roles.contains_key(frame)) {
-            differences.check(bad, format!("frame {frame} is nothing"));
+            differences.check(bad, format!("frame {frame} has no role"));
             counted[4] += 1;
         }
         let sum = |count: fn(&Counts) -> u64| -> u64 {

@@ -1,5 +1,5 @@
-//! The witnesses among themselves, and the tools that alter sessions: before anything is judged by them, it is shown that
-//! they agree with each other and with the bytes. Nothing here runs the engine.
+//! Checks the evidence that other tests rely on: traces, mountstats and packets agree with each
+//! other, and the tools that alter sessions are correct. No test here runs the engine.
 
 use core::net::Ipv4Addr;
 use rdmascope_tests::mutate::{self, CLIENT, SERVER, attribute, opcode};
@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 #[test]
 fn the_trace_and_mountstats_count_the_same_bytes() {
     for sample in samples::MOUNTS.into_iter().filter(|sample| !sample.starts_with("nfs3")) {
-        // On an NFSv3 mount NFSACL is counted elsewhere; on these every call has its row.
+        // On an NFSv3 mount NFSACL is counted elsewhere. On NFSv4 mounts every call has a row.
         let (trace, stats) = (samples::client_trace(sample), samples::mountstats(sample));
         let counted = &trace.marshals[..stats.receives as usize];
         assert_eq!(stats.total(|row| row.operations), stats.receives, "{sample}");
@@ -66,8 +66,8 @@ fn segments_of_abandoned_attempts_are_left_out() {
 
 #[test]
 fn a_header_is_as_long_as_its_chunks_say() {
-    // RFC 8166, section 4.7: 16 fixed bytes and three empty lists are 28; a read segment is 24 more; a Write chunk 8 and a
-    // Reply chunk 4 more, each of their segments 16.
+    // RFC 8166, section 4.7: 16 fixed bytes and three empty lists are 28 bytes. A read segment adds
+    // 24, a Write chunk 8, a Reply chunk 4, and each of their segments 16.
     for sample in samples::MOUNTS {
         for marshal in samples::client_trace(sample).marshals {
             let mut length = 28 + 24 * marshal.reads.len();
@@ -100,8 +100,8 @@ fn xids_of_the_trace_are_the_wires_read_big_endian() {
 
 #[test]
 fn offsets_begin_with_the_xid() {
-    // The Linux client registers memory with the XID in the upper half of its offsets: which transaction an RDMA Read or Write
-    // belongs to can be told from the packet alone.
+    // The Linux client puts the XID into the upper half of its memory offsets, so an RDMA Read or
+    // Write packet identifies its transaction.
     for sample in samples::MOUNTS {
         for marshal in samples::client_trace(sample).marshals {
             let reads = marshal.reads.iter().map(|(_, segment)| segment);
@@ -115,13 +115,13 @@ fn offsets_begin_with_the_xid() {
 #[test]
 fn the_icrc_of_every_sample_is_right_and_sealing_changes_nothing() {
     for sample in samples::ALL {
-        let mut differences = Differences::of(format!("{sample}: sealed anew"));
+        let mut differences = Differences::of(format!("{sample}: resealed"));
         for packet in samples::capture(sample).packets {
             let mut sealed = packet.clone();
             sealed.seal();
             differences.check(packet.is_roce(), format!("frame {}: not RoCEv2", packet.number));
             differences.equal(format!("frame {}", packet.number), packet.icrc(), packet.icrc_found());
-            differences.check(sealed == packet, format!("frame {}: sealed, it is another", packet.number));
+            differences.check(sealed == packet, format!("frame {}: resealing changes it", packet.number));
         }
         differences.end();
     }
@@ -154,8 +154,8 @@ fn alterations_undone_leave_the_session() {
 
 #[test]
 fn a_starting_psn_is_what_the_sender_of_the_cm_message_expects() {
-    // The first request of each side carries the PSN that the other side announced: so shifting one side's requests has to
-    // shift the Starting PSN in the other side's REQ or REP.
+    // The first request of each end has the PSN that the other end announced. So shifting the
+    // requests of one end must also shift the Starting PSN in the other end's REQ or REP.
     for sample in samples::MOUNTS {
         let mut capture = samples::capture(sample);
         let mut announced = HashMap::new();
@@ -182,7 +182,8 @@ fn a_starting_psn_is_what_the_sender_of_the_cm_message_expects() {
 
 #[test]
 fn private_data_is_where_the_alterations_look_for_it() {
-    // REQ: private data at 140, in it the RDMA-CM IP header of 36 bytes; REP: at 36. The bytes are those of the field notes.
+    // Private data is at 140 in a REQ, after the RDMA-CM IP header of 36 bytes, and at 36 in a REP.
+    // The bytes are those of the field notes.
     for sample in samples::MOUNTS {
         for packet in &mut samples::capture(sample).packets {
             let (at, expected) = match packet.cm_attribute() {
@@ -198,7 +199,7 @@ fn private_data_is_where_the_alterations_look_for_it() {
 
 #[test]
 fn the_lossy_session_holds_retransmissions() {
-    // RDMA WRITE packets: more bytes passed the bridge than the server's replies returned.
+    // RDMA WRITE packets carried more bytes than the server's replies returned.
     let returned: u64 =
         samples::server_trace("nfs3-lossy").returned.iter().map(|segment| u64::from(segment.length)).sum();
     let writes = samples::capture("nfs3-lossy");
@@ -215,7 +216,7 @@ fn the_lossy_session_holds_retransmissions() {
 
 #[test]
 fn long_replies_begin_with_the_xid() {
-    // What `change_xids` relies on.
+    // `change_xids` relies on this.
     let capture = samples::capture("nfs3-basic");
     let chunks: HashMap<(u32, u64), u32> = capture
         .packets

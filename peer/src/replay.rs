@@ -1,8 +1,9 @@
-//! A recorded session, made again: its calls towards a live server, or its replies towards a live client.
+//! Replays a recorded session: its calls to a live server, or its replies to a live client.
 //!
-//! A [`Recording`] is plain data, whoever made it. A [`Replayer`] makes the calls of one again on a [`Peer`](crate::peer::Peer), in their
-//! order, and compares each reply with the recorded one. A [`Responder`] answers as the recorded one did. Both are told events and the
-//! time, and do no I/O.
+//! A [`Recording`] is plain data. A [`Replayer`] makes its calls again on a
+//! [`Peer`](crate::peer::Peer), in order, and compares each reply with the recorded one. A
+//! [`Responder`] sends the recorded replies. Both take events and the time as arguments and do no
+//! I/O.
 
 mod compare;
 mod conveyance;

@@ -1,5 +1,8 @@
-//! Makes a large capture from a sample: copies of the session, each with clients, queue pairs, PSNs, XIDs, memory and times of its
-//! own, eight at a time side by side. Copies of a session of iWARP differ in their clients and times.
+//! Makes a large capture from a sample.
+//!
+//! It contains copies of the session, eight at a time side by side. Each copy has its own clients,
+//! queue pairs, PSNs, XIDs, memory and times. Copies of an iWARP session only differ in clients and
+//! times.
 //!
 //!     enlarge SAMPLE MEGABYTES OUTPUT
 
@@ -10,7 +13,7 @@ use std::net::Ipv4Addr;
 
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
-/// Sessions side by side.
+/// The number of concurrent sessions.
 const ABREAST: u32 = 8;
 
 fn main() {
@@ -38,7 +41,7 @@ fn main() {
             });
         }
         let out = pcap::write(&batch_capture.expect("a batch has sessions"));
-        // Every batch but the first goes without the file header.
+        // Only the first batch has the file header.
         let part = if batch == 0 { &out[..] } else { &out[24..] };
         file.write_all(part).expect("the output can be written");
         written += part.len();
@@ -49,7 +52,7 @@ fn main() {
     file.flush().expect("the output can be written");
 }
 
-/// The session of another client, number `index`.
+/// A copy of the session with client number `index`.
 fn copy_of(session: &pcap::Capture, index: u32) -> pcap::Capture {
     let mut copy = session.clone();
     let spread = index.wrapping_mul(0x9e37_79b1);

@@ -1,9 +1,13 @@
-//! A soak: a million calls between two peers in memory, over a network that loses, repeats and reorders one datagram in a hundred each.
+//! A soak test: a million calls between two peers in memory, over a network that loses, duplicates
+//! and reorders 1 % of the datagrams each.
 //!
-//! `cargo run --release -p rdmascope-tests --bin peer_soak [CALLS [SEED]]`. Time is virtual, so a run with the same arguments is the same. A call is inline,
-//! or its item comes by a Read chunk, or that of the reply goes by a Write chunk. Every call must reach the Responder once, its reply the Requester
-//! once, both right to the byte; no memory may stay registered. The peak of the resident set is printed on the way: it must not grow. A call that
-//! is lost or doubled ends the run with a panic.
+//! `cargo run --release -p rdmascope-tests --bin peer_soak [CALLS [SEED]]`
+//!
+//! Time is virtual, so runs with equal arguments are identical. A call is inline, has its item in a
+//! Read chunk, or gets the item of its reply in a Write chunk. Each call must reach the Responder
+//! once, and each reply the Requester once, with the right bytes; no memory may stay registered. A
+//! violation ends the run with a panic. The peak resident set is printed as the run proceeds; it
+//! must not grow.
 
 use rdmascope_peer::endpoint::{self, ConnectionId};
 use rdmascope_peer::pair::{Network, Pair};
@@ -14,10 +18,10 @@ use rdmascope_wire::Xid;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Calls that wait for their reply: as many as the credits that are granted.
+/// Outstanding calls: the number of granted credits.
 const OUTSTANDING: usize = 32;
 
-/// A message of an XID: the same words at both ends, and an item in it.
+/// The message for an XID, equal at both ends, and the range of its item.
 fn message(xid: Xid, kind: u32) -> (Vec<u8>, Range<usize>) {
     let mut bytes = [xid.0.to_be_bytes(), kind.to_be_bytes()].concat();
     (0..6).for_each(|word| bytes.extend(xid.0.wrapping_mul(2 * word + 1).to_be_bytes()));
@@ -47,9 +51,10 @@ fn form(xid: Xid) -> Form {
     }
 }
 
-/// What a run has seen.
+/// The state of a run.
 struct Soak {
-    /// Calls that were made and not answered: whether the Responder has seen each. What comes and is not in here comes a second time.
+    /// Outstanding calls, and whether the Responder has seen them. A message for any other XID is a
+    /// duplicate.
     open: BTreeMap<Xid, bool>,
     done: usize,
     retransmissions: u64,
@@ -62,7 +67,7 @@ impl Soak {
         let chunk = if form(xid) == Form::WriteChunk { vec![8192] } else { vec![] };
         let reduce = if form(xid) == Form::ReadChunk { vec![item] } else { vec![] };
         let call = Call { message, reduce, write_chunks: chunk, ..Call::default() };
-        peer.call(connection, call).expect("the connection is there");
+        peer.call(connection, call).expect("the connection is open");
     }
 
     fn take(&mut self, peer: &mut Peer, connection: ConnectionId) {
@@ -87,7 +92,7 @@ impl Soak {
                         reduce,
                         edit: None,
                     };
-                    peer.reply(connection, called.xid, reply).expect("it is waited for");
+                    peer.reply(connection, called.xid, reply).expect("the call is outstanding");
                 }
                 Event::Rpc { event: rpcrdma::Event::Replied(replied), .. } => {
                     let (whole, item) = message(replied.xid, 1);
@@ -119,7 +124,7 @@ impl Soak {
     }
 }
 
-/// The peak of the resident set in KiB, as Linux tells it; elsewhere it is not known.
+/// The peak resident set in KiB, if Linux reports it.
 fn peak() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?.split_whitespace().next()?.parse().ok()
@@ -134,7 +139,7 @@ fn main() {
     pair.network = Network { loss: 10, duplication: 10, reordering: 10, ..Network::GOOD };
     assert!(pair.b.listen(20049));
     let (to, from) = (pair.address_b, pair.address_a);
-    let a = pair.a.connect(from, to, 20049).expect("there is room");
+    let a = pair.a.connect(from, to, 20049).expect("a connection is available");
     let mut connected = [None; 2];
     while connected.contains(&None) {
         assert!(pair.step(), "no connection");
@@ -146,7 +151,7 @@ fn main() {
             }
         }
     }
-    let b = connected[1].expect("it has just been seen");
+    let b = connected[1].expect("the loop ended with both");
     let mut soak = Soak { open: BTreeMap::new(), done: 0, retransmissions: 0 };
     let (started, mut asked, mut told) = (std::time::Instant::now(), 0, 0);
     println!("calls done   virtual time   datagrams sent   sent again   peak resident set");
@@ -171,8 +176,8 @@ fn main() {
     soak.take(&mut pair.a, a);
     assert!(soak.open.is_empty(), "calls were lost");
     for (peer, connection) in [(&pair.a, a), (&pair.b, b)] {
-        let queue = peer.endpoint().queue_pair(connection).expect("it was not closed");
+        let queue = peer.endpoint().queue_pair(connection).expect("the connection is open");
         assert!(queue.memory().is_empty(), "memory stayed registered");
     }
-    println!("{calls} calls came once and were answered once; {:.1} s", started.elapsed().as_secs_f64());
+    println!("{calls} calls arrived once and were answered once; {:.1} s", started.elapsed().as_secs_f64());
 }

@@ -1,8 +1,10 @@
-//! Two peers over the loopback interface: calls a second, Write and Read throughput, processor time a packet.
+//! Two peers over the loopback interface: calls per second, Write and Read throughput, CPU time per
+//! packet.
 //!
-//! `cargo run --profile dist -p rdmascope-tests --bin peer_throughput [SECONDS]`. Prints a table. Each peer has a thread and a driver of its own, with raw
-//! sockets where they are permitted and with UDP sockets; the path MTU is 4096. Processor time is what Linux counts for the two threads, that of the
-//! kernel's network stack included: divided by the packets that an end sent and received.
+//! `cargo run --profile dist -p rdmascope-tests --bin peer_throughput [SECONDS]` prints a table.
+//! Each peer has its own thread and driver, with raw sockets if permitted and with UDP sockets; the
+//! path MTU is 4096. CPU time is that of both threads as counted by Linux, including the kernel's
+//! network stack, divided by the packets that an end sent and received.
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -22,22 +24,22 @@ mod linux {
     const PORT: u16 = 20049;
     /// The bytes of one Write or Read: the largest segment of a Linux client.
     const OPERATION: usize = 1 << 20;
-    /// Operations posted at once.
+    /// The number of outstanding operations.
     const DEPTH: usize = 4;
 
-    /// What the active side does all the time.
+    /// The operation that the active end repeats.
     #[derive(Clone, Copy)]
     enum Load {
-        /// NULL calls, so many at once.
+        /// NULL calls, this many outstanding.
         Null(usize),
         Write,
         Read,
     }
 
-    /// What came of a load.
+    /// The result for a load.
     struct Measured {
         seconds: f64,
-        /// Calls, or operations.
+        /// The number of calls or operations.
         done: u64,
         retransmissions: u64,
         active: End,
@@ -46,7 +48,7 @@ mod linux {
 
     struct End {
         counts: Counts,
-        /// Nanoseconds on a processor.
+        /// CPU time in nanoseconds.
         busy: u64,
     }
 
@@ -57,14 +59,15 @@ mod linux {
         }
     }
 
-    /// Nanoseconds that this thread was on a processor.
+    /// The CPU time of this thread, in nanoseconds.
     fn busy() -> u64 {
         let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
         told.split_whitespace().next().and_then(|time| time.parse().ok()).unwrap_or_default()
     }
 
     fn peer(seed: u64) -> Peer {
-        // Where both threads share a slow processor, a turn of the other one takes longer than the usual time.
+        // If both threads share a slow processor, a turn of the other one takes longer than the
+        // default timeout.
         let timeout = Some(Duration::from_secs(1));
         let queue = rc::Config { path_mtu: 4096, timeout, ..rc::Config::default() };
         let endpoint = endpoint::Config { queue, ..endpoint::Config::default() };
@@ -82,7 +85,8 @@ mod linux {
         [xid.0, 1, 0, 0, 0, 0].iter().flat_map(|word| word.to_be_bytes()).collect()
     }
 
-    /// Answers NULL until the connection is closed. Says where memory is once there is a connection.
+    /// Answers NULL until the connection is closed. Sends the location of its memory when the
+    /// connection is open.
     fn serve(mut driver: Driver, tell: &Sender<(Rkey, u64)>) -> End {
         let (mut peer, before) = (peer(2), busy());
         assert!(peer.listen(PORT));
@@ -93,11 +97,12 @@ mod linux {
                         Event::Endpoint(endpoint::Event::Connected { connection }) => {
                             let access = Access { remote_read: true, remote_write: true };
                             let memory = peer.endpoint_mut().register(connection, vec![7; OPERATION], access);
-                            tell.send(memory.expect("there is room")).expect("it is waited for");
+                            tell.send(memory.expect("memory can be registered"))
+                                .expect("the other end waits");
                         }
                         Event::Rpc { connection, event: rpcrdma::Event::Called(called) } => {
                             let reply = Reply { message: answer(called.xid), reduce: vec![], edit: None };
-                            peer.reply(connection, called.xid, reply).expect("it is waited for");
+                            peer.reply(connection, called.xid, reply).expect("the call is outstanding");
                         }
                         Event::Endpoint(endpoint::Event::Closed { .. }) => return true,
                         _ => {}
@@ -109,7 +114,7 @@ mod linux {
         End { counts: driver.counts(), busy: busy() - before }
     }
 
-    /// Keeps the load up for so long, then disconnects.
+    /// Keeps up the load for `time`, then disconnects.
     fn drive(
         mut driver: Driver,
         local: IpAddr,
@@ -119,7 +124,7 @@ mod linux {
         memory: &Receiver<(Rkey, u64)>,
     ) -> Measured {
         let (mut peer, before) = (peer(1), busy());
-        let connection = peer.connect(local, to, PORT).expect("there is room");
+        let connection = peer.connect(local, to, PORT).expect("a connection is available");
         let (mut began, mut ended) = (None::<Instant>, None::<f64>);
         let (mut done, mut retransmissions, mut next) = (0, 0, 0);
         let mut place = (Rkey(0), 0);
@@ -129,7 +134,7 @@ mod linux {
                 while let Some(event) = peer.poll_event() {
                     match event {
                         Event::Endpoint(endpoint::Event::Connected { .. }) => {
-                            place = memory.recv().expect("the other side tells it");
+                            place = memory.recv().expect("the other end sends it");
                             began = Some(Instant::now());
                             again = if let Load::Null(depth) = load { depth } else { DEPTH };
                         }
@@ -157,7 +162,7 @@ mod linux {
                     }
                     if since >= time {
                         ended = Some(since.as_secs_f64());
-                        peer.disconnect(connection).expect("it is there");
+                        peer.disconnect(connection).expect("the connection is open");
                     } else {
                         (0..again).for_each(|_| post(peer, connection, load, &mut next, place));
                     }
@@ -180,13 +185,13 @@ mod linux {
         *next += 1;
         let operation = match load {
             Load::Null(_) => {
-                peer.call(connection, Call::inline(null(*next))).expect("the connection is there");
+                peer.call(connection, Call::inline(null(*next))).expect("the connection is open");
                 return;
             }
             Load::Write => Operation::Write { rkey, address, bytes: vec![9; OPERATION], immediate: None },
             Load::Read => Operation::Read { rkey, address, length: OPERATION as u32 },
         };
-        peer.endpoint_mut().post(connection, operation).expect("the connection is there");
+        peer.endpoint_mut().post(connection, operation).expect("the connection is open");
     }
 
     fn measure(kind: Kind, load: Load, time: Duration) -> Result<Measured, Error> {
@@ -199,7 +204,7 @@ mod linux {
             let (tell, memory) = channel();
             let server = scope.spawn(move || serve(server, &tell));
             let measured = drive(client, local, to, load, time, &memory);
-            Measured { passive: server.join().expect("it does not panic"), ..measured }
+            Measured { passive: server.join().expect("the server does not panic"), ..measured }
         }))
     }
 
@@ -208,7 +213,8 @@ mod linux {
             std::env::args().nth(1).map_or(5.0, |argument| argument.parse().expect("a number of seconds"));
         let time = Duration::from_secs_f64(seconds);
         println!(
-            "sockets  load                        result   packets/s   CPU a packet, active   passive   sent again"
+            "sockets  load                        result   packets/s   CPU per packet, active   passive   \
+             sent again"
         );
         for kind in [Kind::Raw, Kind::Udp] {
             for load in [Load::Null(1), Load::Null(32), Load::Write, Load::Read] {

@@ -1,9 +1,9 @@
-//! The claims of the reliable-reply draft (sections 3, 5.1 and 5.2), measured between two peers.
+//! Measures the claims of the reliable-reply draft (sections 3, 5.1 and 5.2) between two peers.
 //!
 //! `cargo run --release -p rdmascope-tests --bin reliable_reply` prints the tables of
-//! docs/reliable-reply.md. All but the last are made in virtual time: the network has a delay and a
-//! loss, everything else takes no time. So round trips, registrations and bytes are exact, and equal in
-//! each run. The last table is made on the loopback interface.
+//! docs/reliable-reply.md. All tables except the last use virtual time: the network has a delay and
+//! a loss, and nothing else takes time. So round trips, registrations and bytes are exact and equal
+//! in each run. The last table uses the loopback interface.
 
 use rdmascope_peer::endpoint::{self, ConnectionId};
 use rdmascope_peer::memory::Counts;
@@ -18,14 +18,14 @@ use rdmascope_wire::private_data::PrivateData;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Calls of a run.
+/// The number of calls in a run.
 const CALLS: u32 = 4000;
-/// Bytes of a call, and of the shortest reply.
+/// The length of a call and of the shortest reply, in bytes.
 const CALL: usize = 120;
 const HEADER: u32 = 24;
 
-/// A kind of call: how often it is made, the least and the largest reply that the client expects, and
-/// the replies with their weights.
+/// A kind of call: its weight, the shortest and the longest reply that the client expects, and the
+/// replies with their weights.
 struct Kind {
     weight: u64,
     least: u32,
@@ -33,8 +33,8 @@ struct Kind {
     replies: &'static [(u64, u32)],
 }
 
-/// The forward calls of `samples/`: 1735 calls, 351 with a Reply chunk. The sizes are those of the
-/// captures, `most` is the Reply chunk that Linux clients offered.
+/// The forward calls of `samples/`: 1735 calls, 351 with a Reply chunk. The sizes are those in the
+/// captures; `most` is the length of the Reply chunk that Linux clients offered.
 const SAMPLES: &[Kind] = &[
     Kind { weight: 1384, least: HEADER, most: 400, replies: &[(1, 180)] },
     Kind { weight: 230, least: HEADER, most: 7184, replies: &[(121, 348), (91, 352), (14, 380), (4, 96)] },
@@ -48,11 +48,11 @@ const SAMPLES: &[Kind] = &[
     },
 ];
 
-/// GETATTR with an ACL: nine in ten have a short one.
+/// GETATTR with an ACL: nine in ten are short.
 const ACL: &[Kind] =
     &[Kind { weight: 1, least: HEADER, most: 65_536, replies: &[(90, 320), (7, 6000), (3, 48_000)] }];
 
-/// Listings: most replies are long, and none has a size that the client knows.
+/// Directory listings: most replies are long, and the client knows the size of none.
 const READDIR: &[Kind] =
     &[Kind { weight: 1, least: HEADER, most: 65_556, replies: &[(2, 868), (5, 16_000), (3, 65_000)] }];
 
@@ -65,21 +65,21 @@ const KRB5I: &[Kind] = &[
 const WORKLOADS: [(&str, &[Kind]); 4] =
     [("samples", SAMPLES), ("ACL", ACL), ("READDIR", READDIR), ("krb5i", KRB5I)];
 
-/// How replies are to be conveyed.
+/// The choice of the transfer of replies.
 #[derive(Clone, Copy, PartialEq)]
 enum Policy {
-    /// RFC 8166: a Reply chunk wherever the reply may be long.
+    /// RFC 8166: a Reply chunk if the reply may be long.
     ReplyChunks,
-    /// Read chunks of the responder, and no Reply chunk.
+    /// Read chunks of the responder, no Reply chunk.
     ReadChunks,
-    /// Section 5.3.1: a Reply chunk only where the reply is sure to be long.
+    /// Section 5.3.1: a Reply chunk only if the reply is certainly long.
     Mixed,
 }
 
 const POLICIES: [(&str, Policy); 3] =
     [("Reply chunks", Policy::ReplyChunks), ("Read chunks", Policy::ReadChunks), ("mixed", Policy::Mixed)];
 
-/// A peer that counts what it sends.
+/// A peer that counts the packets and bytes that it sends.
 struct Meter {
     peer: Peer,
     packets: u64,
@@ -90,7 +90,7 @@ impl Meter {
     fn new(session: rpcrdma::Config, seed: u64) -> Meter {
         let queue = rc::Config {
             path_mtu: 4096,
-            // A bandwidth that ends nothing: the delay alone is measured.
+            // Unlimited bandwidth: only the delay counts.
             window: 1 << 16,
             timeout: Some(Duration::from_millis(67)),
             ..rc::Config::default()
@@ -136,7 +136,7 @@ fn config(policy: Policy, credits: u32) -> rpcrdma::Config {
     }
 }
 
-/// One of these, by its weight.
+/// Picks a random element by weight.
 fn pick<'a, T>(random: &mut Random, all: &'a [T], weight: impl Fn(&T) -> u64) -> &'a T {
     let mut at = random.below(all.iter().map(&weight).sum());
     all.iter()
@@ -148,25 +148,25 @@ fn pick<'a, T>(random: &mut Random, all: &'a [T], weight: impl Fn(&T) -> u64) ->
         .expect("the weights add up")
 }
 
-/// A call under way.
+/// An outstanding call.
 struct Open {
     sent: Instant,
-    /// Bytes of its reply, and of its Reply chunk.
+    /// The length of its reply and of its Reply chunk, in bytes.
     reply: u32,
     offered: u32,
 }
 
-/// The figures of a run.
+/// The results of a run.
 #[derive(Default)]
 struct Run {
     latencies: Vec<u64>,
     seconds: f64,
     packets: u64,
-    /// Bytes besides RPC messages.
+    /// Bytes sent in addition to RPC messages.
     overhead: u64,
     ours: Counts,
     theirs: Counts,
-    /// Bytes times seconds of memory that the other end may write, and read.
+    /// Byte-seconds of memory that the other end could write, and read.
     writable: f64,
     readable: f64,
     pulled: u64,
@@ -201,7 +201,8 @@ impl<'a> Bench<'a> {
         let (a, b) = (Meter::new(config(policy, credits), 1), Meter::new(config(policy, credits), 2));
         let mut pair = Pair::new(a, b, 3);
         assert!(pair.b.peer.listen(20049), "the first port");
-        let a = pair.a.peer.connect(pair.address_a, pair.address_b, 20049).expect("there is room");
+        let a =
+            pair.a.peer.connect(pair.address_a, pair.address_b, 20049).expect("a connection is available");
         let b = loop {
             assert!(pair.step(), "no connection");
             let connected = std::iter::from_fn(|| pair.b.peer.poll_event()).find_map(|event| match event {
@@ -224,7 +225,7 @@ impl<'a> Bench<'a> {
         self.next += 1;
         let least_reply = if self.policy == Policy::ReadChunks { 0 } else { kind.least };
         let call = Call { message, least_reply, most_reply: kind.most, ..Call::default() };
-        self.pair.a.peer.call(self.a, call).expect("the connection is there");
+        self.pair.a.peer.call(self.a, call).expect("the connection is open");
         self.open.insert(xid, Open { sent: self.pair.now, reply, offered: 0 });
     }
 
@@ -232,10 +233,10 @@ impl<'a> Bench<'a> {
         while let Some(event) = self.pair.b.peer.poll_event() {
             match event {
                 Event::Rpc { event: rpcrdma::Event::Called(called), .. } => {
-                    let open = self.open.get_mut(&called.xid.0).expect("it was called");
+                    let open = self.open.get_mut(&called.xid.0).expect("the call is outstanding");
                     open.offered = called.reply_chunk.unwrap_or_default() as u32;
                     let reply = Reply::inline(message(called.xid.0, 1, open.reply as usize));
-                    self.pair.b.peer.reply(self.b, called.xid, reply).expect("the connection is there");
+                    self.pair.b.peer.reply(self.b, called.xid, reply).expect("the connection is open");
                 }
                 Event::Rpc { event: rpcrdma::Event::Freed { bytes, offered_for, .. }, .. } => {
                     self.run.readable += bytes as f64 * offered_for.as_secs_f64();
@@ -253,7 +254,7 @@ impl<'a> Bench<'a> {
         while let Some(event) = self.pair.a.peer.poll_event() {
             match event {
                 Event::Rpc { event: rpcrdma::Event::Replied(replied), .. } => {
-                    let open = self.open.remove(&replied.xid.0).expect("one reply a call");
+                    let open = self.open.remove(&replied.xid.0).expect("one reply per call");
                     let latency = self.pair.now.since(open.sent);
                     self.run.latencies.push(latency.as_nanos() as u64);
                     self.run.writable += f64::from(open.offered) * latency.as_secs_f64();
@@ -269,7 +270,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Makes calls, `depth` at a time.
+    /// Makes calls, `depth` of them outstanding.
     fn run(mut self, calls: u32, depth: usize) -> Run {
         let (began, before) = (self.pair.now, self.sent());
         while self.run.latencies.len() < calls as usize {
@@ -285,7 +286,7 @@ impl<'a> Bench<'a> {
         self.serve();
         let (packets, bytes) = self.sent();
         let counts = |meter: &Meter, connection| {
-            meter.peer.endpoint().memory(connection).expect("it is there").counts()
+            meter.peer.endpoint().memory(connection).expect("the connection is open").counts()
         };
         let mut run = self.run;
         run.packets = packets - before.0;
@@ -315,7 +316,7 @@ fn head(title: &str, cells: &[&str]) {
     row(&vec!["---".to_owned(); cells.len()]);
 }
 
-/// The costs of each policy, without loss.
+/// The costs of each policy without loss.
 fn costs() {
     head(
         "Cost of a reply, one call at a time",
@@ -357,7 +358,7 @@ fn costs() {
     }
 }
 
-/// Latency and rate over networks, with eight calls at a time.
+/// Latency and rate over several networks, with eight outstanding calls.
 fn networks() {
     head(
         "Latency p50 / p99 and calls a second, eight calls at a time",
@@ -377,7 +378,7 @@ fn networks() {
     }
 }
 
-/// Only long replies, at small grants: what RDMA_DONE costs in credits.
+/// Only long replies and few granted credits: the cost of RDMA_DONE in credits.
 fn credits() {
     head(
         "Only long replies, by the credits that are granted, 1 ms of delay",
@@ -399,7 +400,7 @@ fn credits() {
     }
 }
 
-/// The loopback interface, in real time.
+/// The loopback interface in real time.
 #[cfg(target_os = "linux")]
 mod loopback {
     use super::{CALL, HEADER, Policy, config, head, message, row};
@@ -411,7 +412,7 @@ mod loopback {
     use std::net::{IpAddr, Ipv4Addr};
     use std::time::{Duration, Instant};
 
-    /// Calls for each size.
+    /// The number of calls for each size.
     const CALLS: usize = 300;
 
     fn peer(policy: Policy, seed: u64) -> Peer {
@@ -430,7 +431,7 @@ mod loopback {
                 match event {
                     Event::Rpc { connection, event: rpcrdma::Event::Called(called) } => {
                         let reply = Reply::inline(message(called.xid.0, 1, length));
-                        peer.reply(connection, called.xid, reply).expect("it is waited for");
+                        peer.reply(connection, called.xid, reply).expect("the call is outstanding");
                     }
                     Event::Endpoint(endpoint::Event::Closed { .. }) => return true,
                     _ => {}
@@ -441,10 +442,10 @@ mod loopback {
         served.expect("the sockets work");
     }
 
-    /// Makes calls one after the other. Their latencies.
+    /// Makes calls one after the other and returns their latencies.
     fn call(mut driver: Driver, [local, to]: [IpAddr; 2], policy: Policy, length: usize) -> Vec<Duration> {
         let mut peer = peer(policy, 1);
-        let connection = peer.connect(local, to, 20049).expect("there is room");
+        let connection = peer.connect(local, to, 20049).expect("a connection is available");
         let (mut latencies, mut sent) = (Vec::new(), Instant::now());
         let called = driver.run(&mut peer, None, |peer, _| {
             let mut next = false;
@@ -465,9 +466,9 @@ mod loopback {
                 let message = message(latencies.len() as u32, 0, CALL);
                 let call =
                     Call { message, least_reply: HEADER, most_reply: length as u32, ..Call::default() };
-                peer.call(connection, call).expect("the connection is there");
+                peer.call(connection, call).expect("the connection is open");
             } else if next {
-                peer.disconnect(connection).expect("it is there");
+                peer.disconnect(connection).expect("the connection is open");
             }
             false
         });

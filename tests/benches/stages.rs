@@ -1,4 +1,4 @@
-//! What each stage costs by itself, on the samples: `cargo bench -p rdmascope-tests`.
+//! The cost of each stage on the samples: `cargo bench -p rdmascope-tests`.
 
 #![allow(missing_docs)] // criterion_group! makes a public function.
 
@@ -15,7 +15,7 @@ use rdmascope_tests::{pcap, samples};
 use rdmascope_wire::rpcrdma::Header;
 use std::hint::black_box;
 
-/// Small operations, and bulk at path MTU 4096.
+/// A session of small operations, and one of bulk transfers at path MTU 4096.
 const SAMPLES: [&str; 2] = ["nfs4.1-backchannel-recall", "nfs4.2-mtu4096-large-io"];
 
 fn record(packet: &pcap::Packet) -> Record<'_> {
@@ -30,21 +30,21 @@ fn record(packet: &pcap::Packet) -> Record<'_> {
     }
 }
 
-/// The records as a pcapng capture, with a comment on each where there is one.
+/// The records as a pcapng capture, with a comment on each unless it is empty.
 fn pcapng(records: &[Record<'_>], comment: &str) -> Vec<u8> {
     let mut writer = PcapngWriter::new(Vec::new(), "stages").expect("memory can be written");
     records.iter().for_each(|record| writer.packet(record, comment).expect("memory can be written"));
     writer.finish().expect("memory can be written")
 }
 
-/// Goes through all records that a framer finds; the number says that it looked at them.
+/// Frames all records. The result depends on each of them.
 #[inline(always)]
 fn framed(bytes: &[u8], mut next: impl FnMut(&[u8]) -> Step) -> u64 {
     let (mut at, mut found) = (0, 0u64);
     loop {
         match next(&bytes[at..]) {
             Step::Record(framed) => {
-                // As the engine looks at both.
+                // Uses both, as the engine does.
                 found = found.wrapping_add(framed.time.0 as u64 ^ framed.end as u64) | 1;
                 at += framed.consumed;
             }
@@ -62,7 +62,7 @@ fn stages(criterion: &mut Criterion) {
         let mut group = criterion.benchmark_group(sample);
         group.throughput(Throughput::Elements(records.len() as u64));
 
-        // The framer of the product, and the one written by hand that is its witness.
+        // The framer, and the hand-written one that it is tested against.
         let comment = |comment| pcapng(&records, comment);
         for (format, bytes) in
             [("pcap", bytes), ("pcapng", comment("")), ("pcapng with comments", comment("a comment"))]
@@ -92,7 +92,7 @@ fn stages(criterion: &mut Criterion) {
 
         let config = frame::Config { verify_icrc: false, ..frame::Config::default() };
         let all: Vec<_> = records.iter().map(|record| Dissected::new(record, &config)).collect();
-        group.bench_function("engine behind frame", |bencher| {
+        group.bench_function("engine after frame", |bencher| {
             bencher.iter_batched_ref(
                 || Engine::new(Config { frame: config, ..Config::default() }),
                 |engine| {
@@ -112,7 +112,7 @@ fn stages(criterion: &mut Criterion) {
         group.finish();
     }
 
-    // The header of a call with a Read chunk of two segments, as Linux sends it.
+    // The header of a call with a Read chunk of two segments, as sent by Linux.
     let words: [u32; 20] = [
         0x1b39_6a62,
         1,
@@ -138,7 +138,7 @@ fn stages(criterion: &mut Criterion) {
     let message: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
     criterion.bench_function("RPC-over-RDMA header", |bencher| {
         bencher.iter(|| {
-            let header = Header::parse(black_box(&message)).expect("the fixed fields are there");
+            let header = Header::parse(black_box(&message)).expect("the fixed fields are complete");
             header.reads.map(|read| u64::from(read.target.length)).sum::<u64>()
         });
     });

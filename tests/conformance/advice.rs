@@ -1,4 +1,4 @@
-//! Performance.
+//! Triggers and tests of the advice on performance.
 
 use crate::{By, Trigger, chunks, credits, shown};
 use rdmascope_tests::mutate::{self, CLIENT, EXTENSION, Message, SERVER, attribute};
@@ -8,7 +8,7 @@ use rdmascope_tests::{judged, samples};
 pub(crate) const TRIGGERS: &[Trigger] = &[
     Trigger {
         rule: "advice-reply-chunk",
-        alteration: "an OPEN whose reply would fit inline comes 20 times",
+        alteration: "an OPEN whose reply would fit inline is made 20 times",
         control: recall,
         alter: |capture| {
             let open = nth_with_chunk(capture, has_reply_chunk, 2);
@@ -19,7 +19,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "advice-write-chunk",
-        alteration: "a READ of a file that is much shorter than what is asked for comes 20 times",
+        alteration: "a READ beyond the end of a short file is made 20 times",
         control: recall,
         alter: |capture| {
             let read = nth_with_chunk(capture, has_write_chunk, 0);
@@ -30,7 +30,8 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "advice-call-over-threshold",
-        alteration: "a call gets a tag that makes it 1152 bytes long where the inline threshold is 1024, goes as a Long Call, and comes 16 times",
+        alteration: "a call gets a tag that makes it 1152 bytes long with an inline threshold of 1024, is \
+            sent as a Long Call, and is made 16 times",
         control: with_small_thresholds,
         alter: |capture| lengthen(capture, 1152, 15),
         also: &[],
@@ -38,11 +39,11 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "advice-retransmission",
-        alteration: "the last 20 packets of the server come a second time, 5 ms later",
+        alteration: "the last 20 packets of the server are sent again 5 ms later",
         control: recall,
         alter: |capture| repeat_last(capture, 20, 5_000_000),
         also: &[],
-        // Most of them were acknowledged seconds before.
+        // Most of them were acknowledged seconds earlier.
         shows: shown(
             By::Responder,
             &[180, 181, 182, 183, 184, 185, 186, 187, 188, 189, 190, 191, 192, 193, 194, 195],
@@ -71,12 +72,12 @@ fn basic() -> Capture {
     samples::capture("nfs4.2-basic")
 }
 
-/// A session at a path MTU of 4096 whose inline thresholds are 1024 bytes.
+/// A session at a path MTU of 4096 with inline thresholds of 1024 bytes.
 fn with_small_thresholds() -> Capture {
     let mut capture = samples::capture("nfs4.2-mtu4096-large-io");
     mutate::each(&mut capture, |packet| {
-        // The private data is in a REQ behind the 36 bytes of the RDMA-CM IP header; the sizes are its last two bytes, in units of
-        // 1024 bytes less one.
+        // In a REQ the private data follows the RDMA-CM IP header of 36 bytes. The sizes are its
+        // last two bytes, in units of 1024 bytes, less one.
         let at = match packet.cm_attribute() {
             Some(attribute::REQ) => 140 + 36,
             Some(attribute::REP) => 36,
@@ -87,13 +88,14 @@ fn with_small_thresholds() -> Capture {
     capture
 }
 
-/// Gives a COMPOUND a tag that makes it so long with a header that lists nothing, makes a Long Call of it, and repeats it.
+/// Gives a COMPOUND a tag so that the Send has `length` bytes with empty chunk lists, turns it into
+/// a Long Call, and repeats it.
 fn lengthen(capture: &mut Capture, length: usize, times: u32) {
     let packets = &capture.packets;
     let calls: Vec<usize> = (0..packets.len())
         .filter(|at| packets[*at].source() == CLIENT && packets[*at].starts_message())
         .collect();
-    // One that nothing else is under way beside, and whose reply is one Send without chunks.
+    // A call that overlaps no other, with a reply that is one Send without chunks.
     let alone = |pair: &&[usize]| {
         let between = &packets[pair[0]..pair[1]];
         let requests = between.iter().filter(|packet| packet.source() == SERVER && !packet.is_response());
@@ -105,11 +107,13 @@ fn lengthen(capture: &mut Capture, length: usize, times: u32) {
             && requests.clone().count() == 1
             && requests.clone().all(lists_nothing)
     };
-    let [at, _] = calls.windows(2).skip(8).find(alone).expect("there is one")[..] else { unreachable!() };
+    let [at, _] = calls.windows(2).skip(8).find(alone).expect("the session has such a call")[..] else {
+        unreachable!()
+    };
     let call = &mut capture.packets[at];
     let payload = call.payload();
     let mut bytes = call.data[EXTENSION..payload.end].to_vec();
-    // Behind header, RPC header and AUTH_SYS with its empty verifier: the empty tag.
+    // The empty tag follows the header, the RPC header and AUTH_SYS with its empty verifier.
     let rpc = payload.start + 28;
     let tag = rpc + 32 + call.u32(rpc + 28).next_multiple_of(4) as usize + 8;
     assert_eq!(call.u32(tag), 0);
@@ -123,7 +127,8 @@ fn lengthen(capture: &mut Capture, length: usize, times: u32) {
     mutate::again(capture, xid, times);
 }
 
-/// Words of the chunk lists of a call that has at most one chunk: whether there is a Write chunk, and a Reply chunk.
+/// Whether a call has a Write chunk, from its chunk lists. Calls with several chunks are not
+/// supported.
 fn has_write_chunk(packet: &Packet) -> bool {
     let word = |at: usize| packet.u32(packet.payload().start + at);
     word(16) == 0 && word(20) == 1
@@ -134,7 +139,7 @@ fn has_reply_chunk(packet: &Packet) -> bool {
     word(16) == 0 && word(20) == 0 && word(24) == 1
 }
 
-/// The XID of the nth call that has such a chunk.
+/// The XID of the nth call for which `has` holds.
 fn nth_with_chunk(capture: &Capture, has: fn(&Packet) -> bool, nth: usize) -> u32 {
     let calls = capture.packets.iter().filter(|packet| packet.source() == CLIENT && packet.starts_message());
     let call = calls.filter(|packet| has(packet)).nth(nth).expect("the session has one");
@@ -158,7 +163,7 @@ fn full_read(capture: &Capture) -> u32 {
     messages(CLIENT).find(fills).and_then(Packet::xid).expect("the session has one")
 }
 
-/// Has the last packets of the server that are requests come again, so much later, in front of the disconnect.
+/// Sends the server's last requests again before the disconnect, `later` nanoseconds later.
 fn repeat_last(capture: &mut Capture, count: usize, later: i64) {
     let is_request = |packet: &&Packet| packet.is_rc() && packet.source() == SERVER && !packet.is_response();
     let requests: Vec<Packet> = capture.packets.iter().filter(is_request).cloned().collect();
@@ -173,7 +178,7 @@ fn repeat_last(capture: &mut Capture, count: usize, later: i64) {
     capture.renumber();
 }
 
-/// The messages of one rule.
+/// The messages of the findings of one rule.
 fn messages(capture: &Capture, id: &str) -> Vec<String> {
     let findings = judged::findings(capture);
     findings
@@ -192,7 +197,8 @@ fn altered(id: &str) -> Capture {
 
 #[test]
 fn a_reply_chunk_that_was_not_needed_is_said_with_what_it_cost() {
-    // The client's trace has 5 OPENs: 4 Reply chunks of 7184 bytes, one of 7044. With 19 more of the former these are 172,276 bytes.
+    // The client's trace has 5 OPENs: 4 with a Reply chunk of 7184 bytes, one of 7044. With 19 more
+    // of the former, the total is 172,276 bytes.
     let expected = "24 of 24 OPEN replies did not need their Reply chunk of 7178 bytes on average, and 24 of them still used RDMA Write: \
         24 registrations of 172 kB in total";
     assert_eq!(messages(&altered("advice-reply-chunk"), "advice-reply-chunk"), [expected]);
@@ -202,24 +208,25 @@ fn a_reply_chunk_that_was_not_needed_is_said_with_what_it_cost() {
         mutate::again(&mut capture, open, times);
         messages(&capture, "advice-reply-chunk").len()
     };
-    assert_eq!((with(10), with(11)), (0, 1), "15 are not worth a word, 16 are");
-    // At inline thresholds of 1024 bytes they fit too; where the capture does not hold the thresholds nobody knows.
+    assert_eq!((with(10), with(11)), (0, 1), "16 are reported, 15 are not");
+    // At inline thresholds of 1024 bytes the replies fit too. If the capture lacks the thresholds,
+    // they are unknown.
     let later = mutate::without_cm(&altered("advice-reply-chunk"));
     assert!(messages(&later, "advice-reply-chunk").is_empty());
 }
 
 #[test]
 fn write_chunks_that_stay_empty_are_said_by_operation() {
-    // 5 READs of 4096 bytes each, one of them 20 times.
+    // 5 READs of 4096 bytes each; one of them is made 20 times.
     let expected =
         "24 of 24 READ replies left half or more of their Write chunks unused: 98 kB of 98 kB registered";
     assert_eq!(messages(&altered("advice-write-chunk"), "advice-write-chunk"), [expected]);
-    // READs that bring what they ask for.
+    // READs that return all requested bytes.
     let mut capture = samples::capture("nfs4.1-basic");
     let read = nth_with_chunk(&capture, has_write_chunk, 0);
     mutate::again(&mut capture, read, 30);
     assert!(messages(&capture, "advice-write-chunk").is_empty());
-    // Replies of which the capture lacks the lists are not taken for such that return nothing.
+    // If the capture lacks the lists of a reply, its chunks do not count as unused.
     for snap_length in (60..160).step_by(4) {
         let cut = mutate::cut(&capture, snap_length);
         assert!(messages(&cut, "advice-write-chunk").is_empty(), "{snap_length}");
@@ -236,7 +243,7 @@ fn calls_are_just_over_the_threshold_up_to_a_quarter() {
     let expected = "16 calls of 1152 bytes on average used RDMA Read, which took 0.00 ms: an inline threshold of 2048 bytes instead of \
         1024 avoids that";
     assert_eq!(over(1152, 15), [expected]);
-    assert!(over(1152, 14).is_empty(), "15 are not worth a word");
+    assert!(over(1152, 14).is_empty(), "15 are not reported");
     assert_eq!((over(1024, 15).len(), over(1028, 15).len()), (0, 1));
     assert_eq!((over(1280, 15).len(), over(1284, 15).len()), (1, 0));
 }
@@ -247,10 +254,10 @@ fn a_capture_that_shows_every_packet_twice_shows_no_retransmission() {
     assert!(messages(&twice, "advice-retransmission").is_empty());
     let mut capture = recall();
     repeat_last(&mut capture, 15, 5_000_000);
-    assert!(messages(&capture, "advice-retransmission").is_empty(), "15 are not worth a word");
+    assert!(messages(&capture, "advice-retransmission").is_empty(), "15 are not reported");
 }
 
-/// Packets that came again are worth a word from 16 on, and so are RNR NAKs.
+/// Retransmitted packets are reported from 16 on, and RNR NAKs as well.
 #[test]
 fn sixteen_retransmissions_or_refusals_are_worth_a_word() {
     let mut capture = recall();
@@ -268,12 +275,12 @@ fn sixteen_retransmissions_or_refusals_are_worth_a_word() {
     assert!(finding.message.contains("RNR NAKs: 16"), "{}", finding.message);
 }
 
-/// What half of the replies leave unused is said, what fewer do is not.
+/// Unused chunks are reported if half of the replies leave them unused, and not if fewer do.
 #[test]
 fn advice_is_about_what_most_replies_do() {
     let with = |wasteful: u32, useful: u32| {
         let mut capture = samples::capture("nfs4.1-basic");
-        // Long enough that all others are little beside it.
+        // Much longer than all other chunks.
         let idle = chunks::READ_OF_SIX;
         chunks::change_call(&mut capture, idle, |call| call.writes[0][0].length = 1 << 20);
         mutate::again(&mut capture, idle, wasteful - 1);
@@ -286,7 +293,7 @@ fn advice_is_about_what_most_replies_do() {
     assert!(with(20, 40).is_empty());
 }
 
-/// Where a call was lost and sent again, the time until its reply is not the server's.
+/// If a call was lost and sent again, the server is not responsible for the time until its reply.
 #[test]
 fn what_was_sent_again_says_nothing_of_the_server() {
     let said = |is_sent_again: fn(usize) -> bool| {
@@ -305,8 +312,8 @@ fn what_was_sent_again_says_nothing_of_the_server() {
         messages(&capture, "advice-slow-server").len()
     };
     assert_eq!(said(|_| false), 1);
-    assert_eq!(said(|nth| nth % 40 == 9), 1, "most of the time it was the server");
-    assert_eq!(said(|nth| nth % 3 != 0), 0, "of the rest it is not known");
+    assert_eq!(said(|nth| nth % 40 == 9), 1, "the server is responsible for most calls");
+    assert_eq!(said(|nth| nth % 3 != 0), 0, "the rest is unknown");
     assert_eq!(said(|_| true), 0);
 }
 
@@ -322,10 +329,10 @@ fn retransmissions_of_a_lossy_session_are_said_of_the_end_that_lost() {
 
 #[test]
 fn a_wire_that_is_busy_is_not_the_servers_fault() {
-    // 8 WRITEs at once: most of what each waits, the RDMA Reads of the others take.
+    // 8 concurrent WRITEs: each waits mostly for the RDMA Reads of the others.
     let large = samples::capture("nfs4.2-mtu4096-large-io");
     assert!(messages(&large, "advice-slow-server").is_empty());
-    // What the capture lacks of the wire is not the server's either.
+    // Time on the wire that the capture lacks is not the server's either.
     for snap_length in [128, 160, 200] {
         assert!(
             messages(&mutate::cut(&large, snap_length), "advice-slow-server").is_empty(),

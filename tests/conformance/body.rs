@@ -1,4 +1,4 @@
-//! Arguments and results.
+//! Triggers and tests of arguments and results.
 
 use crate::chunks::binding::{READ_3, fail_read};
 use crate::chunks::{READ_OF_SIX, change_call, change_reply, results_at, send_of, version_3};
@@ -33,7 +33,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "rpc-arguments",
-        alteration: "the discriminant of a SETATTR's mode is 7, and the reply says that the call failed",
+        alteration: "the discriminant of a SETATTR's mode is 7, and the reply reports that the call failed",
         control: version_3,
         alter: |capture| {
             let xid = crate::chunks::plain_calls(capture, 2)[0];
@@ -77,7 +77,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alteration: "PUTFH fails with NFS4ERR_IO, and a result of GETATTR follows",
         control: basic,
         alter: |capture| {
-            // Behind the status, an empty tag and the number of results: SEQUENCE with its 44 bytes, PUTFH.
+            // The results follow status, empty tag and count: SEQUENCE with 44 bytes, then PUTFH.
             change_reply(capture, 0x3bfc_0516, |reply| reply.set_word(results_at(reply) + 12 + 44 + 4, 5));
         },
         also: &[],
@@ -96,19 +96,19 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
 ];
 
-/// The XID of a GETATTR in the middle of the session of version 3.
+/// The XID of a GETATTR in the middle of the NFSv3 session.
 fn getattr(capture: &Capture) -> u32 {
     crate::chunks::plain_calls(capture, 1)[2]
 }
 
-/// Has a reply say GARBAGE_ARGS.
+/// Changes a reply to GARBAGE_ARGS.
 pub(crate) fn refuse_arguments(reply: &mut Message) {
     let results = results_at(reply);
     reply.payload.truncate(results);
     reply.set_word(results - 4, 4);
 }
 
-/// What stands of these rules.
+/// The conclusive findings of these rules.
 fn standing(capture: &Capture) -> Vec<String> {
     let found = ["rpc-arguments", "rpc-results", "rpc-garbage"].map(|prefix| found(capture, prefix)).concat();
     let stands = found.iter().filter(|finding| finding.verdict == Verdict::Stands);
@@ -149,7 +149,7 @@ fn garbage_that_is_refused_is_the_caller_s() {
 fn arguments_of_an_unknown_program_have_no_end() {
     let mut capture = basic();
     let (call, _) = exchange(&capture);
-    let xid = capture.packets[call].xid().expect("it is a message");
+    let xid = capture.packets[call].xid().expect("a call has an XID");
     change_call(&mut capture, xid, |call| {
         call.set_word(12, 300_000);
         call.payload.extend([0; 40]);
@@ -158,7 +158,8 @@ fn arguments_of_an_unknown_program_have_no_end() {
     assert!(standing(&capture).is_empty(), "{:?}", standing(&capture));
 }
 
-/// What stands of these rules once the call and the reply of a GETATTR have so many bytes more.
+/// The conclusive findings of these rules after a GETATTR's call and reply are lengthened by these
+/// bytes.
 fn with_more(call: usize, reply: usize) -> Vec<String> {
     let mut capture = version_3();
     let xid = getattr(&capture);
@@ -167,7 +168,7 @@ fn with_more(call: usize, reply: usize) -> Vec<String> {
     standing(&capture)
 }
 
-/// XDR fills up to a multiple of four bytes (RFC 4506, section 3).
+/// XDR pads to a multiple of four bytes (RFC 4506, section 3).
 #[test]
 fn less_than_four_bytes_behind_a_body_are_no_fault() {
     for more in 0..4 {
@@ -179,7 +180,8 @@ fn less_than_four_bytes_behind_a_body_are_no_fault() {
     }
 }
 
-/// What is wrong with a Write chunk is another finding; what is behind the results of a reply whose chunks are right is this one.
+/// A wrong Write chunk is another finding. Trailing bytes after the results are reported if the
+/// chunks are right.
 #[test]
 fn results_are_judged_where_the_write_chunks_hold_what_they_should() {
     let lengthened = |change: fn(&mut Message)| {
@@ -191,8 +193,8 @@ fn results_are_judged_where_the_write_chunks_hold_what_they_should() {
         standing(&capture).len()
     };
     assert_eq!(lengthened(|_| {}), 1, "the chunk has the six bytes of its READ");
-    assert_eq!(lengthened(|reply| reply.writes[0][0].length = 8), 1, "... and their padding");
-    assert_eq!(lengthened(|reply| reply.writes[0][0].length = 5), 0, "a byte is missing from the chunk");
+    assert_eq!(lengthened(|reply| reply.writes[0][0].length = 8), 1, "the chunk also has their padding");
+    assert_eq!(lengthened(|reply| reply.writes[0][0].length = 5), 0, "the chunk lacks a byte");
     let failed = |reply: &mut Message| {
         fail_read(reply);
         reply.writes[0][0].length = 0;
@@ -211,7 +213,7 @@ fn minor_versions_that_nobody_knows_have_arguments_of_their_own() {
         let mut capture = crate::chunks::large();
         let xid = crate::chunks::plain_calls(&capture, 1)[4];
         change_call(&mut capture, xid, |call| {
-            // A tag of no bytes, then the minor version (RFC 7530, section 16.2.2).
+            // An empty tag, then the minor version (RFC 7530, section 16.2.2).
             let at = crate::chunks::arguments_at(call);
             assert_eq!((call.word(at), call.word(at + 4)), (0, 2));
             call.set_word(at + 4, minor);
@@ -237,7 +239,7 @@ fn bytes_behind_the_arguments_of_a_long_call_are_found() {
     assert!(found(4).len() == 1 && found(4)[0].contains("rpc-arguments"), "{:?}", found(4));
 }
 
-/// Of what RPCSEC_GSS seals, and of operations that nobody knows, the end is not known.
+/// The end is unknown for arguments that RPCSEC_GSS seals and for unknown operations.
 #[test]
 fn what_cannot_be_told_from_arguments_is_nothing_behind_them() {
     let mut capture = version_3();
@@ -249,7 +251,7 @@ fn what_cannot_be_told_from_arguments_is_nothing_behind_them() {
 
     let mut capture = basic();
     change_call(&mut capture, READ_OF_SIX, |call| {
-        // READ, its stateid, offset and count.
+        // READ with its stateid, offset and count.
         let read = call.payload.len() - 32;
         assert_eq!(call.word(read), 25);
         call.set_word(read, 200);
@@ -257,7 +259,7 @@ fn what_cannot_be_told_from_arguments_is_nothing_behind_them() {
     assert!(standing(&capture).is_empty(), "{:?}", standing(&capture));
 }
 
-/// The arguments of a WRITE do not need the data that its Read chunk brings.
+/// The arguments of a WRITE can be judged without the data in its Read chunk.
 #[test]
 fn what_the_capture_lacks_of_a_chunk_hides_no_fault_of_the_send() {
     const WRITE_3: u32 = 0x1b39_6a62;
@@ -266,13 +268,13 @@ fn what_the_capture_lacks_of_a_chunk_hides_no_fault_of_the_send() {
     let response = |packet: &rdmascope_tests::pcap::Packet| {
         packet.is_rc() && packet.opcode() == mutate::opcode::READ_RESPONSE_MIDDLE
     };
-    let lost = capture.packets.iter().position(response).expect("a WRITE of 256 KiB is read");
+    let lost = capture.packets.iter().position(response).expect("the server reads a WRITE of 256 KiB");
     capture.packets.remove(lost);
     let lines = standing(&capture);
     assert!(lines.len() == 1 && lines[0].contains("rpc-arguments"), "{lines:?}");
 }
 
-/// Whoever refuses a call that is wrong in whatever way says what is so.
+/// GARBAGE_ARGS is right if the call is wrong in any way.
 #[test]
 fn garbage_arguments_are_right_where_the_call_is_wrong() {
     let garbage = |change: fn(&mut Message)| {
@@ -282,8 +284,8 @@ fn garbage_arguments_are_right_where_the_call_is_wrong() {
         change_reply(&mut capture, xid, refuse_arguments);
         standing(&capture).iter().filter(|line| line.contains("rpc-garbage-arguments")).count()
     };
-    assert_eq!(garbage(|call| call.credits += 1), 1, "nothing is wrong");
-    assert_eq!(garbage(|call| call.payload.extend([0; 4])), 0, "bytes behind the arguments");
+    assert_eq!(garbage(|call| call.credits += 1), 1, "the call is right");
+    assert_eq!(garbage(|call| call.payload.extend([0; 4])), 0, "bytes after the arguments");
     assert_eq!(garbage(|call| call.set_word(0, 1)), 0, "the XID of another call");
     assert_eq!(garbage(|call| call.set_word(16, 9)), 0, "an unknown version of NFS");
 }

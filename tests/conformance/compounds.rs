@@ -1,7 +1,7 @@
-//! COMPOUNDs of NFS version 4.1 as a client and a server send them, written by hand (RFC 8881, RFC 5662), and what is found in them.
+//! Scripts of NFSv4.1 COMPOUNDs, written by hand from RFC 8881 and RFC 5662, and their findings.
 //!
-//! A script has a line for each request: its slot and sequence ID, and operations. Its call and its reply take a packet each, so that the
-//! first line behind the three packets that connect has packets 4 and 5.
+//! A script has a line for each request: slot, sequence ID and operations. Call and reply take one
+//! packet each, so the first line after the three packets of the connect has packets 4 and 5.
 
 use crate::By;
 use crate::speech::{call_to, compound, message, msg, reply};
@@ -11,20 +11,20 @@ use rdmascope_tests::judged::{findings, rule};
 use rdmascope_tests::pcap::{Capture, Packet};
 use std::collections::VecDeque;
 
-/// What a client and servers say.
+/// A client and servers that follow a script.
 struct Talk {
     world: World,
     xid: u32,
-    /// Replies that wait, with the connection and the end that sends them.
+    /// Delayed replies, each with its connection and sending end.
     waiting: VecDeque<(usize, usize, Vec<u8>)>,
-    /// How many packets of others the capture has in front of one.
+    /// The number of unrelated packets that the capture has before a packet.
     others: Vec<(usize, u64)>,
 }
 
 /// Arguments and results of an operation.
 type Both = (String, String);
 
-/// A stateid `x` with number 3 is `x.3`.
+/// A stateid: `x` with sequence number 3 is `x.3`.
 fn stateid(text: &str) -> String {
     let (name, number) = text.split_once('.').expect("a name and a number");
     match name {
@@ -57,21 +57,22 @@ fn operation(text: &str) -> Both {
         "free" => both(45, stateid(next()), none()),
         "test" => both(55, format!("1 {}", stateid(next())), "1 0".into()),
         "write" => both(38, format!("{} h0 2 *4", stateid(next())), "4 2 h0".into()),
-        // No attribute.
+        // No attributes.
         "setattr" => both(34, format!("{} 0 0", stateid(next())), "0".into()),
-        // The claim, and what is returned.
+        // The claim and the returned stateid.
         "open" => {
             let (claim, id) = (next(), stateid(next()));
             let claim = open_claim(claim);
             both(18, format!("0 3 0 h1 'o' 0 {claim}"), format!("{id} 1 h0 h0 0 0 0"))
         }
-        // An OPEN by file handle that gives a delegation for reading.
+        // An OPEN by file handle that grants a read delegation.
         "delegate" => {
             let (id, delegation) = (stateid(next()), stateid(next()));
             both(18, "0 3 0 h1 'o' 0 4".into(), format!("{id} 1 h0 h0 0 0 1 {delegation} 0 0 0 0 ''"))
         }
         "getfh" => both(10, none(), format!("'{}'", next())),
-        // An OPEN by file handle: share_access, claim, what is returned, and perhaps a delegation and its type.
+        // An OPEN by file handle: share_access, claim, returned stateid, and optionally a
+        // delegation and its type.
         "share" => {
             let (access, claim, id) = (next(), next(), stateid(next()));
             let delegation = match (words.next(), words.next()) {
@@ -82,12 +83,12 @@ fn operation(text: &str) -> Both {
             let claim = open_claim(claim);
             both(18, format!("0 {access} 0 h1 'o' 0 {claim}"), format!("{id} 1 h0 h0 0 0 {delegation}"))
         }
-        // What it names, what it returns.
+        // The stateid in the arguments and the one in the results.
         "downgrade" => {
             let (before, id) = (stateid(next()), stateid(next()));
             both(21, format!("{before} 0 1 0"), id)
         }
-        // WRITE_LT: the lock-owner, what is returned, offset and length.
+        // WRITE_LT: the lock-owner, the returned stateid, offset and length.
         "lock" => {
             let (owner, id, offset, length) = (next(), stateid(next()), next(), next());
             both(12, format!("2 0 h{offset} h{length} 1 0 1 5 5 5 0 h0 '{owner}'"), id)
@@ -123,7 +124,7 @@ fn open_claim(name: &str) -> &'static str {
     }
 }
 
-/// A session has one letter.
+/// A session ID is named by one letter.
 fn session(name: &str) -> String {
     format!("0 0 0 {}", u32::from(name.as_bytes()[0]))
 }
@@ -134,22 +135,22 @@ impl Talk {
         Talk { world, xid: 0, waiting: VecDeque::new(), others: Vec::new() }
     }
 
-    /// A line of a script.
+    /// Executes a line of a script.
     fn say(&mut self, line: &str) {
         let mut words = line.split_whitespace();
         match words.next().expect("a word") {
-            // Longer than captures reorder packets.
+            // Longer than the time by which captures reorder packets.
             "later" => {
                 self.world.wait(3_000_000);
                 self.others.push((self.world.frames.len(), 100));
             }
-            // The time alone, or the packets alone.
+            // Only the time, or only the packets.
             "time" => self.world.wait(words.next().expect("nanoseconds").parse().expect("a number")),
             "packets" => {
                 let packets = words.next().expect("how many").parse().expect("a number");
                 self.others.push((self.world.frames.len(), packets));
             }
-            // Another connection: to the same server, or to another one.
+            // Opens another connection, to the same server or to another one.
             "connect" => {
                 let on = self.world.connections.len() as u32;
                 self.world.add([0x1000 + on, 0x2000 + on], [1_000_000 * on, 2_000_000 * on]);
@@ -164,14 +165,14 @@ impl Talk {
                 self.world.on = on;
                 self.world.send(from, &bytes);
             }
-            // Only a call; its reply comes with `answer`.
+            // A call only; `answer` sends its reply.
             "call" => self.exchange(words.next().expect("a slot"), &words.collect::<Vec<_>>(), false),
             "recall" => self.recall(&words.collect::<Vec<_>>()),
             slot => self.exchange(slot, &words.collect::<Vec<_>>(), true),
         }
     }
 
-    /// A COMPOUND; `at`: session, slot and sequence ID, or `-` without SEQUENCE.
+    /// Sends a COMPOUND. `at` is session, slot and sequence ID, or `-` for no SEQUENCE.
     fn exchange(&mut self, at: &str, operations: &[&str], is_answered: bool) {
         self.xid += 1;
         let xid = self.xid;
@@ -185,7 +186,7 @@ impl Talk {
             all.push((format!("53 {id} {number} {slot} 7 0"), results));
         }
         for word in operations {
-            // One that fails ends the COMPOUND.
+            // A failed operation ends the COMPOUND.
             let (text, failed) = word.split_once('=').unwrap_or((word, ""));
             let (arguments, results) = operation(text);
             if failed.is_empty() {
@@ -209,7 +210,8 @@ impl Talk {
         }
     }
 
-    /// CB_RECALL of a stateid on a slot of the backchannel: session, slot and sequence ID, stateid, status.
+    /// Sends CB_RECALL on a slot of the backchannel: session, slot and sequence ID, stateid,
+    /// status.
     fn recall(&mut self, words: &[&str]) {
         self.xid += 1;
         let [at, id, status] = words else { panic!("{words:?}") };
@@ -239,15 +241,15 @@ impl Talk {
     }
 }
 
-/// What a script says, captured.
+/// The capture of a script.
 pub(crate) fn capture(script: &str) -> Capture {
     let mut talk = Talk::new();
     script.split('|').for_each(|line| talk.say(line));
     talk.capture()
 }
 
-/// What is found in a script of the rules whose names begin so: a line each, with rule, by whom, frames, what was seen and allowed, and
-/// whether it stands.
+/// The findings of a script by the rules with this prefix. Each line has rule, accused end, frames,
+/// observed and allowed value, and verdict.
 fn found(prefix: &str, script: &str) -> Vec<String> {
     let found = findings(&capture(script));
     let of_rules = found.iter().filter(|finding| rule(finding).id.starts_with(prefix));
@@ -264,7 +266,7 @@ fn found(prefix: &str, script: &str) -> Vec<String> {
         .collect()
 }
 
-/// Scripts, and what is found in each.
+/// Checks the findings of each script.
 #[track_caller]
 fn each(prefix: &str, cases: &[(&str, &[&str])]) {
     let mut wrong = Vec::new();
@@ -277,7 +279,8 @@ fn each(prefix: &str, cases: &[(&str, &[&str])]) {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// On the same slot, or further behind than captures reorder packets: 2 ms and 64 packets.
+/// The requests are on the same slot, or further apart than captures reorder packets: 2 ms and 64
+/// packets.
 #[test]
 fn a_stateid_behind_its_end() {
     const ENDED: &str = "ended-stateid Responder [4, 5, 6, 7] NFS4_OK stands";
@@ -287,10 +290,10 @@ fn a_stateid_behind_its_end() {
             ("s.0.1 putfh:f close:x.1 | s.0.2 putfh:f write:x.1", &[ENDED]),
             ("s.0.1 putfh:f delegreturn:x.1 | s.0.2 putfh:f write:x.1", &[ENDED]),
             ("s.0.1 free:x.1 | s.0.2 putfh:f write:x.1", &[ENDED]),
-            // It is told once.
+            // Reported once.
             ("s.0.1 putfh:f close:x.1 | s.0.2 putfh:f write:x.1 | s.0.3 putfh:f write:x.1", &[ENDED]),
             ("s.0.1 putfh:f close:x.1 | s.0.2 putfh:f write:x.1 | - putrootfh", &[ENDED]),
-            // Another slot, whatever its sequence ID is.
+            // On another slot, with any sequence ID.
             ("s.0.1 putfh:f close:x.1 | s.1.1 putfh:f write:x.1", &[]),
             ("s.0.1 putfh:f close:x.1 | s.1.2 putfh:f write:x.1", &[]),
             ("s.0.1 putfh:f close:x.1 | time 3000000 | s.1.2 putfh:f write:x.1", &[]),
@@ -299,31 +302,31 @@ fn a_stateid_behind_its_end() {
                 "s.0.1 putfh:f close:x.1 | later | s.1.2 putfh:f write:x.1",
                 &["ended-stateid Responder [4, 5, 106, 107] NFS4_OK stands"],
             ),
-            // The call of the WRITE is frame 69 or 70, behind the reply in frame 5.
+            // The call of the WRITE is frame 69 or 70; the reply to the CLOSE is frame 5.
             ("s.0.1 putfh:f close:x.1 | packets 63 | time 3000000 | s.1.2 putfh:f write:x.1", &[]),
             (
                 "s.0.1 putfh:f close:x.1 | packets 64 | time 3000000 | s.1.2 putfh:f write:x.1",
                 &["ended-stateid Responder [4, 5, 70, 71] NFS4_OK stands"],
             ),
-            // A packet comes 1 us behind the one before it.
+            // Packets are 1 us apart.
             ("s.0.1 putfh:f close:x.1 | packets 100 | time 1999000 | s.1.2 putfh:f write:x.1", &[]),
             (
                 "s.0.1 putfh:f close:x.1 | packets 100 | time 1999001 | s.1.2 putfh:f write:x.1",
                 &["ended-stateid Responder [4, 5, 106, 107] NFS4_OK stands"],
             ),
-            // It was under way when the stateid ended.
+            // It was outstanding when the stateid ended.
             ("call s.1.1 putfh:f write:x.1 | s.0.1 putfh:f close:x.1 | later | answer", &[]),
-            // TEST_STATEID tells a status for each, and FREE_STATEID is for what ended.
+            // TEST_STATEID returns a status for each stateid, and FREE_STATEID takes ended ones.
             ("s.0.1 putfh:f close:x.1 | s.0.2 test:x.1 | s.0.3 free:x.1", &[]),
-            // Another stateid; and the same one of another session, whose client may be another one.
+            // Another stateid; and the same one in another session, which may be another client's.
             ("s.0.1 putfh:f close:x.1 | s.0.2 putfh:f write:y.1", &[]),
             ("s.0.1 putfh:f close:x.1 | later | t.0.1 putfh:f write:x.1", &[]),
-            // It was given out again, and then the number is old.
+            // The stateid was issued again, so the number is old.
             (
                 "s.0.1 putfh:f close:x.1 | s.0.2 putfh:f open:fh,x.2 | s.0.3 putfh:f write:x.1",
                 &["stateid-old Responder [6, 7, 8, 9] 1 0, or 2 or more stands"],
             ),
-            // An operation that fails ends nothing, and uses nothing.
+            // A failed operation neither ends nor uses a stateid.
             ("s.0.1 putfh:f close:x.1=10025 | s.0.2 putfh:f write:x.1", &[]),
             ("s.0.1 putfh:f close:x.1 | s.0.2 putfh:f write:x.1=10025", &[]),
         ],
@@ -339,7 +342,7 @@ fn sequence_numbers_of_stateids() {
                 "s.0.1 putfh:f open:fh,x.5 | s.0.2 putfh:f open:fh,x.2",
                 &["stateid-sequence Responder [4, 5, 6, 7] 2 5 or more stands"],
             ),
-            // It goes on from there.
+            // It counts on from there.
             (
                 "s.0.1 putfh:f open:fh,x.5 | s.0.2 putfh:f open:fh,x.2 | s.0.3 putfh:f open:fh,x.3",
                 &["stateid-sequence Responder [4, 5, 6, 7] 2 5 or more stands"],
@@ -348,12 +351,12 @@ fn sequence_numbers_of_stateids() {
                 "s.0.1 putfh:f open:fh,x.5 | s.0.2 putfh:f open:fh,x.6 | s.0.3 putfh:f open:fh,x.5",
                 &["stateid-sequence Responder [6, 7, 8, 9] 5 6 or more stands"],
             ),
-            // A lower number that may be from before the highest one takes nothing from it.
+            // A lower number that may predate the highest one does not change it.
             (
                 "s.0.1 putfh:f open:fh,x.5 | s.1.1 putfh:f open:fh,x.3 | s.0.2 putfh:f open:fh,x.4",
                 &["stateid-sequence Responder [4, 5, 8, 9] 4 5 or more stands"],
             ),
-            // What one operation names and returns; what it returns of another stateid.
+            // One operation that names and returns a stateid; one that returns another stateid.
             ("s.0.1 putfh:f downgrade:x.5,x.4", &["stateid-sequence Responder [4, 5] 4 5 or more stands"]),
             ("s.0.1 putfh:f downgrade:x.5,x.6 | s.0.2 putfh:f downgrade:x.6,y.2", &[]),
             ("s.0.1 putfh:f downgrade:x.0,x.4", &[]),
@@ -368,13 +371,13 @@ fn sequence_numbers_of_stateids() {
             ),
             ("s.0.1 putfh:f open:fh,x.5 | s.1.1 putfh:f write:x.4", &[]),
             ("s.0.1 putfh:f open:fh,x.5 | s.0.2 putfh:f write:x.0 | s.0.3 putfh:f write:x.6", &[]),
-            // Of layouts a client may name an old number (RFC 8881, section 12.5.3).
+            // For layouts, a client may use an old number (RFC 8881, section 12.5.3).
             ("s.0.1 putfh:f layoutget:x.1,l.5 | s.0.2 putfh:f layoutcommit:l.4", &[]),
             (
                 "s.0.1 putfh:f layoutget:x.1,l.5 | s.0.2 putfh:f layoutget:l.5,l.4",
                 &["stateid-sequence Responder [6, 7] 4 5 or more stands"],
             ),
-            // A session between forgets nothing.
+            // Another session in between changes nothing.
             (
                 "s.0.1 putfh:f open:fh,x.5 | t.0.1 putrootfh | s.0.2 putfh:f write:x.4",
                 &["stateid-old Responder [4, 5, 8, 9] 4 0, or 5 or more stands"],
@@ -393,7 +396,7 @@ fn stateids_and_files() {
             ("s.0.1 putfh:f write:x.1 | s.0.2 putfh:g close:x.1", &[FILE]),
             ("s.0.1 putfh:f write:x.1 | s.0.2 putfh:f write:x.1", &[]),
             ("s.0.1 putfh:f write:x.1 | s.0.2 putfh:g access write:x.1", &[FILE]),
-            // Another operation may have changed which file it is.
+            // Another operation may have changed the current file.
             ("s.0.1 putfh:f write:x.1 | s.0.2 putfh:g lookup write:x.1", &[]),
             ("s.0.1 putfh:f write:x.1 | s.0.2 putfh:g putrootfh write:x.1", &[]),
             ("s.0.1 putfh:f write:x.1 | t.0.1 putfh:g write:x.1", &[]),
@@ -410,7 +413,7 @@ fn locks_of_several_owners() {
                 "s.0.1 putfh:f lock:a,x.1,0,100 | s.0.2 putfh:f lock:b,y.1,99,1 | s.0.3 putfh:f unlock:x.1,x.2",
                 &["conflict Responder [4, 5, 6, 7, 8, 9] NFS4_OK NFS4ERR_DENIED stands"],
             ),
-            // What is unlocked meanwhile is another lock.
+            // The lock that is unlocked in between is another one.
             (
                 "s.0.1 putfh:f lock:a,x.1,0,100 | s.0.2 putfh:g lock:b,y.1,0,100 | s.0.3 putfh:g unlock:y.1,y.2 \
                  | s.0.4 putfh:f lock:c,z.1,0,1 | s.0.5 putfh:f write:x.1",
@@ -425,7 +428,8 @@ fn locks_of_several_owners() {
     );
 }
 
-/// `s` and `t` are sessions of two clients. `x` and `y` are their opens, `d` and `e` their delegations.
+/// `s` and `t` are sessions of two clients. `x` and `y` are their opens, `d` and `e` their
+/// delegations.
 #[test]
 fn delegations_of_several_clients() {
     const BOTH: &str = "create:1,s | - create:2,t";
@@ -443,14 +447,14 @@ fn delegations_of_several_clients() {
         ("share:1,fh,x.1,d.1,1", "share:1,fh,y.1,e.1,1", "write:d.1", false),
         ("share:1,fh,x.1,d.1,1", "share:1,fh,y.1,e.1,2", "write:d.1", true),
         ("share:2,fh,x.1,d.1,2", "share:1,fh,y.1", "write:d.1", true),
-        // Open before the delegation.
+        // An open before the delegation.
         ("share:2,fh,x.1", "share:1,fh,y.1,e.1,1", "write:x.1", true),
         ("share:2,fh,x.1", "share:1,fh,y.1,e.1,1", "close:x.1", true),
         ("share:1,fh,x.1", "share:1,fh,y.1,e.1,1", "write:x.1", false),
         ("share:1,fh,x.1", "share:1,fh,y.1,e.1,2", "write:x.1", true),
         // Without a delegation.
         ("share:3,fh,x.1", "share:3,fh,y.1", "write:x.1", false),
-        // Nothing that shows that it was held.
+        // No proof that the delegation was still held.
         ("share:2,fh,x.1,d.1,2", "share:1,fh,y.1", "delegreturn:d.1", false),
         ("share:2,fh,x.1,d.1,2", "share:1,fh,y.1", "write:d.0", false),
         ("share:2,fh,x.1,d.1,2", "share:1,fh,y.1", "write:d.2", false),
@@ -479,7 +483,7 @@ fn delegations_of_several_clients() {
                 ),
                 &[],
             ),
-            // Another file, a file that is not known, another server.
+            // Another file, an unknown file, another server.
             (
                 &format!(
                     "- {BOTH} | s.0.1 {reading} | later | t.0.1 putfh:f share:2,fh,y.1 getfh:g | later | s.0.2 write:d.1"
@@ -504,21 +508,21 @@ fn delegations_of_several_clients() {
                 ),
                 &["conflict Responder [6, 7, 113, 114, 215, 216] NFS4_OK NFS4ERR_DELAY stands"],
             ),
-            // A client that is not known.
+            // An unknown client.
             (
                 &format!(
                     "- create:1,s | s.0.1 {reading} | later | t.0.1 {writing} | later | s.0.2 write:d.1"
                 ),
                 &[],
             ),
-            // The file is known behind what keeps it; told once.
+            // The file handle is known only after the OPEN; reported once.
             (
                 &format!(
                     "- {BOTH} | s.0.1 {reading} | later | t.0.1 putfh:f share:2,fh,y.1 access getfh:f | later | s.0.2 putfh:f write:d.1 | s.0.3 putfh:f write:d.1"
                 ),
                 &["conflict Responder [8, 9, 110, 111, 212, 213] NFS4_OK NFS4ERR_DELAY stands"],
             ),
-            // The server may have answered the one before it got the other.
+            // The server may have answered one before it received the other.
             (&format!("- {BOTH} | s.0.1 {reading} | t.0.1 {writing} | later | s.0.2 write:d.1"), &[]),
             (&format!("- {BOTH} | s.0.1 {reading} | later | t.0.1 {writing} | s.0.2 write:d.1"), &[]),
         ],
@@ -533,14 +537,14 @@ fn sessions_behind_their_end() {
         &[
             ("s.0.1 destroy:s | s.0.2 putrootfh", &[DESTROYED]),
             ("s.0.1 destroy:s | s.0.2 putrootfh | s.0.3 putrootfh", &[DESTROYED]),
-            // A slot that was not used: it may be a session that was created again.
+            // A slot without earlier use: the session may have been created again.
             ("s.0.1 destroy:s | later | s.1.1 putrootfh", &[]),
             ("s.0.1 destroy:s | s.0.5 putrootfh", &[]),
             ("s.0.1 destroy:t | s.0.2 putrootfh", &[]),
             ("s.0.1 destroy:s=10052 | s.0.2 putrootfh", &[]),
-            // It was created again.
+            // The session was created again.
             ("s.0.1 destroy:s | - create:7,s | s.0.2 putrootfh", &[]),
-            // By its client ID.
+            // Destroyed by its client ID.
             (
                 "- create:7,s | s.0.1 putrootfh | s.0.2 destroyclient:7 | s.0.3 putrootfh",
                 &["session-destroyed Responder [8, 9, 10, 11] NFS4_OK stands"],
@@ -573,7 +577,8 @@ fn reclaims_of_a_session() {
             ("s.0.1 reclaim:0 | s.0.2 reclaim:0", &["reclaim-repeated Responder [4, 5, 6, 7] stands"]),
             ("s.0.1 reclaim:0 | s.0.2 reclaim:1", &[]),
             ("s.0.1 reclaim:0 | t.0.1 reclaim:0", &[]),
-            // The session was destroyed: it may have gone over another connection.
+            // RECLAIM_COMPLETE may have been sent over another connection before the session was
+            // destroyed.
             (
                 "- create:7,s | s.0.1 putfh:f open:fh,x.1 | s.0.2 destroy:s",
                 &["reclaim-complete Requester [6, 7, 8, 9] inconclusive"],
@@ -597,7 +602,7 @@ fn recalls_of_a_session() {
                 "s.0.1 putrootfh | recall s.0.1 d.1 0 | s.0.2 putfh:f delegreturn:d.1=10087 | s.0.3 putfh:f write:d.1=10087",
                 &["revoked Requester [6, 7, 8, 9] NFS4ERR_DELEG_REVOKED stands"],
             ),
-            // The client refuses the recall, or it is of another stateid.
+            // The client refuses the recall, or another stateid is recalled.
             (
                 "s.0.1 putrootfh | recall s.0.1 d.1 10025 | s.0.2 putfh:f delegreturn:d.1=10087",
                 &["revoked Requester [8, 9] NFS4ERR_DELEG_REVOKED inconclusive"],
@@ -610,14 +615,15 @@ fn recalls_of_a_session() {
     );
 }
 
-/// RFC 8881, section 2.10.6.1: each request has the sequence ID behind that of the one before it on its slot.
+/// RFC 8881, section 2.10.6.1: each request on a slot has the sequence ID that follows the previous
+/// one.
 #[test]
 fn sequence_ids_of_a_slot() {
     each(
         "session-s",
         &[
             ("- create:7,s | s.0.1 putrootfh | s.0.2 putrootfh | s.1.1 putrootfh", &[]),
-            // Another request with the same one.
+            // Another request with the same sequence ID.
             (
                 "s.0.1 putrootfh | s.0.2 putrootfh | s.0.2 putrootfh access",
                 &["equence Requester [6, 8, 9] 2 3 stands"],
@@ -627,7 +633,7 @@ fn sequence_ids_of_a_slot() {
                 &["equence Requester [6, 8, 9] 2 3 stands"],
             ),
             ("s.0.1 putrootfh | s.0.2 putrootfh | s.0.2 putrootfh", &[]),
-            // Skipped ones may have gone another way, unless a lower one follows.
+            // Skipped ones may have been sent over another connection, unless a lower one follows.
             (
                 "s.0.1 putrootfh | s.0.2 putrootfh | s.0.5 putrootfh | s.0.6 putrootfh",
                 &["equence Requester [6, 8, 9] 5 3 inconclusive"],
@@ -640,15 +646,15 @@ fn sequence_ids_of_a_slot() {
                 "s.0.1 putrootfh | s.0.2 putrootfh | s.0.1 putrootfh access",
                 &["equence Requester [6, 8, 9] 1 3 stands"],
             ),
-            // The first of a session that is created is 1.
+            // The first one in a new session is 1.
             (
                 "- create:7,s | s.0.3 putrootfh | s.0.4 putrootfh",
                 &["equence Requester [6, 7] 3 1 inconclusive"],
             ),
             ("s.0.3 putrootfh | s.0.4 putrootfh", &[]),
-            // It begins anew where the session is created again.
+            // A new session starts again at 1.
             ("- create:7,s | s.0.1 putrootfh | s.0.2 putrootfh | - create:7,s | s.0.1 putrootfh access", &[]),
-            // CREATE_SESSION granted eight requests at once.
+            // CREATE_SESSION granted eight slots.
             ("- create:7,s | s.8.1 putrootfh", &["lot Requester [5, 6] 8 7 inconclusive"]),
         ],
     );
@@ -659,7 +665,7 @@ fn requests_at_once_on_a_slot() {
     each(
         "session-slot-",
         &[
-            // The later one is answered first, or the earlier one much later.
+            // The later request is answered first, or the earlier one much later.
             (
                 "s.0.1 putrootfh | call s.0.2 putrootfh | s.0.3 putrootfh access | answer",
                 &["busy Requester [6, 7, 8, 9] 2 1 stands"],

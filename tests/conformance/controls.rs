@@ -1,4 +1,4 @@
-//! What is unusual and breaks no rule: none of it may give a violation.
+//! Unusual sessions that break no rule and must give no violation.
 
 use crate::samples::violations;
 use rdmascope_conformance::{Finding, Verdict};
@@ -9,7 +9,7 @@ use rdmascope_tests::pcap::{Capture, Packet};
 use rdmascope_tests::samples;
 use std::collections::BTreeSet;
 
-/// Demands that an altered session shows no violation that the unaltered one does not.
+/// Checks that an altered session has no violation that the original lacks.
 fn raises_nothing(sample: &str, what: &str, altered: &Capture) {
     let found = violations(sample, altered);
     assert!(found.is_empty(), "{sample}, {what}: {found:#?}");
@@ -60,8 +60,8 @@ fn a_last_before_its_first() {
 #[test]
 fn an_rkey_that_a_later_call_uses_again() {
     for sample in ["nfs4.1-backchannel-recall", "nfs4.2-basic"] {
-        // Linux changes the lower byte of an R_Key whenever it registers the region again, and has the XID in the upper half of
-        // its addresses.
+        // Linux changes the low byte of an R_Key each time it registers a region again, and puts
+        // the XID into the upper half of its addresses.
         let mut altered = samples::capture(sample);
         mutate::rename_memory(&mut altered, |handle, offset| (handle | 0xff, offset & 0xffff_ffff));
         raises_nothing(sample, "one R_Key for each region", &altered);
@@ -102,8 +102,8 @@ fn a_capture_of_one_direction() {
     }
 }
 
-/// Without CM messages only the Sends could say what a connection carries. Where they look like nothing of RPC-over-RDMA, no rule is broken; whatever the
-/// capture lacks, and in one direction.
+/// Without CM messages, only the Sends show which protocol a connection carries. If they do not
+/// look like RPC-over-RDMA, no rule is broken, even with losses and for one direction only.
 #[test]
 fn what_carries_no_rpc_is_not_accused() {
     for sample in ["nfs3-basic", "nfs4.2-mtu4096-large-io"] {
@@ -116,7 +116,7 @@ fn what_carries_no_rpc_is_not_accused() {
             for (how, capture) in
                 [("whole", &capture), ("later", &later), ("one direction", &half), ("with losses", &lossy)]
             {
-                // Where packets are missing, what the transport alone says may be inconclusive.
+                // If packets are missing, findings about the transport may be inconclusive.
                 let found = findings(capture);
                 let found = found.iter().filter(|it| how != "with losses" || it.verdict == Verdict::Stands);
                 let found: Vec<String> = found.map(line).collect();
@@ -141,7 +141,7 @@ fn a_capture_that_lost_many_packets() {
     for (sample, rounds) in [("nfs4.2-basic", 60), ("nfs3-lossy", 30), ("nfs4.1-backchannel-recall", 200)] {
         let capture = samples::capture(sample);
         for seed in 0..rounds {
-            // One packet in so many, the same ones every time.
+            // One in `one_in` packets is lost; the same ones in every run.
             let mut state: u64 = seed * 2 + 1;
             let one_in = [10, 30, 100][seed as usize % 3];
             let lost: Vec<bool> = (0..=capture.packets.len())
@@ -161,7 +161,7 @@ fn a_capture_that_lost_many_packets() {
 fn packets_that_a_capture_shows_in_another_order() {
     for sample in ["nfs4.2-basic", "nfs4.1-backchannel-recall", "nfs3-basic"] {
         let capture = samples::capture(sample);
-        // What hosts sent within two hundred microseconds and eight packets of each other, the other way round.
+        // Swaps packets that hosts sent within 200 microseconds and eight packets of each other.
         for from in (8..capture.packets.len()).step_by(11) {
             for back in [1, 3, 8] {
                 let (packet, other) = (&capture.packets[from], &capture.packets[from - back]);
@@ -185,13 +185,13 @@ fn a_queue_pair_that_is_used_again() {
     raises_nothing("nfs4.1-backchannel-recall", "twice", &mutate::merge(&capture, &second));
 }
 
-/// Rules of any level of which a finding stands.
+/// The rules, of any level, with a conclusive finding.
 fn standing(capture: &Capture) -> BTreeSet<&'static str> {
     let stands = |finding: &&Finding| finding.verdict == Verdict::Stands;
     findings(capture).iter().filter(stands).map(|finding| rule(finding).id).collect()
 }
 
-/// Numbers that look as if by chance, the same ones for a seed every time.
+/// Pseudorandom numbers, the same for equal seeds.
 fn chances(seed: u64) -> impl FnMut(u64) -> u64 {
     let mut state = seed.wrapping_mul(2_654_435_761) | 1;
     move |below| {
@@ -211,7 +211,7 @@ fn remainder(capture: &Capture, seed: u64) -> (String, Capture) {
     (format!("from {start} on, one packet in {one_in} lost, seed {seed}"), rest)
 }
 
-/// What costs performance, and what is likely a mistake, does not rest on what the capture lacks either.
+/// Warnings and advice do not rest on missing packets either.
 #[test]
 fn lost_evidence_raises_no_warning_and_no_advice() {
     let mut wrong = Vec::new();
@@ -252,7 +252,8 @@ fn lost_evidence_raises_no_warning_and_no_advice() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// A session that is at its limits shows no more where packets are missing: one request in flight, and one granted.
+/// A session at its limits, with one request in flight and one credit granted, exceeds none if
+/// packets are missing.
 #[test]
 fn lost_evidence_does_not_exceed_a_limit_that_is_kept() {
     let mut capture = samples::capture("nfs4.1-basic");
@@ -271,7 +272,7 @@ fn lost_evidence_does_not_exceed_a_limit_that_is_kept() {
     }
 }
 
-/// NFSv3 has no callbacks: wherever a capture of it begins, nothing is about one, or the finding does not say.
+/// NFSv3 has no callbacks: wherever its capture begins, no finding names the backward direction.
 #[test]
 fn a_direction_that_is_not_known_is_not_said() {
     let whole = samples::capture("nfs3-basic");
@@ -292,19 +293,20 @@ fn a_direction_that_is_not_known_is_not_said() {
     assert!(said > 0);
 }
 
-/// That the capture holds one direction is a property of the capture: one finding, not one of each call.
+/// A capture of one direction gives one finding, not one for each call.
 #[test]
 fn a_capture_of_one_direction_is_one_finding() {
     for sample in samples::MOUNTS {
         let capture = samples::capture(sample);
         let (unanswered, flag) = ("rpc-call-unanswered", "invalidation-receiver-flag");
-        // In these samples the server calls too, CB_RECALL and CB_OFFLOAD: xprtrdma_cb_call stands in their clients' traces.
+        // In these samples the server makes callbacks, CB_RECALL and CB_OFFLOAD; the clients'
+        // traces have xprtrdma_cb_call.
         let calls_back = matches!(sample, "nfs4.1-backchannel-recall" | "nfs4.2-mtu4096-large-io");
         let of_server = if calls_back { vec![unanswered, flag] } else { vec![flag] };
-        // Where the CM exchange is there of both, the flags are known, and that the connection was seen from its start: what offered it for
-        // callbacks is among what the capture lacks.
+        // With both sides of the CM exchange, the R flags are known, and the connection was
+        // captured from its start; but the call that offered it for callbacks is missing.
         let managed_by_server = if calls_back { vec![unanswered, "reverse-before-offer"] } else { vec![] };
-        // Without a DREQ the calls are open still.
+        // Without a DREQ, the calls are still open.
         for (host, expected, managed, open) in [
             (CLIENT, vec![unanswered], vec![unanswered], vec![]),
             (SERVER, of_server, managed_by_server, vec![flag]),

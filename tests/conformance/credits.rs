@@ -1,4 +1,4 @@
-//! Credits.
+//! Triggers and tests of credits.
 
 use crate::{By, Trigger, shown};
 use rdmascope_conformance::{Finding, Value, Verdict};
@@ -62,7 +62,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "credit-grant-lowered",
-        alteration: "the third reply grants half of what the second one did",
+        alteration: "the third reply grants half of the second one's credits",
         control: basic,
         alter: |capture| set_credits_of_nth(capture, SERVER, 2, 32),
         also: &[],
@@ -100,7 +100,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
 ];
 
-/// Makes an RNR NAK of the acknowledgement of the nth Send of a host.
+/// Turns the acknowledgement of a host's nth Send into an RNR NAK.
 pub(crate) fn refuse(capture: &mut Capture, sender: core::net::Ipv4Addr, nth: usize) {
     let send = nth_message(capture, sender, nth);
     let psn = capture.packets[send].psn();
@@ -123,7 +123,7 @@ fn large() -> Capture {
     samples::capture("nfs4.2-mtu4096-large-io")
 }
 
-/// Sets rdma_credit of a Send, and leaves other packets alone.
+/// Sets rdma_credit of a Send; other packets stay unchanged.
 fn set_credits(packet: &mut Packet, credits: u32) {
     if packet.starts_message() {
         let start = packet.payload().start;
@@ -144,17 +144,18 @@ fn nth_message(capture: &Capture, sender: core::net::Ipv4Addr, nth: usize) -> us
         .iter()
         .enumerate()
         .filter(|(_, packet)| packet.starts_message() && packet.source() == sender);
-    messages.nth(nth).expect("the session has as many").0
+    messages.nth(nth).expect("the session has enough messages").0
 }
 
-/// Moves the first reply behind the second call.
+/// Moves the first reply after the second call.
 fn swap_first_reply(capture: &mut Capture) {
     let (reply, call) = (nth_message(capture, SERVER, 0), nth_message(capture, CLIENT, 1));
     mutate::reorder(capture, reply, call);
 }
 
-/// The most calls that the client had in flight, told from the packets alone: of a session without loss whose replies are no Long
-/// Replies in disguise, each Send of the client that bears a new XID is a call, each of the server's that bears it the reply.
+/// The most calls that the client had in flight, from the packets alone. For a session without
+/// loss: each Send of the client with a new XID is a call, and the server's Send with that XID is
+/// its reply.
 fn most_in_flight(capture: &Capture) -> u32 {
     let (mut open, mut most) = (Vec::new(), 0);
     for packet in capture.packets.iter().filter(|packet| packet.starts_message()) {
@@ -169,7 +170,7 @@ fn most_in_flight(capture: &Capture) -> u32 {
     most as u32
 }
 
-/// A session with every reply of the server granting so many credits.
+/// The session with this grant in every reply.
 fn granting(mut capture: Capture, credits: u32) -> Capture {
     mutate::each(&mut capture, |packet| {
         if packet.source() == SERVER {
@@ -193,7 +194,8 @@ fn the_limit_itself_is_kept() {
     assert!(stands.count() > 0, "{:?}", found.iter().map(line).collect::<Vec<_>>());
 }
 
-/// Behind the last call that a capture shows, no Send tells that a reply is not missing; an acknowledgement of all that the server sent does.
+/// After the last captured call, no Send proves that no reply is missing; an acknowledgement of
+/// everything that the server sent does.
 #[test]
 fn the_last_call_of_a_capture_exceeds_the_limit_where_nothing_of_the_server_is_missing() {
     let whole = granting(large(), 1);
@@ -209,7 +211,7 @@ fn the_last_call_of_a_capture_exceeds_the_limit_where_nothing_of_the_server_is_m
         finding.verdict
     };
     assert_eq!(verdict(&begun), Verdict::Inconclusive);
-    // The client acknowledges once more what the server sent last.
+    // The client acknowledges the server's last packets once more.
     let is_acknowledgement = |packet: &&Packet| {
         packet.source() == CLIENT && packet.is_rc() && packet.opcode() == opcode::ACKNOWLEDGE
     };
@@ -221,7 +223,7 @@ fn the_last_call_of_a_capture_exceeds_the_limit_where_nothing_of_the_server_is_m
     (again.number, again.time) = (last.number + 1, last.time + 50_000_000);
     begun.packets.push(again);
     assert_eq!(verdict(&begun), Verdict::Stands);
-    // One packet of the server that it acknowledges is missing now.
+    // Now one packet of the server that it acknowledges is missing.
     let is_request = |packet: &&Packet| packet.source() == SERVER && packet.is_rc() && !packet.is_response();
     let lost = begun.packets.iter().rfind(is_request).expect("the server reads").number;
     assert_eq!(verdict(&mutate::keep(&begun, |packet| packet.number != lost)), Verdict::Inconclusive);
@@ -229,7 +231,8 @@ fn the_last_call_of_a_capture_exceeds_the_limit_where_nothing_of_the_server_is_m
 
 #[test]
 fn a_lost_reply_does_not_make_the_limit_exceeded() {
-    // One call at a time, and one is granted: with one reply fewer there seems to be one call too many.
+    // One call at a time and one credit: without one of the replies, there seems to be one call too
+    // many.
     assert_eq!(most_in_flight(&basic()), 1);
     let capture = granting(basic(), 1);
     let mut inconclusive = 0;
@@ -244,8 +247,8 @@ fn a_lost_reply_does_not_make_the_limit_exceeded() {
     assert!(inconclusive > 0, "no reply was one that the limit hung on");
 }
 
-/// Without the CM exchange the path MTU is not known at first, nor which PSN follows an RDMA READ: a packet that is lost there is not
-/// noticed.
+/// Without the CM exchange, the path MTU is unknown at first, and with it the PSN after an RDMA
+/// READ; so a packet lost there is not noticed.
 #[test]
 fn what_is_lost_behind_a_read_of_unknown_length_is_not_held_against_anyone() {
     let mut inconclusive = 0;
@@ -258,7 +261,8 @@ fn what_is_lost_behind_a_read_of_unknown_length_is_not_held_against_anyone() {
             packet.source() == SERVER && packet.opcode() == opcode::READ_REQUEST && is_read(packet)
         };
         for at in (0..whole.packets.len()).filter(|at| read(&whole.packets[*at])).step_by(7) {
-            // From a call and its reply on, which has the grant, to the call whose arguments are read; without the reply to that.
+            // The capture begins two exchanges before the call whose arguments are read, so it has
+            // a grant; it lacks the reply to that call.
             let mut calls = (0..at).rev().filter(|index| is_message(&whole.packets[*index], CLIENT));
             let Some(start) = calls.nth(2) else { continue };
             let reply = (at..whole.packets.len()).find(|index| is_message(&whole.packets[*index], SERVER));
@@ -279,9 +283,10 @@ fn what_is_lost_behind_a_read_of_unknown_length_is_not_held_against_anyone() {
     assert!(inconclusive > 0, "no reply was one that the limit hung on");
 }
 
-/// A session in which as many calls come to be in flight as are granted, with the reply before the last of them granting one; and that call.
+/// A session that reaches its grant, in which the last reply before that grants only one credit;
+/// and the index of the call that reaches it.
 fn lowered_before_burst() -> (Capture, usize) {
-    // The client cannot know in time.
+    // The client has not received that reply in time.
     let most = most_in_flight(&large());
     let mut capture = granting(large(), most);
     let burst = (0..capture.packets.len()).find(|end| {
@@ -303,15 +308,16 @@ fn lowered_before_burst() -> (Capture, usize) {
 #[test]
 fn a_lowered_grant_counts_once_it_is_heeded() {
     let (mut capture, burst) = lowered_before_burst();
-    assert_eq!(of("credit-limit", &findings(&capture)).count(), 0, "it was not known yet");
-    // The same a second later was.
+    assert_eq!(of("credit-limit", &findings(&capture)).count(), 0, "the client did not know it yet");
+    // The same a second later, when the client knows it.
     capture.packets[burst..].iter_mut().for_each(|packet| packet.time += 1_000_000_000);
     assert!(of("credit-limit", &findings(&capture)).any(|finding| finding.verdict == Verdict::Stands));
 }
 
 #[test]
 fn directions_are_counted_by_themselves() {
-    // The client grants the server one credit for callbacks: that says nothing of what the client may call.
+    // The client grants the server one credit for callbacks, which must not limit the client's own
+    // calls.
     let mut capture = samples::capture("nfs4.1-backchannel-recall");
     let calls: Vec<Option<u32>> =
         samples::client_trace("nfs4.1-backchannel-recall").callbacks.iter().map(|xid| Some(*xid)).collect();
@@ -332,14 +338,14 @@ fn directions_are_counted_by_themselves() {
 
 #[test]
 fn the_limit_counts_in_dense_traffic_too() {
-    // Ten packets a millisecond: there is always an acknowledgement that came just before.
+    // Ten packets per millisecond: each has an acknowledgement shortly before it.
     let mut capture = granting(large(), most_in_flight(&large()) - 1);
     let start = capture.packets[0].time;
     (0..).zip(&mut capture.packets).for_each(|(index, packet)| packet.time = start + 100_000 * index);
     assert!(of("credit-limit", &findings(&capture)).any(|finding| finding.verdict == Verdict::Stands));
 }
 
-/// A grant that is the same as the one before is looked at all the same.
+/// A repeated grant is judged as well.
 #[test]
 fn every_grant_of_zero_is_reported() {
     let mut capture = basic();
@@ -358,7 +364,7 @@ fn every_grant_of_zero_is_reported() {
     assert_eq!(lowered, ["the grant went from 64 to 0"], "once");
 }
 
-/// A call that asks for none is one fault.
+/// A call that requests no credits is one fault.
 #[test]
 fn a_request_for_zero_is_not_also_exceeded() {
     let mut capture = basic();
@@ -367,7 +373,7 @@ fn a_request_for_zero_is_not_also_exceeded() {
     let [zero, beyond] =
         ["credit-request-zero", "credit-beyond-request"].map(|rule| of(rule, &found).count());
     assert_eq!([zero, beyond], [1, 0]);
-    // One that asks for one is within that.
+    // A call that requests one credit stays within it.
     set_credits_of_nth(&mut capture, CLIENT, 2, 1);
     let found = findings(&capture);
     assert!(of("credit-request", &found).chain(of("credit-beyond-request", &found)).next().is_none());
@@ -375,7 +381,8 @@ fn a_request_for_zero_is_not_also_exceeded() {
 
 #[test]
 fn credits_that_are_used_up_for_a_moment_are_no_starvation() {
-    // One reply grants one credit, so that the next call uses up all: for far less than a hundredth of the session.
+    // One reply grants one credit, so the next call uses all of them, for much less than a
+    // hundredth of the session.
     let mut capture = basic();
     set_credits_of_nth(&mut capture, SERVER, 5, 1);
     assert_eq!(of("credit-starvation", &findings(&capture)).count(), 0);
@@ -395,7 +402,7 @@ fn a_first_reply_of_another_version_lets_the_client_go_on() {
     }
 }
 
-/// A message of 27 bytes is no call: a receiver discards it, and nobody waits for a reply.
+/// A message of 27 bytes is no call: receivers discard it and send no reply.
 #[test]
 fn a_message_that_is_too_short_is_not_under_way() {
     let mut capture = basic();
@@ -414,7 +421,7 @@ fn a_message_that_is_too_short_is_not_under_way() {
     assert!(lines.len() == 1 && lines[0].contains("header-too-short"), "{lines:#?}");
 }
 
-/// Where a packet of either end is missing before it, what was in flight is not certain.
+/// If a packet of either end is missing before it, the number of calls in flight is uncertain.
 #[test]
 fn a_missing_receive_is_certain_only_where_the_capture_holds_all() {
     for host in [CLIENT, SERVER] {
@@ -427,7 +434,7 @@ fn a_missing_receive_is_certain_only_where_the_capture_holds_all() {
     }
 }
 
-/// Makes an RNR NAK of what acknowledges the packet at `call`.
+/// Turns the acknowledgement of the packet at `call` into an RNR NAK.
 fn refuse_at(capture: &mut Capture, call: usize) {
     let psn = capture.packets[call].psn();
     let mut responses = capture.packets[call..].iter_mut();
@@ -440,7 +447,7 @@ fn refuse_at(capture: &mut Capture, call: usize) {
     packet.seal();
 }
 
-/// A session with one credit, and the first call too many for it refused.
+/// A session with one credit, in which the first call beyond it is refused.
 fn overrun() -> Capture {
     let mut capture = granting(large(), 1);
     let found = findings(&capture);
@@ -451,20 +458,20 @@ fn overrun() -> Capture {
     capture
 }
 
-/// By whom RNR NAKs are, and how many findings say that a Receive is missing.
+/// The ends accused of RNR NAKs, and the number of findings about missing Receives.
 fn not_ready(capture: &Capture) -> (Vec<Option<bool>>, usize) {
     let found = findings(capture);
     let by = of("refusal-not-ready", &found).map(|finding| finding.by_requester).collect();
     (by, of("credit-receive", &found).count())
 }
 
-/// Where more calls were in flight than were granted, the receiver is not at fault.
+/// If more calls were in flight than granted, the receiver is not at fault.
 #[test]
 fn who_sends_more_than_was_granted_has_to_expect_that_no_receive_is_ready() {
-    assert_eq!(not_ready(&overrun()), (vec![Some(true)], 0), "the one who sent too much");
+    assert_eq!(not_ready(&overrun()), (vec![Some(true)], 0), "the sender of too many calls");
 }
 
-/// Where a call within the credits was refused as well, it is.
+/// If a call within the credits was refused as well, the receiver is at fault.
 #[test]
 fn a_receiver_that_refuses_a_call_within_the_credits_too_is_at_fault() {
     let mut capture = overrun();
@@ -476,7 +483,8 @@ fn a_receiver_that_refuses_a_call_within_the_credits_too_is_at_fault() {
     assert_eq!((receive.by_requester, receive.verdict), (Some(false), Verdict::Stands));
 }
 
-/// Which call a NAK refuses is not known where that was long ago: then the Requester is not blamed.
+/// A NAK that comes long after its call does not show which call it refuses, so the Requester is
+/// not accused.
 #[test]
 fn a_nak_for_a_call_long_ago_blames_no_requester() {
     let mut capture = overrun();
@@ -492,7 +500,7 @@ fn a_nak_for_a_call_long_ago_blames_no_requester() {
     assert_eq!(not_ready(&capture), (vec![Some(false)], 0));
 }
 
-/// Nor where the grant had been lowered, and the Requester could not know that yet.
+/// Nor is it if the grant was lowered and the Requester could not know that yet.
 #[test]
 fn a_call_within_the_grant_before_the_last_blames_no_requester() {
     let (mut capture, burst) = lowered_before_burst();

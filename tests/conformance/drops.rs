@@ -1,4 +1,4 @@
-//! Captures that say themselves that packets were dropped: nothing rests on what was not seen then.
+//! Captures that report dropped packets: findings must not rest on packets that were not captured.
 
 use crate::triggers;
 use rdmascope_conformance::Verdict;
@@ -6,7 +6,7 @@ use rdmascope_tests::judged::{findings_on_the_way, findings_where, rule};
 use rdmascope_tests::pcap::{Capture, Packet};
 use std::collections::BTreeSet;
 
-/// Rules that are broken by what an end did not send.
+/// Rules that an end breaks by not sending something.
 const BY_SILENCE: [&str; 6] = [
     "credit-limit",
     "memory-advertised",
@@ -22,7 +22,7 @@ fn standing(capture: &Capture, dropped: impl Fn(&Packet) -> u32) -> BTreeSet<(&'
     stands.map(|finding| (rule(finding).id, finding.frames.clone())).collect()
 }
 
-/// Packets that the capture says were dropped add no accusation, and take away those that rest on silence.
+/// Reported drops add no accusation, and remove those that rest on silence.
 #[test]
 fn what_rests_on_silence_is_inconclusive_where_packets_were_dropped() {
     let mut silenced = BTreeSet::new();
@@ -42,7 +42,7 @@ fn what_rests_on_silence_is_inconclusive_where_packets_were_dropped() {
     assert!(lacking.is_empty(), "{lacking:?} still stand; {silenced:?} do not");
 }
 
-/// A drop that comes after a finding was decided changes nothing of it.
+/// A drop after a finding was decided does not change the finding.
 #[test]
 fn what_was_decided_before_stands() {
     let mut compared = 0;

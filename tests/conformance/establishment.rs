@@ -1,4 +1,4 @@
-//! Connection establishment.
+//! Triggers and tests of connection establishment.
 
 use crate::inline::without_private_data;
 use crate::transport::{basic, first, found, in_message};
@@ -8,12 +8,12 @@ use rdmascope_tests::mutate::{self, CLIENT, SERVER, attribute, opcode};
 use rdmascope_tests::pcap::{Capture, Packet};
 use rdmascope_tests::samples;
 
-/// Where the private data of a REQ is in its body, behind the header of the RDMA connection manager.
+/// The offset of the private data in the body of a REQ, after the RDMA-CM IP header.
 pub(crate) const IN_REQ: usize = 140 + 36;
-/// Where that of a REP is.
+/// The offset of the private data in the body of a REP.
 const IN_REP: usize = 36;
 
-/// Private data by hand: version 1, R clear, 4096 and 4096 bytes (RFC 8797, section 4).
+/// Private data: version 1, R clear, 4096 and 4096 bytes (RFC 8797, section 4).
 const PRIVATE_DATA: [u8; 8] = [0xf6, 0xab, 0x0e, 0x18, 0x01, 0x00, 0x03, 0x03];
 
 pub(crate) const TRIGGERS: &[Trigger] = &[
@@ -40,7 +40,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "private-data-offset",
-        alteration: "the private data of the REQ stands one byte further behind",
+        alteration: "the private data of the REQ begins one byte later",
         control: basic,
         alter: |capture| {
             in_message(capture, attribute::REQ, |body| {
@@ -65,7 +65,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "private-data-twice",
-        alteration: "a second identifier stands 16 bytes behind that of the REP",
+        alteration: "a second identifier is 16 bytes after that of the REP",
         control: basic,
         alter: |capture| {
             in_message(capture, attribute::REP, |body| {
@@ -122,7 +122,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "connection-start",
-        alteration: "in front of the first request comes one with the PSN before",
+        alteration: "the first request is preceded by one with the previous PSN",
         control: basic,
         alter: |capture| {
             let mut packet = first(capture, CLIENT, opcode::SEND_ONLY).clone();
@@ -153,7 +153,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "connection-rejected",
-        alteration: "a REJ with reason 3 comes in the place of the REP, and nothing else",
+        alteration: "a REJ with reason 3 replaces the REP, and nothing follows",
         control: basic,
         alter: reject,
         also: &[],
@@ -161,7 +161,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "connection-unanswered",
-        alteration: "a REQ behind the end of a session is sent twice, and nothing else",
+        alteration: "a REQ after the end of a session is sent twice, and nothing else",
         control: basic,
         alter: |capture| ask_again(capture, 2),
         also: &[],
@@ -169,7 +169,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
 ];
 
-/// The same two ends a minute later, with other names for everything, and these sizes.
+/// The same two ends a minute later, with other names for everything and these sizes.
 fn later(bytes: u32) -> Capture {
     let mut capture = basic();
     mutate::change_communication_ids(&mut capture, 0x0101_0000);
@@ -183,7 +183,7 @@ fn later(bytes: u32) -> Capture {
     capture
 }
 
-/// Has the REP announce one PSN more than the server expects.
+/// Changes the REP to announce a PSN that is one too high.
 fn announce_another(capture: &mut Capture) {
     in_message(capture, attribute::REP, |body| {
         let field = [0, body[20], body[21], body[22]];
@@ -192,7 +192,7 @@ fn announce_another(capture: &mut Capture) {
     });
 }
 
-/// Has the client send a REQ for another connection so many times, a second after everything else.
+/// Sends a REQ for another connection `times` times, a second apart, at the end.
 fn ask_again(capture: &mut Capture, times: i64) {
     let mut later = basic();
     mutate::change_communication_ids(&mut later, 0x0101_0000);
@@ -212,7 +212,7 @@ fn reject(capture: &mut Capture) {
     mutate::each(capture, |packet| {
         if packet.cm_attribute() == Some(attribute::REP) {
             packet.set_cm_attribute(attribute::REJ);
-            // Message REJected 0: the REQ; the reason is at 10.
+            // Message REJected is 0: the REQ. The reason is at offset 10.
             packet.cm_body()[8..].fill(0);
             packet.cm_body()[11] = 3;
         }
@@ -232,7 +232,8 @@ fn a_reserved_bit_of_a_message_that_is_sent_again_is_one_finding() {
 
 #[test]
 fn what_the_capture_cut_off_is_no_fault() {
-    // The snap length ends in the private data of the REQ: behind its identifier, which begins at byte 262 of the frame.
+    // The snap length ends in the private data of the REQ, after its identifier, which begins at
+    // byte 262 of the frame.
     let start = basic().packets[0].data.len() - 4 - 232 + IN_REQ;
     for snap_length in start..start + 8 {
         let cut = mutate::cut(&basic(), snap_length);
@@ -249,7 +250,7 @@ fn what_the_capture_cut_off_is_no_fault() {
 
 #[test]
 fn identifiers_fit_up_to_the_end() {
-    // Eight bytes of room are enough.
+    // Eight bytes are enough room.
     let mut capture = without_private_data();
     in_message(&mut capture, attribute::REQ, |body| body[232 - 8..].copy_from_slice(&PRIVATE_DATA));
     assert_eq!(found(&capture, "private-data-truncated").len(), 0);
@@ -263,13 +264,13 @@ fn ends_that_agree_on_the_same_again_are_no_news() {
     let changed = mutate::merge(&basic(), &later(8192));
     let found = found(&changed, "private-data-changed");
     assert_eq!(found.len(), 1, "{found:?}");
-    // The REP of each is its second packet.
+    // The REP is the second packet of each session.
     assert_eq!(found[0].frames, [2, basic().packets.len() as u64 + 2]);
 }
 
 #[test]
 fn a_reject_is_told_with_its_request() {
-    // tshark, infiniband.mad, of the sample: REQ, REJ with reason 8, twice.
+    // tshark (infiniband.mad) on this sample: REQ, REJ with reason 8, twice.
     let capture = samples::capture(samples::REJECTED);
     let found = found(&capture, "connection-rejected");
     assert_eq!(found.iter().map(|finding| finding.frames.clone()).collect::<Vec<_>>(), [[1, 2], [3, 4]]);
@@ -284,7 +285,7 @@ fn a_request_seen_once_may_lack_its_answer() {
     assert_eq!(found.iter().map(|finding| finding.verdict).collect::<Vec<_>>(), [Verdict::Inconclusive]);
 }
 
-/// Where the capture holds nothing that the other host sent, its silence is no evidence.
+/// If the capture has no packet of the other host, its silence is no evidence.
 #[test]
 fn a_one_sided_capture_shows_no_silence() {
     let mut capture = basic();
@@ -294,7 +295,8 @@ fn a_one_sided_capture_shows_no_silence() {
     assert_eq!(found.iter().map(|finding| finding.verdict).collect::<Vec<_>>(), [Verdict::Inconclusive]);
 }
 
-/// An RTU says that there was a REP. It names the client's own communication ID, which the REQ has.
+/// An RTU proves that there was a REP. It names the client's own communication ID, which the REQ
+/// has.
 #[test]
 fn a_request_with_an_rtu_was_answered() {
     let mut capture = basic();
@@ -309,7 +311,7 @@ fn a_request_with_an_rtu_was_answered() {
     assert_eq!(found(&capture, "connection-unanswered").len(), 0);
 }
 
-/// Sizes of private data of another version are not known.
+/// The sizes in private data of another version are unknown.
 #[test]
 fn sizes_are_compared_where_both_ends_have_private_data_of_version_1() {
     for invalid in [attribute::REQ, attribute::REP] {
@@ -322,7 +324,8 @@ fn sizes_are_compared_where_both_ends_have_private_data_of_version_1() {
     }
 }
 
-/// One fault, one finding: what the engine takes for a repetition is not held against the server.
+/// One fault, one finding: the server is not accused of requests that the engine takes for
+/// repetitions.
 #[test]
 fn a_wrong_starting_psn_accuses_nobody_else() {
     let mut capture = basic();
@@ -335,7 +338,7 @@ fn a_wrong_starting_psn_accuses_nobody_else() {
         .collect();
     assert!(standing.len() == 1 && standing[0].contains("connection-start"), "{standing:#?}");
 
-    // The first Send is a call all the same, whose reply is there.
+    // The first Send is still parsed as a call and gets its reply.
     let decoded = |capture: &Capture| {
         let session = rdmascope_tests::session::run(capture);
         session.transactions.iter().map(|one| (one.xid, one.outcome)).collect::<Vec<_>>()

@@ -1,5 +1,6 @@
-//! Gates: a subject's rules are asked only where its gate says that they may find something. A judge that ignores all gates must find the
-//! same. `findings` compares the two on every event, so each test of this folder does; these are the ones that are there for nothing else.
+//! Checks the gates. The rules of a subject are evaluated only if its gate is open; a judge that
+//! ignores all gates must report the same findings. `findings` compares both judges on every event,
+//! so every test in this folder checks this. These tests do nothing else.
 
 use crate::triggers;
 use rdmascope_tests::judged::findings;

@@ -1,4 +1,4 @@
-//! RPCSEC_GSS.
+//! Triggers and tests of RPCSEC_GSS.
 
 use crate::header::{basic, found};
 use crate::{By, Trigger, shown};
@@ -17,7 +17,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "gss-sequence-window",
-        alteration: "the 30th call has a sequence number that is 13 lower, and none of the others: the window is 8",
+        alteration: "the 30th call, with a window of 8, has a sequence number that is 13 lower and unused",
         control: authenticated_with_gaps,
         alter: |capture| set_number(capture, 30, 47),
         also: &[],
@@ -25,13 +25,15 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
 ];
 
-/// Behind xid, msg_type, rpcvers, prog, vers, proc and the flavor: the length of the credential.
+/// The offset of the length of the credential, after xid, msg_type, rpcvers, prog, vers, proc and
+/// the flavor.
 const LENGTH: usize = 28;
-/// Behind it: version, gss_proc and seq_num.
+/// The offset of seq_num, after that length, version and gss_proc.
 const NUMBER: usize = LENGTH + 4 + 8;
 
-/// The basic session with RPCSEC_GSS in the place of AUTH_SYS, without protection of arguments. The first call establishes the context, with a
-/// window of 8; the sequence numbers of those that follow are multiples of `step`.
+/// The basic session with RPCSEC_GSS instead of AUTH_SYS, without protection of arguments. The
+/// first call establishes the context, with a window of 8. The sequence numbers of later calls are
+/// multiples of `step`.
 fn with_gss(step: u32) -> Capture {
     let mut capture = basic();
     let mut number = 0;
@@ -49,12 +51,13 @@ fn with_gss(step: u32) -> Capture {
         }
         let flavor = message.word(24);
         if flavor == 0 && !established {
-            // NULL: RPCSEC_GSS_INIT, and a reply that grants the context.
+            // NULL becomes RPCSEC_GSS_INIT, and its reply grants the context.
             established = true;
             let xid = message.xid;
             mutate::change_message(packet, |call| {
                 call.payload.truncate(24);
-                // Credential: version 1, RPCSEC_GSS_INIT, no number, rpc_gss_svc_none, no handle; no verifier; an empty token.
+                // Credential: version 1, RPCSEC_GSS_INIT, no sequence number, rpc_gss_svc_none, no
+                // handle; no verifier; an empty token.
                 let words = [6, 20, 1, 1, 0, 1, 0, 0, 0, 0];
                 call.payload.extend(words.map(u32::to_be_bytes).concat());
             });
@@ -71,7 +74,7 @@ fn with_gss(step: u32) -> Capture {
             number += step;
             mutate::change_message(packet, |call| {
                 let length = call.word(LENGTH) as usize;
-                assert_eq!(length, 20 + HANDLE, "all credentials are as long");
+                assert_eq!(length, 20 + HANDLE, "all credentials have this length");
                 call.set_word(24, 6);
                 for (at, word) in [1, 0, number, 1].into_iter().enumerate() {
                     call.set_word(LENGTH + 4 + 4 * at, word);
@@ -84,7 +87,7 @@ fn with_gss(step: u32) -> Capture {
     capture
 }
 
-/// Bytes of the context handle: as many as make the credential as long as that of AUTH_SYS was.
+/// The length of the context handle, chosen so that the credential is as long as the AUTH_SYS one.
 const HANDLE: usize = 8;
 
 fn handle_of(length: usize) -> Vec<u8> {
@@ -110,7 +113,7 @@ fn set_number(capture: &mut Capture, nth: usize, number: u32) {
                 && message.word(36) == 0
         }
     };
-    let call = capture.packets.iter_mut().filter(is_it).nth(nth - 1).expect("there are as many");
+    let call = capture.packets.iter_mut().filter(is_it).nth(nth - 1).expect("the session has enough calls");
     mutate::change_message(call, |call| call.set_word(NUMBER, number));
 }
 
@@ -118,12 +121,12 @@ fn set_number(capture: &mut Capture, nth: usize, number: u32) {
 #[test]
 fn a_number_within_the_window_is_right() {
     let mut capture = authenticated_with_gaps();
-    // The 29th call has 58: 51 is the lowest of eight.
+    // The 29th call has 58, so 51 is the lowest of eight.
     set_number(&mut capture, 30, 51);
     assert!(found(&capture, "gss").is_empty());
     set_number(&mut capture, 30, 49);
     assert_eq!(found(&capture, "gss").len(), 1);
-    // Without the reply that grants the window, nobody knows it.
+    // Without the reply that grants the window, its size is unknown.
     let reply =
         capture.packets.iter().position(|packet| packet.starts_message() && packet.source() == SERVER);
     let number = capture.packets[reply.expect("it is there")].number;
@@ -131,7 +134,7 @@ fn a_number_within_the_window_is_right() {
     assert!(found(&rest, "gss").is_empty());
 }
 
-/// What was found of a call is not said again of the next one, which has no sequence number.
+/// A finding on a call is not repeated for the next call, which has no sequence number.
 #[test]
 fn a_number_is_repeated_once() {
     let mut capture = authenticated();
@@ -140,14 +143,15 @@ fn a_number_is_repeated_once() {
         packet.number > 402 && packet.starts_message() && packet.source() == CLIENT
     };
     let next = capture.packets.iter_mut().find(is_later_call).expect("the session goes on");
-    // AUTH_NONE, in the place of RPCSEC_GSS.
+    // AUTH_NONE instead of RPCSEC_GSS.
     mutate::change_message(next, |call| call.set_word(24, 0));
     // It is below the window, too.
     assert_eq!(found(&capture, "gss-sequence-repeated").len(), 1);
     assert_eq!(found(&capture, "gss-sequence-window").len(), 1);
 }
 
-/// RFC 2203, section 5.3.3.1: a call that is sent again has a new number, on the next connection as well, unless that has a new context.
+/// RFC 2203, section 5.3.3.1: a retransmitted call has a new number, on the next connection as
+/// well, unless that has a new context.
 #[test]
 fn a_call_that_comes_again_on_the_next_connection_has_a_new_number() {
     let first = authenticated();
@@ -160,8 +164,8 @@ fn a_call_that_comes_again_on_the_next_connection_has_a_new_number() {
         let found = found(&mutate::merge(&first, second), "gss-sequence-repeated");
         found.iter().map(|finding| finding.verdict).collect()
     };
-    assert_eq!(verdicts(&second), [], "the server gave out the handle again, and the numbers begin anew");
-    // RPCSEC_GSS_INIT becomes a NULL like any other.
+    assert_eq!(verdicts(&second), [], "the server issued the handle again, and the numbers start again");
+    // RPCSEC_GSS_INIT becomes an ordinary NULL.
     let start = second.packets.iter().position(|packet| packet.starts_message() && packet.source() == CLIENT);
     mutate::change_message(&mut second.packets[start.expect("it is there")], |call| {
         call.payload.truncate(24);
@@ -169,7 +173,7 @@ fn a_call_that_comes_again_on_the_next_connection_has_a_new_number() {
     });
     let again = verdicts(&second);
     assert!(again.len() > 100 && again.iter().all(|verdict| *verdict == Verdict::Stands));
-    // Other calls may have another context, which was established where nobody captured.
+    // Other calls may have another context, whose establishment was not captured.
     mutate::change_xids(&mut second, |xid| xid ^ 0x5555_0000);
     let other = verdicts(&second);
     assert!(other.len() > 100 && other.iter().all(|verdict| *verdict == Verdict::Inconclusive));

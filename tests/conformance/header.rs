@@ -1,4 +1,4 @@
-//! Headers.
+//! Triggers and tests of the RPC-over-RDMA header.
 
 use crate::chunks::reply::{getattr, read_directory, refuse, with_refused_callback};
 use crate::chunks::{EXCHANGE_ID, change_call, large, plain_calls, send_of, version_3, write_to};
@@ -22,7 +22,7 @@ const ERR_CHUNK: u32 = 2;
 pub(crate) const TRIGGERS: &[Trigger] = &[
     Trigger {
         rule: "header-version",
-        alteration: "a call is of version 9, and the reply to it an RDMA_ERROR that says so",
+        alteration: "a call is of version 9, and the reply to it an RDMA_ERROR with ERR_VERS",
         control: basic,
         alter: |capture| spoil(capture, |call| set_word(call, 1, 9), Some(&[9, ERROR, ERR_VERS, 1, 1])),
         also: &[],
@@ -53,7 +53,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "header-xid",
-        alteration: "the XID of the RPC message in the Reply chunk of EXCHANGE_ID is another one",
+        alteration: "the XID of the RPC message in the Reply chunk of EXCHANGE_ID differs",
         control: large,
         alter: |capture| long_reply_of(capture, 0xe88a_5ddc),
         also: &[],
@@ -76,13 +76,13 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alteration: "a call is cut to 24 bytes, and answered with ERR_CHUNK",
         control: basic,
         alter: |capture| spoil(capture, |call| shorten(call, 24), Some(&[1, ERROR, ERR_CHUNK])),
-        // What is answered is at fault itself.
+        // The call itself is at fault.
         also: &["header-too-short"],
         shows: shown(By::Responder, &[382, 384], "24 bytes", "28 bytes"),
     },
     Trigger {
         rule: "header-unreadable",
-        alteration: "the word in front of a call's Write list is 2, and the call is answered with ERR_CHUNK",
+        alteration: "the discriminant of a call's Write list is 2, and the call is answered with ERR_CHUNK",
         control: basic,
         alter: |capture| spoil(capture, |call| set_word(call, 5, 2), Some(&[1, ERROR, ERR_CHUNK])),
         also: &[],
@@ -90,7 +90,8 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "header-unreadable",
-        alteration: "a call is cut to 28 bytes where its Read list has a segment, and is answered with ERR_CHUNK",
+        alteration: "a call with a segment in its Read list is cut to 28 bytes, and is answered with \
+            ERR_CHUNK",
         control: basic,
         alter: |capture| {
             let cut = |call: &mut Packet| {
@@ -107,7 +108,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alteration: "a call is of version 9, and is answered with ERR_VERS without versions",
         control: basic,
         alter: |capture| spoil(capture, |call| set_word(call, 1, 9), Some(&[9, ERROR, ERR_VERS])),
-        // What is answered is at fault itself.
+        // The call itself is at fault.
         also: &["header-version"],
         shows: shown(By::Responder, &[384], "", ""),
     },
@@ -132,13 +133,13 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alteration: "a call is an RDMA_MSGP, and is answered as before",
         control: basic,
         alter: |capture| spoil(capture, pad, None),
-        // The call is at fault itself.
+        // The call itself is at fault.
         also: &["header-msgp"],
         shows: shown(By::Responder, &[382, 384], "", ""),
     },
     Trigger {
         rule: "header-done",
-        alteration: "the client says RDMA_DONE behind an inline reply",
+        alteration: "the client sends RDMA_DONE after an inline reply",
         control: basic,
         alter: |capture| {
             let (_, reply) = exchange(capture);
@@ -150,7 +151,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "header-done",
-        alteration: "the client says RDMA_DONE with the XID of a call of its own that waits for its reply",
+        alteration: "the client sends RDMA_DONE with the XID of its own outstanding call",
         control: basic,
         alter: |capture| {
             let (call, _) = exchange(capture);
@@ -162,7 +163,8 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "header-done-missing",
-        alteration: "a reply is in a Read chunk of the server, and is pulled; the client does not say RDMA_DONE",
+        alteration: "a reply is in a Read chunk of the server, and the client reads it but sends no \
+            RDMA_DONE",
         control: basic,
         alter: |capture| provide(capture, false),
         also: &[],
@@ -182,7 +184,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "header-error-by-requester",
-        alteration: "the client sends ERR_CHUNK with the XID of a call of its own that waits for its reply",
+        alteration: "the client sends ERR_CHUNK with the XID of its own outstanding call",
         control: basic,
         alter: |capture| {
             let (call, _) = exchange(capture);
@@ -211,10 +213,10 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "header-error-version",
-        alteration: "a call is of version 9, and the RDMA_ERROR in answer to it of version 1",
+        alteration: "a call is of version 9, and the RDMA_ERROR that answers it of version 1",
         control: basic,
         alter: |capture| spoil(capture, |call| set_word(call, 1, 9), Some(&[1, ERROR, ERR_VERS, 1, 1])),
-        // What is answered is at fault itself.
+        // The call itself is at fault.
         also: &["header-version"],
         shows: shown(By::Responder, &[382, 384], "1", "9"),
     },
@@ -223,7 +225,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alteration: "rdma_proc of a call is 77, and the call is answered with rdma_err 3",
         control: basic,
         alter: |capture| spoil(capture, |call| set_word(call, 3, 77), Some(&[1, ERROR, 3])),
-        // What is answered is at fault itself.
+        // The call itself is at fault.
         also: &["header-procedure"],
         shows: shown(By::Responder, &[384], "3", "1 or 2"),
     },
@@ -232,7 +234,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alteration: "a call is of version 9, and is answered with ERR_CHUNK",
         control: basic,
         alter: |capture| spoil(capture, |call| set_word(call, 1, 9), Some(&[9, ERROR, ERR_CHUNK])),
-        // What is answered is at fault itself.
+        // The call itself is at fault.
         also: &["header-version"],
         shows: shown(By::Responder, &[382, 384], "ERR_CHUNK", "ERR_VERS"),
     },
@@ -246,10 +248,10 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "header-error-range",
-        alteration: "a call is of version 9, and is answered with ERR_VERS 2 to 4 by a server that replies in version 1",
+        alteration: "a server that replies in version 1 answers a call of version 9 with ERR_VERS 2 to 4",
         control: basic,
         alter: |capture| spoil(capture, |call| set_word(call, 1, 9), Some(&[9, ERROR, ERR_VERS, 2, 4])),
-        // What is answered is at fault itself.
+        // The call itself is at fault.
         also: &["header-version"],
         shows: shown(By::Responder, &[382, 384], "2 to 4", ""),
     },
@@ -263,7 +265,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "header-trailing-bytes",
-        alteration: "a call is answered with ERR_CHUNK and twelve bytes behind it",
+        alteration: "a call is answered with ERR_CHUNK followed by twelve bytes",
         control: basic,
         alter: |capture| spoil(capture, |_| {}, Some(&[1, ERROR, ERR_CHUNK, 0, 0, 0])),
         also: &[],
@@ -274,16 +276,16 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alteration: "rdma_proc of a call is 77, and the call is answered as before",
         control: basic,
         alter: |capture| spoil(capture, |call| set_word(call, 3, 77), None),
-        // What is answered is at fault itself.
+        // The call itself is at fault.
         also: &["header-procedure"],
         shows: shown(By::Responder, &[382, 384], "", ""),
     },
     Trigger {
         rule: "header-fault-accepted",
-        alteration: "the word in front of a call's Write list is 2, and the call is answered as before",
+        alteration: "the discriminant of a call's Write list is 2, and the call is answered as before",
         control: basic,
         alter: |capture| spoil(capture, |call| set_word(call, 5, 2), None),
-        // What is answered is at fault itself.
+        // The call itself is at fault.
         also: &["header-unreadable"],
         shows: shown(By::Responder, &[382, 384], "", ""),
     },
@@ -298,7 +300,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             };
             spoil(capture, hollow, None);
         },
-        // What is answered is at fault itself.
+        // The call itself is at fault.
         also: &["long-message-chunk"],
         shows: shown(By::Responder, &[382, 384], "", ""),
     },
@@ -311,7 +313,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             set_word(&mut capture.packets[call], 3, 77);
             withhold(capture, reply);
         },
-        // What is answered is at fault itself.
+        // The call itself is at fault.
         also: &["header-procedure"],
         shows: shown(By::Responder, &[382], "", ""),
     },
@@ -326,7 +328,7 @@ pub(crate) fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
-/// Where the calls of the client stand that are inline, each with its reply, which is too.
+/// The indices of the client's inline calls with an inline reply, and of the replies.
 pub(crate) fn exchanges(capture: &Capture) -> Vec<(usize, usize)> {
     let is_inline = |packet: &Packet, sender| {
         packet.starts_message()
@@ -343,27 +345,28 @@ pub(crate) fn exchanges(capture: &Capture) -> Vec<(usize, usize)> {
     exchanges.collect()
 }
 
-/// A call of the client that is inline, and its reply, in the middle of the session.
+/// An inline call of the client and its reply, in the middle of the session.
 pub(crate) fn exchange(capture: &Capture) -> (usize, usize) {
     exchanges(capture)[20]
 }
 
-/// The packets of the connection that the packet at `index` is of, where connections follow each other.
+/// The packets of the connection to which the packet at `index` belongs, if connections are
+/// consecutive.
 pub(crate) fn connection(capture: &Capture, index: usize) -> Range<usize> {
     let begins = |at: &usize| capture.packets[*at].cm_attribute() == Some(attribute::REQ);
     let start = (0..=index).rev().find(begins).unwrap_or(0);
     start..(index + 1..capture.packets.len()).find(begins).unwrap_or(capture.packets.len())
 }
 
-/// Sets a word of the header of a Send.
+/// Sets a word in the header of a Send.
 pub(crate) fn set_word(packet: &mut Packet, index: usize, value: u32) {
     let at = packet.payload().start + 4 * index;
     packet.set_u32(at, value);
     packet.seal();
 }
 
-/// Alters a call, and puts an RDMA_ERROR in the place of the reply, where one is given: the words of its header but for XID and
-/// credits.
+/// Alters a call. If `error` is given, replaces the reply by an RDMA_ERROR with these header words,
+/// without XID and credits.
 fn spoil(capture: &mut Capture, change: impl FnOnce(&mut Packet), error: Option<&[u32]>) {
     let (call, reply) = exchange(capture);
     change(&mut capture.packets[call]);
@@ -376,7 +379,7 @@ fn spoil(capture: &mut Capture, change: impl FnOnce(&mut Packet), error: Option<
     }
 }
 
-/// Cuts a Send.
+/// Cuts a Send to this length.
 fn shorten(packet: &mut Packet, length: usize) {
     let payload = packet.payload();
     let bytes = packet.data[payload][..length].to_vec();
@@ -384,7 +387,7 @@ fn shorten(packet: &mut Packet, length: usize) {
     packet.set_behind_bth(&bytes);
 }
 
-/// Makes an RDMA_MSGP of an RDMA_MSG: rdma_align and rdma_thresh stand in front of the lists.
+/// Turns an RDMA_MSG into an RDMA_MSGP, with rdma_align and rdma_thresh before the lists.
 fn pad(packet: &mut Packet) {
     let payload = packet.payload();
     let bytes = &packet.data[payload];
@@ -393,7 +396,7 @@ fn pad(packet: &mut Packet) {
     packet.set_behind_bth(&padded);
 }
 
-/// Moves the PSNs of what `sender` sends from `first` on, with the responses to it.
+/// Shifts the PSNs of the requests of `sender` from `first` on, and of the responses to them.
 fn shift_from(packets: &mut [Packet], sender: Ipv4Addr, first: u32, by: u32) {
     for packet in packets.iter_mut().filter(|packet| packet.is_rc()) {
         let whose = if packet.is_response() { packet.destination() } else { packet.source() };
@@ -405,7 +408,8 @@ fn shift_from(packets: &mut [Packet], sender: Ipv4Addr, first: u32, by: u32) {
     }
 }
 
-/// Takes a Send of one packet out of a session as if it had never been sent, with what acknowledges it.
+/// Removes a Send of one packet and its acknowledgement from a session, as if it had never been
+/// sent.
 pub(crate) fn withhold(capture: &mut Capture, index: usize) {
     let gone = capture.packets[index].clone();
     let within = connection(capture, index);
@@ -422,7 +426,8 @@ pub(crate) fn withhold(capture: &mut Capture, index: usize) {
     capture.renumber();
 }
 
-/// Puts a request of one packet of `sender` behind the packet at `index`, as if it had been sent there; returns its index.
+/// Inserts a request of one packet from `sender` after the packet at `index`, and returns its
+/// index.
 pub(crate) fn insert(
     capture: &mut Capture,
     index: usize,
@@ -443,7 +448,8 @@ pub(crate) fn insert(
     index + 1
 }
 
-/// Has a reply come in a Read chunk of the server, which the client pulls; `done`: the client says so.
+/// Moves a reply into a Read chunk of the server, which the client reads. With `done`, the client
+/// sends RDMA_DONE.
 fn provide(capture: &mut Capture, done: bool) {
     const HANDLE: u32 = 0x4242;
     const OFFSET: u64 = 0x1_0000;
@@ -469,7 +475,8 @@ fn provide(capture: &mut Capture, done: bool) {
     }
 }
 
-/// A client that does not know Read chunks of the server cannot be told from one that will still pull.
+/// A client that does not know Read chunks of the server looks the same as one that has not read
+/// the chunk yet.
 #[test]
 fn a_reply_that_nobody_pulled_is_not_missed() {
     let mut capture = basic();
@@ -483,7 +490,7 @@ fn a_reply_that_nobody_pulled_is_not_missed() {
     assert!(found(&capture, "header-done-missing").is_empty());
 }
 
-/// What is found of rules whose ids begin so.
+/// The findings of the rules with this prefix.
 pub(crate) fn found(capture: &Capture, prefix: &str) -> Vec<Finding> {
     findings(capture).into_iter().filter(|finding| rule(finding).id.starts_with(prefix)).collect()
 }
@@ -507,7 +514,7 @@ fn what_is_inserted_and_withheld_leaves_no_gap() {
     }
 }
 
-/// The rules of this subject that stand, and those that are inconclusive.
+/// The rules of this subject with conclusive findings, and those with inconclusive ones.
 fn verdicts(capture: &Capture) -> (Vec<&'static str>, Vec<&'static str>) {
     let of = |verdict| {
         let found = found(capture, "header");
@@ -551,7 +558,7 @@ fn an_answer_that_the_capture_lacks_is_no_silence() {
     assert_eq!(open, ["header-fault-unanswered"]);
 }
 
-/// A second RDMA_DONE says nothing that the first did not.
+/// A second RDMA_DONE has no effect and is reported.
 #[test]
 fn a_reply_is_done_with_once() {
     let mut capture = basic();
@@ -564,7 +571,7 @@ fn a_reply_is_done_with_once() {
     assert_eq!(verdicts(&capture), (vec!["header-done"], vec![]));
 }
 
-/// ERR_CHUNK has no more than 20 bytes to say; filled up to 28 it is right all the same.
+/// ERR_CHUNK needs only 20 bytes; padding to 28 is allowed.
 #[test]
 fn an_error_may_be_filled_up_to_the_smallest_header() {
     for fill in [&[][..], &[0, 0]] {
@@ -575,7 +582,8 @@ fn an_error_may_be_filled_up_to_the_smallest_header() {
     }
 }
 
-/// What Linux answers to a version that it does not know (field notes of an injection): the version is copied, 1 to 1 is offered.
+/// The answer of Linux to an unknown version (field notes of an injection): it copies the version
+/// and offers 1 to 1.
 #[test]
 fn a_version_that_is_not_supported_is_refused_as_it_must() {
     let mut capture = basic();
@@ -589,7 +597,7 @@ fn a_version_that_is_not_supported_is_refused_as_it_must() {
     }
 }
 
-/// A capture that keeps less of a message than its header cannot tell whether the rest is right.
+/// If the capture cut a header, its rest cannot be judged.
 #[test]
 fn a_header_that_the_capture_cut_is_no_violation() {
     for snap_length in 54..200 {
@@ -598,7 +606,7 @@ fn a_header_that_the_capture_cut_is_no_violation() {
     }
 }
 
-/// Gives the RPC message in the Reply chunk of EXCHANGE_ID another XID.
+/// Changes the XID of the RPC message in the Reply chunk of EXCHANGE_ID.
 fn long_reply_of(capture: &mut Capture, xid: u32) {
     let call = &capture.packets[send_of(capture, CLIENT, EXCHANGE_ID)];
     let chunk = mutate::Message::of(call).reply.expect("it has a Reply chunk");
@@ -608,7 +616,7 @@ fn long_reply_of(capture: &mut Capture, xid: u32) {
     capture.packets[written].seal();
 }
 
-/// The XID of a call says nothing of that of its reply.
+/// A wrong XID in a call does not hide one in its reply.
 #[test]
 fn call_and_reply_are_each_found_with_another_xid() {
     let mut capture = basic();
@@ -624,7 +632,8 @@ fn call_and_reply_are_each_found_with_another_xid() {
     assert_eq!(found, [(By::Requester, says("call")), (By::Responder, says("reply"))]);
 }
 
-/// What is in a chunk may be what an earlier call left there, where the capture lacks packets; what is in the Send is of this call.
+/// If the capture lacks packets, the content of a chunk may be left over from an earlier call. The
+/// content of the Send belongs to this call.
 #[test]
 fn only_an_xid_in_a_chunk_may_be_an_old_one() {
     let verdicts = |mut capture: Capture, lost: u64| -> Vec<Verdict> {
@@ -643,7 +652,8 @@ fn only_an_xid_in_a_chunk_may_be_an_old_one() {
     assert_eq!(verdicts(inline, first), [Verdict::Stands]);
 }
 
-/// Of a call whose reply may have no room nobody knows who is at fault: reply-chunk-too-small has its Requester in the forward direction.
+/// If there may be no room for the reply, the fault cannot be attributed: reply-chunk-too-small
+/// accuses the Requester in the forward direction.
 #[test]
 fn who_is_at_fault_for_err_chunk_depends_on_the_room_for_the_reply() {
     let by =
@@ -656,7 +666,11 @@ fn who_is_at_fault_for_err_chunk_depends_on_the_room_for_the_reply() {
         by(&capture)
     };
     assert_eq!(refused(|_, _| {}), [By::Responder]);
-    assert_eq!(refused(|capture, _| read_directory(capture, 4097)), [], "the Requester's, by another rule");
+    assert_eq!(
+        refused(|capture, _| read_directory(capture, 4097)),
+        [],
+        "the Requester is accused by another rule"
+    );
     let unknown = |capture: &mut Capture, xid| change_call(capture, xid, |call| call.set_word(12, 300_000));
     assert_eq!(refused(unknown), [By::Nobody], "a program without a binding");
     assert_eq!(by(&with_refused_callback()), [By::Nobody], "a callback");

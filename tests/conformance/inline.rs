@@ -1,4 +1,4 @@
-//! Inline thresholds.
+//! Triggers and tests of inline thresholds.
 
 use crate::{By, Trigger, iwarp, shown};
 use rdmascope_tests::mutate::{self, CLIENT, EXTENSION, attribute, opcode};
@@ -24,7 +24,7 @@ const OF_CM: Trigger = Trigger {
         longer.resize(1028, 0);
         call.set_behind_bth(&longer);
     },
-    // What makes it longer follows its arguments.
+    // The added bytes follow the arguments.
     also: &["rpc-arguments"],
     shows: shown(By::Requester, &[4], "1028 bytes", "1024 bytes"),
 };
@@ -42,16 +42,16 @@ const OF_START_FRAMES: Trigger = Trigger {
         segment.payload[..mpa::LENGTH_FIELD].copy_from_slice(&(1028 + Untagged::LENGTH as u16).to_be_bytes());
         segment.put(call);
     },
-    // What makes it longer follows its arguments.
+    // The added bytes follow the arguments.
     also: &["rpc-arguments"],
     shows: shown(By::Requester, &[1737], "1028 bytes", "1024 bytes"),
 };
 
-/// A session over iWARP whose inline thresholds are 1024 bytes, because both ends say so.
+/// A session over iWARP whose private data sets inline thresholds of 1024 bytes.
 fn of_small_sizes() -> Capture {
     let mut capture = samples::capture("iwarp-nfs3");
     for end in [iwarp::CLIENT, iwarp::SERVER] {
-        // The private data end with two sizes, of which 0 stands for 1024 bytes (RFC 8797, section 4.2).
+        // The private data ends with two sizes; 0 means 1024 bytes (RFC 8797, section 4.2).
         let [.., send, receive] = iwarp::start_frame(&mut capture, end) else {
             panic!("it has private data")
         };
@@ -60,14 +60,15 @@ fn of_small_sizes() -> Capture {
     capture
 }
 
-/// A session at a path MTU of 4096 whose inline thresholds are 1024 bytes.
+/// A session at a path MTU of 4096 without private data, so that the inline thresholds are 1024
+/// bytes.
 pub(crate) fn without_private_data() -> Capture {
     let mut capture = samples::capture("nfs4.2-mtu4096-large-io");
     mutate::each(&mut capture, |packet| match packet.cm_attribute() {
-        // In a REQ it is behind the 36 bytes of the RDMA-CM IP header.
+        // In a REQ it follows the RDMA-CM IP header of 36 bytes.
         Some(attribute::REQ) => packet.cm_body()[140 + 36..140 + 44].fill(0),
         Some(attribute::REP) => packet.cm_body()[36..44].fill(0),
-        // Who says nothing has not set R, so nobody may invalidate remotely either.
+        // An end without private data has not set R, so remote invalidation is not allowed either.
         _ => mutate::invalidate_nothing(packet),
     });
     capture

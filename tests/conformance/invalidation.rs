@@ -1,4 +1,4 @@
-//! Remote invalidation.
+//! Triggers and tests of remote invalidation.
 
 use crate::memory::{
     PROVIDED, SLOW, basic, handle_of, index_of, is_done, middle_reply, pulled, send, side_by_side,
@@ -42,7 +42,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "invalidation-handle",
-        alteration: "a reply invalidates a handle that nobody advertised",
+        alteration: "a reply invalidates a handle that was not advertised",
         control: both_set_r,
         alter: |capture| {
             let reply = index_of(capture, |packet| packet.ieth().is_some());
@@ -55,7 +55,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "invalidation-shared",
-        alteration: "a call that takes its time advertises the handle that a later call does, whose reply invalidates it",
+        alteration: "a slow call advertises the handle of a later call, whose reply invalidates it",
         control: side_by_side,
         alter: |capture| {
             let slow = handle_of(capture, SLOW);
@@ -64,7 +64,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
                 (if found == slow { handle } else { found }, offset)
             });
         },
-        // Then its Reply chunk is written.
+        // The Reply chunk is written afterwards.
         also: &["memory-after-invalidation"],
         shows: shown(By::Responder, &[9, 104], "0x00003246", ""),
     },
@@ -82,10 +82,10 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
 ];
 
-/// Sets or clears R in what client and server say when they connect.
+/// Sets or clears R in the private data of client and server.
 pub(crate) fn set_r(capture: &mut Capture, [client, server]: [bool; 2]) {
     mutate::each(capture, |packet| match packet.cm_attribute() {
-        // Behind the 36 bytes of the RDMA-CM IP header, the Format Identifier, and Version.
+        // After the RDMA-CM IP header of 36 bytes, the Format Identifier and Version.
         Some(attribute::REQ) => packet.cm_body()[140 + 36 + 5] = u8::from(client),
         Some(attribute::REP) => packet.cm_body()[36 + 5] = u8::from(server),
         _ => {}
@@ -131,7 +131,7 @@ fn a_capture_of_one_direction_hides_the_flags_once() {
     for sample in samples::MOUNTS {
         let capture = samples::capture(sample);
         let half = mutate::keep(&capture, |packet| packet.source() == mutate::SERVER);
-        // The REP says that the server left R clear. What the client said is not known.
+        // The REP shows that the server left R clear. The client's flag is unknown.
         let expected = [(receiver, Verdict::Inconclusive), (sender, Verdict::Stands)];
         assert_eq!(judged(&half), expected, "{sample}");
         let unknown = mutate::without_cm(&half);
@@ -160,8 +160,8 @@ fn private_data_that_nobody_understands_sets_no_flag() {
 
 #[test]
 fn a_call_sent_again_may_have_advertised_the_handle() {
-    // The client sends its first call with a Reply chunk once more, with another handle; that one is invalidated. The capture lacks the
-    // second call, or has it.
+    // The client sends its first call with a Reply chunk twice, the second time with another
+    // handle, which is then invalidated. The capture has or lacks the second call.
     let mut capture = both_set_r();
     let call =
         index_of(&capture, |packet| packet.source() == CLIENT && mutate::reply_chunk(packet).is_some());
@@ -186,7 +186,7 @@ fn a_handle_advertised_just_before_may_be_one_used_again() {
     let handle = capture.packets[middle].ieth().expect("it has one");
     mutate::rename_memory(&mut capture, |found, offset| (if found == slow { handle } else { found }, offset));
     assert_eq!(verdicts("invalidation-shared", &capture), [Verdict::Stands]);
-    // What is missing of either end may have ended the slow call before.
+    // A missing packet of either end may have ended the slow call earlier.
     for host in [CLIENT, mutate::SERVER] {
         let mut sent =
             capture.packets.iter().filter(|packet| packet.starts_message() && packet.source() == host);
@@ -194,7 +194,8 @@ fn a_handle_advertised_just_before_may_be_one_used_again() {
         let rest = mutate::keep(&capture, |packet| packet.number != lost);
         assert_eq!(verdicts("invalidation-shared", &rest), [Verdict::Inconclusive], "without {lost}");
     }
-    // All within two milliseconds: the capture may show the slow call before a reply that it came after.
+    // All within two milliseconds: the capture may show the slow call before a reply that it
+    // followed.
     let first = capture.packets[0].time;
     (0..).zip(&mut capture.packets).for_each(|(index, packet)| packet.time = first + 10_000 * index);
     assert_eq!(verdicts("invalidation-shared", &capture), [Verdict::Inconclusive]);
@@ -212,18 +213,18 @@ fn done_invalidates_what_was_provided() {
     other.packets[done].set_ieth(PROVIDED.1 + 1);
     other.packets[done].seal();
     assert_eq!(verdicts("invalidation-handle", &other), [Verdict::Stands]);
-    // A reply that the capture lacks may have provided it.
+    // A missing reply may have provided the handle.
     let lost = index_of(&other, |packet| packet.starts_message() && packet.source() == mutate::SERVER);
     let number = other.packets[lost].number;
     let rest = mutate::keep(&other, |packet| packet.number != number);
     assert_eq!(verdicts("invalidation-handle", &rest), [Verdict::Inconclusive]);
-    // Without both flags a plain Send is what is asked for.
+    // Unless both ends set R, a plain Send is required.
     set_r(&mut other, [true, false]);
     assert_eq!(verdicts("invalidation-sender-flag", &other), [Verdict::Stands], "the server's own replies");
     assert_eq!(verdicts("invalidation-receiver-flag", &other), [Verdict::Stands], "RDMA_DONE of the client");
 }
 
-/// RFC 8797, section 4.1: an end may invalidate only where both set R.
+/// RFC 8797, section 4.1: remote invalidation is allowed only if both ends set R.
 #[test]
 fn done_goes_in_a_plain_send_unless_both_ends_set_r() {
     for (flags, count) in [([true, true], 1), ([true, false], 0), ([false, true], 0)] {
@@ -238,7 +239,8 @@ fn done_goes_in_a_plain_send_unless_both_ends_set_r() {
 
 #[test]
 fn the_client_s_kernel_saw_its_handles_invalidated() {
-    // What stands in KNOWN is so: the trace of the client has every remote invalidation, and the server's private data R clear.
+    // Confirms KNOWN: the client's trace has every remote invalidation, and the server's private
+    // data has R clear.
     for sample in samples::MOUNTS {
         let sent: Vec<u32> = {
             let capture = samples::capture(sample);
@@ -256,7 +258,7 @@ fn the_client_s_kernel_saw_its_handles_invalidated() {
             })
             .collect();
         assert!(!sent.is_empty() && sent == seen, "{sample}: {sent:x?} {seen:x?}");
-        // The finding says how many there were.
+        // The finding has their number.
         let found = findings(&samples::capture(sample));
         let finding = found.iter().find(|finding| rule(finding).id == "invalidation-sender-flag");
         let counted = finding.and_then(|finding| finding.observed.clone());

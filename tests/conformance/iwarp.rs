@@ -1,4 +1,4 @@
-//! iWARP.
+//! Triggers and tests of iWARP.
 
 use crate::transport::{found, slow_down};
 use crate::{By, Trigger, shown};
@@ -73,7 +73,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "iwarp-first-message",
-        alteration: "the segment with the first reply acknowledges no more than the MPA Request",
+        alteration: "the segment with the first reply acknowledges only the MPA Request",
         control: || samples::capture("iwarp-nfs3"),
         alter: |capture| {
             const ACKNOWLEDGEMENT: usize = 14 + 20 + 8;
@@ -95,7 +95,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "iwarp-crc",
-        alteration: "two words of the last call are exchanged, which TCP's checksum does not notice",
+        alteration: "two words of the last call are swapped, which the TCP checksum does not detect",
         control: || samples::capture("iwarp-crc-lossy"),
         alter: |capture| exchange_words(last_send(capture, CLIENT)),
         also: &[],
@@ -103,7 +103,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "iwarp-checksum",
-        alteration: "the window of the server's first acknowledgement is another one, and its checksum is not",
+        alteration: "the window of the server's first acknowledgement is changed, and its checksum is not",
         control: sealed,
         alter: |capture| {
             let acknowledgement = capture.packets.iter_mut().find(|packet| packet.number == 9);
@@ -126,7 +126,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "packet-order",
-        alteration: "the one segment of the first call lacks L, so that the next call begins before it has ended",
+        alteration: "the only segment of the first call lacks L, so the next call begins within it",
         control: || samples::capture("iwarp-nfs3"),
         alter: |capture| {
             let call = first_send(capture, CLIENT);
@@ -138,7 +138,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "iwarp-message-number",
-        alteration: "the last call has the message sequence number behind its own",
+        alteration: "the last call has a message sequence number that is one too high",
         control: || samples::capture("iwarp-nfs3"),
         alter: |capture| {
             let call = last_send(capture, CLIENT);
@@ -186,7 +186,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
 ];
 
-/// A session whose checksums are right: the host that captured it left them to its adapter.
+/// A session with correct checksums. The capturing host had left them to its adapter.
 fn sealed() -> Capture {
     let mut capture = samples::capture("iwarp-nfs3");
     let segments = capture.packets.iter_mut().filter(|packet| packet.data[14 + 9] == 6);
@@ -194,12 +194,12 @@ fn sealed() -> Capture {
     capture
 }
 
-/// The source port of the server's segments.
+/// Selects the server's segments by source port.
 pub(crate) const SERVER: fn(u16) -> bool = |port| port == 20_049;
-/// That of the client's.
+/// Selects the client's segments by source port.
 pub(crate) const CLIENT: fn(u16) -> bool = |port| port != 20_049;
 
-/// Where the payload of TCP begins.
+/// The offset of the TCP payload.
 pub(crate) fn payload(packet: &Packet) -> usize {
     const TCP: usize = 14 + 20;
     TCP + usize::from(packet.data[TCP + 12] >> 4) * 4
@@ -212,9 +212,10 @@ fn is_send(packet: &Packet, from: fn(u16) -> bool) -> bool {
         && packet.data.get(at + 2..at + 4) == Some(&[0x41, 0x43])
 }
 
-/// Exchanges two words of a Send, so that its CRC is wrong and the checksum of TCP right.
+/// Swaps two words of a Send, which makes its CRC wrong but not the TCP checksum.
 fn exchange_words(send: &mut Packet) {
-    // In the header of RPC, behind those of DDP and RPC-over-RDMA: the XID and, of a call, the version of RPC.
+    // In the RPC header, after those of DDP and RPC-over-RDMA: the XID and, in a call, the RPC
+    // version.
     let at = payload(send) + 20 + 28;
     let words = [at + 2, at + 10];
     (0..2).for_each(|byte| send.data.swap(words[0] + byte, words[1] + byte));
@@ -228,7 +229,7 @@ pub(crate) fn last_send(capture: &mut Capture, from: fn(u16) -> bool) -> &mut Pa
     capture.packets.iter_mut().rfind(|packet| is_send(packet, from)).expect("there is one")
 }
 
-/// Makes a Terminate for an invalid STag of a Send: queue 2, message 1, and what it says.
+/// Turns a Send into a Terminate for an invalid STag: queue 2, message 1, and the error.
 fn terminate(send: &mut Packet) {
     let at = payload(send);
     send.data[at + 3] = 0x47;
@@ -248,7 +249,7 @@ pub(crate) fn start_frame(capture: &mut Capture, from: fn(u16) -> bool) -> &mut 
     &mut packet.data[at..]
 }
 
-/// Of the client's MPA Request: how many RDMA Reads it serves at once (RFC 6581, section 9).
+/// Sets the IRD in the client's MPA Request (RFC 6581, section 9).
 fn set_inbound_reads(capture: &mut Capture, inbound: u16) {
     start_frame(capture, CLIENT)[20..22].copy_from_slice(&inbound.to_be_bytes());
 }
@@ -271,7 +272,7 @@ fn reads_within_the_limit_are_no_excess() {
     assert_eq!(with(0x3fff).len(), 0, "the ends agreed elsewhere");
 }
 
-/// Whoever asks for markers gets them, and whoever does not is told of those that come.
+/// An end that asks for markers gets them; markers that were not asked for are reported.
 #[test]
 fn markers_are_where_they_were_asked_for() {
     let mut capture = Dress::Markers.on(&samples::capture("iwarp-nfs3"));
@@ -279,10 +280,10 @@ fn markers_are_where_they_were_asked_for() {
     start_frame(&mut capture, SERVER)[16] &= 0x7f;
     let unasked = found(&capture, "iwarp-markers");
     assert_eq!(unasked.len(), 1, "{unasked:?}");
-    assert_eq!(unasked[0].by_requester, Some(true), "the client sends what the server did not ask for");
+    assert_eq!(unasked[0].by_requester, Some(true), "the server did not ask for markers");
 }
 
-/// What stands in an FPDU with a wrong CRC counts for nothing, neither its message nor the number of that.
+/// The contents of an FPDU with a wrong CRC are ignored, including its message number.
 #[test]
 fn nobody_is_accused_of_what_a_wrong_crc_spoils() {
     let capture = samples::capture("iwarp-crc-lossy");

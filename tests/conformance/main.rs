@@ -1,4 +1,5 @@
-//! Every rule of `rdmascope check` has a capture that triggers it and a clean control, and what a capture lacks is no violation.
+//! Every rule of `rdmascope check` has a capture that triggers it and a clean control, and packets
+//! that a capture lacks give no violation.
 
 mod advice;
 mod body;
@@ -26,7 +27,7 @@ mod state;
 mod statuses;
 mod transport;
 
-/// The scripted world of the dissector's scenarios, and what its hosts say.
+/// The scripted world of the dissector's tests.
 #[allow(dead_code)]
 #[path = "../../dissector/tests/scenarios/speech.rs"]
 mod speech;
@@ -39,36 +40,36 @@ use rdmascope_conformance::{Finding, Value, Verdict};
 use rdmascope_tests::judged::{findings, line, rule};
 use rdmascope_tests::pcap::Capture;
 
-/// A capture that breaks one rule, and the clean one that it was made from.
+/// A capture that breaks one rule, and the clean one that it is made from.
 struct Trigger {
-    /// The rule's id.
+    /// The ID of the rule.
     rule: &'static str,
-    /// What differs from the control, in words for the documents.
+    /// The difference from the control, in words for the documents.
     alteration: &'static str,
     /// The clean session.
     control: fn() -> Capture,
-    /// Makes it break the rule.
+    /// The alteration that breaks the rule.
     alter: fn(&mut Capture),
-    /// Other violations that this brings with it, each for a reason that stands beside the trigger.
+    /// Other violations that it causes; a comment at the trigger has the reason.
     also: &'static [&'static str],
-    /// What the finding says.
+    /// The expected finding.
     shows: Option<Shown>,
 }
 
-/// What a finding that stands says.
+/// The expected contents of a conclusive finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shown {
-    /// Who is accused.
+    /// The accused end.
     by: By,
-    /// The packets that are the evidence.
+    /// The frames that are the evidence.
     frames: &'static [u64],
-    /// The value seen; empty where there is none.
+    /// The observed value; empty if there is none.
     observed: &'static str,
-    /// The value allowed; empty where there is none.
+    /// The allowed value; empty if there is none.
     allowed: &'static str,
 }
 
-/// One finding, by whom, with these frames and values.
+/// One finding with this accused end, these frames and values.
 const fn shown(
     by: By,
     frames: &'static [u64],
@@ -78,12 +79,12 @@ const fn shown(
     Some(Shown { by, frames, observed, allowed })
 }
 
-/// Who is accused.
+/// The accused end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Requester,
     Responder,
-    /// An end of which nobody knows whether it opened the connection.
+    /// An end that may or may not have opened the connection.
     End,
     Nobody,
 }
@@ -99,7 +100,7 @@ impl By {
     }
 }
 
-/// Whether the finding says just this.
+/// Whether a finding has exactly these contents.
 fn says(finding: &Finding, shown: &Shown) -> bool {
     let words = |value: &Option<Value>| value.as_ref().map(ToString::to_string).unwrap_or_default();
     By::of(finding) == shown.by
@@ -108,7 +109,7 @@ fn says(finding: &Finding, shown: &Shown) -> bool {
         && words(&finding.allowed) == shown.allowed
 }
 
-/// What stands in front of the texts.
+/// The introduction of the text files.
 const TEXTS: &str = "\
 What each trigger finds: by whom, frames, [transaction], (seen; allowed), and the text. At most two findings each.
 RDMASCOPE_BLESS=1 cargo test -p rdmascope-tests --test conformance every_trigger writes this file; read what changes.
@@ -155,12 +156,12 @@ subjects! {
     advice: advice,
 }
 
-/// All of them, subject by subject.
+/// The triggers of all subjects in order.
 fn triggers() -> impl Iterator<Item = &'static Trigger> {
     SUBJECTS.iter().copied().flatten()
 }
 
-/// What a finding says, as a trigger writes it.
+/// The contents of a finding in the form of a trigger.
 fn said(finding: &Finding) -> String {
     let words = |value: &Option<Value>| value.as_ref().map(ToString::to_string).unwrap_or_default();
     let (observed, allowed) = (words(&finding.observed), words(&finding.allowed));
@@ -184,7 +185,7 @@ fn every_rule_has_a_trigger() {
     }
 }
 
-/// Writes what the standing findings of a trigger say: each of the first ones, and how many there are.
+/// Writes the conclusive findings of a trigger: their number, and the first ones in full.
 fn write_texts(trigger: &Trigger, standing: &[&Finding], texts: &mut String) {
     const MOST: usize = 2;
     let _ = writeln!(texts, "\n{} ({}), {} times", trigger.rule, trigger.alteration, standing.len());
@@ -247,10 +248,10 @@ fn each_is_found_and_its_control_is_clean(subject: &str, triggers: &[Trigger]) {
     if std::env::var_os("RDMASCOPE_BLESS").is_some() {
         return std::fs::write(&path, texts).expect("the texts can be written");
     }
-    let written = std::fs::read_to_string(&path).expect("the texts are there");
+    let written = std::fs::read_to_string(&path).expect("the text file exists");
     let differing: Vec<_> =
         texts.lines().zip(written.lines()).filter(|(found, expected)| found != expected).take(5).collect();
-    assert!(texts == written, "findings, and what {path} expects: {differing:#?}");
+    assert!(texts == written, "findings differ from {path}: {differing:#?}");
 }
 
 #[test]
@@ -263,7 +264,7 @@ fn rules_are_well_formed() {
             .chars()
             .all(|letter| letter.is_ascii_lowercase() || letter == '-' || letter.is_ascii_digit());
         assert!(plain && !rule.id.starts_with('-') && !rule.id.ends_with('-'), "{}", rule.id);
-        assert!(!rule.sources.is_empty(), "{} rests on nothing", rule.id);
+        assert!(!rule.sources.is_empty(), "{} has no source", rule.id);
         for text in [rule.sentence, rule.explanation] {
             assert!(text.ends_with('.') && !text.contains("  "), "{}: {text:?}", rule.id);
         }

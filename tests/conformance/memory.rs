@@ -1,4 +1,4 @@
-//! Memory.
+//! Triggers and tests of RDMA memory.
 
 use crate::{By, Trigger, shown};
 use rdmascope_conformance::{Finding, Value, Verdict};
@@ -10,7 +10,7 @@ use rdmascope_tests::samples;
 pub(crate) const TRIGGERS: &[Trigger] = &[
     Trigger {
         rule: "memory-advertised",
-        alteration: "the server writes once more in front of a reply, under a handle that nobody advertised",
+        alteration: "before a reply the server writes once more, to a handle that was not advertised",
         control: basic,
         alter: |capture| {
             write_again(capture, 0, |(address, rkey, length)| (address, rkey + 0x10_0000, length));
@@ -20,7 +20,8 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "memory-segment-end",
-        alteration: "the server writes once more in front of a reply, from the last four bytes of the Reply chunk on",
+        alteration: "before a reply the server writes once more, starting at the last four bytes of the \
+            Reply chunk",
         control: basic,
         alter: |capture| {
             let end = end_of_reply_chunk(capture);
@@ -45,7 +46,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "memory-after-reply",
-        alteration: "the server repeats an RDMA Write, with the next PSN, behind the reply",
+        alteration: "after the reply the server repeats an RDMA Write with the next PSN",
         control: basic,
         alter: |capture| {
             write_again(capture, 1, |reth| reth);
@@ -77,7 +78,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             capture.packets[reply].set_ieth(handle);
             capture.packets[reply].seal();
         },
-        // The handle is not of that reply's call.
+        // The handle does not belong to that reply's call.
         also: &["invalidation-handle"],
         shows: shown(By::Responder, &[9, 104, 132], "", ""),
     },
@@ -105,10 +106,10 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
 ];
 
-/// The XID of a call that takes its time.
+/// The XID of a slow call.
 pub(crate) const SLOW: u32 = 0x5105_5105;
 
-/// A session of Long Replies in one packet each.
+/// A session with Long Replies of one packet each.
 pub(crate) fn basic() -> Capture {
     samples::capture("nfs4.1-backchannel-recall")
 }
@@ -127,7 +128,8 @@ fn first_write(capture: &Capture) -> &Packet {
     &capture.packets[index_of(capture, |packet| packet.opcode() == opcode::WRITE_ONLY)]
 }
 
-/// Has the server write a second time what it wrote first, so many packets behind the packet that follows: the reply.
+/// Repeats the server's first RDMA Write at another place, `behind` packets after the next packet,
+/// which is the reply.
 fn write_again(capture: &mut Capture, behind: usize, place: impl Fn((u64, u32, u32)) -> (u64, u32, u32)) {
     let write = index_of(capture, |packet| packet.opcode() == opcode::WRITE_ONLY);
     let reply = index_of(capture, |packet| packet.ieth().is_some());
@@ -137,7 +139,7 @@ fn write_again(capture: &mut Capture, behind: usize, place: impl Fn((u64, u32, u
     mutate::insert_request(capture, reply + behind, again, 1);
 }
 
-/// The address behind the Reply chunk of the first call that has one of one segment.
+/// The address after the Reply chunk of the first call that has one, of one segment.
 fn end_of_reply_chunk(capture: &Capture) -> u64 {
     let call = index_of(capture, |packet| packet.source() == CLIENT && mutate::reply_chunk(packet).is_some());
     let call = &capture.packets[call];
@@ -152,16 +154,17 @@ pub(crate) fn handle_of(capture: &Capture, xid: u32) -> u32 {
     call.u32(mutate::segments(call)[0])
 }
 
-/// The index of a reply in the midst of [`side_by_side`] that invalidates a handle.
+/// The index of a reply in the middle of [`side_by_side`] that invalidates a handle.
 pub(crate) fn middle_reply(capture: &Capture) -> usize {
     let slow = index_of(capture, |packet| packet.xid() == Some(SLOW));
     let after = index_of(capture, |packet| packet.number > slow as u64 + 90 && packet.ieth().is_some());
-    assert_ne!(capture.packets[after].xid(), Some(SLOW), "the slow one is not answered yet");
+    assert_ne!(capture.packets[after].xid(), Some(SLOW), "the slow call is outstanding");
     after
 }
 
-/// The session, with one more call: the first one with a Reply chunk comes twice, under an XID and on memory of its own the second time, and
-/// that one is answered last. What belongs to the second call is the first one's, 120 packets later.
+/// The session with one more call: the first call with a Reply chunk is duplicated with another XID
+/// and other memory, and the copy is answered last. The RDMA Write and the reply of the copy come
+/// 120 packets after the original ones.
 pub(crate) fn side_by_side() -> Capture {
     const LATER: usize = 120;
     let mut capture = basic();
@@ -175,7 +178,8 @@ pub(crate) fn side_by_side() -> Capture {
     let parts = [call, write, reply].map(|index| capture.packets[index].clone());
     let mut twin = Capture { link: capture.link, packets: parts.to_vec() };
     mutate::change_xids(&mut twin, |_| SLOW);
-    // The Long Reply holds the XID too; its Reply chunk is in the header of an RDMA_NOMSG, which `change_xids` does not look at.
+    // The Long Reply contains the XID, too. Its Reply chunk is in the header of an RDMA_NOMSG,
+    // which `change_xids` does not handle.
     let start = twin.packets[1].payload().start;
     twin.packets[1].set_u32(start, SLOW);
     mutate::rename_memory(&mut twin, |handle, offset| (handle + 0x10_0000, offset));
@@ -188,7 +192,7 @@ pub(crate) fn side_by_side() -> Capture {
     capture
 }
 
-/// A Send of the host that sent `like`, with these bytes, invalidating this handle.
+/// A Send from the sender of `like`, with these bytes, that invalidates this handle.
 pub(crate) fn send(like: &Packet, invalidated: Option<u32>, bytes: &[u8]) -> Packet {
     let mut packet = like.clone();
     let extension = invalidated.map(u32::to_be_bytes);
@@ -203,16 +207,17 @@ pub(crate) fn is_done(packet: &Packet) -> bool {
     packet.starts_message() && packet.u32(packet.payload().start + 12) == 3
 }
 
-/// Where the server's memory with the reply in it is.
+/// Address and handle of the server's memory that holds the reply.
 pub(crate) const PROVIDED: (u64, u32) = (0x7000_0000, 0x5eed);
 
-/// Has the client read what `request` asks for, and the server answer, in front of the packet at `index`.
+/// Inserts an RDMA Read by the client and the server's response before the packet at `index`.
 fn pull(capture: &mut Capture, index: usize, request: Packet, mut response: Packet) {
     response.set_psn(mutate::insert_request(capture, index, request, 1));
     mutate::insert(capture, index + 1, response);
 }
 
-/// The session, with its first Long Reply in a Read chunk of the server: that is read, then RDMA_DONE invalidates its handle; both ends set R.
+/// The session with its first Long Reply in a Read chunk of the server. The client reads it, and
+/// RDMA_DONE invalidates its handle; both ends set R.
 pub(crate) fn pulled() -> Capture {
     let (address, handle) = PROVIDED;
     let mut capture = basic();
@@ -223,7 +228,7 @@ pub(crate) fn pulled() -> Capture {
     let payload = capture.packets[write].data[capture.packets[write].payload()].to_vec();
     mutate::remove_request(&mut capture, write);
 
-    // The call provides no Reply chunk: its list ends where the chunk was announced.
+    // The call gets no Reply chunk: its lists end where the chunk was announced.
     let message = capture.packets[call].clone();
     let chunk = mutate::reply_chunk(&message).expect("it has one");
     let (start, end) = (message.payload().start, message.payload().end);
@@ -249,7 +254,7 @@ pub(crate) fn pulled() -> Capture {
     response.set_opcode(opcode::READ_RESPONSE_ONLY);
     response.set_behind_bth(&[words(&[0x1f << 24]), payload].concat());
     pull(&mut capture, reply + 1, request, response);
-    // RDMA_DONE is the header alone.
+    // RDMA_DONE is only the header.
     let done = send(&message, Some(handle), &words(&[xid, 1, message.u32(start + 8), 3]));
     mutate::insert_request(&mut capture, reply + 3, done, 1);
     assert!(capture.packets.iter().all(|packet| !packet.is_rc() || packet.data.len() > EXTENSION));
@@ -260,14 +265,14 @@ fn of<'a>(id: &'a str, found: &'a [Finding]) -> impl Iterator<Item = &'a Finding
     found.iter().filter(move |finding| rule(finding).id == id)
 }
 
-/// Findings about memory that stand, in lines.
+/// The conclusive findings about memory.
 fn standing(capture: &Capture) -> Vec<String> {
     let found = findings(capture);
     let about = found.iter().filter(|finding| rule(finding).id.starts_with("memory-"));
     about.filter(|finding| finding.verdict == Verdict::Stands).map(line).collect()
 }
 
-/// Messages that nobody can read may have advertised anything: one of them, or two.
+/// One or two unreadable messages may have advertised any memory.
 #[test]
 fn calls_that_cannot_be_read_may_have_advertised_what_is_written() {
     let verdicts = |unread: usize| -> Vec<Verdict> {
@@ -286,7 +291,7 @@ fn calls_that_cannot_be_read_may_have_advertised_what_is_written() {
     }
 }
 
-/// A handle may have been advertised anew where the capture lacks packets, or shows them in another order.
+/// The handle may have been advertised again if the capture lacks packets or shows them reordered.
 #[test]
 fn an_operation_after_invalidation_is_doubtful_where_its_handle_may_be_used_again() {
     let verdicts = |capture: &Capture| -> Vec<Verdict> {
@@ -329,7 +334,8 @@ fn the_last_byte_of_a_segment_may_be_written() {
 
 #[test]
 fn an_operation_may_go_on_into_the_next_segment() {
-    // The Reply chunk in two segments, one behind the other, of which the RDMA Write fills the first and a part of the second.
+    // The Reply chunk in two adjacent segments. The RDMA Write fills the first one and part of the
+    // second.
     let split = |distance: u64| {
         let mut capture = basic();
         let call =
@@ -398,7 +404,7 @@ fn a_write_that_the_capture_shows_late_is_not_after_the_reply() {
                     from + 1,
                     to + 1
                 );
-                // So late that it was given up.
+                // Late enough to be given up.
                 altered.packets[to..].iter_mut().for_each(|packet| packet.time += 10_000_000_000);
                 assert_eq!(standing(&altered), [""; 0], "{sample}: frame {} ten seconds late", from + 1);
             }
@@ -408,7 +414,8 @@ fn a_write_that_the_capture_shows_late_is_not_after_the_reply() {
 
 #[test]
 fn a_lost_call_may_have_advertised_again_what_is_touched() {
-    // Every call advertises the same memory; without one of them, what belongs to it comes after the reply to the one before.
+    // Every call advertises the same memory. Without one of the calls, its operations come after
+    // the reply to the call before.
     let mut capture = basic();
     mutate::rename_memory(&mut capture, |_, _| (0x1000, 0x7000_0000));
     assert_eq!(standing(&capture), [""; 0]);
@@ -423,12 +430,12 @@ fn a_lost_call_may_have_advertised_again_what_is_touched() {
 
 #[test]
 fn memory_used_again_is_not_taken_for_the_earlier_call_s() {
-    // The same, with each call shown before the reply that made way for it.
+    // The same, with each call moved before the reply that freed the memory.
     let mut capture = basic();
     mutate::rename_memory(&mut capture, |_, _| (0x1000, 0x7000_0000));
     for from in 1..capture.packets.len() {
         for to in from.saturating_sub(8)..from {
-            // Captures reorder no further than two milliseconds.
+            // Captures reorder packets by at most two milliseconds.
             if capture.packets[from].time - capture.packets[to].time > 2_000_000 {
                 continue;
             }
@@ -441,7 +448,8 @@ fn memory_used_again_is_not_taken_for_the_earlier_call_s() {
 
 #[test]
 fn what_is_lost_at_the_beginning_was_perhaps_written() {
-    // A capture that begins with a call and lacks the RDMA Write that is the first packet of the server: nothing shows that it is missing.
+    // A capture that begins with a call and lacks the RDMA Write that is the server's first packet:
+    // no gap shows.
     let capture = mutate::without_cm(&basic());
     let mut looked_at = 0;
     for (write, packet) in capture.packets.iter().enumerate() {
@@ -479,7 +487,7 @@ fn who_is_to_blame_and_what_is_evidence() {
 fn an_operation_shown_before_the_reply_that_ended_its_transaction_proves_nothing() {
     let mut capture = basic();
     write_again(&mut capture, 1, |reth| reth);
-    // By its PSN the RDMA Write follows the reply; the capture shows it before.
+    // By its PSN, the RDMA Write follows the reply; the capture shows it before.
     let found = findings(&capture);
     let write = of("memory-after-reply", &found).next().expect("it is found").frames[1];
     mutate::reorder(&mut capture, write as usize - 1, write as usize - 2);
@@ -488,7 +496,8 @@ fn an_operation_shown_before_the_reply_that_ended_its_transaction_proves_nothing
     assert_eq!(finding.verdict, Verdict::Inconclusive);
 }
 
-/// Two calls advertise the same memory while both are open: what is written there may be for either. Of other calls that says nothing.
+/// Two open calls advertise the same memory: a write there may belong to either. Other calls are
+/// not affected.
 #[test]
 fn memory_of_two_open_calls_proves_nothing_of_either() {
     let mut capture = side_by_side();
@@ -498,7 +507,7 @@ fn memory_of_two_open_calls_proves_nothing_of_either() {
     assert!(!written.is_empty());
     assert!(written.iter().all(|finding| finding.verdict == Verdict::Inconclusive), "{written:?}");
     assert_eq!(standing(&capture), [""; 0]);
-    // The last RDMA Write is for another call.
+    // The last RDMA Write belongs to another call.
     let is_write = |packet: &Packet| packet.is_rc() && packet.opcode() == opcode::WRITE_ONLY;
     let last = capture.packets.iter().rposition(is_write).expect("there are twelve");
     mutate::remove_request(&mut capture, last);
@@ -506,7 +515,7 @@ fn memory_of_two_open_calls_proves_nothing_of_either() {
     assert!(lines.len() == 1 && lines[0].contains("memory-written"), "{lines:?}");
 }
 
-/// The call is missing, so nobody knows of its transaction when the reply is read.
+/// The call is missing, so its transaction is unknown when the reply is read.
 #[test]
 fn a_reply_in_a_read_chunk_is_read_though_its_call_is_missing() {
     let mut capture = pulled();
@@ -516,7 +525,7 @@ fn a_reply_in_a_read_chunk_is_read_though_its_call_is_missing() {
     assert_eq!(standing(&capture), [""; 0]);
 }
 
-/// A header that cannot be read may list whatever memory.
+/// A header that cannot be parsed may list any memory.
 #[test]
 fn a_call_of_another_version_may_have_advertised_what_is_written() {
     let mut capture = basic();
@@ -533,7 +542,7 @@ fn a_call_of_another_version_may_have_advertised_what_is_written() {
     assert_eq!(verdicts, [Verdict::Inconclusive]);
 }
 
-/// Memory of a Read chunk, and that of a Write chunk: calls that list nothing else.
+/// Memory of a Read chunk and of a Write chunk, of calls that list nothing else.
 #[test]
 fn memory_of_each_kind_of_chunk_is_not_touched_after_the_reply() {
     const READ_OF_SIX: u32 = 0xd4fc_0516;
@@ -557,8 +566,8 @@ fn memory_of_each_kind_of_chunk_is_not_touched_after_the_reply() {
     }
 }
 
-/// A packet that is missing may have ended the transaction, or advertised the memory anew. Of memory that nobody advertised, only what its owner
-/// sent could say more.
+/// A missing packet may have ended the transaction or advertised the memory again. For memory that
+/// was not advertised, only packets of its owner matter.
 #[test]
 fn a_lost_packet_leaves_doubt() {
     let bare = |capture: &Capture, sender| {
@@ -592,7 +601,7 @@ fn a_lost_packet_leaves_doubt() {
     }
 }
 
-/// Of several RDMA Writes, any one may be missing: what it would have written is counted.
+/// Any one of several RDMA Writes may be missing; its bytes are counted.
 #[test]
 fn what_was_not_written_is_counted() {
     for (sample, index, chunks, claimed, unwritten) in [
@@ -620,7 +629,7 @@ fn what_was_not_written_is_counted() {
     }
 }
 
-/// A call that fails need not be read to its end.
+/// The arguments of a failed call need not be read completely.
 #[test]
 fn an_argument_of_a_call_that_fails_need_not_be_read() {
     const WRITE: u32 = 0x49fc_0516;
@@ -635,7 +644,8 @@ fn an_argument_of_a_call_that_fails_need_not_be_read() {
     assert_eq!(of("memory-read", &findings(&capture)).count(), 0);
 }
 
-/// Where two segments overlap, a later RDMA Write may have overwritten what an earlier one wrote; where one begins behind the other, not.
+/// If two segments overlap, a later RDMA Write may have overwritten an earlier one; not if they are
+/// adjacent.
 #[test]
 fn what_was_not_written_is_uncertain_where_segments_overlap() {
     for (overlap, verdict) in [(0, Verdict::Stands), (1, Verdict::Inconclusive)] {

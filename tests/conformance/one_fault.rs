@@ -1,4 +1,4 @@
-//! One fault gives one finding: what follows from it is not found beside it.
+//! One fault gives one finding, without findings for its consequences.
 
 use crate::By;
 use crate::header::set_word;
@@ -10,16 +10,18 @@ use rdmascope_tests::mutate::{self, CLIENT, SERVER, opcode};
 use rdmascope_tests::pcap::{Capture, Packet};
 use rdmascope_tests::samples;
 
-/// Words of a header: rdma_xid, rdma_vers and rdma_proc.
+/// The indices of header words: rdma_xid, rdma_vers and rdma_proc.
 const XID: usize = 0;
 const VERSION: usize = 1;
 const PROCEDURE: usize = 3;
 const MSGP: u32 = 2;
 
-/// A session whose NFS WRITE of 256 KiB has a Read chunk of two segments, which is pulled by thirteen RDMA Reads.
+/// A session whose NFS WRITE of 256 KiB has a Read chunk of two segments, fetched by thirteen RDMA
+/// Reads.
 const SAMPLE: &str = "nfs3-basic";
 
-/// Faults that stand, in lines, but for those that the session has as captured, and whose they are. What is only advice is left out.
+/// The rules whose conclusive findings appear only after an alteration, with the accused ends.
+/// Advice is excluded.
 fn faults(sample: &str, alter: impl FnOnce(&mut Capture)) -> Vec<(&'static str, Option<By>)> {
     let capture = samples::capture(sample);
     let stands =
@@ -42,13 +44,13 @@ fn faults(sample: &str, alter: impl FnOnce(&mut Capture)) -> Vec<(&'static str, 
     faults
 }
 
-/// The first packet of this kind that is not sent again.
+/// The first packet with this opcode.
 fn first(capture: &mut Capture, opcode: u8) -> &mut Packet {
     let index = index_of(capture, |packet| packet.opcode() == opcode);
     &mut capture.packets[index]
 }
 
-/// Moves what a READ request or an RDMA Write names.
+/// Changes the RETH of a READ request or an RDMA Write.
 fn name(packet: &mut Packet, change: impl FnOnce((u64, u32, u32)) -> (u64, u32, u32)) {
     let (address, rkey, length) = change(packet.reth().expect("it has a RETH"));
     packet.set_reth(address, rkey, length);
@@ -74,7 +76,7 @@ fn reply(capture: &mut Capture) -> &mut Packet {
     &mut capture.packets[index]
 }
 
-/// Sets the Position of the first Read segment of the call.
+/// Changes the Position of the first Read segment of the call.
 fn set_position(capture: &mut Capture, change: impl FnOnce(u32) -> u32) {
     let call = call(capture);
     let at = call.payload().start + 20;
@@ -95,7 +97,7 @@ fn an_operation_that_goes_astray_is_not_one_that_is_lacking_too() {
     }
 }
 
-/// The requests overlap, so they ask for as many bytes as the chunk has; but not for its first four.
+/// The requests overlap: they ask for as many bytes as the chunk has, but not for its first four.
 #[test]
 fn bytes_that_no_request_asked_for_were_not_read() {
     let mut capture = samples::capture(SAMPLE);
@@ -138,7 +140,8 @@ fn an_xid_that_is_wrong_is_the_fault_of_who_sent_it() {
     }
 }
 
-/// A reply under the XID of another call that is outstanding: that call's own reply then has none.
+/// A reply with the XID of another outstanding call. The reply that this call gets later then
+/// matches no call.
 #[test]
 fn a_reply_under_the_xid_of_another_call_is_one_fault() {
     let capture = crate::memory::side_by_side();
@@ -159,7 +162,7 @@ fn a_reply_under_the_xid_of_another_call_is_one_fault() {
             && packet.source() == SERVER
             && packet.u32(packet.payload().start + 12) == 0
     });
-    assert_ne!(altered.packets[early].xid(), Some(SLOW), "it is not answered yet");
+    assert_ne!(altered.packets[early].xid(), Some(SLOW), "the slow call is outstanding");
     set_word(&mut altered.packets[early], XID, SLOW);
     assert_eq!(count(&altered), ["header-xid"]);
 }
@@ -189,7 +192,7 @@ fn a_header_that_cannot_be_read_is_one_fault_and_its_acceptance_another() {
     }
 }
 
-/// GARBAGE_ARGS in place of SUCCESS, with the results behind it.
+/// GARBAGE_ARGS instead of SUCCESS, followed by the results.
 #[test]
 fn a_status_without_results_in_front_of_some_is_one_fault() {
     let found = faults(SAMPLE, |capture| {
@@ -200,7 +203,7 @@ fn a_status_without_results_in_front_of_some_is_one_fault() {
     assert_eq!(found, [("rpc-results", Some(By::Responder))]);
 }
 
-/// MSG_DENIED with RPC_MISMATCH in place of the verifier and accept_stat of a reply with results.
+/// MSG_DENIED with RPC_MISMATCH instead of the verifier and accept_stat, followed by results.
 #[test]
 fn a_reply_that_is_denied_has_no_results() {
     let mut capture = samples::capture(SAMPLE);
@@ -216,8 +219,8 @@ fn a_reply_that_is_denied_has_no_results() {
     assert!(finding.frames.contains(&frame), "{finding:?}");
 }
 
-/// Changes the FPDU at the front of the first segment of the sample over TCP whose DDP and RDMAP control fields are these, of those behind the
-/// first tenth of the session. Offsets are those of the FPDU: the fields of DDP begin at 4.
+/// Changes the first FPDU after the first tenth of the session that begins a segment and has these
+/// DDP and RDMAP control fields. Offsets count from the start of the FPDU; DDP fields begin at 4.
 fn change_fpdu(
     capture: &mut Capture,
     from: fn(u16) -> bool,
@@ -237,7 +240,8 @@ fn change_fpdu(
     change(&mut packet.data[at..]);
 }
 
-/// A Send with L set, an RDMA Write with and without it, a Read Request and a Read Response with it (RFC 5041, section 4.1; RFC 5040, section 4.1).
+/// A Send with L set; an RDMA Write with and without L; a Read Request and a Read Response with L
+/// (RFC 5041, section 4.1; RFC 5040, section 4.1).
 const SEND: [u8; 2] = [0x41, 0x43];
 const WRITE: [u8; 2] = [0xc1, 0x40];
 const WRITE_ON: [u8; 2] = [0x81, 0x40];

@@ -1,4 +1,4 @@
-//! Calls that come again.
+//! Triggers and tests of calls that are sent again.
 
 use crate::chunks::reply::{getattr, refuse};
 use crate::chunks::{change_call, change_reply, plain_calls, results_at, send_of, version_3};
@@ -10,7 +10,7 @@ use rdmascope_tests::pcap::Capture;
 pub(crate) const TRIGGERS: &[Trigger] = &[
     Trigger {
         rule: "retry-without-room",
-        alteration: "a GETATTR is answered with ERR_CHUNK, and so is the same call under another XID",
+        alteration: "a GETATTR is answered with ERR_CHUNK, and so is the same call with another XID",
         control: version_3,
         alter: |capture| refuse_twice(capture, None),
         also: &[],
@@ -18,7 +18,8 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "retry-executed-twice",
-        alteration: "a REMOVE without a reply is sent again on the next connection, and gives NFS3ERR_NOENT there",
+        alteration: "a REMOVE without a reply is sent again on the next connection, where it fails with \
+            NFS3ERR_NOENT",
         control: twice,
         alter: |capture| call_again(capture, REMOVE, 2),
         also: &[],
@@ -26,7 +27,8 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
 ];
 
-/// Has a GETATTR refused with ERR_CHUNK, and once more under another XID; the second call with this Reply chunk.
+/// Refuses a GETATTR with ERR_CHUNK, and the same call with another XID and this Reply chunk as
+/// well.
 fn refuse_twice(capture: &mut Capture, reply_chunk: Option<Segment>) {
     let first = getattr(capture);
     let again = *plain_calls(capture, 1).last().expect("it has several");
@@ -41,7 +43,7 @@ fn refuse_twice(capture: &mut Capture, reply_chunk: Option<Segment>) {
     refuse(capture, again);
 }
 
-/// The session of version 3 twice, the second a minute later on a connection of its own.
+/// The NFSv3 session twice, the second time a minute later on another connection.
 fn twice() -> Capture {
     let first = version_3();
     let mut second = first.clone();
@@ -52,12 +54,13 @@ fn twice() -> Capture {
     mutate::merge(&first, &second)
 }
 
-/// Procedures of version 3.
+/// NFSv3 procedures.
 const ACCESS: u32 = 4;
 const CREATE: u32 = 8;
 const REMOVE: u32 = 12;
 
-/// Leaves a call of this procedure without a reply on the first connection, and has it answered with this status on the second.
+/// Removes the reply to a call of this procedure on the first connection, and sets the status of
+/// its reply on the second.
 fn call_again(capture: &mut Capture, procedure: u32, status: u32) {
     let is_wanted =
         |capture: &Capture, call: usize| Message::of(&capture.packets[call]).word(20) == procedure;
@@ -81,14 +84,14 @@ fn a_call_with_more_room_is_another_try() {
     let mut capture = version_3();
     refuse_twice(&mut capture, Some(Segment { handle: 7, length: 4096, offset: 0x7000_0000 }));
     assert!(found(&capture, "retry").is_empty());
-    // The same call that is answered the second time needed no more.
+    // The second attempt of the same call is answered, so it needed no more room.
     let mut capture = version_3();
     let first = getattr(&capture);
     refuse(&mut capture, first);
     assert!(found(&capture, "retry").is_empty());
 }
 
-/// Calls are the same where all that they ask for was read, and is the same.
+/// Calls are equal if all their arguments were parsed and are equal.
 #[test]
 fn another_call_or_one_that_cannot_be_read_is_no_retry() {
     let retried = |change: fn(&mut Message)| {
@@ -110,7 +113,7 @@ fn another_call_or_one_that_cannot_be_read_is_no_retry() {
     assert_eq!(found(&capture, "retry").len(), 0, "GETATTR and ACCESS");
 }
 
-/// A call is remembered though another one is refused before it comes again.
+/// A refused call is remembered even if another one is refused before it is sent again.
 #[test]
 fn a_refused_call_is_remembered_beside_others() {
     let mut capture = version_3();
@@ -122,7 +125,7 @@ fn a_refused_call_is_remembered_beside_others() {
     assert_eq!(found(&capture, "retry").len(), 1);
 }
 
-/// What was created is there already where it is created again; what was removed is not there.
+/// A repeated CREATE finds the object, and a repeated REMOVE does not.
 #[test]
 fn what_tells_that_a_call_was_executed_before_depends_on_the_call() {
     for (procedure, status, message) in [
@@ -150,7 +153,7 @@ fn a_call_that_gives_the_first_reply_was_remembered() {
         assert!(found(&capture, "retry").is_empty(), "{status}");
         assert_eq!(found(&capture, "rpc-replay").len(), 1, "it came again");
     }
-    // NOENT of a call that was not sent again says nothing of the server's memory.
+    // NOENT for a call that was not sent again does not concern the server's reply cache.
     let mut capture = version_3();
     let remove =
         exchanges(&capture).into_iter().find(|(call, _)| Message::of(&capture.packets[*call]).word(20) == 12);

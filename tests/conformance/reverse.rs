@@ -1,4 +1,4 @@
-//! Reverse direction.
+//! Triggers and tests of the reverse direction.
 
 use crate::{By, Trigger, shown};
 use rdmascope_conformance::{Finding, Verdict};
@@ -65,7 +65,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "reverse-operations",
-        alteration: "CREATE_SESSION asks for callbacks of one operation, and is granted them",
+        alteration: "CREATE_SESSION asks for callbacks of one operation, which is granted",
         control: recall,
         alter: |capture| set_backchannel(capture, OPERATIONS, 1),
         also: &[],
@@ -73,7 +73,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "reverse-size",
-        alteration: "CREATE_SESSION asks for callbacks of 128 bytes, and is granted them",
+        alteration: "CREATE_SESSION asks for callbacks of 128 bytes, which is granted",
         control: recall,
         alter: |capture| set_backchannel(capture, REQUEST, 128),
         also: &[],
@@ -89,14 +89,15 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "reverse-sequence",
-        alteration: "the first callback comes without its CB_SEQUENCE",
+        alteration: "the first callback lacks its CB_SEQUENCE",
         control: recall,
         alter: |capture| {
             let at = nth_callback(capture, 0);
             let callback = &mut capture.packets[at];
             let rpc = callback.payload().start + 28;
             let arguments = rpc + arguments_of(callback, rpc);
-            // Tag, minor version, callback_ident, count, operation, CB_SEQUENCE4args without referring calls.
+            // Tag, minor version, callback_ident, count, operation, CB_SEQUENCE4args without
+            // referring calls.
             let operations = arguments + 12;
             callback.set_u32(operations, 1);
             let mut bytes = callback.data[EXTENSION..callback.payload().end].to_vec();
@@ -117,7 +118,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             callback.set_u32(callback.payload().start + 4, 2);
             callback.seal();
         },
-        // There is no version 2 to be answered with, and the client answered in version 1.
+        // No version 2 exists for an answer, and the client answered in version 1.
         also: &["header-version", "header-reply-version"],
         shows: shown(By::Responder, &[4, 132], "2", "1"),
     },
@@ -151,9 +152,10 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
 ];
 
-/// Offsets from csa_flags or csr_flags on: the flags; the attributes of the backchannel, behind those of the fore channel without
-/// ca_rdma_ird; in those, ca_maxrequestsize, ca_maxresponsesize, ca_maxoperations and ca_maxrequests; behind those of the call,
-/// csa_cb_program.
+/// Offsets from csa_sequence or csr_sequence on: the sequence number; the flags; the attributes of
+/// the backchannel, after those of the fore channel without ca_rdma_ird; within them
+/// ca_maxrequestsize, ca_maxresponsesize, ca_maxoperations and ca_maxrequests; after those of a
+/// call, csa_cb_program.
 const SEQUENCE: usize = 0;
 const FLAGS: usize = 4;
 const BACK: usize = FLAGS + 4 + 7 * 4;
@@ -171,7 +173,8 @@ fn basic() -> Capture {
     samples::capture("nfs4.1-basic")
 }
 
-/// The same with NULL of NFS version 4 in place of both callbacks: the client offered the connection, so that is no fault.
+/// The same session with NULL of NFSv4 instead of both callbacks. The client offered the
+/// connection, so that is no fault.
 fn recall_by_null() -> Capture {
     let mut capture = recall();
     for nth in 0..2 {
@@ -185,14 +188,15 @@ fn recall_by_null() -> Capture {
         assert_eq!((rdma, call.u32(rpc + 4)), (EXTENSION, 0), "a Send without extension headers, a call");
         call.set_behind_bth(&null);
         let answer = &mut capture.packets[answer];
-        // Behind the header xid, msg_type, reply_stat, an empty verifier and accept_stat; no results.
+        // The header is followed by xid, msg_type, reply_stat, an empty verifier and accept_stat;
+        // no results.
         let reply = answer.data[EXTENSION..EXTENSION + 28 + 24].to_vec();
         answer.set_behind_bth(&reply);
     }
     capture
 }
 
-/// A session whose client takes callbacks of a mebibyte.
+/// A session whose client accepts callbacks of one mebibyte.
 fn with_long_calls() -> Capture {
     let mut capture = recall();
     set_backchannel(&mut capture, REQUEST, 1 << 20);
@@ -205,30 +209,31 @@ enum Side {
     Reply,
 }
 
-/// Where the arguments stand in an RPC call: behind credential and verifier.
+/// The offset of the arguments in an RPC call, after credential and verifier.
 fn arguments_of(packet: &Packet, rpc: usize) -> usize {
     let credential = packet.u32(rpc + 28).next_multiple_of(4) as usize;
     let verifier = packet.u32(rpc + 32 + credential + 4).next_multiple_of(4) as usize;
     32 + credential + 8 + verifier
 }
 
-/// Where csa_sequence or csr_sequence stands in a message without chunks: behind an empty tag, and operation 43.
+/// The offset of csa_sequence or csr_sequence in a message without chunks, after an empty tag and
+/// operation 43.
 fn sequence_of(packet: &Packet, side: Side) -> Option<usize> {
     if !packet.starts_message() || packet.payload().len() < 28 + 80 {
         return None;
     }
     let rpc = packet.payload().start + 28;
-    // RDMA_MSG, and no chunks.
+    // RDMA_MSG without chunks.
     if packet.data[rpc - 16..rpc].iter().any(|byte| *byte != 0) {
         return None;
     }
     let at = match side {
         Side::Call if packet.source() == CLIENT => rpc + arguments_of(packet, rpc),
-        // Behind xid, msg_type, reply_stat, an empty verifier and accept_stat.
+        // After xid, msg_type, reply_stat, an empty verifier and accept_stat.
         Side::Reply if packet.source() == SERVER => rpc + 24,
         _ => return None,
     };
-    // Tag, then minor version or, in front, the status; the count; the operation; in a result its status.
+    // Tag and minor version, or status and tag; the count; the operation; in a result its status.
     let words: Vec<u32> = (0..4).map(|word| packet.u32(at + 4 * word)).collect();
     match side {
         Side::Call => (words == [0, 1, 1, 43]).then_some(at + 16 + 8),
@@ -250,7 +255,7 @@ fn set_backchannel(capture: &mut Capture, attribute: usize, value: u32) {
     set_create_session(capture, Side::Reply, BACK + attribute, value);
 }
 
-/// The index of the packet that holds the nth call of the server.
+/// The index of the packet with the server's nth call.
 fn nth_callback(capture: &Capture, nth: usize) -> usize {
     let calls = capture.packets.iter().enumerate().filter(|(_, packet)| {
         // RDMA_MSG with CALL, or RDMA_NOMSG with a Read chunk.
@@ -263,14 +268,14 @@ fn nth_callback(capture: &Capture, nth: usize) -> usize {
     calls.nth(nth).expect("the server calls back")
 }
 
-/// The index of the packet that answers it.
+/// The index of the packet that answers a callback.
 fn answer_of(capture: &Capture, callback: usize) -> usize {
     let xid = capture.packets[callback].xid();
     let answers = |packet: &Packet| packet.source() == CLIENT && packet.xid() == xid;
     callback + capture.packets[callback..].iter().position(answers).expect("the client answers")
 }
 
-/// Makes a Long Call of the nth callback, and has the client read it or not.
+/// Turns the nth callback into a Long Call. With `read`, the client reads it.
 fn make_long(capture: &mut Capture, nth: usize, read: bool) {
     let at = nth_callback(capture, nth);
     mutate::make_long_call(capture, at, read);
@@ -285,15 +290,16 @@ fn refuse(capture: &mut Capture, nth: usize) {
     answer.set_behind_bth(&error);
 }
 
-/// What is found of one rule.
+/// The findings of one rule.
 fn found(capture: &Capture, id: &str) -> Vec<Finding> {
     findings(capture).into_iter().filter(|finding| rule(finding).id == id).collect()
 }
 
-/// RFC 8881, section 18.36.3: what a server may change of the backchannel, and what it may only lower.
+/// RFC 8881, section 18.36.3: the attributes of the backchannel that a server may change, and those
+/// that it may only lower.
 #[test]
 fn a_server_may_lower_sizes_of_the_backchannel_and_nothing_else() {
-    // What the client asks for, what it is granted, and what is found.
+    // Requested value, granted value, and finding.
     let cases = [
         (OPERATIONS, 4, 2, Some("ca_maxoperations of the backchannel went from 4 to 2")),
         (REQUESTS, 4, 2, Some("ca_maxrequests of the backchannel went from 4 to 2")),
@@ -326,7 +332,7 @@ fn callbacks_without_an_offer_are_one_finding_that_names_them() {
         finding.message,
         "2 callbacks over a connection that a client of NFS version 4.1 never offered for them"
     );
-    // Frames of the two calls, as the sample's manifest and the server's trace have them.
+    // The frames of the two calls, from the sample's manifest and the server's trace.
     assert_eq!(finding.frames, [132, 140]);
     assert_eq!(finding.by_requester, Some(false));
 }
@@ -341,7 +347,7 @@ fn a_null_call_of_the_nfs_program_needs_an_offer_too() {
         |capture| found(capture, "reverse-before-offer").into_iter().map(|finding| finding.message);
     let expected = "2 calls in the reverse direction over a connection that a client of NFS version 4.1 never offered for them";
     assert!(messages(&capture).eq([expected]));
-    // Of a program of which nothing is known, nothing is said.
+    // Calls of an unknown program are not judged.
     for nth in 0..2 {
         let call = nth_callback(&capture, nth);
         let call = &mut capture.packets[call];
@@ -374,7 +380,7 @@ fn without_all_that_the_client_sent_it_is_inconclusive_that_there_was_no_offer()
     let found_there = found(&half, "reverse-before-offer");
     assert!(found_there.iter().all(|finding| finding.verdict == Verdict::Inconclusive), "{found_there:#?}");
     let later = mutate::without_cm(&capture);
-    assert!(found(&later, "reverse-before-offer").is_empty(), "nobody knows how it began");
+    assert!(found(&later, "reverse-before-offer").is_empty(), "the start of the connection is unknown");
 }
 
 /// The session without an offer, in which the client does not answer the callbacks.
@@ -388,11 +394,11 @@ fn callbacks_that_are_not_answered_needed_an_offer_too() {
         crate::header::withhold(&mut capture, answer);
     }
     let found = found(&capture, "reverse-before-offer");
-    // What the client sent later shows that nothing is missing before.
+    // Later packets of the client prove that no earlier ones are missing.
     assert_eq!(found.iter().map(|finding| finding.verdict).collect::<Vec<_>>(), [Verdict::Stands]);
 }
 
-/// A call that the capture lacks may have been an offer, even where it lacks the reply as well.
+/// A missing call may have been an offer, even if its reply is missing too.
 #[test]
 fn a_lost_exchange_may_have_been_an_offer() {
     let refused = TRIGGERS.iter().find(|trigger| trigger.rule == "reverse-after-refusal").unwrap();
@@ -407,11 +413,14 @@ fn a_lost_exchange_may_have_been_an_offer() {
         let rest = mutate::keep(&capture, |packet| !lost.contains(&packet.number));
         let verdicts: Vec<Verdict> = found(&rest, id).iter().map(|finding| finding.verdict).collect();
         assert_eq!(verdicts, [Verdict::Inconclusive], "{id}");
-        assert!(found(&mutate::without_cm(&capture), id).is_empty(), "{id}: nobody knows how it began");
+        assert!(
+            found(&mutate::without_cm(&capture), id).is_empty(),
+            "{id}: the start of the connection is unknown"
+        );
     }
 }
 
-/// A client that takes callbacks as long as the inline threshold takes them inline; only longer ones need a chunk.
+/// Callbacks up to the inline threshold fit inline; only longer ones need a chunk.
 #[test]
 fn a_long_callback_is_needed_above_the_inline_threshold() {
     let long = |size: u32| {
@@ -425,7 +434,7 @@ fn a_long_callback_is_needed_above_the_inline_threshold() {
 
 #[test]
 fn an_offer_counts_from_when_it_is_sent() {
-    // The first callback comes in front of the reply to CREATE_SESSION: late enough.
+    // The first callback comes before the reply to CREATE_SESSION, which is late enough.
     let mut capture = recall();
     let create = |capture: &Capture, side| {
         capture.packets.iter().position(|packet| sequence_of(packet, side).is_some())
@@ -434,7 +443,8 @@ fn an_offer_counts_from_when_it_is_sent() {
     let reply = create(&capture, Side::Reply).unwrap();
     let psn = capture.packets[reply].psn();
     let moved = capture.packets[callback].psn();
-    // The server's Sends keep the order of their PSNs: the callback takes that of the reply, and those between move up.
+    // The server's Sends stay in PSN order: the callback takes the PSN of the reply, and those in
+    // between move up.
     mutate::each(&mut capture, |packet| {
         let of_server = (packet.source() == SERVER) != packet.is_response();
         if packet.is_rc() && of_server {
@@ -503,7 +513,7 @@ fn limits_are_kept_up_to_the_last_byte_and_operation() {
 fn a_session_that_another_connection_may_have_created_has_no_limits() {
     let mut capture = recall();
     set_backchannel(&mut capture, OPERATIONS, 1);
-    // A call that cannot be read may be one that binds the connection to another session.
+    // An unreadable call may have bound the connection to another session.
     assert!(!found(&capture, "reverse-operations").is_empty());
     let create = capture.packets.iter().position(|packet| sequence_of(packet, Side::Call).is_some()).unwrap();
     let next = capture.packets[create + 1..]
@@ -524,7 +534,7 @@ fn a_long_callback_that_the_client_takes_is_no_fault() {
     let found: Vec<Finding> =
         findings(&capture).into_iter().filter(|finding| rule(finding).id.starts_with("reverse")).collect();
     assert!(found.is_empty(), "{found:#?}");
-    // Without the READ request in the capture nobody knows whether there was one.
+    // If the capture lacks the READ request, it is unknown whether the client read the call.
     let callback = nth_callback(&capture, 0);
     let lost = [capture.packets[callback + 1].number, capture.packets[callback + 2].number];
     let rest = mutate::keep(&capture, |packet| !lost.contains(&packet.number));

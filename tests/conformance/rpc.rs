@@ -1,4 +1,4 @@
-//! RPC.
+//! Triggers and tests of RPC.
 
 use crate::chunks::{EXCHANGE_ID, WRITE, large, send_of};
 use crate::header::{basic, connection, exchange, exchanges, found, insert, set_word, withhold, words};
@@ -13,7 +13,7 @@ use rdmascope_tests::samples;
 pub(crate) const TRIGGERS: &[Trigger] = &[
     Trigger {
         rule: "rpc-xid-reused",
-        alteration: "a call is sent once more, with another procedure, before the reply to it comes",
+        alteration: "a call is sent again with another procedure before its reply comes",
         control: nfs3,
         alter: |capture| repeat_call(capture, |bytes| bytes[28 + 23] ^= 3),
         also: &[],
@@ -21,13 +21,14 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "rpc-xid-reused",
-        alteration: "a WRITE with a Read chunk is sent once more at another offset, before the reply to it comes",
+        alteration: "a WRITE with a Read chunk is sent again with another offset before its reply comes",
         control: large,
         alter: |capture| {
             let call = send_of(capture, CLIENT, WRITE);
             let packet = &capture.packets[call];
             let mut bytes = packet.data[packet.payload()].to_vec();
-            // The stateid is in front of the offset, stable_how and the count behind it, then the data, of which only the count is here.
+            // Stateid, offset, stable_how and count, then the data, whose bytes are not in the
+            // Send.
             let count = bytes.len() - 20;
             bytes[count - 8] ^= 1;
             insert(capture, call, CLIENT, opcode::SEND_ONLY, &bytes);
@@ -37,7 +38,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "rpc-call-repeated",
-        alteration: "an NFSv3 call is sent once more before the reply to it comes",
+        alteration: "an NFSv3 call is sent again before its reply comes",
         control: nfs3,
         alter: |capture| repeat_call(capture, |_| {}),
         also: &[],
@@ -45,7 +46,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "rpc-nfs4-call-repeated",
-        alteration: "an NFSv4.1 COMPOUND is sent once more before the reply to it comes",
+        alteration: "an NFSv4.1 COMPOUND is sent again before its reply comes",
         control: basic,
         alter: |capture| repeat_call(capture, |_| {}),
         also: &[],
@@ -53,7 +54,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "rpc-nfs4-call-repeated",
-        alteration: "a WRITE with a Read chunk is sent once more, byte for byte, before the reply to it comes",
+        alteration: "a WRITE with a Read chunk is sent again byte for byte before its reply comes",
         control: large,
         alter: |capture| {
             let call = send_of(capture, CLIENT, WRITE);
@@ -90,7 +91,8 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "rpc-reply-elsewhere",
-        alteration: "a call is left without a reply when its connection is closed, and the reply comes on the next connection",
+        alteration: "a call has no reply when its connection is closed, and the reply comes on the next \
+            connection",
         control: twice,
         alter: |capture| {
             let (left, reply) = last_of_first(capture);
@@ -120,7 +122,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "rpc-replay",
-        alteration: "a call is left without a reply when its connection is closed, and comes again on the next one",
+        alteration: "a call has no reply when its connection is closed, and is sent again on the next one",
         control: twice,
         alter: |capture| {
             let (_, reply) = last_of_first(capture);
@@ -131,7 +133,8 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "rpc-replay",
-        alteration: "a call is left without a reply on a connection of which the capture shows only the end, and comes again on the next one",
+        alteration: "a call has no reply on a connection whose start is not in the capture, and is sent \
+            again on the next one",
         control: twice_from_the_middle,
         alter: |capture| {
             let (_, reply) = last_of_first(capture);
@@ -142,7 +145,8 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "rpc-replay-differs",
-        alteration: "a call is left without a reply when its connection is closed, and another one with its XID comes on the next",
+        alteration: "a call has no reply when its connection is closed, and another one with its XID is \
+            sent on the next",
         control: twice,
         alter: |capture| {
             let (_, reply) = exchange(capture);
@@ -223,7 +227,7 @@ fn nfs3() -> Capture {
     samples::capture("nfs3-basic")
 }
 
-/// The basic session twice, the second a minute later on a connection of its own.
+/// The basic session twice, the second time a minute later on another connection.
 fn twice() -> Capture {
     let first = basic();
     let mut second = first.clone();
@@ -234,7 +238,7 @@ fn twice() -> Capture {
     mutate::merge(&first, &second)
 }
 
-/// The same, begun when the first connection was open already.
+/// The same, captured from after the first connect on.
 fn twice_from_the_middle() -> Capture {
     let mut capture = twice();
     let start = capture.packets.iter().position(Packet::is_rc).expect("it has requests");
@@ -262,7 +266,7 @@ fn last_of_second(capture: &Capture) -> (usize, usize) {
     *of_second(capture).last().expect("it has some")
 }
 
-/// Has the 10th and the 20th exchange of the last connection exchange their XIDs.
+/// Swaps the XIDs of two exchanges of the last connection.
 fn exchange_xids(capture: &mut Capture) {
     let second = of_second(capture);
     let ((call, reply), (same, same_reply)) = (second[10], second[20]);
@@ -273,7 +277,7 @@ fn exchange_xids(capture: &mut Capture) {
     }
 }
 
-/// Puts words behind the msg_type of a reply.
+/// Sets the words after the msg_type of a reply and drops the rest.
 fn set_reply(capture: &mut Capture, status: &[u32]) {
     let (_, reply) = exchange(capture);
     let packet = &mut capture.packets[reply];
@@ -282,7 +286,7 @@ fn set_reply(capture: &mut Capture, status: &[u32]) {
     packet.set_behind_bth(&[kept, words(status)].concat());
 }
 
-/// Puts words in the place of what is behind the msg_type of a reply.
+/// Sets the words after the msg_type of a denied reply and drops the rest.
 fn set_denied(capture: &mut Capture, denied: &[u32]) {
     let (_, reply) = exchange(capture);
     let packet = &mut capture.packets[reply];
@@ -291,13 +295,13 @@ fn set_denied(capture: &mut Capture, denied: &[u32]) {
     packet.set_behind_bth(&[kept, words(denied)].concat());
 }
 
-/// Sets the XID of header and RPC message.
+/// Sets the XID of the header and of the RPC message.
 fn set_xid(packet: &mut Packet, xid: u32) {
     set_word(packet, 0, xid);
     set_word(packet, 7, xid);
 }
 
-/// Sends a call once more, right behind the first time, altered.
+/// Sends an altered call again, right after the original.
 fn repeat_call(capture: &mut Capture, change: impl FnOnce(&mut [u8])) {
     let (call, _) = exchange(capture);
     let packet = &capture.packets[call];
@@ -306,13 +310,13 @@ fn repeat_call(capture: &mut Capture, change: impl FnOnce(&mut [u8])) {
     insert(capture, call, CLIENT, opcode::SEND_ONLY, &bytes);
 }
 
-/// What stands of the rules of this subject.
+/// The rules of this subject with conclusive findings.
 fn standing(capture: &Capture) -> Vec<&'static str> {
     let stands = |finding: &&Finding| finding.verdict == Verdict::Stands;
     found(capture, "rpc").iter().filter(stands).map(|finding| rule(finding).id).collect()
 }
 
-/// What is found and inconclusive of the rules of this subject.
+/// The rules of this subject with an inconclusive finding.
 fn inconclusive(capture: &Capture) -> Vec<&'static str> {
     let open = |finding: &&Finding| finding.verdict == Verdict::Inconclusive;
     found(capture, "rpc").iter().filter(open).map(|finding| rule(finding).id).collect()
@@ -363,7 +367,7 @@ fn a_call_whose_credential_differs_is_the_same_call() {
     assert_eq!(standing(&capture), ["rpc-call-repeated"]);
 }
 
-/// RFC 8167, section 2.4.1: the two directions have XIDs of their own.
+/// RFC 8167, section 2.4.1: each direction has its own XIDs.
 #[test]
 fn both_directions_may_use_one_xid_at_once() {
     let mut capture = samples::capture("nfs4.1-backchannel-recall");
@@ -387,7 +391,8 @@ fn both_directions_may_use_one_xid_at_once() {
     assert!(found(&capture, "").iter().all(|finding| !is_new_violation(finding)));
 }
 
-/// The same call on two connections that live at the same time, and one with other hosts: nothing was left on either.
+/// The same calls on two concurrent connections, and on one between other hosts: no call is
+/// unanswered on either.
 #[test]
 fn xids_of_other_connections_do_not_matter() {
     let first = basic();
@@ -397,7 +402,7 @@ fn xids_of_other_connections_do_not_matter() {
     mutate::change_communication_ids(&mut second, 0x0f0f_0f0f);
     assert!(found(&mutate::merge(&first, &second), "rpc").is_empty());
 
-    // A call is left, and other hosts use its XID.
+    // A call is unanswered, and other hosts use its XID.
     let mut capture = first;
     let (_, reply) = exchange(&capture);
     withhold(&mut capture, reply);
@@ -406,7 +411,8 @@ fn xids_of_other_connections_do_not_matter() {
     assert_eq!(standing(&mutate::merge(&capture, &second)), ["rpc-call-unanswered"]);
 }
 
-/// What was left is not known for certain where the capture lacks packets: the reply may have been among them.
+/// If the capture lacks packets, a missing reply may be among them, so it is uncertain that the
+/// call was not answered.
 #[test]
 fn a_reply_that_the_capture_lacks_was_not_left_out() {
     let mut capture = twice();
@@ -414,11 +420,12 @@ fn a_reply_that_the_capture_lacks_was_not_left_out() {
     let number = capture.packets[reply].number;
     capture.packets.retain(|packet| packet.number != number);
     assert_eq!(inconclusive(&capture), ["rpc-call-unanswered"]);
-    // The call comes again whatever became of the reply.
+    // The call is sent again in any case.
     assert_eq!(standing(&capture), ["rpc-replay"]);
 }
 
-/// A call that was left is known for certain where the capture has all of its connection: then another one may not have its XID.
+/// Only a complete capture of the connection proves that a call was not answered. Then no other
+/// call may have its XID.
 #[test]
 fn another_call_may_have_the_xid_of_one_that_was_perhaps_answered() {
     let verdicts = |capture: &Capture| -> Vec<Verdict> {
@@ -441,7 +448,7 @@ fn another_call_may_have_the_xid_of_one_that_was_perhaps_answered() {
     assert_eq!(verdicts(&whole), [Verdict::Inconclusive], "the capture lacks the beginning");
 }
 
-/// All calls that were left may come again, those of the server as well.
+/// All unanswered calls may be sent again, including those of the server.
 #[test]
 fn every_call_that_was_left_is_known_when_it_comes_again() {
     let mut capture = twice();
@@ -469,7 +476,8 @@ fn every_call_that_was_left_is_known_when_it_comes_again() {
     assert_eq!(by, [By::Responder]);
 }
 
-/// A reply and what acknowledges it may both be missing: behind the last exchange nothing tells.
+/// A reply and its acknowledgement may both be missing: after the last exchange no packet shows
+/// that.
 #[test]
 fn the_last_reply_may_be_lost_with_its_acknowledgement() {
     let mut capture = basic();
@@ -479,7 +487,7 @@ fn the_last_reply_may_be_lost_with_its_acknowledgement() {
     assert_eq!(inconclusive(&capture), ["rpc-call-unanswered"]);
 }
 
-/// Where the capture shows what the server sends 3 ms too early, replies come before their calls.
+/// If the capture shows one direction too late, replies precede their calls.
 #[test]
 fn half_flows_shifted_against_each_other_break_nothing() {
     let whole = basic();
@@ -500,14 +508,15 @@ fn an_auth_stat_that_is_defined_is_right() {
     assert!(standing(&capture).is_empty(), "{:?}", standing(&capture));
 }
 
-/// A reply to the first of two calls under one XID is no fault of the Responder, whatever chunks and handles it names.
+/// A reply to the first of two calls with the same XID is no fault of the Responder, whatever
+/// chunks and handles it names.
 #[test]
 fn one_who_reuses_an_xid_is_accused_alone() {
     let mut capture = large();
     let call = send_of(&capture, CLIENT, EXCHANGE_ID);
     let packet = &capture.packets[call];
     let mut message = mutate::Message::of(packet);
-    // Another call: the Reply chunk is elsewhere.
+    // Another call, with its Reply chunk at another place.
     message.set_word(20, 0);
     message.reply.iter_mut().flatten().for_each(|segment| segment.handle ^= 0x10_0000);
     insert(&mut capture, call, CLIENT, opcode::SEND_ONLY, &message.build());

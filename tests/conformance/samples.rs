@@ -1,11 +1,12 @@
-//! The sessions of real kernels: what they break is known, case by case, and what a capture of them lacks is no violation.
+//! The sessions of real kernels: their violations are listed, and packets that a capture lacks give
+//! no further ones.
 
 use rdmascope_conformance::Finding;
 use rdmascope_tests::judged::{findings, is_violation, line, rule};
 use rdmascope_tests::pcap::Capture;
 use rdmascope_tests::{mutate, samples};
 
-/// What real kernels break: sample, rule, frames that are evidence, and why it is so.
+/// Violations by real kernels: sample, rule, frames of the evidence, and reason.
 const KNOWN: &[(&str, &str, &[u64], &str)] = &[
     ("nfs3-basic", "invalidation-sender-flag", &[1156], SERVER_CLEARS_R),
     ("nfs3-lossy", "invalidation-sender-flag", &[1805], SERVER_CLEARS_R),
@@ -15,23 +16,24 @@ const KNOWN: &[(&str, &str, &[u64], &str)] = &[
     ("nfs4.2-mtu4096-large-io", "invalidation-sender-flag", &[12], SERVER_CLEARS_R),
 ];
 
-/// Linux's server keeps of the private data only whether the client set R, and sends its own with R clear; then it invalidates one handle of
-/// each call that has only one. RFC 8797, section 4.1 lets it do so only when both peers set R, and asks for plain Sends when either did not.
-/// The client takes no harm: its trace shows each as xprtrdma_mr_reminv.
+/// Linux's server only stores whether the client set R, and sends its own private data with R
+/// clear. Then it invalidates one handle of each call that has only one. RFC 8797, section 4.1
+/// allows that only if both peers set R, and requires plain Sends otherwise. The client takes no
+/// harm: its trace shows each as xprtrdma_mr_reminv.
 const SERVER_CLEARS_R: &str = "the server invalidates remotely although its own R is clear";
 
-/// Whether real kernels break the rule of this finding: then sessions that they are altered from do, too.
+/// Whether real kernels break the rule of this finding. Sessions altered from theirs do as well.
 pub(crate) fn is_known(finding: &Finding) -> bool {
     KNOWN.iter().any(|(_, id, _, _)| *id == rule(finding).id)
 }
 
-/// Whether it is a violation that stands, and none that real kernels bring with them.
+/// Whether it is a conclusive violation that real kernels do not cause.
 pub(crate) fn is_new_violation(finding: &Finding) -> bool {
     is_violation(finding) && !is_known(finding)
 }
 
-/// The violations in a sample, altered or not, but for those that are known. A real fault that the alteration leaves in is one of its
-/// rule whose frames, by their place in the unaltered capture, are those known: where places change, any of its rule is taken for it.
+/// The violations in a sample, altered or not, without the known ones. Every finding of a known
+/// rule counts as known, because alterations change frame numbers.
 pub(crate) fn violations(sample: &str, capture: &Capture) -> Vec<String> {
     let known =
         |finding: &Finding| KNOWN.iter().any(|(known, id, _, _)| *known == sample && *id == rule(finding).id);
@@ -67,7 +69,7 @@ fn what_is_known_is_found() {
     }
 }
 
-/// No violation in `capture` without one of its packets, for those of them that `chosen` chooses.
+/// Checks that the capture without any one of the chosen packets has no violation.
 fn lost_packets_are_no_violation(sample: &str, chosen: impl Fn(usize) -> bool) {
     let capture: Capture = samples::capture(sample);
     let mut wrong = Vec::new();

@@ -1,4 +1,4 @@
-//! Sessions, slots, callbacks.
+//! Triggers and tests of sessions, slots and callbacks.
 
 use crate::chunks::{arguments_at, change_call, change_reply, large, results_at, send_of};
 use crate::header::{basic, exchanges, found, withhold};
@@ -83,7 +83,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "session-sequence",
-        alteration: "the sequence IDs go on 3 later, and the server refuses the first with NFS4ERR_SEQ_MISORDERED",
+        alteration: "the sequence IDs skip 3, and the server refuses the first with NFS4ERR_SEQ_MISORDERED",
         control: basic,
         alter: |capture| {
             let first = Message::of(&capture.packets[send_of(capture, CLIENT, ACCESS)]);
@@ -100,7 +100,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "session-sequence",
-        alteration: "the second callback has the sequence ID of the first, less one",
+        alteration: "the second callback has a sequence ID that is one less than that of the first",
         control: recall,
         alter: |capture| add_to_callback(capture, SECOND_RECALL, NUMBER, u32::MAX - 1),
         also: &[],
@@ -121,7 +121,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "session-status-flags",
-        alteration: "a reply says SEQ4_STATUS_CB_PATH_DOWN",
+        alteration: "a reply sets SEQ4_STATUS_CB_PATH_DOWN",
         control: basic,
         alter: |capture| set_flags(capture, ACCESS, 1),
         also: &[],
@@ -140,7 +140,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "session-offload-unreported",
-        alteration: "the CB_OFFLOAD for an asynchronous COPY does not come",
+        alteration: "the CB_OFFLOAD for an asynchronous COPY is not sent",
         control: large,
         alter: without_offload,
         also: &[],
@@ -148,9 +148,9 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
 ];
 
-/// ACCESS in the basic session, one call at a time on slot 0.
+/// An ACCESS in the basic session, which has one call at a time on slot 0.
 const ACCESS: u32 = 0xcdfc_0516;
-/// READs side by side: the first is answered after the second.
+/// Concurrent READs: the first one is answered after the second.
 const SLOW_READ: u32 = 0xfd8a_5ddc;
 const FAST_READ: u32 = 0xfe8a_5ddc;
 /// The callbacks of the recall session.
@@ -159,7 +159,7 @@ const SECOND_RECALL: u32 = 0x9922_c050;
 /// The CB_OFFLOAD of the large session.
 const OFFLOAD: u32 = 0x7314_2bc3;
 
-/// In the arguments of SEQUENCE: behind the session ID.
+/// Offsets in the arguments of SEQUENCE, after the session ID.
 const NUMBER: usize = 16;
 const SLOT: usize = 20;
 
@@ -167,14 +167,15 @@ pub(crate) fn recall() -> Capture {
     samples::capture("nfs4.1-backchannel-recall")
 }
 
-/// Where the arguments of SEQUENCE begin: behind an empty tag, the minor version, the count and the operation.
+/// The offset of the arguments of SEQUENCE, after an empty tag, the minor version, the count and
+/// the operation.
 pub(crate) fn sequence_at(call: &Message) -> usize {
     let at = arguments_at(call);
     assert_eq!((call.word(at), call.word(at + 12)), (0, 53), "it begins with SEQUENCE");
     at + 16
 }
 
-/// Sequence ID and slot.
+/// Sequence ID and slot ID.
 fn sequence_of(call: &Message) -> [u32; 2] {
     [NUMBER, SLOT].map(|field| call.word(sequence_at(call) + field))
 }
@@ -190,7 +191,7 @@ fn add_to_call(capture: &mut Capture, xid: u32, field: usize, value: u32) {
     });
 }
 
-/// The same of a callback: callback_ident is in front of the count.
+/// The same for a callback, which has callback_ident before the count.
 fn add_to_callback(capture: &mut Capture, xid: u32, field: usize, value: u32) {
     let index = send_of(capture, SERVER, xid);
     mutate::change_message(&mut capture.packets[index], |call| {
@@ -208,7 +209,7 @@ fn set_callback(capture: &mut Capture, xid: u32, field: usize, value: u32) {
     });
 }
 
-/// Changes every inline call that begins with SEQUENCE; `at`: its arguments.
+/// Changes every inline call that begins with SEQUENCE. `change` gets the offset of its arguments.
 fn each_call(capture: &mut Capture, mut change: impl FnMut(&mut Message, usize)) {
     let calls = capture.packets.iter().enumerate().filter(|(_, packet)| {
         packet.starts_message() && packet.source() == CLIENT && packet.data.len() > 200
@@ -226,19 +227,20 @@ fn each_call(capture: &mut Capture, mut change: impl FnMut(&mut Message, usize))
     }
 }
 
-/// Has SEQUENCE fail with a status.
+/// Makes SEQUENCE fail with a status.
 fn refuse(capture: &mut Capture, xid: u32, status: u32) {
     change_reply(capture, xid, |reply| fail(reply, 53, status));
 }
 
-/// Status, tag, one result: `operation` and its status.
+/// Replaces the results by status, tag and one result: `operation` and its status.
 fn fail(reply: &mut Message, operation: u32, status: u32) {
     let at = results_at(reply);
     reply.payload.truncate(at);
     reply.payload.extend([status, 0, 1, operation, status].map(u32::to_be_bytes).concat());
 }
 
-/// Changes what the result of SEQUENCE names: it stands behind status, tag, count, operation and its status.
+/// Changes a field in the result of SEQUENCE, which follows status, tag, count, operation and its
+/// status.
 fn add_to_result(capture: &mut Capture, xid: u32, field: usize, value: u32) {
     change_reply(capture, xid, |reply| {
         let at = results_at(reply) + 20 + field;
@@ -246,7 +248,8 @@ fn add_to_result(capture: &mut Capture, xid: u32, field: usize, value: u32) {
     });
 }
 
-/// Sets sr_status_flags: behind status, tag, count, operation and its status, session, and four words.
+/// Sets sr_status_flags, after status, tag, count, operation and its status, session ID, and four
+/// words.
 fn set_flags(capture: &mut Capture, xid: u32, flags: u32) {
     change_reply(capture, xid, |reply| reply.set_word(results_at(reply) + 20 + 16 + 16, flags));
 }
@@ -258,12 +261,12 @@ fn without_offload(capture: &mut Capture) {
     withhold(capture, call);
 }
 
-/// What is found of these rules, with its verdict.
+/// The verdicts of the findings of these rules.
 fn verdicts(capture: &Capture, prefix: &str) -> Vec<Verdict> {
     found(capture, prefix).iter().map(|finding| finding.verdict).collect()
 }
 
-/// Where one packet of the client is missing too, nobody knows what came between.
+/// If one packet of the client is missing as well, the requests in between are unknown.
 #[test]
 fn a_call_that_the_capture_lacks_skips_no_sequence_id() {
     let whole = basic();
@@ -276,14 +279,15 @@ fn a_call_that_the_capture_lacks_skips_no_sequence_id() {
     }
 }
 
-/// Nor does one that the capture shows in part: it may be the one that has the sequence ID between.
+/// Nor does one that the capture cut: it may have the sequence ID in between.
 #[test]
 fn a_call_that_the_capture_cut_skips_no_sequence_id() {
     let whole = basic();
     let call = send_of(&whole, CLIENT, ACCESS);
     let message = Message::of(&whole.packets[call]);
     let behind = whole.packets[call].payload().end - message.payload.len();
-    // Within the procedure, in front of the minor version, of the operations, and of the end of SEQUENCE.
+    // Within the procedure; before the minor version; before the operations; before the end of
+    // SEQUENCE.
     for kept in [20, arguments_at(&message) + 4, arguments_at(&message) + 8, sequence_at(&message) + 20] {
         let mut capture = whole.clone();
         capture.packets[call].data.truncate(behind + kept);
@@ -292,7 +296,8 @@ fn a_call_that_the_capture_cut_skips_no_sequence_id() {
     }
 }
 
-/// Requests between may have gone over a connection of the session that is not in the capture.
+/// Requests in between may have been sent over another connection of the session that was not
+/// captured.
 #[test]
 fn sequence_ids_that_go_on_elsewhere_are_no_evidence() {
     let mut capture = basic();
@@ -306,7 +311,8 @@ fn sequence_ids_that_go_on_elsewhere_are_no_evidence() {
     assert_eq!(verdicts(&capture, "session-sequence"), [Verdict::Inconclusive]);
 }
 
-/// The other half of them, where two connections take turns and one was captured; and a session with more slots than the capture shows.
+/// Two connections take turns and only one was captured; and a session with more slots than the
+/// capture shows.
 #[test]
 fn every_second_request_elsewhere_is_no_evidence() {
     let mut capture = basic();
@@ -315,8 +321,8 @@ fn every_second_request_elsewhere_is_no_evidence() {
     });
     let verdicts = verdicts(&capture, "session-sequence");
     assert!(verdicts.iter().all(|verdict| *verdict == Verdict::Inconclusive), "{verdicts:?}");
-    assert_eq!(verdicts.len(), 1, "one for a slot");
-    // What the replier refuses as out of order is.
+    assert_eq!(verdicts.len(), 1, "one per slot");
+    // A refusal by the replier proves that the order is wrong.
     refuse(&mut capture, ACCESS, 10063);
     assert!(self::verdicts(&capture, "session-sequence").contains(&Verdict::Stands));
     let mut capture = basic();
@@ -324,7 +330,7 @@ fn every_second_request_elsewhere_is_no_evidence() {
     assert_eq!(self::verdicts(&capture, "session-slot"), [Verdict::Inconclusive]);
 }
 
-/// A call that is sent again has its sequence ID.
+/// A retransmitted call has the sequence ID of the original.
 #[test]
 fn a_call_may_come_again_under_its_sequence_id() {
     let mut capture = basic();
@@ -332,13 +338,13 @@ fn a_call_may_come_again_under_its_sequence_id() {
     assert!(found(&capture, "session-sequence").is_empty());
 }
 
-/// A slot that SEQUENCE refuses is as it was.
+/// If SEQUENCE fails, the slot does not change.
 #[test]
 fn a_request_that_is_refused_does_not_use_its_sequence_id() {
     let mut capture = basic();
     let first = Message::of(&capture.packets[send_of(&capture, CLIENT, ACCESS)]);
     let from = sequence_of(&first)[0];
-    // NFS4ERR_DELAY; all later calls have one less.
+    // NFS4ERR_DELAY; the sequence IDs of all later calls are one lower.
     refuse(&mut capture, ACCESS, 10008);
     each_call(&mut capture, |message, at| {
         if message.word(at + NUMBER) > from {
@@ -348,7 +354,8 @@ fn a_request_that_is_refused_does_not_use_its_sequence_id() {
     assert!(found(&capture, "session-sequence").is_empty());
 }
 
-/// Each flag is told once, with the number of replies that have it, and the first and the last of them.
+/// Each flag is reported once, with the number of replies that set it, the first and the last of
+/// them.
 #[test]
 fn status_flags_are_counted() {
     let mut capture = basic();
@@ -371,7 +378,7 @@ fn status_flags_are_counted() {
     assert_eq!(found[0].observed, Some(Value::Count(3)));
 }
 
-/// A call that begins with SEQUENCE: its XID, and where it and its reply stand.
+/// A call that begins with SEQUENCE: its XID, and the indices of the call and its reply.
 type Sequenced = (u32, usize, usize);
 
 fn sequenced(capture: &Capture) -> Vec<Sequenced> {
@@ -393,7 +400,7 @@ fn sequenced(capture: &Capture) -> Vec<Sequenced> {
     calls
 }
 
-/// Two calls of which the second was sent before the first was answered, and was answered later.
+/// Two calls: the second was sent before the first was answered, and was answered later.
 fn side_by_side(capture: &Capture) -> Option<[Sequenced; 2]> {
     let calls = sequenced(capture);
     let is_pair = |[first, second]: &[Sequenced; 2]| {
@@ -402,14 +409,15 @@ fn side_by_side(capture: &Capture) -> Option<[Sequenced; 2]> {
     calls.iter().flat_map(|first| calls.iter().map(|second| [*first, *second])).find(is_pair)
 }
 
-/// Whether a request was sent before the reply to the one before it, the order of a capture tells only where they are far from each other.
+/// The order in a capture shows that a request preceded the reply to another one only if they are
+/// far apart.
 #[test]
 fn a_slot_is_busy_for_certain_where_request_and_reply_are_far_apart() {
     let whole = large();
     let [first, second] = side_by_side(&whole).expect("it has calls side by side");
     let [number, slot] = sequence_of(&Message::of(&whole.packets[first.1]));
     for (is_close, verdict) in [(true, Verdict::Inconclusive), (false, Verdict::Stands)] {
-        // What follows the second call comes at once, or 3 ms later than it did.
+        // The packets after the second call follow at once, or 3 ms later than before.
         let mut capture = whole.clone();
         set_call(&mut capture, second.0, SLOT, slot);
         set_call(&mut capture, second.0, NUMBER, number + 1);
@@ -425,7 +433,7 @@ fn a_slot_is_busy_for_certain_where_request_and_reply_are_far_apart() {
     }
 }
 
-/// The highest slot may be used, and so may one that the server has fewer slots than for a while.
+/// The highest slot may be used. So may a slot above a limit that the server lowered for a while.
 #[test]
 fn a_slot_that_the_server_gave_up_begins_anew() {
     let mut highest = basic();
@@ -446,7 +454,7 @@ fn a_slot_that_the_server_gave_up_begins_anew() {
         [8, 12].into_iter().for_each(|field| reply.set_word(results_at(reply) + 36 + field, 0));
     });
     assert!(found(&capture, "session-s").is_empty());
-    // From there on it is followed as before.
+    // From then on the slot is tracked as before.
     set_call(&mut capture, *last, NUMBER, 100);
     refuse(&mut capture, *last, 10063);
     assert_eq!(verdicts(&capture, "session-sequence"), [Verdict::Stands]);
@@ -468,12 +476,13 @@ fn set_most_requests(capture: &mut Capture, most: u32) {
     });
 }
 
-/// Sessions may have more slots than are remembered: of those with the same remainder, the one that was used last.
+/// Sessions may have more slots than are tracked. Of slots with equal remainders, only the last one
+/// used is tracked.
 #[test]
 fn slots_of_large_tables_are_followed() {
     let mut capture = basic();
     set_most_requests(&mut capture, 2000);
-    // Not `highest`, which counts from 0.
+    // 2000 is not the highest slot ID, which counts from 0.
     set_call(&mut capture, ACCESS, SLOT, 2000);
     assert_eq!(verdicts(&capture, "session-slot"), [Verdict::Inconclusive]);
     set_call(&mut capture, ACCESS, SLOT, 0);
@@ -485,7 +494,7 @@ fn slots_of_large_tables_are_followed() {
     let [finding] = &found[..] else { panic!("{found:?}") };
     assert_eq!((finding.verdict, &finding.frames[..]), (Verdict::Stands, &[970, 974, 976][..]));
     assert_eq!(finding.message, "sequence ID 146 on slot 1900 after 149");
-    // Slots 1900 and 364 take turns, and each has sequence IDs of its own: which of them was used before is not remembered.
+    // Slots 1900 and 364 take turns with separate sequence IDs. Only the last one used is tracked.
     let mut calls = 0;
     each_call(&mut capture, |call, at| {
         if call.word(at + SLOT) == 1900 {
@@ -510,7 +519,8 @@ fn the_first_request_of_a_session_has_sequence_id_1() {
     });
     let xid = first.expect("it has SEQUENCE");
     refuse(&mut capture, xid, 10063);
-    // It did not use the slot, so the next request skips its first sequence ID: that may have been used elsewhere.
+    // It did not use the slot, so the next request skips the first sequence ID, which may have been
+    // used elsewhere.
     let found = found(&capture, "session-sequence");
     let mut standing = found.iter().filter(|finding| finding.verdict == Verdict::Stands);
     let finding = standing.next().expect("it is found");
@@ -524,7 +534,7 @@ fn the_first_request_of_a_session_has_sequence_id_1() {
 #[test]
 fn an_offload_that_is_reported_or_given_up_is_over() {
     assert!(found(&large(), "session-offload").is_empty());
-    // Whatever packet is missing, it may be the one that says so.
+    // Any missing packet may be the one that reports it.
     let mut altered = large();
     without_offload(&mut altered);
     let copy = send_of(&altered, SERVER, 0x0c8b_5ddc);
@@ -536,7 +546,7 @@ fn an_offload_that_is_reported_or_given_up_is_over() {
         let rest = mutate::keep(&altered, |packet| packet.number != number);
         assert!(!verdicts(&rest, "session-offload").contains(&Verdict::Stands), "without {number}");
     }
-    // Where the session lives on, CB_OFFLOAD may come over the next connection.
+    // If the session goes on, CB_OFFLOAD may come over the next connection.
     let destroy = send_of(&altered, CLIENT, 0x158b_5ddc);
     let mut alive = altered.clone();
     mutate::change_message(&mut alive.packets[destroy], |call| {
@@ -560,14 +570,14 @@ fn an_offload_may_be_reported_over_another_connection() {
     mutate::change_communication_ids(&mut other, 0x5a00_0000);
     let both = mutate::merge(&altered, &other);
     assert!(found(&both, "session-offload").is_empty());
-    // It tells of no operation but the one that it names.
+    // It only reports the operation that it names.
     let mut unlike = both.clone();
     let is_it = |packet: &Packet| {
         packet.source() == SERVER && packet.starts_message() && packet.xid() == Some(OFFLOAD)
     };
     for packet in unlike.packets.iter_mut().filter(|packet| is_it(packet)) {
         mutate::change_message(packet, |call| {
-            // CB_OFFLOAD, a file handle, and the stateid: seqid and other.
+            // CB_OFFLOAD with a file handle and the stateid (seqid and other).
             let mut words = (arguments_at(call)..call.payload.len() - 4).step_by(4);
             let is_offload = |at: &usize| call.word(*at) == 15 && matches!(call.word(at + 4), 1..=128);
             let at = words.find(is_offload).expect("it has CB_OFFLOAD");
@@ -579,7 +589,8 @@ fn an_offload_may_be_reported_over_another_connection() {
     assert!(verdicts.contains(&Verdict::Stands), "{verdicts:?}");
 }
 
-/// What any host sent before or later may be why: where a packet of that is missing, it is not certain that there was no answer.
+/// If packets of either host before or after the callback are missing, it is uncertain that the
+/// callback was unanswered.
 #[test]
 fn a_callback_is_unanswered_for_certain_only_where_nothing_is_missing() {
     let mut whole = recall();

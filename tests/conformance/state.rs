@@ -1,4 +1,4 @@
-//! State of NFS version 4.1: stateids and sessions behind their end, reclaiming.
+//! Triggers and tests of NFSv4.1 state: stateids and sessions after their end, and reclaiming.
 
 use crate::chunks::{arguments_at, change_call, change_reply, results_at, send_of, write_to};
 use crate::header::{basic, found, withhold};
@@ -12,7 +12,7 @@ use rdmascope_tests::pcap::{Capture, Packet};
 pub(crate) const TRIGGERS: &[Trigger] = &[
     Trigger {
         rule: "state-ended-stateid",
-        alteration: "a WRITE names the stateid of the file before, which was closed, and succeeds",
+        alteration: "a WRITE names the closed stateid of the previous file, and succeeds",
         control: basic,
         alter: |capture| write_with(capture, closed(capture, 1)),
         also: &[],
@@ -20,7 +20,8 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "state-stateid-old",
-        alteration: "an OPEN returns a stateid with sequence number 5, and a WRITE behind it succeeds with number 4",
+        alteration: "an OPEN returns a stateid with sequence number 5, and a later WRITE succeeds with \
+            number 4",
         control: basic,
         alter: |capture| {
             number_first_open(capture, 5);
@@ -32,7 +33,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "state-stateid-file",
-        alteration: "a WRITE has another file handle than the CLOSE of the same stateid",
+        alteration: "a WRITE has a file handle other than that of the CLOSE of the same stateid",
         control: basic,
         alter: |capture| {
             change_call(capture, FIRST_WRITE, |call| {
@@ -45,7 +46,8 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "state-lock-conflict",
-        alteration: "two lock-owners lock the same bytes of a file for writing, and the first then unlocks them with the sequence number that it got",
+        alteration: "two lock-owners lock the same bytes of a file for writing, and the first one then \
+            unlocks them with the sequence number that it was given",
         control: basic,
         alter: |capture| lock_and_unlock(capture, &Locking::default()),
         also: &[],
@@ -53,7 +55,8 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "state-delegation-conflict",
-        alteration: "a client gets a delegation for reading, another client opens the file for writing instead of for reading, and the server then accepts the delegation's stateid",
+        alteration: "a client gets a read delegation, another client opens the file for writing instead of \
+            for reading, and the server then accepts the delegation's stateid",
         control: || crate::compounds::capture(&two_clients("1")),
         alter: |capture| *capture = crate::compounds::capture(&two_clients("2")),
         also: &[],
@@ -72,7 +75,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "state-session-destroyed",
-        alteration: "a GETATTR is DESTROY_SESSION, and the session is used on",
+        alteration: "a GETATTR becomes DESTROY_SESSION, and the session is used afterwards",
         control: basic,
         alter: |capture| {
             let session = session(capture);
@@ -88,7 +91,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "state-session-destroyed",
-        alteration: "a GETATTR is DESTROY_CLIENTID, and a session of the client is used on",
+        alteration: "a GETATTR becomes DESTROY_CLIENTID, and a session of the client is used afterwards",
         control: basic,
         alter: |capture| {
             let client = client(capture);
@@ -99,7 +102,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "state-reclaim-complete",
-        alteration: "RECLAIM_COMPLETE comes behind the first file",
+        alteration: "RECLAIM_COMPLETE comes after the first file",
         control: basic,
         alter: |capture| {
             reclaim_one_file_system(capture);
@@ -118,7 +121,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "state-recall-revoked",
-        alteration: "the DELEGRETURN behind a recall is answered with NFS4ERR_DELEG_REVOKED",
+        alteration: "the DELEGRETURN after a recall is answered with NFS4ERR_DELEG_REVOKED",
         control: recall,
         alter: |capture| refuse_return(capture, 10087),
         also: &[],
@@ -126,7 +129,8 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
 ];
 
-/// A client with a delegation for reading that it uses, and another one that opens the file with `access` meanwhile.
+/// A script of a client with a read delegation that it uses, and another client that opens the file
+/// with `access` meanwhile.
 fn two_clients(access: &str) -> String {
     format!(
         "- create:1,s | - create:2,t | s.0.1 putfh:f share:1,fh,x.1,d.1,1 getfh:f | later \
@@ -134,13 +138,13 @@ fn two_clients(access: &str) -> String {
     )
 }
 
-/// The OPEN of a file, its WRITE and its CLOSE, and the OPEN and WRITE of the next file.
+/// The OPEN, WRITE and CLOSE of a file, and the OPEN and WRITE of the next file.
 const FIRST_OPEN: u32 = 0x4cfc_0516;
 const FIRST_WRITE: u32 = 0x4dfc_0516;
 const FIRST_CLOSE: u32 = 0x4efc_0516;
 const SECOND_OPEN: u32 = 0x55fc_0516;
 const SECOND_WRITE: u32 = 0x56fc_0516;
-/// A GETATTR behind the first file.
+/// A GETATTR after the first file.
 const GETATTR: u32 = 0x4ffc_0516;
 const LATER_GETATTR: u32 = 0x53fc_0516;
 const ACCESS: u32 = 0x54fc_0516;
@@ -154,21 +158,21 @@ const PUTFH: u32 = 22;
 const DESTROY_SESSION: u32 = 44;
 const RECLAIM_COMPLETE: u32 = 58;
 
-/// Bytes of the arguments of SEQUENCE, and of its results from the operation on.
+/// The length of the arguments of SEQUENCE, and of its results including the operation.
 const SEQUENCE_ARGUMENTS: usize = 32;
 const SEQUENCE_RESULTS: usize = 44;
 
-/// A stateid: its sequence number and the rest.
+/// A stateid: its sequence number, and the rest.
 type Stateid = [u32; 4];
 
-/// The stateid that the first CLOSE names, at the end of the call, with another number.
+/// The stateid of the first CLOSE, at the end of the call, with another number.
 fn closed(capture: &Capture, number: u32) -> Stateid {
     let call = Message::of(&capture.packets[send_of(capture, CLIENT, FIRST_CLOSE)]);
     let at = call.payload.len() - 16;
     [number, call.word(at + 4), call.word(at + 8), call.word(at + 12)]
 }
 
-/// Has the WRITE of the second file be one of the first file, with this stateid.
+/// Turns the WRITE of the second file into one of the first file with this stateid.
 fn write_with(capture: &mut Capture, stateid: Stateid) {
     let first = Message::of(&capture.packets[send_of(capture, CLIENT, FIRST_WRITE)]);
     let handle = first.payload[putfh_at(&first)..write_at(&first)].to_vec();
@@ -179,7 +183,7 @@ fn write_with(capture: &mut Capture, stateid: Stateid) {
     name_in_write(capture, SECOND_WRITE, stateid);
 }
 
-/// Has a WRITE name this stateid.
+/// Sets the stateid of a WRITE.
 fn name_in_write(capture: &mut Capture, xid: u32, stateid: Stateid) {
     change_call(capture, xid, |call| {
         let write = write_at(call);
@@ -187,12 +191,12 @@ fn name_in_write(capture: &mut Capture, xid: u32, stateid: Stateid) {
     });
 }
 
-/// Where the PUTFH behind SEQUENCE is.
+/// The offset of the PUTFH after SEQUENCE.
 fn putfh_at(call: &Message) -> usize {
     sequence_at(call) + SEQUENCE_ARGUMENTS
 }
 
-/// Where the WRITE behind PUTFH is.
+/// The offset of the WRITE after PUTFH.
 fn write_at(call: &Message) -> usize {
     let putfh = putfh_at(call);
     let write = putfh + 8 + call.word(putfh + 4).next_multiple_of(4) as usize;
@@ -200,7 +204,7 @@ fn write_at(call: &Message) -> usize {
     write
 }
 
-/// Has the first OPEN return a stateid with this number, and the CLOSE name it.
+/// Sets the number of the stateid that the first OPEN returns and that the CLOSE names.
 fn number_first_open(capture: &mut Capture, number: u32) {
     set_opened(capture, FIRST_OPEN, &[number]);
     let stateid = closed(capture, number);
@@ -210,20 +214,20 @@ fn number_first_open(capture: &mut Capture, number: u32) {
     });
 }
 
-/// Two locks, and the LOCKU of the first.
+/// Two locks, and the LOCKU of the first one.
 struct Locking {
-    /// nfs_lock_type4, offset and length of both.
+    /// nfs_lock_type4, offset and length of each.
     ranges: [(u32, u64, u64); 2],
     /// Lock-owners of four bytes.
     owners: [u32; 2],
     /// File handles of four bytes.
     files: [u32; 2],
-    /// The sequence number that LOCKU names; that of the first lock is 1.
+    /// The sequence number in LOCKU; the first lock's is 1.
     number: u32,
 }
 
 impl Default for Locking {
-    /// WRITE_LT of bytes 0 to 99, and of 50 to the end.
+    /// WRITE_LT of bytes 0 to 99, and of bytes from 50 on.
     fn default() -> Locking {
         Locking { ranges: [(2, 0, 100), (2, 50, u64::MAX)], owners: [1, 2], files: [7, 7], number: 1 }
     }
@@ -233,7 +237,7 @@ fn lock_and_unlock(capture: &mut Capture, locking: &Locking) {
     let [first, second] = [0, 1].map(|index| {
         let ((kind, offset, length), file) = (locking.ranges[index], locking.files[index]);
         let lock = [&[PUTFH, 4, file, 12, kind, 0], &words(offset)[..], &words(length)].concat();
-        // A new lock-owner: its open, and its name behind a client ID.
+        // A new lock-owner: its open stateid, and a client ID with its name.
         [&lock[..], &[1, 0, 1, 5, 5, file, 0, 0, 0, 4, locking.owners[index]]].concat()
     });
     behind(capture, GETATTR, 2, &first, &[PUTFH, 0, 12, 0, 1, 8, 8, 8]);
@@ -248,19 +252,20 @@ fn words(number: u64) -> [u32; 2] {
     [(number >> 32) as u32, number as u32]
 }
 
-/// Sets the stateid that an OPEN behind PUTFH returns, or the first words of it: in an RDMA Write, for its reply is conveyed by a Reply chunk.
+/// Sets the stateid that an OPEN returns, or its first words. The reply is in a Reply chunk, so
+/// this changes an RDMA Write.
 fn set_opened(capture: &mut Capture, xid: u32, words: &[u32]) {
     let reply = Message::of(&capture.packets[send_of(capture, SERVER, xid)]);
     let index = write_to(capture, reply.reply.expect("a Reply chunk")[0].handle);
     let packet = &mut capture.packets[index];
-    // Behind XID, message type, reply_stat, verifier and accept_stat; status, tag and count; PUTFH.
+    // After XID, message type, reply_stat, verifier and accept_stat; status, tag and count; PUTFH.
     let open = packet.payload().start + 24 + 12 + SEQUENCE_RESULTS + 8;
     assert_eq!(packet.u32(open), 18, "OPEN");
     words.iter().enumerate().for_each(|(index, word)| packet.set_u32(open + 8 + 4 * index, *word));
     packet.seal();
 }
 
-/// Has the second OPEN return the stateid of the first one, with this number.
+/// Makes the second OPEN return the stateid of the first one, with this number.
 fn opens_again(capture: &mut Capture, number: u32) {
     let stateid = closed(capture, number);
     set_opened(capture, SECOND_OPEN, &stateid);
@@ -276,7 +281,7 @@ fn session(capture: &Capture) -> [u32; 4] {
     [0, 4, 8, 12].map(|at| call.word(sequence_at(&call) + at))
 }
 
-/// The client ID for which the session is created: behind tag, minor version, count and the operation.
+/// The client ID in CREATE_SESSION, after tag, minor version, count and the operation.
 fn client(capture: &Capture) -> [u32; 2] {
     const CREATE_SESSION: u32 = 43;
     let creates = |packet: &&Packet| {
@@ -294,18 +299,18 @@ fn client(capture: &Capture) -> [u32; 2] {
     [16, 20].map(|at| call.word(arguments_at(&call) + at))
 }
 
-/// Makes a GETATTR one that destroys a client ID.
+/// Turns a GETATTR into DESTROY_CLIENTID.
 fn destroy_client(capture: &mut Capture, client: [u32; 2]) {
     const DESTROY_CLIENTID: u32 = 57;
     behind_sequence(capture, GETATTR, &[DESTROY_CLIENTID, client[0], client[1]], &[DESTROY_CLIENTID, 0]);
 }
 
-/// Makes a call SEQUENCE and one other operation, with these arguments and results.
+/// Turns a call into SEQUENCE and one other operation, with these arguments and results.
 fn behind_sequence(capture: &mut Capture, xid: u32, arguments: &[u32], results: &[u32]) {
     behind(capture, xid, 1, arguments, results);
 }
 
-/// Makes a call SEQUENCE and so many other operations, with these arguments and results.
+/// Turns a call into SEQUENCE and some other operations, with these arguments and results.
 fn behind(capture: &mut Capture, xid: u32, operations: u32, arguments: &[u32], results: &[u32]) {
     change_call(capture, xid, |call| {
         let count = arguments_at(call) + 8;
@@ -325,12 +330,12 @@ fn append(message: &mut Message, end: usize, words: &[u32]) {
     message.payload.extend(words.iter().flat_map(|word| word.to_be_bytes()));
 }
 
-/// Has the RECLAIM_COMPLETE of the session be about one file system.
+/// Limits the session's RECLAIM_COMPLETE to one file system.
 fn reclaim_one_file_system(capture: &mut Capture) {
     change_call(capture, RECLAIM, |call| call.set_word(sequence_at(call) + SEQUENCE_ARGUMENTS + 4, 1));
 }
 
-/// Has the first DELEGRETURN fail: it is the last operation, and its status the last word.
+/// Makes the first DELEGRETURN fail. It is the last operation, and its status is the last word.
 fn refuse_return(capture: &mut Capture, status: u32) {
     change_reply(capture, RETURN, |reply| {
         let (all, last) = (results_at(reply), reply.payload.len() - 4);
@@ -339,13 +344,14 @@ fn refuse_return(capture: &mut Capture, status: u32) {
     });
 }
 
-/// Verdicts of these rules.
+/// The findings of these rules and their verdicts.
 fn verdicts(capture: &Capture) -> Vec<(String, Verdict)> {
     let found = found(capture, "state-");
     found.iter().map(|finding| (line(finding), finding.verdict)).collect()
 }
 
-/// Number 0 stands for the latest one: the server may have given out the stateid again, in a reply that the capture lacks.
+/// Number 0 means the latest one: the server may have issued the stateid again, in a reply that the
+/// capture lacks.
 #[test]
 fn a_stateid_without_a_number_may_have_been_given_out_again() {
     let mut capture = basic();
@@ -355,12 +361,12 @@ fn a_stateid_without_a_number_may_have_been_given_out_again() {
         verdicts(&capture).iter().map(|(_, verdict)| *verdict).collect::<Vec<_>>(),
         [Verdict::Inconclusive]
     );
-    // A newer number shows that it did.
+    // A newer number proves that it did.
     let mut capture = basic();
     let stateid = closed(&capture, 2);
     write_with(&mut capture, stateid);
     assert_eq!(verdicts(&capture), []);
-    // And so does the OPEN.
+    // The OPEN does, too.
     let mut capture = basic();
     opens_again(&mut capture, 2);
     let stateid = closed(&capture, 0);
@@ -368,7 +374,7 @@ fn a_stateid_without_a_number_may_have_been_given_out_again() {
     assert_eq!(verdicts(&capture), []);
 }
 
-/// What the capture lacks between changes nothing: an old number stays old.
+/// Missing exchanges in between change nothing: an old number stays old.
 #[test]
 fn what_lies_between_does_not_matter() {
     for xid in [GETATTR, SECOND_OPEN] {
@@ -385,7 +391,7 @@ fn what_lies_between_does_not_matter() {
     }
 }
 
-/// The sessions of another client go on.
+/// The sessions of another client are not affected.
 #[test]
 fn the_end_of_another_client_id_ends_no_session() {
     let mut capture = basic();
@@ -394,7 +400,7 @@ fn the_end_of_another_client_id_ends_no_session() {
     assert_eq!(verdicts(&capture), []);
 }
 
-/// A stateid of which the capture does not show the end, and one that the server refuses.
+/// The capture lacks the end of the stateid.
 #[test]
 fn a_stateid_whose_end_was_not_captured_is_no_finding() {
     let mut capture = basic();
@@ -405,7 +411,7 @@ fn a_stateid_whose_end_was_not_captured_is_no_finding() {
     assert_eq!(verdicts(&capture), []);
 }
 
-/// The same number twice, and one that goes on, or wraps.
+/// The same number twice, a higher one, and one that wraps.
 #[test]
 fn sequence_numbers_that_go_on_are_no_finding() {
     for (before, number) in [(5, 5), (5, 6), (5, 500), (u32::MAX, 1), (u32::MAX - 1, 2)] {
@@ -416,8 +422,8 @@ fn sequence_numbers_that_go_on_are_no_finding() {
     }
 }
 
-/// A session that is destroyed without RECLAIM_COMPLETE: it may have gone over another connection. Where a packet of the client is missing, it
-/// may have been that.
+/// A session is destroyed without RECLAIM_COMPLETE: it may have been sent over another connection.
+/// A missing packet of the client may have been that call.
 #[test]
 fn a_reclaim_complete_that_was_not_seen_is_inconclusive() {
     let mut capture = basic();
@@ -432,7 +438,7 @@ fn a_reclaim_complete_that_was_not_seen_is_inconclusive() {
     assert_eq!(verdicts(&lossy), []);
 }
 
-/// Without the recall in the capture, nobody knows whether it came to the client.
+/// Without the recall in the capture, it is unknown whether the client received it.
 #[test]
 fn what_was_revoked_without_a_recall_is_inconclusive() {
     let mut capture = recall();
@@ -445,13 +451,13 @@ fn what_was_revoked_without_a_recall_is_inconclusive() {
         verdicts(&capture).iter().map(|(_, verdict)| *verdict).collect::<Vec<_>>(),
         [Verdict::Inconclusive]
     );
-    // Another error says nothing of the kind.
+    // Another error is not judged.
     let mut capture = recall();
     refuse_return(&mut capture, 10025);
     assert_eq!(verdicts(&capture), []);
 }
 
-/// Number 0 stands for the latest number, and one that was not there before may be newer.
+/// Number 0 means the latest number, and an unknown number may be newer.
 #[test]
 fn a_number_that_is_not_old_is_no_finding() {
     for number in [0, 5, 6] {
@@ -461,7 +467,7 @@ fn a_number_that_is_not_old_is_no_finding() {
         name_in_write(&mut capture, FIRST_WRITE, stateid);
         assert_eq!(verdicts(&capture), [], "{number}");
     }
-    // Nobody knows what the number was where the OPEN is not in the capture.
+    // If the capture lacks the OPEN, the number is unknown.
     let mut capture = basic();
     number_first_open(&mut capture, 5);
     let stateid = closed(&capture, 4);
@@ -471,7 +477,7 @@ fn a_number_that_is_not_old_is_no_finding() {
     assert_eq!(verdicts(&capture), []);
 }
 
-/// Locks that may be held side by side, and one of which nothing shows that it was held.
+/// Compatible locks, and one without proof that it was held.
 #[test]
 fn locks_that_do_not_conflict_are_no_finding() {
     let ordinary = Locking::default();
@@ -480,8 +486,8 @@ fn locks_that_do_not_conflict_are_no_finding() {
         ("they do not overlap", Locking { ranges: [(2, 0, 100), (2, 100, 1)], ..Locking::default() }),
         ("one lock-owner, with two opens", Locking { owners: [1, 1], ..Locking::default() }),
         ("two files", Locking { files: [7, 8], ..Locking::default() }),
-        ("something was locked or unlocked between", Locking { number: 2, ..Locking::default() }),
-        ("number 0 tells nothing", Locking { number: 0, ..Locking::default() }),
+        ("another LOCK or LOCKU came between", Locking { number: 2, ..Locking::default() }),
+        ("number 0 proves nothing", Locking { number: 0, ..Locking::default() }),
     ] {
         let mut capture = basic();
         lock_and_unlock(&mut capture, &locking);
@@ -489,7 +495,7 @@ fn locks_that_do_not_conflict_are_no_finding() {
     }
 }
 
-/// A lock that ends one byte behind where the other begins overlaps it, and a reader is kept out by a writer.
+/// Two locks that share one byte overlap, and a write lock excludes readers.
 #[test]
 fn locks_that_overlap_by_a_byte_conflict() {
     for ranges in [[(2, 0, 100), (2, 99, 1)], [(1, 50, 1), (4, 0, 51)], [(4, 0, u64::MAX), (1, u64::MAX, 1)]]

@@ -1,4 +1,4 @@
-//! Statuses with which operations fail.
+//! Triggers and tests of the statuses with which operations fail.
 
 use crate::chunks::{change_reply, plain_calls, results_at, send_of, version_3};
 use crate::header::{basic, found};
@@ -11,7 +11,7 @@ use rdmascope_tests::pcap::Capture;
 pub(crate) const TRIGGERS: &[Trigger] = &[
     Trigger {
         rule: "status-of-version",
-        alteration: "a GETATTR of version 3 fails with status 10012",
+        alteration: "an NFSv3 GETATTR fails with status 10012",
         control: version_3,
         alter: |capture| refuse_version_3(capture, 10012),
         also: &[],
@@ -51,13 +51,13 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
 ];
 
-/// A GETATTR of the session of version 4.1: SEQUENCE, PUTFH, GETATTR.
+/// A GETATTR in the NFSv4.1 session: SEQUENCE, PUTFH, GETATTR.
 const GETATTR: u32 = 0x4ffc_0516;
 const PUTFH: u32 = 22;
 const SEQUENCE: u32 = 53;
 const CB_RECALL: u32 = 4;
 
-/// Has a GETATTR of version 3 fail.
+/// Makes an NFSv3 GETATTR fail.
 fn refuse_version_3(capture: &mut Capture, status: u32) {
     let xid = plain_calls(capture, 1)[2];
     change_reply(capture, xid, |reply| {
@@ -67,10 +67,10 @@ fn refuse_version_3(capture: &mut Capture, status: u32) {
     });
 }
 
-/// Has the operation behind SEQUENCE or CB_SEQUENCE fail.
+/// Makes the operation after SEQUENCE or CB_SEQUENCE fail.
 fn fail(reply: &mut Message, operation: u32, status: u32) {
     let at = results_at(reply);
-    // Status, tag and count; sr_status_flags are in the result of SEQUENCE only.
+    // Status, tag and count. Only the result of SEQUENCE has sr_status_flags.
     let sequence = if reply.word(at + 12) == SEQUENCE { 44 } else { 40 };
     let result = at + 12 + sequence;
     assert_eq!(reply.word(result), operation);
@@ -89,12 +89,12 @@ fn refuse_recall(capture: &mut Capture, status: u32) {
     mutate::change_message(&mut capture.packets[answer], |reply| fail(reply, CB_RECALL, status));
 }
 
-/// What is found of these rules.
+/// The findings of these rules.
 fn lines(capture: &Capture) -> Vec<String> {
     found(capture, "status-").iter().map(line).collect()
 }
 
-/// Errors that RFC 8881 lists for PUTFH, and those that count for all.
+/// Errors that RFC 8881 lists for PUTFH, and those for all operations.
 #[test]
 fn listed_errors_are_no_finding() {
     for status in [70, 10001, 10016, 10019, 10008, 10006, 10036, 10066, 10070, 10078] {
@@ -104,7 +104,7 @@ fn listed_errors_are_no_finding() {
     }
 }
 
-/// RFC 7862, section 13: who does not support an OPTIONAL operation says so.
+/// RFC 7862, section 13: an OPTIONAL operation may be answered as unsupported.
 #[test]
 fn what_the_text_names_and_the_table_lacks_is_no_finding() {
     let mut capture = recall();
@@ -112,7 +112,7 @@ fn what_the_text_names_and_the_table_lacks_is_no_finding() {
     assert!(lines(&capture).is_empty(), "{:?}", lines(&capture));
 }
 
-/// The lists of RFC 1813 are a guide.
+/// The lists in RFC 1813 are only a guide.
 #[test]
 fn a_procedure_of_version_3_may_fail_with_any_error_of_the_version() {
     let mut capture = version_3();

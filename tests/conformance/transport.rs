@@ -1,4 +1,4 @@
-//! Reliable transport.
+//! Triggers and tests of the reliable transport.
 
 use crate::samples::is_new_violation;
 use crate::{By, Trigger, shown};
@@ -62,7 +62,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "packet-order",
-        alteration: "before the disconnect comes a SEND Middle with nothing in front of it",
+        alteration: "a SEND Middle without a preceding First comes before the disconnect",
         control: basic,
         alter: |capture| append(capture, CLIENT, 0x01, &[0; 1024]),
         also: &[],
@@ -70,7 +70,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "write-length",
-        alteration: "the RETH of the first RDMA WRITE First names four bytes less than come",
+        alteration: "the RETH of the first RDMA WRITE First names four bytes less than are sent",
         control: basic,
         alter: |capture| set_dma_length(capture, |length| length - 4),
         also: &[],
@@ -78,7 +78,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "operation-foreign",
-        alteration: "the first call brings Immediate data",
+        alteration: "the first call carries Immediate data",
         control: basic,
         alter: |capture| {
             let call = first(capture, CLIENT, opcode::SEND_ONLY);
@@ -91,7 +91,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "operation-foreign",
-        alteration: "the first RDMA WRITE of one packet brings Immediate data",
+        alteration: "the first RDMA WRITE of one packet carries Immediate data",
         control: basic,
         alter: |capture| {
             let write = first(capture, SERVER, opcode::WRITE_ONLY);
@@ -120,13 +120,13 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alteration: "the RETH of the first RDMA WRITE First names 2415919104 bytes",
         control: basic,
         alter: |capture| set_dma_length(capture, |_| 0x9000_0000),
-        // No segment is as long as that.
+        // No segment has that length.
         also: &["memory-segment-end"],
         shows: shown(By::Responder, &[997], "2415919104 bytes", "2147483648 bytes"),
     },
     Trigger {
         rule: "dma-nothing",
-        alteration: "before the disconnect comes an RDMA WRITE Only of no bytes",
+        alteration: "an RDMA WRITE Only of no bytes comes before the disconnect",
         control: basic,
         alter: |capture| append(capture, SERVER, opcode::WRITE_ONLY, &[0; 16]),
         also: &[],
@@ -134,7 +134,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "read-response",
-        alteration: "the first RDMA READ response First is a Last",
+        alteration: "the first RDMA READ response First becomes a Last",
         control: basic,
         alter: |capture| {
             let response = first(capture, CLIENT, opcode::READ_RESPONSE_FIRST);
@@ -145,7 +145,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "read-response-unasked",
-        alteration: "before the disconnect comes an RDMA READ response to the last reply",
+        alteration: "an RDMA READ response to the last reply comes before the disconnect",
         control: basic,
         alter: |capture| {
             let psn = next_psn(capture, SERVER) - 1;
@@ -160,7 +160,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "read-depth",
-        alteration: "the REQ has Responder Resources of one, and all takes a thousand times as long",
+        alteration: "the REQ has Responder Resources of one, and the session takes a thousand times as long",
         control: large,
         alter: |capture| {
             slow_down(capture);
@@ -191,7 +191,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "acknowledgement-missing",
-        alteration: "the last call is sent again four times, and nothing else comes any more",
+        alteration: "the last call is retransmitted four times, and nothing follows",
         control: basic,
         alter: |capture| {
             keep_until_last_call(capture);
@@ -246,7 +246,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
 ];
 
-/// Opcodes that RPC-over-RDMA has no use for (IBTA volume 1, table 38).
+/// Opcodes that RPC-over-RDMA does not use (IBTA volume 1, table 38).
 const SEND_ONLY_WITH_IMMEDIATE: u8 = 0x05;
 const WRITE_ONLY_WITH_IMMEDIATE: u8 = 0x0b;
 const FETCH_ADD: u8 = 0x14;
@@ -259,7 +259,7 @@ fn large() -> Capture {
     samples::capture("nfs4.2-mtu4096-large-io")
 }
 
-/// The first packet of a host with this opcode.
+/// The first packet from a host with this opcode.
 pub(crate) fn first(capture: &mut Capture, sender: Ipv4Addr, opcode: u8) -> &mut Packet {
     let mut packets = capture.packets.iter_mut().filter(|packet| packet.is_rc());
     packets
@@ -267,7 +267,7 @@ pub(crate) fn first(capture: &mut Capture, sender: Ipv4Addr, opcode: u8) -> &mut
         .expect("the session has one")
 }
 
-/// The last one.
+/// The last packet from a host with this opcode.
 fn last(capture: &mut Capture, sender: Ipv4Addr, opcode: u8) -> &mut Packet {
     let mut packets = capture.packets.iter_mut().filter(|packet| packet.is_rc());
     packets
@@ -297,12 +297,12 @@ fn set_dma_length(capture: &mut Capture, change: impl Fn(u32) -> u32) {
     write.seal();
 }
 
-/// Makes the server's last acknowledgement another answer.
+/// Changes the syndrome of the server's last acknowledgement.
 fn set_last_syndrome(capture: &mut Capture, syndrome: u8) {
     change(last(capture, SERVER, opcode::ACKNOWLEDGE), EXTENSION, |_| syndrome);
 }
 
-/// The PSN behind the last request of a host, which takes up one.
+/// The PSN after the last request of a host, which must take one PSN.
 fn next_psn(capture: &Capture, sender: Ipv4Addr) -> u32 {
     let mut packets = capture.packets.iter().filter(|packet| packet.is_rc());
     let last = packets.rfind(|packet| packet.source() == sender && !packet.is_response());
@@ -311,7 +311,7 @@ fn next_psn(capture: &Capture, sender: Ipv4Addr) -> u32 {
     (last.psn() + 1) % mutate::PSNS
 }
 
-/// Adds a packet in front of the disconnect: the next request of a host.
+/// Inserts the next request of a host before the disconnect.
 fn append(capture: &mut Capture, sender: Ipv4Addr, opcode: u8, behind_bth: &[u8]) {
     let psn = next_psn(capture, sender);
     let at = capture.packets.iter().position(|packet| packet.cm_attribute() == Some(attribute::DREQ));
@@ -325,14 +325,14 @@ fn append(capture: &mut Capture, sender: Ipv4Addr, opcode: u8, behind_bth: &[u8]
     capture.renumber();
 }
 
-/// Ends the capture with the client's last call.
+/// Ends the capture after the client's last call.
 fn keep_until_last_call(capture: &mut Capture) {
     let is_call = |packet: &Packet| packet.starts_message() && packet.source() == CLIENT;
     let last = capture.packets.iter().rposition(is_call).expect("the session has calls");
     capture.packets.truncate(last + 1);
 }
 
-/// Repeats the last packet, half a second apart.
+/// Repeats the last packet at intervals of half a second.
 fn send_last_again(capture: &mut Capture, times: usize) {
     for _ in 0..times {
         let mut packet = capture.packets.last().expect("the session has packets").clone();
@@ -342,18 +342,18 @@ fn send_last_again(capture: &mut Capture, times: usize) {
     capture.renumber();
 }
 
-/// Stretches time to a thousand times.
+/// Stretches time by a factor of 1000.
 pub(crate) fn slow_down(capture: &mut Capture) {
     let begin = capture.packets[0].time;
     capture.packets.iter_mut().for_each(|packet| packet.time = begin + 1000 * (packet.time - begin));
 }
 
-/// What a rule finds in a capture.
+/// The findings of one rule.
 pub(crate) fn found(capture: &Capture, id: &str) -> Vec<Finding> {
     findings(capture).into_iter().filter(|finding| rule(finding).id == id).collect()
 }
 
-/// What the rules about packets find, and those about connections.
+/// The findings of the rules on packets and connections.
 fn about_transport(capture: &Capture) -> Vec<String> {
     const SUBJECTS: [&str; 8] = [
         "packet-",
@@ -379,7 +379,7 @@ fn clean_sessions_have_no_trouble() {
 
 #[test]
 fn loss_on_the_wire_is_counted_and_no_violation() {
-    // tshark, infiniband.aeth.syndrome.error_code: one NAK, in frame 2053.
+    // tshark (infiniband.aeth.syndrome.error_code) shows one NAK, in frame 2053.
     let lossy = samples::capture("nfs3-lossy");
     let naks = found(&lossy, "refusal-sequence");
     assert_eq!(naks.len(), 1, "{naks:?}");
@@ -393,7 +393,7 @@ fn psns_that_wrap_are_no_gap_and_no_fault() {
         for sender in [CLIENT, SERVER] {
             let mut capture = samples::capture(sample);
             let begin = first(&mut capture, sender, opcode::SEND_ONLY).psn();
-            // The wrap is in the middle of the bulk.
+            // The wrap is in the middle of the bulk transfer.
             mutate::shift_psn(&mut capture, sender, mutate::PSNS - begin - 300);
             assert_eq!(about_transport(&capture), [""; 0], "{sample} {sender}");
         }
@@ -404,7 +404,7 @@ fn psns_that_wrap_are_no_gap_and_no_fault() {
 fn a_capture_that_shows_packets_twice_or_out_of_order_shows_no_violation() {
     let capture = basic();
     let twice = mutate::repeat(&capture, Packet::is_rc);
-    // Frames are others where packets come twice, so what is told of them too is left out.
+    // Duplicates change frame numbers, so frames are not compared.
     let standing = |capture: &Capture| {
         let all = findings(capture);
         let stands = all.iter().filter(|finding| finding.verdict == Verdict::Stands);
@@ -443,7 +443,7 @@ fn every_packet_of_a_message_has_its_length() {
             (lengths[0].frames.as_slice(), lengths[0].verdict),
             ([number].as_slice(), Verdict::Stands)
         );
-        // Without the REQ the path MTU is a guess.
+        // Without the REQ, the path MTU is a guess.
         let later = found(&mutate::without_cm(&capture), "packet-length");
         let certain = later.iter().filter(|finding| finding.verdict == Verdict::Stands).count();
         assert_eq!(certain, 0, "{what}: {later:?}");
@@ -491,7 +491,8 @@ fn a_few_repetitions_may_lack_their_acknowledgements() {
     }
 }
 
-/// A sender that goes back sends all again from there on: the packet that it went back to is the one that is not acknowledged.
+/// A sender that goes back retransmits everything from there on: the packet that it goes back to is
+/// the unacknowledged one.
 #[test]
 fn a_sender_that_goes_back_is_told_by_where_it_went_back_to() {
     let mut capture = basic();
@@ -520,7 +521,7 @@ fn a_sender_that_goes_back_is_told_by_where_it_went_back_to() {
     assert_eq!((finding.by_requester, finding.verdict), (Some(false), Verdict::Stands));
 }
 
-/// What was sent again before, and acknowledged, does not hide that.
+/// An earlier retransmission that was acknowledged does not hide that.
 #[test]
 fn a_repetition_that_was_acknowledged_is_over() {
     let mut capture = basic();
@@ -535,7 +536,7 @@ fn a_repetition_that_was_acknowledged_is_over() {
     assert_eq!(finding.verdict, Verdict::Stands);
 }
 
-/// Of many, the first are named, and the last.
+/// Of many NAKs, the first ones and the last one are named.
 #[test]
 fn refusals_are_counted_and_the_first_of_them_named() {
     let mut capture = basic();

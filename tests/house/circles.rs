@@ -1,9 +1,9 @@
-//! Circles of files that import each other.
+//! Cycles of files that import each other.
 
 use super::{CRATES, sources};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The path of a module within its crate; the root has none.
+/// The path of a module within its crate; empty for the root.
 type Module = Vec<String>;
 
 /// A file of a crate, without tests and comments.
@@ -13,7 +13,7 @@ struct File {
     uses: Vec<Use>,
 }
 
-/// A name that a `use` declaration brings into a file.
+/// A name that a `use` declaration imports.
 struct Use {
     path: Vec<String>,
     name: String,
@@ -41,8 +41,8 @@ impl Files {
         Files(files)
     }
 
-    /// The module that defines the item of `path`, as seen from `from`; through `depth` re-exports at
-    /// most.
+    /// The module that defines the item at `path`, as seen from `from`. Follows at most `depth`
+    /// re-exports.
     fn find(&self, from: &[String], path: &[String], depth: usize) -> Option<Module> {
         let (first, rest) = path.split_first()?;
         let base = match first.as_str() {
@@ -57,7 +57,7 @@ impl Files {
         self.named(base, rest, depth).or_else(|| Some(base.to_vec()))
     }
 
-    /// The same for a path that begins with a child of `module`, or with a name that it uses.
+    /// The same for a path that begins with a child of `module`, or with a name that it imports.
     fn named(&self, module: &[String], path: &[String], depth: usize) -> Option<Module> {
         let (first, rest) = path.split_first()?;
         let child = [module, std::slice::from_ref(first)].concat();
@@ -68,9 +68,9 @@ impl Files {
         self.find(module, &[&used.path, rest].concat(), depth.checked_sub(1)?)
     }
 
-    /// The files that each file imports. Neither `mod` nor `pub use` is an import, so that a module may
-    /// be the face of its children. An import of a module by its descendant does not count either: the
-    /// descendant is a part of it.
+    /// The files that each file imports. `mod` and `pub use` are not imports, so that a module may
+    /// re-export its children. An import of a module by its descendant does not count either,
+    /// because the descendant is part of it.
     fn imports(&self) -> BTreeMap<String, BTreeSet<String>> {
         let of_file = |(module, file): (&Module, &File)| {
             let own = file.uses.iter().filter(|used| !used.is_public).map(|used| used.path.clone());
@@ -96,7 +96,7 @@ fn code(text: &str) -> String {
     code
 }
 
-/// The statements of a file that begin with `use`, with whether others see the names.
+/// The `use` statements of a file, with whether they are public.
 fn use_statements(code: &str) -> impl Iterator<Item = (&str, bool)> {
     code.match_indices("use ").filter_map(|(at, _)| {
         let before = code[..at].rsplit('\n').next().unwrap_or_default().trim();
@@ -116,7 +116,7 @@ fn uses(code: &str) -> Vec<Use> {
     found
 }
 
-/// Calls `take` with each path of a tree of imports below `above`, and with its name.
+/// Calls `take` with each path and name of an import tree below `above`.
 fn expand(above: &str, tree: &str, take: &mut impl FnMut(&str, &str)) {
     let tree = tree.trim();
     if let Some((path, inner)) = tree.split_once('{') {
@@ -140,7 +140,7 @@ fn expand(above: &str, tree: &str, take: &mut impl FnMut(&str, &str)) {
 fn paths(code: &str) -> impl Iterator<Item = Vec<String>> + '_ {
     let (mut outside, mut rest) = (Vec::new(), code);
     for (tree, _) in use_statements(code) {
-        let (before, after) = rest.split_once(tree).expect("the statements are in their order");
+        let (before, after) = rest.split_once(tree).expect("the statements are in order");
         outside.push(before);
         rest = after;
     }
@@ -151,7 +151,7 @@ fn paths(code: &str) -> impl Iterator<Item = Vec<String>> + '_ {
     paths.into_iter().map(|path| path.split("::").map(str::to_owned).collect())
 }
 
-/// The groups of files in which each imports each other one, by itself or through others.
+/// The groups of files that import each other, directly or indirectly.
 fn circles(imports: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<BTreeSet<String>> {
     let reached = |from: &String| {
         let mut reached = BTreeSet::new();
@@ -170,7 +170,7 @@ fn circles(imports: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<BTreeSet<St
     in_circles.map(around).collect()
 }
 
-/// The circles of files that stay, each with its reason.
+/// The accepted cycles, each with its reason.
 const CIRCLES: [(&str, &[&str]); 18] = [
     (
         "a table makes headers from rows, and reads those of a CM message by its fields",
@@ -183,9 +183,9 @@ const CIRCLES: [(&str, &[&str]); 18] = [
             "wire/src/table.rs",
         ],
     ),
-    ("a language has the names of its constants", &["xdr/src/language.rs", "xdr/src/naming.rs"]),
+    ("a language contains the names of its constants", &["xdr/src/language.rs", "xdr/src/naming.rs"]),
     (
-        "records of new flows are held, and handed back to the protocol that they came from",
+        "records of new flows are held, and returned to the protocol that they came from",
         &[
             "dissector/src/engine/cm.rs",
             "dissector/src/engine/iwarp.rs",
@@ -206,7 +206,7 @@ const CIRCLES: [(&str, &[&str]); 18] = [
         &["dissector/src/iwarp/framing.rs", "dissector/src/iwarp/search.rs"],
     ),
     (
-        "an open transaction holds the bytes that are kept of it",
+        "an open transaction holds its kept bytes",
         &["dissector/src/rpcrdma/keeping.rs", "dissector/src/rpcrdma/open.rs"],
     ),
     (
@@ -222,7 +222,7 @@ const CIRCLES: [(&str, &[&str]); 18] = [
         ],
     ),
     (
-        "a walk notes facts about state, and these are read by a walk",
+        "a walk notes facts about state, and a walk reads them",
         &["dissector/src/ulb/state.rs", "dissector/src/ulb/walk.rs"],
     ),
     (
@@ -234,7 +234,7 @@ const CIRCLES: [(&str, &[&str]); 18] = [
         &["peer/src/nfs3/export.rs", "peer/src/nfs3/procedures.rs"],
     ),
     (
-        "a comparison of replies holds those of directories and chunks",
+        "a comparison of replies includes directories and chunks",
         &["peer/src/replay/compare.rs", "peer/src/replay/conveyance.rs", "peer/src/replay/directory.rs"],
     ),
     (
@@ -242,7 +242,7 @@ const CIRCLES: [(&str, &[&str]); 18] = [
         &["peer/src/scenario/pattern.rs", "peer/src/scenario/response.rs", "peer/src/scenario/step.rs"],
     ),
     (
-        "an event is read from fields of a line",
+        "an event is parsed from the fields of a line",
         &[
             "capture-agent/src/trace/event.rs",
             "capture-agent/src/trace/fields.rs",
@@ -250,7 +250,7 @@ const CIRCLES: [(&str, &[&str]); 18] = [
         ],
     ),
     (
-        "a page documents Parquet, and a Parquet schema has the words of the page",
+        "a page documents Parquet, and a Parquet schema contains the text of the page",
         &["present/src/column/docs.rs", "present/src/column/parquet.rs"],
     ),
     (
@@ -266,7 +266,7 @@ const CIRCLES: [(&str, &[&str]); 18] = [
         &["present/src/fields/headers.rs", "present/src/fields/iwarp.rs"],
     ),
     (
-        "a page has sections, and these print numbers as the page does",
+        "a page has sections, and these format numbers as the page does",
         &["cli/src/export/html/kernel.rs", "cli/src/export/html/page.rs", "cli/src/export/html/places.rs"],
     ),
 ];
@@ -278,10 +278,10 @@ fn no_files_in_a_circle_but_those_listed() {
         CRATES.iter().flat_map(|room| circles(&Files::of(room, &sources).imports())).collect();
     let listed = CIRCLES.map(|(_, files)| files.iter().map(|file| (*file).to_owned()).collect());
     for circle in &found {
-        assert!(listed.contains(circle), "these files import each other in a circle: {circle:#?}");
+        assert!(listed.contains(circle), "these files import each other in a cycle: {circle:#?}");
     }
     for circle in &listed {
-        assert!(found.contains(circle), "take this one off the list, it is no circle: {circle:#?}");
+        assert!(found.contains(circle), "remove this entry from the list, it is no cycle: {circle:#?}");
     }
 }
 

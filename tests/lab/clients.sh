@@ -1,9 +1,10 @@
-# A step of the lab about clients, to be sourced behind lab.sh: what the kernel's NFS client does when a server is at fault.
+# A step of the lab, to be sourced after lab.sh: the kernel's NFS client with a faulty server.
 #
-#   judge_client FILE SCENARIO...   `peer serve --scenario SCENARIO...`: the guest `client` mounts its export and works until all are judged; the
-#                                   lines are in FILE.jsonl, what crossed in FILE.pcapng
+#   judge_client FILE SCENARIO...   runs `peer serve --scenario SCENARIO...`; the guest `client`
+#                                   mounts its export and works until all scenarios have verdicts.
+#                                   Writes the JSON lines to FILE.jsonl, the packets to FILE.pcapng.
 #
-# $scope is the program, $kernel the series of the guest, which is booted anew where it hangs.
+# $scope is the program. $kernel is the series of the guest, which is rebooted if it hangs.
 
 judge_client() {
     local file=$1 process worker until hangs=
@@ -13,22 +14,24 @@ judge_client() {
     ip netns exec "$LAB_NAMESPACE" "$scope" peer serve --bind 10.77.0.254 --export memory --port-mapper --scenario "$@" --allow-destructive \
         --until-judged --patience 60s --format jsonl --save "$file.pcapng" >"$file.jsonl" &
     process=$!
-    # It ends with the guests, whatever happens.
+    # lab_down also ends this process.
     lab_guests[peer]=$process
     until grep -q peer_export "$file.jsonl"; do
         kill -0 $process 2>/dev/null || fail "peer serve --scenario $1"
         sleep 0.1
     done
-    # Calls of all kinds: short and long, with Write, Read and Reply chunks. What fails because of a scenario does not end the work. One call is under
-    # way at a time, so that the next one is what the client does about the scenario.
+    # Calls of all kinds: short and long, with Write, Read and Reply chunks. The work continues when
+    # a scenario makes a call fail. Calls do not overlap, so that the next call shows how the client
+    # reacts to the scenario.
     lab_do client 1200 >"$file.work" <<'COMMANDS' &
 mounted=/mnt/nfs
-# To ask the mount itself, as mountpoint does, fails where its server is gone.
+# mountpoint asks the mount itself, and fails if the server is gone.
 mounted() { grep -q " $mounted nfs" /proc/mounts; }
-# What hangs in the kernel is left to itself.
+# SIGKILL after two seconds. A process that hangs in the kernel remains.
 try() { timeout -k 2 "$@" || echo "status $?: $*"; }
 until [ -e /lab/judged ]; do
-    # A call without an answer is repeated later than a scenario waits, and given up. The mount stays, so that it is not its end that ends the connection.
+    # The client retransmits an unanswered call only after a scenario has stopped waiting, and then
+    # gives up. The mount stays, because unmounting would close the connection.
     mounted || try 60 mount -t nfs -o vers=3,proto=rdma,port=20049,mountport=20048,mountproto=tcp,nolock,nosharecache,soft,timeo=150,retrans=2 10.77.0.254:/export $mounted
     mounted || continue
     try 60 ls $mounted
@@ -47,7 +50,7 @@ COMMANDS
     until=$((SECONDS + 120 + 45 * $#))
     while kill -0 $process 2>/dev/null && [ $SECONDS -lt $until ]; do sleep 0.5; done
     touch "$LAB/judged"
-    # What was not judged by then is told.
+    # The program reports the scenarios without a verdict when it ends.
     kill -TERM $process 2>/dev/null || true
     unset 'lab_guests[peer]'
     wait $process || [ $? = 1 ] || fail "peer serve --scenario $1 ended"

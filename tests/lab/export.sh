@@ -1,12 +1,15 @@
-# Steps of the lab about an NFSv3 export, to be sourced behind lab.sh: files go over RDMA in both directions, and their MD5 stay what they were.
+# Steps of the lab, to be sourced after lab.sh: files are copied over RDMA from and to an NFSv3
+# export, and their MD5 checksums are compared.
 #
-#   export_of_kernel NAME OPTION...   `peer call OPTION...` lists, reads and writes the export of the guest `server`
-#   export_of_peer NAME OPTION...     the guest `client` mounts the export of `peer serve OPTION...`, lists, writes, and reads without its cache
+#   export_of_kernel NAME OPTION...   `peer call OPTION...` lists, reads and writes the export of
+#                                     the guest `server`
+#   export_of_peer NAME OPTION...     the guest `client` mounts the export of `peer serve
+#                                     OPTION...`, lists, writes, and reads without its cache
 #
-# $scope is the program. What crossed the wire is in $LAB/NAME.pcapng. Without options, and so without faults on purpose, `rdmascope check` has to
-# find nothing in it.
+# $scope is the program. The packets are in $LAB/NAME.pcapng. The options inject network faults;
+# without them, `rdmascope check` must find nothing.
 
-# export_field FILE TYPE FIELD [KEY=VALUE]: a field of the lines of a type.
+# export_field FILE TYPE FIELD [KEY=VALUE]: prints a field of the lines of a type.
 export_field() {
     python3 - "$@" <<'PROGRAM'
 import json, sys
@@ -34,13 +37,13 @@ COMMANDS
     lab_host "$scope" peer call --to 10.77.0.1 --export /export --write "$LAB/$name.data" --read made-in-guest --list names \
         --timeout 60s --format jsonl --save "$LAB/$name.pcapng" "$@" >"$lines" || fail "$name: peer call --export"
     after=$(lab_do server <<<"md5sum /export/$name.data" | awk '{ print $1 }')
-    [ "$(export_field "$lines" peer_job md5 job=read)" = "$before" ] || fail "$name: other bytes were read than the guest wrote"
-    [ "$(export_field "$lines" peer_job md5 job=write)" = "$after" ] || fail "$name: other bytes are in the guest than were written"
-    [ "$(md5sum <"$LAB/$name.data")" = "$after  -" ] || fail "$name: the MD5 of what was written is wrong"
-    [ "$(export_field "$lines" peer_job entries job=list)" = 302 ] || fail "$name: not all names were listed"
-    # The server of Linux sends with invalidate although it left its own R flag clear.
+    [ "$(export_field "$lines" peer_job md5 job=read)" = "$before" ] || fail "$name: the file read differs from the guest's file"
+    [ "$(export_field "$lines" peer_job md5 job=write)" = "$after" ] || fail "$name: the file in the guest differs from the file written"
+    [ "$(md5sum <"$LAB/$name.data")" = "$after  -" ] || fail "$name: the MD5 of the file written is wrong"
+    [ "$(export_field "$lines" peer_job entries job=list)" = 302 ] || fail "$name: the list of names is incomplete"
+    # The Linux server sends with invalidate although it left its own R flag clear.
     [ $# != 0 ] || "$scope" check --allow invalidation-sender-flag "$LAB/$name.pcapng" >"$LAB/$name.check" ||
-        { cat "$LAB/$name.check"; fail "check finds something in $name"; }
+        { cat "$LAB/$name.check"; fail "check has findings in $name"; }
     echo "$name: 8 MiB each way, $(export_field "$lines" peer_end calls) calls; faults: $(export_field "$lines" peer_end faults)"
 }
 
@@ -49,7 +52,7 @@ export_of_peer() {
     shift
     ip netns exec "$LAB_NAMESPACE" "$scope" peer serve --bind 10.77.0.254 --export memory --port-mapper --format jsonl --save "$LAB/$name.pcapng" "$@" >"$lines" &
     process=$!
-    # It ends with the guests, whatever happens.
+    # lab_down also ends this process.
     lab_guests[peer]=$process
     for _ in $(seq 100); do
         ! grep -q peer_export "$lines" || break
@@ -63,25 +66,25 @@ head -c 8M /dev/urandom >/tmp/data
 mkdir /mnt/nfs/names
 for i in $(seq 100); do : >"/mnt/nfs/names/name-number-$i-of-100"; done
 cp /tmp/data /mnt/nfs/data
-# Nothing of it is in the guest any more.
+# Empty the guest's cache.
 umount /mnt/nfs
 echo 3 >/proc/sys/vm/drop_caches
-# The port mapper tells the port of MOUNT, and that of NFS/RDMA is the usual one.
+# The port mapper returns the port of MOUNT. NFS/RDMA uses the default port.
 mount -t nfs -o vers=3,proto=rdma,nolock 10.77.0.254:/export /mnt/nfs
 md5sum </tmp/data
 md5sum </mnt/nfs/data
 ls /mnt/nfs/names | wc -l
 umount /mnt/nfs
 COMMANDS
-    ) || fail "$name: the client of the kernel: $told"
-    # A shell lets what it starts in the background ignore SIGINT.
+    ) || fail "$name: the kernel's client: $told"
+    # Background processes of a shell ignore SIGINT.
     kill -TERM $process
     unset 'lab_guests[peer]'
     wait $process || fail "$name: peer serve ended with $?"
     read -r written _ read _ names <<<"$(tr '\n' ' ' <<<"$told")"
-    [ "$written" = "$read" ] || fail "$name: the client read other bytes than it wrote"
-    [ "$(export_field "$lines" peer_file md5 path=data)" = "$written" ] || fail "$name: other bytes came than the client wrote"
+    [ "$written" = "$read" ] || fail "$name: the file that the client read differs from the file that it wrote"
+    [ "$(export_field "$lines" peer_file md5 path=data)" = "$written" ] || fail "$name: the file in the export differs from the client's file"
     [ "$names" = 100 ] || fail "$name: the client listed $names names of 100"
-    [ $# != 0 ] || "$scope" check "$LAB/$name.pcapng" || fail "check finds something in $name"
+    [ $# != 0 ] || "$scope" check "$LAB/$name.pcapng" || fail "check has findings in $name"
     echo "$name: 8 MiB each way, $(export_field "$lines" peer_end calls) calls; faults: $(export_field "$lines" peer_end faults)"
 }

@@ -1,21 +1,26 @@
-# Functions of the lab, to be sourced: guests in QEMU, which software emulates, on a bridge in a network namespace of their own.
+# Functions of the lab, to be sourced. The guests run in QEMU, which emulates the processor, on a
+# bridge in a network namespace.
 #
-#   lab_guard SCRIPT...    runs a script in a process group of its own; a signal to this shell ends all of it, and this shell after it
-#   lab_possible           whether the lab can run here; else says what is missing
-#   lab_up FOLDER          makes the namespace; it and the guests go away when the shell ends, however it ends
+#   lab_guard SCRIPT...    runs a script in its own process group; a signal to this shell ends the
+#                          group first, then this shell
+#   lab_possible           succeeds if the lab can run here, else prints the missing requirement
+#   lab_up FOLDER          creates the namespace; namespace and guests are removed when the shell
+#                          ends, for any reason
 #   lab_boot ROLE SERIES   boots a guest: server (10.77.0.1, fd77::1) or client (10.77.0.2, fd77::2)
-#   lab_halt ROLE          ends a guest at once, whatever state it is in
-#   lab_do ROLE            runs the commands on standard input in a guest, prints what they print; their status
-#   lab_host COMMAND...    runs a command at 10.77.0.254, fd77::fe, beside the guests
+#   lab_halt ROLE          kills a guest in any state
+#   lab_do ROLE            runs the commands from standard input in a guest, prints their output and
+#                          returns their status
+#   lab_host COMMAND...    runs a command in the namespace, with the addresses 10.77.0.254, fd77::fe
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# What a machine needs to run it.
+# The Debian packages that the lab needs.
 LAB_PACKAGES='qemu-system-x86 busybox-static kmod cpio xz-utils iproute2 tcpdump rdma-core librdmacm1 ibverbs-providers nfs-common nfs-kernel-server e2fsprogs'
 declare -A lab_guests
 
-# A shell handles a signal only when the command that it waits for has ended, and does not hand it on. So the script runs once more as a child, in a
-# process group: a signal to this shell goes to each process of the group, those that wait for others run their traps, and this shell
-# waits until they have. Returns in the child only.
+# A shell handles a signal only after the command that it waits for has ended, and does not forward
+# the signal. So the script runs again as a child in its own process group. This shell sends a
+# signal to every process of the group and waits until their traps have run. The function returns
+# only in the child.
 lab_guard() {
     [ "${LAB_GUARD:-}" != $PPID ] || { trap 'exit 143' INT TERM HUP; return 0; }
     local run='' ended='' status=0
@@ -29,7 +34,7 @@ lab_guard() {
     [ -z "$ended" ] || lab_end_group "$run"
     while true; do
         wait "$run" && status=0 || status=$?
-        # A signal ends `wait` before the child has ended.
+        # A signal interrupts `wait` before the child has ended.
         kill -0 "$run" 2>/dev/null || break
     done
     kill -KILL -- "-$run" 2>/dev/null || true
@@ -39,12 +44,12 @@ lab_guard() {
 lab_end_group() {
     [ -n "$1" ] || return 0
     kill -TERM -- "-$1" 2>/dev/null || true
-    # A program in the namespace that does not end is not waited for.
+    # Kill the programs in the namespace that do not end within 20 seconds.
     for _ in $(seq 100); do kill -0 "$1" 2>/dev/null || return 0; sleep 0.2; done
     lab_clear "rdmascope-lab-$1"
 }
 
-# Ends all that runs in a namespace.
+# Kills all processes in a namespace.
 lab_clear() {
     local process
     for process in $(ip netns pids "$1" 2>/dev/null); do kill -KILL "$process" 2>/dev/null || true; done
@@ -52,7 +57,7 @@ lab_clear() {
 
 lab_possible() {
     [ "$(id -u)" = 0 ] || { echo "SKIPPED: the lab needs root" >&2; return 1; }
-    command -v apt-get >/dev/null || { echo "SKIPPED: the lab takes its kernels from Debian's archive" >&2; return 1; }
+    command -v apt-get >/dev/null || { echo "SKIPPED: the lab downloads its kernels from Debian's archive" >&2; return 1; }
     for tool in qemu-system-x86_64 busybox modprobe cpio xz ip tcpdump rdma rpc.nfsd mkfs.ext4; do
         command -v "$tool" >/dev/null && continue
         apt-get update -qq
@@ -66,7 +71,7 @@ lab_possible() {
         trap 'ip netns delete "$probe" 2>/dev/null' EXIT
         trap 'exit 143' INT TERM HUP
         ip netns add "$probe" && ip netns exec "$probe" ip tuntap add dev probe mode tap
-    ) 2>/dev/null || { echo "SKIPPED: no network namespace with a tap can be made here" >&2; return 1; }
+    ) 2>/dev/null || { echo "SKIPPED: a network namespace with a tap cannot be created here" >&2; return 1; }
 }
 
 lab_up() {
@@ -86,7 +91,8 @@ lab_up() {
 
 lab_host() { ip netns exec "$LAB_NAMESPACE" "$@"; }
 
-# A machine under load may keep a guest from booting: Linux ends where its first timer ticks are late, although it is told not to look.
+# Tries twice: Linux panics if its first timer ticks are late on a loaded machine, even with
+# no_timer_check.
 lab_boot() {
     lab_boot_once "$@" || { lab_halt "$1"; lab_boot_once "$@"; }
 }
@@ -97,7 +103,7 @@ lab_boot_once() {
     case $role in server) host=1 ;; client) host=2 ;; esac
     lab_host ip tuntap add dev "$role" mode tap
     lab_host ip link set "$role" mtu "${LAB_MTU:-1500}" master bridge up
-    # Not lab_host, of which a shell would be the process, and the guest would go on without it.
+    # lab_host would start a subshell, and killing that would not end the guest.
     ip netns exec "$LAB_NAMESPACE" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 1 -m 2000 -nographic -nodefaults -serial stdio -no-reboot \
         -kernel "$LAB/kernels/$version/boot/vmlinuz-$version" -initrd "$LAB/kernels/$version.initramfs" \
         -append "console=ttyS0 quiet panic=-1 net.ifnames=0 mitigations=off no_timer_check lab.role=$role lab.host=$host lab.mtu=${LAB_MTU:-1500}" \
@@ -119,11 +125,11 @@ lab_halt() {
     rm -f "$LAB/steps/$1".*
 }
 
-# Waits for a file that a guest makes, for so many seconds.
+# lab_wait ROLE FILE SECONDS: waits until a guest creates a file.
 lab_wait() {
     local until=$((SECONDS + $3))
     while [ ! -e "$2" ]; do
-        kill -0 "${lab_guests[$1]}" 2>/dev/null || { echo "the guest $1 ended: $LAB/$1.log" >&2; return 1; }
+        kill -0 "${lab_guests[$1]}" 2>/dev/null || { echo "the guest $1 has ended: $LAB/$1.log" >&2; return 1; }
         [ $SECONDS -lt $until ] || { echo "no $(basename "$2") within $3 seconds: $LAB/$1.log" >&2; return 1; }
         sleep 0.1
     done
@@ -131,7 +137,7 @@ lab_wait() {
 
 lab_do() {
     local role=$1 step=1
-    # Not a variable: this runs in subshells too.
+    # A counter in a variable would be lost, because this also runs in subshells.
     while [ -e "$LAB/steps/$role.$step" ]; do step=$((step + 1)); done
     cat >"$LAB/steps/$role.part"
     mv "$LAB/steps/$role.part" "$LAB/steps/$role.$step"
@@ -143,7 +149,7 @@ lab_do() {
 lab_down() {
     local status=$? role
     set +e
-    # A second signal does not keep this from its end.
+    # Finish even if a second signal arrives.
     trap '' INT TERM HUP
     for role in "${!lab_guests[@]}"; do touch "$LAB/steps/$role.stop"; done
     for role in "${!lab_guests[@]}"; do
@@ -153,7 +159,7 @@ lab_down() {
         kill -KILL "${lab_guests[$role]}" 2>/dev/null
         wait "${lab_guests[$role]}" 2>/dev/null
     done
-    # Taps and bridge go away with the namespace, and it with the last process in it.
+    # The namespace exists until its last process ends. Taps and bridge are removed with it.
     lab_clear "$LAB_NAMESPACE"
     ip netns delete "$LAB_NAMESPACE" 2>/dev/null
     exit $status

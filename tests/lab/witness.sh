@@ -1,15 +1,17 @@
-# A step of the lab about what the kernel of a host tells beside its packets, to be sourced behind lab.sh and export.sh.
+# A step of the lab, to be sourced after lab.sh and export.sh: tests `rdmascope capture --kernel`.
 #
-#   witness_of_kernel NAME    the guest `client` has the export of `peer serve` mounted; then it runs `rdmascope capture --kernel` on itself, and works
+#   witness_of_kernel NAME    the guest `client` mounts the export of `peer serve`, starts
+#                             `rdmascope capture --kernel` on itself, and works
 #
-# $scope is the program, which the guest sees at the same path. The connection was made before the capture: its queue pairs have to be those that
-# `rdma resource show qp` has, and its origin the kernel. Every transaction of the capture has to be joined with one that the tracepoints tell of.
+# $scope is the program, which has the same path in the guest. The connection is older than the
+# capture: its queue pairs must be those of `rdma resource show qp`, and its origin must be the
+# kernel. Every transaction of the capture must be matched with one from the tracepoints.
 
 witness_of_kernel() {
     local name=$1 process told
     ip netns exec "$LAB_NAMESPACE" "$scope" peer serve --bind 10.77.0.254 --export memory --port-mapper --format jsonl >"$LAB/$name.jsonl" &
     process=$!
-    # It ends with the guests, whatever happens.
+    # lab_down also ends this process.
     lab_guests[peer]=$process
     for _ in $(seq 100); do
         ! grep -q peer_export "$LAB/$name.jsonl" || break
@@ -33,14 +35,14 @@ for i in \$(seq 20); do : >/mnt/nfs/name-\$i; done
 md5sum /mnt/nfs/data
 sync
 sleep 1
-# A shell lets what it starts in the background ignore SIGINT.
+# Background processes of a shell ignore SIGINT.
 kill -TERM \$capture
 wait \$capture
-# Nothing of it stays but instances that a confined process cannot remove, and these are off.
+# The confined process cannot remove its tracing instances. They must be off.
 for on in /sys/kernel/tracing/instances/*/tracing_on; do [ ! -e "\$on" ] || [ "\$(cat "\$on")" = 0 ]; done
 umount /mnt/nfs
 COMMANDS
-    ) || fail "$name: the client of the kernel: $told $(cat "$LAB/$name.told")"
+    ) || fail "$name: the kernel's client: $told $(cat "$LAB/$name.told")"
     kill -TERM $process
     unset 'lab_guests[peer]'
     wait $process || fail "$name: peer serve ended with $?"
@@ -62,6 +64,6 @@ assert kernel["joined"] == transactions > 20, (kernel, transactions)
 assert kernel["only_in_trace"] == kernel["only_in_capture"] == kernel["unread_lines"] == 0, kernel
 disagreements = [line for line in lines if line["type"] == "kernel_disagreement"]
 assert not disagreements, disagreements[:3]
-print(f"{path.split('/')[-1]}: origin kernel for {len(found)} connection, {kernel['joined']} transactions joined with tracepoints, clocks tied to within {kernel['uncertainty_ns']} ns")
+print(f"{path.split('/')[-1]}: origin kernel for {len(found)} connection, {kernel['joined']} transactions matched with tracepoints, clocks aligned to {kernel['uncertainty_ns']} ns")
 PROGRAM
 }

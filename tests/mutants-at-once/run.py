@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""All changes of some modules in one binary: what tests/mutants --at-once runs.
+"""Runs all mutations of some modules in one binary, for tests/mutants --at-once.
 
-Copies the project to target/at-once/tree, has the modules rewritten (src/main.rs), leaves out what does not compile, notes which test
-reaches which site, and runs for each change the tests that reach it, cheapest first, until one fails.
+Copies the project to target/at-once/tree, rewrites the modules (src/main.rs), leaves out mutations that do not compile,
+records the sites that each test reaches, and runs for each mutation the tests that reach it, cheapest first, until one fails.
 """
 import argparse
 import concurrent.futures
@@ -25,17 +25,17 @@ CRATES = {"wire": "rdmascope-wire", "dissector": "rdmascope-dissector", "conform
 
 options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 options.add_argument("paths", nargs="+", help="modules: files or folders of wire/src, dissector/src, conformance/src")
-options.add_argument("--tests", default="conformance", help="test targets of rdmascope-tests, by commas")
-options.add_argument("--longest", type=float, default=0.5, help="seconds of a processor that a test may take to be asked")
-options.add_argument("--budget", type=float, default=8, help="seconds of a processor for the tests of one change")
+options.add_argument("--tests", default="conformance", help="comma-separated test targets of rdmascope-tests")
+options.add_argument("--longest", type=float, default=0.5, help="the most CPU seconds of a test that is used")
+options.add_argument("--budget", type=float, default=8, help="CPU seconds for the tests of one mutation")
 options.add_argument("--jobs", type=int, default=os.cpu_count())
-options.add_argument("--just", default="", help="of what is compiled, only the files whose paths begin so are tried")
-options.add_argument("--only", help="a file of lines, of which the last words name a change as the output does: nothing else is tried")
+options.add_argument("--just", default="", help="test only the compiled files with these path prefixes")
+options.add_argument("--only", help="file of mutations to test: the end of each line names one in the form of the output")
 asked = options.parse_args()
 
 
 def sources(path):
-    """The Rust sources of a module, without those of its tests and without the root of a crate, which declares `mutant` here."""
+    """The Rust sources of a module, without tests and without the crate root, which declares `mutant` here."""
     whole = PROJECT / path
     files = sorted(whole.rglob("*.rs")) if whole.is_dir() else [whole]
     return [str(file.relative_to(PROJECT)) for file in files if file.name not in ("lib.rs", "tests.rs") and "tests" not in file.parent.parts]
@@ -56,20 +56,20 @@ def copy(files):
             continue
         elif not to.is_file() or (to.stat().st_mtime, to.stat().st_size) != (source.stat().st_mtime, source.stat().st_size):
             shutil.copy2(source, to)
-    # No test that is asked for needs the fuzz targets, and they need half of the project.
+    # No selected test needs the fuzz targets, which depend on half of the project.
     manifest = TREE / "tests/Cargo.toml"
     lines = (PROJECT / "tests/Cargo.toml").read_text().splitlines(keepends=True)
     write(manifest, "".join(line for line in lines if not line.startswith("rdmascope-fuzz-targets")))
 
 
 def write(path, text):
-    """Writes a file where that changes it: cargo looks at times."""
+    """Writes a file if its content changes, because cargo compares modification times."""
     if not path.is_file() or path.read_text() != text:
         path.write_text(text)
 
 
 def rewrite(files, without):
-    """Writes the modules anew; returns the changes."""
+    """Rewrites the modules and returns the mutations."""
     changes = []
     write(WORK / "without", "".join(f"{number}\n" for number in sorted(without)))
     told = subprocess.run([TOOL, PROJECT, TREE, WORK / "without", *files], capture_output=True, text=True, check=True)
@@ -87,7 +87,7 @@ def cargo(*arguments):
 
 
 def wrong(messages, changes):
-    """The changes that compiler messages are about."""
+    """The mutations that compiler errors refer to."""
     found = set()
     for message in messages:
         if message.get("reason") != "compiler-message" or message["message"]["level"] != "error":
@@ -107,7 +107,7 @@ def wrong(messages, changes):
 
 
 def compile_all(files):
-    # What did not compile of the same sources does not today.
+    # Mutations of the same sources that did not compile before do not compile now.
     known, digest = WORK / "known.json", hashlib.sha256("".join((PROJECT / file).read_text() for file in files).encode()).hexdigest()
     before = json.loads(known.read_text()) if known.exists() else {}
     without = set(before["without"]) if before.get("digest") == digest else set()
@@ -116,10 +116,10 @@ def compile_all(files):
         changes = rewrite(files, without)
         begun = time.monotonic()
         ran, messages = cargo("check", *packages)
-        print(f"{len(changes)} changes checked in {time.monotonic() - begun:.0f} s", flush=True)
+        print(f"{len(changes)} mutations checked in {time.monotonic() - begun:.0f} s", flush=True)
         if ran.returncode == 0:
             known.write_text(json.dumps({"digest": digest, "without": sorted(without)}))
-            print(f"{len(changes)} changes compile, {len(without)} do not", flush=True)
+            print(f"{len(changes)} mutations compile, {len(without)} do not", flush=True)
             return changes
         found = wrong(messages, changes)
         if not found:
@@ -144,13 +144,13 @@ def tests_built():
 
 
 def limits(seconds):
-    """For a child: a change may make it go on for ever, or take all memory."""
+    """Sets limits in a child, because a mutation may make it run forever or take all memory."""
     resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
     resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 2))
 
 
 def run(test_binary, names, mutant, seconds):
-    """Whether all pass, and how much time of a processor they took."""
+    """Whether all tests pass, and the CPU time that they took."""
     program, folder = test_binary
     environment = dict(os.environ, RDMASCOPE_MUTANT=mutant, RUST_BACKTRACE="0", CARGO_MANIFEST_DIR=folder)
     child = subprocess.Popen([program, "--exact", "--test-threads=1", *names], cwd=folder, env=environment, stdout=subprocess.DEVNULL,
@@ -184,8 +184,8 @@ def reach(built):
         entries += [(binary, line.removesuffix(": test")) for line in listed.stdout.splitlines() if line.endswith(": test")]
     with concurrent.futures.ThreadPoolExecutor(asked.jobs) as pool:
         found = [each for each in pool.map(one, entries) if each]
-    print(f"{len(entries)} tests, {len(found)} of them are fast and pass", flush=True)
-    # A test of few things says more about each.
+    print(f"{len(entries)} tests, of them {len(found)} are fast and pass", flush=True)
+    # A test that reaches few sites is more specific.
     found.sort(key=lambda each: each[0] * (50 + len(each[3])))
     noted.write_text(json.dumps({"state": state, "tests": [(*each[:3], sorted(each[3])) for each in found]}))
     return found
@@ -195,7 +195,7 @@ def survives(change, tests):
     spent, waiting = 0.0, [each for each in tests if change[1] in each[3]]
     if not waiting:
         return "not reached"
-    # Those of the module itself first.
+    # Tests of the module itself first.
     module = pathlib.PurePath(change[2]).with_suffix("").parts[2:]
     waiting.sort(key=lambda each: not any(word in each[2] for word in module if word != "mod"))
     while waiting and spent < asked.budget:

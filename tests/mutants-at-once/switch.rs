@@ -1,4 +1,7 @@
-//! Which change runs: `RDMASCOPE_MUTANT` has its number, or `reach:FILE`, which notes the sites that are reached. In the changed copy only.
+//! Selects the change that runs. This file exists only in the changed copy of the sources.
+//!
+//! `RDMASCOPE_MUTANT` is the number of the change, or `reach:FILE`: then the sites reached are
+//! written to that file.
 
 use std_of_mutants::env;
 use std_of_mutants::fs::OpenOptions;
@@ -12,7 +15,7 @@ const UNASKED: u32 = u32::MAX;
 static CHOSEN: AtomicU32 = AtomicU32::new(UNASKED);
 static REACHED: [AtomicU64; 4096] = [const { AtomicU64::new(0) }; 4096];
 
-/// Which change of this site runs, from 0; another number for none.
+/// Returns the index of the change that runs at this site, or a larger number for none.
 pub(crate) fn at(first: u32) -> u32 {
     let chosen = CHOSEN.load(Relaxed);
     if chosen < NOTE { chosen.wrapping_sub(first) } else { asked(first) }

@@ -1,4 +1,5 @@
-//! An NFSv4.1 server of one file and one client, as far as it takes to have it call back: written by hand from RFC 5662.
+//! An NFSv4.1 server of one file and one client, with just enough operations to make callbacks.
+//! Written by hand from RFC 5662.
 
 use crate::responder::Wrong;
 use rdmascope_wire::Xid;
@@ -6,31 +7,31 @@ use rdmascope_wire::rpc::{Auth, Call};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// The XID of its callback.
+/// The XID of the server's callback.
 pub(crate) const CALLBACK: Xid = Xid(0xbacc_0001);
 
 const SESSION: [u8; 16] = *b"session of tests";
 const DELEGATION: [u8; 16] = *b"delegation: read";
 
-/// What it remembers.
+/// The state of the server.
 #[derive(Default)]
 pub(crate) struct Callbacks {
     backchannel: bool,
     delegated: bool,
     sequence: u32,
-    /// There is a file.
+    /// Whether the file exists.
     file: Rc<Cell<bool>>,
-    /// It calls back whether or not there is a backchannel.
+    /// Calls back with or without a backchannel.
     anyone: bool,
-    /// It never calls back.
+    /// Never calls back.
     nobody: bool,
-    /// It grants no delegations.
+    /// Grants no delegations.
     grants_none: bool,
-    /// It refuses to remove the file.
+    /// Refuses to remove the file.
     keeps: bool,
 }
 
-/// Words of XDR, and opaque bytes that need no padding.
+/// Writes XDR words, and opaque bytes that need no padding.
 struct Out<'a>(&'a mut Vec<u8>);
 
 impl Out<'_> {
@@ -50,17 +51,17 @@ impl Callbacks {
         }
     }
 
-    /// Whether it has the file, also later.
+    /// A shared flag: whether the file exists.
     pub(crate) fn file(&self) -> Rc<Cell<bool>> {
         self.file.clone()
     }
 
-    /// Whether somebody holds a delegation.
+    /// Whether a client holds a delegation.
     pub(crate) const fn is_delegated(&self) -> bool {
         self.delegated
     }
 
-    /// The results of a COMPOUND, and whether it makes the server call back.
+    /// Appends the results of a COMPOUND. Returns whether the server calls back.
     pub(crate) fn results(&mut self, out: &mut Vec<u8>, arguments: &[u8]) -> bool {
         let word = |at: usize| {
             let bytes = arguments.get(4 * at..4 * at + 4);
@@ -69,12 +70,13 @@ impl Callbacks {
         let mut out = Out(out);
         // tag, minor version, number of operations, the first one
         let (minor, count, first) = (word(1), word(2), word(3));
-        // Behind SEQUENCE with its session and four numbers.
+        // The operation after SEQUENCE, which has a session ID and four numbers.
         let second = if first == 53 { word(12) } else { 0 };
         match (minor, first) {
-            // EXCHANGE_ID: client, sequence, flags, no state protection, server_owner, scope, no implementation.
+            // EXCHANGE_ID: client ID, sequence ID, flags, no state protection, server_owner, scope,
+            // no implementation ID.
             (1, 42) => out.words(&[0, 0, 1, 42, 0, 0, 77, 1, 0x10000, 0, 0, 0, 0, 0, 0]),
-            // CREATE_SESSION: verifier and owner stand in other calls; client (2 words), sequence, flags, both channels.
+            // CREATE_SESSION: client ID (2 words), sequence ID, flags, both channels.
             (1, 43) => {
                 self.backchannel = word(7) & 2 != 0;
                 self.sequence = 0;
@@ -91,17 +93,18 @@ impl Callbacks {
                 out.words(&[self.sequence, 0, 0, 0, 0]);
                 match second {
                     58 => out.words(&[58, 0]),
-                    // PUTROOTFH and what is behind it: OPEN with its seqid, access, deny, client (2), owner; or LOOKUP.
+                    // PUTROOTFH, followed by OPEN with its seqid, access, deny, client ID (2 words)
+                    // and owner; or by LOOKUP.
                     24 if word(13) == 18 => {
                         let wants = word(15) & 0x100 != 0 && !self.grants_none;
                         self.delegated |= wants && self.backchannel;
-                        // Behind the owner's 18 bytes: OPEN4_CREATE.
+                        // OPEN4_CREATE comes after the owner of 18 bytes.
                         self.file.set(self.file.get() || word(25) == 1);
                         out.words(&[24, 0, 18, 0, 1, 2, 3, 4, 1, 0, 1, 0, 2, 4, 0]);
                         if self.delegated && wants {
                             out.words(&[1]);
                             out.0.extend(DELEGATION);
-                            // Nothing is recalled; an access control entry of nobody.
+                            // No recall; an access control entry with an empty name.
                             out.words(&[0, 0, 0, 0, 0]);
                         } else {
                             out.words(&[0]);
@@ -112,10 +115,10 @@ impl Callbacks {
                         self.delegated = false;
                         out.words(&[24, 0, 15, 0, 8, 0]);
                     }
-                    other => panic!("operation {other} was not to be expected"),
+                    other => panic!("unexpected operation {other}"),
                 }
             }
-            // PUTROOTFH, REMOVE: NFS4ERR_DELAY while somebody holds a delegation.
+            // PUTROOTFH, REMOVE: NFS4ERR_DELAY while a client holds a delegation.
             (0, 24) if self.delegated => {
                 out.words(&[10008, 0, 2, 24, 0, 28, 10008]);
                 return !self.nobody;
@@ -127,7 +130,7 @@ impl Callbacks {
                 out.words(&[0, 0, 2, 24, 0, 28, 0, 1, 0, 1, 0, 2]);
                 return self.anyone;
             }
-            other => panic!("minor version and operation {other:?} were not to be expected"),
+            other => panic!("unexpected minor version and operation {other:?}"),
         }
         false
     }
@@ -151,7 +154,7 @@ pub(crate) fn recall(xid: Xid) -> Vec<u8> {
     // No tag, minor version 1, no callback_ident, two operations.
     out.words(&[0, 1, 0, 2, 11]);
     out.0.extend(SESSION);
-    // Sequence number, slot, highest slot, not cached, no referring calls.
+    // Sequence ID, slot ID, highest slot ID, not cached, no referring calls.
     out.words(&[1, 0, 0, 0, 0, 4]);
     out.0.extend(DELEGATION);
     out.words(&[0, 4, 0xcafe_cafe]);

@@ -1,5 +1,6 @@
-//! Scenarios against responders in memory: a correct one conforms, one that is wrong in one way gets the verdict that it deserves, and
-//! `rdmascope check` finds in what crossed the wire what the scenario injected, and nothing else.
+//! Scenarios against responders in memory. A correct responder conforms, and one with a single
+//! fault gets the expected verdict. `rdmascope check` finds the fault that the scenario injected,
+//! and nothing else.
 
 mod callbacks;
 mod page;
@@ -27,17 +28,17 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// LINKTYPE_RAW: packets begin with their IP header.
+/// LINKTYPE_RAW: packets begin with the IP header.
 const RAW: u16 = 101;
 
-/// An end whose datagrams are recorded as they leave it.
+/// An end whose outgoing datagrams are captured.
 struct Tapped {
     end: Box<dyn End>,
     tap: Rc<RefCell<Vec<Packet>>>,
     outcome: Rc<RefCell<Option<Outcome>>>,
 }
 
-/// The injector tells when it is over.
+/// An injector that stores its outcome when it is over.
 struct Told(Injector, Rc<RefCell<Option<Outcome>>>);
 
 impl Told {
@@ -95,7 +96,7 @@ impl End for Tapped {
     }
 }
 
-/// Runs a scenario against a responder, which offers Read chunks where the scenario expects one.
+/// Runs a scenario against a responder, which offers Read chunks if the scenario expects one.
 fn run(scenario: &Scenario, wrong: Wrong) -> (Outcome, Capture) {
     let responder =
         if scenario.expects_read_chunk() { Responder::reliable(wrong) } else { Responder::new(wrong) };
@@ -118,11 +119,11 @@ fn run_against(scenario: &Scenario, target: Box<dyn End>) -> (Outcome, Capture) 
     assert_eq!((pair.address_a, pair.address_b), (local, remote));
     let mut steps = 0;
     while pair.a.outcome.borrow().is_none() {
-        assert!(pair.step(), "{}: nobody waits for anything, and it is not over", scenario.name);
+        assert!(pair.step(), "{}: no deadline is pending, but the scenario is not over", scenario.name);
         steps += 1;
         assert!(steps < 1_000_000, "{} does not end", scenario.name);
     }
-    // What is still under way belongs to the capture: the DREP that ends the connection.
+    // Packets in flight belong to the capture: the DREP ends the connection.
     pair.run();
     let packets = core::mem::take(&mut *tap.borrow_mut());
     let outcome = outcome.borrow_mut().take().expect("it is over");
@@ -153,7 +154,7 @@ fn the_responder_of_the_peer_conforms() {
     let mut wrong = Vec::new();
     for scenario in builtin() {
         let (outcome, _) = run_against(&scenario, Box::new(session::Session::new()));
-        // It sets R, and offers no Read chunks.
+        // It sets R and offers no Read chunks.
         let lacks = scenario.needs.contains(&Need::NoRemoteInvalidation) || scenario.expects_read_chunk();
         let expected = if lacks { Verdict::NotApplicable } else { Verdict::Conforms };
         if outcome.verdict != expected || outcome.alive == Alive::Gone {
@@ -163,7 +164,8 @@ fn the_responder_of_the_peer_conforms() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Both keep their limits: the peer's are so narrow here that a second long reply frees the first one.
+/// Both respect their limits. The peer's are so low here that a second long reply frees the first
+/// one.
 #[test]
 fn responders_of_the_draft_conform() {
     let limits = OfferLimits { bytes: 40_000, ..OfferLimits::default() };
@@ -182,7 +184,7 @@ fn responders_of_the_draft_conform() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Without a Read chunk there is nothing to pull and nothing to free.
+/// Without Read chunks, these scenarios do not apply.
 #[test]
 fn without_read_chunks_they_do_not_apply() {
     let of_draft: Vec<Scenario> = builtin().into_iter().filter(Scenario::expects_read_chunk).collect();
@@ -216,7 +218,7 @@ fn check_names_what_was_injected_and_nothing_else() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Responders that are wrong in one way, and the verdict that each gets.
+/// Responders with one fault, and the verdict on each.
 const WRONG: &[(&str, Wrong, Verdict)] = &[
     ("version-9", Wrong::ChunkForVersion, Verdict::Violates),
     ("version-9", Wrong::VersionRange, Verdict::Violates),
@@ -317,7 +319,7 @@ fn a_wrong_responder_is_named() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Runs a scenario, and looks whether the target has the file of it afterwards.
+/// Runs a scenario. Returns its outcome, and whether its file is left on the target.
 fn file_left(scenario: &Scenario, wrong: Wrong) -> (Outcome, bool) {
     let responder = Responder::new(wrong);
     let file = responder.file();
@@ -332,7 +334,7 @@ fn no_file_is_left_behind() {
         let (outcome, left) = file_left(&scenario, Wrong::Nothing);
         assert!(!left && outcome.reason.is_empty(), "{}: {outcome:#?}", scenario.name);
     }
-    // Also where the scenario does not come to its end.
+    // The same if the scenario is aborted.
     for (wrong, why) in [
         (Wrong::CallsNobody, "a backward call was expected and did not come"),
         (Wrong::GrantsNone, "no read delegation was granted"),
@@ -340,7 +342,7 @@ fn no_file_is_left_behind() {
         let (outcome, left) = file_left(&named("callback-unanswered"), wrong);
         assert_eq!((outcome.verdict, &outcome.reason[..], left), (Verdict::NotApplicable, why, false));
     }
-    // Without a backchannel nothing is to be granted.
+    // Without a backchannel, no delegation may be granted.
     let (outcome, left) = file_left(&named("callback-without-backchannel"), Wrong::GrantsNone);
     assert_eq!((outcome.verdict, left), (Verdict::Conforms, false), "{outcome:#?}");
 }
@@ -350,7 +352,7 @@ fn a_file_that_cannot_be_removed_is_named() {
     let (outcome, left) = file_left(&named("callback"), Wrong::KeepsFile);
     assert!(left && outcome.verdict == Verdict::Conforms, "{outcome:#?}");
     assert_eq!(outcome.reason, "the file rdmascope-5ce00000 may be left in the root of the export");
-    // The connection is lost before the callback that is expected.
+    // The connection is lost before the expected callback.
     let good = include_str!("../../peer/scenarios/callback-unanswered.toml");
     let lost = good.replacen("[[steps]]\nexpect", "[[steps]]\nabandon = {}\n\n[[steps]]\nexpect", 1);
     assert_ne!(lost, good);
@@ -378,7 +380,7 @@ fn what_comes_where_silence_is_expected_makes_it_not_applicable() {
     let good = include_str!("../../peer/scenarios/disconnect-mid-transfer.toml");
     let rules = good.find("[[steps]]\nrules").expect("it loses what the target reads");
     let rest = good[rules..].find("[[steps]]\nsend").expect("behind them it calls");
-    // Nothing is lost: the reply comes within the time.
+    // Without loss the reply arrives in time.
     let scenario = parse("x.toml", &[&good[..rules], &good[rules + rest..]].concat()).unwrap();
     let (outcome, _) = run(&scenario, Wrong::Nothing);
     assert_eq!(outcome.verdict, Verdict::NotApplicable);
@@ -386,7 +388,7 @@ fn what_comes_where_silence_is_expected_makes_it_not_applicable() {
     assert_eq!((outcome.observed.len(), outcome.alive), (0, Alive::NotAsked));
 }
 
-/// A message without rdma_vers has none that an answer could repeat.
+/// A message without rdma_vers has no version that an answer could repeat.
 #[test]
 fn the_version_of_an_answer_is_compared_with_what_was_sent() {
     let told = |name: &str, responder| run(&named(name), responder).0.observed[0].to_string();
@@ -403,7 +405,7 @@ fn two_runs_are_the_same() {
     assert_eq!(run(&scenario, Wrong::Nothing), run(&scenario, Wrong::Nothing));
 }
 
-/// The files of peer/scenarios/ are those that the program has, each under its own name.
+/// peer/scenarios/ contains exactly the built-in scenarios, each in a file of its name.
 #[test]
 fn the_folder_is_the_list() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../peer/scenarios");

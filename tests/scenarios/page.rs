@@ -1,12 +1,12 @@
-//! docs/scenarios.md has every scenario, and every word that a file can hold. docs/verdicts.md has every scenario, and the verdicts that
-//! the lab has noted.
+//! Checks that docs/scenarios.md contains every scenario and every word of the file format, and
+//! that docs/verdicts.md contains every scenario with the verdicts of the lab.
 
 use rdmascope_peer::scenario::{Scenario, Side, builtin, builtin_of, parse};
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/scenarios.md");
 const MARK: &str = "cargo test -p rdmascope-tests --test scenarios page -->\n";
 
-/// Those of the requester's side, and those of the responder's.
+/// The tables of both sides.
 fn tables() -> String {
     let clients = "\n### Of the responder's side\n\n`rdmascope peer serve --scenario` runs them.\n";
     [&table(&builtin()), clients, &table(&builtin_of(Side::Responder))].concat()
@@ -31,15 +31,15 @@ fn table(scenarios: &[Scenario]) -> String {
 #[test]
 fn page_has_the_scenarios() {
     let page = std::fs::read_to_string(PATH).unwrap();
-    let (front, rest) = page.split_once(MARK).expect("the page has its mark");
+    let (front, rest) = page.split_once(MARK).expect("the page has its marker");
     if std::env::var_os("RDMASCOPE_BLESS").is_some() {
         std::fs::write(PATH, format!("{front}{MARK}{}", tables())).unwrap();
     } else {
-        assert!(rest == tables(), "docs/scenarios.md is not what the scenarios say: bless it");
+        assert!(rest == tables(), "docs/scenarios.md differs from the scenarios: bless it");
     }
 }
 
-/// The keys and words that stand in an error of the parser, which knows them all.
+/// The keys and words in an error message of the parser, which lists all valid ones.
 fn expected(replaced: &str, by: &str) -> Vec<String> {
     let good = include_str!("../../peer/scenarios/version-9.toml");
     assert!(good.contains(replaced), "{replaced}");
@@ -113,24 +113,25 @@ fn page_has_every_word() {
         words.extend(expected(allowed, by));
     }
     assert!(words.len() > 100, "{words:?}");
-    // In the text a word stands alone, as the first of a table in braces, or in quotation marks.
+    // On the page a word is alone, in a table in braces, or in quotation marks.
     let spans: Vec<&str> = page.split('`').skip(1).step_by(2).collect();
     let says = |word: &str| {
         let is = |part: &str| part.trim_matches('"') == word;
         spans.iter().any(|span| span.split([' ', '{', '}', '=', ',', '\n']).any(is))
     };
     let missing: Vec<&String> = words.iter().filter(|word| !says(word)).collect();
-    assert!(missing.is_empty(), "docs/scenarios.md does not say {missing:?}");
+    assert!(missing.is_empty(), "docs/scenarios.md lacks {missing:?}");
 }
 
 const SERVERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/lab/verdicts");
 const CLIENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/lab/client-verdicts");
 const VERDICTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/verdicts.md");
 
-/// A series of kernels, and what is noted of it, a line a scenario: section, scenario, level, verdict.
+/// A kernel series and its recorded verdicts. A line per scenario: section, scenario, level,
+/// verdict.
 type Noted = (String, Vec<Vec<String>>);
 
-/// What a folder of the lab has, the oldest series first.
+/// The verdicts in a folder of the lab, oldest series first.
 fn noted(folder: &str) -> Vec<Noted> {
     let mut noted: Vec<Noted> = std::fs::read_dir(folder)
         .unwrap()
@@ -151,7 +152,7 @@ fn noted(folder: &str) -> Vec<Noted> {
 #[test]
 fn page_has_the_verdicts_of_the_lab() {
     let page = std::fs::read_to_string(VERDICTS).unwrap();
-    let (servers, clients) = page.split_once("\n## Linux as client\n").expect("clients come behind servers");
+    let (servers, clients) = page.split_once("\n## Linux as client\n").expect("clients come after servers");
     let (_, servers) = servers.split_once("\n## Linux as server\n").expect("it has servers");
     has_verdicts(servers, &noted(SERVERS), &builtin());
     has_verdicts(clients, &noted(CLIENTS), &builtin_of(Side::Responder));
@@ -164,8 +165,8 @@ fn has_verdicts(page: &str, noted: &[Noted], scenarios: &[Scenario]) {
     assert_eq!(titles[..3], ["section", "level", "scenario"]);
     assert_eq!(titles.len(), 3 + noted.len());
     for ((series, lines), title) in noted.iter().zip(&titles[3..]) {
-        assert!(title.starts_with(&format!("Linux {series}.")), "{title} is not of the series {series}");
-        assert_eq!(lines.len(), scenarios.len(), "linux-{series}.tsv is not of today's scenarios");
+        assert!(title.starts_with(&format!("Linux {series}.")), "{title} does not belong to series {series}");
+        assert_eq!(lines.len(), scenarios.len(), "linux-{series}.tsv has other scenarios");
         for (line, scenario) in lines.iter().zip(scenarios) {
             let expected =
                 [scenario.section(), scenario.name.clone(), scenario.requirement.level.to_string()];

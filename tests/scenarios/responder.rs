@@ -1,5 +1,5 @@
-//! A small Responder written for these tests from RFC 8166, and responders that are wrong in one way. It shares with the peer only the
-//! endpoint below it.
+//! A small Responder written from RFC 8166 for these tests, with variants that have one fault each.
+//! It shares only the endpoint below it with the peer.
 
 use crate::callbacks::{CALLBACK, Callbacks, recall};
 use rdmascope_peer::endpoint::{Config, ConnectionId, Endpoint, Event};
@@ -21,72 +21,72 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// In what a responder is wrong.
+/// The fault of a responder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wrong {
-    /// In nothing.
+    /// No fault.
     Nothing,
-    /// It answers ERR_CHUNK where ERR_VERS is due.
+    /// Answers ERR_CHUNK instead of ERR_VERS.
     ChunkForVersion,
     /// Its ERR_VERS names versions 2 to 3.
     VersionRange,
-    /// Its errors have rdma_vers 1, whatever the call has.
+    /// Its errors have rdma_vers 1, whatever version the call has.
     ErrorVersion,
-    /// It answers no message that is at fault.
+    /// Does not answer invalid messages.
     Silent,
-    /// It closes the connection for a message that is at fault.
+    /// Closes the connection on an invalid message.
     Closes,
-    /// It closes it and takes no other.
+    /// Closes the connection on an invalid message and accepts no other.
     Crashes,
-    /// It replies with success to a message that is at fault.
+    /// Replies with success to an invalid message.
     Succeeds,
-    /// It answers with ERR_CHUNK what is to be discarded.
+    /// Answers ERR_CHUNK to messages that must be discarded.
     AnswersDiscards,
-    /// It grants no credits.
+    /// Grants no credits.
     NoCredit,
-    /// It grants what is requested.
+    /// Grants the requested credits.
     EchoesCredits,
-    /// It does not return chunks.
+    /// Returns no chunks.
     KeepsChunks,
-    /// It returns chunks with their lengths as in the call.
+    /// Returns chunks with the lengths of the call.
     ReturnsChunksFull,
-    /// It sends with invalidate whatever the R flags say.
+    /// Sends with Invalidate regardless of the R flags.
     Invalidates,
-    /// It takes every peer for one with thresholds of 262144 bytes.
+    /// Assumes inline thresholds of 262144 bytes for every peer.
     LongInline,
-    /// It sets Reserved bits in its private data.
+    /// Sets Reserved bits in its private data.
     Reserved,
-    /// It replies twice.
+    /// Replies twice.
     Twice,
-    /// It calls back where there is no backchannel.
+    /// Calls back without a backchannel.
     CallsAnyone,
-    /// It grants delegations and never calls back.
+    /// Grants delegations and never calls back.
     CallsNobody,
-    /// It repeats its callback on any connection.
+    /// Repeats its callback on any connection.
     RepeatsCallback,
-    /// It grants no delegations.
+    /// Grants no delegations.
     GrantsNone,
-    /// It refuses to remove a file.
+    /// Refuses to remove a file.
     KeepsFile,
-    /// Its callbacks have another XID behind the header.
+    /// Its callbacks have another XID after the RPC-over-RDMA header.
     CallbackXid,
     /// Its callbacks have rdma_vers 2.
     CallbackVersion,
-    /// It answers RDMA_DONE with ERR_CHUNK.
+    /// Answers RDMA_DONE with ERR_CHUNK.
     AnswersDone,
-    /// RDMA_DONE does not end the registration of its Read chunk, nor does time.
+    /// Never frees a Read chunk, neither on RDMA_DONE nor after a time.
     KeepsOffers,
-    /// RDMA_DONE of one connection frees the Read chunk of another one.
+    /// Frees a Read chunk on RDMA_DONE from another connection.
     FreesForAny,
-    /// Its Read chunks are in memory that is longer than they are.
+    /// Registers more memory than its Read chunks name.
     ExposesMore,
-    /// While a Read chunk waits for RDMA_DONE, it sends long replies inline.
+    /// Sends long replies inline while a Read chunk waits for RDMA_DONE.
     OffersOnce,
-    /// It refuses connections with more private data than its own 8 bytes.
+    /// Refuses connections with other private data before its own 8 bytes.
     RefusesPrivateData,
 }
 
-/// A call whose Read chunks are pulled.
+/// A call whose Read chunks are being read.
 struct Pull {
     connection: ConnectionId,
     call: Incoming,
@@ -94,7 +94,7 @@ struct Pull {
     parts: Vec<Vec<u8>>,
 }
 
-/// A call, as far as it is known.
+/// A parsed call.
 #[derive(Clone)]
 struct Incoming {
     xid: Xid,
@@ -109,15 +109,16 @@ pub(crate) struct Responder {
     endpoint: Endpoint,
     wrong: Wrong,
     pulls: Vec<Pull>,
-    /// What each connection said in its REQ.
+    /// The private data in the REQ of each connection.
     clients: BTreeMap<ConnectionId, PrivateData>,
     callbacks: Callbacks,
-    /// Its Read chunks by connection and XID, with the time of each. `None`: it knows RFC 8166 alone.
+    /// Its Read chunks by connection and XID, with the time of each offer. `None` if it implements
+    /// RFC 8166 only.
     offers: Option<BTreeMap<(ConnectionId, Xid), (Instant, Rkey)>>,
     now: Instant,
 }
 
-/// How long a Read chunk waits for RDMA_DONE.
+/// The time after which an offered Read chunk is freed without RDMA_DONE.
 const OFFERED: Duration = Duration::from_secs(10);
 
 const OWN: PrivateData =
@@ -132,12 +133,14 @@ impl Responder {
         Responder { endpoint, wrong, pulls, clients, callbacks, offers: None, now }
     }
 
-    /// One that sets R, and offers Read chunks for long replies (reliable-reply draft, section 4.1.1).
+    /// A responder that sets R and offers Read chunks for long replies (reliable-reply draft,
+    /// section 4.1.1).
     pub(crate) fn reliable(wrong: Wrong) -> Responder {
         Responder { offers: Some(BTreeMap::new()), ..Responder::new(wrong) }
     }
 
-    /// Puts a Payload stream into a Read chunk: its segment. `None`: it knows RFC 8166 alone.
+    /// Registers a Payload stream as a Read chunk and returns its segment. `None` if it implements
+    /// RFC 8166 only.
     fn offer(&mut self, connection: ConnectionId, xid: Xid, stream: &[u8]) -> Option<ReadSegment> {
         let mut memory = stream.to_vec();
         if self.wrong == Wrong::ExposesMore {
@@ -149,7 +152,8 @@ impl Responder {
         Some(ReadSegment { position: 0, target: Segment { handle, length: stream.len() as u32, offset } })
     }
 
-    /// RDMA_DONE has come (section 4.1.3 of the draft). Whether a Read chunk waited for it.
+    /// Handles RDMA_DONE (section 4.1.3 of the draft). Returns whether a Read chunk was waiting for
+    /// it.
     fn done(&mut self, connection: ConnectionId, xid: Xid) -> bool {
         let any = self.wrong == Wrong::FreesForAny;
         let Some(offers) = &mut self.offers else { return false };
@@ -165,7 +169,7 @@ impl Responder {
         true
     }
 
-    /// Frees the Read chunks that have waited too long.
+    /// Frees Read chunks whose time is over.
     fn expire(&mut self, now: Instant) {
         self.now = now;
         let offers = self.offers.iter_mut().filter(|_| self.wrong != Wrong::KeepsOffers);
@@ -176,7 +180,7 @@ impl Responder {
         }
     }
 
-    /// Whether it has the file of a session, also later.
+    /// A shared flag: whether the file of a session exists.
     pub(crate) fn file(&self) -> Rc<Cell<bool>> {
         self.callbacks.file()
     }
@@ -208,7 +212,7 @@ impl Responder {
                 Event::Queue { event: QueueEvent::Completed { work, outcome: Ok(bytes) }, .. } => {
                     self.pulled(work, bytes);
                 }
-                // It is gone with the connection.
+                // It fails together with the connection.
                 Event::Queue { event: QueueEvent::Failed(_), .. } if self.wrong == Wrong::Crashes => {
                     self.endpoint.listen_no_more(20049);
                 }
@@ -226,7 +230,8 @@ impl Responder {
             return;
         }
         let Pull { connection, mut call, parts, .. } = self.pulls.remove(at);
-        // Segments of one chunk follow each other; the next chunk's Position counts what was put in before, padding included.
+        // Segments of one chunk are contiguous. The next chunk's Position includes the bytes
+        // inserted before, with padding.
         let mut message = core::mem::take(&mut call.payload);
         let mut at = (u32::MAX, 0);
         for (entry, part) in call.reads.iter().zip(&parts) {
@@ -245,11 +250,11 @@ impl Responder {
         let mut bytes = Vec::new();
         header.build(&mut bytes);
         bytes.extend(payload);
-        // A connection that is gone gets nothing.
+        // The connection may be closed already.
         let _ = self.endpoint.send(connection, Send { bytes, invalidate, ..Send::default() });
     }
 
-    /// A message is at fault.
+    /// Answers an invalid message.
     fn refuse(&mut self, connection: ConnectionId, xid: Xid, version: u32, error: Error) {
         let error = match (self.wrong, error) {
             (Wrong::ChunkForVersion, Error::Version { .. }) => Error::Chunk,
@@ -301,7 +306,7 @@ impl Responder {
         if bytes.len() < MINIMUM_LENGTH || is_error_or_done {
             return self.discard(connection, Some(xid));
         }
-        // What answers its callback is no call, whatever it looks like.
+        // An answer to its callback is no call, whatever its content.
         if xid == CALLBACK {
             return self.discard(connection, Some(xid));
         }
@@ -451,7 +456,8 @@ fn success(xid: Xid) -> Reply<'static> {
     Reply { xid, status: Status::Success, verifier: Some(Auth { flavor: 0, body: &[] }) }
 }
 
-/// The results of a call: a file that is not there, attributes, or those of a session. Whether the server calls back.
+/// Appends the results of a call: a missing file, attributes, or those of a session. Returns
+/// whether the server calls back.
 pub(crate) fn results(
     callbacks: &mut Callbacks,
     out: &mut Vec<u8>,
@@ -472,7 +478,8 @@ pub(crate) fn results(
             let count = arguments.get(8..12).map_or(0, |count| u32::from_be_bytes(count.try_into().unwrap()));
             [0, 0, count, 24, 0].into_iter().for_each(&mut word);
             for _ in 1..count {
-                // GETATTR, NFS4_OK, the attribute that holds any text: 40 times four bytes of mimetype (attribute 32).
+                // GETATTR, NFS4_OK, and an attribute with arbitrary text: 40 times four bytes of
+                // mimetype (attribute 32).
                 [9, 0, 2, 0, 1, 164, 160].into_iter().for_each(&mut word);
                 (0..40).for_each(|_| word(0x6161_6161));
             }

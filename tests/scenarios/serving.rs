@@ -1,4 +1,5 @@
-//! `rdmascope check` finds in what crossed what a scenario of the responder's side did to a client, and nothing else.
+//! `rdmascope check` finds the fault that a responder-side scenario injects into a session with a
+//! client, and nothing else.
 
 #[path = "../../peer/tests/serving/client.rs"]
 mod client;
@@ -23,7 +24,7 @@ fn check_names_what_was_done_to_a_client_and_nothing_else() {
             Packet { number, time, original_length, data }
         });
         let findings = judged::findings(&Capture { link: RAW, packets: packets.collect() });
-        // How long a call took is no fault of anybody here.
+        // Call durations in virtual time are no fault.
         let mut found = rules(&findings);
         found.remove("advice-slow-server");
         let expected: BTreeSet<&str> = scenario.check.iter().map(String::as_str).collect();

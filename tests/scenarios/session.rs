@@ -1,4 +1,5 @@
-//! The project's own Responder (peer/src/rpcrdma) as a target, with the results of the one written for these tests.
+//! The project's own Responder (peer/src/rpcrdma) as a target. Its results are those of the test
+//! responder.
 
 use super::callbacks::{CALLBACK, Callbacks, recall};
 use super::responder::results;
@@ -19,7 +20,7 @@ impl Session {
         Session::with(None)
     }
 
-    /// One that offers Read chunks within these limits.
+    /// A session that offers Read chunks within these limits.
     pub(crate) fn reliable(limits: OfferLimits) -> Session {
         Session::with(Some(limits))
     }
@@ -45,7 +46,7 @@ impl Session {
             rpc::Reply { xid: called.xid, status, verifier }.build(&mut message);
             let calls_back =
                 call.is_some_and(|call| results(&mut self.1, &mut message, &call, reader.rest()));
-            // A connection that is gone gets nothing.
+            // The connection may be closed already.
             let _ = self.0.reply(connection, called.xid, Reply::inline(message));
             if calls_back {
                 self.0.call(connection, Backward::inline(recall(CALLBACK))).expect("it can be sent");

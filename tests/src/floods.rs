@@ -1,4 +1,4 @@
-//! Spoofed packets: each opens a flow of its own, between hosts of its own.
+//! Spoofed packets: each one opens a new flow between hosts of its own.
 
 use core::net::Ipv4Addr;
 use rdmascope_wire::compose::{Carrier, Ipv4, ROCE_V2_PORT, Udp};
@@ -6,7 +6,7 @@ use rdmascope_wire::compose::{Carrier, Ipv4, ROCE_V2_PORT, Udp};
 /// The kind of packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// SEND Only with a call: GETATTR of NFS version 3.
+    /// SEND Only with a call of NFSv3 GETATTR.
     Call,
     /// RDMA WRITE Only.
     Write,
@@ -14,14 +14,14 @@ pub enum Kind {
     Read,
     /// Acknowledge.
     Acknowledge,
-    /// A REQ for the port of NFS.
+    /// A REQ for the NFS/RDMA port.
     Request,
     /// An MPA Request over TCP.
     Start,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Kind; 6] =
         [Kind::Call, Kind::Write, Kind::Read, Kind::Acknowledge, Kind::Request, Kind::Start];
 
@@ -41,7 +41,7 @@ impl Kind {
         out
     }
 
-    /// From the BTH on.
+    /// The bytes from the BTH on.
     fn transport(self, flow: u32, packet: u32) -> Vec<u8> {
         let (opcode, qp) = match self {
             Kind::Call => (0x04, flow + 2),
@@ -54,7 +54,7 @@ impl Kind {
         match self {
             Kind::Call => {
                 let xid = flow ^ packet << 24;
-                // RDMA_MSG with one credit and no chunks; the call of AUTH_NONE; a file handle of
+                // RDMA_MSG with one credit and no chunks; a call with AUTH_NONE; a file handle of
                 // 16 bytes.
                 out.extend(words(&[xid, 1, 1, 0, 0, 0, 0, xid, 0, 2, 100_003, 3, 1, 0, 0, 0, 0, 16]));
                 out.extend([7; 16]);
@@ -81,11 +81,11 @@ fn request(flow: u32) -> Vec<u8> {
     out.extend(words(&[0, flow, 0x0010_0000, 0]));
     let mut body = [0; 232];
     body[..4].copy_from_slice(&flow.to_be_bytes());
-    // Port 20049 of TCP.
+    // TCP port 20049.
     body[8..16].copy_from_slice(&0x0106_4e51_u64.to_be_bytes());
     body[32..36].copy_from_slice(&((flow + 2) << 8 | 4).to_be_bytes());
     body[36..40].copy_from_slice(&4_u32.to_be_bytes());
-    // Reliable connection, and the PSN that it expects.
+    // Reliable connection, and the PSN that the sender expects.
     body[40..44].copy_from_slice(&(20_u32 << 3).to_be_bytes());
     body[44..48].copy_from_slice(&(flow << 8 | 20 << 3 | 7).to_be_bytes());
     body[48..52].copy_from_slice(&[0xff, 0xff, 0x30, 0x70]);
@@ -93,8 +93,8 @@ fn request(flow: u32) -> Vec<u8> {
     out
 }
 
-/// An IPv4 packet with a TCP segment. The first one is an MPA Request Frame (RFC 5044, section
-/// 7.1.1) without CRC and private data, the others are empty.
+/// An IPv4 packet with a TCP segment. The first packet has an MPA Request Frame (RFC 5044, section
+/// 7.1.1) without CRC and private data; the others are empty.
 fn segment(ip: &Ipv4, flow: u32, packet: u32) -> Vec<u8> {
     const REQUEST: &[u8] = b"MPA ID Req Frame\0\x01\0\0";
     let payload = if packet == 0 { REQUEST } else { &[] };
@@ -113,7 +113,7 @@ fn segment(ip: &Ipv4, flow: u32, packet: u32) -> Vec<u8> {
     out
 }
 
-/// The checksum of the Internet (RFC 1071) of an even number of bytes.
+/// The Internet checksum (RFC 1071) of an even number of bytes.
 fn checksum(bytes: &[u8]) -> u16 {
     let sum: u32 = bytes.chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).sum();
     let sum = (sum & 0xffff) + (sum >> 16);

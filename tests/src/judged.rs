@@ -1,4 +1,4 @@
-//! The judge at work on a capture, with what it found kept.
+//! Runs the judge over a capture and keeps its findings.
 
 use crate::pcap::{Capture, Packet};
 use crate::session::records;
@@ -8,7 +8,8 @@ use rdmascope_dissector::event::Event;
 use rdmascope_dissector::observation::Observe;
 use rdmascope_dissector::record::Record;
 
-/// The judge as it is used, beside one that ignores all gates. Both must find the same of every event.
+/// The judge as shipped, together with one that ignores all gates. Both must report the same
+/// findings for each event.
 #[derive(Clone, Debug)]
 pub struct Compared {
     gated: Judge,
@@ -22,29 +23,30 @@ impl Default for Compared {
 }
 
 impl Compared {
-    /// Hands an event to both, and returns what they found.
+    /// Passes an event to both judges and returns their findings.
     ///
     /// # Panics
-    /// Where they found different things: then a gate is closed to something that a rule behind it finds.
+    /// If the findings differ: a gate then hides an event that a rule needs.
     pub fn handle(&mut self, event: &Event<'_>) -> Vec<Finding> {
         let mut found: [Vec<Finding>; 2] = Default::default();
         self.gated.handle(event, &mut |finding| found[0].push(finding.clone()));
         self.exhaustive.handle(event, &mut |finding| found[1].push(finding.clone()));
         let [gated, exhaustive] = found;
-        assert_eq!(gated, exhaustive, "the judge that ignores gates finds something else");
+        assert_eq!(gated, exhaustive, "the judge without gates reports other findings");
         gated
     }
 }
 
-/// What the judge finds in a capture, with gates and without.
+/// The findings in a capture, with gates and without.
 ///
 /// # Panics
-/// As [`Compared::handle`], and where a finding lacks its rule or its connection, or its frames are not in order: the judge sees to that.
+/// As [`Compared::handle`], and if a finding lacks its rule or connection or has frames out of
+/// order; the judge must prevent both.
 pub fn findings(capture: &Capture) -> Vec<Finding> {
     findings_where(capture, |_| 0)
 }
 
-/// The same where the capture says of each packet how many were dropped before it.
+/// The same for a capture that names, for each packet, the number of packets dropped before it.
 ///
 /// # Panics
 /// As [`findings`].
@@ -64,7 +66,7 @@ pub fn findings_where(capture: &Capture, dropped: impl Fn(&Packet) -> u32) -> Ve
     findings
 }
 
-/// What the judge finds before the last packet of a capture comes.
+/// The findings before the last packet of a capture.
 pub fn findings_on_the_way(capture: &Capture) -> Vec<Finding> {
     let mut engine = Engine::new(Config { observe: Observe::All, ..Config::default() });
     let (mut judge, mut findings) = (Judge::default(), Vec::new());
@@ -79,17 +81,17 @@ pub fn findings_on_the_way(capture: &Capture) -> Vec<Finding> {
 /// The rule of a finding.
 ///
 /// # Panics
-/// Where there is none: the judge sets it.
+/// If the finding has no rule; the judge must set it.
 pub fn rule(finding: &Finding) -> &'static Rule {
     finding.rule.expect("the judge sets it")
 }
 
-/// Whether it is a violation that stands: what makes `rdmascope check` exit with 1.
+/// Whether a finding is a conclusive violation, which makes `rdmascope check` exit with 1.
 pub fn is_violation(finding: &Finding) -> bool {
     finding.verdict == Verdict::Stands && rule(finding).level == Level::Violation
 }
 
-/// One line about a finding.
+/// A finding on one line.
 pub fn line(finding: &Finding) -> String {
     let rule = rule(finding);
     format!(

@@ -1,5 +1,7 @@
-//! What the tests judge with. None of it shares code with what is judged, but for the engine's interface and the ICRC:
-//! captures are read, tracepoints parsed and packets altered here by code of their own.
+//! Tools for tests.
+//!
+//! They share no code with the code under test, except the engine's interface and the ICRC: reading
+//! captures, parsing tracepoints and altering packets are implemented here independently.
 #![forbid(unsafe_code)]
 
 pub mod floods;
@@ -16,7 +18,7 @@ pub mod streams;
 pub mod trace;
 pub mod values;
 
-/// Differences found, gathered so that a failure shows more than the first one.
+/// Collects differences, so that a failure shows more than the first one.
 #[derive(Debug)]
 pub struct Differences {
     what: String,
@@ -25,7 +27,7 @@ pub struct Differences {
 }
 
 impl Differences {
-    /// None yet, in the comparison that `what` names.
+    /// An empty collection for the comparison named `what`.
     pub fn of(what: impl Into<String>) -> Differences {
         Differences { what: what.into(), compared: 0, found: Vec::new() }
     }
@@ -43,7 +45,7 @@ impl Differences {
         }
     }
 
-    /// Notes a difference where `holds` is false.
+    /// Notes a difference if `holds` is false.
     pub fn check(&mut self, holds: bool, place: impl core::fmt::Display) {
         self.compared += 1;
         if !holds {
@@ -51,10 +53,10 @@ impl Differences {
         }
     }
 
-    /// Panics with what was found, or where nothing was compared at all.
+    /// Fails the test if there are differences.
     ///
     /// # Panics
-    /// That is what it is for.
+    /// If a difference was found, or if nothing was compared.
     pub fn end(self) {
         const SHOWN: usize = 25;
         assert!(self.compared > 0, "{}: nothing was compared", self.what);

@@ -1,9 +1,10 @@
-//! The client's mountstats: what the NFS client counted per operation.
+//! The client's mountstats: the counts per operation of the Linux NFS client.
 
 /// One line of "per-op statistics".
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row {
-    /// The client's name of the operation; for NFSv4 the name of the client's procedure, not of one on the wire.
+    /// The client's name of the operation. For NFSv4 it names a procedure of the client, not an
+    /// operation on the wire.
     pub name: String,
     /// Operations completed.
     pub operations: u64,
@@ -13,7 +14,7 @@ pub struct Row {
     pub timeouts: u64,
     /// Bytes of the calls: the RPC messages before reduction.
     pub bytes_sent: u64,
-    /// Bytes of the replies: the RPC messages as they were before reduction.
+    /// Bytes of the replies: the RPC messages before reduction.
     pub bytes_received: u64,
     /// Replies with an error.
     pub errors: u64,
@@ -22,26 +23,27 @@ pub struct Row {
 /// A mount's statistics.
 #[derive(Clone, Debug, Default)]
 pub struct Mountstats {
-    /// The operations that were used at all.
+    /// The operations with at least one call.
     pub rows: Vec<Row>,
     /// Messages that the transport sent: calls, and answers to callbacks.
     pub sends: u64,
-    /// Replies that it received.
+    /// Replies that the transport received.
     pub receives: u64,
-    /// Segments of Read, Write and Reply chunks registered, abandoned ones included.
+    /// Segments registered for Read, Write and Reply chunks, including abandoned ones.
     pub segments: [u64; 3],
-    /// Read segments' bytes, and bytes that arrived in chunks, by the transport's own count.
+    /// The bytes of Read segments, by the transport's count.
     pub rdma_request_bytes: u64,
-    /// Bytes of replies that arrived by Write or Reply chunks.
+    /// Bytes of replies that arrived in Write or Reply chunks.
     pub rdma_reply_bytes: u64,
 }
 
 impl Mountstats {
-    /// Reads the part of truth.txt that is mountstats.
+    /// Parses the mountstats in truth.txt.
     pub fn parse(text: &str) -> Option<Mountstats> {
         let transport = text.lines().find_map(|line| line.trim().strip_prefix("xprt:\trdma "))?;
-        // port, bind count, connect count, connect time, idle time, sends, receives, bad XIDs, two sums; then rpcrdma's own:
-        // read, write, reply chunk segments, bytes by RDMA in requests and replies … (net/sunrpc/xprtrdma/transport.c).
+        // port, bind count, connect count, connect time, idle time, sends, receives, bad XIDs, two
+        // sums; then those of rpcrdma: read, write, reply chunk segments, bytes by RDMA in requests
+        // and replies … (net/sunrpc/xprtrdma/transport.c).
         let fields: Vec<u64> =
             transport.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect();
         let field = |index: usize| fields.get(index).copied();
@@ -85,7 +87,7 @@ impl Mountstats {
     }
 }
 
-/// The md5 lines of truth.txt: digest and file, as md5sum printed them.
+/// The md5 lines in truth.txt, as printed by md5sum: digest and file.
 pub fn digests(text: &str) -> Vec<(&str, &str)> {
     text.lines()
         .filter_map(|line| line.split_once("  "))

@@ -1,7 +1,7 @@
-//! Real sessions, altered: what is hard to capture is made from what was captured.
+//! Alters captured sessions, to create cases that are hard to capture.
 //!
-//! All of it works on Ethernet, IPv4 without options, UDP, and seals what it changed: IPv4 header checksum and ICRC come
-//! out right, unless a packet is spoiled on purpose.
+//! All functions work on Ethernet, IPv4 without options and UDP. They recompute the IPv4 header
+//! checksum and the ICRC of changed packets, unless a packet is corrupted on purpose.
 
 mod foreign;
 mod loss;
@@ -20,27 +20,27 @@ use core::ops::Range;
 use rdmascope_wire::bth::{Bth, Extensions};
 use rdmascope_wire::{compose, icrc};
 
-/// Starts of the headers in a frame.
+/// Offsets of the headers in a frame.
 const IP: usize = 14;
 const UDP: usize = IP + 20;
-/// The BTH.
+/// The offset of the BTH.
 pub const BTH: usize = UDP + 8;
-/// The first extension header.
+/// The offset of the first extension header.
 pub const EXTENSION: usize = BTH + 12;
-/// A MAD: behind BTH and DETH.
+/// The offset of a MAD, after BTH and DETH.
 const MAD: usize = EXTENSION + 8;
-/// A CM message: behind the common MAD header.
+/// The offset of a CM message, after the common MAD header.
 const CM: usize = MAD + 24;
 
 /// The modulus of PSNs.
 pub const PSNS: u32 = 1 << 24;
 
-/// The lab's server.
+/// The server in the samples.
 pub const SERVER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
-/// The lab's client.
+/// The client in the samples.
 pub const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 
-/// BTH opcodes by the names used here.
+/// BTH opcodes.
 #[allow(missing_docs)]
 pub mod opcode {
     pub const SEND_FIRST: u8 = 0x00;
@@ -78,10 +78,11 @@ pub mod attribute {
     pub const APR: u16 = 0x001a;
 }
 
-/// Reading and writing the fields of one packet. Setters leave the ICRC as it was: [`Packet::seal`] when done.
+/// Access to the fields of a packet. Setters do not update the ICRC; call [`Packet::seal`]
+/// afterwards.
 #[allow(missing_docs)]
 impl Packet {
-    /// Whether it is RoCEv2 as the lab sends it.
+    /// Whether it is RoCEv2 in the form that the lab sends.
     pub fn is_roce(&self) -> bool {
         self.data.len() >= EXTENSION
             && self.data[12..14] == [0x08, 0x00]
@@ -138,12 +139,13 @@ impl Packet {
         self.data[BTH] = opcode;
     }
 
-    /// Whether it is of a reliable connection.
+    /// Whether it belongs to a reliable connection.
     pub fn is_rc(&self) -> bool {
         self.is_roce() && self.opcode() >> 5 == 0
     }
 
-    /// Whether its PSN is one of the other side's requests: READ responses and acknowledgements.
+    /// Whether its PSN is one of the other end's requests, as in READ responses and
+    /// acknowledgements.
     pub fn is_response(&self) -> bool {
         (opcode::READ_RESPONSE_FIRST..=0x12).contains(&self.opcode())
     }
@@ -164,7 +166,7 @@ impl Packet {
         self.set_u24(BTH + 9, psn % PSNS);
     }
 
-    /// Virtual address, R_Key and DMA length, where the opcode has a RETH.
+    /// Virtual address, R_Key and DMA length, if the opcode has a RETH.
     pub fn reth(&self) -> Option<(u64, u32, u32)> {
         let there = matches!(self.opcode(), opcode::WRITE_FIRST | opcode::WRITE_ONLY | opcode::READ_REQUEST)
             && self.data.len() >= EXTENSION + 16;
@@ -177,7 +179,7 @@ impl Packet {
         self.set_u32(EXTENSION + 12, length);
     }
 
-    /// The R_Key invalidated, where the opcode has an IETH.
+    /// The invalidated R_Key, if the opcode has an IETH.
     pub fn ieth(&self) -> Option<u32> {
         let there = matches!(self.opcode(), opcode::SEND_LAST_INVALIDATE | opcode::SEND_ONLY_INVALIDATE);
         there.then(|| self.u32(EXTENSION))
@@ -187,7 +189,8 @@ impl Packet {
         self.set_u32(EXTENSION, rkey);
     }
 
-    /// Where the payload stands, without padding and ICRC, for the RC opcodes that the samples have.
+    /// The range of the payload without padding and ICRC, for the RC opcodes that occur in the
+    /// samples.
     pub fn payload(&self) -> Range<usize> {
         let extensions = match self.opcode() {
             opcode::WRITE_FIRST | opcode::WRITE_ONLY | opcode::READ_REQUEST => 16,
@@ -213,12 +216,12 @@ impl Packet {
             && self.payload().len() >= 16
     }
 
-    /// rdma_xid.
+    /// The rdma_xid.
     pub fn xid(&self) -> Option<u32> {
         self.starts_message().then(|| self.u32(self.payload().start))
     }
 
-    /// The CM message that it carries.
+    /// The attribute ID of its CM message.
     pub fn cm_attribute(&self) -> Option<u16> {
         let there = self.is_roce() && self.opcode() == opcode::UD_SEND_ONLY && self.data.len() >= CM + 232;
         there.then(|| self.u16(MAD + 16))
@@ -228,12 +231,12 @@ impl Packet {
         self.data[MAD + 16..MAD + 18].copy_from_slice(&attribute.to_be_bytes());
     }
 
-    /// The CM message's bytes behind the MAD header.
+    /// The CM message after the MAD header.
     pub fn cm_body(&mut self) -> &mut [u8] {
         &mut self.data[CM..CM + 232]
     }
 
-    /// The fields of a whole packet, as [`Frame::compose`](compose::Frame::compose) wants them.
+    /// Parses a whole packet into the fields of [`Frame::compose`](compose::Frame::compose).
     pub fn taken_apart(&self) -> compose::Frame<'_> {
         let ethernet = self.data[..12].split_at(6);
         let bth = Bth::parse(&self.data[BTH..]).expect("a BTH");
@@ -266,12 +269,12 @@ impl Packet {
         }
     }
 
-    /// Where the IP packet ends.
+    /// The offset of the end of the IP packet.
     fn ip_end(&self) -> usize {
         IP + usize::from(self.u16(IP + 2))
     }
 
-    /// Replaces what is behind the BTH, and with it every length.
+    /// Replaces the bytes after the BTH and updates all lengths.
     pub fn set_behind_bth(&mut self, bytes: &[u8]) {
         let frame =
             compose::Frame { extensions: Extensions::default(), payload: bytes, ..self.taken_apart() };
@@ -279,7 +282,7 @@ impl Packet {
         self.original_length = self.data.len() as u32;
     }
 
-    /// Makes the IPv4 checksum and the ICRC right.
+    /// Recomputes the IPv4 checksum and the ICRC.
     pub fn seal(&mut self) {
         if !self.is_roce() {
             return;
@@ -297,14 +300,14 @@ impl Packet {
         }
     }
 
-    /// The ICRC as it should be.
+    /// The correct ICRC.
     pub fn icrc(&self) -> u32 {
         let end = self.ip_end() - icrc::LENGTH;
         let udp = self.data[UDP..BTH].try_into().expect("eight bytes");
         icrc::roce_v2(&self.data[IP..UDP], udp, &self.data[BTH..end]).expect("an IPv4 header")
     }
 
-    /// The ICRC as it is.
+    /// The ICRC in the packet.
     pub fn icrc_found(&self) -> u32 {
         let end = self.ip_end() - icrc::LENGTH;
         u32::from_le_bytes(self.data[end..end + icrc::LENGTH].try_into().expect("four bytes"))
@@ -321,8 +324,9 @@ pub fn each(capture: &mut Capture, mut change: impl FnMut(&mut Packet)) {
     }
 }
 
-/// Moves the PSNs of the requests that `sender` sends, with everything that names them: the responses to it, and the
-/// Starting PSN that its peer announced (REQ or REP: what the sender *of the CM message* expects to receive).
+/// Shifts the PSNs of the requests that `sender` sends, with those of the responses, and the
+/// Starting PSN that its peer announced in a REQ or REP. (The Starting PSN is the one that the
+/// sender *of the CM message* expects to receive.)
 pub fn shift_psn(capture: &mut Capture, sender: Ipv4Addr, by: u32) {
     each(capture, |packet| {
         if packet.is_rc() {
@@ -342,7 +346,7 @@ pub fn shift_psn(capture: &mut Capture, sender: Ipv4Addr, by: u32) {
     });
 }
 
-/// Gives the queue pair of `owner` another number, in the packets to it and in the CM messages that name it.
+/// Changes the QPN of `owner`, in the packets to it and in the CM messages that name it.
 pub fn renumber_qp(capture: &mut Capture, owner: Ipv4Addr, qp: u32) {
     each(capture, |packet| {
         if packet.is_rc() && packet.destination() == owner {
@@ -357,13 +361,14 @@ pub fn renumber_qp(capture: &mut Capture, owner: Ipv4Addr, qp: u32) {
     });
 }
 
-/// Gives a host another address: in IP headers, GIDs and the RDMA-CM IP header.
+/// Changes the address of a host in IP headers, GIDs and the RDMA-CM IP header.
 pub fn readdress(capture: &mut Capture, old: Ipv4Addr, new: Ipv4Addr) {
     each(capture, |packet| {
         let mut places = vec![IP + 12, IP + 16];
         if packet.cm_attribute() == Some(attribute::REQ) {
-            // Primary local and remote port GID (at 56 and 72, ::ffff:a.b.c.d), source and destination of the RDMA-CM IP header
-            // (at 4 and 20 of the private data, which is at 140), right-aligned in 16 bytes.
+            // Primary local and remote port GID (at 56 and 72, ::ffff:a.b.c.d); source and
+            // destination of the RDMA-CM IP header (at 4 and 20 of the private data, which is at
+            // 140), right-aligned in 16 bytes.
             places.extend([CM + 56 + 12, CM + 72 + 12, CM + 140 + 4 + 12, CM + 140 + 20 + 12]);
         }
         for at in places {
@@ -374,7 +379,7 @@ pub fn readdress(capture: &mut Capture, old: Ipv4Addr, new: Ipv4Addr) {
     });
 }
 
-/// Gives a host another address in the IP headers of TCP segments.
+/// Changes the address of a host in the IP headers of TCP segments.
 pub fn readdress_segments(capture: &mut Capture, old: Ipv4Addr, new: Ipv4Addr) {
     const PROTOCOL: usize = IP + 9;
     const TCP: u8 = 6;
@@ -388,7 +393,7 @@ pub fn readdress_segments(capture: &mut Capture, old: Ipv4Addr, new: Ipv4Addr) {
     }
 }
 
-/// Sets the length of IP and the checksum of TCP to what a frame of Ethernet and IPv4 is.
+/// Sets the IP length and the TCP checksum of a frame of Ethernet, IPv4 and TCP.
 pub fn seal_segment(data: &mut [u8]) {
     let length = (data.len() - 14) as u16;
     data[16..18].copy_from_slice(&length.to_be_bytes());
@@ -417,8 +422,8 @@ pub fn change_communication_ids(capture: &mut Capture, mask: u32) {
     });
 }
 
-/// Renames memory: `map` takes handle and offset to their new values, in chunk lists, RETHs and IETHs alike. It has to keep
-/// distances within a region.
+/// Renames memory in chunk lists, RETHs and IETHs. `map` takes a handle and an offset to the new
+/// ones; it must keep distances within a region.
 pub fn rename_memory(capture: &mut Capture, map: impl Fn(u32, u64) -> (u32, u64)) {
     each(capture, |packet| {
         if !packet.is_rc() {
@@ -439,7 +444,7 @@ pub fn rename_memory(capture: &mut Capture, map: impl Fn(u32, u64) -> (u32, u64)
     });
 }
 
-/// Changes XIDs: in RPC-over-RDMA headers, in RPC messages behind them, and in Long Replies.
+/// Changes the XIDs in RPC-over-RDMA headers, in the RPC messages after them, and in Long Replies.
 pub fn change_xids(capture: &mut Capture, map: impl Fn(u32) -> u32) {
     let mut long_replies: Vec<(u32, u64)> = Vec::new();
     each(capture, |packet| {
@@ -467,18 +472,19 @@ pub fn change_xids(capture: &mut Capture, map: impl Fn(u32) -> u32) {
     });
 }
 
-/// Where the chunk lists of a Send stand.
+/// Offsets of the chunk lists in a Send.
 #[derive(Debug, Default)]
 struct Lists {
-    /// Each segment's handle.
+    /// The handle of each segment.
     segments: Vec<usize>,
     /// The first segment of the Reply chunk.
     reply: Option<usize>,
-    /// Behind the lists.
+    /// The first byte after the lists.
     end: usize,
 }
 
-/// Walks the header of an RDMA_MSG or RDMA_NOMSG of version 1 that is whole and right.
+/// Parses the chunk lists of an RDMA_MSG or RDMA_NOMSG of version 1, which must be complete and
+/// valid.
 fn lists(packet: &Packet) -> Lists {
     let mut lists = Lists::default();
     let mut at = packet.payload().start + 16;
@@ -510,40 +516,42 @@ fn has_lists(packet: &Packet) -> bool {
     packet.starts_message() && packet.u32(packet.payload().start + 12) <= 1
 }
 
-/// Where the handle of each segment in a Send's header stands.
+/// The offset of the handle of each segment in a Send's header.
 pub fn segments(packet: &Packet) -> Vec<usize> {
     if has_lists(packet) { lists(packet).segments } else { Vec::new() }
 }
 
-/// Where the first segment of the Reply chunk stands.
+/// The offset of the first segment of the Reply chunk.
 pub fn reply_chunk(packet: &Packet) -> Option<usize> {
     has_lists(packet).then(|| lists(packet))?.reply
 }
 
-/// Bytes of the RPC-over-RDMA header of an RDMA_MSG or RDMA_NOMSG.
+/// The length of the RPC-over-RDMA header of an RDMA_MSG or RDMA_NOMSG.
 pub fn header_length(packet: &Packet) -> usize {
     lists(packet).end - packet.payload().start
 }
 
-/// The capture without its CM packets: begun after the connect, ended before the disconnect.
+/// The capture without its CM packets, as if it had begun after the connect and ended before the
+/// disconnect.
 pub fn without_cm(capture: &Capture) -> Capture {
     keep(capture, |packet| packet.cm_attribute().is_none())
 }
 
-/// The packets that `wanted` wants, with their old numbers.
+/// The packets for which `wanted` holds, with their old numbers.
 pub fn keep(capture: &Capture, wanted: impl Fn(&Packet) -> bool) -> Capture {
     let packets = capture.packets.iter().filter(|packet| wanted(packet)).cloned().collect();
     Capture { link: capture.link, packets }
 }
 
-/// What a capture with this snap length would have kept.
+/// The capture with this snap length.
 pub fn cut(capture: &Capture, snap_length: usize) -> Capture {
     let mut capture = capture.clone();
     capture.packets.iter_mut().for_each(|packet| packet.data.truncate(snap_length));
     capture
 }
 
-/// Two captures as one, in the order of time, numbered anew. Where times are equal the first capture's packets go first.
+/// Merges two captures by time and renumbers the packets. At equal times, packets of the first
+/// capture come first.
 pub fn merge(first: &Capture, second: &Capture) -> Capture {
     let mut merged = first.clone();
     merged.packets.extend(second.packets.iter().cloned());
@@ -552,7 +560,8 @@ pub fn merge(first: &Capture, second: &Capture) -> Capture {
     merged
 }
 
-/// The session twice without CM messages, the second one on other queue pairs and `later` nanoseconds later.
+/// The session twice without CM messages, the second time on other queue pairs and `later`
+/// nanoseconds later.
 pub fn side_by_side(session: &Capture, later: i64) -> Capture {
     let first = without_cm(session);
     let mut second = first.clone();
@@ -566,15 +575,15 @@ pub fn side_by_side(session: &Capture, later: i64) -> Capture {
     merge(&first, &second)
 }
 
-/// A capture that begins with the packet at this index.
+/// The capture from the packet at this index on.
 pub fn from(capture: &Capture, index: usize) -> Capture {
     let mut rest = Capture { link: capture.link, packets: capture.packets[index..].to_vec() };
     rest.renumber();
     rest
 }
 
-/// Moves the packet at index `from` to stand at index `to`, as a capture shows packets that overtook each other: numbers and
-/// times stay with the places.
+/// Moves a packet from index `from` to index `to`, as a capture shows reordered packets: numbers
+/// and times stay at their indices.
 pub fn reorder(capture: &mut Capture, from: usize, to: usize) {
     let places: Vec<(u64, i64)> = capture.packets.iter().map(|packet| (packet.number, packet.time)).collect();
     let packet = capture.packets.remove(from);
@@ -585,7 +594,8 @@ pub fn reorder(capture: &mut Capture, from: usize, to: usize) {
     }
 }
 
-/// Has every packet that `wanted` wants sent twice, right behind itself: under another Identification of the IP header.
+/// Sends every packet for which `wanted` holds twice in a row, the second time with another
+/// Identification in the IP header.
 pub fn repeat(capture: &Capture, wanted: impl Fn(&Packet) -> bool) -> Capture {
     twice(capture, wanted, |packet| {
         if packet.is_roce() {
@@ -595,7 +605,7 @@ pub fn repeat(capture: &Capture, wanted: impl Fn(&Packet) -> bool) -> Capture {
     })
 }
 
-/// Has every packet that `wanted` wants captured twice, right behind itself.
+/// Captures every packet for which `wanted` holds twice in a row.
 pub fn copy(capture: &Capture, wanted: impl Fn(&Packet) -> bool) -> Capture {
     twice(capture, wanted, |_| {})
 }
@@ -615,7 +625,8 @@ fn twice(capture: &Capture, wanted: impl Fn(&Packet) -> bool, change: impl Fn(&m
     capture
 }
 
-/// A session of large reads and writes without its CM exchange, in which the first call is 1028 bytes long: more than may be sent by default.
+/// A session of large reads and writes without its CM exchange, whose first call is 1028 bytes
+/// long, which exceeds the default inline threshold.
 pub fn long_call() -> Capture {
     let mut capture = without_cm(&samples::capture("nfs4.2-mtu4096-large-io"));
     let is_call = |packet: &&mut Packet| {

@@ -1,16 +1,19 @@
-//! Which transaction each packet of a session is of.
+//! Assigns the packets of a session to transactions.
 
 use crate::mutate::{self, opcode};
 use crate::pcap::Capture;
 use rdmascope_wire::Xid;
 use std::collections::HashMap;
 
-/// The XIDs that each packet of a session without loss is of, by frame. Told from the packets alone: a Send has its XID in
-/// front; memory of the Linux client has the XID in the upper half of its addresses (witnesses.rs); what has no RETH goes on
-/// with what precedes it, a READ response with the request whose PSNs it has. None for acknowledgements and CM.
+/// The XID of each packet of a session without loss, by frame.
+///
+/// It is derived from the packets alone. A Send begins with its XID. The Linux client puts the XID
+/// into the upper half of its memory addresses (witnesses.rs). A packet without a RETH continues
+/// its predecessor, and a READ response belongs to the request with its PSNs. Acknowledgements and
+/// CM messages have none.
 pub fn owners(capture: &Capture) -> HashMap<u64, Xid> {
     let mut owners = HashMap::new();
-    // Per sender: whose WRITE is going on. Per requester: the READs asked for, by PSN.
+    // The current WRITE by sender, and the requested READs by requester and PSN.
     let mut writing = HashMap::new();
     let mut reads: Vec<(core::net::Ipv4Addr, u32, u32, Xid)> = Vec::new();
     for packet in capture.packets.iter().filter(|packet| packet.is_rc()) {
@@ -24,7 +27,8 @@ pub fn owners(capture: &Capture) -> HashMap<u64, Xid> {
             opcode::READ_REQUEST => {
                 let (_, _, length) = packet.reth().expect("a READ request has one");
                 let xid = by_address.expect("a READ request has an address");
-                // No path MTU is below 256, so this many PSNs at most; the latest request at or before a PSN is the one.
+                // The path MTU is at least 256, so a response has at most this many PSNs. The
+                // latest request at or before a PSN owns it.
                 reads.push((packet.source(), packet.psn(), length.div_ceil(256), xid));
                 by_address
             }

@@ -1,4 +1,5 @@
-//! Pages of docs/ whose tables are printed from lists of columns: each stands between a mark with the name of the list and one for its end.
+//! Pages of docs/ with tables that are generated from column lists. Each table is between a marker
+//! with the name of its list and an end marker.
 
 use std::path::{Path, PathBuf};
 
@@ -11,21 +12,21 @@ fn path(page: &str) -> PathBuf {
 
 /// The text of a page.
 pub fn text(page: &str) -> String {
-    std::fs::read_to_string(path(page)).expect("the page is there")
+    std::fs::read_to_string(path(page)).expect("the page exists")
 }
 
-/// Whether pages are being written instead of compared.
+/// Whether pages are written instead of compared.
 pub fn is_blessing() -> bool {
     std::env::var_os("RDMASCOPE_BLESS").is_some()
 }
 
-/// The names of the lists whose tables a page has.
+/// The names of the lists whose tables a page contains.
 pub fn lists(text: &str) -> Vec<&str> {
     let begins = text.lines().filter_map(|line| line.strip_prefix(BEGIN)?.strip_suffix(" -->"));
     begins.collect()
 }
 
-/// The page, with the table of each list that it names between its marks.
+/// The page with the generated table of each list that it names.
 fn printed(text: &str, table: impl Fn(&str) -> String) -> String {
     let mut page = String::new();
     let mut lines = text.lines();
@@ -42,7 +43,8 @@ fn printed(text: &str, table: impl Fn(&str) -> String) -> String {
     page
 }
 
-/// Compares a page with what `table` prints for each list that it names, or writes it where `RDMASCOPE_BLESS` is set.
+/// Compares a page with the tables that `table` generates for its lists, or rewrites it if
+/// `RDMASCOPE_BLESS` is set.
 pub fn compare(page: &str, table: impl Fn(&str) -> String) {
     let found = text(page);
     let expected = printed(&found, table);
@@ -53,6 +55,7 @@ pub fn compare(page: &str, table: impl Fn(&str) -> String) {
     let differing = expected.lines().zip(found.lines()).find(|(expected, found)| expected != found);
     assert!(
         expected == found,
-        "docs/{page} is not what the lists of columns say; CONTRIBUTING.md says how it is written anew. {differing:#?}"
+        "docs/{page} differs from the column lists; CONTRIBUTING.md describes how to regenerate \
+         it. {differing:#?}"
     );
 }

@@ -1,15 +1,15 @@
-//! A reader and a writer of classic pcap files, independent of the ones that rdmascope ships.
+//! A reader and a writer of classic pcap files, independent of those in rdmascope.
 
 /// A captured packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// The number that other tools give it, from 1; kept when packets around it are taken away.
+    /// The frame number of other tools, from 1. Removing packets does not change it.
     pub number: u64,
     /// Nanoseconds since 1970.
     pub time: i64,
-    /// Bytes that it had on the wire.
+    /// The length on the wire, in bytes.
     pub original_length: u32,
-    /// The bytes captured.
+    /// The captured bytes.
     pub data: Vec<u8>,
 }
 
@@ -18,23 +18,24 @@ pub struct Packet {
 pub struct Capture {
     /// The LINKTYPE of all packets.
     pub link: u16,
-    /// The packets in the order of the file.
+    /// The packets in file order.
     pub packets: Vec<Packet>,
 }
 
 impl Capture {
-    /// Numbers the packets from 1 in the order in which they stand.
+    /// Numbers the packets from 1 in their order.
     pub fn renumber(&mut self) {
         (1..).zip(&mut self.packets).for_each(|(number, packet)| packet.number = number);
     }
 }
 
-/// Reads a little-endian pcap file with time stamps in microseconds: what tcpdump wrote for every sample.
+/// Reads a little-endian pcap file with time stamps in microseconds, the form in which tcpdump
+/// wrote every sample.
 pub fn read(bytes: &[u8]) -> Result<Capture, String> {
     let word =
         |at: usize| -> Option<u32> { Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?)) };
     if word(0) != Some(0xa1b2_c3d4) {
-        return Err("no little-endian microsecond pcap".into());
+        return Err("not a little-endian microsecond pcap file".into());
     }
     let link = word(20).ok_or("file header cut")? as u16;
     let mut packets = Vec::new();
@@ -51,7 +52,7 @@ pub fn read(bytes: &[u8]) -> Result<Capture, String> {
     Ok(Capture { link, packets })
 }
 
-/// Writes such a file.
+/// Writes a file of the same form.
 pub fn write(capture: &Capture) -> Vec<u8> {
     let mut out = Vec::new();
     let word = |out: &mut Vec<u8>, value: u32| out.extend_from_slice(&value.to_le_bytes());

@@ -1,9 +1,9 @@
-//! Where the samples are.
+//! Access to the samples.
 
 use crate::{mountstats, pcap, trace};
 use std::path::PathBuf;
 
-/// The sessions with an NFS mount in them over RoCE: all such samples but the one whose connect is rejected.
+/// The RoCE sessions with an NFS mount.
 pub const MOUNTS: [&str; 6] = [
     "nfs3-basic",
     "nfs3-lossy",
@@ -13,38 +13,39 @@ pub const MOUNTS: [&str; 6] = [
     "nfs4.2-mtu4096-large-io",
 ];
 
-/// Sessions over iWARP that the capture shows from their connect on, with the traces of both kernels.
+/// The iWARP sessions captured from their connect on, with the traces of both kernels.
 pub const IWARP_MOUNTS: [&str; 3] = ["iwarp-nfs3", "iwarp-crc-lossy", "iwarp-nfs4.2-nconnect"];
 
-/// Sessions over iWARP that were open before the capture, with the traces of both kernels.
+/// The iWARP sessions that were open before the capture, with the traces of both kernels.
 pub const IWARP_MIDSTREAM: [&str; 3] = ["iwarp-nfs4.1-midstream", "iwarp-recall", "iwarp-reconnect"];
 
-/// All samples of iWARP.
+/// All iWARP samples.
 pub const IWARP: [&str; 8] = {
     let [nfs3, lossy, nconnect] = IWARP_MOUNTS;
     let [midstream, recall, reconnect] = IWARP_MIDSTREAM;
     [nfs3, lossy, nconnect, midstream, recall, reconnect, "iwarp-rejected", "iwarp-scripted"]
 };
 
-/// The sessions that the capture shows from their connect on, over whatever transport.
+/// The sessions captured from their connect on, over any transport.
 pub fn whole_sessions() -> impl Iterator<Item = &'static str> {
     MOUNTS.into_iter().chain(IWARP_MOUNTS)
 }
 
-/// A connect to a port where nobody listens, tried twice.
+/// A connect to a port without a listener, tried twice.
 pub const REJECTED: &str = "connect-rejected";
 
-/// Replies in Read chunks of the responder, between two peers of this project. No kernel has a record of
-/// it.
+/// Replies in Read chunks of the responder, between two peers of this project. No kernel trace
+/// exists for it.
 pub const RELIABLE_REPLY: &str = "reliable-reply";
 
-/// All samples of RoCE.
+/// All RoCE samples.
 pub const ALL: [&str; 8] = {
     let [basic, lossy, recall, basic41, basic42, large] = MOUNTS;
     [REJECTED, basic, lossy, recall, basic41, basic42, large, RELIABLE_REPLY]
 };
 
-/// The folder of the samples, or that of newly recorded ones, which `tests/lab/samples` names in RDMASCOPE_SAMPLES.
+/// The folder of the samples, or of newly recorded ones: `tests/lab/samples` names it in
+/// RDMASCOPE_SAMPLES.
 pub fn folder() -> PathBuf {
     let named = std::env::var_os("RDMASCOPE_SAMPLES").map(PathBuf::from);
     named.unwrap_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../samples")))
@@ -53,7 +54,7 @@ pub fn folder() -> PathBuf {
 /// The text of a sample's file.
 ///
 /// # Panics
-/// Where it cannot be read: the repository holds it.
+/// If the file cannot be read.
 pub fn text(sample: &str, extension: &str) -> String {
     let path = folder().join(format!("{sample}.{extension}"));
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -69,20 +70,20 @@ pub fn capture(sample: &str) -> pcap::Capture {
     pcap::read(&bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// What the client's kernel recorded.
+/// The client kernel's trace.
 pub fn client_trace(sample: &str) -> trace::Client {
     trace::Client::parse(&text(sample, "client.trace"))
 }
 
-/// What the server's kernel recorded.
+/// The server kernel's trace.
 pub fn server_trace(sample: &str) -> trace::Server {
     trace::Server::parse(&text(sample, "server.trace"))
 }
 
-/// What the client counted.
+/// The client's mountstats.
 ///
 /// # Panics
-/// Where the sample has no mountstats.
+/// If the sample has no mountstats.
 pub fn mountstats(sample: &str) -> mountstats::Mountstats {
     mountstats::Mountstats::parse(&text(sample, "truth.txt"))
         .unwrap_or_else(|| panic!("{sample}.truth.txt has no mountstats"))

@@ -1,5 +1,5 @@
-//! TCP segments in a capture of Ethernet, taken apart and put together again; and the same session as another network or another host
-//! shows it.
+//! Parses and rebuilds TCP segments in a capture of Ethernet, and shows a session as another
+//! network or host would.
 
 use crate::pcap::{Capture, Packet};
 use crate::streams::{self, Flow, Fpdu};
@@ -7,27 +7,27 @@ use core::ops::Range;
 use rdmascope_wire::mpa::{CRC_LENGTH, Crc, MARKER_INTERVAL, MARKER_LENGTH};
 use std::collections::HashMap;
 
-/// The port of NFS over RDMA, at which the server of each sample listens.
+/// The NFS/RDMA port, on which the server of each sample listens.
 pub const SERVER_PORT: u16 = 20_049;
 
-/// What the checksum of a segment is.
+/// The state of a segment's checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checksum {
-    /// That of the segment.
+    /// Correct.
     Right,
-    /// The sum of the pseudo-header, which a host leaves to its adapter to complete.
+    /// The sum of the pseudo-header, which the host leaves to its adapter to complete.
     Unfinished,
-    /// Another one: the segment was damaged.
+    /// Incorrect: the segment was damaged.
     Wrong,
 }
 
-/// A whole segment of TCP over IPv4 or IPv6, taken apart.
+/// A whole TCP segment over IPv4 or IPv6.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Segment {
-    /// The header of IP.
+    /// The IP header.
     network: Vec<u8>,
-    /// The header of TCP, with options.
+    /// The TCP header with its options.
     header: Vec<u8>,
     pub checksum: Checksum,
     pub ports: [u16; 2],
@@ -38,7 +38,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// That of a packet of Ethernet without VLAN tag; `None` where it has none that is whole.
+    /// Parses a packet of Ethernet without VLAN tag; `None` if it has no whole segment.
     pub fn of(packet: &Packet) -> Option<Segment> {
         let data = &packet.data;
         let half = |at: usize| Some(u16::from_be_bytes(data.get(at..at + 2)?.try_into().ok()?));
@@ -81,7 +81,7 @@ impl Segment {
         self.sequence.wrapping_add(self.syn.into())
     }
 
-    /// It as a packet of IP.
+    /// The IP packet.
     pub fn bytes(&self) -> Vec<u8> {
         let mut network = self.network.clone();
         let mut segment = [&self.header[..], &self.payload].concat();
@@ -112,7 +112,7 @@ impl Segment {
         network
     }
 
-    /// Puts it into a packet of Ethernet.
+    /// Writes it into a packet of Ethernet.
     pub fn put(&self, packet: &mut Packet) {
         packet.data.truncate(14);
         let kind: u16 = if self.network.len() == 40 { 0x86dd } else { 0x0800 };
@@ -121,7 +121,8 @@ impl Segment {
         packet.original_length = packet.data.len() as u32;
     }
 
-    /// The same over the other version of IP, between addresses made of its own.
+    /// Replaces the IP header by one of the other version, with addresses derived from the old
+    /// ones.
     fn over_the_other_ip(&mut self) {
         self.network = if self.network.len() == 40 {
             let host = |at: usize| [10, 9, self.network[at], self.network[at + 1]];
@@ -139,7 +140,8 @@ impl Segment {
     }
 }
 
-/// The beginning and the end of a session of one connection: it is asked for, answered where `is_answered`, and closed; nothing is lost.
+/// The start and the end of a session of one connection without loss: the request, its answer if
+/// `is_answered`, and the close.
 pub fn made_and_closed(capture: &Capture, is_answered: bool) -> Capture {
     let segments: Vec<_> = capture.packets.iter().map(|packet| (packet, Segment::of(packet))).collect();
     let is_start = |segment: &Segment| segment.payload.starts_with(b"MPA ID Re");
@@ -171,7 +173,7 @@ pub fn made_and_closed(capture: &Capture, is_answered: bool) -> Capture {
     made
 }
 
-/// The sum of 16-bit words, with its carries added in (RFC 1071).
+/// The one's complement sum of 16-bit words (RFC 1071).
 fn sum(bytes: &[u8]) -> u16 {
     let word = |pair: &[u8]| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |low| u32::from(*low));
     let mut sum: u32 = bytes.chunks(2).map(word).sum();
@@ -181,33 +183,34 @@ fn sum(bytes: &[u8]) -> u16 {
     sum as u16
 }
 
-/// How a session is shown: packet by packet the same one, in another dress.
+/// A variant of a session, with the same packets in another form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dress {
-    /// As it was captured.
+    /// As captured.
     Plain,
     /// The sequence numbers of each end wrap in the middle of its stream.
     Wrapped,
     /// The host leaves each checksum to its adapter.
     Unfinished,
-    /// Each checksum is there, and right where the segment was not damaged.
+    /// Each checksum is complete, and correct unless the segment was damaged.
     Sealed,
     /// With a VLAN tag.
     Vlan,
     /// Over IPv6 instead of IPv4, or IPv4 instead of IPv6.
     OtherIp,
-    /// As Linux shows it on all interfaces at once (LINKTYPE_LINUX_SLL2).
+    /// As Linux captures it on all interfaces at once (LINKTYPE_LINUX_SLL2).
     Sll2,
-    /// Without link layer.
+    /// Without a link layer.
     Raw,
-    /// The server listens at another port.
+    /// The server listens on another port.
     OtherPort,
-    /// Both ends ask for markers (RFC 5044, section 4.3). What has no start frame stays as it is.
+    /// Both ends ask for markers (RFC 5044, section 4.3). A stream without a start frame stays
+    /// unchanged.
     Markers,
 }
 
 impl Dress {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Dress; 10] = [
         Dress::Plain,
         Dress::Wrapped,
@@ -221,7 +224,7 @@ impl Dress {
         Dress::Markers,
     ];
 
-    /// A session of Ethernet in this dress: as many packets, with their numbers and times.
+    /// This variant of an Ethernet session. The packets keep their count, numbers and times.
     pub fn on(self, capture: &Capture) -> Capture {
         let mut dressed = capture.clone();
         let mut change = |change: &dyn Fn(&mut Segment)| {
@@ -304,26 +307,26 @@ fn each(capture: &mut Capture, change: impl Fn(&mut Vec<u8>)) {
     }
 }
 
-/// A stream with markers put into it.
+/// A stream with markers inserted.
 struct Marked {
     ports: [u16; 2],
-    /// The sequence number of the first byte, and of that behind the start frame.
+    /// The sequence numbers of the first byte, and of the first byte after the start frame.
     begins: u32,
     behind: u32,
-    /// Bytes of the stream before.
+    /// The length of the stream without markers.
     length: u32,
     bytes: Vec<u8>,
 }
 
 impl Marked {
-    /// Bytes of FPDUs between one marker and the next.
+    /// Bytes of FPDUs between two markers.
     const BETWEEN: u32 = MARKER_INTERVAL - MARKER_LENGTH as u32;
 
-    /// Of a stream that begins with a start frame.
+    /// Inserts markers into a stream that begins with a start frame.
     fn new(flow: &Flow) -> Option<Marked> {
         let start = flow.start.filter(|_| !flow.fpdus.is_empty())?;
         let mut bytes = flow.bytes[..start].to_vec();
-        // M.
+        // The M flag.
         bytes[16] |= 0x80;
         let mut marked = Marked {
             ports: flow.ports,
@@ -335,7 +338,8 @@ impl Marked {
         let put = |bytes: &mut Vec<u8>, range: Range<usize>, fpdu: usize| {
             for at in range {
                 if ((at - start) as u32).is_multiple_of(Marked::BETWEEN) {
-                    // It points to the length field of the FPDU that it stands in; one in front of that says 0.
+                    // A marker points to the length field of its FPDU. One right before that field
+                    // has 0.
                     let pointer = if fpdu == bytes.len() { 0 } else { bytes.len() - fpdu };
                     bytes.extend([0, 0]);
                     bytes.extend((pointer as u16).to_be_bytes());
@@ -346,11 +350,12 @@ impl Marked {
         let mut end = start;
         for Fpdu { range, .. } in &flow.fpdus {
             let from = bytes.len();
-            // The CRC covers a marker in front of the length field, too; those behind it point to the field.
+            // The CRC also covers a marker right before the length field. Later markers point to
+            // the field.
             put(&mut bytes, range.start..range.start + 1, from);
             let field = bytes.len() - 1;
             put(&mut bytes, range.start + 1..range.end, field);
-            // FPDUs are of four bytes each, so no marker stands within a CRC.
+            // FPDUs are multiples of four bytes long, so no marker is within a CRC.
             let crc = bytes.len() - CRC_LENGTH;
             if bytes[crc..] != [0; CRC_LENGTH] {
                 let mut sum = Crc::default();
@@ -364,10 +369,10 @@ impl Marked {
         Some(marked)
     }
 
-    /// Where a sequence number lies with markers: in front of the marker, where one stands before that byte.
+    /// The sequence number with markers. If a marker precedes the byte, the number of the marker.
     fn place(&self, sequence: u32) -> u32 {
         let offset = sequence.wrapping_sub(self.behind) as i32;
-        // A FIN is behind all bytes.
+        // A FIN comes after all bytes.
         let offset = offset.min((self.length - self.behind.wrapping_sub(self.begins)) as i32).max(0) as u32;
         sequence.wrapping_add(offset.div_ceil(Marked::BETWEEN) * MARKER_LENGTH as u32)
     }

@@ -1,4 +1,4 @@
-//! A run of the engine over a capture, with what it reported kept.
+//! Runs the engine over a capture and keeps its events.
 
 use crate::Differences;
 use crate::pcap::Capture;
@@ -13,10 +13,10 @@ use rdmascope_wire::bth::{Bth, Extensions};
 use rdmascope_wire::rpcrdma::{Error, Procedure, Segment};
 use rdmascope_wire::{Stop, Xid};
 
-/// What the engine reported.
+/// The events of the engine.
 #[derive(Clone, Debug, Default)]
 pub struct Session {
-    /// Packets, where they were asked for.
+    /// Packets, if requested.
     pub packets: Vec<PacketSeen>,
     /// Transactions in the order in which they ended.
     pub transactions: Vec<Transaction>,
@@ -24,7 +24,7 @@ pub struct Session {
     pub connections: Vec<Connection>,
     /// Evictions.
     pub evictions: Vec<Eviction>,
-    /// What was counted over all.
+    /// The totals.
     pub totals: Totals,
 }
 
@@ -39,17 +39,17 @@ pub struct PacketSeen {
     pub headers: Option<Result<HeadersSeen, Stop>>,
     /// The connection.
     pub connection: Option<ConnectionId>,
-    /// The frame that shows the same packet.
+    /// The earlier frame with the same packet.
     pub copy_of: Option<u64>,
 }
 
 impl PacketSeen {
-    /// The headers, where there are some.
+    /// The headers, if they were parsed.
     pub fn headers(&self) -> Option<&HeadersSeen> {
         self.headers.as_ref()?.as_ref().ok()
     }
 
-    /// The RPC-over-RDMA header, where there is one.
+    /// The RPC-over-RDMA header, if any.
     pub fn rpcrdma(&self) -> Option<&RpcRdmaSeen> {
         match &self.headers()?.content {
             ContentSeen::RpcRdma(header) => Some(header),
@@ -66,11 +66,11 @@ impl PacketSeen {
 /// An owned part of a [`rdmascope_dissector::frame::Frame`].
 #[derive(Clone, Copy, Debug)]
 pub struct FrameSeen {
-    /// Who sent it.
+    /// The sender.
     pub source: Address,
-    /// For whom it is.
+    /// The receiver.
     pub destination: Address,
-    /// What carries it.
+    /// The headers that carry the transport packet.
     pub carrier: Carrier,
     /// The verdict on the ICRC.
     pub icrc: IcrcVerdict,
@@ -87,7 +87,7 @@ pub struct HeadersSeen {
     pub payload_captured: usize,
     /// Bytes of payload on the wire.
     pub payload_length: u32,
-    /// What the payload is.
+    /// The content of the payload.
     pub content: ContentSeen,
 }
 
@@ -98,7 +98,7 @@ pub enum ContentSeen {
     Cm(String),
     /// An RPC-over-RDMA header.
     RpcRdma(RpcRdmaSeen),
-    /// Neither.
+    /// Anything else.
     Other,
 }
 
@@ -118,7 +118,7 @@ pub struct RpcRdmaSeen {
     pub stop: Option<Stop>,
 }
 
-/// The records of a capture, as the engine takes them.
+/// The records of a capture.
 pub fn records(capture: &Capture) -> impl Iterator<Item = Record<'_>> {
     capture.packets.iter().map(|packet| Record {
         number: packet.number,
@@ -136,12 +136,12 @@ pub fn run(capture: &Capture) -> Session {
     run_with(capture, Config::default())
 }
 
-/// Runs the engine over a capture and keeps the packets too.
+/// Runs the engine over a capture and keeps the packets as well.
 pub fn run_with_packets(capture: &Capture) -> Session {
     run_with(capture, Config { report_packets: true, ..Config::default() })
 }
 
-/// Runs the engine over a capture, as `config` says.
+/// Runs the engine with this configuration.
 pub fn run_with(capture: &Capture, config: Config) -> Session {
     let mut engine = Engine::new(config);
     let mut session = Session::default();
@@ -187,7 +187,7 @@ impl Session {
         }
     }
 
-    /// The transactions of one direction in the order of their calls.
+    /// The transactions of one direction, in the order of their calls.
     pub fn of(&self, direction: Direction) -> Vec<&Transaction> {
         let mut chosen: Vec<&Transaction> =
             self.transactions.iter().filter(|transaction| transaction.direction == direction).collect();
@@ -198,7 +198,8 @@ impl Session {
         chosen
     }
 
-    /// The one transaction of that direction and XID, or what is wrong: none, or several.
+    /// The only transaction of this direction and XID. The error names the problem: none, or
+    /// several.
     pub fn find(&self, direction: Direction, xid: u32) -> Result<&Transaction, String> {
         let mut all = self
             .transactions
@@ -211,7 +212,7 @@ impl Session {
         }
     }
 
-    /// The packet of that frame number.
+    /// The packet of this frame number.
     pub fn packet(&self, number: u64) -> Option<&PacketSeen> {
         let index = self.packets.binary_search_by_key(&number, |packet| packet.number).ok()?;
         self.packets.get(index)
@@ -242,21 +243,22 @@ pub fn names(transaction: &Transaction) -> Vec<&'static str> {
     transaction.details.operations.iter().map(|operation| operation.name()).collect()
 }
 
-/// All that a transaction says but its number and its connection's.
+/// The text of a transaction without its number and that of its connection.
 pub fn all_but_numbers(transaction: &Transaction) -> String {
     let transaction = Transaction { number: 0, begun: 0, connection: ConnectionId(0), ..transaction.clone() };
     format!("{transaction:#?}")
 }
 
-/// All that a transaction says but numbers, and what acknowledged its call: where an ACK is missing, another one may stand for it, or none.
+/// The same without the acknowledgement of the call: if an ACK is missing, the packet that
+/// acknowledges the call is a later one or none.
 pub fn all_but_acknowledgement(transaction: &Transaction) -> String {
     let mut transaction = transaction.clone();
     transaction.timing.acknowledged = None;
     all_but_numbers(&transaction)
 }
 
-/// All that a transaction says but numbers, frames and times: what does not change where the same packets come in another
-/// order, or some of them twice.
+/// The same without numbers, frames and times: the parts that do not change if packets are
+/// reordered or duplicated.
 pub fn content(transaction: &Transaction) -> String {
     let mut transaction = transaction.clone();
     let nowhere = Seen { frame: 0, time: Time(0) };
@@ -266,17 +268,17 @@ pub fn content(transaction: &Transaction) -> String {
     }
     transaction.timing.reads = transaction.timing.reads.map(|_| (Time(0), Time(0)));
     transaction.timing.writes = transaction.timing.writes.map(|_| (Time(0), Time(0)));
-    // An ACK that is captured elsewhere may be captured behind the reply.
+    // An ACK captured elsewhere may come after the reply.
     transaction.timing.acknowledged = None;
     transaction.done = transaction.done.map(|_| nowhere);
     all_but_numbers(&transaction)
 }
 
-/// Compares two sessions' transactions by direction and XID; `view` says what is compared. Transactions for which `left_out`
-/// holds may differ.
+/// Compares the transactions of two sessions by direction and XID. `view` selects the parts to
+/// compare. Transactions for which `left_out` holds may differ.
 ///
 /// # Panics
-/// Where they differ, with the first line that does for each transaction.
+/// If transactions differ, with the first differing line of each.
 pub fn compare_transactions(
     what: &str,
     expected: &Session,

@@ -1,5 +1,7 @@
-//! What each end of an iWARP session sends: its stream, the FPDUs in it, and which transactions they are of. Told from the bytes alone, as
-//! RFC 5044, RFC 5041 and RFC 5040 have them, without the engine.
+//! The stream that each end of an iWARP session sends, its FPDUs, and the transactions that they
+//! belong to.
+//!
+//! Derived from the bytes alone by RFC 5044, RFC 5041 and RFC 5040, without the engine.
 
 use crate::pcap::Capture;
 use crate::segments::{Checksum, SERVER_PORT, Segment};
@@ -7,40 +9,41 @@ use core::ops::Range;
 use rdmascope_wire::Xid;
 use std::collections::{BTreeMap, HashSet};
 
-/// What one end of a connection sends.
+/// The stream of one end of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct Flow {
     /// Source and destination port.
     pub ports: [u16; 2],
     /// The sequence number of the first byte.
     pub begins: u32,
-    /// The bytes, up to the first that the capture lacks.
+    /// The bytes, up to the first one that the capture lacks.
     pub bytes: Vec<u8>,
-    /// Bytes of the start frame, where the stream begins with one.
+    /// The length of the start frame, if the stream begins with one.
     pub start: Option<usize>,
-    /// The FPDUs, by their places in the stream.
+    /// The FPDUs in stream order.
     pub fpdus: Vec<Fpdu>,
-    /// The segments that are not damaged: frame, and the place of the payload.
+    /// The undamaged segments: frame, and range of the payload in the stream.
     segments: Vec<(u64, Range<usize>)>,
 }
 
 /// An FPDU.
 #[derive(Clone, Debug)]
 pub struct Fpdu {
-    /// Its bytes.
+    /// Its range in the stream.
     pub range: Range<usize>,
-    /// Bytes of its length field and headers.
+    /// The length of its length field and headers.
     header: usize,
-    /// It has a queue that goes with its opcode: one that has not is found by what is in front alone.
+    /// Whether its queue matches its opcode. If not, only the preceding FPDU locates it.
     is_regular: bool,
-    /// The transactions that it may be of: of a Read Response all that read into the same memory.
+    /// The transactions that it may belong to: for a Read Response, all that read into the same
+    /// memory.
     xids: Vec<Xid>,
 }
 
 /// A segment: its frame, the sequence number of its first byte of payload, and the payload.
 type Payload = (u64, u32, Vec<u8>);
 
-/// The streams of a session of one host with another.
+/// The streams between two hosts.
 pub fn flows(capture: &Capture) -> Vec<Flow> {
     let mut all: BTreeMap<[u16; 2], Vec<Payload>> = BTreeMap::new();
     for packet in &capture.packets {
@@ -49,7 +52,8 @@ pub fn flows(capture: &Capture) -> Vec<Flow> {
         all.entry(segment.ports).or_default().push(part);
     }
     let mut flows: Vec<Flow> = all.into_iter().map(|(ports, parts)| Flow::new(ports, &parts)).collect();
-    // The sink of an RDMA Read and its length name the request: of the client's memory, which has the XID in its addresses.
+    // Sink and length of an RDMA Read identify the request, whose source address in the client's
+    // memory contains the XID.
     let mut reads = Vec::new();
     flows.iter_mut().for_each(|flow| flow.name(&mut reads));
     flows.iter_mut().for_each(|flow| flow.name(&mut reads));
@@ -67,7 +71,7 @@ impl Flow {
         for (frame, sequence, payload) in sorted {
             let at = sequence.wrapping_sub(begins) as usize;
             if at > flow.bytes.len() {
-                // A keep-alive may be all there is in front of it.
+                // Only a keep-alive may precede the gap.
                 if flow.bytes.len() > 1 {
                     break;
                 }
@@ -91,7 +95,7 @@ impl Flow {
             self.start = half(18).map(|private_data| 20 + private_data);
             self.start.unwrap_or_default()
         } else {
-            // Version 1 of DDP, an opcode below 8 and version 0 or 1 of RDMAP; a queue below 3.
+            // DDP version 1, an opcode below 8, RDMAP version 0 or 1, a queue below 3.
             let is_fpdu = |at: usize| {
                 bytes.get(at + 2..at + 12).is_some_and(|it| {
                     it[0] & 0x3f == 1
@@ -117,7 +121,8 @@ impl Flow {
         }
     }
 
-    /// Finds the transaction of each FPDU. `reads`: the STag and the range of each RDMA Read's sink, and what is read.
+    /// Finds the transactions of each FPDU. `reads` has the STag and the range of the sink of each
+    /// RDMA Read, and its transaction.
     fn name(&mut self, reads: &mut Vec<(u32, Range<u64>, Xid)>) {
         let Flow { bytes, fpdus, .. } = self;
         let word = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
@@ -155,8 +160,9 @@ impl Flow {
         }
     }
 
-    /// The transactions that suffer where the capture lacks some frames: those whose FPDUs are not whole, and those whose FPDUs nothing
-    /// shows the beginning of. That is told by the FPDU in front, by the beginning of a segment, or by an FPDU that is whole in one.
+    /// The transactions affected if the capture lacks some frames: those with an incomplete FPDU,
+    /// and those with an FPDU whose start cannot be found. A start is found by the preceding FPDU,
+    /// by the start of a segment, or by a whole FPDU within one segment.
     pub fn hurt(&self, lost: &HashSet<u64>) -> HashSet<Xid> {
         let mut kept: Vec<&Range<usize>> =
             self.segments.iter().filter(|(frame, _)| !lost.contains(frame)).map(|(_, range)| range).collect();
@@ -178,7 +184,8 @@ impl Flow {
                     || it.start < range.start && it.end >= range.end
             });
             is_known |= begins;
-            // One that is not regular may be something else, as long as nobody knows whether there are markers.
+            // An irregular one may be something else until it is known whether the stream has
+            // markers.
             if !is_known || !has(range.clone()) || !is_regular && !lost.is_empty() {
                 hurt.extend(xids);
             }

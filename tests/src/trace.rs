@@ -1,11 +1,12 @@
-//! The rpcrdma tracepoints of the two kernels: what they themselves say they sent and received.
+//! The rpcrdma tracepoints of both kernels: their own record of the messages that they sent and
+//! received.
 //!
-//! A line is `comm-pid [cpu] flags time: event: fields`. XIDs are printed as the wire has them, big-endian. Segments
-//! are `length@offset:handle`.
+//! A line is `comm-pid [cpu] flags time: event: fields`. XIDs are printed in wire order
+//! (big-endian). Segments are `length@offset:handle`.
 
 use std::collections::HashMap;
 
-/// A segment as a tracepoint prints it.
+/// A segment as printed by a tracepoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Segment {
     /// Bytes.
@@ -16,18 +17,19 @@ pub struct Segment {
     pub handle: u32,
 }
 
-/// What an `xprtrdma_marshal` says, with the chunk lines of the same task in front of it.
+/// An `xprtrdma_marshal` event with the preceding chunk lines of its task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marshal {
     /// The XID.
     pub xid: u32,
     /// Bytes of the RPC-over-RDMA header.
     pub header_length: u32,
-    /// The RPC call: its head, its pages, its tail, in bytes. The tail begins with the roundup padding of the pages.
+    /// Head, pages and tail of the RPC call, in bytes. The tail begins with the padding of the
+    /// pages.
     pub xdr: [u32; 3],
-    /// How the call goes: `pullup`, `mapped`, `read list`, `inline` …; as printed.
+    /// The transfer of the call as printed: `pullup`, `mapped`, `read list`, `inline` …
     pub call: String,
-    /// How the reply is to come: `inline`, `write list`, `reply chunk`.
+    /// The expected transfer of the reply: `inline`, `write list`, `reply chunk`.
     pub reply: String,
     /// Read segments with their positions.
     pub reads: Vec<(u32, Segment)>,
@@ -38,7 +40,7 @@ pub struct Marshal {
 }
 
 impl Marshal {
-    /// Bytes of the call before reduction.
+    /// The length of the call before reduction, in bytes.
     pub fn length(&self) -> u64 {
         self.xdr.iter().map(|part| u64::from(*part)).sum()
     }
@@ -51,17 +53,17 @@ pub struct Client {
     pub marshals: Vec<Marshal>,
     /// Replies: XID and credits granted.
     pub replies: Vec<(u32, u32)>,
-    /// XIDs of the callbacks received.
+    /// XIDs of received callbacks.
     pub callbacks: Vec<u32>,
-    /// XIDs of the answers to them.
+    /// XIDs of the replies to callbacks.
     pub callback_replies: Vec<u32>,
     /// `xprtrdma_inline_thresh`: the negotiated Send and Receive sizes.
     pub thresholds: Vec<(u32, u32)>,
-    /// `xprtrdma_connect` that failed: the status.
+    /// The status of each failed `xprtrdma_connect`.
     pub refused: Vec<i32>,
-    /// Chunk lines of marshalling attempts that were given up for want of memory regions.
+    /// Chunk lines of marshalling attempts that were abandoned for lack of memory regions.
     pub abandoned_segments: usize,
-    /// Chunk lines in all, by kind: read, write, reply.
+    /// All chunk lines by kind: read, write, reply.
     pub segments: [usize; 3],
 }
 
@@ -73,10 +75,10 @@ struct Pending {
 }
 
 impl Client {
-    /// Reads the trace.
+    /// Parses the trace.
     ///
     /// # Panics
-    /// Where a line of a known event is not as expected.
+    /// If a line of a known event has an unexpected form.
     pub fn parse(text: &str) -> Client {
         let mut client = Client::default();
         let mut pending: HashMap<String, Pending> = HashMap::new();
@@ -87,7 +89,7 @@ impl Client {
                     let task = value(fields, "task:").expect(line);
                     let segment = segment(fields).expect(line);
                     let pending = pending.entry(task.to_owned()).or_default();
-                    // The list being written; (more) and (last) only say where it ends.
+                    // The list of this event; (more) and (last) only mark its end.
                     let dropped = match event {
                         "xprtrdma_chunk_read" => {
                             let position = number(value(fields, "pos=").expect(line));
@@ -151,22 +153,23 @@ impl Client {
     }
 }
 
-/// Appends a segment. Where memory regions run out, the kernel gives up a call half marshalled and begins anew later, with the
-/// same memory and new handles: what stood there is dropped then. Returns how many were.
+/// Appends a segment and returns the number of segments that it replaces. If memory regions run
+/// out, the kernel abandons a partly marshalled call and later restarts with the same memory and
+/// new handles; the segments of the abandoned attempt are dropped.
 fn restart<T>(list: &mut Vec<T>, item: T, same: impl Fn(&T) -> bool) -> usize {
     let dropped = if list.first().is_some_and(same) { core::mem::take(list).len() } else { 0 };
     list.push(item);
     dropped
 }
 
-/// What an `svcrdma_decode_rqst` says, with the segment lines of the same completion in front of it.
+/// An `svcrdma_decode_rqst` event with the preceding segment lines of the same completion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The XID.
     pub xid: u32,
     /// rdma_vers.
     pub version: u32,
-    /// Credits: requested in a call; granted where this is the answer to a callback.
+    /// The credits: requested in a call, granted in the reply to a callback.
     pub credits: u32,
     /// `RDMA_MSG` …
     pub procedure: String,
@@ -181,17 +184,17 @@ pub struct Request {
 /// The server's trace.
 #[derive(Clone, Debug, Default)]
 pub struct Server {
-    /// Messages received, in order: calls and answers to callbacks.
+    /// Received messages in order: calls and replies to callbacks.
     pub requests: Vec<Request>,
     /// Segments of Write and Reply chunks as returned in replies, with the lengths used, in order.
     pub returned: Vec<Segment>,
 }
 
 impl Server {
-    /// Reads the trace.
+    /// Parses the trace.
     ///
     /// # Panics
-    /// Where a line of a known event is not as expected.
+    /// If a line of a known event has an unexpected form.
     pub fn parse(text: &str) -> Server {
         let mut server = Server::default();
         let mut pending: HashMap<String, Pending> = HashMap::new();
@@ -227,7 +230,7 @@ impl Server {
     }
 }
 
-/// The event's name and its fields.
+/// The name of the event and its fields.
 fn event(line: &str) -> Option<(&str, &str)> {
     let start = line.find("xprtrdma_").or_else(|| line.find("svcrdma_"))?;
     line[start..].split_once(": ")

@@ -1,4 +1,4 @@
-//! Hand-made values that tests share.
+//! Hand-made values for tests.
 
 use core::net::Ipv4Addr;
 use rdmascope_conformance::{Finding, Value};
@@ -16,15 +16,15 @@ use rdmascope_dissector::ulb::{Details, Item, Nfs3, Nfs4, Operation, OperationKi
 use rdmascope_wire::rpcrdma::{self, Segment};
 use rdmascope_wire::{Layer, Qpn, Rkey, Stop, Xid, rpc};
 
-/// When the samples start: 2025-11-21T09:30:00Z.
+/// The time at which the samples start: 2025-11-21T09:30:00Z.
 pub const START: Time = Time(1_763_717_400_000_000_000);
 
-/// `START` and some microseconds.
+/// `START` plus some microseconds.
 pub fn after(microseconds: i64) -> Time {
     Time(START.0 + microseconds * 1000)
 }
 
-/// Whether text is to be printed, for a person to look at: `RDMASCOPE_SHOW=1 cargo test -- --nocapture`.
+/// Prints a text for manual inspection with `RDMASCOPE_SHOW=1 cargo test -- --nocapture`.
 pub fn show(text: &str) {
     if std::env::var_os("RDMASCOPE_SHOW").is_some() {
         println!("{text}");
@@ -61,7 +61,7 @@ pub fn message(frame: u64, microseconds: i64) -> Message {
     }
 }
 
-/// A call with nothing remarkable, answered after `latency` microseconds.
+/// An unremarkable call, answered after `latency` microseconds.
 pub fn transaction(procedure: Procedure, frame: u64, latency: i64) -> Transaction {
     let start = frame as i64 * 10_000;
     Transaction {
@@ -94,7 +94,7 @@ pub fn transaction(procedure: Procedure, frame: u64, latency: i64) -> Transactio
     }
 }
 
-/// NFSv3 READ of 64 KiB by Write chunk.
+/// An NFSv3 READ of 64 KiB into a Write chunk.
 pub fn read(frame: u64, latency: i64) -> Transaction {
     let mut read = transaction(Procedure { program: 100_003, version: 3, number: 6 }, frame, latency);
     let chunk = Chunk { segments: vec![segment(0x1234, 65_536, 0xffff_8880_1000)] };
@@ -115,7 +115,7 @@ pub fn read(frame: u64, latency: i64) -> Transaction {
     read
 }
 
-/// An NFSv4.1 COMPOUND of these operations, the last of which ends with `status`.
+/// An NFSv4.1 COMPOUND of these operations. The last one returns `status`.
 pub fn compound(
     operations: &[impl Copy + Into<OperationKind>],
     status: u32,
@@ -133,7 +133,7 @@ pub fn compound(
     compound
 }
 
-/// A transaction with everything that there is, so that every key of the JSON is written.
+/// A transaction in which every optional part is present, so that every key of its JSON is written.
 pub fn full() -> Transaction {
     let mut full = compound(&[Nfs4::Sequence, Nfs4::Putfh, Nfs4::Write, Nfs4::Getattr], 0, 7, 2500);
     let handle = full.details.keep(&[0xde, 0xad, 0xbe, 0xef]);
@@ -179,7 +179,7 @@ pub fn full() -> Transaction {
     full
 }
 
-/// A connection that the CM set up.
+/// A connection set up by CM.
 pub fn connection() -> Connection {
     let end = |last: u8, qpn: u32, remote_invalidation: bool, sent: Counts| Endpoint {
         address: Address::V4(Ipv4Addr::new(10, 77, 0, last)),
@@ -237,7 +237,7 @@ pub fn connection() -> Connection {
     }
 }
 
-/// A connection of which the capture shows no beginning.
+/// A connection whose start is not in the capture.
 pub fn inferred() -> Connection {
     let mut inferred = connection();
     inferred.id = ConnectionId(2);
@@ -255,7 +255,7 @@ pub fn inferred() -> Connection {
     inferred
 }
 
-/// A call beyond the credits that were granted, in the way in which a judge reports it.
+/// A finding about a call beyond the granted credits, as the judge reports it.
 pub fn finding() -> Finding {
     Finding {
         rule: rdmascope_conformance::rule("credit-limit"),

@@ -1,4 +1,4 @@
-//! A live reply beside the recorded one.
+//! Compares a live reply with the recorded one.
 
 use super::conveyance::{Conveyed, Forms};
 use super::directory::Listing;
@@ -11,66 +11,69 @@ use rdmascope_xdr::NFS4;
 use rdmascope_xdr::language::Language;
 use rdmascope_xdr::visit::set_bits;
 
-/// Differences of one reply that are told.
+/// The most differences of one reply that are listed.
 pub const MOST_DIFFERENCES: usize = 8;
-/// The field that says how long a file is.
+/// The field with the length of a file.
 const SIZE: &str = "size";
-/// Bytes of a value that are shown.
+/// The most bytes of a value that are shown.
 const MOST_SHOWN: usize = 32;
 
-/// What is not as it was recorded, and should be.
+/// A field whose live value differs from the recorded one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// The operation of the COMPOUND, from 0, with its name, or the procedure.
+    /// The operation of the COMPOUND, counted from 0, with its name; or the procedure.
     pub operation: Option<(usize, &'static str)>,
     /// The name of the field.
     pub field: &'static str,
-    /// Its value in the recording.
+    /// Its recorded value.
     pub recorded: String,
-    /// Its value now.
+    /// Its live value.
     pub live: String,
 }
 
-/// What came of a comparison.
+/// The result of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
-    /// Fields that must be equal and are not: [`MOST_DIFFERENCES`] of them at the most.
+    /// Fields that must be equal and are not, at most [`MOST_DIFFERENCES`].
     pub differences: Vec<Difference>,
-    /// Fields that differ because the Responder grants or chooses otherwise: [`MOST_DIFFERENCES`]
-    /// of them at the most.
+    /// Fields that differ because the Responder may grant or choose another value, at most
+    /// [`MOST_DIFFERENCES`].
     pub granted: Vec<Difference>,
-    /// How it was conveyed otherwise: [`MOST_DIFFERENCES`] of them at the most, first those that count.
+    /// Differences of the RDMA transfer, at most [`MOST_DIFFERENCES`]; those that count come first.
     pub conveyance: Vec<Conveyed>,
-    /// Fields that differ and may: times, handles, verifiers.
+    /// The number of fields that may differ and do: times, handles, verifiers.
     pub own: usize,
-    /// Whether all of both replies was understood. What was not is compared as bytes.
+    /// Whether both replies were parsed completely. Unparsed parts are compared as bytes.
     pub understood: bool,
 }
 
 impl Comparison {
-    /// That of what has no fields: all is as it was.
+    /// The comparison of two equal messages without fields.
     pub(super) fn equal() -> Comparison {
         Comparison { understood: true, ..Comparison::default() }
     }
 
-    /// Whether all that must be equal is.
+    /// Whether all fields that must be equal are, and the RDMA transfer has no difference that
+    /// counts.
     pub fn agrees(&self) -> bool {
         self.differences.is_empty() && !self.is_conveyed_otherwise()
     }
 
-    /// Whether it was conveyed otherwise, in a way that is no choice of the Responder.
+    /// Whether the RDMA transfer differs in a way that the Responder may not choose.
     pub fn is_conveyed_otherwise(&self) -> bool {
         self.conveyance.iter().any(|conveyed| conveyed.counts)
     }
 }
 
-/// A Payload stream and what Write chunks brought.
+/// A Payload stream and the contents of the Write chunks.
 pub(super) type Message<'m> = (&'m [u8], &'m [Vec<u8>]);
 
-/// Compares the replies to such a call. `learn` is told of each field that later calls name: what
-/// the recording has, and what the target said. `listing` has entries of the same directory that
-/// earlier replies brought. `forms`: how they were conveyed. `is_concurrent`: other calls were on
-/// the same file meanwhile, so its size depends on which one came first.
+/// Compares two replies to the same call.
+///
+/// Passes each field that later calls name to `learn`, with its recorded and its live bytes.
+/// `listing` has the entries of the same directory from earlier replies. `forms` has the RDMA
+/// transfers to compare. With `is_concurrent`, other calls on the same file were outstanding, so
+/// its size depends on their order.
 pub(super) fn replies(
     called: Option<Called>,
     recorded: Message<'_>,
@@ -98,7 +101,7 @@ pub(super) fn replies(
 /// Compares two calls.
 pub(super) fn calls(recorded: &[u8], live: &[u8]) -> Comparison {
     let (one, other) = (fields::of_call(recorded).0, fields::of_call(live).0);
-    // The credential of a callback is the target's.
+    // The target chooses the credential of a callback.
     let behind = |mut fields: fields::Fields| {
         fields.list.retain(|field| field.name != fields::HEADER);
         fields
@@ -141,9 +144,9 @@ fn compare<'m>(
 }
 
 impl Comparison {
-    /// Compares two lists of fields, one by one. Attributes are paired by their numbers. A grant,
-    /// such as a delegation, is passed as a whole where it has another form; elsewhere another form
-    /// goes on with the next operation.
+    /// Compares two lists of fields pairwise. Attributes are paired by number. A grant such as a
+    /// delegation is skipped as a whole if its form differs; after any other change of form,
+    /// comparison continues with the next operation.
     pub(super) fn pairs(
         &mut self,
         one: &[Valued<'_>],
@@ -211,8 +214,7 @@ impl Comparison {
             Kind::Equal | Kind::Granted => {}
             kind => {
                 self.own += usize::from(differs);
-                // Cookies are learned of entries at the same place, and not of those with the same
-                // name.
+                // Cookies are mapped by their position in the listing, not by entry name.
                 if kind.is_mapped() && (kind, field.entry.is_some()) != (Kind::Cookie, true) {
                     learn(kind, a, b);
                 }
@@ -220,8 +222,8 @@ impl Comparison {
         }
     }
 
-    /// Compares two grants. The field that chooses the form differs before the form does, so
-    /// another form says no more.
+    /// Compares two grants. The field that selects the form precedes it, so a change of form is
+    /// already reported.
     fn grant(
         &mut self,
         one: &[Valued<'_>],
@@ -236,8 +238,8 @@ impl Comparison {
         }
     }
 
-    /// An attribute that one side has alone, at the beginning of `list`, which goes on after it. A
-    /// server may lack those that are not required.
+    /// Reports an attribute that only one side has, at the start of `list`, and removes it from
+    /// there. A server may lack attributes that are not required.
     fn lone(&mut self, list: &mut &[Valued<'_>], is_recorded: bool) {
         let Some((field, bytes)) = list.first() else { return };
         let number = number(field.part);
@@ -272,7 +274,7 @@ fn attribute_name(number: u32) -> Option<&'static str> {
     language.attribute(number).map(|attribute| &attribute.name[..])
 }
 
-/// The number of an attribute. A field after all attributes has a higher one.
+/// The number of an attribute. Fields after all attributes get a higher one.
 const fn number(part: Part) -> u32 {
     match part {
         Part::Attribute(number) => number,
@@ -280,14 +282,14 @@ const fn number(part: Part) -> u32 {
     }
 }
 
-/// The fields at the beginning that are a grant of one operation, and the rest.
+/// Splits off the leading fields that are a grant of one operation.
 fn run<'a, 'm>(fields: &'a [Valued<'m>]) -> (&'a [Valued<'m>], &'a [Valued<'m>]) {
     let operation = fields.first().and_then(|(field, _)| field.operation);
     let is_of = |(field, _): &&Valued<'_>| field.part == Part::Grant && field.operation == operation;
     fields.split_at(fields.iter().take_while(is_of).count())
 }
 
-/// The bits of a `bitmap4` that are set: trailing words without one say nothing.
+/// The bits that are set in a `bitmap4`. Trailing zero words make no difference.
 fn bits(bytes: &[u8]) -> impl Iterator<Item = u32> {
     let words = bytes.as_chunks().0.iter();
     set_bits(words.map(|word| u32::from_be_bytes(*word)))
@@ -301,7 +303,7 @@ fn next_operation<'a, 'm>(fields: &'a [Valued<'m>]) -> Option<&'a [Valued<'m>]> 
     fields.get(at..)
 }
 
-/// How two values are shown, so that it can be seen where they differ.
+/// Formats two values so that the difference is visible.
 fn values(field: &Field, a: &[u8], b: &[u8]) -> (String, String) {
     if let Coding::Bits | Coding::Attributes = field.coding {
         return (bits_beyond(field, a, b), bits_beyond(field, b, a));
@@ -321,7 +323,7 @@ fn values(field: &Field, a: &[u8], b: &[u8]) -> (String, String) {
     }
 }
 
-/// The bits that one bitmap has and the other has not.
+/// Lists the bits that one bitmap has and the other lacks.
 fn bits_beyond(field: &Field, here: &[u8], there: &[u8]) -> String {
     let mut text = String::new();
     for bit in bits(here).filter(|bit| !bits(there).any(|other| other == *bit)) {
@@ -353,11 +355,11 @@ fn value(field: &Field, bytes: &[u8]) -> String {
     }
 }
 
-/// Bytes as they are named in texts: `0x01020304`, and an ellipsis where there are more than are shown.
+/// Formats bytes as `0x01020304`, with an ellipsis if there are more than are shown.
 pub(super) fn hexadecimal(bytes: &[u8]) -> String {
     let mut text = String::from("0x");
     for byte in bytes.iter().take(MOST_SHOWN) {
-        // A String takes everything.
+        // Writing to a String cannot fail.
         let _ = write!(text, "{byte:02x}");
     }
     if bytes.len() > MOST_SHOWN {

@@ -1,7 +1,7 @@
-//! How a live reply was conveyed, beside how the recorded one was.
+//! Compares the RDMA transfer of a live reply with that of the recorded one.
 //!
-//! A difference counts where two Responders that keep to RFC 8166 and RFC 8797 cannot differ so, given the same chunks and the same inline
-//! threshold. Credits are not compared.
+//! A difference counts if two Responders that conform to RFC 8166 and RFC 8797 cannot differ that
+//! way, given the same chunks and the same inline threshold. Credits are not compared.
 
 use super::compare::{MOST_DIFFERENCES, Message};
 use super::fields::{Fields, Place};
@@ -12,39 +12,41 @@ use alloc::vec::Vec;
 use core::fmt;
 use rdmascope_wire::rpcrdma::Error;
 
-/// Something that is conveyed otherwise than in the recording.
+/// A difference between the recorded and the live transfer of a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conveyed {
-    /// What.
+    /// The part of the transfer that differs.
     pub aspect: Aspect,
-    /// How it was in the recording.
+    /// The recorded form.
     pub recorded: String,
-    /// How it is now.
+    /// The live form.
     pub live: String,
-    /// Whether that is a difference. Otherwise the specification leaves it to the Responder.
+    /// Whether it counts as a difference. If not, the specification leaves the choice to the
+    /// Responder.
     pub counts: bool,
-    /// The section that says so.
+    /// The section of the specification that decides this.
     pub section: &'static str,
 }
 
-/// What of a reply is conveyed in one way or another.
+/// A part of the transfer of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aspect {
-    /// rdma_proc: the Payload stream comes inline or in the Reply chunk, or an RDMA_ERROR comes instead of it.
+    /// rdma_proc: the Payload stream is inline or in the Reply chunk, or an RDMA_ERROR came
+    /// instead.
     Procedure,
-    /// A DDP-eligible item of the results, and its operation as in [`Difference`](super::Difference): in a Write chunk, or left in the
-    /// Payload stream.
+    /// A DDP-eligible item of the results, with its operation as in
+    /// [`Difference`](super::Difference): moved in a Write chunk, or left in the Payload stream.
     Item(Option<(usize, &'static str)>, &'static str),
-    /// The Write chunk of this index, as it comes back.
+    /// The returned Write chunk of this index.
     WriteChunk(usize),
-    /// The Reply chunk, as it comes back.
+    /// The returned Reply chunk.
     ReplyChunk,
-    /// What the SEND invalidates.
+    /// The handle that the Send invalidates.
     Invalidation,
 }
 
 impl fmt::Display for Aspect {
-    /// Counted from 1.
+    /// Numbers Write chunks from 1.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Aspect::Procedure => f.write_str("rdma_proc"),
@@ -56,20 +58,20 @@ impl fmt::Display for Aspect {
     }
 }
 
-/// Two conveyances, and the choice that the Responders had.
+/// Two transfers, and the circumstances that limited the Responders' choice.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Forms<'a> {
     /// The chunks that both calls offer.
     pub(super) offered: &'a Shape,
-    /// In the recording, and now.
+    /// The recorded one and the live one.
     pub(super) conveyances: [&'a Conveyance; 2],
-    /// The inline thresholds of the replies, in bytes; `None`: not known.
+    /// The inline thresholds of the replies, in bytes; `None` if unknown.
     pub(super) thresholds: [Option<u32>; 2],
-    /// Whether remote invalidation is agreed on now.
+    /// Whether both ends have set the R flag on the live connection.
     pub(super) agreed: bool,
 }
 
-/// An RDMA_ERROR instead of a reply, or the other way round, or one with another error.
+/// An RDMA_ERROR where the other side has a reply or another error.
 pub(super) fn instead(recorded: Result<&Conveyance, Error>, live: Result<&Conveyance, Error>) -> Conveyed {
     let [recorded, live] = [recorded, live].map(|message| match message {
         Ok(conveyance) => procedure(conveyance).to_string(),
@@ -83,7 +85,8 @@ const fn procedure(conveyance: &Conveyance) -> &'static str {
 }
 
 impl Forms<'_> {
-    /// What differs: [`MOST_DIFFERENCES`] at the most. `messages` and their `fields`: in the recording, and now.
+    /// The differences, at most [`MOST_DIFFERENCES`]. `messages` and `fields` have the recorded
+    /// reply first, then the live one.
     pub(super) fn compare(&self, messages: [Message<'_>; 2], fields: [&Fields; 2]) -> Vec<Conveyed> {
         let mut found = Vec::new();
         found.extend(self.procedure(messages));
@@ -94,14 +97,16 @@ impl Forms<'_> {
         }
         found.extend(self.reply_chunk());
         found.extend(self.invalidation());
-        // Those that count are told first.
+        // The limit must not drop those that count.
         found.sort_by_key(|difference| !difference.counts);
         found.truncate(MOST_DIFFERENCES);
         found
     }
 
-    /// RFC 8166, section 3.5.3: what is longer than the inline threshold MUST come in the Reply chunk. Section 4.3.3: what is not MAY come
-    /// inline though a Reply chunk is there.
+    /// Compares rdma_proc.
+    ///
+    /// RFC 8166, section 3.5.3: a reply longer than the inline threshold MUST use the Reply chunk.
+    /// Section 4.3.3: a shorter one MAY be inline although the call offers a Reply chunk.
     fn procedure(&self, messages: [Message<'_>; 2]) -> Option<Conveyed> {
         let [recorded, live] = self.conveyances;
         if recorded.mechanism == live.mechanism {
@@ -118,8 +123,11 @@ impl Forms<'_> {
         Some(Conveyed { aspect: Aspect::Procedure, recorded, live, counts: is_too_long, section })
     }
 
-    /// Section 3.4.6: each Write chunk MUST come back with as many segments, is filled in their order, and holds the item without padding
-    /// (3.4.6.2). A chunk that holds another item is a difference of the item.
+    /// Compares a returned Write chunk.
+    ///
+    /// Section 3.4.6: each Write chunk MUST be returned with the same number of segments, and they
+    /// are filled in order. Section 3.4.6.2: it holds the item without padding. If the item itself
+    /// differs, that is a difference of the item, not of the chunk.
     fn write_chunk(&self, index: usize, fields: [&Fields; 2]) -> Option<Conveyed> {
         let chunks = self.conveyances.map(|conveyance| conveyance.writes.get(index));
         let [recorded, live] = chunks.map(|chunk| chunk.unwrap_or(&Returned::Absent));
@@ -142,8 +150,11 @@ impl Forms<'_> {
         is_other.then_some(Conveyed { aspect, recorded, live, counts: true, section })
     }
 
-    /// Section 4.3.3: a Reply chunk MUST come back, with the bytes that it holds, whether it is used or not. Where the recorded call has none
-    /// and this one does, because the inline threshold is lower now, there is nothing to compare.
+    /// Compares the returned Reply chunk.
+    ///
+    /// Section 4.3.3: a Reply chunk MUST be returned with the number of bytes in it, used or not.
+    /// If only the live call has one, because the inline threshold is lower now, there is nothing
+    /// to compare.
     fn reply_chunk(&self) -> Option<Conveyed> {
         let offered = self.offered.reply.as_deref()?;
         let [recorded, live] = self.conveyances;
@@ -152,7 +163,7 @@ impl Forms<'_> {
             [recorded, live].map(|conveyance| conveyance.reply.as_ref().unwrap_or(&Returned::Absent));
         let is_other = match (one.lengths(), other.lengths()) {
             (None, None) => false,
-            // How much is in it follows from rdma_proc.
+            // The amount of data in it follows from rdma_proc.
             (Some(one), Some(other)) if !is_same_form => one.len() != other.len(),
             (Some(one), Some(other)) if !recorded.is_inline() => filled_otherwise(offered, one, other),
             (one, other) => one != other,
@@ -162,8 +173,11 @@ impl Forms<'_> {
         is_other.then_some(Conveyed { aspect, recorded, live, counts: true, section })
     }
 
-    /// RFC 8797, section 4.1: a Responder may invalidate any handle of the call, or none. It must not another one, and none without both R
-    /// flags: that counts where the recorded one did not do so.
+    /// Compares the invalidated handle.
+    ///
+    /// RFC 8797, section 4.1: a Responder may invalidate any handle of the call, or none. It must
+    /// not invalidate another handle, nor any unless both ends set the R flag. The latter counts
+    /// only if the recorded Responder invalidated none.
     fn invalidation(&self) -> Option<Conveyed> {
         let [recorded, live] = self.conveyances.map(|conveyance| conveyance.invalidated);
         let counts = match (recorded, live) {
@@ -183,8 +197,8 @@ fn total(lengths: &[u32]) -> u64 {
     lengths.iter().copied().map(u64::from).sum()
 }
 
-/// Whether the bytes of a chunk are in other segments than before, or, where there are more or fewer of them, whether only one of both fills
-/// the segments in their order.
+/// Whether a chunk is filled differently: it has another number of segments, the same bytes are in
+/// other segments, or only one side fills the segments in order.
 fn filled_otherwise(offered: &[u32], one: &[u32], other: &[u32]) -> bool {
     let in_order = |lengths: &[u32]| {
         let mut rest = total(lengths);
@@ -198,7 +212,8 @@ fn filled_otherwise(offered: &[u32], one: &[u32], other: &[u32]) -> bool {
     one.len() != other.len() || total(one) == total(other) && one != other || in_order(one) != in_order(other)
 }
 
-/// How long the item in a Write chunk is, as the count in the Payload stream says: 0 where there is none. `None`: it is not understood.
+/// The length of the item in a Write chunk, from its count in the Payload stream; 0 if the chunk
+/// has no item. `None` if the reply was not understood.
 fn item_length(fields: &Fields, index: usize) -> Option<u64> {
     let mut found = fields.list.iter().filter_map(|field| match field.place {
         Place::Item(chunk, length) if chunk == index => Some(length),
@@ -208,7 +223,10 @@ fn item_length(fields: &Fields, index: usize) -> Option<u64> {
     (fields.understood && length != usize::MAX).then_some(length as u64)
 }
 
-/// RFC 8166, section 4.3.2: where there is a Write chunk, an item MUST go into it, and into the next one that holds none (4.3.2.1).
+/// Finds items that are in a Write chunk on one side only, or in another one.
+///
+/// RFC 8166, section 4.3.2: if a Write chunk is available, an item MUST use it. Section 4.3.2.1: it
+/// uses the next one that holds no item.
 fn items(fields: [&Fields; 2]) -> Vec<Conveyed> {
     let [one, other] = fields;
     let mut found = Vec::new();
@@ -219,7 +237,7 @@ fn items(fields: [&Fields; 2]) -> Vec<Conveyed> {
             let Some(partner) = to.list.iter().find(is_it) else { continue };
             let there = match &partner.place {
                 Place::Stream(range) if !range.is_empty() => "the Payload stream".to_string(),
-                // That both are in chunks is found on the first way.
+                // The first pass has found items that are in chunks on both sides.
                 Place::Item(other, 1..) if *other != chunk && !is_live => {
                     format!("Write chunk {}", other + 1)
                 }

@@ -1,4 +1,4 @@
-//! Directories whose entries come in another order: each file system has its own, and so entries are compared by their names.
+//! Directory listings, compared by entry name: each file system returns entries in its own order.
 
 use super::compare::{Comparison, Valued};
 use super::fields::{Field, Fields, Kind, Place};
@@ -7,30 +7,32 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Entries of one directory that wait for a reply that names them too. Those beyond are told as if there were none.
+/// The most entries of one directory that wait for the same name from the other side. Entries
+/// beyond are treated as absent.
 const MOST_ENTRIES: usize = 65_536;
 
-/// Directories that are being listed at once.
+/// The most directories that are listed at the same time.
 const MOST_LISTINGS: usize = 64;
 
-/// What is known of an entry.
+/// The fields of an entry, with their bytes.
 type Entry = Vec<(Field, Vec<u8>)>;
 
-/// Entries of a directory that one side has named and the other has not, in all replies up to now.
+/// Entries of a directory that only one side has returned so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Listing {
     recorded: BTreeMap<Vec<u8>, Entry>,
     live: BTreeMap<Vec<u8>, Entry>,
 }
 
-/// Directories that are being listed.
+/// The listings in progress, by directory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Listings {
     of: BTreeMap<Vec<u8>, Listing>,
 }
 
 impl Listings {
-    /// That of a directory, empty where it begins. Of [`MOST_LISTINGS`] none is kept that is not over when a further one begins.
+    /// The listing of a directory; empty if the call starts at the beginning. If [`MOST_LISTINGS`]
+    /// are in progress, all of them are dropped first.
     pub(super) fn of(&mut self, directory: Vec<u8>, from_beginning: bool) -> &mut Listing {
         if from_beginning {
             self.of.remove(&directory);
@@ -42,7 +44,8 @@ impl Listings {
     }
 }
 
-/// Which directory a call lists, as the recording names it, and whether from its beginning. `None`: it lists none.
+/// The recorded handle of the directory that a call lists, and whether it lists from the beginning.
+/// `None` if the call lists no directory.
 pub(super) fn listed(fields: &Fields, message: &[u8]) -> Option<(Vec<u8>, bool)> {
     let mut handle = &[][..];
     for field in &fields.list {
@@ -63,8 +66,8 @@ impl Listing {
         self.recorded.is_empty() && self.live.is_empty()
     }
 
-    /// Compares the entries that two replies bring, and those that were left over before. Where both directories have come to their end
-    /// (`is_over`), what is left has no partner.
+    /// Compares the entries of two replies, together with those left over from earlier replies. If
+    /// both listings are complete (`is_over`), leftover entries have no counterpart.
     pub(super) fn compare(
         &mut self,
         one: &[Valued<'_>],
@@ -76,7 +79,7 @@ impl Listing {
         let [one, other] = [one, other].map(|fields| -> Vec<&[Valued<'_>]> {
             fields.chunk_by(|(field, _), (next, _)| field.entry == next.entry).collect()
         });
-        // A client goes on behind the last entry that it has, whatever its name.
+        // A client continues after the last entry that it received, whatever its name.
         let cookies = |entries: &[&[Valued<'_>]]| -> Vec<Vec<u8>> {
             let all = entries.iter().flat_map(|entry| entry.iter());
             all.filter(|(field, _)| field.kind == Kind::Cookie).map(|(_, bytes)| bytes.to_vec()).collect()

@@ -1,25 +1,25 @@
-//! A fault that is put into one call of a replay.
+//! Faults that can be injected into one call of a replay.
 
 use crate::rpcrdma::Edit;
 use alloc::boxed::Box;
 use rdmascope_wire::rpcrdma::Procedure;
 
-/// What is wrong in the call.
+/// A fault in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// rdma_vers is 9 (RFC 8166, section 4.5.1).
     Version,
-    /// rdma_proc is 9, which the specification does not know.
+    /// rdma_proc is 9, a procedure that no specification defines.
     Procedure,
     /// The last four bytes of the Payload stream are missing.
     Short,
 }
 
-/// A number that neither versions nor procedures of RPC-over-RDMA have.
+/// A number that is neither a version nor a procedure of RPC-over-RDMA.
 const NONE: u32 = 9;
 
 impl Fault {
-    /// All of them.
+    /// All faults.
     pub const ALL: [Fault; 3] = [Fault::Version, Fault::Procedure, Fault::Short];
 
     /// Its name.
@@ -31,7 +31,7 @@ impl Fault {
         }
     }
 
-    /// What puts it into a call.
+    /// The edit that injects it into a call.
     pub(super) fn edit(self) -> Edit {
         Box::new(move |header, payload| match self {
             Fault::Version => header.version = NONE,

@@ -1,8 +1,8 @@
 //! The fields of an RPC message of NFS version 3 or 4, NFSACL version 3 or NFSv4 callbacks.
 //!
-//! Each field has a kind: whether two implementations must agree on it. Where the description of
-//! the message ends, its rest is one field that is not understood. So every byte but padding is in
-//! a field, is the count in front of one, or says which attributes follow.
+//! Each field has a kind, which decides whether two implementations must agree on it. Bytes after
+//! the described part of a message form one last field, which is not understood. So every byte
+//! except padding is in a field, in the count before one, or in a mask of attributes.
 
 mod kinds;
 
@@ -16,29 +16,29 @@ use rdmascope_xdr::language::{Form, Language, Procedure, Type};
 use rdmascope_xdr::visit::{Extent, Leaf, Rest, Role, Stopped, Value, Visitor, Walk, Walked};
 use rdmascope_xdr::{CALLBACK, NFS3, NFS4};
 
-/// The boolean in front of an entry of a directory.
+/// The boolean before a directory entry.
 pub(super) const ENTRY: &str = "entry";
-/// Whether the directory, or the file, ends there.
+/// Whether the directory or the file ends here.
 pub(super) const END: &str = "eof";
-/// The name of the field that is the header of a call, credential and verifier included.
+/// The header of a call, including credential and verifier.
 pub(super) const HEADER: &str = "RPC header";
-/// The bits that select attributes. They are no field: two servers with other attributes are
+/// The bitmap that selects attributes. It is no field: servers that return different attributes are
 /// compared by those that both have.
 const MASK: &str = "attrmask";
-/// Fields of one message; its rest is one more.
+/// The most fields of one message; the rest of the message is one more.
 const MOST_FIELDS: usize = 65_536;
 
-/// Whether a field must be equal in two replies to the same call.
+/// Whether two replies to the same call must agree on a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// It must.
+    /// It must be equal.
     Equal,
-    /// The Responder grants it or chooses it, and another one may do so otherwise: slots, limits,
+    /// The Responder grants or chooses it, and another one may choose otherwise: slots, limits,
     /// delegations.
     Granted,
-    /// It is the Responder's own: a time, a number of a file, free space. No later call names it.
+    /// It is the Responder's own: a time, a file ID, free space. No later call names it.
     Own,
-    /// A file handle, which later calls name.
+    /// A file handle; later calls name it.
     Handle,
     /// The `other` of a stateid.
     Stateid,
@@ -52,71 +52,71 @@ pub enum Kind {
     Verifier,
     /// A cookie of a directory entry.
     Cookie,
-    /// The ctime that guards a SETATTR of NFS version 3.
+    /// The ctime that guards an NFSv3 SETATTR.
     ChangeTime,
 }
 
 impl Kind {
-    /// Whether later calls name it, so that what the recording has stands for what the target said.
+    /// Whether later calls name it, so that the target's value replaces the recorded one.
     pub const fn is_mapped(self) -> bool {
         !matches!(self, Kind::Equal | Kind::Granted | Kind::Own)
     }
 }
 
-/// Where the bytes of a field are.
+/// The location of a field's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// In the Payload stream.
     Stream(Range<usize>),
-    /// So many bytes at most of what the Write chunk of this index brought.
+    /// In the Write chunk of this index: at most this many bytes.
     Item(usize, usize),
 }
 
-/// How the bytes of a field are coded.
+/// The encoding of a field's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Coding {
-    /// Its length is fixed.
+    /// Fixed length.
     Plain,
-    /// A count is in front of it, and padding after it.
+    /// A count before it and padding after it.
     Counted,
-    /// A `bitmap4`: words with their number in front.
+    /// A `bitmap4`: a count of words, then the words.
     Bits,
-    /// A `bitmap4` whose bits are the numbers of attributes.
+    /// A `bitmap4` whose bits are attribute numbers.
     Attributes,
 }
 
 /// The part of a message that a field belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// Nothing that another Responder may leave out.
+    /// The message itself: no other Responder may leave this out.
     Whole,
     /// The value of the attribute of this number.
     Attribute(u32),
-    /// A grant, such as a delegation: another Responder may grant something else.
+    /// A grant such as a delegation: another Responder may grant something else.
     Grant,
 }
 
 /// A field of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Field {
-    /// The operation of a COMPOUND that it is of, from 0, with its name.
+    /// Its operation of the COMPOUND, counted from 0, with its name.
     pub(super) operation: Option<(usize, &'static str)>,
-    /// Its name in the XDR.
+    /// Its name in the XDR description.
     pub(super) name: &'static str,
     /// Whether it must be equal.
     pub(super) kind: Kind,
-    /// Its bytes.
+    /// The location of its bytes.
     pub(super) place: Place,
-    /// How its bytes are coded.
+    /// The encoding of its bytes.
     pub(super) coding: Coding,
     /// The part of the message that it belongs to.
     pub(super) part: Part,
-    /// Which entry of a directory it is of, from 0.
+    /// The index of its directory entry.
     pub(super) entry: Option<usize>,
 }
 
 impl Field {
-    /// Its bytes in a message whose Write chunks brought `items`.
+    /// Its bytes in a message whose Write chunks hold `items`.
     pub(super) fn bytes<'m>(&self, stream: &'m [u8], items: &'m [Vec<u8>]) -> &'m [u8] {
         match &self.place {
             Place::Stream(range) => stream.get(range.clone()).unwrap_or_default(),
@@ -131,16 +131,17 @@ impl Field {
 /// The fields of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fields {
-    /// In the order in which they are on the wire.
+    /// In wire order.
     pub(super) list: Vec<Field>,
-    /// Whether all of it was understood. Otherwise the last field is the rest, or a field is the rest of some attributes.
+    /// Whether the whole message was understood. If not, the last field is the rest of the message,
+    /// or a field is the rest of some attributes.
     pub(super) understood: bool,
 }
 
 /// Program, version and procedure.
 pub type Called = (u32, u32, u32);
 
-/// The description of a procedure. `None`: its program has none here, or no such procedure.
+/// The description of a procedure. `None` if the program is not described or has no such procedure.
 fn described((program, version, procedure): Called) -> Option<(&'static Language, &'static Procedure)> {
     let (language, program, version): (&'static Language, _, _) = match (program, version) {
         (program::NFS | program::NFSACL, 3) => (&NFS3, program, version),
@@ -151,7 +152,7 @@ fn described((program, version, procedure): Called) -> Option<(&'static Language
     Some((language, language.procedure(program, version, procedure)?))
 }
 
-/// The name of a procedure. `None`: no description has it.
+/// The name of a procedure. `None` if no description has it.
 pub fn procedure_name(called: Called) -> Option<&'static str> {
     let (_, procedure) = described(called)?;
     Some(match (called.2, procedure.name) {
@@ -161,7 +162,7 @@ pub fn procedure_name(called: Called) -> Option<&'static str> {
     })
 }
 
-/// The fields of a whole call after its XID, and the procedure that it calls.
+/// The fields of a whole call after its XID, and its procedure.
 pub(super) fn of_call(message: &[u8]) -> (Fields, Option<Called>) {
     let mut reader = Reader::new(message, Layer::UpperLayer);
     let mut reading = Reading::new(&[]);
@@ -171,7 +172,7 @@ pub(super) fn of_call(message: &[u8]) -> (Fields, Option<Called>) {
     let called = (call.program, call.version, call.procedure);
     let start = reader.position();
     reading.add(HEADER, Kind::Equal, 4..start, Coding::Plain);
-    // A message that RPCSEC_GSS protects can be neither read nor changed.
+    // A message that RPCSEC_GSS protects can be neither parsed nor changed.
     let described = described(called).filter(|_| call.credential.flavor != flavor::RPCSEC_GSS);
     let fields = match described {
         Some((language, procedure)) => reading.walk(language, &procedure.arguments, called, message, start),
@@ -180,7 +181,8 @@ pub(super) fn of_call(message: &[u8]) -> (Fields, Option<Called>) {
     (fields, Some(called))
 }
 
-/// The fields after the XID of a reply to such a call. `items` are those of its Write chunks.
+/// The fields after the XID of a reply to a call of this procedure. `items` are the contents of its
+/// Write chunks.
 pub(super) fn of_reply(called: Option<Called>, stream: &[u8], items: &[Vec<u8>]) -> Fields {
     let mut reader = Reader::new(stream, Layer::UpperLayer);
     let mut reading = Reading::new(items);
@@ -193,48 +195,48 @@ pub(super) fn of_reply(called: Option<Called>, stream: &[u8], items: &[Vec<u8>])
     }
 }
 
-/// The fields of a message as a walk finds them.
+/// The fields that a walk over a message has found.
 struct Reading<'m> {
     items: &'m [Vec<u8>],
-    /// Write chunks that were looked at.
+    /// The number of Write chunks already considered.
     used: usize,
     around: Vec<Around>,
     /// The operation, entry and part of the next field.
     operation: Option<(usize, &'static str)>,
     entry: Option<usize>,
     part: Part,
-    /// Operations and entries so far.
+    /// The number of operations and of entries so far.
     operations: usize,
     entries: usize,
-    /// How many of the values in `around` are one field each.
+    /// How many of the values in `around` are a single field.
     wholes: usize,
-    /// The first byte of a value that has begun and is no field yet.
+    /// The first byte of a value that has begun and is not a field yet.
     begun: Option<usize>,
-    /// The last attribute that was begun.
+    /// The last attribute that has begun.
     attribute: u32,
-    /// Whether the values of some attributes are not described.
+    /// Whether some attributes have no description of their values.
     lacking: bool,
     fields: Vec<Field>,
 }
 
-/// A value that was entered.
+/// A value that the walk has entered.
 struct Around {
-    /// The entry and part of the fields around it.
+    /// The entry and part that apply outside of it.
     entry: Option<usize>,
     part: Part,
-    /// Its field, if it is a single one.
+    /// Its field, if the whole value is one.
     whole: Option<Single>,
-    /// Whether it has the operations of a COMPOUND.
+    /// Whether it is the array of operations of a COMPOUND.
     is_compound: bool,
 }
 
-/// The field of a value.
+/// The field that a whole value forms.
 #[derive(Clone, Copy)]
 struct Single {
     name: &'static str,
     kind: Kind,
     coding: Coding,
-    /// The first byte, the count included.
+    /// Its first byte, including the count.
     start: usize,
 }
 
@@ -276,7 +278,7 @@ impl<'m> Reading<'m> {
         }
     }
 
-    /// Reads arguments or results that begin at byte `at`.
+    /// Walks over arguments or results that begin at byte `at`.
     fn walk(
         mut self,
         language: &'static Language,
@@ -293,12 +295,12 @@ impl<'m> Reading<'m> {
         walk.visitor.end(message, at, walked.is_ok())
     }
 
-    /// Adds the bytes from `at` on, and those of chunks without an item, as fields.
+    /// Adds the bytes from `at` on as a field, and each chunk without an item.
     fn end(mut self, message: &[u8], at: usize, walked: bool) -> Fields {
         let understood = walked && at == message.len() && !self.lacking;
         (self.part, self.entry) = (Part::Whole, None);
         if at < message.len() {
-            let name = if walked { "bytes behind the results" } else { "bytes not understood" };
+            let name = if walked { "bytes after the results" } else { "bytes not understood" };
             self.fields.push(self.field(name, Kind::Equal, Place::Stream(at..message.len()), Coding::Plain));
         }
         self.operation = None;
@@ -309,7 +311,8 @@ impl<'m> Reading<'m> {
         Fields { list: self.fields, understood }
     }
 
-    /// Reads the header of a reply. `None`: the call was not accepted, or the results are encrypted.
+    /// Parses the header of a reply. `None` if the call was not accepted or the results are
+    /// encrypted.
     fn accepted(&mut self, reader: &mut Reader<'_>) -> Option<()> {
         reader.skip(4).ok()?;
         self.word(reader, "msg_type")?;
@@ -338,7 +341,7 @@ impl<'m> Reading<'m> {
         self.fields.push(self.field(name, kind, Place::Stream(range), coding));
     }
 
-    /// Adds a field, if there is room for one.
+    /// Adds a field unless the limit is reached.
     fn take(&mut self, field: Single, range: Range<usize>) -> Walked {
         if self.fields.len() >= MOST_FIELDS {
             self.begun = Some(field.start);
@@ -349,13 +352,13 @@ impl<'m> Reading<'m> {
         Ok(())
     }
 
-    /// Whether a value with values in it is one field.
+    /// Whether a composite value is a single field.
     fn is_whole(&self, value: &Value<'_>) -> bool {
         let is_single = || matches!(value.type_name(), "nfstime3" | "nfstime4" | "bitmap4");
         self.wholes == 0 && (is_single() || kinds::of(value).is_some())
     }
 
-    /// Begins the operation of a COMPOUND that a number selects.
+    /// Begins the operation of a COMPOUND that a discriminant selects.
     fn select(&mut self, value: &Value<'_>, number: u32) {
         if !matches!(value.place.name, "argop" | "resop") {
             return;
@@ -368,13 +371,13 @@ impl<'m> Reading<'m> {
         self.operations += 1;
     }
 
-    /// RFC 8267, section 6.4.1: a READ that failed leaves its Write chunk unused.
+    /// Skips the Write chunk of a failed READ, which leaves it unused (RFC 8267, section 6.4.1).
     fn pass_unused_chunk(&mut self, value: &Value<'_>, status: u32) {
         let is_unused = self.items.get(self.used).is_some_and(Vec::is_empty);
         self.used += usize::from(status != 0 && is_unused && kinds::is_status_before_item(value));
     }
 
-    /// The part of the message that the fields of a value belong to.
+    /// The part of the message that a value's fields belong to.
     fn part(&mut self, value: &Value<'_>) -> Part {
         match value.place.role {
             Role::Attribute(number) => {
@@ -393,7 +396,8 @@ impl Visitor for Reading<'_> {
             return false;
         }
         let chunk = self.items.get(self.used);
-        // RFC 8166, section 4.3.2.1: an item is in the next Write chunk, unless that came back empty.
+        // RFC 8166, section 4.3.2.1: an item uses the next Write chunk. If that was returned empty,
+        // the item is inline.
         let is_apart = chunk.is_some_and(|item| length == 0 || !item.is_empty());
         if is_apart {
             let place = Place::Item(self.used, length as usize);
@@ -424,7 +428,8 @@ impl Visitor for Reading<'_> {
         }
         let is_array = matches!(value.is, Type::Array(..));
         if matches!(leaf, Leaf::Length(_)) && !is_array {
-            // Opaque data: the field comes with the bytes, or, of attributes, with each value.
+            // Opaque data becomes a field with its bytes; attributes become one field for each
+            // value.
             self.begun = Some(extent.all.start);
             return Ok(());
         }

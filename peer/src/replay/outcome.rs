@@ -13,10 +13,10 @@ pub struct Outcome {
     pub subject: Subject,
     /// The verdict.
     pub verdict: Verdict,
-    /// From the call to its reply.
+    /// The time from the call to its reply.
     pub latency: Option<Duration>,
-    /// Names in the call that no reply brought, so that they were sent as recorded: the field, and
-    /// its bytes.
+    /// Names in the call that no reply had introduced and that were therefore sent as recorded: the
+    /// field, and its bytes.
     pub unknown: Vec<(&'static str, String)>,
 }
 
@@ -27,37 +27,38 @@ pub enum Subject {
     Connection(usize),
     /// A call, of either direction, as an index of [`Recording::calls`](super::Recording::calls).
     Call(usize),
-    /// A call of the target that the recording does not have: its connection, and what it calls.
+    /// A call of the target that the recording lacks: its connection, and the procedure.
     Extra(usize, Option<Called>),
 }
 
 /// The verdict on a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The reply is the recorded one, up to what may differ.
+    /// The reply is the recorded one, apart from fields that may differ.
     Agrees(Comparison),
-    /// It is another one.
+    /// The reply differs from the recorded one.
     Differs(Comparison),
-    /// There is no reply, as in the recording.
+    /// No reply came, as in the recording.
     Unanswered,
-    /// It is not compared, because of this.
+    /// The reply was not compared, for this reason.
     NotCompared(&'static str),
-    /// It differs in another way than by fields.
+    /// The answer is of another kind, so its fields were not compared.
     Otherwise {
-        /// The recorded one.
+        /// The recorded answer.
         recorded: String,
-        /// The one that came now.
+        /// The live answer.
         live: String,
     },
-    /// It was not sent, because of this.
+    /// The call was not sent, for this reason.
     NotSent(String),
-    /// It was not sent, because it names a stateid that the target never gave. The reason is an
-    /// earlier reply, so this is no difference.
+    /// The call was not sent, because it names a stateid that the target never returned. An earlier
+    /// reply is the cause, so this is no difference.
     Skipped(String),
 }
 
 impl Verdict {
-    /// Whether the target did something else than the recorded one, or could not be asked.
+    /// Whether the target behaved differently than the recorded server, or the call could not be
+    /// made.
     pub const fn is_difference(&self) -> bool {
         matches!(self, Verdict::Differs(_) | Verdict::Otherwise { .. } | Verdict::NotSent(_))
     }

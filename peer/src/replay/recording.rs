@@ -1,4 +1,4 @@
-//! What was recorded: plain data.
+//! A recorded session as plain data.
 
 use super::fields::{self, Kind};
 use crate::rpcrdma::{self, Conveyance, Shape};
@@ -10,24 +10,26 @@ use rdmascope_wire::private_data::{Negotiated, PrivateData};
 use rdmascope_wire::rpc::program;
 use rdmascope_wire::rpcrdma::Error;
 
-/// Connections, and what was called on them.
+/// The connections of a session and the calls made on them.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
-    /// In the order in which they began.
+    /// In the order in which they were opened.
     pub connections: Vec<Connection>,
-    /// The calls of both directions and of all connections, in the order in which their Sends were complete.
+    /// The calls of both directions on all connections, in the order in which their Sends were
+    /// completed.
     pub calls: Vec<Call>,
 }
 
-/// Why a replay cannot start at a call.
+/// The reason why a replay cannot start at a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoStart {
-    /// There is no such call.
-    #[error("no call of transaction {0} is there to be made again")]
+    /// The recording has no call of this number.
+    #[error("the recording has no call of transaction {0}")]
     Unknown(u64),
-    /// The call of this number, of NFSv4, needs what earlier ones established.
+    /// The NFSv4 call of this number depends on state that earlier calls established.
     #[error(
-        "transaction {0} is of NFSv4, and calls before the start established its state: only the whole session can be replayed"
+        "transaction {0} is an NFSv4 call, and calls before the start established its state; \
+         replay the whole session"
     )]
     State(u64),
 }
@@ -35,75 +37,76 @@ pub enum NoStart {
 /// A connection.
 #[derive(Clone, Debug, Default)]
 pub struct Connection {
-    /// What names it in the recording.
+    /// Its number in the recording.
     pub number: u32,
-    /// What its Requester and its Responder told each other when it was made (RFC 8797).
+    /// The private data of its Requester and of its Responder (RFC 8797).
     pub private_data: [Option<PrivateData>; 2],
-    /// The most credits that a forward call asks for, and that a reply grants. 0: not known.
+    /// The most credits that a forward call requests, and the most that a reply grants. 0 if
+    /// unknown.
     pub credits: [u32; 2],
-    /// The reason of the REJ with which the Responder answered.
+    /// The reason of the REJ, if the Responder rejected the connection.
     pub rejected: Option<u16>,
 }
 
-/// A call, and what answered it.
+/// A call and its answer.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// Its connection, as an index of [`Recording::connections`].
     pub connection: usize,
-    /// Whether the Responder of the connection calls (RFC 8167).
+    /// Whether the Responder of the connection makes the call (RFC 8167).
     pub backward: bool,
-    /// What names it in the recording.
+    /// Its number in the recording.
     pub number: u64,
-    /// Its XID there.
+    /// Its recorded XID.
     pub xid: Xid,
-    /// When its Send was complete, among all calls and replies of the recording.
+    /// The position of its completed Send among all calls and replies of the recording.
     pub order: u64,
-    /// The same in nanoseconds, from any moment.
+    /// The time at which its Send was completed, in nanoseconds since an arbitrary epoch.
     pub time: u64,
-    /// The whole RPC call, with what Read chunks carried put back.
+    /// The whole RPC call, with the contents of its Read chunks inserted.
     pub message: Vec<u8>,
-    /// Where in it that is, without padding; ascending.
+    /// The ranges of those contents in it, without padding, in ascending order.
     pub items: Vec<Range<usize>>,
-    /// Whether the Payload stream came in a Position Zero Read chunk.
+    /// Whether the Payload stream was in a Position Zero Read chunk.
     pub long: bool,
     /// The lengths of the segments of its chunks.
     pub shape: Shape,
-    /// What answered it.
+    /// Its answer.
     pub answer: Answer,
 }
 
-/// What answered a call.
+/// The answer to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// A reply.
     Reply {
-        /// When its Send was complete, as [`Call::order`].
+        /// The position of its completed Send, as in [`Call::order`].
         order: u64,
-        /// The Payload stream: the RPC reply without what Write chunks carried.
+        /// The Payload stream: the RPC reply without the items in Write chunks.
         stream: Vec<u8>,
-        /// What each Write chunk of the call brought, in order.
+        /// The contents of each Write chunk of the call, in order.
         items: Vec<Vec<u8>>,
         /// How it was conveyed.
         conveyance: Conveyance,
     },
     /// An RDMA_ERROR.
     Error {
-        /// When its Send was complete, as [`Call::order`].
+        /// The position of its completed Send, as in [`Call::order`].
         order: u64,
-        /// What it says.
+        /// The error.
         error: Error,
     },
-    /// Nothing, up to the end of the connection or of the recording.
+    /// No answer before the end of the connection or of the recording.
     Nothing,
-    /// A reply that the recording does not hold, or not all of.
+    /// A reply that the recording lacks, in whole or in part.
     Unknown {
-        /// When its Send was complete, where that is known.
+        /// The position of its completed Send, as in [`Call::order`], if known.
         order: Option<u64>,
     },
 }
 
 impl Answer {
-    /// It in a word or two, or the error.
+    /// A short description of the answer, or its error.
     pub(super) fn name(&self) -> String {
         match self {
             Answer::Reply { .. } => "a reply".to_string(),
@@ -113,7 +116,7 @@ impl Answer {
         }
     }
 
-    /// When it was there.
+    /// The position of the answer, as in [`Call::order`].
     pub const fn order(&self) -> Option<u64> {
         match self {
             Answer::Reply { order, .. } | Answer::Error { order, .. } => Some(*order),
@@ -124,17 +127,18 @@ impl Answer {
 }
 
 impl Recording {
-    /// The sessions of an end that makes its calls: the private data and the credits of its first connection, as far as they are known.
+    /// The session configuration of a Requester: the known private data and credits of the first
+    /// connection.
     pub fn requester(&self) -> rpcrdma::Config {
         self.session(0)
     }
 
-    /// Those of an end that answers them.
+    /// The session configuration of a Responder.
     pub fn responder(&self) -> rpcrdma::Config {
         self.session(1)
     }
 
-    /// The first file handle that an NFSv3 call names: that of the root, which MOUNT gave.
+    /// The first file handle in an NFSv3 call: the root's, which MOUNT returned.
     pub fn first_handle(&self) -> Option<Vec<u8>> {
         let calls = self.calls.iter().filter(|call| !call.backward);
         calls
@@ -148,9 +152,12 @@ impl Recording {
             .next()
     }
 
-    /// The same from this forward call on, which is named as [`Call::number`] does; calls of the Responder that come later stay too. An error
-    /// where there is no such call, or where one of NFSv4 would be made without the calls before it, which established its state: a server
-    /// refuses the sequence IDs of another client ID or session.
+    /// Returns the recording from the forward call with this [`Call::number`] on, including later
+    /// calls of the Responder.
+    ///
+    /// Fails if no such call exists, or if an NFSv4 call would be replayed without the earlier
+    /// calls that established its state: a server refuses sequence IDs of another client ID or
+    /// session.
     pub fn starting_at(&self, number: u64) -> Result<Recording, NoStart> {
         let is_it = |call: &&Call| call.number == number && !call.backward;
         let first = self.calls.iter().find(is_it).ok_or(NoStart::Unknown(number))?;
@@ -180,7 +187,8 @@ impl Recording {
 }
 
 impl Connection {
-    /// The inline threshold of replies to forward calls, in bytes (RFC 8797, section 4.2). `None`: the private data of an end are not known.
+    /// The inline threshold of replies to forward calls, in bytes (RFC 8797, section 4.2). `None`
+    /// if the private data of an end is unknown.
     pub fn reply_inline_threshold(&self) -> Option<u32> {
         let [requester, responder] = self.private_data;
         Some(Negotiated::new(Some(requester?), Some(responder?)).reply_inline_threshold)
@@ -188,7 +196,7 @@ impl Connection {
 }
 
 impl Call {
-    /// Bytes of messages and items that it holds.
+    /// The number of bytes in its messages and items.
     pub fn size(&self) -> usize {
         let answer = match &self.answer {
             Answer::Reply { stream, items, .. } => stream.len() + items.iter().map(Vec::len).sum::<usize>(),

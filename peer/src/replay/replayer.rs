@@ -1,4 +1,4 @@
-//! Makes the calls of a recording again, and compares the replies.
+//! Makes the calls of a recording again and compares the replies.
 
 use super::compare::{self, Comparison, Message};
 use super::conveyance::{self, Conveyed, Forms};
@@ -33,49 +33,50 @@ mod steps;
 use returned::Return;
 use steps::{Step, steps};
 
-/// Calls that wait for credits or for their reply on one connection.
+/// The most calls on one connection that wait for credits or for their reply.
 pub const MOST_CALLS_WAITING: usize = rpcrdma::MOST_CALLS;
 
-/// When calls are made.
+/// The times at which calls are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Timing {
-    /// As soon as the replies are there that the recording has before the call.
+    /// As soon as the replies that precede the call in the recording have arrived.
     #[default]
     Fastest,
-    /// The same, and not before as much time has passed since the first call as in the recording.
+    /// The same, but not earlier after the first call than in the recording.
     Recorded,
 }
 
-/// How a recording is replayed.
+/// The configuration of a replay.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The address of this end.
     pub local: IpAddr,
-    /// The target.
+    /// The address of the target.
     pub remote: IpAddr,
-    /// Its port of the RDMA connection manager.
+    /// The target's RDMA CM port.
     pub port: u16,
-    /// When calls are made.
+    /// The times at which calls are made.
     pub timing: Timing,
-    /// How long it waits for a connection, and for each reply.
+    /// How long to wait for a connection, and for each reply.
     pub timeout: Duration,
-    /// How long it waits, before it closes a connection, for what need not come: a reply to a call that has none in the recording, and
-    /// calls of the target.
+    /// How long to wait, before closing a connection, for optional messages: replies to calls that
+    /// have none in the recording, and calls of the target.
     pub linger: Duration,
-    /// The XID of the first call. Calls get new ones: the target may remember those of an earlier run, and answer from its cache.
+    /// The XID of the first call. Calls get new XIDs, because the target may still have replies of
+    /// an earlier run in its reply cache.
     pub first_xid: Xid,
-    /// File handles that no reply of the recording brings, and those of the target in their place.
+    /// Recorded file handles that no recorded reply introduces, each with the target's handle.
     pub handles: Vec<(Vec<u8>, Vec<u8>)>,
-    /// A forward call, as an index of [`Recording::calls`], and what is put wrong in it.
+    /// A forward call, as an index of [`Recording::calls`], and the fault to inject into it.
     pub fault: Option<(usize, Fault)>,
 }
 
-const NOT_WHOLE: &str = "the recording does not hold all of the reply";
+const NOT_WHOLE: &str = "the recording lacks part of the reply";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Link {
     None,
-    /// With the time until which it waits.
+    /// With the time at which the attempt is given up.
     Asked(ConnectionId, Instant),
     Open(ConnectionId),
     Over,
@@ -87,11 +88,11 @@ struct Sent {
     call: usize,
     at: Instant,
     unknown: Vec<(&'static str, String)>,
-    /// The slot that it is on.
+    /// The slot that it uses.
     taken: Option<Taken>,
 }
 
-/// See the [module](super).
+/// Makes the calls of a recording; see the [module](super).
 pub struct Replayer {
     recording: Arc<Recording>,
     options: Options,
@@ -99,28 +100,28 @@ pub struct Replayer {
     links: Vec<Link>,
     names: Names,
     slots: Slots,
-    /// Delegations that are to be returned, and how many calls did so.
+    /// Delegations to return, and the number of calls that returned one.
     returns: Vec<Return>,
     returned: u32,
     listings: Listings,
-    /// Of each call whether it changes a file that others are on at the same time, or the other way
-    /// round.
+    /// For each call, whether it changes a file that other outstanding calls use, or uses a file
+    /// that another one changes.
     concurrent: Vec<bool>,
-    /// Calls without an answer, by connection and XID.
+    /// Outstanding calls, by connection and XID.
     waiting: BTreeMap<(usize, Xid), Sent>,
-    /// Of each call whether it came to its end.
+    /// For each call, whether it has ended.
     done: Vec<bool>,
-    /// The calls of the other direction.
+    /// The backward calls.
     backward: Vec<usize>,
     outcomes: VecDeque<Outcome>,
-    /// When the first call was made, and its time in the recording.
+    /// The time of the first call, now and in the recording.
     started: Option<(Instant, u64)>,
-    /// Until when it waits for what need not come.
+    /// When to stop waiting for optional messages.
     lingers: Option<Instant>,
 }
 
 impl Replayer {
-    /// Makes the forward calls of `recording`.
+    /// A replayer of the forward calls of `recording`.
     pub fn new(recording: Arc<Recording>, options: Options) -> Replayer {
         let mut names = Names::default();
         for (recorded, live) in &options.handles {
@@ -146,17 +147,17 @@ impl Replayer {
         }
     }
 
-    /// Whether all calls came to their end.
+    /// Whether all calls have ended.
     pub fn is_over(&self) -> bool {
         self.steps.is_empty()
     }
 
-    /// What has come of connections and calls, in the order in which it did.
+    /// The next outcome of a connection or call, in order of occurrence.
     pub fn poll_outcome(&mut self) -> Option<Outcome> {
         self.outcomes.pop_front()
     }
 
-    /// Which connection of the recording a live one stands for.
+    /// The recorded connection of a live one.
     pub fn recorded(&self, connection: ConnectionId) -> Option<usize> {
         let is_it = |link: &Link| match link {
             Link::Asked(id, _) | Link::Open(id) => *id == connection,
@@ -165,7 +166,7 @@ impl Replayer {
         self.links.iter().position(is_it)
     }
 
-    /// Takes what the peer tells.
+    /// Handles an event of the peer.
     pub fn handle(&mut self, peer: &mut Peer, now: Instant, event: &Event) {
         match event {
             Event::Endpoint(endpoint::Event::Connected { connection }) => {
@@ -220,7 +221,7 @@ impl Replayer {
                         if let Some((session, endpoint)) = peer.session_mut(*connection) {
                             session.cancel(endpoint, *xid);
                         }
-                        let live = format!("a reply that cannot be taken: {why}");
+                        let live = format!("an invalid reply: {why}");
                         self.ended(index, *xid, now, |answer| Verdict::Otherwise {
                             recorded: answer.name(),
                             live,
@@ -233,7 +234,8 @@ impl Replayer {
         }
     }
 
-    /// Does what can be done by now. To be called after events, and when [`next_deadline`](Replayer::next_deadline) has come.
+    /// Takes all steps that are due. Call it after each event, and at
+    /// [`next_deadline`](Replayer::next_deadline).
     pub fn advance(&mut self, peer: &mut Peer, now: Instant) {
         self.give_up(peer, now);
         if !self.all_returned(peer, now) {
@@ -253,7 +255,7 @@ impl Replayer {
         }
     }
 
-    /// When it wants to be told the time.
+    /// The next time at which [`advance`](Replayer::advance) must be called.
     pub fn next_deadline(&self) -> Option<Instant> {
         let asked = self.links.iter().filter_map(|link| match link {
             Link::Asked(_, until) => Some(*until),
@@ -272,12 +274,12 @@ impl Replayer {
         sent.at.plus(self.options.timeout)
     }
 
-    /// Whether the recording has something that came for it.
+    /// Whether the recording has an answer to it.
     fn is_due(&self, sent: &Sent) -> bool {
         self.recording.calls[sent.call].answer.order().is_some()
     }
 
-    /// When a call is to be made at the earliest.
+    /// The earliest time for a call.
     fn due(&self, index: usize) -> Option<Instant> {
         let (started, first) = self.started?;
         let since = Duration::from_nanos(self.recording.calls[index].time.saturating_sub(first));
@@ -288,13 +290,13 @@ impl Replayer {
         self.outcomes.push_back(Outcome { subject, verdict, latency: None, unknown: Vec::new() });
     }
 
-    /// Waits no longer for what is late.
+    /// Gives up connection attempts and calls whose time is over.
     fn give_up(&mut self, peer: &mut Peer, now: Instant) {
         for index in 0..self.links.len() {
             if let Link::Asked(id, until) = self.links[index]
                 && until <= now
             {
-                // It may be closed already.
+                // The connection may be closed already.
                 let _ = peer.disconnect(id);
                 self.closed(index, &Closed::NoAnswer);
             }
@@ -366,13 +368,13 @@ impl Replayer {
         self.started.get_or_insert((now, call.time));
         let Link::Open(id) = self.links[call.connection] else {
             self.done[index] = true;
-            self.tell(Subject::Call(index), Verdict::NotSent("there is no connection".to_string()));
+            self.tell(Subject::Call(index), Verdict::NotSent("the connection is not open".to_string()));
             return true;
         };
         let fault = self.options.fault.filter(|(at, _)| *at == index).map(|(_, fault)| fault);
         if call.long && fault == Some(Fault::Short) {
             self.done[index] = true;
-            let why = "its Payload stream is in a chunk, and the fault is of one in the Send";
+            let why = "its Payload stream is in a chunk; the fault needs one in the Send";
             self.tell(Subject::Call(index), Verdict::NotSent(why.to_string()));
             return true;
         }
@@ -393,13 +395,13 @@ impl Replayer {
                 sequence.put(&[number, id, slot.highest], &mut put.message);
                 taken = Some(slot);
             }
-            // It is made when a call that is waited for has come to its end.
+            // The call is made when an outstanding one has ended.
             Some((_, Room::None)) if self.waiting.values().any(|sent| self.is_due(sent)) => return false,
             Some((_, Room::None)) => {
                 self.done[index] = true;
                 self.tell(
                     Subject::Call(index),
-                    Verdict::NotSent("no slot of its session is free".to_string()),
+                    Verdict::NotSent("all slots of its session are in use".to_string()),
                 );
                 return true;
             }
@@ -449,13 +451,13 @@ impl Replayer {
             });
         }
         self.missing(index);
-        // It may be closed already.
+        // The connection may be closed already.
         let _ = peer.disconnect(id);
         self.links[index] = Link::Over;
         true
     }
 
-    /// Calls of the target that did not come by now.
+    /// Recorded calls of the target that have not arrived yet.
     fn expected(&self, index: usize) -> impl Iterator<Item = usize> {
         let is_of = move |call: &usize| self.recording.calls[*call].connection == index && !self.done[*call];
         self.backward.iter().copied().filter(is_of)
@@ -498,13 +500,13 @@ impl Replayer {
             Answer::Error { error, .. } => {
                 conveyed(conveyance::instead(Err(*error), Ok(&replied.conveyance)))
             }
-            Answer::Nothing => Verdict::NotCompared("the recording has no reply to it"),
+            Answer::Nothing => Verdict::NotCompared("the recording has no reply to this call"),
             Answer::Unknown { .. } => Verdict::NotCompared(NOT_WHOLE),
         };
         self.ended(index, replied.xid, now, |_| verdict);
     }
 
-    /// Compares a reply with the recorded one, and learns from it.
+    /// Compares a reply with the recorded one, and learns the target's names from it.
     fn compare(&mut self, number: usize, call: &Call, live: Message<'_>, forms: Forms<'_>) -> Comparison {
         let Answer::Reply { stream, items, .. } = &call.answer else { return Comparison::equal() };
         let (asked, called) = fields::of_call(&call.message);
@@ -528,8 +530,8 @@ impl Replayer {
         compare::replies(called, (stream, items), live, (Some(forms), concurrent), listing, learn)
     }
 
-    /// A call that is answered leaves its slot. In the reply, sequence ID and slot ID become those
-    /// of the recorded call, where they are those of the call that was sent.
+    /// Releases the slot of an answered call. Sequence ID and slot ID in the reply become those of
+    /// the recorded call, if they are those of the call that was sent.
     fn slot_is_free(&mut self, call: &Call, taken: &Taken, stream: &mut [u8], items: &[Vec<u8>]) {
         let (_, called) = fields::of_call(&call.message);
         let says =
@@ -552,7 +554,7 @@ impl Replayer {
         }
         let Some(sent) = self.waiting.remove(&(index, xid)) else { return };
         self.done[sent.call] = true;
-        // Whether the target took it is not known without a reply.
+        // Without a reply, it is unknown whether the target executed the call; assume that it did.
         sent.taken.inspect(|taken| self.slots.end(taken, [true; 2], None));
         let verdict = verdict(&self.recording.calls[sent.call].answer);
         let came = !matches!(verdict, Verdict::Unanswered);
@@ -565,7 +567,7 @@ impl Replayer {
     }
 }
 
-/// The call that is made in the place of a recorded one.
+/// The call to send for a recorded one.
 fn made(call: &Call, put: Substituted, fault: Option<Fault>) -> rpcrdma::Call {
     let most_reply = match &call.answer {
         Answer::Reply { stream, .. } => u32::try_from(stream.len()).unwrap_or(u32::MAX),
@@ -582,7 +584,7 @@ fn made(call: &Call, put: Substituted, fault: Option<Fault>) -> rpcrdma::Call {
     }
 }
 
-/// The verdict on what came as another RDMA procedure, so that nothing else can be compared.
+/// The verdict for an answer with another RDMA procedure: nothing else can be compared.
 fn conveyed(how: Conveyed) -> Verdict {
     Verdict::Differs(Comparison { conveyance: vec![how], ..Comparison::equal() })
 }

@@ -1,4 +1,4 @@
-//! Answers calls as the recorded Responder did, and makes the calls that it made.
+//! Answers calls with the recorded replies, and makes the recorded backward calls.
 
 use super::compare::{self, Comparison};
 use super::directory::Listing;
@@ -14,70 +14,74 @@ use alloc::vec::Vec;
 use rdmascope_wire::xdr::Reader;
 use rdmascope_wire::{Layer, Xid, rpc};
 
-/// What became of a call.
+/// The handling of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answered {
     /// Its connection.
     pub connection: ConnectionId,
     /// Its XID.
     pub xid: Xid,
-    /// Which call of the recording it is, as an index; `None`: the recording has no such call.
+    /// The index of the matching call in the recording; `None` if there is none.
     pub call: Option<usize>,
-    /// What it calls, where that can be read.
+    /// The procedure, if it can be parsed.
     pub called: Option<Called>,
-    /// How it was answered.
+    /// The way in which it was answered.
     pub how: How,
 }
 
-/// How a call was answered.
+/// The way in which a call was answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum How {
     /// With the recorded reply or error.
     AsRecorded,
-    /// The same, though the recording has fewer calls like this: with the last one's reply.
+    /// With the reply to the last such call, because the client made the call more often than
+    /// recorded.
     Again,
-    /// Not at all, as in the recording, or because the recording lacks the reply.
+    /// Not at all: the recorded call has no reply, or the recording lacks it.
     NotAnswered,
-    /// With ERR_CHUNK: the recorded reply does not fit the chunks of this call.
+    /// With ERR_CHUNK, because the recorded reply does not fit the chunks of this call.
     TooLong,
-    /// The recording has no such call: SYSTEM_ERR.
+    /// With SYSTEM_ERR, because the recording has no such call.
     Unknown,
-    /// A call of the recorded Responder; this came of it.
+    /// A backward call, which the client answered; the reply compared with the recorded one.
     Backward(Comparison),
-    /// It could not be answered, or a call of the recorded Responder was not: the connection may be gone.
+    /// The answer or the backward call could not be sent; the connection may be closed.
     Failed,
 }
 
-/// A client that is connected.
+/// A connected client.
 #[derive(Clone, Debug, Default)]
 struct Client {
-    /// Which connection of the recording it is taken for.
+    /// The recorded connection that it is matched with.
     connection: usize,
-    /// Calls of the recording that it made.
+    /// Recorded calls that it has made.
     used: BTreeSet<usize>,
-    /// How many of the equal calls at the front of a list of the index it has made.
+    /// The number of calls that it has made from the start of each list in the index.
     made: BTreeMap<Key, usize>,
-    /// The first call of the recording that it has not made, if it makes them in order.
+    /// The first recorded call that it has not made, if it calls in order.
     next: usize,
-    /// Calls that were made to it, and are not answered.
+    /// Outstanding calls to the client.
     waiting: BTreeMap<Xid, usize>,
 }
 
-/// A connection of the recording, and the hash of a [`Question`].
+/// A recorded connection, and the hash of a [`Question`].
 type Key = (usize, u64);
 
-/// See the [module](super). Its peer must be one that leaves it to the program to accept connections.
+/// A Responder that replays recorded replies; see the [module](super).
+///
+/// Its peer must let the program accept connections.
 pub struct Responder {
     recording: Arc<Recording>,
-    /// Forward calls that are equal but for XID and credential: by their connection and a hash of the rest.
+    /// Forward calls that are equal apart from XID and credential, by connection and a hash of the
+    /// rest.
     index: BTreeMap<Key, Vec<usize>>,
     clients: BTreeMap<ConnectionId, Client>,
-    /// Connections that were asked for.
+    /// The number of connection requests so far.
     asked: usize,
 }
 
 impl Responder {
-    /// Answers as this recording has it.
+    /// A Responder for this recording.
     pub fn new(recording: Arc<Recording>) -> Responder {
         let mut index: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
         for (number, call) in recording.calls.iter().enumerate().filter(|(_, call)| !call.backward) {
@@ -88,7 +92,8 @@ impl Responder {
         Responder { recording, index, clients: BTreeMap::new(), asked: 0 }
     }
 
-    /// Takes what the peer tells. The n-th connection is taken for the n-th of the recording; behind the last one the first comes again.
+    /// Handles an event of the peer. The n-th connection is matched with the n-th recorded one;
+    /// after the last, matching starts again at the first.
     pub fn handle(&mut self, peer: &mut Peer, event: &Event) -> Vec<Answered> {
         match event {
             Event::Endpoint(endpoint::Event::Requested { connection, .. }) => {
@@ -134,7 +139,7 @@ impl Responder {
         let index = self.asked.checked_rem(count).unwrap_or(0);
         self.asked += 1;
         let rejected = self.recording.connections.get(index).and_then(|recorded| recorded.rejected);
-        // Where it cannot be said, the connection is gone.
+        // An error means that the connection is closed already.
         let _ = match rejected {
             Some(reason) => peer.endpoint_mut().reject(connection, reason, &[]),
             None => {
@@ -189,8 +194,8 @@ impl Responder {
         answered
     }
 
-    /// The first equal call that was not made yet, of the connection that this one is taken for, else of another one. Where all were, the
-    /// last one, and true.
+    /// Finds the first equal call that the client has not made yet, on its own recorded connection
+    /// or else on another one. If it has made all of them, returns the last one and true.
     fn find(&mut self, id: ConnectionId, called: &rpcrdma::Called) -> (Option<usize>, bool) {
         let Some(question) = Question::of(&called.message) else { return (None, false) };
         let Some(client) = self.clients.get_mut(&id) else { return (None, false) };
@@ -217,7 +222,7 @@ impl Responder {
         (last, last.is_some())
     }
 
-    /// Makes the calls of the recorded Responder for which all calls that came before have come.
+    /// Makes the recorded backward calls whose preceding calls have all arrived.
     fn call_back(&mut self, peer: &mut Peer, id: ConnectionId, answered: &mut Vec<Answered>) {
         let Some(client) = self.clients.get_mut(&id) else { return };
         let (index, recording) = (client.connection, &self.recording);
@@ -282,7 +287,7 @@ impl<'m> Question<'m> {
         Some(Question { called, arguments: reader.rest() })
     }
 
-    /// FNV-1a. Equal hashes are looked at again.
+    /// FNV-1a. Calls with equal hashes are compared in full.
     fn hash(&self) -> u64 {
         let (program, version, procedure) = self.called;
         let words = [program, version, procedure].into_iter().flat_map(u32::to_be_bytes);

@@ -1,33 +1,34 @@
-//! The slots of NFSv4 sessions (RFC 8881, section 2.10.6): a target that grants fewer slots than
-//! the recorded server gets each call on a slot that it grants, and a call that is not sent leaves
-//! no gap in the sequence IDs of its slot.
+//! The slots of NFSv4 sessions (RFC 8881, section 2.10.6).
+//!
+//! If a target grants fewer slots than the recorded server did, each call is moved to a slot that
+//! the target grants. A call that is not sent leaves no gap in the sequence IDs of its slot.
 
 use super::fields::{Field, Fields, Place};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// Slots of a session that are used. A target that grants more is not asked for them.
+/// The most slots of a session that are used, even if the target grants more.
 const MOST_SLOTS: u32 = 1024;
-/// Sessions whose slots are followed. Calls of further ones are sent as recorded.
+/// The most sessions whose slots are tracked. Calls of further sessions are sent as recorded.
 const MOST_SESSIONS: usize = 64;
 
 type SessionId = [u8; 16];
 
-/// A sequence ID, and the slot ID that it is of.
+/// A sequence ID and its slot ID.
 pub(super) type Turn = (u32, u32);
 
-/// The SEQUENCE or CB_SEQUENCE at the beginning of a call, or of a reply where it succeeded.
+/// The SEQUENCE or CB_SEQUENCE at the start of a call, or of a reply in which it succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sequence {
     pub(super) session: SessionId,
     pub(super) turn: Turn,
     highest: u32,
-    /// Where the sequence ID is in the message. Slot ID and highest slot ID follow.
+    /// The offset of the sequence ID in the message. Slot ID and highest slot ID follow it.
     at: usize,
 }
 
 impl Sequence {
-    /// That of a message with these fields.
+    /// Finds it among the fields of a message.
     pub(super) fn of(fields: &Fields, message: &[u8]) -> Option<Sequence> {
         let is_of = |field: &&Field| matches!(field.operation, Some((0, "SEQUENCE" | "CB_SEQUENCE")));
         let mut own = fields.list.iter().filter(is_of).skip_while(|field| field.name != "session ID");
@@ -43,7 +44,7 @@ impl Sequence {
         })
     }
 
-    /// Puts other numbers into its message: the sequence ID, and those that follow it.
+    /// Overwrites the sequence ID in its message, and the numbers that follow it.
     pub(super) fn put(&self, numbers: &[u32], message: &mut [u8]) {
         let words = message.get_mut(self.at..).unwrap_or_default().chunks_exact_mut(4);
         for (word, number) in words.zip(numbers) {
@@ -52,18 +53,18 @@ impl Sequence {
     }
 }
 
-/// A slot of the target that a call is on.
+/// The target's slot that a call uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Taken {
     session: SessionId,
     /// Sequence ID and slot ID of the recorded call, and of the call that is sent.
     pub(super) recorded: Turn,
     pub(super) live: Turn,
-    /// The highest slot ID that the call names.
+    /// The highest slot ID in the call.
     pub(super) highest: u32,
 }
 
-/// The slots of the sessions that the target made, by the session IDs of the recording.
+/// The slots of the target's sessions, by recorded session ID.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Slots {
     sessions: BTreeMap<SessionId, Session>,
@@ -71,10 +72,10 @@ pub(super) struct Slots {
 
 #[derive(Clone, Debug, Default)]
 struct Session {
-    /// How many slots the target grants.
+    /// The number of slots that the target grants.
     granted: u32,
     slots: Vec<Slot>,
-    /// By the slot IDs of the recording.
+    /// By recorded slot ID.
     last: BTreeMap<u32, Last>,
 }
 
@@ -83,31 +84,31 @@ struct Session {
 struct Slot {
     /// The last sequence ID.
     sequence: u32,
-    /// Whether its call is not answered yet.
+    /// Whether its call is outstanding.
     is_taken: bool,
 }
 
-/// The last call on a slot of the recording.
+/// The last call on a recorded slot.
 #[derive(Clone, Copy, Debug, Default)]
 struct Last {
     sequence: u32,
-    /// `None`: it was not sent.
+    /// `None` if the call was not sent.
     live: Option<Turn>,
 }
 
-/// The room for a call.
+/// The result of [`Slots::take`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
-    /// A slot.
+    /// A slot is reserved for the call.
     Slot(Taken),
     /// No slot is free.
     None,
-    /// The target made no such session: the call is sent as recorded.
+    /// The target has no such session; the call is sent as recorded.
     NoSession,
 }
 
 impl Slots {
-    /// The target made a session that has `granted` slots.
+    /// Notes a session of the target with `granted` slots.
     pub(super) fn created(&mut self, session: &[u8], granted: u32) {
         let Ok(session) = SessionId::try_from(session) else { return };
         if self.sessions.len() < MOST_SESSIONS || self.sessions.contains_key(&session) {
@@ -115,7 +116,8 @@ impl Slots {
         }
     }
 
-    /// The slot for a call: that of the recording if it is granted and free, else the first one.
+    /// Reserves a slot for a call: the recorded one if it is granted and free, else the first free
+    /// one.
     pub(super) fn take(&mut self, call: &Sequence) -> Room {
         let Some(session) = self.sessions.get_mut(&call.session) else { return Room::NoSession };
         let Some(live) = session.turn(call.turn) else { return Room::None };
@@ -126,7 +128,7 @@ impl Slots {
         Room::Slot(Taken { session: call.session, recorded: call.turn, live, highest })
     }
 
-    /// A free slot for a call that the recording does not have.
+    /// Reserves a free slot for a call that the recording lacks.
     pub(super) fn take_more(&mut self, call: &Sequence) -> Option<Taken> {
         let session = self.sessions.get_mut(&call.session)?;
         let id = session.free(0)?;
@@ -136,7 +138,7 @@ impl Slots {
         Some(Taken { session: call.session, recorded: (0, u32::MAX), live, highest: id })
     }
 
-    /// A call is not sent.
+    /// Notes that a call is not sent.
     pub(super) fn pass(&mut self, call: &Sequence) {
         if let Some(session) = self.sessions.get_mut(&call.session) {
             let (sequence, slot) = call.turn;
@@ -144,8 +146,10 @@ impl Slots {
         }
     }
 
-    /// A call has come to its end. `accepted`: whether SEQUENCE succeeded in the recording, and
-    /// now. Where it did not, the slot keeps its sequence ID. `reply`: the live SEQUENCE.
+    /// Releases the slot of a call that has ended.
+    ///
+    /// `accepted` has whether SEQUENCE succeeded in the recording, and whether it succeeded now; a
+    /// slot keeps its sequence ID if it failed. `reply` is the live SEQUENCE.
     pub(super) fn end(&mut self, taken: &Taken, accepted: [bool; 2], reply: Option<&Sequence>) {
         let Some(session) = self.sessions.get_mut(&taken.session) else { return };
         let [was_accepted, is_accepted] = accepted;
@@ -172,7 +176,7 @@ impl Session {
         let last = self.last.get(&slot).copied().unwrap_or_default();
         let step = sequence.wrapping_sub(last.sequence);
         match last.live {
-            // The client sent it again.
+            // A retransmission by the client.
             Some(live) if step == 0 => Some(live),
             _ => {
                 let slot = self.free(slot)?;
@@ -191,7 +195,7 @@ impl Session {
     }
 }
 
-/// How many slots the reply to CREATE_SESSION grants to the forward channel.
+/// The number of slots that the reply to CREATE_SESSION grants to the fore channel.
 pub(super) fn granted(fields: &Fields, stream: &[u8]) -> Option<u32> {
     let is_it = |field: &&Field| {
         field.name == "ca_maxrequests" && field.operation.is_some_and(|(_, name)| name == "CREATE_SESSION")
@@ -232,10 +236,10 @@ mod tests {
         assert_eq!((second.live, second.highest), ((1, 0), 1));
         assert_eq!(slots.take(&call(1, 0)), Room::None);
         slots.end(&first, [true; 2], None);
-        // Each slot of the target counts by itself.
+        // Each slot of the target has its own sequence IDs.
         assert_eq!(taken(&mut slots, 1, 0).live, (2, 1));
         assert_eq!(slots.take(&Sequence { session: [8; 16], ..call(1, 0) }), Room::NoSession);
-        // A target that grants more later.
+        // The target raises its grant later.
         slots.end(&second, [true; 2], Some(&Sequence { highest: 5, ..call(1, 0) }));
         assert_eq!(taken(&mut slots, 2, 5).live, (1, 5));
     }
@@ -249,7 +253,8 @@ mod tests {
             taken.live.0
         };
         assert_eq!([turn(1, [true; 2]), turn(2, [true; 2]), turn(2, [true; 2])], [1, 2, 2]);
-        // A slot whose SEQUENCE failed keeps its sequence ID: on both sides, on one, on the other.
+        // A slot keeps its sequence ID if SEQUENCE failed: on both sides, only live, only in the
+        // recording.
         assert_eq!([turn(3, [false; 2]), turn(3, [true; 2])], [3, 3]);
         assert_eq!([turn(4, [true, false]), turn(5, [true; 2])], [4, 4]);
         assert_eq!([turn(6, [false, true]), turn(6, [true; 2])], [5, 6]);

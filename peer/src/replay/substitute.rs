@@ -1,4 +1,4 @@
-//! What the target named, put into later calls in the place of what the recording has.
+//! Replaces recorded names in calls (file handles, stateids, session IDs) by the target's.
 
 use super::compare::hexadecimal;
 use super::fields::{Coding, Fields, Kind, Place};
@@ -8,31 +8,32 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use rdmascope_wire::xdr::put_opaque;
 
-/// Names of which it is remembered what the target says in their place. Those beyond are sent as recorded.
+/// The most recorded names that are mapped to names of the target. Further names are sent as
+/// recorded.
 pub const MOST_MAPPED: usize = 1 << 18;
 
-/// Recorded names, and those of the target.
+/// The map from recorded names to the target's.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
     names: BTreeMap<(Kind, Vec<u8>), Vec<u8>>,
 }
 
-/// A call that names what the target does.
+/// A call with the target's names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Substituted {
     /// The whole call.
     pub(super) message: Vec<u8>,
-    /// Where its items are.
+    /// The ranges of its DDP-eligible items.
     pub(super) items: Vec<Range<usize>>,
-    /// Names that no reply brought, so that they are sent as recorded: the field, and its bytes.
+    /// Names that no reply had introduced, sent as recorded: the field, and its bytes.
     pub(super) unknown: Vec<(&'static str, String)>,
-    /// Stateids that no reply brought, in the same form. A server refuses them, and that would say
-    /// nothing of the operation.
+    /// Stateids that no reply had introduced, in the same form. A server refuses them, so its reply
+    /// would not test the operation.
     pub(super) stateids: Vec<(&'static str, String)>,
 }
 
 impl Names {
-    /// What the recording has, and what the target says in its place. The latest counts.
+    /// Maps a recorded name to the target's. A later mapping replaces an earlier one.
     pub(super) fn learn(&mut self, kind: Kind, recorded: &[u8], live: &[u8]) {
         if is_special(recorded) {
             return;
@@ -48,12 +49,12 @@ impl Names {
         }
     }
 
-    /// The name of the target in the place of a recorded one.
+    /// The target's name for a recorded one.
     pub(super) fn live(&self, kind: Kind, recorded: &[u8]) -> Option<&[u8]> {
         self.names.get(&(kind, recorded.to_vec())).map(Vec::as_slice)
     }
 
-    /// Puts the names of the target into a message.
+    /// Replaces the recorded names in a message by the target's.
     pub(super) fn substitute(&self, message: &[u8], items: &[Range<usize>], fields: &Fields) -> Substituted {
         let mut out = Substituted {
             message: Vec::new(),
@@ -68,7 +69,7 @@ impl Names {
             let Some(live) = self.names.get(&(field.kind, recorded.to_vec())) else {
                 match field.kind {
                     _ if is_special(recorded) => {}
-                    // It is a number that a client counts up by itself.
+                    // A client counts this number up by itself.
                     Kind::Sequence => {}
                     Kind::Stateid => out.stateids.push((field.name, hexadecimal(recorded))),
                     _ => out.unknown.push((field.name, hexadecimal(recorded))),
@@ -91,7 +92,7 @@ impl Names {
             }
             let grown = out.message.len() - before;
             for (item, old) in out.items.iter_mut().zip(items).filter(|(_, old)| old.start >= end) {
-                // Both are places in messages that exist.
+                // No overflow: both are offsets in messages that exist.
                 let shift = |at: usize| at + grown - (end - start);
                 (item.start, item.end) = (shift(item.start), shift(item.end));
                 debug_assert_eq!(item.len(), old.len());
@@ -103,7 +104,8 @@ impl Names {
     }
 }
 
-/// Special stateids, and what stands for nothing: no Responder chooses these (RFC 8881, section 8.2.3).
+/// Special stateids, and empty or unset names: no Responder chooses these (RFC 8881, section
+/// 8.2.3).
 fn is_special(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == 0) || bytes.iter().all(|byte| *byte == 0xff)
 }

@@ -1,4 +1,4 @@
-//! The Upper-Layer Binding of NFS.
+//! Triggers and tests of the upper-layer binding of NFS.
 
 use super::reply::{getattr, refuse};
 use super::{
@@ -16,7 +16,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alteration: "the Read chunk of a WRITE is at Position 172",
         control: large,
         alter: |capture| super::read::set_positions(capture, [172; 4]),
-        // The reply is as before.
+        // The reply is unchanged.
         also: &["binding-argument-accepted"],
         shows: shown(By::Requester, &[82], "172 bytes", "none known"),
     },
@@ -25,13 +25,13 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alteration: "the Read chunk of a WRITE is at Position 172, and the reply says SUCCESS",
         control: large,
         alter: |capture| super::read::set_positions(capture, [172; 4]),
-        // The call is at fault itself.
+        // The call itself is at fault.
         also: &["binding-argument"],
         shows: shown(By::Responder, &[82, 987], "SUCCESS", "ERR_CHUNK or GARBAGE_ARGS"),
     },
     Trigger {
         rule: "binding-result",
-        alteration: "the reply to a READ says that it failed, and its Write chunk comes back with data",
+        alteration: "the reply to a READ reports failure, and its Write chunk is returned with data",
         control: basic,
         alter: |capture| change_reply(capture, READ_OF_SIX, fail_read),
         also: &[],
@@ -39,7 +39,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "binding-write-list",
-        alteration: "a call without results for it has a Write chunk, which comes back unused",
+        alteration: "a call has a Write chunk that none of its results can use, which is returned unused",
         control: large,
         alter: |capture| {
             let xid = plain(capture);
@@ -51,7 +51,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "binding-complexity",
-        alteration: "a call has a Reply chunk of seventeen segments, which comes back unused",
+        alteration: "a call has a Reply chunk of seventeen segments, which is returned unused",
         control: large,
         alter: |capture| offer_segments(capture, 17),
         also: &[],
@@ -59,7 +59,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "binding-complexity",
-        alteration: "the Read chunk of a WRITE has thirteen more segments, without bytes",
+        alteration: "the Read chunk of a WRITE has thirteen more segments of no bytes",
         control: large,
         alter: |capture| {
             change_call(capture, WRITE, |call| {
@@ -81,7 +81,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "binding-sealed",
-        alteration: "a READ whose data are in a Write chunk is sealed by RPCSEC_GSS integrity",
+        alteration: "a READ whose data is in a Write chunk is sealed by RPCSEC_GSS integrity",
         control: version_3,
         alter: |capture| seal(capture, READ_3, 0),
         also: &[],
@@ -149,12 +149,12 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
 ];
 
-/// A READ of the session of version 3 with a Write chunk.
+/// A READ with a Write chunk in the NFSv3 session.
 pub(crate) const READ_3: u32 = 0xd339_6a62;
-/// A WRITE of the session of version 3 with a Read chunk at Position 112.
+/// A WRITE with a Read chunk at Position 112 in the NFSv3 session.
 const WRITE_3: u32 = 0x1b39_6a62;
 
-/// Has the reply to a COMPOUND that ends in READ say that the READ failed with NFS4ERR_IO.
+/// Changes the reply to a COMPOUND that ends in READ: the READ fails with NFS4ERR_IO.
 pub(crate) fn fail_read(reply: &mut Message) {
     // READ, its status, eof, count: the last words.
     let read = reply.payload.len() - 16;
@@ -164,7 +164,7 @@ pub(crate) fn fail_read(reply: &mut Message) {
     reply.set_word(results_at(reply), 5);
 }
 
-/// Offers a Reply chunk of so many segments, and returns it unused.
+/// Offers a Reply chunk of `count` segments and returns it unused.
 fn offer_segments(capture: &mut Capture, count: u32) {
     let xid = plain(capture);
     let segments = |length: u32| {
@@ -175,22 +175,24 @@ fn offer_segments(capture: &mut Capture, count: u32) {
     change_reply(capture, xid, |reply| reply.reply = segments(0));
 }
 
-/// Makes the WRITE of the session of version 3 one with RPCSEC_GSS integrity (RFC 2203, section 5.3.2), its reply too.
+/// Seals the WRITE of the NFSv3 session and its reply with RPCSEC_GSS integrity (RFC 2203, section
+/// 5.3.2).
 fn seal_write(capture: &mut Capture) {
     seal(capture, WRITE_3, 0);
 }
 
-/// The same of any call, with any gss_proc.
+/// The same for any call and any gss_proc.
 pub(crate) fn seal(capture: &mut Capture, xid: u32, procedure: u32) {
     change_call(capture, xid, |call| {
         let arguments = call.payload.split_off(arguments_at(call));
         let old = call.payload.len();
         call.payload.truncate(24);
-        // RPCSEC_GSS: version 1, RPCSEC_GSS_DATA, sequence number 7, integrity, a handle of 4 bytes; a verifier of none.
+        // RPCSEC_GSS: version 1, RPCSEC_GSS_DATA, sequence number 7, integrity, a handle of 4
+        // bytes; an empty verifier.
         for word in [6, 24, 1, procedure, 7, 2, 4, 0x0102_0304, 6, 0] {
             call.payload.extend(u32::to_be_bytes(word));
         }
-        // The length of what is sealed, and the sequence number again.
+        // The length of the sealed data, and the sequence number again.
         for word in [arguments.len() as u32 + 4, 7] {
             call.payload.extend(word.to_be_bytes());
         }
@@ -232,7 +234,7 @@ fn sealed_arguments_have_no_items() {
 
 #[test]
 fn a_second_read_chunk_behind_all_items_is_on_none() {
-    // The data of the WRITE are in the first chunk, and the arguments are read to their end.
+    // The data of the WRITE is in the first chunk, and the arguments are parsed completely.
     let alter = |capture: &mut Capture| {
         super::read::set_positions(capture, [176, 176, 176, 176 + 3 * 131_072 + 16]);
         change_call(capture, WRITE, |call| call.set_word(172, 3 * 131_072));
@@ -240,20 +242,20 @@ fn a_second_read_chunk_behind_all_items_is_on_none() {
     let finding = found(large, alter, "binding-argument");
     assert!(stands(&finding), "{finding:?}");
     assert_eq!(finding.len(), 1, "the first chunk is where it belongs");
-    // RFC 8267, section 6.4.2: nor need a server take a second one.
+    // RFC 8267, section 6.4.2: a server need not accept a second one either.
     let finding = found(large, alter, "binding-complexity");
     let values = finding.iter().map(|finding| (finding.observed.clone(), finding.allowed.clone()));
     assert_eq!(values.collect::<Vec<_>>(), [(Some(Value::Count(2)), Some(Value::Count(1)))]);
 }
 
-/// RFC 8166, section 6.1: a call that reduces what is not DDP-eligible is refused.
+/// RFC 8166, section 6.1: a call that reduces an item that is not DDP-eligible is refused.
 #[test]
 fn an_error_for_a_call_that_reduces_what_is_not_eligible_is_right() {
     let refused = |is_wrong: bool| {
         let alter = |capture: &mut Capture| {
             let xid = getattr(capture);
             if is_wrong {
-                // A chunk of four bytes at the end of the arguments, which are whole without it.
+                // A chunk of four bytes at the end of the arguments, which are complete without it.
                 change_call(capture, xid, |call| {
                     call.reads.push((call.payload.len() as u32, Segment { length: 4, ..FOREIGN }));
                 });
@@ -265,7 +267,7 @@ fn an_error_for_a_call_that_reduces_what_is_not_eligible_is_right() {
     assert_eq!([false, true].map(refused), [1, 0]);
 }
 
-/// Behind the last result that a call can have there is none, whether the reply can be read or not.
+/// After the last possible result no chunk can be used, whether or not the reply can be parsed.
 #[test]
 fn a_used_chunk_beyond_all_results_holds_none_whatever_the_reply_says() {
     let alter = |capture: &mut Capture| {
@@ -292,7 +294,7 @@ fn done_is_no_retry() {
     assert_eq!(crate::header::found(&capture, "header-done").len(), 1);
 }
 
-/// Each call that was refused is remembered, not the last one alone.
+/// Each refused call is remembered, not only the last one.
 #[test]
 fn the_first_of_two_refused_calls_may_not_come_again() {
     let alter = |capture: &mut Capture| {
@@ -312,7 +314,8 @@ fn the_first_of_two_refused_calls_may_not_come_again() {
     assert!(finding.len() == 1 && stands(&finding), "{finding:?}");
 }
 
-/// RFC 8267, section 6.4.2: a server need not process more than sixteen segments, and may answer GARBAGE_ARGS.
+/// RFC 8267, section 6.4.2: a server need not process more than sixteen segments, and may answer
+/// GARBAGE_ARGS.
 #[test]
 fn garbage_arguments_are_right_where_a_chunk_list_is_too_complex() {
     let garbage = |segments: u32| {

@@ -1,4 +1,4 @@
-//! What looks odd and is right.
+//! Unusual but correct chunks.
 
 use super::{basic, large, version_3};
 use rdmascope_conformance::Finding;
@@ -59,7 +59,8 @@ fn controls_raise_nothing() {
         mutate::reorder(&mut moved, first + last.expect("it has an end"), first);
         raises_nothing("a LAST before its FIRST", &moved);
 
-        // The same handles for one call after the other: offsets are told apart by their upper half, which is the XID's.
+        // Consecutive calls use the same handles. Offsets differ in their upper half, which is the
+        // XID.
         let mut reused = capture.clone();
         mutate::rename_memory(&mut reused, |handle, offset| (handle & 0xff00_000f, offset));
         let found: Vec<String> = findings(&reused)

@@ -1,4 +1,4 @@
-//! What a capture lacks is no evidence.
+//! Packets that a capture lacks are no evidence.
 
 use super::{READ, READ_OF_SIX, basic, change_reply, found, large, send_of, stands};
 use crate::samples::is_new_violation;
@@ -6,7 +6,7 @@ use rdmascope_tests::judged::{findings, line};
 use rdmascope_tests::mutate::{self, CLIENT, SERVER};
 use rdmascope_tests::pcap::Capture;
 
-/// Triggers of all rules on chunks.
+/// The triggers of all rules on chunks.
 fn triggers() -> impl Iterator<Item = &'static crate::Trigger> {
     [
         super::read::TRIGGERS,
@@ -53,7 +53,7 @@ fn a_capture_that_ends_with_the_reply_does_not_show_what_the_caller_sent() {
         capture.packets.truncate(reply + 1);
     };
     let finding = found(large, ends, "returned-chunk-segments");
-    assert!(!finding.is_empty(), "it is seen");
+    assert!(!finding.is_empty(), "the finding exists");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The memory that the chunks of one call name.
+//! Triggers and tests of the memory that the chunks of one call name.
 
 use super::{FOREIGN, READ, change_call, change_reply, found, large, stands};
 use crate::{By, Trigger, shown};
@@ -16,7 +16,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "chunk-memory-handle",
-        alteration: "a second Write chunk of the same handle begins behind a READ's Write chunk",
+        alteration: "a second Write chunk with the same handle begins after a READ's Write chunk",
         control: large,
         alter: |capture| add_behind(capture, 65_536),
         also: &[],
@@ -24,7 +24,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
 ];
 
-/// Offers a second Write chunk that begins this far behind the first byte of the one of a READ, and returns it unused.
+/// Offers a READ a second Write chunk, `bytes` after the start of the first, and returns it unused.
 fn add_behind(capture: &mut Capture, bytes: u64) {
     let mut added = FOREIGN;
     change_call(capture, READ, |call| {

@@ -1,4 +1,4 @@
-//! Chunks.
+//! Triggers and tests of chunks.
 
 pub(crate) mod binding;
 mod controls;
@@ -19,34 +19,35 @@ use rdmascope_tests::samples;
 const MSG: u32 = 0;
 const NOMSG: u32 = 1;
 
-/// A session of NFS version 4.2 at a path MTU of 4096, and transactions of it by their XIDs.
+/// An NFSv4.2 session at a path MTU of 4096, and some of its transactions by XID.
 pub(crate) fn large() -> Capture {
     samples::capture("nfs4.2-mtu4096-large-io")
 }
 
-/// EXCHANGE_ID with a Reply chunk of 4240 bytes, of which the reply returns 100.
+/// EXCHANGE_ID with a Reply chunk of 4240 bytes; the reply uses 100 of them.
 pub(crate) const EXCHANGE_ID: u32 = 0xdd8a_5ddc;
-/// WRITE of four read segments of 131072 bytes at Position 176; 16 bytes (GETATTR) are behind the data.
+/// WRITE of four read segments of 131072 bytes at Position 176, with 16 bytes (GETATTR) after the
+/// data.
 pub(crate) const WRITE: u32 = 0xee8a_5ddc;
 /// READ of 65536 bytes with a Write chunk of one segment.
 const READ: u32 = 0xf88a_5ddc;
 /// READ of 262144 bytes with a Write chunk of two segments of 131072.
 const READ_OF_TWO: u32 = 0xfa8a_5ddc;
 
-/// A session of NFS version 4.1 at a path MTU of 1024.
+/// An NFSv4.1 session at a path MTU of 1024.
 fn basic() -> Capture {
     samples::capture("nfs4.1-basic")
 }
 
-/// READ with a Write chunk of 4096 bytes, of which the reply returns 6.
+/// READ with a Write chunk of 4096 bytes; the reply uses 6 of them.
 pub(crate) const READ_OF_SIX: u32 = 0xd4fc_0516;
 
-/// A session of NFS version 3 at a path MTU of 1024.
+/// An NFSv3 session at a path MTU of 1024.
 pub(crate) fn version_3() -> Capture {
     samples::capture("nfs3-basic")
 }
 
-/// Where the Send of a host with this XID stands.
+/// The index of the Send of a host with this XID.
 pub(crate) fn send_of(capture: &Capture, sender: Ipv4Addr, xid: u32) -> usize {
     let is_it = |packet: &Packet| packet.source() == sender && packet.xid() == Some(xid);
     capture.packets.iter().position(is_it).expect("the sample has it")
@@ -69,7 +70,7 @@ fn call_of(capture: &Capture, xid: u32) -> Message {
     Message::of(&capture.packets[send_of(capture, CLIENT, xid)])
 }
 
-/// The one RDMA WRITE Only to this handle.
+/// The index of the RDMA WRITE Only to this handle.
 pub(crate) fn write_to(capture: &Capture, handle: u32) -> usize {
     let is_it = |packet: &Packet| {
         packet.is_rc()
@@ -79,7 +80,7 @@ pub(crate) fn write_to(capture: &Capture, handle: u32) -> usize {
     capture.packets.iter().position(is_it).expect("the sample has it")
 }
 
-/// Gives an RDMA WRITE Only other bytes.
+/// Replaces the payload of an RDMA WRITE Only.
 fn set_written(packet: &mut Packet, bytes: &[u8]) {
     let (address, rkey, _) = packet.reth().expect("a RETH");
     let reth = [
@@ -90,7 +91,7 @@ fn set_written(packet: &mut Packet, bytes: &[u8]) {
     packet.set_behind_bth(&[reth.concat(), bytes.to_vec()].concat());
 }
 
-/// Has the reply of a call with a Reply chunk come as an RDMA_MSG; the RDMA WRITE stays.
+/// Sends the reply of a call with a Reply chunk as an RDMA_MSG; the RDMA WRITE stays.
 fn send_reply_inline(capture: &mut Capture, xid: u32) {
     let chunk = call_of(capture, xid).reply.expect("a Reply chunk");
     let written = &capture.packets[write_to(capture, chunk[0].handle)];
@@ -102,7 +103,8 @@ fn send_reply_inline(capture: &mut Capture, xid: u32) {
     });
 }
 
-/// Has the six bytes of [`READ_OF_SIX`] stand in the reply, and its Write chunk come back unused; the RDMA WRITE stays.
+/// Puts the six bytes of [`READ_OF_SIX`] into the reply and returns its Write chunk unused; the
+/// RDMA WRITE stays.
 fn send_six_inline(capture: &mut Capture) {
     change_reply(capture, READ_OF_SIX, |reply| {
         reply.writes[0][0].length = 0;
@@ -110,7 +112,7 @@ fn send_six_inline(capture: &mut Capture) {
     });
 }
 
-/// The XIDs of calls without chunks whose RPC procedure has this number, in one packet each.
+/// The XIDs of calls of this RPC procedure without chunks, in one packet each.
 pub(crate) fn plain_calls(capture: &Capture, procedure: u32) -> Vec<u32> {
     let calls = capture.packets.iter().filter(|packet| {
         packet.starts_message() && packet.opcode() == opcode::SEND_ONLY && packet.source() == CLIENT
@@ -121,31 +123,31 @@ pub(crate) fn plain_calls(capture: &Capture, procedure: u32) -> Vec<u32> {
     messages.filter(|message| message.word(20) == procedure).map(|message| message.xid).collect()
 }
 
-/// The XID of a COMPOUND that has no chunks, in the middle of the large session.
+/// The XID of a COMPOUND without chunks in the middle of the large session.
 fn plain(capture: &Capture) -> u32 {
     plain_calls(capture, 1)[4]
 }
 
-/// Where the arguments of a call begin: behind credential and verifier.
+/// The offset of the arguments of a call, after credential and verifier.
 pub(crate) fn arguments_at(call: &Message) -> usize {
     let verifier = 32 + call.word(28).next_multiple_of(4) as usize;
     verifier + 8 + call.word(verifier + 4).next_multiple_of(4) as usize
 }
 
-/// Where the results of a reply begin: behind verifier and accept_stat.
+/// The offset of the results of a reply, after verifier and accept_stat.
 pub(crate) fn results_at(reply: &Message) -> usize {
     24 + reply.word(16).next_multiple_of(4) as usize
 }
 
-/// Makes a call one of a program that no binding is known of.
+/// Changes the program of a call to one without a known binding.
 fn make_unknown(call: &mut Message) {
     call.set_word(12, 300_000);
 }
 
-/// A segment that no call of the samples has.
+/// A segment that no call in the samples has.
 const FOREIGN: Segment = Segment { handle: 0x7777_0001, length: 65_536, offset: 0x7000_0000_0000 };
 
-/// The findings of one rule, with the session altered.
+/// The findings of one rule in an altered session.
 fn found(control: fn() -> Capture, alter: impl FnOnce(&mut Capture), id: &str) -> Vec<Finding> {
     let mut capture = control();
     alter(&mut capture);

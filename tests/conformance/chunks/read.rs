@@ -1,4 +1,4 @@
-//! Read chunks.
+//! Triggers and tests of Read chunks.
 
 use super::{FOREIGN, NOMSG, WRITE, change_call, change_reply, found, large, make_unknown, stands};
 use crate::{By, Trigger, shown};
@@ -24,7 +24,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "read-chunk-inside",
-        alteration: "the last Read chunk is four bytes behind the end of the Payload stream",
+        alteration: "the last Read chunk is four bytes after the end of the Payload stream",
         control: unknown,
         alter: |capture| set_positions(capture, [176, 176, 176, 176 + 3 * 131_072 + 16 + 4]),
         also: &[],
@@ -32,7 +32,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "read-chunk-order",
-        alteration: "the Read chunk of the higher Position stands first",
+        alteration: "the Read chunk with the higher Position comes first",
         control: unknown,
         alter: |capture| set_positions(capture, [262_320, 262_320, 176, 176]),
         also: &[],
@@ -40,7 +40,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "read-chunk-length",
-        alteration: "the count of a WRITE's data is four less than its Read chunk has",
+        alteration: "the count of a WRITE's data is four less than the length of its Read chunk",
         control: large,
         alter: |capture| set_count(capture, 4 * 131_072 - 4),
         also: &[],
@@ -48,7 +48,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "read-chunk-padding",
-        alteration: "the count of a WRITE's data is two less than its Read chunk has",
+        alteration: "the count of a WRITE's data is two less than the length of its Read chunk",
         control: large,
         alter: |capture| set_count(capture, 4 * 131_072 - 2),
         also: &[],
@@ -72,14 +72,14 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
 ];
 
-/// The session with the program of one WRITE unknown: no item of it is known then.
+/// The session with an unknown program in one WRITE, so that its items are unknown.
 pub(super) fn unknown() -> Capture {
     let mut capture = large();
     change_call(&mut capture, WRITE, make_unknown);
     capture
 }
 
-/// Gives the four read segments of a WRITE other Positions.
+/// Changes the Positions of the four read segments of a WRITE.
 pub(super) fn set_positions(capture: &mut Capture, positions: [u32; 4]) {
     change_call(capture, WRITE, |call| {
         for ((position, _), new) in call.reads.iter_mut().zip(positions) {
@@ -88,10 +88,10 @@ pub(super) fn set_positions(capture: &mut Capture, positions: [u32; 4]) {
     });
 }
 
-/// Sets the count in front of a WRITE's data.
+/// Sets the count before a WRITE's data.
 fn set_count(capture: &mut Capture, count: u32) {
     change_call(capture, WRITE, |call| {
-        assert_eq!(call.word(172), 4 * 131_072, "the count is where it is looked for");
+        assert_eq!(call.word(172), 4 * 131_072, "the count is at this offset");
         call.set_word(172, count);
     });
 }
@@ -136,7 +136,7 @@ fn a_responder_may_provide_a_position_zero_read_chunk() {
     for id in ["read-chunk-in-reply", "long-message-chunk", "long-message-inline"] {
         assert!(found(large, provided, id).is_empty(), "{id}");
     }
-    // With another Position beside it, it is known to be no reply of the draft, but not to be a reply at all.
+    // Another Position proves that it is no reply of the draft, but not that it is a reply at all.
     let beside = |capture: &mut Capture| {
         change_reply(capture, WRITE, |reply| {
             provide(reply);

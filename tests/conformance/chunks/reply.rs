@@ -1,4 +1,4 @@
-//! Long Messages and the Reply chunk.
+//! Triggers and tests of Long Messages and the Reply chunk.
 
 use super::{
     EXCHANGE_ID, FOREIGN, NOMSG, READ_OF_SIX, WRITE, arguments_at, basic, call_of, change_call, change_reply,
@@ -38,7 +38,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "long-message-inline",
-        alteration: "four bytes are behind the chunk lists of a Long Reply",
+        alteration: "four bytes follow the chunk lists of a Long Reply",
         control: large,
         alter: |capture| change_reply(capture, EXCHANGE_ID, |reply| reply.payload.extend([0; 4])),
         also: &[],
@@ -58,7 +58,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "reduced-payload-padding",
-        alteration: "two bytes of padding are behind the reduced arguments of a WRITE",
+        alteration: "two bytes of padding follow the reduced arguments of a WRITE",
         control: large,
         alter: |capture| change_call(capture, WRITE, |call| call.payload.extend([0; 2])),
         also: &[],
@@ -66,7 +66,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "reduced-payload-padding",
-        alteration: "two bytes of padding are behind the reduced results of a READ",
+        alteration: "two bytes of padding follow the reduced results of a READ",
         control: basic,
         alter: |capture| change_reply(capture, READ_OF_SIX, |reply| reply.payload.extend([0; 2])),
         also: &[],
@@ -98,7 +98,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "reply-chunk-unused",
-        alteration: "a reply is sent inline and returns the Reply chunk with its old length",
+        alteration: "a reply is sent inline and returns the Reply chunk with its previous length",
         control: large,
         alter: |capture| {
             send_reply_inline(capture, EXCHANGE_ID);
@@ -111,7 +111,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "reply-chunk-empty",
-        alteration: "a call has a Reply chunk without segments, which comes back",
+        alteration: "a call has a Reply chunk without segments, which is returned",
         control: large,
         alter: |capture| {
             let xid = plain(capture);
@@ -123,7 +123,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "reply-chunk-empty",
-        alteration: "a call has a Reply chunk of one segment without bytes, which comes back",
+        alteration: "a call has a Reply chunk of one segment without bytes, which is returned",
         control: large,
         alter: |capture| {
             let xid = plain(capture);
@@ -136,7 +136,8 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "reply-chunk-needed",
-        alteration: "a GETATTR is made a READDIR of up to 4097 bytes, and its reply that of an empty directory",
+        alteration: "a GETATTR becomes a READDIR of up to 4097 bytes, and its reply that of an empty \
+            directory",
         control: version_3,
         alter: |capture| read_directory(capture, 4097),
         also: &[],
@@ -160,24 +161,25 @@ fn empty_reply_chunk(reply: &mut Message) {
     reply.reply.iter_mut().flatten().for_each(|segment| segment.length = 0);
 }
 
-/// The XID of a GETATTR in the middle of the session of version 3.
+/// The XID of a GETATTR in the middle of the NFSv3 session.
 pub(crate) fn getattr(capture: &Capture) -> u32 {
     plain_calls(capture, 1)[2]
 }
 
-/// Has the call of this XID answered with ERR_CHUNK.
+/// Answers the call of this XID with ERR_CHUNK.
 pub(crate) fn refuse(capture: &mut Capture, xid: u32) {
     let index = send_of(capture, SERVER, xid);
     let packet = &mut capture.packets[index];
     let start = packet.payload().start;
     assert_eq!(start, EXTENSION, "no remote invalidation here");
     let words = [xid, 1, packet.u32(start + 8), 4, 2];
-    // 28 bytes at least: shorter headers are not trusted (RFC 8166, section 4.5).
+    // At least 28 bytes: shorter headers are not trusted (RFC 8166, section 4.5).
     let bytes: Vec<u8> = words.into_iter().chain([0, 0]).flat_map(u32::to_be_bytes).collect();
     packet.set_behind_bth(&bytes);
 }
 
-/// Makes a GETATTR of version 3 a READ of so many bytes at the start of the file (RFC 1813, section 3.3.6).
+/// Turns an NFSv3 GETATTR into a READ of `count` bytes at the start of the file (RFC 1813, section
+/// 3.3.6).
 fn read_file(capture: &mut Capture, count: u32) {
     let xid = getattr(capture);
     change_call(capture, xid, |call| {
@@ -188,12 +190,12 @@ fn read_file(capture: &mut Capture, count: u32) {
     });
 }
 
-/// Makes a GETATTR of version 3 a READDIR (RFC 1813, section 3.3.16).
+/// Turns an NFSv3 GETATTR into a READDIR (RFC 1813, section 3.3.16).
 pub(crate) fn read_directory(capture: &mut Capture, count: u32) {
     let xid = getattr(capture);
     change_call(capture, xid, |call| {
         call.set_word(20, 16);
-        // The handle of the object stays; cookie, cookieverf, count.
+        // The file handle stays; cookie, cookieverf and count follow.
         for word in [0, 0, 0, 0, count] {
             call.payload.extend(word.to_be_bytes());
         }
@@ -216,7 +218,7 @@ fn as_much_as_the_threshold_needs_no_reply_chunk() {
     assert!(found(version_3, |capture| read_directory(capture, 4096), "reply-chunk-needed").is_empty());
 }
 
-/// A call that is wrong in another way may be refused for that: nothing is said of its Reply chunk.
+/// A call with another fault may be refused for that; its Reply chunk is not judged.
 #[test]
 fn err_chunk_to_a_call_that_is_wrong_does_not_ask_for_a_reply_chunk() {
     let refused = |change: fn(&mut Message)| {
@@ -228,13 +230,9 @@ fn err_chunk_to_a_call_that_is_wrong_does_not_ask_for_a_reply_chunk() {
         };
         found(version_3, alter, "reply-chunk-too-small").len()
     };
-    assert_eq!(refused(|call| call.credits += 1), 1, "nothing is wrong");
+    assert_eq!(refused(|call| call.credits += 1), 1, "the call is right");
     assert_eq!(refused(|call| call.set_word(0, 1)), 0, "the XID of another call");
-    assert_eq!(
-        refused(|call| call.reads.push((4096, FOREIGN))),
-        0,
-        "a Position behind the end of the stream"
-    );
+    assert_eq!(refused(|call| call.reads.push((4096, FOREIGN))), 0, "a Position after the end of the stream");
     let overlapping = |call: &mut Message| {
         let small = Segment { length: 8, ..FOREIGN };
         (call.writes, call.reply) = (vec![vec![FOREIGN]], Some(vec![small]));
@@ -242,11 +240,11 @@ fn err_chunk_to_a_call_that_is_wrong_does_not_ask_for_a_reply_chunk() {
     assert_eq!(refused(overlapping), 0, "memory in two chunks");
 }
 
-/// Calls and replies have thresholds of their own: what the client sends, and what it receives.
+/// Calls and replies have separate thresholds: the client's Send size and its Receive size.
 #[test]
 fn the_threshold_of_calls_says_nothing_of_replies() {
     let alter = |capture: &mut Capture, field: usize, count: u32| {
-        // Send Size and Receive Size of the client (RFC 8797, section 4), in KiB, less one.
+        // The client's Send Size and Receive Size in KiB, less one (RFC 8797, section 4).
         in_message(capture, attribute::REQ, |body| body[IN_REQ + field] = 1);
         read_directory(capture, count);
     };
@@ -274,7 +272,8 @@ fn a_long_call_without_its_read_chunk_is_found_though_nothing_lists_a_chunk() {
     assert_eq!(finding[0].by_requester, Some(true));
 }
 
-/// A Long Call is in its Position Zero Read chunk: not in one at another Position, nor in the chunk for its reply.
+/// A Long Call is in its Position Zero Read chunk, not in one at another Position, nor in the Reply
+/// chunk.
 #[test]
 fn a_reply_chunk_holds_no_call() {
     let alter = |capture: &mut Capture| {
@@ -288,7 +287,7 @@ fn a_reply_chunk_holds_no_call() {
     assert!(finding.iter().any(|finding| finding.by_requester == Some(true)), "{finding:?}");
 }
 
-/// A reply whose Write chunk comes back unused reduces nothing.
+/// A reply that returns its Write chunk unused reduces nothing.
 #[test]
 fn a_reply_that_reduces_nothing_may_end_anywhere() {
     let alter = |capture: &mut Capture| {
@@ -301,7 +300,8 @@ fn a_reply_that_reduces_nothing_may_end_anywhere() {
     assert!(found(basic, alter, "reduced-payload-padding").is_empty());
 }
 
-/// Where a Long Reply has no length of a stream, long-message-padding says so, and nothing is said of its results.
+/// If the length of a Long Reply is no multiple of 4, long-message-padding reports that, and its
+/// results are not judged.
 #[test]
 fn bytes_behind_the_results_of_a_long_reply_are_found() {
     let results = |more: usize| {
@@ -340,7 +340,7 @@ fn an_error_for_a_call_at_fault_is_no_hint_at_its_reply() {
     assert!(found(large, alter, "reply-chunk-too-small").is_empty());
 }
 
-/// A call that is at fault, or whose reply fits whatever it is, says nothing of the room for it.
+/// If the call is at fault or every possible reply fits, the room for the reply is not judged.
 #[test]
 fn an_error_where_every_reply_fits_is_not_the_requester_s() {
     let alter = |capture: &mut Capture| refuse(capture, getattr(capture));
@@ -353,8 +353,9 @@ fn an_error_where_every_reply_fits_is_not_the_requester_s() {
     assert!(found(version_3, alter, "reply-chunk-too-small").is_empty(), "500 bytes fit");
 }
 
-/// The longest RPC header of a reply is 424 bytes long: three words, a verifier of 408 bytes, accept_stat (RFC 5531, section 9). 140 bytes are
-/// allowed for what stands around the entries of a READDIR.
+/// The longest RPC header of a reply is 424 bytes: three words, a verifier of 408 bytes,
+/// accept_stat (RFC 5531, section 9). 140 bytes are allowed for the parts of a READDIR reply other
+/// than entries.
 #[test]
 fn room_for_a_reply_is_counted_to_the_byte() {
     const AROUND: u32 = 12 + 408 + 4 + 140;
@@ -368,14 +369,14 @@ fn room_for_a_reply_is_counted_to_the_byte() {
         };
         found(version_3, alter, "reply-chunk-too-small").len()
     };
-    // Inline there are 4,096 bytes, of which 28 are the transport header.
+    // 4,096 bytes fit inline, and the transport header takes 28 of them.
     let inline = 4096 - 28 - AROUND;
     assert_eq!([inline, inline + 1].map(|count| too_small(count, None)), [0, 1]);
     let room = 5000 + AROUND;
     assert_eq!([room, room - 1].map(|chunk| too_small(5000, Some(chunk))), [0, 1]);
 }
 
-/// The data of a READ are in its Write chunk where they fit, and otherwise in the reply.
+/// The data of a READ is in its Write chunk if it fits, and otherwise in the reply.
 #[test]
 fn room_for_the_reply_to_a_read_is_counted_to_the_byte() {
     const AROUND: u32 = 12 + 408 + 4 + 140;
@@ -395,7 +396,8 @@ fn room_for_the_reply_to_a_read_is_counted_to_the_byte() {
     assert_eq!([65_536, 65_535].map(|chunk| refused(65_536, Some(chunk))), [[0, 1], [1, 0]]);
 }
 
-/// ERR_CHUNK is the Responder's fault where no reply to the call can be long, and the Requester's where one has no limit.
+/// ERR_CHUNK is the Responder's fault if no reply to the call can be long, and the Requester's if a
+/// reply has no limit.
 #[test]
 fn what_a_call_can_return_is_told_by_its_operations() {
     let refused = |control: fn() -> Capture, call: &dyn Fn(&Capture) -> u32, change: fn(&mut Message)| {
@@ -409,13 +411,13 @@ fn what_a_call_can_return_is_told_by_its_operations() {
     let readlink = |call: &mut Message| call.set_word(20, 5);
     assert_eq!(refused(version_3, &getattr, readlink), [1, 0], "READLINK has no limit");
     assert_eq!(refused(large, &|capture| plain_calls(capture, 0)[0], |_| {}), [0, 1], "NULL has no results");
-    // RECLAIM_COMPLETE with its one argument is the last operation, behind SEQUENCE.
+    // The last operation after SEQUENCE is RECLAIM_COMPLETE with its one argument.
     let last_operation = |call: &Message| call.word(call.payload.len() - 8);
     let capture = large();
     let reclaim =
         plain_calls(&capture, 1).into_iter().find(|xid| last_operation(&call_of(&capture, *xid)) == 58);
-    let reclaim = reclaim.expect("the client says that it has reclaimed all");
-    assert_eq!(refused(large, &|_| reclaim, |_| {}), [0, 1], "no result of it is long");
+    let reclaim = reclaim.expect("the client sends RECLAIM_COMPLETE");
+    assert_eq!(refused(large, &|_| reclaim, |_| {}), [0, 1], "its results are short");
     let made_getattr = |call: &mut Message| call.set_word(call.payload.len() - 8, 9);
     assert_eq!(refused(large, &|_| reclaim, made_getattr), [1, 0], "GETATTR has no limit");
 }
@@ -436,7 +438,7 @@ pub(crate) fn with_refused_callback() -> Capture {
     capture
 }
 
-/// RFC 8167, section 5.3: a client need not support chunks, and a callback has a small reply.
+/// RFC 8167, section 5.3: a client need not support chunks, and the reply to a callback is small.
 #[test]
 fn an_error_for_a_callback_is_no_hint_at_its_reply() {
     let found: Vec<String> = judged::findings(&with_refused_callback())

@@ -1,4 +1,4 @@
-//! Write chunks, and how replies return chunks.
+//! Triggers and tests of Write chunks, and of the chunks that replies return.
 
 use super::binding::{READ_3, seal};
 use super::{
@@ -23,7 +23,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "returned-chunk-segments",
-        alteration: "the Write chunk of a READ comes back with another handle",
+        alteration: "the Write chunk of a READ is returned with another handle",
         control: large,
         alter: |capture| change_reply(capture, READ, |reply| reply.writes[0][0].handle ^= 1),
         also: &[],
@@ -36,7 +36,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "returned-chunk-segments",
-        alteration: "the Write chunk of a READ of version 4 comes back with one segment of two",
+        alteration: "the Write chunk of a READ of version 4 is returned with one segment of two",
         control: large,
         alter: |capture| {
             change_reply(capture, READ_OF_TWO, |reply| {
@@ -60,7 +60,8 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "returned-chunk-length",
-        alteration: "the first segment of a READ's Write chunk comes back with four bytes more than it has, the second with four less",
+        alteration: "the first segment of a READ's Write chunk is returned with four bytes more than it \
+            has, the second with four less",
         control: large,
         alter: |capture| {
             change_reply(capture, READ_OF_TWO, |reply| {
@@ -73,7 +74,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "returned-chunk-filling",
-        alteration: "the result of a READ is four bytes shorter, and those are what its first segment lacks",
+        alteration: "the result of a READ is four bytes shorter, and its first segment lacks these bytes",
         control: large,
         alter: |capture| {
             change_reply(capture, READ_OF_TWO, |reply| {
@@ -86,7 +87,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "write-chunk-length",
-        alteration: "the Write chunk of a READ of six bytes comes back with five",
+        alteration: "the Write chunk of a READ of six bytes is returned with five",
         control: basic,
         alter: |capture| change_reply(capture, READ_OF_SIX, |reply| reply.writes[0][0].length = 5),
         also: &[],
@@ -94,7 +95,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "write-chunk-length",
-        alteration: "the Write chunk of a READ of six bytes comes back unused, and the reply is as before",
+        alteration: "the Write chunk of a READ of six bytes is returned unused, and the reply is unchanged",
         control: basic,
         alter: |capture| change_reply(capture, READ_OF_SIX, |reply| reply.writes[0][0].length = 0),
         also: &[],
@@ -102,7 +103,8 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "write-chunk-length",
-        alteration: "the Write chunk of a READ of six bytes comes back without segments, and the reply is as before",
+        alteration: "the Write chunk of a READ of six bytes is returned without segments, and the reply is \
+            unchanged",
         control: basic,
         alter: |capture| change_reply(capture, READ_OF_SIX, |reply| reply.writes[0].clear()),
         also: &[],
@@ -110,7 +112,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "write-chunk-padding",
-        alteration: "eight bytes are written for a READ of six, and the Write chunk comes back with eight",
+        alteration: "eight bytes are written for a READ of six, and the Write chunk is returned with eight",
         control: basic,
         alter: |capture| {
             let handle = call_of(capture, READ_OF_SIX).writes[0][0].handle;
@@ -123,7 +125,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "write-chunk-padding",
-        alteration: "eight bytes are written for a READ of six, and the Write chunk comes back with six",
+        alteration: "eight bytes are written for a READ of six, and the Write chunk is returned with six",
         control: basic,
         alter: |capture| {
             let handle = call_of(capture, READ_OF_SIX).writes[0][0].handle;
@@ -177,7 +179,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "write-chunk-ignored",
-        alteration: "the reply to a READ has the data inline, and its Write chunk comes back unused",
+        alteration: "the reply to a READ has the data inline, and its Write chunk is returned unused",
         control: basic,
         alter: send_six_inline,
         also: &[],
@@ -207,7 +209,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
     Trigger {
         rule: "write-chunk-only-empty",
-        alteration: "a call without results for it has an empty Write chunk, which comes back",
+        alteration: "a call has an empty Write chunk that none of its results can use, which is returned",
         control: large,
         alter: |capture| {
             let xid = plain(capture);
@@ -219,14 +221,14 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
     },
 ];
 
-/// Has [`READ`] ask for so many bytes.
+/// Sets the count of [`READ`].
 fn set_count(call: &mut Message, bytes: u32) {
     let count = call.payload.len() - 4;
     assert_eq!(call.word(count), 65_536, "the count is the last word of the call");
     call.set_word(count, bytes);
 }
 
-/// Makes the data of a READ, whose count is the last word of its reply, shorter.
+/// Shortens the data of a READ, whose count is the last word of its reply.
 pub(super) fn shorten_result(reply: &mut Message, by: u32) {
     let count = reply.payload.len() - 4;
     let length = reply.word(count);
@@ -249,7 +251,8 @@ fn the_last_segment_used_need_not_be_full() {
 
 #[test]
 fn an_empty_write_chunk_keeps_its_result_inline() {
-    // RFC 8166, section 4.3.2.3; the RDMA WRITE that was for it is nobody's then, which is another rule.
+    // RFC 8166, section 4.3.2.3. The RDMA WRITE for the chunk then belongs to no call, which is
+    // another rule.
     let alter = |capture: &mut Capture| {
         send_six_inline(capture);
         change_call(capture, READ_OF_SIX, |call| call.writes[0].clear());
@@ -266,7 +269,7 @@ fn an_empty_write_chunk_keeps_its_result_inline() {
     }
 }
 
-/// What is missing from the stream is no fault of a chunk that has no room, nor of one that did not come back.
+/// Data missing from the stream is no fault of a chunk that has no room or was not returned.
 #[test]
 fn data_are_lost_only_where_their_chunk_has_room_and_came_back() {
     let empty = |capture: &mut Capture| {
@@ -284,13 +287,13 @@ fn data_are_lost_only_where_their_chunk_has_room_and_came_back() {
     assert!(stands(&found(basic, one_of_two, "write-chunk-count")));
 }
 
-/// Offers a READ two Write chunks, and has its reply use the second one.
+/// Offers a READ two Write chunks, and uses the second one in the reply.
 fn use_the_second(capture: &mut Capture) {
     change_call(capture, READ, |call| call.writes.insert(0, vec![FOREIGN]));
     change_reply(capture, READ, |reply| reply.writes.insert(0, vec![Segment { length: 0, ..FOREIGN }]));
 }
 
-/// Which result belongs to which chunk is known where the results can be read.
+/// The assignment of results to chunks is known only if the results can be parsed.
 #[test]
 fn the_order_of_results_is_known_where_they_are_read() {
     assert!(stands(&found(large, use_the_second, "write-chunk-order")));
@@ -308,7 +311,7 @@ fn the_order_of_results_is_known_where_they_are_read() {
     assert!(found(large, cut, "write-chunk-order").is_empty(), "the capture lacks the end of the reply");
 }
 
-/// A READ at the end of its file has nothing for its chunk.
+/// A READ at the end of its file has no data for its chunk.
 #[test]
 fn a_result_of_no_bytes_leaves_its_chunk_unused() {
     let alter = |capture: &mut Capture| {
@@ -324,7 +327,8 @@ fn a_result_of_no_bytes_leaves_its_chunk_unused() {
     }
 }
 
-/// A result that is inline is the Responder's fault where the chunk has room for it, and the Requester's where it has none.
+/// An inline result is the Responder's fault if the chunk has room for it, and the Requester's if
+/// it has none.
 #[test]
 fn room_for_an_inline_result_is_counted_to_the_byte() {
     let inline = |room: u32| {
@@ -338,7 +342,7 @@ fn room_for_an_inline_result_is_counted_to_the_byte() {
     assert_eq!([5, 6].map(inline), [[1, 0, 0], [0, 1, 1]], "the READ asks for 4096 bytes");
 }
 
-/// RFC 8267, section 5: nothing that RPCSEC_GSS seals is in a chunk, which is another rule.
+/// RFC 8267, section 5: data sealed by RPCSEC_GSS must not be in a chunk, which is another rule.
 #[test]
 fn the_chunk_of_a_sealed_read_is_not_measured() {
     let measured = |sealed: bool, more: i32| {
@@ -360,7 +364,7 @@ fn the_chunk_of_a_sealed_read_is_not_measured() {
 
 #[test]
 fn a_chunk_of_version_4_without_a_result_may_come_back_empty_or_unused() {
-    // RFC 8267, section 6.4.1, and RFC 8166, section 4.3.2.2, do not agree.
+    // RFC 8267, section 6.4.1, and RFC 8166, section 4.3.2.2, disagree.
     for is_empty in [false, true] {
         let alter = |capture: &mut Capture| {
             change_reply(capture, READ_OF_SIX, |reply| {
@@ -385,7 +389,7 @@ fn a_chunk_of_version_3_comes_back_with_its_segments() {
 
 #[test]
 fn bytes_that_are_written_and_not_returned_are_no_padding() {
-    // RFC 8166, section 4.3.2.2: what is written may be more than what is returned.
+    // RFC 8166, section 4.3.2.2: more bytes may be written than are returned.
     for bytes in [7, 9, 12, 4096] {
         let alter = |capture: &mut Capture| {
             let handle = call_of(capture, READ_OF_SIX).writes[0][0].handle;

@@ -1,13 +1,17 @@
-//! Rewrites Rust sources so that each of their changes stands beside the original, and a number chooses which one runs.
+//! Rewrites Rust sources so that they contain each mutation next to the original, and a number
+//! selects the one that runs.
 //!
 //!     mutants-at-once PROJECT TREE WITHOUT PATH...
 //!
-//! TREE is a copy of the PROJECT, WITHOUT a file of numbers to leave out (changes that do not compile), a line each. Each PATH of the
-//! PROJECT is written into TREE, where that changes it: cargo looks at times. Standard output tells a change a line: number, number of its site,
-//! path, line, where its text stands in the new file (from, to), where its site does (from, to), what it does.
+//! TREE is a copy of PROJECT. WITHOUT is a file of mutation numbers to leave out because they do
+//! not compile, one per line. Each PATH of PROJECT is written to TREE if it differs, because cargo
+//! compares modification times. Standard output has a line for each mutation: its number, the
+//! number of its site, path, line, the range of its text in the new file (from, to), the range of
+//! its site (from, to), and a description.
 //!
-//! The changes are those of cargo-mutants: a comparison, an operator or a condition is another one, a match arm or its guard is gone, a
-//! function does nothing or returns a constant. Not changed: `const` functions, macros, tests, and what is not a function.
+//! The mutations are those of cargo-mutants: another comparison, operator or condition; a match arm
+//! or guard removed; a function that does nothing or returns a constant. `const` functions, macros,
+//! tests and code outside of functions are not changed.
 
 #![forbid(unsafe_code)]
 
@@ -34,7 +38,7 @@ fn main() {
         let mut sites = Sites { text: &text, found: Vec::new(), function: String::new() };
         sites.visit_file(&file);
         let mut found = sites.found;
-        // An empty range stands before what begins there.
+        // An empty range precedes the sites that begin there.
         found.sort_by_key(|site| (site.from, site.to > site.from, std::cmp::Reverse(site.to)));
         for site in &mut found {
             site.first = next;
@@ -53,22 +57,22 @@ fn main() {
     }
 }
 
-/// A place in the source, and what may stand there instead.
+/// A range of the source, and its alternatives.
 struct Site {
     first: u32,
     line: usize,
     from: usize,
     to: usize,
     form: Form,
-    /// Text, and what it is called.
+    /// The text of each, and its description.
     changes: Vec<(String, String)>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
-    /// The changes stand for an expression.
+    /// The changes replace an expression.
     Expression,
-    /// A guard that keeps a match arm from being taken. The range is empty.
+    /// A guard that disables a match arm. The range is empty.
     Arm,
     /// The changes are values that a function returns. The range is empty.
     Return,
@@ -153,7 +157,7 @@ impl<'ast> Visit<'ast> for Sites<'_> {
         }
     }
 
-    // What is computed by the compiler cannot ask for a number.
+    // Constant expressions cannot read the selected number at compile time.
     fn visit_item_const(&mut self, _: &'ast syn::ItemConst) {}
     fn visit_item_static(&mut self, _: &'ast syn::ItemStatic) {}
     fn visit_impl_item_const(&mut self, _: &'ast syn::ImplItemConst) {}
@@ -265,7 +269,7 @@ fn others(operator: &BinOp) -> &'static [&'static str] {
     }
 }
 
-/// What a function of this type may return, whatever it is asked.
+/// Constant return values of a type.
 fn values(kind: &Type) -> Vec<String> {
     let strings = |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect();
     match kind {
@@ -309,7 +313,7 @@ fn values(kind: &Type) -> Vec<String> {
     }
 }
 
-/// The new text of a file, as it comes about.
+/// The new text of a file under construction.
 struct Written<'a> {
     text: &'a str,
     out: String,
@@ -319,7 +323,7 @@ struct Written<'a> {
 }
 
 impl Written<'_> {
-    /// `sites` lie within the range, in order; one that encloses others stands before them.
+    /// Writes a range. `sites` are in it, in order; one that encloses others precedes them.
     fn range(&mut self, from: usize, to: usize, sites: &[Site]) {
         let (mut at, mut rest) = (from, sites);
         while let Some((site, others)) = rest.split_first() {

@@ -1,12 +1,12 @@
-//! Sessions that carry something else than RPC-over-RDMA.
+//! Sessions of protocols other than RPC-over-RDMA.
 
 use super::opcode;
 use crate::pcap::Capture;
 use core::net::Ipv4Addr;
 use std::collections::BTreeMap;
 
-/// Puts other messages into the Sends of a session, each as long as the one before: `message` is told the length. Sends with Invalidate become
-/// plain ones.
+/// Replaces the messages in the Sends of a session by others of the same length. `message` gets the
+/// length. Sends with Invalidate become plain ones.
 pub fn carry(capture: &mut Capture, message: impl Fn(usize) -> Vec<u8>) {
     const SEND_MIDDLE: u8 = 0x01;
     let mut open: BTreeMap<(Ipv4Addr, u32), Vec<usize>> = BTreeMap::new();
@@ -46,12 +46,12 @@ pub fn carry(capture: &mut Capture, message: impl Fn(usize) -> Vec<u8>) {
     }
 }
 
-/// Makes a message of this length.
+/// Makes a message of the given length.
 pub type Compose = fn(usize) -> Vec<u8>;
 
-/// Messages that do not look like RPC-over-RDMA, with what they are: for [`carry`].
+/// Messages for [`carry`] that do not look like RPC-over-RDMA, with their names.
 pub const FOREIGN: [(&str, Compose); 5] = [
-    // perftest sends its buffer as it was allocated, or filled with rand().
+    // perftest sends its buffer as allocated, or filled by rand().
     ("perftest, zeros", |length| vec![0; length]),
     ("perftest, random bytes", |length| {
         let mut state = 0x2545_f491_4f6c_dd1d_u64;
@@ -61,7 +61,8 @@ pub const FOREIGN: [(&str, Compose); 5] = [
         };
         (0..length).map(|_| next()).collect()
     }),
-    // The encapsulation header of IPoIB, type and zeros (RFC 4391, section 6), and what it encapsulates.
+    // The IPoIB encapsulation header, a type and zeros (RFC 4391, section 6), and the encapsulated
+    // packet.
     ("IPoIB-CM, IPv4", |length| {
         let total = (length as u16 - 4).to_be_bytes();
         message(length, &[8, 0, 0, 0, 0x45, 0, total[0], total[1], 0, 1, 0x40, 0, 64, 6])
@@ -70,11 +71,11 @@ pub const FOREIGN: [(&str, Compose); 5] = [
         let payload = (length as u16 - 44).to_be_bytes();
         message(length, &[0x86, 0xdd, 0, 0, 0x60, 0, 0, 0, payload[0], payload[1], 6, 64])
     }),
-    // An ARP packet has the hardware type of InfiniBand, 32, and addresses of 20 bytes.
+    // An ARP packet has hardware type 32 (InfiniBand) and addresses of 20 bytes.
     ("IPoIB-CM, ARP", |length| message(length, &[8, 6, 0, 0, 0, 32, 8, 0, 20, 4, 0, 2])),
 ];
 
-/// The first bytes of a message, and zeros.
+/// The given bytes followed by zeros.
 fn message(length: usize, first: &[u8]) -> Vec<u8> {
     let mut bytes = first.to_vec();
     bytes.resize(length, 0);

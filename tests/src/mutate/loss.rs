@@ -1,4 +1,5 @@
-//! What captures do to a session: packets are missing, out of order, or there twice. Each variant comes from a seed.
+//! Imperfect captures of a session, with missing, reordered or duplicated packets. Each variant is
+//! determined by a seed.
 
 use super::CLIENT;
 use crate::pcap::{Capture, Packet};
@@ -6,7 +7,7 @@ use crate::segments::Segment;
 use fastrand::Rng;
 use std::collections::{HashMap, HashSet};
 
-/// What a capture does to a session.
+/// The imperfection of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// One packet is missing.
@@ -19,34 +20,36 @@ pub enum Kind {
     Late,
     /// One in a hundred to one in five packets is missing.
     Share,
-    /// Packets that follow each other are missing, two to sixty.
+    /// Two to sixty consecutive packets are missing.
     Burst,
-    /// One in twenty to one in two of the packets that one end sent is missing.
+    /// One in twenty to one in two packets of one end is missing.
     Direction,
-    /// Every third packet of one opcode, or of segments that begin with an FPDU of one, is missing.
+    /// Every third packet of one opcode is missing; for iWARP, of segments that begin with an FPDU
+    /// of that opcode.
     Opcode,
-    /// Every second packet within 12 of a CM message, or of a SYN or a start frame, is missing; these, too.
+    /// Every second packet within 12 of a CM message, a SYN or a start frame is missing, including
+    /// these.
     NearCm,
     /// The capture begins later.
     Head,
     /// The capture ends earlier.
     Tail,
-    /// The capture shows one direction only.
+    /// Only one direction was captured.
     OneWay,
-    /// Packets are shown up to 100 microseconds late.
+    /// Packets are captured up to 100 microseconds late.
     Jitter,
-    /// The packets of one end are shown late, all by the same time, up to 300 microseconds.
+    /// All packets of one end are captured late by the same time, up to 300 microseconds.
     Skew,
-    /// Most packets are shown twice: two taps, the second up to 50 microseconds later.
+    /// Most packets are captured twice, by two taps, the second time up to 50 microseconds later.
     TwoTaps,
-    /// Two taps, each of which loses one packet in fifty.
+    /// Two taps, and each loses one packet in fifty.
     TwoLossyTaps,
-    /// One direction only, at two taps.
+    /// One direction only, captured by two taps.
     OneWayTwice,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Kind; 17] = [
         Kind::One,
         Kind::Some,
@@ -67,29 +70,31 @@ impl Kind {
         Kind::OneWayTwice,
     ];
 
-    /// Whether the variant has both directions of a session, so that a transaction whose packets are all there must come out as it was.
+    /// Whether the variant has both directions of a session. Then a transaction without missing
+    /// packets must be reported unchanged.
     pub fn keeps_both_directions(self) -> bool {
         !matches!(self, Kind::OneWay | Kind::OneWayTwice)
     }
 }
 
-/// A session as a capture shows it.
+/// An imperfect capture of a session.
 #[derive(Clone, Debug)]
 pub struct Variant {
-    /// What was done.
+    /// Its imperfection.
     pub kind: Kind,
-    /// What the capture shows, numbered anew.
+    /// The capture, renumbered.
     pub capture: Capture,
-    /// The numbers, in the session, of the packets that it does not show at all.
+    /// The numbers, in the session, of the packets that the capture lacks.
     pub lost: HashSet<u64>,
 }
 
-/// The variant of a session that belongs to a seed: the same every time.
+/// The variant of a session for a seed; the same seed always gives the same variant.
 pub fn variant(session: &Capture, seed: u64) -> Variant {
     dressed_variant(session, session, seed)
 }
 
-/// The same of a session whose packets `dressed` shows otherwise, by their numbers.
+/// The same with the packets of `dressed`, which has the session in another form with the same
+/// numbers.
 pub fn dressed_variant(session: &Capture, dressed: &Capture, seed: u64) -> Variant {
     let mut rng = Rng::with_seed(seed);
     let kind = Kind::ALL[(seed % Kind::ALL.len() as u64) as usize];
@@ -100,7 +105,7 @@ pub fn dressed_variant(session: &Capture, dressed: &Capture, seed: u64) -> Varia
         packet.data.clone_from(data);
         packet.original_length = *original_length;
     }
-    // A capture has its packets in the order in which it saw them; equal times stay as they stood.
+    // Packets are captured in the order of their times. The sort is stable.
     packets.sort_by_key(|packet| packet.time);
     let shown: HashSet<u64> = packets.iter().map(|packet| packet.number).collect();
     let lost = session.packets.iter().map(|packet| packet.number).filter(|number| !shown.contains(number));
@@ -110,7 +115,7 @@ pub fn dressed_variant(session: &Capture, dressed: &Capture, seed: u64) -> Varia
     Variant { kind, capture, lost }
 }
 
-/// The packets that the capture shows, with their numbers in the session and the times of the capture.
+/// The captured packets, with their numbers in the session and their times in the capture.
 fn show(kind: Kind, session: &Capture, rng: &mut Rng) -> Vec<Packet> {
     let all = &session.packets;
     let count = all.len();
@@ -175,7 +180,7 @@ pub fn is_of_client(packet: &Packet) -> bool {
     Segment::of(packet).map_or_else(|| packet.source() == CLIENT, |segment| segment.is_of_client())
 }
 
-/// The opcode of RoCE, or that of the FPDU that a segment begins with.
+/// The opcode of a RoCE packet, or of the FPDU at the start of a segment.
 fn opcode(packet: &Packet) -> Option<u8> {
     match Segment::of(packet) {
         Some(segment) => segment.payload.get(3).copied(),
@@ -183,13 +188,13 @@ fn opcode(packet: &Packet) -> Option<u8> {
     }
 }
 
-/// Whether it is of how connections begin and end.
+/// Whether it sets up or closes a connection.
 fn connects(packet: &Packet) -> bool {
     let begins = |segment: Segment| segment.syn || segment.payload.starts_with(b"MPA ID");
     Segment::of(packet).map_or_else(|| packet.cm_attribute().is_some(), begins)
 }
 
-/// One to eight different places in a range.
+/// Up to eight indices in a range.
 fn places(rng: &mut Rng, range: core::ops::Range<usize>) -> Vec<usize> {
     (0..rng.usize(1..=8)).map(|_| rng.usize(range.clone())).collect()
 }
@@ -204,7 +209,7 @@ fn keep(packets: &[Packet], mut wanted: impl FnMut(usize, &Packet) -> bool) -> V
     packets.iter().filter(|packet| wanted(packet)).cloned().collect()
 }
 
-/// The same packets, each up to so many nanoseconds later.
+/// The same packets, each delayed by less than `most` nanoseconds.
 fn later(packets: &[Packet], rng: &mut Rng, most: i64) -> Vec<Packet> {
     let mut packets = packets.to_vec();
     packets.iter_mut().for_each(|packet| packet.time += rng.i64(0..most));

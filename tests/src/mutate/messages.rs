@@ -1,9 +1,9 @@
-//! RPC-over-RDMA messages, taken apart and put together again.
+//! Parses and rebuilds RPC-over-RDMA messages.
 
 use super::{EXTENSION, opcode, shift_psn_from};
 use crate::pcap::{Capture, Packet};
 
-/// A segment of memory as a chunk list names it.
+/// A segment in a chunk list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Segment {
@@ -12,7 +12,7 @@ pub struct Segment {
     pub offset: u64,
 }
 
-/// An RDMA_MSG or RDMA_NOMSG of version 1 that is in one packet, taken apart.
+/// An RDMA_MSG or RDMA_NOMSG of version 1 in one packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Message {
@@ -22,12 +22,12 @@ pub struct Message {
     pub reads: Vec<(u32, Segment)>,
     pub writes: Vec<Vec<Segment>>,
     pub reply: Option<Vec<Segment>>,
-    /// What is behind the chunk lists.
+    /// The bytes after the chunk lists.
     pub payload: Vec<u8>,
 }
 
 impl Message {
-    /// The message of a packet whose header is whole and right.
+    /// Parses the message of a packet, whose header must be complete and valid.
     pub fn of(packet: &Packet) -> Message {
         let segment = |at: usize| Segment {
             handle: packet.u32(at),
@@ -92,12 +92,12 @@ impl Message {
         bytes
     }
 
-    /// A word of the payload; `at` counts from its front.
+    /// The word at byte `at` of the payload.
     pub fn word(&self, at: usize) -> u32 {
         u32::from_be_bytes(self.payload[at..at + 4].try_into().expect("four bytes"))
     }
 
-    /// Sets it.
+    /// Sets the word at byte `at` of the payload.
     pub fn set_word(&mut self, at: usize, value: u32) {
         self.payload[at..at + 4].copy_from_slice(&value.to_be_bytes());
     }
@@ -111,7 +111,7 @@ pub fn change_message(packet: &mut Packet, change: impl FnOnce(&mut Message)) {
     packet.set_behind_bth(&[extension, message.build()].concat());
 }
 
-/// Makes a Send of a Send with Invalidate, and leaves other packets alone.
+/// Turns a Send with Invalidate into a plain Send, and leaves other packets unchanged.
 pub fn invalidate_nothing(packet: &mut Packet) {
     if packet.is_rc() && packet.ieth().is_some() {
         let plain = if packet.opcode() == opcode::SEND_ONLY_INVALIDATE {
@@ -125,10 +125,11 @@ pub fn invalidate_nothing(packet: &mut Packet) {
     }
 }
 
-/// Makes a Long Call of the call without chunks in one packet at index `at`, and has the other end read it or not.
+/// Turns the call at index `at`, which has no chunks and fits one packet, into a Long Call. With
+/// `read`, the other end reads it.
 ///
 /// # Panics
-/// Where the other end does not answer it.
+/// If the other end does not answer the call.
 pub fn make_long_call(capture: &mut Capture, at: usize, read: bool) {
     const HANDLE: u32 = 0x0bad_cafe;
     const ADDRESS: u64 = 0x1_0000;
@@ -145,7 +146,7 @@ pub fn make_long_call(capture: &mut Capture, at: usize, read: bool) {
     if !read {
         return;
     }
-    // The READ request takes the PSN of what answers, and one packet responds.
+    // The READ request takes the PSN of the next request of the answering end. One packet responds.
     let answers = |packet: &Packet| packet.is_rc() && packet.source() == to && !packet.is_response();
     let answer = capture.packets[at..].iter().find(|packet| answers(packet)).expect("it is answered");
     let (mut request, mut response) = (answer.clone(), capture.packets[at].clone());

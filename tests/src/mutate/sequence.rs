@@ -1,15 +1,15 @@
-//! Requests added, taken away and repeated, with the PSNs of what follows.
+//! Adds, removes and repeats requests, and adjusts the PSNs of later packets.
 
 use super::{CLIENT, PSNS, SERVER, change_xids, each, opcode};
 use crate::pcap::{Capture, Packet};
 use core::net::Ipv4Addr;
 
-/// How far PSN `to` lies ahead of `from`.
+/// The distance from PSN `from` to PSN `to`.
 fn ahead(from: u32, to: u32) -> i32 {
     ((to.wrapping_sub(from) << 8) as i32) >> 8
 }
 
-/// Moves by so many the PSNs from `first` on of what `sender` requests, with the responses to that.
+/// Shifts by `by` the PSNs from `first` on of the requests of `sender` and of their responses.
 pub fn shift_psn_from(capture: &mut Capture, sender: Ipv4Addr, first: u32, by: i32) {
     each(capture, |packet| {
         let whose = if packet.is_response() { packet.destination() } else { packet.source() };
@@ -19,27 +19,27 @@ pub fn shift_psn_from(capture: &mut Capture, sender: Ipv4Addr, first: u32, by: i
     });
 }
 
-/// The next request of a host from an index on.
+/// The next request of a host, from an index on.
 fn next_request(capture: &Capture, sender: Ipv4Addr, from: usize) -> Option<&Packet> {
     let mut rest = capture.packets[from..].iter();
     rest.find(|packet| packet.is_rc() && !packet.is_response() && packet.source() == sender)
 }
 
-/// Has a host send one more request, of one packet, in front of the packet at `index`. It takes up `psns` PSNs; those behind it move.
-/// Returns its PSN.
+/// Inserts a request of one packet before the packet at `index`, in the sender's stream of
+/// requests. It takes `psns` PSNs, and later PSNs are shifted. Returns its PSN.
 ///
 /// # Panics
-/// Where the host sends no request behind it.
+/// If the host sends no later request.
 pub fn insert_request(capture: &mut Capture, index: usize, mut packet: Packet, psns: u32) -> u32 {
     let sender = packet.source();
-    let psn = next_request(capture, sender, index).expect("a request is behind it").psn();
+    let psn = next_request(capture, sender, index).expect("a later request").psn();
     shift_psn_from(capture, sender, psn, psns as i32);
     packet.set_psn(psn);
     insert(capture, index, packet);
     psn
 }
 
-/// Puts a packet in front of the one at `index`, and numbers all anew.
+/// Inserts a packet before the one at `index` and renumbers the packets.
 pub fn insert(capture: &mut Capture, index: usize, mut packet: Packet) {
     packet.time = capture.packets[index].time;
     packet.seal();
@@ -47,14 +47,15 @@ pub fn insert(capture: &mut Capture, index: usize, mut packet: Packet) {
     capture.renumber();
 }
 
-/// Has a host not send the request at `index`, of one packet: takes it out with the responses to it, and closes the gap in the PSNs.
+/// Removes the request at `index`, which has one packet, and its responses, and closes the gap in
+/// the PSNs.
 ///
 /// # Panics
-/// Where the host sends no request behind it.
+/// If the host sends no later request.
 pub fn remove_request(capture: &mut Capture, index: usize) {
     let packet = capture.packets.remove(index);
     let (sender, psn) = (packet.source(), packet.psn());
-    let next = next_request(capture, sender, index).expect("a request is behind it").psn();
+    let next = next_request(capture, sender, index).expect("a later request").psn();
     let psns = ahead(psn, next);
     capture.packets.retain(|packet| {
         let answers = packet.is_rc() && packet.is_response() && packet.destination() == sender;
@@ -64,16 +65,16 @@ pub fn remove_request(capture: &mut Capture, index: usize) {
     capture.renumber();
 }
 
-/// Has the transaction of this XID come `times` times more, one behind the other, with XIDs that follow its own. No other may be under
-/// way beside it, and one has to follow it.
+/// Repeats the transaction of this XID `times` times, with XIDs that follow its own. No other
+/// transaction may overlap it, and one must follow it.
 ///
 /// # Panics
-/// Where the session has no such transaction.
+/// If the session has no such transaction.
 pub fn again(capture: &mut Capture, xid: u32, times: u32) {
     let calls = |packet: &Packet| packet.source() == CLIENT && packet.starts_message();
     let position = |from: usize, wanted: &dyn Fn(&Packet) -> bool| {
         let found = capture.packets[from..].iter().position(wanted);
-        from + found.expect("the transaction, and one behind it, are there")
+        from + found.expect("the transaction and a later one")
     };
     let start = position(0, &|packet| calls(packet) && packet.xid() == Some(xid));
     let next = position(start + 1, &|packet| calls(packet));

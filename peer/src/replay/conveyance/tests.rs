@@ -1,10 +1,11 @@
-//! Replies to one call, conveyed in each way that RFC 8166 and RFC 8797 allow, and in ways that they do not.
+//! Replies to one call, transferred in each way that RFC 8166 and RFC 8797 allow and in ways that
+//! they forbid.
 
 use super::*;
 use crate::rpcrdma::Mechanism;
 use alloc::vec;
 
-/// A READ of 3000 bytes into a Write chunk of two segments, with a Reply chunk.
+/// The chunks of a READ of 3000 bytes: a Write chunk of two segments, and a Reply chunk.
 fn offered() -> Shape {
     Shape { writes: vec![vec![2000, 2000]], reply: Some(vec![600, 600]), ..Shape::default() }
 }
@@ -19,7 +20,7 @@ fn inline() -> Conveyance {
     reply(&[2000, 1000], &[0, 0], false)
 }
 
-/// A field of each: 3000 bytes of data, in the Write chunk or in the Payload stream.
+/// The fields of a reply: 3000 bytes of data, in the Write chunk or in the Payload stream.
 fn data(place: Place) -> Fields {
     let operation = Some((0, "READ"));
     let field = super::super::fields::Field {
@@ -41,7 +42,7 @@ const IN_CHUNK: Place = Place::Item(0, 3000);
 struct Case {
     conveyances: [Conveyance; 2],
     places: [Place; 2],
-    /// Bytes of both Payload streams.
+    /// The length of both Payload streams, in bytes.
     length: usize,
     threshold: Option<u32>,
     agreed: bool,
@@ -53,7 +54,7 @@ impl Case {
         Case { conveyances: [recorded, live], places, length: 100, threshold: Some(1024), agreed: true }
     }
 
-    /// What differs, whether it counts, and the section.
+    /// The aspects that differ, whether each counts, and the sections.
     fn found(&self) -> Vec<(String, bool, &'static str)> {
         let stream = vec![0; self.length];
         let fields = self.places.clone().map(data);
@@ -82,13 +83,14 @@ fn a_short_reply_may_come_inline_or_in_the_reply_chunk() {
     let note = one("rdma_proc", false, "rfc8166/4.3.3");
     assert_eq!(Case::of(inline(), long()).found(), note);
     assert_eq!(Case::of(long(), inline()).found(), note);
-    // 28 bytes of fixed fields, 40 of the Write chunk, 36 of the Reply chunk: at the threshold, and one beyond.
+    // The header has 28 bytes of fixed fields, 40 of the Write chunk and 36 of the Reply chunk. One
+    // reply is as long as the threshold, the other one byte longer.
     let long = || reply(&[2000, 1000], &[600, 320], true);
     let case = |threshold| Case { length: 920, threshold, ..Case::of(long(), inline()) };
     assert_eq!(case(Some(1024)).found(), note);
     let case = |threshold| Case { length: 921, threshold, ..Case::of(long(), inline()) };
     assert_eq!(case(Some(1024)).found(), one("rdma_proc", true, "rfc8166/3.5.3"));
-    // Where the threshold is not known, nothing is said against it.
+    // An unknown threshold cannot be exceeded.
     assert_eq!(case(None).found(), note);
 }
 
@@ -101,17 +103,17 @@ fn chunks_are_filled_in_the_order_of_their_segments() {
     }
     let absent = Conveyance::of_chunks((1, true), [], Some(vec![0, 0]));
     assert_eq!(Case::of(inline(), absent).found(), counts);
-    // Of another length, as its content tells: the order counts all the same.
+    // The item itself is shorter; the order of segments counts regardless.
     let case = |live: &[u32]| Case {
         places: [IN_CHUNK, Place::Item(0, 2500)],
         ..Case::of(inline(), reply(live, &[0, 0], false))
     };
     assert_eq!(case(&[2000, 500]).found(), []);
     assert_eq!(case(&[500, 2000]).found(), counts);
-    // The data is as long, and the chunk longer.
+    // The data has the same length, but the chunk is longer.
     let padded = Case::of(inline(), reply(&[2000, 1003], &[0, 0], false));
     assert_eq!(padded.found(), one("Write chunk 1", true, "rfc8166/3.4.6.2"));
-    // And so in the Reply chunk.
+    // The Reply chunk is filled in the same way.
     let long = |lengths: &[u32]| reply(&[2000, 1000], lengths, true);
     let counts = one("Reply chunk", true, "rfc8166/4.3.3");
     assert_eq!(Case::of(long(&[600, 400]), long(&[400, 600])).found(), counts);
@@ -128,7 +130,7 @@ fn an_item_goes_into_the_write_chunk() {
     let [chunk, stream] = places;
     let back = Case { places: [stream, chunk], ..Case::of(live(), inline()) };
     assert_eq!(back.found(), one("data", true, "rfc8166/4.3.2"));
-    // No bytes are nowhere.
+    // An item without bytes is neither in the chunk nor in the stream.
     let none = [Place::Item(0, 0), Place::Stream(100..100)];
     assert_eq!(Case { places: none, ..Case::of(live(), live()) }.found(), []);
     let mut two = [live(), live()];
@@ -158,7 +160,8 @@ fn any_handle_of_the_call_may_be_invalidated() {
     for (recorded, live) in [(first, second), (first, None), (None, first)] {
         assert_eq!(found(recorded, live, true), said(false));
     }
-    // Linux servers do it without an R flag of their own: that is not held against one that does it otherwise.
+    // Linux servers invalidate without setting the R flag themselves. If the recorded server did, a
+    // target that invalidates another handle is not at fault.
     assert_eq!(found(first, second, false), said(false));
     assert_eq!(found(first, first, false), []);
     assert_eq!(found(None, first, false), said(true));

@@ -1,10 +1,10 @@
-//! The kinds of fields of NFS, by the names of `rdmascope-xdr`. A field without a row must be equal.
+//! The kinds of NFS fields, by their names in `rdmascope-xdr`. A field without a row must be equal.
 
 use super::Kind;
 use core::ops::RangeInclusive;
 use rdmascope_xdr::visit::Value;
 
-/// Types, or members of structures and unions, by their kind. The members of `fattr4` are the
+/// Types, and members of structures and unions, by kind. The members of `fattr4` are the
 /// attributes.
 static KINDS: [(Kind, &[&str]); 10] = [
     (Kind::Handle, &["nfs_fh3.data", "nfs_fh4"]),
@@ -113,7 +113,7 @@ static KINDS: [(Kind, &[&str]); 10] = [
     ),
 ];
 
-/// Values that the Responder may grant in another form, or not at all.
+/// Values that the Responder may grant in another form or not at all.
 static GRANTS: [&str; 7] = [
     "CB_SEQUENCE4args.csa_referring_call_lists",
     "COPY4resok",
@@ -128,14 +128,14 @@ static GRANTS: [&str; 7] = [
 static ITEMS: [&str; 4] =
     ["READ3resok.data", "READ4resok.data", "READLINK3resok.data", "READLINK4resok.link"];
 
-/// The results with such an item.
+/// The results that contain such an item.
 static WITH_ITEM: [&str; 4] = ["READ3res", "READ4res", "READLINK3res", "READLINK4res"];
 
-/// Attributes that a server must have (RFC 8881, section 5.6). It may lack any other.
+/// Attributes that a server must support (RFC 8881, section 5.6). All others are optional.
 const REQUIRED: RangeInclusive<u32> = 0..=11;
 const REQUIRED_BEYOND: [u32; 2] = [19, 75];
 
-/// The kind of a value. `None`: its table has no row.
+/// The kind of a value. `None` if the table has no row for it.
 pub(super) fn of(value: &Value<'_>) -> Option<Kind> {
     let row = KINDS.iter().find(|(_, names)| is_one_of(value, names));
     row.map(|(kind, _)| *kind)
@@ -149,12 +149,12 @@ pub(super) fn is_item(value: &Value<'_>) -> bool {
     is_one_of(value, &ITEMS)
 }
 
-/// Whether a value is the status of an operation whose results have an item.
+/// Whether a value is the status of an operation whose results contain an item.
 pub(super) fn is_status_before_item(value: &Value<'_>) -> bool {
     value.place.name == "status" && WITH_ITEM.contains(&value.place.of)
 }
 
-/// Whether a server must have the attribute of this number.
+/// Whether a server must support the attribute of this number.
 pub(in crate::replay) fn is_required(number: u32) -> bool {
     REQUIRED.contains(&number) || REQUIRED_BEYOND.contains(&number)
 }

@@ -1,4 +1,4 @@
-//! Messages written by hand from the specifications.
+//! Tests on messages written by hand from the specifications.
 
 use super::super::compare::{self, Difference};
 use super::super::directory::Listing;
@@ -24,7 +24,7 @@ const WRITE: Called = (100_003, 3, 7);
 const READ: Called = (100_003, 3, 6);
 const COMPOUND: Called = (100_003, 4, 1);
 
-/// LOOKUP3resok: a handle of 8 bytes, attributes, no attributes of the directory.
+/// LOOKUP3resok: a handle of 8 bytes, attributes, no directory attributes.
 fn looked_up(handle: u32, size: u32, mtime: u32) -> Vec<u8> {
     let attributes = [1, 1, 0o644, 1, 0, 0, 0, size, 0, 0, 0, 0, 0, 5, 0, 77, 0, 0, mtime, 0, 0, 0];
     reply(&[&words(&[0, 8, handle, handle])[..], &words(&attributes), &words(&[0])].concat())
@@ -64,7 +64,7 @@ fn handles_and_times_may_differ_and_sizes_may_not() {
         panic!("{found:?}")
     };
     assert_eq!((*operation, *field, &was[..], &live[..]), (Some((0, "LOOKUP")), "size", "100", "101"));
-    // Another status has another form: one difference, not one for each field.
+    // Another status selects another form. That is one difference, not one for each field.
     let refused = reply(&words(&[70, 0]));
     let found = compared(LOOKUP, &recorded, &refused);
     assert_eq!(found.differences.len(), 2, "{found:?}");
@@ -78,14 +78,14 @@ fn a_message_cut_anywhere_is_compared_as_bytes() {
         let cut = &whole[..length];
         let fields = of_reply(Some(LOOKUP), cut, &[]);
         assert!(!fields.understood, "{length}");
-        // Every byte behind the XID is in a field, but for the counts in front of some and the padding behind.
+        // Every byte after the XID is in a field, except counts and padding.
         let covered: usize = fields.list.iter().map(|field| field.bytes(cut, &[]).len()).sum();
         let counts = 4 * fields.list.iter().filter(|field| field.coding != Coding::Plain).count();
         assert_eq!(4 + covered + counts, length);
         assert!(compared(LOOKUP, cut, cut).differences.is_empty());
         assert!(!compared(LOOKUP, &whole, cut).differences.is_empty(), "{length}");
     }
-    // A procedure without a table: every byte counts.
+    // A procedure without a description is compared byte by byte.
     let unknown = (100_021, 4, 2);
     let (one, other) = (reply(&words(&[1, 2, 3])), reply(&words(&[1, 2, 4])));
     assert_eq!(compared(unknown, &one, &other).differences.len(), 1);
@@ -94,7 +94,7 @@ fn a_message_cut_anywhere_is_compared_as_bytes() {
 
 #[test]
 fn an_item_in_a_write_chunk_is_the_same_as_one_inline() {
-    // READ3resok: no attributes, count, eof, and the data: in the chunk, or in the stream.
+    // READ3resok: no attributes, count, eof, and the data, which is in the chunk or in the stream.
     let chunked = reply(&words(&[0, 0, 5, 1, 5]));
     let inline = reply(&[&words(&[0, 0, 5, 1, 5])[..], b"hello\0\0\0"].concat());
     let item = [b"hello".to_vec()];
@@ -119,7 +119,7 @@ fn an_item_in_a_write_chunk_is_the_same_as_one_inline() {
 
 #[test]
 fn a_handle_of_another_length_moves_what_is_behind_it() {
-    // WRITE3args: handle, offset, count, stable, data at byte 40 + 12 + 16 + 4.
+    // WRITE3args: handle, offset, count, stable; data at byte 72 = 40 + 12 + 16 + 4.
     let head = words(&[8, 1, 1, 0, 0, 6, 2, 6]);
     let message = call(WRITE, &[&head[..], b"abcdef\0\0"].concat());
     let item = 72..78;
@@ -141,7 +141,7 @@ fn a_handle_of_another_length_moves_what_is_behind_it() {
 
 #[test]
 fn a_compound_names_what_its_session_does() {
-    // SEQUENCE and PUTFH; the special stateid of the READ behind them is never another one.
+    // SEQUENCE, PUTFH and READ. The special stateid of the READ is never replaced.
     let session = words(&[1, 2, 3, 4]);
     let sequence = [&words(&[53])[..], &session, &words(&[9, 0, 0, 1])].concat();
     let read = words(&[25, 0, 0, 0, 0, 0, 0, 100]);
@@ -154,7 +154,7 @@ fn a_compound_names_what_its_session_does() {
     let put = names.substitute(&message, &[], &fields);
     assert_eq!(put.unknown, [("file handle", "0x000000aa".into())]);
     assert_eq!(&put.message[56..72], words(&[5, 6, 7, 8]));
-    // An operation that no table has ends what is understood.
+    // The message is understood up to the first operation that is not described.
     let unknown = call(COMPOUND, &words(&[0, 1, 2, 24, 99, 1]));
     let (fields, _) = of_call(&unknown);
     assert!(!fields.understood);
@@ -163,7 +163,7 @@ fn a_compound_names_what_its_session_does() {
 
 #[test]
 fn attributes_are_read_by_the_bitmap() {
-    // GETATTR: type 1, change, size 4, fileid 20, and one that no table has: 90.
+    // GETATTR: type 1, change 3, size 4, fileid 20, and attribute 90, which is not described.
     let mask = words(&[3, 1 << 1 | 1 << 3 | 1 << 4 | 1 << 20, 0, 1 << 26]);
     let values = |change, size, fileid, last| words(&[1, 0, change, 0, size, 0, fileid, last]);
     let result = |values: &[u8]| {
@@ -180,7 +180,8 @@ fn attributes_are_read_by_the_bitmap() {
     assert_eq!(last.differences[0].field, "attributes not understood");
 }
 
-/// A page of READDIR3resok: no attributes, a verifier, entries of file number, name of four bytes and cookie, and eof.
+/// A page of READDIR3resok: no attributes, a verifier, entries (file ID, name of four bytes,
+/// cookie), eof.
 fn page(names: &[(&str, u32)], eof: u32) -> Vec<u8> {
     let mut results = words(&[0, 0, 9, 9]);
     for (name, number) in names {
@@ -204,7 +205,7 @@ fn entries_of_a_directory_are_compared_by_name() {
             }
         })
     };
-    // In two pages each, in another order: "cccc" comes on the other page.
+    // Two pages on each side in another order: "cccc" is on the other page.
     let first = compare(&page(&[("aaaa", 1), ("bbbb", 2)], 0), &page(&[("cccc", 5), ("aaaa", 6)], 0));
     assert_eq!((first.differences, first.understood), (Vec::new(), true));
     let last = compare(&page(&[("cccc", 3), ("dddd", 4)], 1), &page(&[("bbbb", 7)], 1));
@@ -214,18 +215,18 @@ fn entries_of_a_directory_are_compared_by_name() {
         (difference.field, &difference.recorded[..], &difference.live[..]),
         ("entry", "\"dddd\"", "not there")
     );
-    // In the same order nothing is noted.
+    // Entries in the same order give no note.
     let same = page(&[("aaaa", 1), ("bbbb", 2)], 1);
     let same = compare(&same, &same);
     assert_eq!((same.differences, same.own), (Vec::new(), 0));
-    // The client goes on behind the last entry.
+    // The client continues after the last entry.
     assert_eq!(learned[..3], [(101, 105), (102, 106), (102, 106)]);
     assert_eq!(learned[3..5], [(103, 107), (104, 107)]);
 }
 
 #[test]
 fn what_is_behind_an_operation_of_another_form_is_compared() {
-    // OPEN with and without a read delegation, and GETFH behind it.
+    // OPEN with and without a read delegation, followed by GETFH.
     let open = words(&[18, 0, 1, 7, 7, 7, 0, 0, 1, 0, 2, 0, 0]);
     let delegation = words(&[1, 1, 8, 8, 8, 0, 0, 0, 0, 0]);
     let behind = |handle: u32| words(&[10, 0, 4, handle]);
@@ -257,7 +258,7 @@ fn compared_compounds(recorded: &[u8], live: &[u8]) -> compare::Comparison {
     compared(COMPOUND, recorded, live)
 }
 
-/// A reply to GETATTR with these attributes and their values, one word each but for those of two.
+/// A reply to GETATTR with these attributes and the words of their values.
 fn attributes(of: &[(u32, &[u32])]) -> Vec<u8> {
     let mut masks = [0; 3];
     of.iter().for_each(|(number, _)| masks[*number as usize / 32] |= 1 << (number % 32));
@@ -272,8 +273,8 @@ fn shown(differences: &[Difference]) -> Vec<(&str, &str, &str)> {
 
 #[test]
 fn attributes_are_paired_by_their_numbers() {
-    // The live server has no clone_blksize (77), and xattr_support (82) besides. Type, size and
-    // mode are compared.
+    // The live server lacks clone_blksize (77) and adds xattr_support (82). Type, size and mode are
+    // compared.
     let recorded = attributes(&[(1, &[1]), (4, &[0, 5]), (33, &[0o644]), (77, &[4096])]);
     let live = attributes(&[(1, &[1]), (4, &[0, 6]), (33, &[0o644]), (82, &[1])]);
     let found = compared_compounds(&recorded, &live);
@@ -281,10 +282,10 @@ fn attributes_are_paired_by_their_numbers() {
     let others = [("clone_blksize", "4096", "not there"), ("xattr_support", "not there", "1")];
     assert_eq!(shown(&found.granted), others);
     assert!(found.understood);
-    // A server must have the size (RFC 8881, section 5.6).
+    // A server must support size (RFC 8881, section 5.6).
     let found = compared_compounds(&recorded, &attributes(&[(1, &[1]), (33, &[0o644]), (77, &[4096])]));
     assert_eq!((shown(&found.differences), found.granted.len()), (vec![("size", "5", "not there")], 0));
-    // The lease time is granted.
+    // The Responder grants the lease time.
     let found = compared_compounds(&attributes(&[(10, &[90])]), &attributes(&[(10, &[10])]));
     assert_eq!((found.differences.len(), shown(&found.granted)), (0, vec![("lease_time", "90", "10")]));
 }
@@ -293,11 +294,11 @@ fn attributes_are_paired_by_their_numbers() {
 fn bitmaps_are_compared_by_their_bits() {
     let supported = |masks: &[u32]| attributes(&[(0, &[&[masks.len() as u32], masks].concat())]);
     let found = compared_compounds(&supported(&[3, 2]), &supported(&[3, 2, 0]));
-    assert_eq!((found.differences.len(), found.granted.len()), (0, 0), "a word without a bit says nothing");
+    assert_eq!((found.differences.len(), found.granted.len()), (0, 0), "trailing zero words are ignored");
     let found = compared_compounds(&supported(&[3, 2]), &supported(&[3, 0, 1 << 13]));
     assert_eq!(shown(&found.granted), [("supported_attrs", "with mode", "with clone_blksize")]);
     assert_eq!(found.differences, []);
-    // SETATTR: which attributes were set is no choice.
+    // The attributes that SETATTR has set are not the Responder's choice.
     let set =
         |masks: &[u32]| reply(&[&words(&[0, 0, 1, 34, 0, masks.len() as u32])[..], &words(masks)].concat());
     let found = compared_compounds(&set(&[0, 2, 0]), &set(&[0, 2]));
@@ -308,7 +309,7 @@ fn bitmaps_are_compared_by_their_bits() {
 
 #[test]
 fn what_a_session_is_granted_is_no_difference() {
-    // CREATE_SESSION: session, sequence, flags, and two channels.
+    // CREATE_SESSION: session ID, sequence ID, flags, and two channels.
     let created = |slots: u32, size: u32| {
         let channel = [0, size, size, 4096, 50, slots, 0];
         let result = [&[43, 0, 1, 2, 3, 4, 1, 3][..], &channel, &channel].concat();
@@ -317,7 +318,7 @@ fn what_a_session_is_granted_is_no_difference() {
     let found = compared_compounds(&created(64, 1 << 20), &created(16, 1 << 20));
     assert_eq!(found.differences, []);
     assert_eq!(shown(&found.granted), [("ca_maxrequests", "64", "16"); 2]);
-    // SEQUENCE: session, sequence ID, slot, highest slot, target, flags.
+    // SEQUENCE: session ID, sequence ID, slot ID, highest slot ID, target highest slot ID, flags.
     let sequence = |slot: u32, highest: u32, flags: u32| {
         let result = [53, 0, 1, 2, 3, 4, 7, slot, highest, highest, flags];
         reply(&[&words(&[0, 0, 1])[..], &words(&result)].concat())

@@ -1,4 +1,5 @@
-//! Calls of the target: answered as in the recording where it has them.
+//! Answers calls of the target with the recorded replies, or with a generic reply if it was not
+//! recorded.
 
 use super::{Replayer, Subject, Verdict, set_xid};
 use crate::endpoint::ConnectionId;
@@ -43,7 +44,8 @@ impl Replayer {
                 set_xid(&mut stream, called.xid);
                 let asked = Sequence::of(&fields::of_call(&called.message).0, &called.message);
                 if let (Some(slot), Some(asked)) = (slot, asked) {
-                    // The target may call on another slot; the reply names the one of the call.
+                    // The target may call on another slot; the reply must name the slot of the
+                    // call.
                     slot.put(&[asked.turn.0, asked.turn.1], &mut stream);
                 }
                 let reply = RecordedReply { stream, items: items.clone(), conveyance: conveyance.clone() };
@@ -51,7 +53,7 @@ impl Replayer {
             }
             Answer::Error { .. } => {
                 if let Some((session, endpoint)) = peer.session_mut(id) {
-                    // The connection may be gone by now.
+                    // The connection may be closed by now.
                     let _ = session.reply_error(endpoint, called.xid);
                 }
             }
@@ -60,18 +62,18 @@ impl Replayer {
     }
 }
 
-/// Answers, or never does.
+/// Sends a reply, or drops the call if there is none.
 fn answer(peer: &mut Peer, id: ConnectionId, called: &Called, reply: Option<RecordedReply>) {
     let Some((session, endpoint)) = peer.session_mut(id) else { return };
     match reply {
-        // The connection may be gone by now.
+        // The connection may be closed by now.
         Some(reply) => drop(session.reply_recorded(endpoint, called.xid, reply)),
         None => session.forget(called.xid),
     }
 }
 
-/// The status of an operation of a callback that the recording does not have. This end has no files
-/// and no layouts, and wants no delegations.
+/// The status of an operation in a callback that was not recorded. This end has no files and no
+/// layouts, and wants no delegations.
 fn status_of(operation: u32) -> u32 {
     match operation {
         CB_GETATTR => nfsstat4::BADHANDLE,
@@ -81,7 +83,7 @@ fn status_of(operation: u32) -> u32 {
     }
 }
 
-/// A reply to a callback that the recording does not have.
+/// The reply to a callback that was not recorded.
 fn generic(called: &Called) -> Vec<u8> {
     let (fields, what) = fields::of_call(&called.message);
     let mut stream = Vec::new();
@@ -105,7 +107,8 @@ fn generic(called: &Called) -> Vec<u8> {
         put_u32(&mut results, last);
         count += 1;
         if code == CB_SEQUENCE {
-            // Session, sequence ID, slot, highest slot as in the call; that as the target too.
+            // Session ID, sequence ID, slot ID and highest slot ID are those of the call; the
+            // target highest slot ID is the highest slot ID.
             let arguments = fields.list.iter().skip(at + 1).take(4);
             arguments.for_each(|field| results.extend_from_slice(bytes(field)));
             let highest = fields.list.get(at + 4).map_or(&[0; 4][..], bytes);

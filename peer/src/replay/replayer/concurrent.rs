@@ -1,5 +1,5 @@
-//! Calls on one file that were outstanding together: the size in their replies depends on which one
-//! the Responder did first.
+//! Finds calls on one file that were outstanding together: the size in their replies depends on the
+//! order in which the Responder executed them.
 
 use crate::replay::fields::{self, Kind};
 use crate::replay::recording::{Call, Recording};
@@ -7,7 +7,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Operations after which a file may have another size.
+/// Operations that may change the size of a file.
 const CHANGING: [&str; 8] =
     ["WRITE", "SETATTR", "ALLOCATE", "DEALLOCATE", "COPY", "CLONE", "WRITE_SAME", "LAYOUTCOMMIT"];
 
@@ -20,8 +20,8 @@ struct Span {
     changes: bool,
 }
 
-/// Of each call whether the recording has another one on the same file meanwhile, and one of both
-/// changes it.
+/// For each call, whether another call on the same file was outstanding with it and one of both
+/// changes the file.
 pub(super) fn calls(recording: &Recording) -> Vec<bool> {
     let mut found = vec![false; recording.calls.len()];
     let mut files: BTreeMap<Vec<u8>, Vec<Span>> = BTreeMap::new();
@@ -32,14 +32,14 @@ pub(super) fn calls(recording: &Recording) -> Vec<bool> {
     }
     for spans in files.values_mut() {
         spans.sort_by_key(|span| span.from);
-        // When the latest reply comes to a call before, and to one that changes the file.
+        // The end of the latest earlier call, and of the latest one that changes the file.
         let (mut any, mut changing) = (0, 0);
         for span in spans.iter() {
             found[span.call] |= span.from < changing || span.changes && span.from < any;
             any = any.max(span.to);
             changing = changing.max(if span.changes { span.to } else { 0 });
         }
-        // When the first call after it is made, and the first that changes the file.
+        // The start of the earliest later call, and of the earliest one that changes the file.
         let (mut any, mut changing) = (u64::MAX, u64::MAX);
         for span in spans.iter().rev() {
             found[span.call] |= changing < span.to || span.changes && any < span.to;
@@ -50,7 +50,7 @@ pub(super) fn calls(recording: &Recording) -> Vec<bool> {
     found
 }
 
-/// The first file that a call names, and when it is outstanding.
+/// The first file that a call names, and the interval in which it is outstanding.
 fn span(index: usize, call: &Call) -> Option<(Vec<u8>, Span)> {
     let (fields, _) = fields::of_call(&call.message);
     let file = fields.list.iter().find(|field| field.kind == Kind::Handle)?;

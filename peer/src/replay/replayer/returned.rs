@@ -1,6 +1,7 @@
-//! Delegations that the target grants and the recorded server did not: no recorded call returns
-//! them, and a target keeps the client ID as long as one is out (NFS4ERR_CLIENTID_BUSY; RFC 8881,
-//! section 18.50.3). So they are returned at once.
+//! Returns delegations that the target grants and the recorded server did not.
+//!
+//! No recorded call returns them, and a target refuses to destroy the client ID while one is held
+//! (NFS4ERR_CLIENTID_BUSY; RFC 8881, section 18.50.3). So they are returned at once.
 
 use super::{Link, Replayer};
 use crate::peer::Peer;
@@ -14,18 +15,18 @@ use rdmascope_wire::Xid;
 use rdmascope_wire::nfs::nfs_opnum4::{DELEGRETURN, PUTFH, SEQUENCE};
 use rdmascope_wire::xdr::{put_opaque, put_u32};
 
-/// A DELEGRETURN that is to be made, or waits for its reply.
+/// A DELEGRETURN that is to be made or is outstanding.
 #[derive(Clone, Debug)]
 pub(super) struct Return {
     connection: usize,
     message: Vec<u8>,
     taken: Taken,
-    /// Its XID, and until when its reply is waited for.
+    /// Its XID, and the time at which it is given up.
     made: Option<(Xid, Instant)>,
 }
 
 impl Replayer {
-    /// Returns the delegation of this reply, if the recorded one has none.
+    /// Returns the delegation of this reply, unless the recorded reply has one too.
     pub(super) fn give_back(&mut self, call: &Call, recorded: &Fields, live: &Fields, streams: [&[u8]; 2]) {
         let Some(stateid) = delegation(live, streams[1]) else { return };
         let handle = live.list.iter().rfind(|field| field.kind == Kind::Handle);
@@ -61,8 +62,8 @@ impl Replayer {
         Some(Return { connection: call.connection, message, taken, made: None })
     }
 
-    /// Makes those that were not made yet, and gives up those whose reply is late. Whether none is
-    /// left.
+    /// Makes the calls that were not made yet, and gives up those whose reply is late. Returns
+    /// whether none is left.
     pub(super) fn all_returned(&mut self, peer: &mut Peer, now: Instant) -> bool {
         let mut returns = core::mem::take(&mut self.returns);
         returns.retain_mut(|one| {
@@ -84,7 +85,7 @@ impl Replayer {
 
     fn make(&mut self, peer: &mut Peer, now: Instant, one: &mut Return) -> bool {
         let Link::Open(id) = self.links[one.connection] else { return false };
-        // After the XIDs of the recorded calls.
+        // The XIDs after those of the recorded calls.
         let xid = self.options.first_xid.0.wrapping_add(self.recording.calls.len() as u32 + self.returned);
         self.returned = self.returned.wrapping_add(1);
         super::set_xid(&mut one.message, Xid(xid));
@@ -93,8 +94,8 @@ impl Replayer {
         peer.call(id, made).is_ok()
     }
 
-    /// A reply, or something else that ends a call, has come on a connection: to one of these?
-    /// `reply`: the Payload stream.
+    /// Whether a reply, or another event that ends a call, belongs to one of these calls. `reply`
+    /// is the Payload stream.
     pub(super) fn is_returned(&mut self, connection: usize, xid: Xid, reply: Option<&[u8]>) -> bool {
         let is_it =
             |one: &Return| one.connection == connection && one.made.is_some_and(|(made, _)| made == xid);
@@ -107,7 +108,7 @@ impl Replayer {
         true
     }
 
-    /// When the first one is given up.
+    /// The time at which the first one is given up.
     pub(super) fn returns_until(&self) -> Option<Instant> {
         self.returns.iter().filter_map(|one| one.made.map(|(_, until)| until)).min()
     }

@@ -1,4 +1,4 @@
-//! The order in which a recording is made again.
+//! The order of the steps of a replay.
 
 use crate::replay::recording::Recording;
 use alloc::collections::VecDeque;
@@ -10,16 +10,16 @@ use alloc::vec::Vec;
 pub(super) enum Step {
     Connect(usize),
     Call(usize),
-    /// Wait until this call is answered, as the recorded client did before it made the next one.
+    /// Wait for the answer to this call, as the recorded client did before its next one.
     Answer(usize),
     Close(usize),
 }
 
-/// The steps, in the order of the recording. A connection without calls is made right before the
-/// next one, or at the end.
+/// The steps in recorded order. A connection without calls is opened right before the next
+/// connection, or at the end.
 pub(super) fn steps(recording: &Recording) -> VecDeque<Step> {
     let mut ordered: Vec<(u64, Step)> = Vec::new();
-    // Of each connection, the first and the last thing that happened on it.
+    // The order of the first and the last event of each connection.
     let mut spans: Vec<Option<(u64, u64)>> = vec![None; recording.connections.len()];
     for (index, call) in recording.calls.iter().enumerate() {
         let answered = call.answer.order();
@@ -31,16 +31,15 @@ pub(super) fn steps(recording: &Recording) -> VecDeque<Step> {
             ordered.extend(answered.map(|order| (order, Step::Answer(index))));
         }
     }
-    // Connections are made in their order: who answers takes the n-th one for the n-th of the
-    // recording.
+    // Connections are opened in recorded order, because a recorded Responder matches the n-th
+    // connection with the n-th of the recording.
     let mut next = u64::MAX;
     for (index, span) in spans.iter().enumerate().rev() {
         next = span.map_or(next, |(first, _)| first.min(next));
         ordered.push((next, Step::Connect(index)));
         ordered.push((span.map_or(next, |(_, last)| last), Step::Close(index)));
     }
-    // At the same time, a connection is made before and closed after all else, as the order of
-    // `Step` is.
+    // At equal times the order of `Step` decides: connections open first and close last.
     ordered.sort();
     ordered.into_iter().map(|(_, step)| step).collect()
 }
