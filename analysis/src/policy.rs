@@ -110,7 +110,7 @@ impl Policed {
 
     /// The entry with its place, for messages: `rdmascope.toml:4: allow credit-limit: expired on
     /// 2026-01-01`.
-    pub fn named<'a>(&'a self, entry: &'a PolicyEntry) -> impl fmt::Display + 'a {
-        fmt::from_fn(move |f| write!(f, "{}:{}: {entry}", self.file, entry.line))
+    pub fn named(&self, entry: &PolicyEntry) -> String {
+        format!("{}:{}: {entry}", self.file, entry.line)
     }
 }

@@ -16,6 +16,7 @@ mod interfaces;
 mod pcap;
 mod pcapng;
 
+pub(crate) use interfaces::beginning;
 pub use interfaces::{Interface, Statistics};
 
 use crate::note::Note;

@@ -3,7 +3,7 @@
 //! `framing/pcapng.rs`, which reads the blocks, shows their layout. Everything is little-endian
 //! here.
 
-use crate::framing::Statistics;
+use crate::framing::{Statistics, beginning};
 use crate::note::{CUSTOM, Note, NoteKind};
 use rdmascope_dissector::record::{LinkType, Record, Tap, Time};
 use std::collections::HashMap;
@@ -102,7 +102,7 @@ impl<W: Write> PcapngWriter<W> {
             .chain([(SYSTEM, section.system), (APPLICATION, section.application)])
             .filter(|(_, text)| !text.is_empty())
         {
-            let text = &text[..text.floor_char_boundary(Self::LONGEST_COMMENT)];
+            let text = beginning(text, Self::LONGEST_COMMENT);
             writer.option(code, text.as_bytes());
         }
         writer.end_of_options();
@@ -139,7 +139,7 @@ impl<W: Write> PcapngWriter<W> {
             self.held.extend(word.to_le_bytes());
         }
         if !comment.is_empty() {
-            let comment = &comment[..comment.floor_char_boundary(Self::LONGEST_COMMENT)];
+            let comment = beginning(comment, Self::LONGEST_COMMENT);
             self.option(COMMENT, comment.as_bytes());
         }
         for (code, at) in [(2, counts.start), (3, counts.end)] {
@@ -226,7 +226,7 @@ impl<W: Write> PcapngWriter<W> {
         const COMMENT: u16 = 1;
         const DROPPED: u16 = 4;
         if !comment.is_empty() {
-            let comment = &comment[..comment.floor_char_boundary(Self::LONGEST_COMMENT)];
+            let comment = beginning(comment, Self::LONGEST_COMMENT);
             self.option(COMMENT, comment.as_bytes());
         }
         if dropped > 0 {

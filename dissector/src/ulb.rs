@@ -406,7 +406,8 @@ fn add<'o>(
 ) -> (&'o mut Operation, Option<usize>) {
     let (operation, place) = (Operation::new(kind), operations.len());
     if place < Details::MOST_OPERATIONS {
-        (operations.push_mut(operation), Some(place))
+        operations.push(operation);
+        (&mut operations[place], Some(place))
     } else {
         (unkept.insert(operation), None)
     }

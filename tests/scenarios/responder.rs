@@ -172,11 +172,14 @@ impl Responder {
     /// Frees Read chunks whose time is over.
     fn expire(&mut self, now: Instant) {
         self.now = now;
-        let offers = self.offers.iter_mut().filter(|_| self.wrong != Wrong::KeepsOffers);
-        for ((connection, _), (_, handle)) in
-            offers.flat_map(|offers| offers.extract_if(.., |_, offer| now.since(offer.0) >= OFFERED))
-        {
-            self.endpoint.invalidate(connection, handle);
+        for offers in self.offers.iter_mut().filter(|_| self.wrong != Wrong::KeepsOffers) {
+            offers.retain(|(connection, _), (offered, handle)| {
+                let is_over = now.since(*offered) >= OFFERED;
+                if is_over {
+                    self.endpoint.invalidate(*connection, *handle);
+                }
+                !is_over
+            });
         }
     }
 

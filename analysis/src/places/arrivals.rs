@@ -47,7 +47,9 @@ impl Arrivals {
         if is_new {
             if packets.len() >= Arrivals::MOST {
                 packets.pop_front();
-                while packets.pop_front_if(|packet| packet.came).is_some() {}
+                while packets.front().is_some_and(|packet| packet.came) {
+                    packets.pop_front();
+                }
             }
             packets.push_back(Transmitted { psn, frame, came: false });
         }

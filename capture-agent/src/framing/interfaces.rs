@@ -107,10 +107,16 @@ impl Interfaces {
     }
 }
 
+/// The beginning of a text, at most `most` bytes long.
+pub(crate) fn beginning(text: &str, most: usize) -> &str {
+    let ends = (0..=most.min(text.len())).rev();
+    text.split_at(ends.into_iter().find(|end| text.is_char_boundary(*end)).unwrap_or(0)).0
+}
+
 /// Decodes a text option. Invalid UTF-8 is replaced.
 pub(super) fn text(value: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(value);
-    Some(text[..text.floor_char_boundary(LONGEST)].to_owned())
+    Some(beginning(&text, LONGEST).to_owned())
 }
 
 /// Decodes if_filter: a format byte, 0 for libpcap syntax, then the filter.

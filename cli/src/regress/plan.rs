@@ -84,7 +84,7 @@ impl Plan {
                 None => bail!("{folders}: no captures there (pcap or pcapng, also compressed)"),
             }
         }
-        if let Some([twice, _]) = captures.array_windows().find(|[one, next]| one == next) {
+        if let Some((twice, _)) = captures.iter().zip(&captures[1..]).find(|(one, next)| one == next) {
             bail!("{}: in two of the given folders", twice.display());
         }
         Ok(plan)

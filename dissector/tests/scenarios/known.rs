@@ -93,7 +93,7 @@ fn a_psn_may_be_a_little_away() {
         let mut told = told(&mut world);
         for end in [&mut told.local, &mut told.remote] {
             let psn = end.next_psn.unwrap().value();
-            end.next_psn = Some(Psn::new(psn.wrapping_sub_signed(by)));
+            end.next_psn = Some(Psn::new(psn.wrapping_add_signed(-by)));
         }
         talk(&mut world);
         assert_eq!(run_knowing(&world.frames, &[told]).connections[0].origin, Origin::Kernel);

@@ -141,11 +141,10 @@ impl Page<'_> {
             Counted(tally.transactions, "transaction"),
             Counted(tally.rules.len() as u64, "rule")
         );
+        if let (0, Some(why)) = (stands, ending.nothing_decoded()) {
+            return self.write_paragraph(&format!("Nothing to judge: {why}."), out);
+        }
         match stands {
-            0 if let Some(why) = ending.nothing_decoded() => {
-                let text = format!("Nothing to judge: {why}.");
-                return self.write_paragraph(&text, out);
-            }
             0 if tally.connections == 0 => {
                 return writeln!(out, "Nothing to judge: there is no connection.");
             }
