@@ -2,6 +2,10 @@
 
 #[path = "house/circles.rs"]
 mod circles;
+#[path = "house/links.rs"]
+mod links;
+#[path = "house/registry.rs"]
+mod registry;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
