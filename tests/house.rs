@@ -2,6 +2,8 @@
 
 #[path = "house/circles.rs"]
 mod circles;
+#[path = "house/gate.rs"]
+mod gate;
 #[path = "house/links.rs"]
 mod links;
 #[path = "house/registry.rs"]
