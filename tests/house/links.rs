@@ -1,7 +1,7 @@
 //! Links between the documents, which are checked without a network.
 
 use super::registry::repository;
-use super::root;
+use super::{read, root};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -112,6 +112,17 @@ fn links_lead_somewhere() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(links > 200, "only {links} links");
+}
+
+/// The site of book.toml has the pages that docs/SUMMARY.md lists.
+#[test]
+fn the_summary_lists_each_page_once() {
+    let docs = root().join("docs");
+    let mut listed: Vec<PathBuf> = of(&read("docs/SUMMARY.md")).iter().map(|link| docs.join(link)).collect();
+    listed.sort();
+    let mut pages = documents();
+    pages.retain(|page| page.starts_with(&docs) && !page.ends_with("SUMMARY.md"));
+    assert_eq!(listed, pages);
 }
 
 #[test]
