@@ -85,7 +85,7 @@ fn file(place: &Path, link: &str) -> Option<PathBuf> {
     Some(if link.is_empty() { place.to_owned() } else { place.parent().expect("a file").join(link) })
 }
 
-/// What is wrong with a link, and whether it leads to this tree.
+/// Whether a link leads to this tree. A link to something that does not exist is an error.
 fn check(place: &Path, link: &str) -> Result<bool, String> {
     let (target, part) = link.split_once('#').map_or((link, None), |(file, part)| (file, Some(part)));
     let Some(file) = file(place, target) else { return Ok(false) };
