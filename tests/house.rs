@@ -2,8 +2,14 @@
 
 #[path = "house/circles.rs"]
 mod circles;
+#[path = "house/gate.rs"]
+mod gate;
+#[path = "house/links.rs"]
+mod links;
 #[path = "house/prose.rs"]
 mod prose;
+#[path = "house/registry.rs"]
+mod registry;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

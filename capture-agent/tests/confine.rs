@@ -24,12 +24,17 @@ mod linux {
     use std::process::Command;
     use std::thread;
 
+    /// The options of libtest that do not select tests.
+    const OPTIONS: [&str; 2] = ["--test-threads", "--show-output"];
+
     pub(super) fn main() {
         let arguments: Vec<String> = std::env::args().collect();
         match arguments.get(1).map(String::as_str) {
             Some("--inside") => inside(&arguments[2], Path::new(&arguments[3])),
             // `cargo test NAME` and `cargo test -- --list` run every test program.
-            Some(other) if !other.starts_with("--test-threads") => println!("{other}: no such test here"),
+            Some(other) if !OPTIONS.iter().any(|option| other.starts_with(option)) => {
+                println!("{other}: no such test here");
+            }
             _ => ["nothing", "below", "paths", "threads", "user"].into_iter().for_each(case),
         }
     }
