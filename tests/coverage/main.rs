@@ -86,16 +86,18 @@ fn a_sentence_without_rule_and_scenario_has_a_reason() {
             let place = format!("{file}, section {}, sentence {}", sentence.section, sentence.ordinal);
             assert_eq!(sentence.is_covered(), sentence.neither.is_none(), "{place}");
             assert!(sentence.neither.is_none() || sentence.note.is_some(), "{place} has no note");
-            if sentence.neither == Some(Neither::Permission) {
-                assert!(sentence.is_permission(), "{place} is no permission");
-            }
+            let is_permitted = sentence.neither == Some(Neither::Permission);
+            assert!(!is_permitted || sentence.is_permission(), "{place} is no permission");
+            assert!(!sentence.is_permission() || sentence.injects.is_empty(), "nobody can break {place}");
+            let is_open = sentence.neither == Some(Neither::NotYet);
+            assert!(!is_open || sentence.wanted.is_some(), "{place} lacks a wish");
         }
     }
 }
 
-/// docs/conformance.md lists what no capture can show.
+/// docs/conformance.md lists the requirements that no capture shows.
 #[test]
-fn what_is_not_visible_is_listed_with_the_rules() {
+fn invisible_requirements_are_listed_with_the_rules() {
     let unseen = || SUBJECTS.iter().flat_map(|subject| subject.unseen).map(|unseen| unseen.source);
     for Specification { file, document, sentences, .. } in table::all() {
         let listed = sentences.iter().filter(|it| it.neither.is_some_and(Neither::is_listed_with_rules));

@@ -25,20 +25,18 @@ specifications. The texts are not in this repository, so the sentences are in ou
 
 ## How to read the tables
 
-- **Rules** report a breach that a capture shows, at least in some cases. The note says which cases stay
-  open.
-- **Scenarios** in plain order test whether the peer follows the sentence. Those after *breach:* break
-  the sentence themselves, and test how the peer reacts.
+- **Rules** report a breach, at least in some cases. The note names the others.
+- **Scenarios** test whether the peer follows the sentence. Those after *breach:* break the sentence
+  themselves, and test how the peer reacts.
 - A sentence with only MAY or OPTIONAL is a permission, which nobody can break. Its rules report where
-  it is used, and its scenarios use it or let the peer choose.
+  it is used. Its scenarios use it, or leave the choice to the peer.
 
-The note begins with one of these reasons where a sentence has neither rule nor scenario:
+If a sentence has neither rule nor scenario, its note begins with the reason:
 
 | reason | meaning |
 |---|---|
 ";
 
-/// A test without RDMASCOPE_BLESS compares; with it, writes.
 #[test]
 fn the_page_is_what_the_table_says() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/coverage.md");
@@ -62,7 +60,7 @@ fn page() -> String {
         write_specification(specification, &mut page);
     }
     write_totals(&specifications, &mut page);
-    write_not_yet(&specifications, &mut page);
+    write_wanted(&specifications, &mut page);
     page
 }
 
@@ -118,8 +116,7 @@ fn write_totals(specifications: &[Specification], page: &mut String) {
     let _ = writeln!(page, "|---|{}", "--:|".repeat(4 + Neither::ALL.len()));
     let all = || specifications.iter().flat_map(|it| &it.sentences);
     for specification in specifications {
-        let (name, _) = specification.title.split_once(':').expect("a title has a name");
-        write_total(name, &specification.sentences.iter().collect::<Vec<_>>(), page);
+        write_total(specification.name(), &specification.sentences.iter().collect::<Vec<_>>(), page);
     }
     write_total("all", &all().collect::<Vec<_>>(), page);
     let (permissions, requirements): (Vec<_>, Vec<_>) = all().partition(|it| it.is_permission());
@@ -140,14 +137,22 @@ fn write_total(name: &str, sentences: &[&Sentence], page: &mut String) {
     let _ = writeln!(page, "| {name} | {} |", counts.join(" | "));
 }
 
-fn write_not_yet(specifications: &[Specification], page: &mut String) {
-    page.push_str("\n## Not yet\n\n");
+/// Rules and scenarios that would close gaps, each with its sentences.
+fn write_wanted(specifications: &[Specification], page: &mut String) {
+    let mut wanted: Vec<(&str, Vec<String>)> = Vec::new();
     for specification in specifications {
-        let (name, _) = specification.title.split_once(':').expect("a title has a name");
-        for sentence in specification.sentences.iter().filter(|it| it.neither == Some(Neither::NotYet)) {
-            let Sentence { section, ordinal, subject, .. } = sentence;
-            let note = sentence.note.as_deref().unwrap_or_default();
-            let _ = writeln!(page, "- {name}, section {section}, sentence {ordinal}: {subject} {note}");
+        let name = specification.name();
+        for Sentence { section, ordinal, wanted: own, .. } in &specification.sentences {
+            let Some(own) = own.as_deref() else { continue };
+            let place = format!("{name}, {section}, {ordinal}");
+            match wanted.iter_mut().find(|(known, _)| *known == own) {
+                Some((_, places)) => places.push(place),
+                None => wanted.push((own, vec![place])),
+            }
         }
+    }
+    page.push_str("\n## Not yet\n\nThese rules and scenarios are possible:\n\n");
+    for (wish, places) in wanted {
+        let _ = writeln!(page, "- {wish} ({})", places.join("; "));
     }
 }

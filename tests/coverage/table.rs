@@ -4,7 +4,7 @@ use rdmascope_conformance::Document;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// A specification, with what the table says of it.
+/// A specification with its sentences.
 #[derive(Debug)]
 pub(crate) struct Specification {
     pub(crate) document: Document,
@@ -51,8 +51,10 @@ pub(crate) struct Sentence {
     pub(crate) injects: Vec<String>,
     /// Why there is neither rule nor scenario.
     pub(crate) neither: Option<Neither>,
-    /// The reason, or what the rules and scenarios leave open.
+    /// The reason, or the cases that the rules and scenarios leave open.
     pub(crate) note: Option<String>,
+    /// A rule or a scenario that would close a gap.
+    pub(crate) wanted: Option<String>,
 }
 
 /// Rules and scenarios that rest on sentences without a keyword.
@@ -79,6 +81,13 @@ pub(crate) enum Neither {
     NotYet,
 }
 
+impl Specification {
+    /// Its name in a line.
+    pub(crate) fn name(&self) -> &'static str {
+        self.title.split(':').next().unwrap_or(self.title)
+    }
+}
+
 impl Neither {
     pub(crate) const ALL: [Neither; 6] = [
         Neither::Unseen,
@@ -92,12 +101,12 @@ impl Neither {
     /// Its name on the page.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Neither::Unseen => "not visible",
-            Neither::Impossible => "cannot be broken",
-            Neither::Elsewhere => "not over RDMA",
-            Neither::Specification => "for specifications",
-            Neither::Permission => "permission",
-            Neither::NotYet => "not yet",
+            Neither::Unseen => "Not visible",
+            Neither::Impossible => "Cannot be broken",
+            Neither::Elsewhere => "Not over RDMA",
+            Neither::Specification => "For specifications",
+            Neither::Permission => "Permission",
+            Neither::NotYet => "Not yet",
         }
     }
 
@@ -182,7 +191,7 @@ pub(crate) fn all() -> Vec<Specification> {
             "reliable-reply",
             "draft-reliable-reply.txt",
             "reliable-reply.toml",
-            "The reliable-reply draft: Read chunks of the Responder"
+            "Reliable-reply draft: Read chunks of the Responder"
         ),
     ]
 }
