@@ -207,6 +207,21 @@ fn results_are_judged_where_the_write_chunks_hold_what_they_should() {
     assert_eq!(lengthened(unused), 0, "the READ failed, and its chunk is used");
 }
 
+/// RFC 8267, section 6.4.1: a READ with an empty Write chunk, or without one, returns its data
+/// inline.
+#[test]
+fn data_in_no_chunk_and_not_inline_is_missing() {
+    let without_chunk: fn(&mut Message) = |message| message.writes.clear();
+    let with_an_empty_one: fn(&mut Message) = |message| message.writes[0].clear();
+    for change in [without_chunk, with_an_empty_one] {
+        let mut capture = basic();
+        change_call(&mut capture, READ_OF_SIX, change);
+        change_reply(&mut capture, READ_OF_SIX, change);
+        let standing = standing(&capture);
+        assert!(standing.iter().any(|line| line.contains("rpc-results")), "{standing:?}");
+    }
+}
+
 #[test]
 fn minor_versions_that_nobody_knows_have_arguments_of_their_own() {
     let behind = |minor: u32| {

@@ -12,7 +12,8 @@ const INTRODUCTION: &str = "\
 all rules: the requirement, its source, how it is decided, and the test that triggers it. Each
 subject ends with the requirements that no capture can show to be broken, with the reason. The page
 is generated from the table that the command uses. `rdmascope check --rules` prints the rules, and
-`rdmascope check --explain RULE` one of them.
+`rdmascope check --explain RULE` one of them. [coverage.md](coverage.md) lists the sentences of RFC
+8166, RFC 8167, RFC 8267, RFC 8797 and the reliable-reply draft, each with its rules.
 
 ## How to read findings
 

@@ -217,6 +217,20 @@ fn a_position_on_either_side_of_the_item_is_told() {
     }
 }
 
+/// RFC 8166, section 8.2.2: a credential is not reduced.
+#[test]
+fn a_read_chunk_in_a_credential_is_found() {
+    let alter = |capture: &mut Capture| {
+        change_call(capture, WRITE_3, |call| {
+            let length = call.word(28);
+            call.payload.drain(32..32 + length as usize);
+            call.reads.insert(0, (32, Segment { length, ..FOREIGN }));
+        });
+    };
+    let finding = found(version_3, alter, "binding-argument");
+    assert!(stands(&finding), "{finding:?}");
+}
+
 #[test]
 fn of_an_unknown_program_no_item_is_known() {
     let alter = |capture: &mut Capture| super::read::set_positions(capture, [172; 4]);
