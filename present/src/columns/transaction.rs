@@ -98,6 +98,7 @@ pub static TRANSACTION: Columns<Transaction> = {
                 Shown(|it, see| lend(Protocol::of(it.transaction), |protocol| see(&protocol))),
                 "The program and its version as one name: `NFSv3`, `NFSv4.1`.",
             )
+            .or_null()
             .text(8, "protocol", Left(8))
             .gap(2),
             C::new(
