@@ -103,7 +103,7 @@ fn what_is_read_is_not_written_over() {
     let before = std::fs::read(capture.path()).unwrap();
     refused(
         &run(&["export", "html", capture.path(), "--output", capture.path()]),
-        &["read.pcap", "is read; choose another name for --output"],
+        &["read.pcap", "is an input file; use another name for --output"],
     );
     assert_eq!(std::fs::read(capture.path()).unwrap(), before);
 }

@@ -497,7 +497,9 @@ fn the_last_capture_is_marked_and_what_comes_later_is_counted() {
     assert_eq!(last, [Some(false), Some(true)]);
     std::fs::remove_dir_all(to).and_then(|()| std::fs::create_dir(to)).expect("it can be emptied");
     let output = run(&[&["live", &sample("nfs3-basic.pcap")][..], &triggers].concat());
-    let said =
-        text(&output.stdout).lines().filter(|line| line.ends_with("--trigger-files allows more")).count();
+    let said = text(&output.stdout)
+        .lines()
+        .filter(|line| line.ends_with("this is the last file: increase --trigger-files"))
+        .count();
     assert_eq!(said, 1, "{}", text(&output.stdout));
 }

@@ -278,7 +278,7 @@ fn a_policy_that_is_wrong_is_refused() {
     fs::write(folder.0.path().join("rdmascope.toml"), b"# one\n\xff").expect("it can be written");
     refused(&folder.check(&[V3]), &["rdmascope.toml:2: ", "UTF-8"]);
     folder.write("rdmascope.toml", &"#".repeat((1 << 20) + 1));
-    refused(&folder.check(&[V3]), &["rdmascope.toml", "at most 1048576 bytes"]);
+    refused(&folder.check(&[V3]), &["rdmascope.toml", "policy longer than 1048576 bytes"]);
 }
 
 /// An element of XML, from a strict parser of this small subset.
@@ -409,7 +409,7 @@ fn junit() {
         let failure = &case(suite, "remote-invalidation", RULE).children[0];
         assert!(failure.text.contains("frame") && failure.text.contains("server 10.77.0.1"), "{failure:?}");
         let expired = &case(suite, "policy", "allow credit-limit").children[0];
-        assert!(expired.text.ends_with("its last day was 2020-01-01 (<&\"' \\u{1b})"), "{expired:?}");
+        assert!(expired.text.ends_with("expired after 2020-01-01 (<&\"' \\u{1b})"), "{expired:?}");
         assert_eq!(case(suite, "policy", "require connections").children[0].name, "system-out");
     }
     // Allowed findings fail nothing, and are shown.

@@ -83,7 +83,7 @@ fn more_files_than_the_soft_limit() {
     let report = run(&[&["analyze"], &paths[..]].concat());
     let ends: Vec<&str> = text(&report.stdout)
         .lines()
-        .filter(|line| line.contains("ends at") || line.contains(".pcap: "))
+        .filter(|line| line.contains(" others: ") || line.contains(".pcap: "))
         .collect();
     let whole = format!("{} others: complete", files.len() - 1);
     assert_eq!(ends.len(), 2, "{ends:?}");
@@ -217,7 +217,8 @@ fn the_others_go_on_where_one_ends_early() {
     assert!(warnings[1].contains("early-damaged.pcap") && warnings[1].contains("byte 260"), "{warnings:?}");
 
     let report = run(&[&["analyze"], &files[..]].concat());
-    for part in ["Capture of 3 files", "early-cut.pcap: cut short at byte 176", "early-whole.pcap: whole"] {
+    for part in ["Capture of 3 files", "early-cut.pcap: cut short at byte 176", "early-whole.pcap: complete"]
+    {
         assert!(text(&report.stdout).contains(part), "{part}: {}", text(&report.stdout));
     }
     let listed = run(&[&["packets", "--format", "jsonl"], &files[..]].concat());

@@ -336,7 +336,7 @@ fn the_folder_for_temporary_files_is_named() {
     assert_eq!(found.status.code(), Some(2));
     let complaint = text(&found.stderr);
     assert!(complaint.contains("temporary file in /nowhere/at/all: No such file"), "{complaint}");
-    assert!(complaint.contains("TMPDIR names the folder"), "{complaint}");
+    assert!(complaint.contains("TMPDIR selects another folder"), "{complaint}");
 }
 
 #[test]

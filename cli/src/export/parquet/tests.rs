@@ -267,7 +267,7 @@ fn what_a_capture_is_called() {
         assert!(names(nameless).unwrap_err().contains("--capture"));
     }
     assert!(
-        names(&["a/mount.pcap", "b/mount.pcap"]).unwrap_err().contains("second capture called mount.pcap")
+        names(&["a/mount.pcap", "b/mount.pcap"]).unwrap_err().contains("two captures are called mount.pcap")
     );
 }
 

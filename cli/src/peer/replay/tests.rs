@@ -387,6 +387,6 @@ fn a_call_that_offers_more_memory_than_there_may_be_is_not_sent() {
     vast.calls[3].shape.writes.push(vec![0xffff_fff0]);
     let (told, _) = replay(vast, recording, Timing::Fastest, Network::GOOD);
     let [outcome] = told.differences()[..] else { panic!("{:?}", told.differences()) };
-    let why = "memory cannot be registered: too much memory is registered".to_owned();
+    let why = "cannot register memory: too much memory is registered".to_owned();
     assert_eq!((outcome.subject, &outcome.verdict), (Subject::Call(3), &Verdict::NotSent(why)));
 }

@@ -245,7 +245,7 @@ fn what_carries_no_rpc_has_no_faults() {
         let nothing = report.nothing_wrong(&ending);
         let problems = problems(&capture);
         assert!(
-            nothing.is_some_and(|said| said.contains("there is no RPC transaction")),
+            nothing.is_some_and(|said| said.contains("contains no RPC transactions")),
             "{what}: {problems:?}"
         );
         let connection = report.connections().0.first().expect("there is one");
