@@ -320,12 +320,7 @@ fn every_row_says_what_the_line_says() {
         assert_eq!((output.status.code(), text(&output.stdout), text(&output.stderr)), (Some(0), "", ""));
 
         let lines = jsonl("transactions", capture);
-        let mut rows = folder.rows("transactions", capture);
-        // The labels of `analyze`, which no line has, are compared with it below.
-        for row in &mut rows {
-            assert!(row.remove("failed").is_some() && row.remove("operation").is_some());
-            assert_eq!(row.remove("protocol").is_some(), row.contains_key("program"));
-        }
+        let rows = folder.rows("transactions", capture);
         let expected: Vec<_> = lines.iter().cloned().map(transaction).collect();
         same(capture, &expected, &rows);
         let expected: Vec<_> = lines.iter().flat_map(operations).collect();
