@@ -432,5 +432,5 @@ fn junit() {
     assert_eq!(damaged.status.code(), Some(2));
     assert_eq!(self::suites(text(&damaged.stdout))[0].number("errors"), 1);
     refused(&run(&["check", "README.md", "--format", "junit"]), &["README.md"]);
-    refused(&run(&["check", "--rules", "--format", "junit"]), &["JUnit"]);
+    refused(&run(&["check", "--rules", "--format", "junit"]), &["junit"]);
 }
