@@ -193,7 +193,7 @@ fn without_read_chunks_they_do_not_apply() {
         let (outcome, _) = run_against(&scenario, Box::new(Responder::new(Wrong::Nothing)));
         let why = match scenario.needs.contains(&Need::RemoteInvalidation) {
             true => "the target does not set R in its private data",
-            false => "reply in a Read chunk was expected and did not come",
+            false => "expected reply in a Read chunk, which did not arrive",
         };
         assert_eq!((outcome.verdict, &*outcome.reason), (Verdict::NotApplicable, why), "{}", scenario.name);
     }
@@ -336,7 +336,7 @@ fn no_file_is_left_behind() {
     }
     // The same if the scenario is aborted.
     for (wrong, why) in [
-        (Wrong::CallsNobody, "a backward call was expected and did not come"),
+        (Wrong::CallsNobody, "expected a backward call, which did not arrive"),
         (Wrong::GrantsNone, "no read delegation was granted"),
     ] {
         let (outcome, left) = file_left(&named("callback-unanswered"), wrong);
@@ -361,7 +361,7 @@ fn a_file_that_cannot_be_removed_is_named() {
     assert!(
         outcome
             .reason
-            .ends_with("did not come; the file rdmascope-5ce00000 may be left in the root of the export")
+            .ends_with("did not arrive; the file rdmascope-5ce00000 may be left in the root of the export")
     );
 }
 
@@ -384,7 +384,7 @@ fn what_comes_where_silence_is_expected_makes_it_not_applicable() {
     let scenario = parse("x.toml", &[&good[..rules], &good[rules + rest..]].concat()).unwrap();
     let (outcome, _) = run(&scenario, Wrong::Nothing);
     assert_eq!(outcome.verdict, Verdict::NotApplicable);
-    assert_eq!(outcome.reason, "silence was expected: reply SUCCESS, credits 32");
+    assert_eq!(outcome.reason, "expected silence, but got reply SUCCESS, credits 32");
     assert_eq!((outcome.observed.len(), outcome.alive), (0, Alive::NotAsked));
 }
 

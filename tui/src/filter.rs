@@ -204,7 +204,7 @@ mod tests {
             ("latency-above=5", "latency-above=5: "),
             ("outcome=lost", "no-reply"),
             ("colour=red", "no such filter"),
-            ("xid=zz", "32 bits"),
+            ("xid=zz", "32-bit number"),
         ] {
             let error = Filter::parse(line).unwrap_err();
             assert!(error.contains(part), "{line}: {error}");
