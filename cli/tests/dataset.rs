@@ -182,13 +182,15 @@ fn later(name: &str, seconds: u32) -> Vec<u8> {
 #[test]
 fn a_dataset_is_partitioned_by_day_site_and_capture() {
     let (hosts, output) = (folder(), folder());
-    // Sites may be nested, and a link may lead back to the top.
+    // Sites may be nested, and links may lead back to the top.
     for site in ["rack1/client", "server"] {
         fs::create_dir_all(hosts.path().join(site)).expect("it can be made");
         fs::copy(sample("nfs3-basic.pcap"), hosts.path().join(site).join("x.pcap"))
             .expect("it can be copied");
     }
-    std::os::unix::fs::symlink(hosts.path(), hosts.path().join("rack1/all")).expect("it can be linked");
+    for link in ["rack1/all", "rack1/again", "server/all"] {
+        std::os::unix::fs::symlink(hosts.path(), hosts.path().join(link)).expect("it can be linked");
+    }
     fs::write(hosts.path().join("server/bad.pcap"), "no capture").expect("it can be written");
     let (status, said) = export(&[word(hosts.path()), "--sites"], output.path());
     assert_eq!(status, Some(2), "{said}");

@@ -57,7 +57,7 @@ fn packets_stay_what_they_are() {
     }
 }
 
-/// As many calls as in the client's tracepoints, each with its reply.
+/// Each call in the client's tracepoints is there, with its reply.
 #[test]
 fn calls_and_replies_name_each_other() {
     let comments = comments(&exported(&sample("nfs3-basic.pcap")));

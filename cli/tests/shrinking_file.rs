@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 
-/// So many that a command cannot have read all of it while it waits for something.
+/// More packets than a command can have read while it waits.
 const RECORDS: usize = 20_000;
 
 /// A capture of a session, repeated.

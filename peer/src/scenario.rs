@@ -101,7 +101,7 @@ pub enum Need {
 pub struct Scenario {
     /// The name: lower case letters, digits and hyphens.
     pub name: String,
-    /// What the scenario does, in one sentence.
+    /// The action of the scenario, in one sentence.
     pub title: String,
     /// The end of the connection that the scenario plays.
     #[serde(default)]

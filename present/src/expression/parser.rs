@@ -210,14 +210,10 @@ impl Parser<'_> {
             (column.kind, order, is_name, find(self.columns, &of_names).cloned())
         {
             check("status", value, &status_names()).map_err(|what| self.mistake(at, what))?;
-            return Ok(
-                match beside_status(value)
-                    .and_then(|(name, wanted)| Some((find(self.columns, name)?.clone(), wanted)))
-                {
-                    Some((column, wanted)) => self.test(&column, wanted),
-                    None => self.test(&names, Wanted::Status(value.to_owned())),
-                },
-            );
+            let beside = beside_status(value)
+                .and_then(|(name, wanted)| Some((find(self.columns, name)?.clone(), wanted)));
+            let (column, wanted) = beside.unwrap_or((names, Wanted::Status(value.to_owned())));
+            return Ok(self.test(&column, wanted));
         }
         let wanted = wanted(column, order, value).map_err(|what| self.mistake(at, what))?;
         Ok(self.test(column, wanted))

@@ -101,15 +101,17 @@ fn sites(folders: &[PathBuf]) -> Result<Vec<(String, PathBuf)>> {
     while let Some(folder) = open.pop() {
         let cannot = || format!("{}: cannot be read", folder.display());
         let whole = folder.canonicalize().with_context(cannot)?;
+        // `.` has no name of its own.
+        let name = folder.file_name().or(whole.file_name()).unwrap_or_default();
+        let name = name.to_string_lossy().into_owned();
+        if !seen.insert(whole) {
+            continue;
+        }
         for entry in fs::read_dir(&folder).with_context(cannot)? {
             let entry = entry.with_context(cannot)?;
             if !entry.file_name().to_string_lossy().starts_with('.') && entry.path().is_dir() {
                 open.push(entry.path());
             }
-        }
-        let name = whole.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if !seen.insert(whole) {
-            continue;
         }
         sites.push((name, folder));
     }
