@@ -130,7 +130,7 @@ fn sample(ring: &[PathBuf], port: u16) -> Result<Sample> {
     }
     let mut taking = Taking(Sample::default());
     // A packet with a wrong ICRC still shows that it was seen here.
-    let config = frame::Config { port, verify_icrc: false };
+    let config = frame::Config { port, vxlan_port, verify_icrc: false };
     Files::open(ring, None, &interrupt::INPUTS)?.for_each(&config, &mut (), &mut taking)?;
     Ok(taking.0)
 }

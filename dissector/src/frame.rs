@@ -26,8 +26,8 @@ use view::View;
 /// Finds the transport packet in `record`, or the reason why it has none.
 ///
 /// Lengths come from the headers, so a snap length or the padding of a short Ethernet frame does
-/// not change them. Packets in GRE, ERSPAN, VXLAN, GENEVE, MPLS, PPPoE and IP tunnels are found
-/// too.
+/// not change them. Packets in GRE, ERSPAN, VXLAN, GENEVE, NSH, MPLS, PPPoE and IP tunnels are
+/// found too.
 pub fn dissect<'a>(record: &Record<'a>, config: &Config) -> Result<Frame<'a>, Other<'a>> {
     link::by_link_type(record.link, View::of(record), &mut Walk { config, tell: |_, _| {} })
 }
@@ -183,13 +183,15 @@ impl Other<'_> {
 pub struct Config {
     /// The UDP destination port of RoCEv2.
     pub port: u16,
+    /// A UDP destination port of VXLAN, in addition to 4789, 4790 and 8472.
+    pub vxlan_port: Option<u16>,
     /// Whether to verify ICRCs. Otherwise each one is [`IcrcVerdict::Unverifiable`].
     pub verify_icrc: bool,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config { port: ROCE_V2_PORT, verify_icrc: true }
+        Config { port: ROCE_V2_PORT, vxlan_port: None, verify_icrc: true }
     }
 }
 

@@ -83,7 +83,7 @@ impl Anonymizer {
     /// Creates an anonymizer that has learned nothing. `port` is the UDP port of RoCEv2.
     pub fn new(key: Key, port: u16) -> Anonymizer {
         Anonymizer {
-            frame: frame::Config { port, verify_icrc: true },
+            frame: frame::Config { port, ..frame::Config::default() },
             values: Values::new(key),
             transactions: HashMap::default(),
             late: HashMap::default(),

@@ -34,8 +34,10 @@ pub enum Header {
     Erspan2,
     /// ERSPAN type III.
     Erspan3,
-    /// VXLAN.
+    /// VXLAN, or VXLAN-GPE.
     Vxlan,
+    /// The network service header, with its metadata.
+    Nsh,
     /// GENEVE, with its options.
     Geneve,
     /// One entry of an MPLS label stack.

@@ -71,6 +71,8 @@ pub(super) fn by_ether_type<'a, F: Found>(
             0x8915 => return infiniband::roce_v1(view, walk),
             0x8847 | 0x8848 if depth < MAXIMUM_DEPTH => return tunnel::mpls(view, walk, depth + 1),
             0x8864 if depth < MAXIMUM_DEPTH => return tunnel::pppoe(view, walk, depth + 1),
+            // RFC 8300, section 10.1.1.
+            0x894f if depth < MAXIMUM_DEPTH => return tunnel::nsh(view, walk, depth + 1),
             // IEEE 802.1Q, 802.1ad, and the Ethertype of stacked tags before 802.1ad.
             0x8100 | 0x88a8 | 0x9100 => {
                 let tag =
@@ -114,7 +116,10 @@ fn loopback<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Result<Fram
 
 /// Whether [`by_ether_type`] parses the payload of this Ethertype.
 pub(super) fn is_understood(ether_type: u16) -> bool {
-    matches!(ether_type, 0x0800 | 0x86dd | 0x8915 | 0x8847 | 0x8848 | 0x8864 | 0x8100 | 0x88a8 | 0x9100)
+    matches!(
+        ether_type,
+        0x0800 | 0x86dd | 0x8915 | 0x8847 | 0x8848 | 0x8864 | 0x894f | 0x8100 | 0x88a8 | 0x9100
+    )
 }
 
 /// Parses an Endace Extensible Record Format record. Offsets of stops in its extension headers

@@ -3,6 +3,7 @@
 use super::headers::{Found, Header, Walk};
 use super::infiniband::{self, Packet};
 use super::link::{self, MAXIMUM_DEPTH};
+use super::tunnel::InUdp;
 use super::view::{View, malformed};
 use super::{Address, Carrier, Frame, Identity, Other, Segment, tunnel};
 use crate::protocol::Traffic;
@@ -173,6 +174,26 @@ fn tcp<'a>(view: View<'a>, below: &Below<'a>) -> Other<'a> {
     }
 }
 
+/// Parses a UDP packet whose destination port is not that of RoCEv2. The destination port of a
+/// tunnel identifies it; its source port is arbitrary.
+fn other_udp<'a, F: Found>(
+    ports: [u16; 2],
+    view: View<'a>,
+    fragment: Fragment,
+    walk: &mut Walk<'_, F>,
+    depth: u8,
+) -> Result<Frame<'a>, Other<'a>> {
+    let tunnel = InUdp::of_port(ports[1], walk.config);
+    match tunnel.filter(|_| fragment == Fragment::Whole && depth < MAXIMUM_DEPTH) {
+        Some(tunnel) => {
+            view.header::<8>(Layer::Udp)?;
+            walk.found(Header::Udp, &view, 8);
+            tunnel.parse(view.skip(8), walk, depth + 1)
+        }
+        None => Err(Traffic::of(ports, &[]).map_or(Other::NotInfiniBand, Other::Traffic)),
+    }
+}
+
 /// Only the destination port identifies RoCEv2. The source port spreads flows over paths, and may
 /// be the port of another protocol.
 #[inline]
@@ -187,20 +208,8 @@ fn udp<'a, F: Found>(
     };
     let destination_port = u16::from_be_bytes([d0, d1]);
     if destination_port != walk.config.port {
-        let is_tunnel = matches!(destination_port, tunnel::VXLAN_PORT | tunnel::GENEVE_PORT);
-        if let Some(traffic) = Traffic::of([u16::from_be_bytes([s0, s1]), destination_port], &[]) {
-            return Err(Other::Traffic(traffic));
-        }
-        if !is_tunnel || below.fragment != Fragment::Whole || depth >= MAXIMUM_DEPTH {
-            return Err(Other::NotInfiniBand);
-        }
-        view.header::<8>(Layer::Udp)?;
-        walk.found(Header::Udp, &view, 8);
-        let inner = view.skip(8);
-        return match destination_port {
-            tunnel::VXLAN_PORT => tunnel::vxlan(inner, walk, depth + 1),
-            _ => tunnel::geneve(inner, walk, depth + 1),
-        };
+        let ports = [u16::from_be_bytes([s0, s1]), destination_port];
+        return other_udp(ports, view, below.fragment, walk, depth);
     }
     if below.fragment == Fragment::First {
         return Err(Other::Fragment);

@@ -20,7 +20,7 @@ const CONNECT_REQUEST: &[u8] = include_bytes!("../../testdata/connect-request.bi
 
 const CLIENT: Address = Address::V4(Ipv4Addr::new(10, 77, 0, 2));
 const SERVER: Address = Address::V4(Ipv4Addr::new(10, 77, 0, 1));
-const CONFIG: Config = Config { port: 4791, verify_icrc: true };
+const CONFIG: Config = Config { port: 4791, vxlan_port: Some(5000), verify_icrc: true };
 
 fn record(link: LinkType, data: &[u8]) -> Record<'_> {
     Record {
@@ -543,10 +543,19 @@ fn what_is_something_else() {
         let found = dissect(&cut, &CONFIG).map(|_| ()).unwrap_err().named();
         assert_eq!(found == Other::Traffic(Traffic::Iwarp), length >= 34 + 20 + 16, "{length}");
     }
-    // VXLAN without a network identifier; GENEVE on another port.
+    // VXLAN without a network identifier; VXLAN-GPE with an unknown protocol; NSH of another
+    // version; GENEVE on another port.
     let mut no_identifier = tunnels::vxlan(SEND_ONLY);
     no_identifier[42] = 0;
     assert_eq!(other(1, &no_identifier), Other::NotInfiniBand);
+    let mut unknown_protocol = tunnels::vxlan(SEND_ONLY);
+    unknown_protocol[42..46].copy_from_slice(&[0x0c, 0, 0, 6]);
+    assert_eq!(other(1, &unknown_protocol), Other::NotInfiniBand);
+    let mut nsh = ethernet(0x894f, &[&[0x0f, 0xc2, 2, 1, 0, 0, 7, 255][..], &ip()].concat());
+    nsh[14] |= 0x40;
+    assert_eq!(other(1, &nsh), Other::NotInfiniBand);
+    nsh[14..16].copy_from_slice(&[0x0f, 0xc1]);
+    assert_eq!(stop(LinkType::ETHERNET, &nsh), Stop::malformed(Layer::Link, 1));
     let mut other_port = geneve(0, 0x6558, &[], SEND_ONLY);
     other_port[37] += 1;
     assert_eq!(other(1, &other_port), Other::NotInfiniBand);

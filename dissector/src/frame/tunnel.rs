@@ -1,41 +1,105 @@
-//! Mirrored and tunnelled traffic: GRE with ERSPAN or Ethernet, VXLAN, GENEVE, MPLS, PPPoE.
+//! Mirrored and tunnelled traffic: GRE with ERSPAN or Ethernet, VXLAN, GENEVE, NSH, MPLS, PPPoE.
 
 use super::headers::{Found, Header, Walk};
 use super::view::{View, malformed};
-use super::{Frame, Other, link, network};
+use super::{Config, Frame, Other, link, network};
 use rdmascope_wire::Layer;
 
-/// The UDP destination port of VXLAN (RFC 7348, section 5).
-pub(super) const VXLAN_PORT: u16 = 4789;
+/// A tunnel in UDP.
+#[derive(Clone, Copy)]
+pub(super) enum InUdp {
+    Vxlan,
+    Geneve,
+}
 
-/// The UDP destination port of GENEVE (RFC 8926, section 3.3).
-pub(super) const GENEVE_PORT: u16 = 6081;
+impl InUdp {
+    /// The tunnel on a UDP destination port.
+    pub(super) fn of_port(port: u16, config: &Config) -> Option<InUdp> {
+        match port {
+            // RFC 7348, section 5; Linux before that assignment, and its users; VXLAN-GPE.
+            4789 | 8472 | 4790 => Some(InUdp::Vxlan),
+            // RFC 8926, section 3.3.
+            6081 => Some(InUdp::Geneve),
+            _ => (config.vxlan_port == Some(port)).then_some(InUdp::Vxlan),
+        }
+    }
+
+    /// Parses the payload of the UDP packet.
+    pub(super) fn parse<'a, F: Found>(
+        self,
+        view: View<'a>,
+        walk: &mut Walk<'_, F>,
+        depth: u8,
+    ) -> Result<Frame<'a>, Other<'a>> {
+        match self {
+            InUdp::Vxlan => vxlan(view, walk, depth),
+            InUdp::Geneve => geneve(view, walk, depth),
+        }
+    }
+}
 
 /// The Ethertype of transparent Ethernet bridging: a whole Ethernet frame.
 const ETHERNET: u16 = 0x6558;
 
-/// Parses VXLAN: a byte of flags, whose I bit announces a network identifier; 7 more bytes; an
-/// Ethernet frame.
-pub(super) fn vxlan<'a, F: Found>(
+/// Parses VXLAN (RFC 7348, section 5): a byte of flags, whose I bit announces a network identifier;
+/// 7 more bytes; an Ethernet frame. In VXLAN-GPE (draft-ietf-nvo3-vxlan-gpe, section 3), the P bit
+/// announces the protocol of the payload in the last byte of the first word.
+fn vxlan<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>, depth: u8) -> Result<Frame<'a>, Other<'a>> {
+    let header = view.header::<8>(Layer::Link)?;
+    let (has_identifier, has_protocol) = (header[0] & 0x08 != 0, header[0] & 0x04 != 0);
+    if !has_identifier && !has_protocol {
+        return Err(Other::NotInfiniBand);
+    }
+    walk.found(Header::Vxlan, &view, 8);
+    match has_protocol {
+        true => by_next_protocol(header[3], view.skip(8), walk, depth),
+        false => link::ethernet(view.skip(8), walk, depth),
+    }
+}
+
+/// Parses the payload of VXLAN-GPE or NSH by its protocol (RFC 8300, section 2.2).
+fn by_next_protocol<'a, F: Found>(
+    protocol: u8,
+    view: View<'a>,
+    walk: &mut Walk<'_, F>,
+    depth: u8,
+) -> Result<Frame<'a>, Other<'a>> {
+    match protocol {
+        1 => network::ipv4(view, walk, depth),
+        2 => network::ipv6(view, walk, depth),
+        3 => link::ethernet(view, walk, depth),
+        4 if depth < link::MAXIMUM_DEPTH => nsh(view, walk, depth + 1),
+        5 if depth < link::MAXIMUM_DEPTH => mpls(view, walk, depth + 1),
+        _ => Err(Other::NotInfiniBand),
+    }
+}
+
+/// Parses the network service header (RFC 8300, section 2): the version, flags, a time to live, the
+/// length in four-byte words, the metadata type, the protocol of the payload, the service path, and
+/// metadata.
+pub(super) fn nsh<'a, F: Found>(
     view: View<'a>,
     walk: &mut Walk<'_, F>,
     depth: u8,
 ) -> Result<Frame<'a>, Other<'a>> {
     let header = view.header::<8>(Layer::Link)?;
-    if header[0] & 0x08 == 0 {
+    let length = usize::from(header[1] & 0x3f) * 4;
+    if header[0] >> 6 != 0 {
         return Err(Other::NotInfiniBand);
     }
-    walk.found(Header::Vxlan, &view, 8);
-    link::ethernet(view.skip(8), walk, depth)
+    if length < 8 {
+        return Err(malformed(Layer::Link, 1));
+    }
+    if view.data.len() < length {
+        return Err(view.stop(Layer::Link, 0, length));
+    }
+    walk.found(Header::Nsh, &view, length);
+    by_next_protocol(header[3], view.skip(length), walk, depth)
 }
 
 /// Parses GENEVE (RFC 8926, section 3.4): the version, the length of the options in four-byte
 /// words, flags, the Ethertype of the payload, and a network identifier.
-pub(super) fn geneve<'a, F: Found>(
-    view: View<'a>,
-    walk: &mut Walk<'_, F>,
-    depth: u8,
-) -> Result<Frame<'a>, Other<'a>> {
+fn geneve<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>, depth: u8) -> Result<Frame<'a>, Other<'a>> {
     let header = view.header::<8>(Layer::Link)?;
     if header[0] >> 6 != 0 {
         return Err(Other::NotInfiniBand);

@@ -34,7 +34,7 @@ pub(super) fn replace(values: &mut Values, header: Header, bytes: &mut [u8]) {
         Header::Ipv6Extension(FRAGMENT) => {}
         // Keeps the next header and the length. The options become zeros, which is Pad1.
         Header::Ipv6Extension(_) => clear(bytes, 2),
-        Header::Geneve => clear(bytes, 8),
+        Header::Geneve | Header::Nsh => clear(bytes, 8),
         // The platform subheader.
         Header::Erspan3 => clear(bytes, 12),
         Header::Erf => clear_extensions(bytes),

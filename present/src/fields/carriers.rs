@@ -29,6 +29,7 @@ pub(super) fn carrier(header: Header, bytes: &[u8], place: &Range<usize>) -> Fie
         Header::Erspan2 => ("ERSPAN type II", ERSPAN_2),
         Header::Erspan3 => ("ERSPAN type III", ERSPAN_3),
         Header::Vxlan => ("VXLAN", VXLAN),
+        Header::Nsh => ("NSH", NSH),
         Header::Geneve => ("GENEVE", GENEVE),
         Header::Mpls => ("MPLS", MPLS),
         Header::ControlWord => ("Pseudowire control word", CONTROL_WORD),
@@ -149,8 +150,22 @@ const ERSPAN_3: Layout = Layout(&[
     ("Gra", 2),
     ("O", 1),
 ]);
-/// RFC 7348, section 5.
-const VXLAN: Layout = Layout(&[("Flags", 8), ("reserved", 24), ("VNI", 24), ("reserved", 8)]);
+/// RFC 7348, section 5, and draft-ietf-nvo3-vxlan-gpe, section 3.
+const VXLAN: Layout =
+    Layout(&[("Flags", 8), ("reserved", 16), ("Next Protocol", 8), ("VNI", 24), ("reserved", 8)]);
+/// RFC 8300, section 2.
+const NSH: Layout = Layout(&[
+    ("Ver", 2),
+    ("O", 1),
+    ("reserved", 1),
+    ("TTL", 6),
+    ("Length", 6),
+    ("reserved", 4),
+    ("MD Type", 4),
+    ("Next Protocol", 8),
+    ("Service Path Identifier", 24),
+    ("Service Index", 8),
+]);
 /// RFC 8926, section 3.4.
 const GENEVE: Layout = Layout(&[
     ("Ver", 2),

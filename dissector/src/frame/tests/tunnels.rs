@@ -8,19 +8,39 @@ pub(super) fn gre(flags: [u8; 2], protocol: u16, header: &[u8], payload: &[u8]) 
     ethernet(0x0800, &ipv4(&[], 47, &gre))
 }
 
+/// From the UDP header on, with source port 49152.
+fn udp(port: u16, payload: &[u8]) -> Vec<u8> {
+    let length = (8 + payload.len()) as u16;
+    [&[0xc0, 0][..], &port.to_be_bytes(), &length.to_be_bytes(), &[0, 0], payload].concat()
+}
+
+/// A UDP packet in Ethernet and IPv4.
+fn in_udp(port: u16, header: &[u8], inner: &[u8]) -> Vec<u8> {
+    ethernet(0x0800, &ipv4(&[], 17, &udp(port, &[header, inner].concat())))
+}
+
 pub(super) fn vxlan(inner: &[u8]) -> Vec<u8> {
-    let length = (16 + inner.len()) as u16;
-    let udp = [&[0xc0, 0, 0x12, 0xb5][..], &length.to_be_bytes(), &[0, 0]].concat();
-    let vxlan = [8, 0, 0, 0, 0, 0, 42, 0];
-    ethernet(0x0800, &ipv4(&[], 17, &[&udp[..], &vxlan, inner].concat()))
+    in_udp(4789, &VXLAN, inner)
+}
+
+/// The I bit, and VNI 42 (RFC 7348, section 5).
+const VXLAN: [u8; 8] = [8, 0, 0, 0, 0, 0, 42, 0];
+
+/// The I and P bits, the protocol of the payload, and VNI 42 (draft-ietf-nvo3-vxlan-gpe, section 3).
+fn gpe(protocol: u8) -> [u8; 8] {
+    [0x0c, 0, 0, protocol, 0, 0, 42, 0]
+}
+
+/// TTL 63, metadata of type 2, service path 7 and index 255 (RFC 8300, section 2).
+fn nsh(protocol: u8, metadata: &[u8]) -> Vec<u8> {
+    let words = 2 + metadata.len() as u8 / 4;
+    [&[0x0f, 0xc0 | words, 2, protocol, 0, 0, 7, 255][..], metadata].concat()
 }
 
 pub(super) fn geneve(first: u8, protocol: u16, options: &[u8], inner: &[u8]) -> Vec<u8> {
-    let length = (16 + options.len() + inner.len()) as u16;
-    let udp = [&[0xc0, 0, 0x17, 0xc1][..], &length.to_be_bytes(), &[0, 0]].concat();
     let [high, low] = protocol.to_be_bytes();
     let geneve = [first, 0, high, low, 0, 0, 42, 0];
-    ethernet(0x0800, &ipv4(&[], 17, &[&udp[..], &geneve, options, inner].concat()))
+    in_udp(6081, &[&geneve[..], options].concat(), inner)
 }
 
 /// Two labels, 16 and 17, with TTL 64; S is set in the second.
@@ -111,6 +131,18 @@ pub(super) fn frames() -> Vec<(&'static str, LinkType, Vec<u8>)> {
         ("GRE, IPv4", ether, gre([0, 0], 0x0800, &[], &ip)),
         ("VXLAN", ether, vxlan(SEND_ONLY)),
         ("VXLAN in VXLAN", ether, vxlan(&vxlan(SEND_ONLY))),
+        ("VXLAN on port 8472", ether, in_udp(8472, &VXLAN, SEND_ONLY)),
+        ("VXLAN on port 5000", ether, in_udp(5000, &VXLAN, SEND_ONLY)),
+        ("VXLAN, group policy", ether, in_udp(4789, &[0x88, 0, 1, 2, 0, 0, 42, 0], SEND_ONLY)),
+        ("VXLAN over 6", ether, ethernet(0x86dd, &in_ipv6(17, &udp(8472, &[&VXLAN, SEND_ONLY].concat())))),
+        ("VXLAN, VLAN tags", ether, in_udp(8472, &VXLAN, &ethernet(0x88a8, &behind_tags))),
+        ("VXLAN-GPE, IPv4", ether, in_udp(4790, &gpe(1), &ip)),
+        ("VXLAN-GPE, IPv6", ether, in_udp(4790, &gpe(2), &v6)),
+        ("VXLAN-GPE, Ethernet", ether, in_udp(4790, &gpe(3), SEND_ONLY)),
+        ("VXLAN-GPE, MPLS", ether, in_udp(4790, &gpe(5), &[&LABELS[4..], &ip].concat())),
+        ("VXLAN-GPE without an identifier", ether, in_udp(4790, &[4, 0, 0, 1, 0, 0, 0, 0], &ip)),
+        ("VXLAN-GPE, NSH", ether, in_udp(4790, &gpe(4), &[&nsh(3, &[]), SEND_ONLY].concat())),
+        ("NSH, metadata", ether, ethernet(0x894f, &[&nsh(1, &[9; 8]), &ip[..]].concat())),
         ("ERF, Ethernet, color", LinkType::ERF, erf(11, &[], &padded)),
         ("ERF, Ethernet, color and stream", LinkType::ERF, erf(16, &[], &padded)),
         (
