@@ -165,7 +165,7 @@ pub(crate) fn run(command: &LiveArguments, style: Style, out: &mut Out) -> io::R
         Ok(triggers) => triggers,
         Err(error) => return complain(&error, out),
     };
-    let frame = frame::Config { port: command.input.port, verify_icrc: !command.input.no_icrc };
+    let frame = command.input.frame();
     let mut watching = Watching {
         engine: Engine::new(engine::Config { frame, ..Judge::needs() }),
         judge: Judge::new(move |rule| rule.level <= level),
@@ -216,7 +216,7 @@ fn of_files(command: &LiveArguments, frame: &frame::Config, watching: &mut Watch
     let ending = Ending {
         totals: *watching.engine.totals(),
         files: files.endings(),
-        port: command.input.port,
+        port: command.input.ports.port,
         ..Default::default()
     };
     Ok(tell_of_ending(&ending, watching.out)?)
@@ -227,7 +227,7 @@ fn of_files(command: &LiveArguments, frame: &frame::Config, watching: &mut Watch
 fn open(command: &LiveArguments) -> Result<Box<dyn LiveSource>> {
     use rdmascope_capture_agent::live::Live;
     let LiveArguments { interfaces, mirror, input, .. } = command;
-    let config = mirror.config(interfaces, input.port);
+    let config = mirror.config(interfaces, input.ports);
     #[cfg(feature = "verbs")]
     if let Some(device) = &command.device.verbs {
         return snoop::open(device, mirror, &config.wanted, config.snap_length);
