@@ -6,6 +6,7 @@ mod infiniband;
 mod link;
 mod network;
 mod segment;
+mod tag;
 mod tunnel;
 mod view;
 

@@ -1,6 +1,7 @@
 //! Link headers, up to the network layer.
 
 use super::headers::{Found, Header, Walk};
+use super::tag::{self, Behind, Tag};
 use super::view::View;
 use super::{Frame, Other, infiniband, network, tunnel};
 use crate::record::LinkType;
@@ -55,7 +56,7 @@ pub(super) fn ethernet<'a, F: Found>(
     by_ether_type(header.ether_type().0.to_be_bytes(), view.skip(14), walk, depth)
 }
 
-/// Parses the payload of an Ethertype, after any number of VLAN tags.
+/// Parses the payload of an Ethertype, after any number of tags.
 #[inline]
 pub(super) fn by_ether_type<'a, F: Found>(
     ether_type: [u8; 2],
@@ -81,7 +82,19 @@ pub(super) fn by_ether_type<'a, F: Found>(
                 walk.found(Header::VlanTag, &view, 4);
                 view = view.skip(4);
             }
-            _ => return Err(Other::NotInfiniBand),
+            _ => {
+                let Some(Tag { length, behind }) = Tag::parse(ether_type, &view)? else {
+                    return Err(Other::NotInfiniBand);
+                };
+                let tag = view;
+                walk.found(Header::Tag(ether_type), &tag, length);
+                view = view.skip(length);
+                ether_type = match behind {
+                    Behind::EtherType => u16::from_be_bytes([tag.data[length - 2], tag.data[length - 1]]),
+                    Behind::Ethernet if depth < MAXIMUM_DEPTH => return ethernet(view, walk, depth + 1),
+                    Behind::Ethernet => return Err(Other::NotInfiniBand),
+                };
+            }
         }
     }
 }
@@ -119,7 +132,7 @@ pub(super) fn is_understood(ether_type: u16) -> bool {
     matches!(
         ether_type,
         0x0800 | 0x86dd | 0x8915 | 0x8847 | 0x8848 | 0x8864 | 0x894f | 0x8100 | 0x88a8 | 0x9100
-    )
+    ) || tag::is_tag(ether_type)
 }
 
 /// Parses an Endace Extensible Record Format record. Offsets of stops in its extension headers

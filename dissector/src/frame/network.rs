@@ -2,7 +2,7 @@
 
 use super::headers::{Found, Header, Walk};
 use super::infiniband::{self, Packet};
-use super::link::{self, MAXIMUM_DEPTH};
+use super::link::MAXIMUM_DEPTH;
 use super::tunnel::InUdp;
 use super::view::{View, malformed};
 use super::{Address, Carrier, Frame, Identity, Other, Segment, tunnel};
@@ -151,9 +151,7 @@ fn upper<'a, F: Found>(
         (6, Fragment::Whole) => Err(tcp(view, below)),
         (17, Fragment::Later) => Err(Other::Fragment),
         (17, _) => udp(view, below, walk, depth),
-        (47, Fragment::Whole) if depth < MAXIMUM_DEPTH => tunnel::gre(view, walk, depth + 1),
-        // IPv4 in IP (RFC 2003), IPv6 in IP (RFC 2473 and 4213).
-        (4 | 41, Fragment::Whole) if depth < MAXIMUM_DEPTH => link::by_ip_version(view, walk, depth + 1),
+        (_, Fragment::Whole) if depth < MAXIMUM_DEPTH => tunnel::in_ip(protocol, view, walk, depth + 1),
         _ => Err(Other::NotInfiniBand),
     }
 }

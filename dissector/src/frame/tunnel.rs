@@ -1,4 +1,4 @@
-//! Mirrored and tunnelled traffic: GRE with ERSPAN or Ethernet, VXLAN, GENEVE, NSH, MPLS, PPPoE.
+//! Mirrored and tunnelled traffic: frames and packets in IP, UDP, GRE, MPLS and PPPoE.
 
 use super::headers::{Found, Header, Walk};
 use super::view::{View, malformed};
@@ -10,6 +10,9 @@ use rdmascope_wire::Layer;
 pub(super) enum InUdp {
     Vxlan,
     Geneve,
+    Gue,
+    Gre,
+    Mpls,
 }
 
 impl InUdp {
@@ -20,6 +23,10 @@ impl InUdp {
             4789 | 8472 | 4790 => Some(InUdp::Vxlan),
             // RFC 8926, section 3.3.
             6081 => Some(InUdp::Geneve),
+            6080 => Some(InUdp::Gue),
+            // RFC 8086, section 8; RFC 7510, section 6.
+            4754 => Some(InUdp::Gre),
+            6635 => Some(InUdp::Mpls),
             _ => (config.vxlan_port == Some(port)).then_some(InUdp::Vxlan),
         }
     }
@@ -34,8 +41,63 @@ impl InUdp {
         match self {
             InUdp::Vxlan => vxlan(view, walk, depth),
             InUdp::Geneve => geneve(view, walk, depth),
+            InUdp::Gue => gue(view, walk, depth),
+            InUdp::Gre => gre(view, walk, depth),
+            InUdp::Mpls => mpls(view, walk, depth),
         }
     }
+}
+
+/// Parses the payload of an IP packet by its protocol number.
+pub(super) fn in_ip<'a, F: Found>(
+    protocol: u8,
+    view: View<'a>,
+    walk: &mut Walk<'_, F>,
+    depth: u8,
+) -> Result<Frame<'a>, Other<'a>> {
+    match protocol {
+        // IPv4 in IP (RFC 2003), IPv6 in IP (RFC 2473 and 4213).
+        4 | 41 => link::by_ip_version(view, walk, depth),
+        47 => gre(view, walk, depth),
+        97 => ether_ip(view, walk, depth),
+        // RFC 4023, section 3.
+        137 => mpls(view, walk, depth),
+        // RFC 8986, section 10.1: segment routing over IPv6.
+        143 => link::ethernet(view, walk, depth),
+        _ => Err(Other::NotInfiniBand),
+    }
+}
+
+/// Parses EtherIP (RFC 3378, section 3): version 3 in four bits, 12 reserved bits, an Ethernet
+/// frame.
+fn ether_ip<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>, depth: u8) -> Result<Frame<'a>, Other<'a>> {
+    let header = view.header::<2>(Layer::Link)?;
+    if header[0] >> 4 != 3 {
+        return Err(Other::NotInfiniBand);
+    }
+    walk.found(Header::EtherIp, &view, 2);
+    link::ethernet(view.skip(2), walk, depth)
+}
+
+/// Parses generic UDP encapsulation (draft-ietf-intarea-gue-09, sections 3 and 4). Version 0 has a
+/// control bit, the length of the optional fields in four-byte words, and an IP protocol number. In
+/// version 1, an IP packet follows UDP: its own version begins with the bits of that number.
+fn gue<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>, depth: u8) -> Result<Frame<'a>, Other<'a>> {
+    let header = view.header::<4>(Layer::Link)?;
+    match header[0] >> 6 {
+        0 if header[0] & 0x20 == 0 => {}
+        1 => return link::by_ip_version(view, walk, depth),
+        _ => return Err(Other::NotInfiniBand),
+    }
+    let length = 4 + usize::from(header[0] & 0x1f) * 4;
+    if view.data.len() < length {
+        return Err(view.stop(Layer::Link, 0, length));
+    }
+    walk.found(Header::Gue, &view, length);
+    if depth >= link::MAXIMUM_DEPTH {
+        return Err(Other::NotInfiniBand);
+    }
+    in_ip(header[1], view.skip(length), walk, depth + 1)
 }
 
 /// The Ethertype of transparent Ethernet bridging: a whole Ethernet frame.
@@ -185,11 +247,7 @@ pub(super) fn pppoe<'a, F: Found>(
 
 /// Parses GRE (RFC 2784 and 2890): four bytes, and four each for the checksum, key and sequence
 /// number that the bits C, K and S announce.
-pub(super) fn gre<'a, F: Found>(
-    view: View<'a>,
-    walk: &mut Walk<'_, F>,
-    depth: u8,
-) -> Result<Frame<'a>, Other<'a>> {
+fn gre<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>, depth: u8) -> Result<Frame<'a>, Other<'a>> {
     let header = view.header::<4>(Layer::Link)?;
     let checksum = header[0] & 0x80 != 0;
     let routing = header[0] & 0x40 != 0;
@@ -214,6 +272,12 @@ pub(super) fn gre<'a, F: Found>(
             link::ethernet(inner.skip(8).cut_if(truncated(header)), walk, depth)
         }
         0x22eb => erspan_3(inner, walk, depth),
+        // Mirrored by a Spectrum switch: the header has 22 bytes, whose layout is not published.
+        0x8949 => {
+            let header = inner.header::<22>(Layer::Link)?;
+            walk.found(Header::SpectrumMirror, &inner, header.len());
+            link::ethernet(inner.skip(header.len()), walk, depth)
+        }
         ETHERNET => link::ethernet(inner, walk, depth),
         _ => link::by_ether_type([header[2], header[3]], inner, walk, depth),
     }

@@ -38,11 +38,14 @@ pub(super) fn replace(values: &mut Values, header: Header, bytes: &mut [u8]) {
         // The platform subheader.
         Header::Erspan3 => clear(bytes, 12),
         Header::Erf => clear_extensions(bytes),
-        Header::VariantCrc => clear(bytes, 0),
+        Header::VariantCrc | Header::SpectrumMirror => clear(bytes, 0),
+        Header::Gue => clear(bytes, 4),
+        Header::Tag(ether_type) => clear_tag(ether_type, bytes),
         Header::VlanTag
         | Header::Loopback
         | Header::Udp
         | Header::Gre
+        | Header::EtherIp
         | Header::Erspan2
         | Header::Vxlan
         | Header::Mpls
@@ -78,6 +81,18 @@ fn link_layer_address(values: &mut Values, bytes: &mut [u8], length: usize, at: 
         bytes.get_mut(at + 6..at + 8).unwrap_or_default().fill(0);
     } else {
         bytes.get_mut(at..at + 8).unwrap_or_default().fill(0);
+    }
+}
+
+/// Clears the time of a time stamp, the options of TRILL, and the channel of MACsec, which has a
+/// MAC address. The EtherType at the end stays.
+fn clear_tag(ether_type: u16, bytes: &mut [u8]) {
+    let end = bytes.len().saturating_sub(2);
+    match ether_type {
+        0xd28b => clear(&mut bytes[..end], 4),
+        0x88e5 => clear(&mut bytes[..end], 6),
+        0x22f3 => clear(bytes, 6),
+        _ => {}
     }
 }
 
