@@ -16,7 +16,7 @@ use crate::exchange::Keep;
 use crate::frame::{self, Carrier, Checksum, Frame, IcrcVerdict, Other, Segment};
 use crate::iwarp::Contents;
 use crate::observation::Observe;
-use crate::protocol::Traffic;
+use crate::protocol::{Traffic, TrafficCounts};
 use crate::rc;
 use crate::rdma::End;
 use crate::record::{Record, Time};
@@ -95,8 +95,8 @@ pub struct Totals {
     pub copies: u64,
     /// Records with other traffic.
     pub others: u64,
-    /// Records with other traffic that has a name, in the order of [`Traffic::ALL`].
-    pub traffic: [u64; Traffic::ALL.len()],
+    /// Records with other traffic, by its kind.
+    pub traffic: TrafficCounts,
     /// Records with an unsupported link type.
     pub unknown_link: u64,
     /// Fragments of IP packets.
@@ -517,11 +517,7 @@ impl Totals {
                     IcrcVerdict::Unverifiable => 2,
                 }] += 1;
             }
-            Err(Other::NotInfiniBand) => self.others += 1,
-            Err(Other::Traffic(traffic)) => {
-                self.others += 1;
-                self.traffic[*traffic as usize] += 1;
-            }
+            Err(Other::Traffic(traffic)) => self.count_other(*traffic),
             // Counted in `count_segment`, once its connection is known.
             Err(Other::Tcp(_)) => {}
             Err(Other::UnknownLinkType) => self.unknown_link += 1,
@@ -538,10 +534,12 @@ impl Totals {
             self.sound_segments += u64::from(checksum.is_sound());
             return;
         }
+        self.count_other(Traffic::of_tcp(segment.ports, segment.payload));
+    }
+
+    fn count_other(&mut self, traffic: Traffic) {
         self.others += 1;
-        if let Some(traffic) = segment.traffic() {
-            self.traffic[traffic as usize] += 1;
-        }
+        self.traffic.add(traffic, 1);
     }
 
     fn count_packet(&mut self, transport: &Transport<'_>, is_cm_message: bool) {

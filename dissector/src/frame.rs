@@ -150,11 +150,9 @@ pub struct Frame<'a> {
 /// The reason why a record has no transport packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Other<'a> {
-    /// It is not InfiniBand or RoCE.
-    NotInfiniBand,
     /// It is a TCP segment, which may carry iWARP.
     Tcp(Segment<'a>),
-    /// It is other traffic with a name.
+    /// It is other traffic than InfiniBand or RoCE.
     Traffic(Traffic),
     /// Its link type is not supported.
     UnknownLinkType,
@@ -169,8 +167,7 @@ impl Other<'_> {
     /// bytes.
     pub fn named(self) -> Other<'static> {
         match self {
-            Other::Tcp(segment) => segment.traffic().map_or(Other::NotInfiniBand, Other::Traffic),
-            Other::NotInfiniBand => Other::NotInfiniBand,
+            Other::Tcp(segment) => Other::Traffic(Traffic::of_tcp(segment.ports, segment.payload)),
             Other::Traffic(traffic) => Other::Traffic(traffic),
             Other::UnknownLinkType => Other::UnknownLinkType,
             Other::Fragment => Other::Fragment,

@@ -4,6 +4,7 @@ use super::headers::{Found, Header, Walk};
 use super::tag::{self, Behind, Tag};
 use super::view::View;
 use super::{Frame, Other, infiniband, network, tunnel};
+use crate::protocol::Traffic;
 use crate::record::LinkType;
 use etherparse::{Ethernet2HeaderSlice, SingleVlanHeaderSlice};
 use rdmascope_wire::erf::{Erf, RecordType};
@@ -83,16 +84,15 @@ pub(super) fn by_ether_type<'a, F: Found>(
                 view = view.skip(4);
             }
             _ => {
-                let Some(Tag { length, behind }) = Tag::parse(ether_type, &view)? else {
-                    return Err(Other::NotInfiniBand);
-                };
+                let other = Other::Traffic(Traffic::of_ether_type(ether_type, view.data));
+                let Some(Tag { length, behind }) = Tag::parse(ether_type, &view)? else { return Err(other) };
                 let tag = view;
                 walk.found(Header::Tag(ether_type), &tag, length);
                 view = view.skip(length);
                 ether_type = match behind {
                     Behind::EtherType => u16::from_be_bytes([tag.data[length - 2], tag.data[length - 1]]),
                     Behind::Ethernet if depth < MAXIMUM_DEPTH => return ethernet(view, walk, depth + 1),
-                    Behind::Ethernet => return Err(Other::NotInfiniBand),
+                    Behind::Ethernet => return Err(other),
                 };
             }
         }
@@ -108,7 +108,7 @@ pub(super) fn by_ip_version<'a, F: Found>(
     match first >> 4 {
         4 => network::ipv4(view, walk, depth),
         6 => network::ipv6(view, walk, depth),
-        _ => Err(Other::NotInfiniBand),
+        _ => Err(Other::Traffic(Traffic::Unknown)),
     }
 }
 
@@ -123,7 +123,7 @@ fn loopback<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Result<Fram
         2 => network::ipv4(view.skip(4), walk, 0),
         // Linux, Windows, BSD, FreeBSD, Darwin.
         10 | 23 | 24 | 28 | 30 => network::ipv6(view.skip(4), walk, 0),
-        _ => Err(Other::NotInfiniBand),
+        _ => Err(Other::Traffic(Traffic::Unknown)),
     }
 }
 
@@ -151,6 +151,6 @@ fn erf<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Result<Frame<'a>
         RecordType::INFINIBAND if wire_length > 0 => infiniband::native(packet.limit(wire_length), walk),
         RecordType::INFINIBAND => infiniband::native(packet, walk),
         RecordType::IPV4 | RecordType::IPV6 => by_ip_version(packet, walk, 0),
-        _ => Err(Other::NotInfiniBand),
+        _ => Err(Other::Traffic(Traffic::Unknown)),
     }
 }

@@ -139,6 +139,8 @@ pub(super) fn ipv6<'a, F: Found>(
     upper(next_header, view.skip(at), &below, walk, depth)
 }
 
+const TCP: u8 = 6;
+
 #[inline]
 fn upper<'a, F: Found>(
     protocol: u8,
@@ -148,11 +150,11 @@ fn upper<'a, F: Found>(
     depth: u8,
 ) -> Result<Frame<'a>, Other<'a>> {
     match (protocol, below.fragment) {
-        (6, Fragment::Whole) => Err(tcp(view, below)),
+        (TCP, Fragment::Whole) => Err(tcp(view, below)),
         (17, Fragment::Later) => Err(Other::Fragment),
         (17, _) => udp(view, below, walk, depth),
         (_, Fragment::Whole) if depth < MAXIMUM_DEPTH => tunnel::in_ip(protocol, view, walk, depth + 1),
-        _ => Err(Other::NotInfiniBand),
+        _ => Err(Other::Traffic(Traffic::IpProtocol(protocol))),
     }
 }
 
@@ -162,12 +164,10 @@ fn tcp<'a>(view: View<'a>, below: &Below<'a>) -> Other<'a> {
     match Segment::parse(addresses, below.identification, view.data, view.at, view.wire) {
         Ok(segment) => Other::Tcp(segment),
         Err(_) => {
-            let ports = view
-                .data
-                .first_chunk()
-                .map(|&[s0, s1, d0, d1]| [u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1])]);
-            let traffic = ports.and_then(|ports| Traffic::of(ports, &[]));
-            traffic.map_or(Other::NotInfiniBand, Other::Traffic)
+            let traffic = view.data.first_chunk().map(|&[s0, s1, d0, d1]| {
+                Traffic::of_tcp([u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1])], &[])
+            });
+            Other::Traffic(traffic.unwrap_or(Traffic::IpProtocol(TCP)))
         }
     }
 }
@@ -186,9 +186,9 @@ fn other_udp<'a, F: Found>(
         Some(tunnel) => {
             view.header::<8>(Layer::Udp)?;
             walk.found(Header::Udp, &view, 8);
-            tunnel.parse(view.skip(8), walk, depth + 1)
+            tunnel.parse(ports[1], view.skip(8), walk, depth + 1)
         }
-        None => Err(Traffic::of(ports, &[]).map_or(Other::NotInfiniBand, Other::Traffic)),
+        None => Err(Other::Traffic(Traffic::of_udp(ports))),
     }
 }
 

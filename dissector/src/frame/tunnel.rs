@@ -3,6 +3,7 @@
 use super::headers::{Found, Header, Walk};
 use super::view::{View, malformed};
 use super::{Config, Frame, Other, link, network};
+use crate::protocol::Traffic;
 use rdmascope_wire::Layer;
 
 /// A tunnel in UDP.
@@ -31,17 +32,18 @@ impl InUdp {
         }
     }
 
-    /// Parses the payload of the UDP packet.
+    /// Parses the payload of the UDP packet to `port`.
     pub(super) fn parse<'a, F: Found>(
         self,
+        port: u16,
         view: View<'a>,
         walk: &mut Walk<'_, F>,
         depth: u8,
     ) -> Result<Frame<'a>, Other<'a>> {
         match self {
-            InUdp::Vxlan => vxlan(view, walk, depth),
-            InUdp::Geneve => geneve(view, walk, depth),
-            InUdp::Gue => gue(view, walk, depth),
+            InUdp::Vxlan => vxlan(port, view, walk, depth),
+            InUdp::Geneve => geneve(port, view, walk, depth),
+            InUdp::Gue => gue(port, view, walk, depth),
             InUdp::Gre => gre(view, walk, depth),
             InUdp::Mpls => mpls(view, walk, depth),
         }
@@ -64,7 +66,7 @@ pub(super) fn in_ip<'a, F: Found>(
         137 => mpls(view, walk, depth),
         // RFC 8986, section 10.1: segment routing over IPv6.
         143 => link::ethernet(view, walk, depth),
-        _ => Err(Other::NotInfiniBand),
+        _ => Err(Other::Traffic(Traffic::IpProtocol(protocol))),
     }
 }
 
@@ -73,7 +75,7 @@ pub(super) fn in_ip<'a, F: Found>(
 fn ether_ip<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>, depth: u8) -> Result<Frame<'a>, Other<'a>> {
     let header = view.header::<2>(Layer::Link)?;
     if header[0] >> 4 != 3 {
-        return Err(Other::NotInfiniBand);
+        return Err(Other::Traffic(Traffic::IpProtocol(97)));
     }
     walk.found(Header::EtherIp, &view, 2);
     link::ethernet(view.skip(2), walk, depth)
@@ -82,12 +84,17 @@ fn ether_ip<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>, depth: u8) -> 
 /// Parses generic UDP encapsulation (draft-ietf-intarea-gue-09, sections 3 and 4). Version 0 has a
 /// control bit, the length of the optional fields in four-byte words, and an IP protocol number. In
 /// version 1, an IP packet follows UDP: its own version begins with the bits of that number.
-fn gue<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>, depth: u8) -> Result<Frame<'a>, Other<'a>> {
+fn gue<'a, F: Found>(
+    port: u16,
+    view: View<'a>,
+    walk: &mut Walk<'_, F>,
+    depth: u8,
+) -> Result<Frame<'a>, Other<'a>> {
     let header = view.header::<4>(Layer::Link)?;
     match header[0] >> 6 {
         0 if header[0] & 0x20 == 0 => {}
         1 => return link::by_ip_version(view, walk, depth),
-        _ => return Err(Other::NotInfiniBand),
+        _ => return Err(Other::Traffic(Traffic::Udp(port))),
     }
     let length = 4 + usize::from(header[0] & 0x1f) * 4;
     if view.data.len() < length {
@@ -95,7 +102,7 @@ fn gue<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>, depth: u8) -> Resul
     }
     walk.found(Header::Gue, &view, length);
     if depth >= link::MAXIMUM_DEPTH {
-        return Err(Other::NotInfiniBand);
+        return Err(Other::Traffic(Traffic::Udp(port)));
     }
     in_ip(header[1], view.skip(length), walk, depth + 1)
 }
@@ -106,11 +113,16 @@ const ETHERNET: u16 = 0x6558;
 /// Parses VXLAN (RFC 7348, section 5): a byte of flags, whose I bit announces a network identifier;
 /// 7 more bytes; an Ethernet frame. In VXLAN-GPE (draft-ietf-nvo3-vxlan-gpe, section 3), the P bit
 /// announces the protocol of the payload in the last byte of the first word.
-fn vxlan<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>, depth: u8) -> Result<Frame<'a>, Other<'a>> {
+fn vxlan<'a, F: Found>(
+    port: u16,
+    view: View<'a>,
+    walk: &mut Walk<'_, F>,
+    depth: u8,
+) -> Result<Frame<'a>, Other<'a>> {
     let header = view.header::<8>(Layer::Link)?;
     let (has_identifier, has_protocol) = (header[0] & 0x08 != 0, header[0] & 0x04 != 0);
     if !has_identifier && !has_protocol {
-        return Err(Other::NotInfiniBand);
+        return Err(Other::Traffic(Traffic::Udp(port)));
     }
     walk.found(Header::Vxlan, &view, 8);
     match has_protocol {
@@ -132,7 +144,7 @@ fn by_next_protocol<'a, F: Found>(
         3 => link::ethernet(view, walk, depth),
         4 if depth < link::MAXIMUM_DEPTH => nsh(view, walk, depth + 1),
         5 if depth < link::MAXIMUM_DEPTH => mpls(view, walk, depth + 1),
-        _ => Err(Other::NotInfiniBand),
+        _ => Err(Other::Traffic(Traffic::Unknown)),
     }
 }
 
@@ -147,7 +159,7 @@ pub(super) fn nsh<'a, F: Found>(
     let header = view.header::<8>(Layer::Link)?;
     let length = usize::from(header[1] & 0x3f) * 4;
     if header[0] >> 6 != 0 {
-        return Err(Other::NotInfiniBand);
+        return Err(Other::Traffic(Traffic::EtherType(0x894f)));
     }
     if length < 8 {
         return Err(malformed(Layer::Link, 1));
@@ -161,10 +173,15 @@ pub(super) fn nsh<'a, F: Found>(
 
 /// Parses GENEVE (RFC 8926, section 3.4): the version, the length of the options in four-byte
 /// words, flags, the Ethertype of the payload, and a network identifier.
-fn geneve<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>, depth: u8) -> Result<Frame<'a>, Other<'a>> {
+fn geneve<'a, F: Found>(
+    port: u16,
+    view: View<'a>,
+    walk: &mut Walk<'_, F>,
+    depth: u8,
+) -> Result<Frame<'a>, Other<'a>> {
     let header = view.header::<8>(Layer::Link)?;
     if header[0] >> 6 != 0 {
-        return Err(Other::NotInfiniBand);
+        return Err(Other::Traffic(Traffic::Udp(port)));
     }
     let length = 8 + usize::from(header[0] & 0x3f) * 4;
     if view.data.len() < length {
@@ -228,7 +245,7 @@ pub(super) fn pppoe<'a, F: Found>(
 ) -> Result<Frame<'a>, Other<'a>> {
     let header = view.header::<8>(Layer::Link)?;
     if header[..2] != [0x11, 0] {
-        return Err(Other::NotInfiniBand);
+        return Err(Other::Traffic(Traffic::EtherType(0x8864)));
     }
     let length = usize::from(u16::from_be_bytes([header[4], header[5]]));
     if length < 2 {
@@ -241,7 +258,7 @@ pub(super) fn pppoe<'a, F: Found>(
         0x0057 => network::ipv6(inner, walk, depth),
         // MPLS (RFC 3032, section 4.3).
         0x0281 | 0x0283 if depth < link::MAXIMUM_DEPTH => mpls(inner, walk, depth + 1),
-        _ => Err(Other::NotInfiniBand),
+        _ => Err(Other::Traffic(Traffic::Unknown)),
     }
 }
 
@@ -255,7 +272,7 @@ fn gre<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>, depth: u8) -> Resul
     let sequence = header[0] & 0x10 != 0;
     let version = header[1] & 0x07;
     if routing || version != 0 {
-        return Err(Other::NotInfiniBand);
+        return Err(Other::Traffic(Traffic::IpProtocol(47)));
     }
     let length = 4 + [checksum, key, sequence].into_iter().filter(|&there| there).count() * 4;
     if view.data.len() < length {
@@ -297,7 +314,7 @@ fn erspan_3<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>, depth: u8) -> 
     match header[10] >> 2 & 0x1f {
         0 => link::ethernet(inner, walk, depth),
         2 => link::by_ip_version(inner, walk, depth),
-        _ => Err(Other::NotInfiniBand),
+        _ => Err(Other::Traffic(Traffic::EtherType(0x22eb))),
     }
 }
 

@@ -7,7 +7,7 @@ use core::net::Ipv4Addr;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::event::{Content, Headers, Packet};
 use rdmascope_dissector::frame::{Address, Carrier, Frame, IcrcVerdict, Identity, Other};
-use rdmascope_dissector::protocol::Protocol;
+use rdmascope_dissector::protocol::{Protocol, Traffic};
 use rdmascope_dissector::record::{LinkType, Record};
 use rdmascope_dissector::transaction::{Direction, Outcome};
 use rdmascope_dissector::ulb::Nfs4;
@@ -162,7 +162,7 @@ pub(crate) fn with_packets(mut see: impl FnMut(&Packet<'_>)) {
             with(0x04, Extensions::default(), Content::RpcRdma(cut), 30),
         ),
         (6, IcrcVerdict::Good, Ok(frame), Some(Err(stop))),
-        (7, IcrcVerdict::Good, Err(Other::NotInfiniBand), None),
+        (7, IcrcVerdict::Good, Err(Other::Traffic(Traffic::EtherType(0x0806))), None),
         (8, IcrcVerdict::Good, Err(Other::Stop(stop)), None),
     ] {
         see(&Packet {

@@ -412,7 +412,7 @@ fn nothing_at_all() {
 #[test]
 fn iwarp_is_said_where_there_is_nothing_else() {
     let mut ending = Ending { port: 4791, ..Ending::default() };
-    ending.totals.traffic[rdmascope_dissector::protocol::Traffic::Iwarp as usize] = 3;
+    ending.totals.traffic.add(rdmascope_dissector::protocol::Traffic::Iwarp, 3);
     let said = Report::default().nothing_wrong(&ending);
     let expected = "Nothing visible: no RoCE packets; 3 packets are iWARP (TCP port 20049 or an MPA start frame, outside the connections that were followed).";
     assert_eq!(said.as_deref(), Some(expected));
