@@ -8,6 +8,7 @@ use crate::record::Time;
 use crate::ulb::{Details, Procedure, Text};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use rdmascope_wire::rpc::GssProcedure;
 use rdmascope_wire::rpcrdma::{self, Segment};
 use rdmascope_wire::{Rkey, Stop, Xid, rpc};
 
@@ -182,8 +183,8 @@ pub enum Security {
     GssIntegrity,
     /// RPCSEC_GSS with privacy (krb5p): arguments and results are encrypted.
     GssPrivacy,
-    /// RPCSEC_GSS, establishing or destroying a context.
-    GssControl,
+    /// RPCSEC_GSS, establishing or destroying a context, or with an unknown service.
+    GssControl(GssProcedure),
     /// Another flavor.
     Other(u32),
 }

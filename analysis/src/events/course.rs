@@ -165,8 +165,9 @@ pub(super) struct Course {
     /// The packet that accepted it.
     pub(super) reply: Option<Seen>,
     pub(super) ready: Option<Seen>,
-    /// The packet that rejected it, whether the requester sent that packet, and the reason.
-    pub(super) rejected: Option<(Seen, bool, Option<u16>)>,
+    /// The packet that rejected it, whether the requester sent that packet, the reason, and the
+    /// first bytes of the private data.
+    pub(super) rejected: Option<(Seen, bool, Option<u16>, [u8; 8])>,
     /// The first DREQ, FIN or RST and its sender. A DREP counts as a DREQ of the other end.
     pub(super) disconnected: Option<Closed>,
     pub(super) first_reply: Option<Seen>,
@@ -217,7 +218,8 @@ impl Course {
             }
             Says::Accepts => _ = self.reply.get_or_insert(seen),
             Says::Rejects(reason) => {
-                self.rejected.get_or_insert((seen, from == self.requester, reason));
+                let data = announced.private_data.first_chunk().copied().unwrap_or_default();
+                self.rejected.get_or_insert((seen, from == self.requester, reason, data));
             }
         }
     }

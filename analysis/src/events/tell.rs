@@ -216,7 +216,7 @@ fn established(
 ) {
     let Known { course, summary, .. } = one;
     let begun = course.requests.map(|run| run.first);
-    if let Some((seen, by_requester, reason)) = course.rejected {
+    if let Some((seen, by_requester, reason, data)) = course.rejected {
         tell(SessionEvent {
             by_requester: Some(by_requester),
             duration: begun.map(|begun| seen.time.since(begun.time)),
@@ -224,7 +224,11 @@ fn established(
             ..event(
                 seen.time,
                 Kind::Rejected,
-                format!("{} rejected the connection, {}", end_name(by_requester), Rejection(reason)),
+                format!(
+                    "{} rejected the connection, {}",
+                    end_name(by_requester),
+                    Rejection(reason, data, summary.port)
+                ),
             )
         });
     }

@@ -109,7 +109,7 @@ fn read_reply(transaction: &mut Transaction, payload: &mut Payload<'_>) -> Resul
     // If the capture cut off the credential, the verifier of the reply shows at least whether it
     // was RPCSEC_GSS.
     let plain = reply.verifier.is_none_or(|verifier| verifier.flavor != flavor::RPCSEC_GSS);
-    let security = transaction.security.unwrap_or(if plain { Security::None } else { Security::GssControl });
+    let security = transaction.security.unwrap_or(if plain { Security::None } else { UNKNOWN_GSS });
     if let Some(gss) = &mut transaction.gss
         && gss.sequence.is_none()
     {
@@ -157,10 +157,13 @@ fn enter(security: Security, payload: &mut Payload<'_>) -> Result<bool, Stop> {
             payload.u32()?;
             Ok(true)
         }
-        Security::GssPrivacy | Security::GssControl => Ok(false),
+        Security::GssPrivacy | Security::GssControl(_) => Ok(false),
         _ => Ok(true),
     }
 }
+
+/// RPCSEC_GSS with a credential that was not captured or cannot be parsed.
+const UNKNOWN_GSS: Security = Security::GssControl(GssProcedure::Unknown(u32::MAX));
 
 fn security(credential: &Auth<'_>) -> Security {
     match credential.flavor {
@@ -171,9 +174,10 @@ fn security(credential: &Auth<'_>) -> Security {
                 GssService::None => Security::Gss,
                 GssService::Integrity => Security::GssIntegrity,
                 GssService::Privacy => Security::GssPrivacy,
-                GssService::Unknown(_) => Security::GssControl,
+                GssService::Unknown(_) => Security::GssControl(GssProcedure::Data),
             },
-            _ => Security::GssControl,
+            Ok(GssCredential { procedure, .. }) => Security::GssControl(procedure),
+            Err(_) => UNKNOWN_GSS,
         },
         other => Security::Other(other),
     }

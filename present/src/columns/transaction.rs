@@ -131,7 +131,7 @@ pub static TRANSACTION: Columns<Transaction> = {
                 Shown(|it, see| lend(it.rpc_status, |status| see(&status))),
                 "The status in the RPC header of the reply: `SUCCESS`, `PROG_UNAVAIL`, `PROG_MISMATCH 2 to \
                  4` (lowest and highest version), `PROC_UNAVAIL`, `GARBAGE_ARGS`, `SYSTEM_ERR`, \
-                 `RPC_MISMATCH 2 to 2`, `AUTH_ERROR 13` (auth_stat), or `accept_stat` or `reject_stat` with \
+                 `RPC_MISMATCH 2 to 2`, `AUTH_ERROR 13 (RPCSEC_GSS_CREDPROBLEM)` (auth_stat), or `accept_stat` or `reject_stat` with \
                  a number that has no name.",
             )
             .or_null(),

@@ -119,7 +119,7 @@ fn a_transaction_of_which_little_is_known() {
     }
     assert_eq!(line["outcome"], "no-call");
     assert_eq!(line["security"], "flavor-9");
-    assert_eq!(line["rpc_status"], "AUTH_ERROR 13");
+    assert_eq!(line["rpc_status"], "AUTH_ERROR 13 (RPCSEC_GSS_CREDPROBLEM)");
     assert_eq!(line["operations"], json!([]));
     // The fields of a transaction are the same for known and unknown values.
     assert_eq!(object_keys(&line), object_keys(&written(&TRANSACTION.of((&samples::full()).into()))));
