@@ -15,6 +15,7 @@ pub mod events;
 pub mod extract;
 pub mod filter;
 pub mod findings;
+pub mod flows;
 pub mod kernel;
 pub mod live;
 pub mod message;

@@ -409,7 +409,7 @@ impl Stage<'_> {
             place = self.confirm(place, key, &packet);
             session = self.sessions.session(place.session);
         }
-        if transport.bth.fecn || transport.bth.becn || frame.ecn == 3 {
+        if transport.bth.fecn || transport.bth.becn || frame.ecn() == 3 {
             session.count_congestion(place.end);
         }
         if dropped {

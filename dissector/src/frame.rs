@@ -140,11 +140,27 @@ pub struct Frame<'a> {
     pub transport_length: u32,
     /// The verdict on the ICRC.
     pub icrc: IcrcVerdict,
-    /// The ECN bits of the IP header: 3 for "congestion experienced". 0 for RoCEv1 and native
-    /// InfiniBand, which have none.
-    pub ecn: u8,
+    /// The traffic class of the IP header: [DSCP](Frame::dscp) and [ECN](Frame::ecn). 0 for RoCEv1
+    /// and native InfiniBand, which have none.
+    pub traffic_class: u8,
     /// Its identity, for comparison with other packets.
     pub identity: Identity,
+}
+
+impl Frame<'_> {
+    /// The ECN bits of the IP header (RFC 3168, section 5): 3 for "congestion experienced".
+    #[inline]
+    pub const fn ecn(&self) -> u8 {
+        self.traffic_class & 3
+    }
+
+    /// The DSCP of the IP header (RFC 2474, section 3).
+    pub const fn dscp(&self) -> Option<u8> {
+        match self.carrier {
+            Carrier::RoceV2 { .. } => Some(self.traffic_class >> 2),
+            Carrier::RoceV1 | Carrier::InfiniBand => None,
+        }
+    }
 }
 
 /// The reason why a record has no transport packet.

@@ -60,7 +60,7 @@ fn behind_lrh<'a, F: Found>(
                 transport,
                 transport_length,
                 icrc,
-                ecn: 0,
+                traffic_class: 0,
                 identity: Identity::new(transport, [source, destination], check, icrc, None),
             })
         }
@@ -98,7 +98,7 @@ fn behind_grh<'a, F: Found>(
         transport,
         transport_length,
         icrc,
-        ecn: 0,
+        traffic_class: 0,
         identity: Identity::new(transport, [source, destination], check, icrc, None),
     })
 }

@@ -21,7 +21,7 @@ struct Below<'a> {
     length_known: bool,
     source: Address,
     destination: Address,
-    ecn: u8,
+    traffic_class: u8,
     /// The Identification, for IPv4.
     identification: Option<u16>,
     fragment: Fragment,
@@ -71,7 +71,7 @@ pub(super) fn ipv4<'a, F: Found>(
         length_known,
         source: Address::V4(header.source_addr()),
         destination: Address::V4(header.destination_addr()),
-        ecn: header.slice()[1] & 3,
+        traffic_class: header.slice()[1],
         identification: Some(header.identification()),
         fragment: Fragment::from_fields(header.fragments_offset().value(), header.more_fragments()),
     };
@@ -132,7 +132,7 @@ pub(super) fn ipv6<'a, F: Found>(
         length_known,
         source: Address::V6(header.source_addr()),
         destination: Address::V6(header.destination_addr()),
-        ecn: header.traffic_class() & 3,
+        traffic_class: header.traffic_class(),
         identification: None,
         fragment,
     };
@@ -230,7 +230,7 @@ fn udp<'a, F: Found>(
         transport,
         transport_length,
         icrc,
-        ecn: below.ecn,
+        traffic_class: below.traffic_class,
         identity: Identity::new(
             transport,
             [below.source, below.destination],

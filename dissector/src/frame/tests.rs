@@ -169,7 +169,7 @@ fn real_frames() {
         assert_eq!(found.carrier, Carrier::RoceV2 { source_port, destination_port: 4791 });
         assert_eq!(found.transport, &frame[42..frame.len() - 4]);
         assert_eq!(found.transport_length as usize, frame.len() - 46);
-        assert_eq!((found.icrc, found.ecn), (IcrcVerdict::Good, 0));
+        assert_eq!((found.icrc, found.ecn()), (IcrcVerdict::Good, 0));
     }
 }
 
@@ -314,13 +314,16 @@ fn congestion_marks() {
     let mut data = SEND_ONLY.to_vec();
     data[15] = 0xff;
     let found = dissected(LinkType::ETHERNET, &data).unwrap();
-    assert_eq!((found.ecn, found.icrc), (3, IcrcVerdict::Good));
+    assert_eq!((found.ecn(), found.dscp(), found.icrc), (3, Some(63), IcrcVerdict::Good));
     let mut data = ipv6(17, &[]);
     data[1] |= 0x10;
-    assert_eq!(dissected(LinkType::RAW, &data).unwrap().ecn, 3);
+    assert_eq!(dissected(LinkType::RAW, &data).unwrap().ecn(), 3);
     // A traffic class of 0xb9: expedited forwarding, ECT(1).
     data[..2].copy_from_slice(&[0x6b, 0x90]);
-    assert_eq!(dissected(LinkType::RAW, &data).unwrap().ecn, 1);
+    let found = dissected(LinkType::RAW, &data).unwrap();
+    assert_eq!((found.ecn(), found.dscp()), (1, Some(46)));
+    let roce_v1 = ethernet(0x8915, &grh(mapped(2), mapped(1)));
+    assert_eq!(dissected(LinkType::ETHERNET, &roce_v1).unwrap().dscp(), None);
 }
 
 #[test]
