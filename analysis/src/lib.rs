@@ -23,7 +23,6 @@ pub mod names;
 pub mod observer;
 pub mod owner;
 pub mod paths;
-pub mod phases;
 pub mod places;
 pub mod policy;
 pub mod replies;

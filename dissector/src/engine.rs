@@ -413,7 +413,8 @@ impl Stage<'_> {
             session.count_congestion(place.end);
         }
         if dropped {
-            session.count_bad_icrc(place.end, seen, self.transactions, self.report);
+            let damaged = (seen, !operation.is_response());
+            session.count_bad_icrc(place.end, damaged, self.transactions, self.report);
             return Some(place);
         }
         if frame.icrc != IcrcVerdict::Bad {

@@ -31,8 +31,8 @@ use crate::event::{Event, Eviction, Report};
 use crate::exchange::{Keep, StepKind};
 use crate::observation::{HalfFlow, Observe, Observed, Revoked};
 use crate::protocol::Protocol;
-use crate::rdma::{End, Send};
-use crate::record::Seen;
+use crate::rdma::{End, Flight, Send};
+use crate::record::{Seen, Time};
 use crate::transaction::{Direction, OpenTransaction, Outcome, Transaction};
 use alloc::collections::VecDeque;
 use core::num::NonZeroU32;
@@ -130,6 +130,8 @@ pub(crate) struct Peers {
     pub protocol: Option<Protocol>,
     /// Whether both half-flows are known.
     pub paired: bool,
+    /// When data of each end was in flight.
+    pub flights: [Flight; 2],
     /// Number of packets of both ends that the capture lacks.
     pub missing_packets: u64,
     /// How far the capture covers the packets of each end. Updated only if observations are
@@ -157,6 +159,7 @@ impl Peers {
             saw_other: false,
             protocol: None,
             paired: false,
+            flights: Default::default(),
             missing_packets: 0,
             half_flows: Default::default(),
             revoked: VecDeque::new(),
@@ -185,6 +188,14 @@ impl Peers {
     pub(crate) fn footprint(&self) -> usize {
         let revoked = self.revoked.len() * size_of::<(Slot, Revoked)>();
         self.sides.iter().map(Side::footprint).sum::<usize>() + revoked
+    }
+
+    /// The time up to `now` in which end `responder` may have waited for the network instead of
+    /// working on a call: data of it was in flight, or data of the other end had to be sent again.
+    /// Only differences have a meaning.
+    #[inline]
+    pub(super) fn waited(&self, responder: End, now: Time) -> u64 {
+        self.flights[responder].until(now).saturating_add(self.flights[responder.other()].resent())
     }
 
     /// The route from one end to the other, as far as packets show it.
@@ -378,9 +389,16 @@ impl Transactions {
     }
 
     /// Notes the packet that acknowledges the Send of a call, if its transaction is still open.
-    pub(crate) fn note_acknowledged(&mut self, call: Slot, seen: Seen) {
-        if let Some(open) = self.find(call) {
-            open.transaction.timing.acknowledged.get_or_insert(seen);
+    pub(crate) fn note_acknowledged(&mut self, call: Slot, seen: Seen, peers: &Peers) {
+        if let Some(open) = self.find(call)
+            && open.transaction.timing.acknowledged.is_none()
+            // A TCP segment with the first RDMA operation also acknowledges the call.
+            && open.transaction.timing.began() != Some(seen.time)
+        {
+            open.transaction.timing.acknowledged = Some(seen);
+            if !open.transaction.timing.moved() {
+                open.waited = peers.waited(open.caller.other(), seen.time);
+            }
         }
     }
 

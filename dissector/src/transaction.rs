@@ -307,10 +307,36 @@ pub struct Timing {
     pub reads: Option<(Time, Time)>,
     /// First and last packet of the RDMA Writes.
     pub writes: Option<(Time, Time)>,
+    /// Nanoseconds after the ACK of the call, or after the call if no ACK was seen, and before the
+    /// first RDMA operation or else the reply, in which data of the responder was in flight or data
+    /// of the requester had to be sent again. Then the responder may have worked, or have waited.
+    pub busy_before: u64,
+    /// The same between RDMA Reads and RDMA Writes, and after them until the reply. If Reads and
+    /// Writes alternate, it contains some of their time.
+    pub busy_after: u64,
     /// Bytes of Read chunks that RDMA Read requests asked for, without repetitions.
     pub asked_bytes: u64,
     /// Bytes moved by RDMA Read, without repetitions.
     pub read_bytes: u64,
     /// Bytes moved by RDMA Write, without repetitions.
     pub written_bytes: u64,
+}
+
+impl Timing {
+    /// Whether RDMA operations were seen.
+    #[inline]
+    pub(crate) fn moved(&self) -> bool {
+        self.reads.is_some() || self.writes.is_some()
+    }
+
+    /// The time of the first RDMA operation.
+    pub(crate) fn began(&self) -> Option<Time> {
+        [self.reads, self.writes].into_iter().flatten().map(|(first, _)| first).min()
+    }
+
+    /// Counts busy time before the next RDMA operation or the reply.
+    pub(crate) fn note_busy(&mut self, time: u64) {
+        let sum = if self.moved() { &mut self.busy_after } else { &mut self.busy_before };
+        *sum = sum.saturating_add(time);
+    }
 }

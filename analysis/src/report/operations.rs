@@ -1,10 +1,10 @@
 //! Counts, payload bytes, latencies and phases for each operation.
 
 use crate::names::{Failure, Label, Protocol};
-use crate::phases::Phases;
 use core::fmt;
 use foldhash::fast::FixedState;
 use hdrhistogram::Histogram;
+use rdmascope_dissector::phases::Phases;
 use rdmascope_dissector::transaction::{Direction, Transaction};
 use std::collections::HashMap;
 

@@ -37,6 +37,8 @@ struct Half {
     messages: Messages,
     /// RDMA Reads that this end requested and whose responses have not ended, oldest first.
     reads: VecDeque<Asked>,
+    /// The last of them when bytes that may answer them were missing.
+    doubtful: Option<Position>,
     /// Read Responses of this end whose request has not been seen yet.
     early: Waiting<HeldResponse>,
     started: Option<Started>,
@@ -170,6 +172,8 @@ impl IwarpConnection {
                 Some(Next::Missing(bytes)) => {
                     let packets = self.halves[from].stream.packets(bytes);
                     deliver(from, Delivery::Missing { packets });
+                    let asker = &mut self.halves[from.other()];
+                    asker.doubtful = asker.reads.back().map(|asked| asked.position);
                     self.process(from, Input::Missing { from: expected, bytes }, deliver);
                 }
                 None => return,
@@ -430,6 +434,16 @@ impl IwarpConnection {
     /// Position of an end's last acknowledged byte, and the first packet that acknowledged it.
     pub(crate) fn acknowledged(&self, end: End) -> Option<(Position, Seen)> {
         self.halves[end].acknowledged
+    }
+
+    /// Whether bytes of an end are not acknowledged, a message of it has not ended, or RDMA Reads that
+    /// it requested are not answered.
+    pub(crate) fn is_in_flight(&self, end: End) -> bool {
+        let Half { stream, messages, reads, doubtful, .. } = &self.halves[end];
+        messages.is_midway()
+            || stream.waits()
+            || self.missing_at_the_end(end).is_none_or(|missing| missing < 0)
+            || reads.back().is_some_and(|asked| *doubtful != Some(asked.position))
     }
 
     /// Number of an end's segments that were repeated or reordered.

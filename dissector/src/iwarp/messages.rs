@@ -102,6 +102,11 @@ impl Messages {
     /// 8797, section 4.2).
     const LONGEST: usize = 512 << 10;
 
+    /// Whether a message has started and not ended.
+    pub(super) fn is_midway(&self) -> bool {
+        self.open.is_some() || self.tagged.is_some()
+    }
+
     /// Bytes of memory used by the open message.
     pub(super) fn buffered(&self) -> usize {
         self.bytes.capacity()

@@ -86,6 +86,11 @@ impl Messages {
         }
     }
 
+    /// Whether a message has started and not ended.
+    pub(super) fn is_midway(&self) -> bool {
+        !matches!(self.open, Open::None)
+    }
+
     /// The PSN of the first packet of the open Send.
     pub(super) fn open_send(&self) -> Option<Psn> {
         if let Open::Send { psn, .. } = self.open { Some(psn) } else { None }

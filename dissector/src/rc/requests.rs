@@ -164,6 +164,11 @@ impl Requests {
         waiting.map_or(self.held.is_empty(), |waiting| !is_ahead(waiting))
     }
 
+    /// Whether packets of a message are still to come, or are held because of a gap.
+    pub(super) fn is_midway(&self) -> bool {
+        self.messages.is_midway() || self.waits()
+    }
+
     /// Whether packets are held because of a gap.
     pub(super) fn waits(&self) -> bool {
         !self.held.is_empty()

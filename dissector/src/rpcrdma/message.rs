@@ -31,6 +31,8 @@ impl Transactions {
             // The packets missing from this Send are counted already, but concern this transaction.
             open.missing_before = 0;
         }
+        open.waited_before = peers.waited(from.other(), send.seen.time);
+        open.waited = open.waited_before;
         let mut message = Message::new(send, header);
         let reduced = message.read_chunks.iter().enumerate().filter(|(_, chunk)| chunk.position != 0);
         let lengths =
@@ -137,6 +139,12 @@ impl Transactions {
         // itself. It does not count then.
         let timing = &mut open.transaction.timing;
         timing.acknowledged = timing.acknowledged.filter(|seen| seen.frame < send.seen.frame);
+        let is_answered = timing.acknowledged.is_some() || timing.moved();
+        let before = if is_answered { open.waited } else { open.waited_before };
+        // The packets of the reply itself are no wait.
+        let sending = send.seen.time.since(send.first.time);
+        let waited = peers.waited(from, send.seen.time).saturating_sub(sending);
+        timing.note_busy(waited.saturating_sub(before));
         if let Some(payload) = payload {
             open.read_long_call();
             open.read_reply(payload, is_whole(send));

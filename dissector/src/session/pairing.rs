@@ -34,8 +34,10 @@ impl Session {
         let (side, from) = (self.known_side().other(), other.known_side());
         let requester = other.peers.requester.map(|end| if end == from { side } else { side.other() });
         let caller = other.peers.caller.map(|end| if end == from { side } else { side.other() });
-        let Peers { sides, flows, missing_packets, reported, speaks_rpc, saw_other, protocol, .. } =
-            other.peers;
+        let Peers {
+            sides, flows, flights, missing_packets, reported, speaks_rpc, saw_other, protocol, ..
+        } = other.peers;
+        self.peers.flights[side] = flights[from].clone();
         let [first, second] = sides;
         let [end, far_end] = other.ends;
         let (end, far_end, joined, far_joined) =

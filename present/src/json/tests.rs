@@ -52,8 +52,10 @@ fn a_transaction() {
         (
             "/phases",
             json!({
-                "call_ns": 10_000, "ack_ns": 50_000, "server_before_ns": 50_000, "reads_ns": 1_000_000, "server_ns": 1_250_000,
-                "server_after_ns": 1_200_000, "writes_ns": 100_000, "reply_ns": 100_000
+                "call_ns": 10_000, "ack_ns": 50_000, "server_before_ns": 50_000, "sending_before_ns": 20_000,
+                "idle_before_ns": 30_000, "reads_ns": 1_000_000, "server_ns": 1_250_000, "sending_ns": 220_000,
+                "idle_ns": 1_030_000, "server_after_ns": 1_200_000, "sending_after_ns": 200_000,
+                "idle_after_ns": 1_000_000, "writes_ns": 100_000, "reply_ns": 100_000
             }),
         ),
         ("/acknowledged/frame", json!(8)),

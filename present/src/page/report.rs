@@ -9,13 +9,13 @@ use crate::words;
 use core::fmt::{self, Display};
 use rdmascope_analysis::ending::{Ending, FileEnd, FileEnding, Heading};
 use rdmascope_analysis::names::{FailureName, Invalidation};
-use rdmascope_analysis::phases::{Phases, grouped};
 use rdmascope_analysis::replies::Mechanism;
 use rdmascope_analysis::report::{Group, Report, Stats};
 use rdmascope_analysis::time::Rfc3339;
 use rdmascope_analysis::units::{Bytes, Counted, Duration, Number, Plain};
 use rdmascope_capture_agent::Interface;
 use rdmascope_dissector::connection::{Connection, Endpoint};
+use rdmascope_dissector::phases::{Phases, grouped};
 use std::io::{self, Write};
 
 /// The report as text.
@@ -76,7 +76,7 @@ impl Text<'_> {
         if operations.is_empty() {
             return Ok(());
         }
-        let phases = Phases::GROUPS.iter().map(|name| (*name, 6));
+        let phases = Phases::GROUPS.iter().map(|name| (*name, name.len().max(6)));
         let groups = vec![
             Columns { heading: "", gap: 1, columns: vec![("count", 7), ("errors", 6), ("bytes", 8)] },
             Columns {

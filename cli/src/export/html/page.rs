@@ -16,11 +16,11 @@ use maud::{DOCTYPE, Markup, html};
 use rdmascope_analysis::ending::{Ending, FileEnd};
 use rdmascope_analysis::kernel::Witness;
 use rdmascope_analysis::names::{FailureName, Invalidation};
-use rdmascope_analysis::phases::Phases;
 use rdmascope_analysis::report::{Group, Key, Stats};
 use rdmascope_analysis::time::Rfc3339;
 use rdmascope_analysis::units::{Bytes, Counted, Duration, Number};
 use rdmascope_dissector::connection::{Connection, Endpoint};
+use rdmascope_dissector::phases::Phases;
 use rdmascope_present::tables::connections::{CapturedAt, Known, StateName, carried_else};
 use rdmascope_present::text::{Maybe, Named, OtherTraffic};
 use rdmascope_present::words;
@@ -347,9 +347,10 @@ impl Page<'_> {
             p class="note" {
                 "Bytes are those of DDP-eligible items, or, if a message has none, those moved by RDMA. Latency is from the packet "
                 "that completes the call to the one that completes the reply. The time of a transaction consists of the call's Send; the time "
-                "to its ACK (network and server queue pair); the server before its first RDMA operation or its reply; RDMA Reads; the "
-                "server between and after; RDMA Writes; the reply's Send. If the ACK is not in the capture, its time counts as "
-                "\u{201c}server before\u{201d}."
+                "to its ACK (network and server queue pair); the time before the first RDMA operation or the reply; RDMA Reads; the "
+                "time between and after; RDMA Writes; the reply's Send. Time before and after RDMA operations is \u{201c}sending\u{201d} "
+                "while data of the responder was in flight, mostly of other transactions, or data of the requester had to be sent again. "
+                "The rest is \u{201c}server\u{201d}. If the ACK is not in the capture, its time counts as \u{201c}before\u{201d}."
             }
             @if let Some(chart) = charts::latencies(&operations) { (chart) }
         }
