@@ -320,11 +320,12 @@ impl Engine {
 
     /// Ends the capture: reports open transactions and connections.
     pub fn finish(&mut self, report: &mut Report<'_>) {
+        let over = self.totals.span.map(|(_, last)| last);
         self.between_records(report, |stage| {
             while let Some(held) = stage.newcomers.take_oldest() {
                 stage.end_held(&held, false);
             }
-            stage.sessions.end_all(stage.transactions, stage.report);
+            stage.sessions.end_all(over, stage.transactions, stage.report);
         });
         debug_assert_eq!(self.transactions.open(), 0, "an open transaction belongs to a connection");
     }

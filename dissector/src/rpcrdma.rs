@@ -32,7 +32,7 @@ use crate::exchange::{Keep, StepKind};
 use crate::observation::{HalfFlow, Observe, Observed, Revoked};
 use crate::protocol::Protocol;
 use crate::rdma::{End, Send};
-use crate::record::Seen;
+use crate::record::{Seen, Time};
 use crate::transaction::{Direction, OpenTransaction, Outcome, Transaction};
 use alloc::collections::VecDeque;
 use core::num::NonZeroU32;
@@ -132,6 +132,8 @@ pub(crate) struct Peers {
     pub paired: bool,
     /// Number of packets of both ends that the capture lacks.
     pub missing_packets: u64,
+    /// The longest latency so far, in nanoseconds.
+    slowest: u64,
     /// How far the capture covers the packets of each end. Updated only if observations are
     /// enabled.
     pub half_flows: [HalfFlow; 2],
@@ -158,6 +160,7 @@ impl Peers {
             protocol: None,
             paired: false,
             missing_packets: 0,
+            slowest: 0,
             half_flows: Default::default(),
             revoked: VecDeque::new(),
             reported: [0; 2],
@@ -326,7 +329,7 @@ impl Transactions {
         let (connection, xid) = (peers.connection(), open.transaction.xid);
         report(Event::Eviction(Eviction::Transaction { connection, direction, xid }));
         let outcome = outcome_of(&open.transaction, Outcome::NoReply);
-        self.end(slot, outcome, peers, report);
+        self.end(slot, (outcome, None), peers, report);
     }
 
     /// Processes a Send of end `from`, after the connection was asked to
@@ -366,7 +369,7 @@ impl Transactions {
                 if let Some(open) = self.find(slot) {
                     open.transaction.done = Some(send.seen);
                     let outcome = outcome_of(&open.transaction, Outcome::Completed);
-                    self.end(slot, outcome, peers, report);
+                    self.end(slot, (outcome, None), peers, report);
                 }
             }
             Kind::Other => {}
@@ -397,8 +400,14 @@ impl Transactions {
         self.slots.get(call.index as usize).is_some_and(|open| open.is_being_read())
     }
 
-    /// Ends all open transactions of a connection, because it or the capture is over.
-    pub(crate) fn end_all(&mut self, outcome: Outcome, peers: &mut Peers, report: &mut Report<'_>) {
+    /// Ends all open transactions of a connection, because it or the capture is over at `until`.
+    /// `heard` is [`Ending::heard`](crate::observation::Ending::heard).
+    pub(crate) fn end_all(
+        &mut self,
+        (is_closed, until, heard): (bool, Time, [bool; 2]),
+        peers: &mut Peers,
+        report: &mut Report<'_>,
+    ) {
         let mut slots: Vec<Slot> = peers
             .sides
             .iter()
@@ -407,9 +416,16 @@ impl Transactions {
             .collect();
         slots.sort_by_key(|slot| self.slots[slot.index as usize].transaction.begun);
         for slot in slots {
+            let slowest = peers.slowest.max(Transaction::PATIENCE);
+            let gap = peers.missing_packets;
             let Some(open) = self.find(slot) else { continue };
-            let outcome = outcome_of(&open.transaction, outcome);
-            self.end(slot, outcome, peers, report);
+            let until = Some(until).filter(|_| heard[open.caller.other()]);
+            let called = open.transaction.call.as_ref().map(|call| call.seen.time);
+            let is_overdue = gap == open.missing_before
+                && until.zip(called).is_some_and(|(until, called)| until.since(called) > slowest);
+            let without_reply = if is_closed || is_overdue { Outcome::NoReply } else { Outcome::CutOff };
+            let outcome = outcome_of(&open.transaction, without_reply);
+            self.end(slot, (outcome, until), peers, report);
         }
     }
 
@@ -492,8 +508,14 @@ impl Transactions {
     }
 
     /// Ends a transaction: removes it from all tables, reports it, and keeps its memory for the
-    /// next one.
-    fn end(&mut self, slot: Slot, outcome: Outcome, peers: &mut Peers, report: &mut Report<'_>) {
+    /// next one. `until` is the time up to which the capture shows the answers of the other end.
+    fn end(
+        &mut self,
+        slot: Slot,
+        (outcome, until): (Outcome, Option<Time>),
+        peers: &mut Peers,
+        report: &mut Report<'_>,
+    ) {
         let Some(open) = self.slots.get_mut(slot.index as usize) else { return };
         if !open.is_open || open.generation != slot.generation {
             return;
@@ -515,7 +537,8 @@ impl Transactions {
         self.free.push(slot.index);
 
         let gap = peers.missing_packets > open.missing_before;
-        open.conclude(outcome, gap);
+        open.conclude(outcome, gap, until);
+        peers.slowest = peers.slowest.max(open.transaction.latency().unwrap_or(0));
         open.transaction.lossy = self.observe != Observe::Nothing && gap;
         let roles_known = peers.requester.is_some();
         message::infer_requester(open, open.caller, peers);

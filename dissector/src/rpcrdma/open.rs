@@ -105,6 +105,7 @@ impl Default for Open {
                 details: Details::default(),
                 stop: None,
                 timing: Timing::default(),
+                unanswered_until: None,
                 done: None,
                 exchange: None,
             },
@@ -318,8 +319,9 @@ impl Open {
         })
     }
 
-    /// Sets the fields that are known only at the end.
-    pub(super) fn conclude(&mut self, outcome: Outcome, gap: bool) {
+    /// Sets the fields that are known only at the end. `until` is the time up to which the capture
+    /// shows the answers of the other end.
+    pub(super) fn conclude(&mut self, outcome: Outcome, gap: bool, until: Option<Time>) {
         self.read_long_call();
         self.read_long_reply();
         self.list_missing(outcome);
@@ -331,6 +333,7 @@ impl Open {
             .flatten()
             .any(|message| !message.missing.is_empty());
         transaction.capture_gap = gap && (lacks_reply || lacks_bytes);
+        transaction.unanswered_until = until.filter(|_| transaction.reply.is_none() && !gap);
     }
 
     /// Lists the bytes of chunks that should have moved and did not.
