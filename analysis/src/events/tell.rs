@@ -143,7 +143,7 @@ fn passed(course: &Course, reached: Reached, tell: &mut dyn FnMut(SessionEvent))
         let name = failing::called(call.protocol, call.label);
         let waited = Duration(call.waited());
         let until = match call.until {
-            Some(time) if time >= reached.time => "until the capture ended",
+            Some(time) if time >= reached.time && course.disconnected.is_none() => "until the capture ended",
             _ => "until its connection ended",
         };
         let how = match (call.reply, call.is_unread) {

@@ -274,7 +274,7 @@ impl Problems {
         };
         let [connections, transactions, held, gathered] = self.evictions.map(tally);
         [
-            (Transactions, "no-reply", lacking.no_reply, "calls without a reply when the connection ended or the XID was used again"),
+            (Transactions, "no-reply", lacking.no_reply, "calls without a reply when the connection ended, the XID was used again, or the capture ended long after"),
             (Transactions, "transport-error", self.transport_error, "calls answered with RDMA_ERROR"),
             (Transactions, "no-call", lacking.no_call, "replies to calls that were not captured"),
             (Transactions, "cut-off", lacking.cut_off, "calls still outstanding when the capture ended"),

@@ -52,12 +52,7 @@ impl Report {
     /// The statements about the capture, the most harmful first. `violations` is the number of
     /// findings that are violations.
     pub fn verdict(&self, ending: &Ending, violations: u64) -> Vec<Statement> {
-        let events = self.events(ending);
-        let span = ending.totals.span;
-        let outages = Outage::all(&events);
-        let mut statements = Vec::new();
-        lost(&outages, span, &mut statements);
-        told(&events, &outages, &mut statements);
+        let mut statements = of_events(&self.events(ending), ending.totals.span);
         let problems = self.problems(ending);
         let has_waits = statements.iter().any(|statement| statement.harm <= Harm::Waits);
         let problems = problems.iter().filter(|problem| !has_waits || problem.name != "no-reply");
@@ -87,6 +82,16 @@ impl Report {
     pub fn has_outages(&self, ending: &Ending) -> bool {
         self.events(ending).iter().any(|event| event.kind == Kind::ServiceLost)
     }
+}
+
+/// The statements about events, in the order of time, of a capture with this span.
+pub fn of_events(events: &[SessionEvent], span: Option<(Time, Time)>) -> Vec<Statement> {
+    let outages = Outage::all(events);
+    let mut statements = Vec::new();
+    lost(&outages, span, &mut statements);
+    told(events, &outages, &mut statements);
+    statements.sort_by_key(|statement| statement.harm);
+    statements
 }
 
 /// A time without service: outages that overlap.
@@ -155,7 +160,7 @@ impl<'a> Outage<'a> {
 
     fn text(&self, span: Option<(Time, Time)>) -> String {
         let start = span.map_or(self.from, |(start, _)| start);
-        let from = self.from.since(start);
+        let from = self.from.since(start).saturating_add(500_000) / 1_000_000;
         let ends = self.events.iter().any(|event| event.frames[1].is_none());
         let until = match span {
             Some((_, end)) if ends && self.to >= end => " until the capture ends",
@@ -166,8 +171,8 @@ impl<'a> Outage<'a> {
             "{} without service on {}, from {}.{:03}{until}{cause}",
             Spoken(self.length()),
             Counted(self.connections(), "connection"),
-            from / 1_000_000_000,
-            from / 1_000_000 % 1000,
+            from / 1000,
+            from % 1000,
         )
     }
 }
