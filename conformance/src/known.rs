@@ -119,6 +119,12 @@ impl Known {
         self.ending.is_some_and(|ending| ending.heard[end])
     }
 
+    /// Whether the connection was closed. Valid only at its end. Otherwise a call may have waited for
+    /// its reply until the capture ended.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.ending.is_some_and(|ending| ending.is_closed)
+    }
+
     /// Whether the capture contains everything that this end sent up to this frame. Valid only at
     /// the end of the connection.
     pub(crate) fn is_complete(&self, end: End, frame: u64) -> bool {

@@ -369,7 +369,7 @@ impl Memory for EarlierCalls {
         }
         self.is_unheard |= transaction.outcome == Outcome::NoReply
             && transaction.call.is_some()
-            && known.ending.is_some()
+            && known.is_closed()
             && !known.is_heard(known.answerer(transaction.direction));
         if let (Some(call), Some(_)) = (&transaction.call, &transaction.reply) {
             let latest = &mut self.latest_answered[transaction.direction as usize];
@@ -472,7 +472,7 @@ fn reply_elsewhere(connection: &Connection, view: &View<'_, Read>, findings: &mu
 }
 
 fn call_unanswered(transaction: &Transaction, view: &View<'_, Read>, findings: &mut Findings<'_>) {
-    let (Outcome::NoReply, Some(_), Some(call)) = (transaction.outcome, view.ending, &transaction.call)
+    let (Outcome::NoReply, true, Some(call)) = (transaction.outcome, view.is_closed(), &transaction.call)
     else {
         return;
     };

@@ -298,8 +298,8 @@ pub(crate) fn is_callback(transaction: &Transaction) -> bool {
 }
 
 fn callback_unanswered(transaction: &Transaction, view: &View<'_, Read>, findings: &mut Findings<'_>) {
-    let (Outcome::NoReply, Some(_), Some(call), true) =
-        (transaction.outcome, view.ending, &transaction.call, is_callback(transaction))
+    let (Outcome::NoReply, true, Some(call), true) =
+        (transaction.outcome, view.is_closed(), &transaction.call, is_callback(transaction))
     else {
         return;
     };

@@ -441,4 +441,6 @@ pub struct Ending {
     /// If the other end acknowledged packets on this connection, only packets of this connection
     /// count.
     pub heard: [bool; 2],
+    /// Whether the connection was closed. Otherwise the capture ended, or the connection was evicted.
+    pub is_closed: bool,
 }

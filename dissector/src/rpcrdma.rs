@@ -134,6 +134,8 @@ pub(crate) struct Peers {
     pub flights: [Flight; 2],
     /// Number of packets of both ends that the capture lacks.
     pub missing_packets: u64,
+    /// The longest latency so far, in nanoseconds.
+    slowest: u64,
     /// How far the capture covers the packets of each end. Updated only if observations are
     /// enabled.
     pub half_flows: [HalfFlow; 2],
@@ -161,6 +163,7 @@ impl Peers {
             paired: false,
             flights: Default::default(),
             missing_packets: 0,
+            slowest: 0,
             half_flows: Default::default(),
             revoked: VecDeque::new(),
             reported: [0; 2],
@@ -234,6 +237,10 @@ pub(crate) struct Transactions {
     bulk: (u64, u32),
     /// Packets of all connections that the capture reports as dropped so far.
     pub dropped: u64,
+    /// The time of the current record.
+    pub now: Time,
+    /// How often times could not be compared with those of the records before.
+    pub clock_steps: u64,
     /// The current record was held, and others have arrived since.
     pub is_late: bool,
     /// Bytes of memory that all connections use to track steps and packets.
@@ -337,7 +344,7 @@ impl Transactions {
         let (connection, xid) = (peers.connection(), open.transaction.xid);
         report(Event::Eviction(Eviction::Transaction { connection, direction, xid }));
         let outcome = outcome_of(&open.transaction, Outcome::NoReply);
-        self.end(slot, outcome, peers, report);
+        self.end(slot, (outcome, None), peers, report);
     }
 
     /// Processes a Send of end `from`, after the connection was asked to
@@ -377,7 +384,7 @@ impl Transactions {
                 if let Some(open) = self.find(slot) {
                     open.transaction.done = Some(send.seen);
                     let outcome = outcome_of(&open.transaction, Outcome::Completed);
-                    self.end(slot, outcome, peers, report);
+                    self.end(slot, (outcome, None), peers, report);
                 }
             }
             Kind::Other => {}
@@ -415,8 +422,14 @@ impl Transactions {
         self.slots.get(call.index as usize).is_some_and(|open| open.is_being_read())
     }
 
-    /// Ends all open transactions of a connection, because it or the capture is over.
-    pub(crate) fn end_all(&mut self, outcome: Outcome, peers: &mut Peers, report: &mut Report<'_>) {
+    /// Ends all open transactions of a connection, because it or the capture is over at `until`.
+    /// `heard` is [`Ending::heard`](crate::observation::Ending::heard).
+    pub(crate) fn end_all(
+        &mut self,
+        (is_closed, until, heard): (bool, Time, [bool; 2]),
+        peers: &mut Peers,
+        report: &mut Report<'_>,
+    ) {
         let mut slots: Vec<Slot> = peers
             .sides
             .iter()
@@ -425,9 +438,17 @@ impl Transactions {
             .collect();
         slots.sort_by_key(|slot| self.slots[slot.index as usize].transaction.begun);
         for slot in slots {
+            let slowest = peers.slowest.max(Transaction::PATIENCE);
+            let (gap, clock_steps) = (peers.missing_packets, self.clock_steps);
             let Some(open) = self.find(slot) else { continue };
-            let outcome = outcome_of(&open.transaction, outcome);
-            self.end(slot, outcome, peers, report);
+            let until = Some(until).filter(|_| heard[open.caller.other()]);
+            let called = open.transaction.call.as_ref().map(|call| call.seen.time);
+            let is_overdue = gap == open.missing_before
+                && open.clock_steps == clock_steps
+                && until.zip(called).is_some_and(|(until, called)| until.since(called) > slowest);
+            let without_reply = if is_closed || is_overdue { Outcome::NoReply } else { Outcome::CutOff };
+            let outcome = outcome_of(&open.transaction, without_reply);
+            self.end(slot, (outcome, until), peers, report);
         }
     }
 
@@ -495,6 +516,7 @@ impl Transactions {
         let open = &mut self.slots[index as usize];
         self.begun += 1;
         open.begin(xid, caller, self.begun, self.keep, peers);
+        open.clock_steps = self.clock_steps;
         let slot = Slot { index, generation: open.generation };
         self.open += 1;
         // Ended transactions are removed from the order before they are the greater part of it.
@@ -510,8 +532,14 @@ impl Transactions {
     }
 
     /// Ends a transaction: removes it from all tables, reports it, and keeps its memory for the
-    /// next one.
-    fn end(&mut self, slot: Slot, outcome: Outcome, peers: &mut Peers, report: &mut Report<'_>) {
+    /// next one. `until` is the time up to which the capture shows the answers of the other end.
+    fn end(
+        &mut self,
+        slot: Slot,
+        (outcome, until): (Outcome, Option<Time>),
+        peers: &mut Peers,
+        report: &mut Report<'_>,
+    ) {
         let Some(open) = self.slots.get_mut(slot.index as usize) else { return };
         if !open.is_open || open.generation != slot.generation {
             return;
@@ -533,7 +561,9 @@ impl Transactions {
         self.free.push(slot.index);
 
         let gap = peers.missing_packets > open.missing_before;
-        open.conclude(outcome, gap);
+        open.transaction.clock_stepped = open.clock_steps != self.clock_steps;
+        open.conclude(outcome, gap, until);
+        peers.slowest = peers.slowest.max(open.transaction.latency().unwrap_or(0));
         open.transaction.lossy = self.observe != Observe::Nothing && gap;
         let roles_known = peers.requester.is_some();
         message::infer_requester(open, open.caller, peers);

@@ -61,6 +61,8 @@ pub(crate) struct Session {
     pub partition_key: Option<u16>,
     /// The times of the first and last packet.
     pub span: (Time, Time),
+    /// When it was closed.
+    closed_at: Option<Time>,
     /// The files of the capture that have packets of it.
     pub files: Files,
     /// Whether it was seen since the table last looked for a connection to evict.
@@ -147,6 +149,7 @@ impl Session {
             path_mtu: None,
             partition_key: None,
             span: (now, now),
+            closed_at: None,
             files: Files::default(),
             recent: true,
             buffered: 0,

@@ -26,13 +26,15 @@ pub enum Direction {
 pub enum Outcome {
     /// The capture has the call and the reply.
     Completed,
-    /// The connection ended or the XID was reused, and no reply was seen.
+    /// No reply was seen before the connection ended or the XID was reused, or before the capture
+    /// ended long after the call.
     NoReply,
     /// A reply to a call that was not captured.
     NoCall,
     /// The responder answered RDMA_ERROR.
     TransportError,
-    /// The capture ended while the call was outstanding.
+    /// The capture ended while the call was outstanding, no longer after the call than
+    /// [`Transaction::PATIENCE`] or the longest latency of its connection.
     CutOff,
 }
 
@@ -84,6 +86,12 @@ pub struct Transaction {
     pub stop: Option<Stop>,
     /// The times of its parts.
     pub timing: Timing,
+    /// For a call without a reply: the time up to which the capture shows that no reply came. `None`
+    /// if there is a reply, or if the capture may lack it.
+    pub unanswered_until: Option<Time>,
+    /// Whether its times cannot be compared, because the clock stepped back while it was open, or
+    /// because its packets have no time stamps.
+    pub clock_stepped: bool,
     /// The RDMA_DONE by which the requester reported that it had pulled a responder-provided Read
     /// chunk (reliable-reply draft, section 4.1.3).
     pub done: Option<Seen>,
@@ -92,10 +100,23 @@ pub struct Transaction {
 }
 
 impl Transaction {
+    /// The age in nanoseconds up to which a call may be outstanding at the end of a capture, even if
+    /// its connection has had faster replies only.
+    pub const PATIENCE: u64 = 1_000_000_000;
+
     /// Nanoseconds from the packet that completed the call's Send to the one that completed the
-    /// reply's.
+    /// reply's. `None` without one of them, or if the clock stepped between them.
     pub fn latency(&self) -> Option<u64> {
+        if self.clock_stepped {
+            return None;
+        }
         Some(self.reply.as_ref()?.seen.time.since(self.call.as_ref()?.seen.time))
+    }
+
+    /// Nanoseconds that the caller waited: the latency, or, without a reply, the least time that the
+    /// call waited for one. `None` if the capture does not show it.
+    pub fn waited(&self) -> Option<u64> {
+        self.latency().or_else(|| Some(self.unanswered_until?.since(self.call.as_ref()?.seen.time)))
     }
 }
 

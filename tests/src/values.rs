@@ -89,6 +89,8 @@ pub fn transaction(procedure: Procedure, frame: u64, latency: i64) -> Transactio
         details: Details::default(),
         stop: None,
         timing: Timing::default(),
+        unanswered_until: None,
+        clock_stepped: false,
         done: None,
         exchange: None,
     }

@@ -251,8 +251,8 @@ pub(super) fn fault_accepted(transaction: &Transaction, view: &View<'_>, finding
 }
 
 pub(super) fn fault_unanswered(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
-    let (Outcome::NoReply, Some(_), Some((call, fault))) =
-        (transaction.outcome, view.ending, faulty(transaction))
+    let (Outcome::NoReply, true, Some((call, fault))) =
+        (transaction.outcome, view.is_closed(), faulty(transaction))
     else {
         return;
     };

@@ -23,7 +23,8 @@ impl Transactions {
         report: &mut Report<'_>,
     ) -> Slot {
         if let Some(earlier) = peers.sides[from].calls.get(&header.xid).copied() {
-            self.end(earlier, Outcome::NoReply, peers, report);
+            // Without its reply, the caller sends a call again with the same XID.
+            self.end(earlier, (Outcome::NoReply, Some(send.seen.time)), peers, report);
         }
         let slot = self.begin(header.xid, from, peers);
         let open = &mut self.slots[slot.index as usize];
@@ -160,10 +161,10 @@ impl Transactions {
         if provided.is_some() {
             self.reweigh(slot);
             if let Some(earlier) = peers.sides[caller].pulls.insert(header.xid, slot) {
-                self.end(earlier, Outcome::Completed, peers, report);
+                self.end(earlier, (Outcome::Completed, None), peers, report);
             }
         } else {
-            self.end(slot, outcome, peers, report);
+            self.end(slot, (outcome, None), peers, report);
         }
     }
 }

@@ -31,6 +31,8 @@ pub(super) struct Open {
     pub(super) session: u32,
     /// The end that called.
     pub(super) caller: End,
+    /// [`super::Transactions::clock_steps`] when it was opened.
+    pub(super) clock_steps: u64,
     /// Number of packets that the capture lacked when it was opened. Later gaps may concern it.
     pub(super) missing_before: u64,
     pub(super) transaction: Transaction,
@@ -86,6 +88,7 @@ impl Default for Open {
             generation: 0,
             session: 0,
             caller: End::First,
+            clock_steps: 0,
             missing_before: 0,
             transaction: Transaction {
                 number: 0,
@@ -109,6 +112,8 @@ impl Default for Open {
                 details: Details::default(),
                 stop: None,
                 timing: Timing::default(),
+                unanswered_until: None,
+                clock_stepped: false,
                 done: None,
                 exchange: None,
             },
@@ -334,8 +339,9 @@ impl Open {
         })
     }
 
-    /// Sets the fields that are known only at the end.
-    pub(super) fn conclude(&mut self, outcome: Outcome, gap: bool) {
+    /// Sets the fields that are known only at the end. `until` is the time up to which the capture
+    /// shows the answers of the other end.
+    pub(super) fn conclude(&mut self, outcome: Outcome, gap: bool, until: Option<Time>) {
         self.read_long_call();
         self.read_long_reply();
         self.list_missing(outcome);
@@ -347,6 +353,8 @@ impl Open {
             .flatten()
             .any(|message| !message.missing.is_empty());
         transaction.capture_gap = gap && (lacks_reply || lacks_bytes);
+        transaction.unanswered_until =
+            until.filter(|_| transaction.reply.is_none() && !gap && !transaction.clock_stepped);
     }
 
     /// Lists the bytes of chunks that should have moved and did not.

@@ -84,6 +84,7 @@ impl Session {
         // Drops that only one of them has noted are noted again.
         self.dropped = self.dropped.min(other.dropped);
         self.span = (self.span.0.min(other.span.0), self.span.1.max(other.span.1));
+        self.closed_at = self.closed_at.or(other.closed_at);
         if let Origin::Inferred(_) = self.origin {
             self.origin = Origin::Inferred(evidence);
         }
