@@ -96,7 +96,7 @@ pub(super) fn tell(
 fn has_failed(one: &Known<'_>, requests: &HashMap<Ends, Vec<Time>, FixedState>, end: Time) -> bool {
     let asked = requests.get(&one.ends()).map_or(&[][..], Vec::as_slice);
     !one.stood()
-        && (one.course.rejected.is_some_and(|(_, by_requester, _)| !by_requester)
+        && (one.course.rejected.is_some_and(|(_, by_requester, ..)| !by_requester)
             || one.asked_in_vain(asked, end))
 }
 
