@@ -76,13 +76,13 @@ impl Text<'_> {
         if operations.is_empty() {
             return Ok(());
         }
-        let phases = Phases::GROUPS.iter().map(|name| (*name, name.len().max(6)));
+        let phases = Phases::GROUPS.iter().map(|name| (*name, name.len().max(5)));
         let groups = vec![
             Columns { heading: "", gap: 1, columns: vec![("count", 7), ("errors", 6), ("bytes", 8)] },
             Columns {
                 heading: "latency",
                 gap: 1,
-                columns: ["min", "median", "p99", "max"].map(|name| (name, 8)).to_vec(),
+                columns: ["min", "median", "p99", "max"].map(|name| (name, 7)).to_vec(),
             },
             Columns { heading: "share of the time, %", gap: 2, columns: phases.collect() },
         ];
