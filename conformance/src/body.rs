@@ -6,9 +6,9 @@ use super::finding::{Finding, Value};
 use super::header;
 use super::rule::{Document, Level, Source, Unseen};
 use alloc::format;
-use rdmascope_dissector::transaction::{Message, Part, Transaction};
+use rdmascope_dissector::transaction::{Chunk, Message, Part, Transaction};
 use rdmascope_dissector::ulb::{OperationKind, Place};
-use rdmascope_wire::rpcrdma::Segment;
+use rdmascope_wire::rpcrdma::{Procedure, Segment};
 use rdmascope_wire::{Cause, Layer, Stop, rpc};
 
 const MESSAGE: Source = Source { document: Document::Rfc5531, section: "9" };
@@ -24,8 +24,8 @@ pub(crate) const RULES: &[Checked] = &[
         sentence: "The arguments of a call can be read by the XDR definition of its procedure, \
             and nothing follows them.",
         explanation: "The rule is broken if the message ends before the arguments do, if a word \
-            has a value that its definition does not allow, or if four bytes or more follow the \
-            arguments. A value that is not allowed is no fault if the reply reports success, \
+            has a value that its definition does not allow, if a count differs from the data after \
+            it, or if bytes follow the arguments. A value that is not allowed is no fault if the reply reports success, \
             because the Responder evidently knows it. Not covered are programs that rdmascope \
             does not know, operations without a definition, arguments that RPCSEC_GSS protects, \
             and calls that the capture truncated. Faults of headers and of Read chunks are \
@@ -83,12 +83,22 @@ enum Fault {
     Behind(u32),
 }
 
-/// The least number of bytes after a body that are not roundup padding.
+/// The least number of bytes after a body that are not the roundup padding of a reduced item or of
+/// a stream in a chunk. reduced-payload-padding and long-message-padding cover those.
 const SOME: u32 = 4;
 /// The newest minor version of NFS version 4 that rdmascope knows.
 const MINOR: u32 = 2;
 
-fn fault_of(message: &Message, transaction: &Transaction) -> Option<Fault> {
+/// The bytes after a body that no other rule covers.
+fn behind(message: &Message, is_reply: bool) -> Option<u32> {
+    let moves = |chunk: &Chunk| is_reply && Segment::total(&chunk.segments) > 0;
+    let is_plain = message.procedure == Procedure::Msg
+        && message.read_chunks.is_empty()
+        && !message.write_chunks.iter().any(moves);
+    Some(message.unused).filter(|unused| *unused >= SOME || *unused > 0 && is_plain)
+}
+
+fn fault_of(message: &Message, transaction: &Transaction, is_reply: bool) -> Option<Fault> {
     let is_cut = message.stop.is_some() || message.missing.iter().any(|missing| missing.part == Part::Send);
     let is_new = transaction.details.minor_version.is_some_and(|version| version > MINOR);
     let has_unknown = transaction.details.operations.iter().any(|operation| {
@@ -104,8 +114,7 @@ fn fault_of(message: &Message, transaction: &Transaction) -> Option<Fault> {
             Some(Fault::Value(stop))
         }
         Some(_) => None,
-        None if message.unused >= SOME => Some(Fault::Behind(message.unused)),
-        None => None,
+        None => behind(message, is_reply).map(Fault::Behind),
     }
 }
 
@@ -129,7 +138,7 @@ fn describe(fault: &Fault, what: &str, finding: impl FnOnce(alloc::string::Strin
 
 fn arguments(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some(call) = transaction.call.as_ref() else { return };
-    let Some(fault) = fault_of(call, transaction) else { return };
+    let Some(fault) = fault_of(call, transaction, false) else { return };
     let succeeded = transaction.status == Some(0);
     let is_known_there = matches!(fault, Fault::Value(_)) && succeeded;
     if is_known_there
@@ -163,7 +172,7 @@ fn has_own_reads(transaction: &Transaction, call: &Message) -> bool {
 
 fn results(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return };
-    let Some(fault) = fault_of(reply, transaction) else { return };
+    let Some(fault) = fault_of(reply, transaction, true) else { return };
     // Without the credential of the call, it is unknown whether RPCSEC_GSS protects the results.
     let is_known = transaction.security.is_some();
     let is_conveyed = write::holds_results(transaction, call, reply) && chunks::reply::holds_stream(reply);
@@ -184,8 +193,8 @@ fn garbage(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'
         return;
     };
     let is_right = bodies::is_called(transaction, call)
-        && call.unused < SOME
-        && transaction.reply.as_ref().is_none_or(|reply| reply.unused < SOME)
+        && behind(call, false).is_none()
+        && transaction.reply.as_ref().is_none_or(|reply| behind(reply, true).is_none())
         && header::fault::fault_of(call, transaction.xid).is_none()
         && chunks::is_in_order(transaction, call)
         && has_own_reads(transaction, call)

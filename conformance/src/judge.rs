@@ -247,7 +247,10 @@ impl Judge {
         judged.known.note(observation);
         if let Observed::Sent(sent) = &observation.what {
             judged.pending.heard[sent.from] = true;
-            judged.settle(sent.from, Verdict::Stands);
+            judged.known.note_order(sent);
+            // A message that the capture shows late may have been sent before those that wait.
+            let is_late = judged.known.is_shown_late[sent.from];
+            judged.settle(sent.from, if is_late { Verdict::Inconclusive } else { Verdict::Stands });
             for Gated { opens, rules, .. } in &asked.sent {
                 if opens(sent, &judged.known, &judged.memories) {
                     judged.ask(rules, Case::Sent(sent));

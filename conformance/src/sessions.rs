@@ -54,7 +54,8 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         explanation: "The first request on a slot has sequence ID 1. A request that SEQUENCE \
             refused does not count. If no reply was seen, the next request may have the same \
             sequence ID or the next. A different request with the same sequence ID breaks the \
-            rule; requests are compared by XID and operations. A sequence ID that goes back \
+            rule; requests are compared by XID, and by operations with their \
+            file handles, names, offsets and lengths. A sequence ID that goes back \
             breaks it, and so does one that skips some, if the next request on the slot goes back \
             or the reply is NFS4ERR_SEQ_MISORDERED. Otherwise the requests in between may have \
             used a connection that was not captured, and the finding is inconclusive, reported \
@@ -112,8 +113,8 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         sources: &[SLOTS, CB_SEQUENCE, Source { document: Document::Rfc8881, section: "2.9.2" }],
         sentence: "A client answers a callback before the connection is closed.",
         explanation: "A server that gets no answer may consider the callback path down and revoke \
-            the state that it recalled. The rule applies if the connection was closed, as for \
-            rpc-call-unanswered, which does not report callbacks. The finding is certain if the \
+            the state that it recalled. A callback of a session has a CB_SEQUENCE. The rule applies if the connection was closed, as for \
+            rpc-call-unanswered, which reports callbacks without a session. The finding is certain if the \
             client sent something later and the capture contains everything that it sent up to \
             then.",
         check: Check::Transaction(callback_unanswered),
@@ -291,10 +292,12 @@ fn create_sequence(transaction: &Transaction, view: &View<'_, Read>, findings: &
     }
 }
 
-/// Whether a transaction is an NFS callback (RFC 5531, section 13).
+/// Whether a transaction is an NFS callback on the backchannel of a session (RFC 8881, section
+/// 20.9). CB_NULL and the callbacks of minor version 0 belong to no session.
 pub(crate) fn is_callback(transaction: &Transaction) -> bool {
     transaction.direction == Direction::Backward
         && transaction.procedure.is_some_and(|procedure| procedure.is_callback())
+        && transaction.details.session.sequence.is_some()
 }
 
 fn callback_unanswered(transaction: &Transaction, view: &View<'_, Read>, findings: &mut Findings<'_>) {

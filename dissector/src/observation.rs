@@ -363,6 +363,10 @@ pub struct Refused {
     pub refusal: Refusal,
     /// The first packet of the request. `None` if it is too old or not in the capture.
     pub request: Option<Seen>,
+    /// For an RDMA operation on memory that the refusing end advertised: the packet that completed
+    /// the message with that memory. `None` for other requests, if the operation is too old, and
+    /// unless all observations are enabled.
+    pub advertised: Option<Seen>,
 }
 
 /// A packet with a bad ICRC.

@@ -142,6 +142,9 @@ pub(crate) struct Peers {
     /// Open transactions whose memory another transaction invalidated by a Send with Invalidate.
     /// Kept only if all observations are enabled.
     revoked: VecDeque<(Slot, Revoked)>,
+    /// The latest RDMA operations within advertised memory: the frame of each, and the packet that
+    /// completed the message that advertised its memory. Kept only if all observations are enabled.
+    advertised: VecDeque<(u64, Seen)>,
     /// Number of transactions reported: forward, backward.
     pub reported: [u64; 2],
 }
@@ -166,6 +169,7 @@ impl Peers {
             slowest: 0,
             half_flows: Default::default(),
             revoked: VecDeque::new(),
+            advertised: VecDeque::new(),
             reported: [0; 2],
         }
     }
@@ -190,7 +194,8 @@ impl Peers {
     /// Bytes of heap memory that a clone needs.
     pub(crate) fn footprint(&self) -> usize {
         let revoked = self.revoked.len() * size_of::<(Slot, Revoked)>();
-        self.sides.iter().map(Side::footprint).sum::<usize>() + revoked
+        let advertised = self.advertised.len() * size_of::<(u64, Seen)>();
+        self.sides.iter().map(Side::footprint).sum::<usize>() + revoked + advertised
     }
 
     /// The time up to `now` in which end `responder` may have waited for the network instead of

@@ -702,7 +702,9 @@ fn deliver(
             peers.observe(Observed::Repeated(repeated), report);
         }
         Delivery::Refused { seen, position, refusal, request } => {
-            peers.observe(Observed::Refused(Refused { from, seen, position, refusal, request }), report);
+            let advertised = request.and_then(|request| peers.advertised_for(request.frame));
+            let refused = Refused { from, seen, position, refusal, request, advertised };
+            peers.observe(Observed::Refused(refused), report);
         }
         Delivery::Restarted => peers.observe(Observed::Missing(Missing { from, packets: 1 }), report),
         Delivery::Faulty { seen, piece, position, fault } => {

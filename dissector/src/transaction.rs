@@ -82,7 +82,8 @@ pub struct Transaction {
     pub status: Option<u32>,
     /// The operations.
     pub details: Details,
-    /// The place where parsing of the arguments or results stopped.
+    /// The place where parsing of the arguments or results stopped, or else the first word with a
+    /// value that its definition does not allow.
     pub stop: Option<Stop>,
     /// The times of its parts.
     pub timing: Timing,
@@ -270,7 +271,8 @@ pub struct Message {
     pub missing: Vec<Missing>,
     /// The place where parsing of the RPC-over-RDMA or RPC header stopped.
     pub stop: Option<Stop>,
-    /// The place where parsing of the RPC message stopped.
+    /// The place where parsing of the RPC message stopped, or else the first word with a value that
+    /// its definition does not allow.
     pub unread: Option<Stop>,
     /// Bytes of the RPC message after complete arguments or results, or after a status without
     /// results. 0 if RPCSEC_GSS protects the message, or if the procedure is unknown.

@@ -17,6 +17,7 @@ mod tests;
 mod walk;
 
 use alloc::vec::Vec;
+use core::num::NonZeroU16;
 pub use nfs2::Nfs2;
 pub use nfs3::Nfs3;
 pub use nfs4::{Callback, CallbackProcedure, Nfs4, Nfs4Procedure};
@@ -457,6 +458,9 @@ pub struct Operation {
     /// The size that it sets: for SETATTR, and for a CREATE or OPEN that may create or truncate a
     /// file.
     pub size: Option<u64>,
+    /// The most bytes that its result can have, if the arguments limit it: for a GETATTR of
+    /// attributes with fixed lengths.
+    pub longest_result: Option<NonZeroU16>,
     /// Whether the result reached the end of the file, the directory or the list.
     pub end_of_file: Option<bool>,
     /// The DDP-eligible item of the arguments.
@@ -481,6 +485,7 @@ impl Operation {
             count: None,
             result_count: None,
             size: None,
+            longest_result: None,
             end_of_file: None,
             argument_item: None,
             result_item: None,

@@ -116,7 +116,8 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             set_call(capture, FAST_READ, SLOT, slot);
             set_call(capture, FAST_READ, NUMBER, number + 1);
         },
-        also: &[],
+        // Another READ has the same sequence ID.
+        also: &["session-sequence"],
         shows: shown(By::Requester, &[1330, 1332, 1405, 1486], "2", "1"),
     },
     Trigger {
@@ -619,4 +620,19 @@ fn a_callback_whose_answer_the_capture_lacks_is_not_unanswered() {
     let answer = whole.packets[send_of(&whole, CLIENT, SECOND_RECALL)].number;
     let rest = mutate::keep(&whole, |packet| packet.number != answer);
     assert!(!verdicts(&rest, "session-callback").contains(&Verdict::Stands));
+}
+
+/// CB_NULL and the callbacks of minor version 0 belong to no session (RFC 7531).
+#[test]
+fn a_callback_without_a_session_is_a_call() {
+    let mut capture = recall();
+    crate::chunks::change(&mut capture, SERVER, SECOND_RECALL, |call| {
+        let arguments = crate::chunks::arguments_at(call);
+        call.payload.truncate(arguments);
+        call.set_word(20, 0);
+    });
+    let answer = send_of(&capture, CLIENT, SECOND_RECALL);
+    withhold(&mut capture, answer);
+    let rules = |prefix| crate::header::found(&capture, prefix).len();
+    assert_eq!([rules("session-callback"), rules("rpc-call-unanswered")], [0, 1]);
 }

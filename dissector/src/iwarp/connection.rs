@@ -39,7 +39,8 @@ struct Half {
     reads: VecDeque<Asked>,
     /// The last of them when bytes that may answer them were missing.
     doubtful: Option<Position>,
-    /// Read Responses of this end whose request has not been seen yet.
+    /// Read Responses of this end whose request has not been seen yet: the capture may show them
+    /// before it.
     early: Waiting<HeldResponse>,
     started: Option<Started>,
     judged: Judged,
@@ -207,6 +208,10 @@ impl IwarpConnection {
                     messages.take(&piece, &mut |message| responses.take(message, deliver));
                 }
                 Unit::Lost => messages.lose(&mut |message| responses.take(message, deliver)),
+                Unit::Cut => {
+                    messages.lose(&mut |message| responses.take(message, deliver));
+                    deliver(from, Delivery::Missing { packets: 1 });
+                }
                 Unit::Malformed(seen, sequence, _) => {
                     messages.lose(&mut |message| responses.take(message, deliver));
                     let (position, fault) = (Position::of_sequence(sequence), Fault::Segment);
@@ -296,9 +301,7 @@ impl IwarpConnection {
                 };
                 let held = match ready {
                     Some(index) => sender.early.take(index),
-                    None if sender.early.is_full() || is_over() || !asker.stream.waits() => {
-                        sender.early.take_first()
-                    }
+                    None if sender.early.is_full() || is_over() => sender.early.take_first(),
                     None => None,
                 };
                 let Some(held) = held else { break };
@@ -594,7 +597,7 @@ impl Responses<'_> {
     /// if its request may still arrive.
     fn place(&mut self, placement: Placement<'_>, ends: bool, may_wait: bool, deliver: &mut Deliver<'_>) {
         let Some((index, offset)) = self.asker.find_asked(&placement) else {
-            if may_wait && self.asker.stream.waits() {
+            if may_wait {
                 let bytes = placement.bytes.to_vec();
                 return self.early.keep(HeldResponse { placement: placement.without_bytes(), ends, bytes });
             }

@@ -244,8 +244,13 @@ impl Messages {
                 invalidated: opcode.invalidates().then_some(header.invalidate_stag),
             }))),
             Opcode::ReadRequest => {
-                if let Ok(request) = ReadRequest::parse(bytes) {
-                    found(Message::ReadRequest(piece.seen, position, extent, request));
+                match ReadRequest::parse(bytes) {
+                    Ok(request) => found(Message::ReadRequest(piece.seen, position, extent, request)),
+                    // The capture lacks its sink or the memory that it reads.
+                    Err(_) if bytes.len() < open.length as usize => {
+                        found(Message::Delivery(Delivery::Missing { packets: 1 }));
+                    }
+                    Err(_) => {}
                 }
             }
             Opcode::Terminate => {

@@ -182,6 +182,9 @@ impl Requests {
         }
         if let Some(recent) = &mut self.recent {
             recent.note(packet.psn, packet.seen);
+            if packet.operation == Operation::ReadRequest {
+                recent.note_read(packet.psn, packet.seen);
+            }
         }
         match self.expected {
             Some(expected) if expected == packet.psn => {

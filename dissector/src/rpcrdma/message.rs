@@ -117,9 +117,8 @@ impl Transactions {
         let open = &mut self.slots[slot.index as usize];
 
         // Responder-provided: the requester must still read the reply and send RDMA_DONE
-        // (reliable-reply draft, section 4.1).
-        let provided = message.read_chunks.iter().position(|chunk| chunk.position == 0);
-        let provided = provided.filter(|_| header.procedure == Procedure::Nomsg);
+        // (reliable-reply draft, section 4.1). A requester may overlook a wrong Position.
+        let provided = message.provided().filter(|_| header.procedure == Procedure::Nomsg);
         if let Some(index) = provided {
             let first = open.segments.len();
             open.advertise(
@@ -170,6 +169,14 @@ impl Transactions {
 }
 
 impl Message {
+    /// The index of the Read chunk that holds the Payload stream of a reply: that at Position zero,
+    /// or else the first, if no Reply chunk holds the stream.
+    pub(super) fn provided(&self) -> Option<usize> {
+        let zero = self.read_chunks.iter().position(|chunk| chunk.position == 0);
+        let is_misplaced = !self.read_chunks.is_empty() && self.reply_chunk.is_none();
+        zero.or_else(|| is_misplaced.then_some(0))
+    }
+
     fn new(send: &Send<'_>, header: &Header<'_>) -> Message {
         let missing = send.missing.map(|(start, end)| Missing {
             part: Part::Send,

@@ -41,13 +41,13 @@ impl Session {
 
     /// By end: whether the capture has packets from its host to the other host. Packets of this end
     /// on this connection count even if `holds` does not list its host. An end without packets does
-    /// not count if the other end acknowledged some.
+    /// not count if the other end acknowledged some, or if all of its packets had a bad ICRC.
     pub(crate) fn heard(&self, holds: impl Fn(Address, Address) -> bool) -> [bool; 2] {
         End::BOTH.map(|side| {
             let (end, other) = (&self.ends[side], &self.ends[side.other()]);
-            let is_here = end.counts.packets + end.counts.bad_icrc > 0;
             let is_left_out = || self.transport.count(side.other(), other.counts).has_answered();
-            is_here || (holds(end.address, other.address) && !is_left_out())
+            let may_be_silent = || end.counts.bad_icrc == 0 && !is_left_out();
+            end.counts.packets > 0 || (holds(end.address, other.address) && may_be_silent())
         })
     }
 

@@ -3,7 +3,9 @@
 use super::super::Outcome;
 use super::super::state::Said;
 use super::super::walk::Walk;
-use super::parts::{BACK, CHANGE_INFO, CONN_BACK_CHAN, DEVICEID, SESSIONID, TIME, VERIFIER};
+use super::parts::{
+    BACK, CHANGE_INFO, CONN_BACK_CHAN, DEVICEID, FHSIZE, SESSIONID, TIME, VERIFIER, two_flags,
+};
 use rdmascope_wire::nfs::nfsstat4;
 
 pub(super) fn verifier(walk: &mut Walk<'_, '_>) -> Outcome {
@@ -20,13 +22,14 @@ pub(super) fn created(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 pub(super) fn file_handle(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.result_file_handle()
+    walk.result_file_handle(FHSIZE)
 }
 
 /// LOCK and LOCKT: the owner of the conflicting lock.
 pub(super) fn denied(walk: &mut Walk<'_, '_>) -> Outcome {
     if walk.operation.status == Some(nfsstat4::DENIED) {
-        walk.skip(8 + 8 + 4)?;
+        walk.skip(8 + 8)?;
+        walk.lock_type()?;
         walk.owner()?;
     }
     Ok(())
@@ -85,14 +88,16 @@ pub(super) fn in_use(walk: &mut Walk<'_, '_>) -> Outcome {
 
 pub(super) fn written(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.result_count()?;
-    walk.skip(4 + VERIFIER)
+    walk.stable()?;
+    walk.skip(VERIFIER)
 }
 
 pub(super) fn bound(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.skip(SESSIONID)?;
-    let direction = walk.u32()?;
+    // CDFS4_FORE, CDFS4_BACK and CDFS4_BOTH.
+    let direction = walk.constant(1..=3)?;
     walk.backchannel().taken = Some(direction & BACK != 0);
-    walk.skip(4)
+    walk.flag().map(|_| ())
 }
 
 pub(super) fn exchanged(walk: &mut Walk<'_, '_>) -> Outcome {
@@ -131,7 +136,7 @@ pub(super) fn directory_delegation(walk: &mut Walk<'_, '_>) -> Outcome {
             walk.bitmap()
         }
         // GDD4_UNAVAIL.
-        1 => walk.skip(4),
+        1 => walk.flag().map(|_| ()),
         _ => Err(walk.no_such_arm()),
     }
 }
@@ -157,10 +162,11 @@ pub(super) fn new_size(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 pub(super) fn layouts(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(4)?;
+    walk.flag()?;
     walk.gives()?;
     walk.each(|walk| {
-        walk.skip(8 + 8 + 4)?;
+        walk.skip(8 + 8)?;
+        walk.layout_mode()?;
         walk.typed_body()
     })
 }
@@ -189,7 +195,7 @@ pub(super) fn delegation(walk: &mut Walk<'_, '_>) -> Outcome {
 
 pub(super) fn copied(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.operation.result_count = Some(walk.write_response()?);
-    walk.skip(2 * 4)
+    two_flags(walk)
 }
 
 /// COPY: the requirements that the server can meet instead.
