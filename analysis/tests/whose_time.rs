@@ -1,4 +1,4 @@
-//! The time of the server by the wire, compared with the kernel's record of the server's work.
+//! The server's time by the wire, compared with the kernel's record of the server's work.
 
 use rdmascope_analysis::kernel::{Joining, KernelTrace, Point, Witness};
 use rdmascope_analysis::observer::Observer;

@@ -540,8 +540,8 @@ fn retransmissions(connection: &Connection, view: &View<'_, Costs>, findings: &m
     }
 }
 
-/// Whether so many packets of the responder were late that this number of slow replies may have been
-/// lost before the capture point.
+/// Whether this number of slow replies may have been lost before the capture point, judging by the
+/// late packets of the responder.
 fn may_be_lost(slow: u64, connection: &Connection) -> bool {
     let sent = &connection.responder.sent;
     let late = u128::from(sent.reordered_packets) * u128::from(connection.transactions[0]);

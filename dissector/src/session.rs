@@ -256,8 +256,8 @@ impl Session {
         }
     }
 
-    /// Counts a packet that its receiver would drop. It is ignored otherwise. `has_data`: it belongs
-    /// to the numbering of this end, and must be sent again.
+    /// Counts a packet that its receiver would drop. It is ignored otherwise. `has_data`: it has a
+    /// position among the packets of this end, and must be sent again.
     pub(crate) fn count_bad_icrc(
         &mut self,
         side: End,

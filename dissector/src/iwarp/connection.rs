@@ -439,8 +439,8 @@ impl IwarpConnection {
         self.halves[end].acknowledged
     }
 
-    /// Whether bytes of an end are not acknowledged, a message of it has not ended, or RDMA Reads that
-    /// it requested are not answered.
+    /// Whether bytes of an end are not acknowledged, a message of it has not ended, or an RDMA Read
+    /// that it requested is not answered.
     pub(crate) fn is_in_flight(&self, end: End) -> bool {
         let Half { stream, messages, reads, doubtful, .. } = &self.halves[end];
         messages.is_midway()
