@@ -34,7 +34,7 @@ impl Session {
 
     /// Notes that another connection uses its queue pair. A rejected connection stays rejected.
     pub(crate) fn replaced(&mut self) {
-        if !matches!(self.state, State::Rejected(_)) {
+        if self.state == State::Open || End::BOTH.into_iter().any(|end| self.packets(end) > 0) {
             self.state = State::Closed;
         }
     }
