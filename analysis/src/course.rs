@@ -339,7 +339,7 @@ mod tests {
         for latency in 1..=100 {
             latencies.add(latency);
         }
-        let exact = Latency { minimum: 1, median: 50, p90: 90, p99: 99, maximum: 100 };
+        let exact = Latency { minimum: 1, median: 50, p90: 90, p99: 99, maximum: 100, bound: u64::MAX };
         assert_eq!(latencies.figures(), Some(exact));
         for latency in 101..=100_000 {
             latencies.add(latency);
