@@ -7,12 +7,14 @@ use super::header;
 use super::rule::{Document, Level, Source, Unseen};
 use alloc::format;
 use rdmascope_dissector::transaction::{Chunk, Message, Part, Transaction};
-use rdmascope_dissector::ulb::{OperationKind, Place};
+use rdmascope_dissector::ulb::{Operation, OperationKind, Place};
 use rdmascope_wire::rpcrdma::{Procedure, Segment};
 use rdmascope_wire::{Cause, Layer, Stop, rpc};
 
 const MESSAGE: Source = Source { document: Document::Rfc5531, section: "9" };
 const XDR: Source = Source { document: Document::Rfc4506, section: "3" };
+const COMPOUND: Source = Source { document: Document::Rfc7530, section: "16.2" };
+const COMPOUND_4_1: Source = Source { document: Document::Rfc8881, section: "16.2" };
 const UNPARSED: Source = Source { document: Document::Rfc8166, section: "4.5.2" };
 const COMPLEXITY: Source = Source { document: Document::Rfc8267, section: "6.4.2" };
 
@@ -45,6 +47,51 @@ pub(crate) const RULES: &[Checked] = &[
         check: Check::Transaction(results),
     },
     Checked {
+        id: "compound-results",
+        level: Level::Violation,
+        sources: &[COMPOUND, COMPOUND_4_1],
+        sentence: "The reply to a COMPOUND has one result for each operation up to the first that failed, and the status of the last one.",
+        explanation: "A reply with NFS4_OK has as many results as the call has operations. The \
+            rule applies if all arguments and results were read. It depends on the reply \
+            belonging to its call, as write-chunk-count does.",
+        check: Check::Transaction(compound_results),
+    },
+    Checked {
+        id: "compound-tag",
+        level: Level::Warning,
+        sources: &[COMPOUND, COMPOUND_4_1],
+        sentence: "The reply to a COMPOUND has the tag of its call.",
+        explanation: "The specifications say SHOULD. The rule depends on the reply belonging to \
+            its call, as write-chunk-count does.",
+        check: Check::Transaction(compound_tag),
+    },
+    Checked {
+        id: "result-count",
+        level: Level::Violation,
+        sources: &[
+            Source { document: Document::Rfc1813, section: "3.3.6" },
+            Source { document: Document::Rfc1813, section: "3.3.7" },
+            Source { document: Document::Rfc8881, section: "18.22" },
+            Source { document: Document::Rfc8881, section: "18.32" },
+        ],
+        sentence: "A READ returns no more bytes than were asked for, and a WRITE counts no more than were sent.",
+        explanation: "The counts of the result are compared with those of the arguments. The \
+            rule depends on the reply belonging to its call, as write-chunk-count does.",
+        check: Check::Transaction(result_count),
+    },
+    Checked {
+        id: "result-stable",
+        level: Level::Violation,
+        sources: &[
+            Source { document: Document::Rfc1813, section: "3.3.7" },
+            Source { document: Document::Rfc8881, section: "18.32" },
+        ],
+        sentence: "A WRITE commits its data at least as far as was asked for.",
+        explanation: "UNSTABLE is less than DATA_SYNC, and that is less than FILE_SYNC. The rule \
+            depends on the reply belonging to its call, as write-chunk-count does.",
+        check: Check::Transaction(result_stable),
+    },
+    Checked {
         id: "rpc-garbage-arguments",
         level: Level::Warning,
         sources: &[UNPARSED, COMPLEXITY, MESSAGE],
@@ -71,6 +118,38 @@ pub(crate) fn may_break(transaction: &Transaction) -> bool {
     let is_odd = |message: &Message| message.unread.is_some() || message.unused > 0;
     [&transaction.call, &transaction.reply].into_iter().flatten().any(is_odd)
         || transaction.rpc_status == Some(rpc::Status::GarbageArguments)
+        || transaction.details.returns_tag == Some(false)
+        || wrong_results(transaction).is_some()
+        || transaction.details.operations.iter().any(|it| exceeds(it).is_some() || stable(it).is_some())
+}
+
+/// The wrong number of results of a COMPOUND, or the wrong status.
+enum WrongResults {
+    Count { found: u32, called: u32 },
+    Status { found: u32, last: u32 },
+}
+
+fn wrong_results(transaction: &Transaction) -> Option<WrongResults> {
+    let details = &transaction.details;
+    let (found, called, status) = (details.answered?, details.called?, details.status?);
+    if found > called || status == 0 && found < called {
+        return Some(WrongResults::Count { found, called });
+    }
+    let last = details.operations.get((found as usize).checked_sub(1)?)?.status?;
+    (last != status).then_some(WrongResults::Status { found: status, last })
+}
+
+/// The count of a result, and the lower one of its arguments.
+fn exceeds(operation: &Operation) -> Option<(u64, u64)> {
+    let is_counted = operation.kind.is_read() || operation.stable[1].is_some();
+    let (found, most) = (operation.result_count?, operation.count?);
+    (is_counted && operation.status == Some(0) && found > most).then_some((found, most))
+}
+
+/// The stable_how of a result, and the higher one of its arguments.
+fn stable(operation: &Operation) -> Option<(u8, u8)> {
+    let [Some(asked), Some(found)] = operation.stable else { return None };
+    (operation.status == Some(0) && found < asked).then_some((found, asked))
 }
 
 /// The fault of a body.
@@ -185,6 +264,61 @@ fn results(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'
         _ => "the results",
     };
     findings.add(chunks::paired(transaction, view, describe(&fault, what, finding)));
+}
+
+/// Whether arguments and results of a transaction were read.
+fn is_read(transaction: &Transaction) -> bool {
+    let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return false };
+    bodies::is_called(transaction, call) && bodies::is_read(transaction, reply)
+}
+
+fn compound_results(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
+    let Some(wrong) = wrong_results(transaction).filter(|_| is_read(transaction)) else { return };
+    let (words, found, allowed) = match wrong {
+        WrongResults::Count { found, called } => {
+            (format!("{found} results to {called} operations"), found, called)
+        }
+        WrongResults::Status { found, last } => {
+            (format!("status {found}, but the last result has {last}"), found, last)
+        }
+    };
+    let finding = chunks::by_answerer(transaction, view, words);
+    let finding = finding.values(Value::Count(found.into()), Value::Count(allowed.into()));
+    findings.add(chunks::paired(transaction, view, finding));
+}
+
+fn compound_tag(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
+    if transaction.details.returns_tag == Some(false) && is_read(transaction) {
+        let finding = chunks::by_answerer(transaction, view, "a reply with another tag than its call".into());
+        findings.add(chunks::paired(transaction, view, finding));
+    }
+}
+
+fn result_count(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
+    // read-chunk-length and read-chunk-padding cover a Read chunk with more bytes than its item.
+    let reads = transaction.call.iter().flat_map(|call| &call.read_chunks);
+    let moved: u64 = reads.map(|chunk| Segment::total(&chunk.segments)).sum();
+    let is_own =
+        |operation: &&Operation| is_read(transaction) && (moved == 0 || operation.result_count > Some(moved));
+    let operations = transaction.details.operations.iter().filter(is_own);
+    for (operation, (found, most)) in operations.filter_map(|it| Some((it, exceeds(it)?))) {
+        let words = format!("{} of {most} bytes was answered with a count of {found}", operation.name());
+        let finding = chunks::by_answerer(transaction, view, words);
+        let finding = finding.values(Value::Bytes(found), Value::Bytes(most));
+        findings.add(chunks::paired(transaction, view, finding));
+    }
+}
+
+fn result_stable(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
+    const NAMES: [&str; 3] = ["UNSTABLE", "DATA_SYNC", "FILE_SYNC"];
+    let operations = transaction.details.operations.iter().filter(|_| is_read(transaction));
+    for (found, asked) in operations.filter_map(stable) {
+        let [found, asked] = [found, asked].map(|value| NAMES[usize::from(value)]);
+        let words = format!("a WRITE that asked for {asked} was committed as {found}");
+        let finding = chunks::by_answerer(transaction, view, words);
+        let finding = finding.values(Value::Name(found), Value::Name(asked));
+        findings.add(chunks::paired(transaction, view, finding));
+    }
 }
 
 fn garbage(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {

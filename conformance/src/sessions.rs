@@ -12,7 +12,7 @@ pub(crate) mod table;
 
 use super::check::{Check, Checked, Findings, View};
 use super::chunks;
-use super::finding::{Finding, Value};
+use super::finding::{Finding, Value, plural};
 use super::known::{Known, Memory};
 use super::memory::AdvertisedMemory;
 use super::reverse::Backchannel;
@@ -25,7 +25,7 @@ use offloads::Offload;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
-use rdmascope_dissector::ulb::{Nfs4, OperationKind, STATUS_FLAGS, Sequence};
+use rdmascope_dissector::ulb::{Nfs4, Operation, OperationKind, STATUS_FLAGS, Sequence};
 
 const SLOTS: Source = Source { document: Document::Rfc8881, section: "2.10.6.1" };
 const SEQUENCE: Source = Source { document: Document::Rfc8881, section: "18.46" };
@@ -63,6 +63,16 @@ pub(crate) const RULES: &[Checked<Read>] = &[
             between the two requests, or if a call between them could not be read. Of slots whose \
             IDs are equal modulo 512, only the one used last is followed.",
         check: Check::Transaction(|_, view, findings| report(Kind::Order, view, findings)),
+    },
+    Checked {
+        id: "session-sequence-first",
+        level: Level::Violation,
+        sources: &[SEQUENCE, Source { document: Document::Rfc8881, section: "2.10.2" }],
+        sentence: "A COMPOUND of minor version 1 or 2 begins with SEQUENCE, unless its only operation needs no session.",
+        explanation: "EXCHANGE_ID, CREATE_SESSION, BIND_CONN_TO_SESSION, DESTROY_SESSION and \
+            DESTROY_CLIENTID need no session. Nothing is reported if the first operation is \
+            unknown, or if the COMPOUND has none.",
+        check: Check::Transaction(sequence_first),
     },
     Checked {
         id: "session-slot-busy",
@@ -240,6 +250,7 @@ fn is_unread(transaction: &Transaction) -> bool {
 pub(crate) fn may_break(transaction: &Transaction, sessions: &SessionUse) -> bool {
     !sessions.faults.is_empty()
         || disagreement(transaction).is_some()
+        || lacks_sequence(transaction).is_some()
         || (transaction.direction == Direction::Backward && transaction.outcome == Outcome::NoReply)
 }
 
@@ -268,6 +279,41 @@ fn other_result(transaction: &Transaction, known: &Known, asked: Sequence, given
         () => number("sequence ID", given.number, asked.number),
     };
     Fault { kind: Kind::Result, finding }
+}
+
+/// The first operation of a COMPOUND that lacks its SEQUENCE.
+fn lacks_sequence(transaction: &Transaction) -> Option<&Operation> {
+    let details = &transaction.details;
+    let first = details.operations.first().filter(|_| details.called > Some(0))?;
+    let OperationKind::Nfs4(kind) = first.kind else { return None };
+    let needs_none = matches!(
+        kind,
+        Nfs4::ExchangeId
+            | Nfs4::CreateSession
+            | Nfs4::BindConnToSession
+            | Nfs4::DestroySession
+            | Nfs4::DestroyClientid
+    );
+    let is_alone = details.called == Some(1);
+    let has_session = matches!(details.minor_version, Some(1 | 2));
+    (has_session && kind != Nfs4::Sequence && !(needs_none && is_alone)).then_some(first)
+}
+
+fn sequence_first(transaction: &Transaction, view: &View<'_, Read>, findings: &mut Findings<'_>) {
+    let (Some(first), Some(call)) = (lacks_sequence(transaction), &transaction.call) else { return };
+    let count = transaction.details.called.unwrap_or_default();
+    let words = format!(
+        "a COMPOUND of {count} operation{} that begins with {}",
+        plural(count as usize),
+        first.name()
+    );
+    findings.add(
+        Finding::new(words)
+            .by(view.caller(transaction.direction))
+            .of(transaction)
+            .message(call)
+            .values(Value::Name(first.name()), Value::Name("SEQUENCE")),
+    );
 }
 
 /// csr_sequence and csa_sequence of a CREATE_SESSION, if they differ.

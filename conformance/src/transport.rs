@@ -100,13 +100,21 @@ pub(super) const RULES: &[Checked<Read>] = &[
         id: "operation-foreign",
         level: Level::Violation,
         sources: &[OPERATIONS],
-        sentence: "RPC-over-RDMA uses SENDs, RDMA WRITEs and RDMA READs without Immediate data, and no atomic operations.",
+        sentence: "RPC-over-RDMA uses SENDs, RDMA WRITEs and RDMA READs, no RDMA WRITE with Immediate data and no atomic operations.",
         explanation: "The rule looks at the opcode of each packet of a connection with \
             RPC-over-RDMA. RFC 8166 names the operations that it uses, and states that an RDMA \
             Write signals no completion on the remote peer. An RDMA WRITE with Immediate data \
-            signals one, and consumes a Receive that no credit covers. Receivers have no use for \
-            Immediate data and advertise no memory for atomic operations.",
+            signals one, and consumes a Receive that no credit covers. Receivers advertise no \
+            memory for atomic operations. operation-immediate covers SENDs.",
         check: Check::Faulty(faults::foreign),
+    },
+    Checked {
+        id: "operation-immediate",
+        level: Level::Warning,
+        sources: &[OPERATIONS],
+        sentence: "A SEND of RPC-over-RDMA carries no Immediate data.",
+        explanation: "RPC-over-RDMA has no use for Immediate data. No specification forbids it.",
+        check: Check::Faulty(faults::immediate),
     },
     Checked {
         id: "dma-length",

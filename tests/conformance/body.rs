@@ -84,6 +84,55 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         shows: shown(By::Responder, &[36, 38], "", ""),
     },
     Trigger {
+        rule: "compound-results",
+        alteration: "the status of a COMPOUND is NFS4ERR_ACCESS, that of its last result NFS4_OK",
+        control: basic,
+        alter: |capture| change_reply(capture, 0x3bfc_0516, |reply| reply.set_word(results_at(reply), 13)),
+        also: &[],
+        shows: shown(By::Responder, &[36, 38], "13", "0"),
+    },
+    Trigger {
+        rule: "compound-tag",
+        alteration: "the reply to a COMPOUND without a tag has one",
+        control: basic,
+        alter: |capture| {
+            change_reply(capture, 0x3bfc_0516, |reply| {
+                let tag = results_at(reply) + 4;
+                reply.set_word(tag, 4);
+                reply.payload.splice(tag + 4..tag + 4, *b"tag.");
+            });
+        },
+        also: &[],
+        shows: shown(By::Responder, &[36, 38], "", ""),
+    },
+    Trigger {
+        rule: "result-count",
+        alteration: "a READ that returns six bytes asks for five",
+        control: basic,
+        alter: |capture| {
+            change_call(capture, READ_OF_SIX, |call| call.set_word(call.payload.len() - 4, 5));
+        },
+        also: &[],
+        shows: shown(By::Responder, &[1018, 1021], "6 bytes", "5 bytes"),
+    },
+    Trigger {
+        rule: "result-stable",
+        alteration: "a WRITE asks for FILE_SYNC, and its result is UNSTABLE",
+        control: version_3,
+        alter: |capture| {
+            const WRITE_3: u32 = 0x1b39_6a62;
+            change_call(capture, WRITE_3, |call| {
+                let handle = crate::chunks::arguments_at(call);
+                // The offset and the count precede it.
+                call.set_word(handle + 4 + call.word(handle).next_multiple_of(4) as usize + 12, 2);
+            });
+            // The write verifier follows it.
+            change_reply(capture, WRITE_3, |reply| reply.set_word(reply.payload.len() - 12, 0));
+        },
+        also: &[],
+        shows: None,
+    },
+    Trigger {
         rule: "rpc-garbage-arguments",
         alteration: "a GETATTR is answered with GARBAGE_ARGS",
         control: version_3,

@@ -107,6 +107,27 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         shows: shown(By::Responder, &[132, 140, 142], "0", "2"),
     },
     Trigger {
+        rule: "session-sequence-first",
+        alteration: "a COMPOUND with PUTFH and two other operations has no SEQUENCE",
+        control: basic,
+        alter: |capture| {
+            // After tag, minor version and count: the number and 32 bytes of arguments.
+            change_call(capture, ACCESS, |call| {
+                let count = arguments_at(call) + 8;
+                call.set_word(count, call.word(count) - 1);
+                call.payload.drain(count + 4..count + 40);
+            });
+            // After status, tag and count: number, status and 36 bytes of results.
+            change_reply(capture, ACCESS, |reply| {
+                let count = results_at(reply) + 8;
+                reply.set_word(count, reply.word(count) - 1);
+                reply.payload.drain(count + 4..count + 48);
+            });
+        },
+        also: &[],
+        shows: None,
+    },
+    Trigger {
         rule: "session-slot-busy",
         alteration: "a READ uses the slot of the READ before it, which is answered later",
         control: large,

@@ -77,7 +77,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         shows: shown(By::Responder, &[1000], "3992 bytes", "3988 bytes"),
     },
     Trigger {
-        rule: "operation-foreign",
+        rule: "operation-immediate",
         alteration: "the first call carries Immediate data",
         control: basic,
         alter: |capture| {

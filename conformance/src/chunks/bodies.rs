@@ -35,7 +35,7 @@ pub(in super::super) fn is_called(transaction: &Transaction, call: &Message) -> 
 }
 
 /// Whether all results were read.
-pub(super) fn is_read(transaction: &Transaction, reply: &Message) -> bool {
+pub(in super::super) fn is_read(transaction: &Transaction, reply: &Message) -> bool {
     is_bound(transaction) && reply.unread.is_none() && transaction.rpc_status == Some(rpc::Status::Success)
 }
 

@@ -96,7 +96,7 @@ pub(super) fn dma_length(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Fin
 }
 
 pub(super) fn foreign(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
-    if faulty.fault != Fault::Foreign {
+    if faulty.fault != Fault::Foreign || faulty.piece.operation == Operation::Send {
         return;
     }
     let what = match faulty.piece.operation {
@@ -104,6 +104,12 @@ pub(super) fn foreign(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findin
         _ => "Immediate data",
     };
     findings.add(about(faulty, what).observed(Value::Name(faulty.piece.name)));
+}
+
+pub(super) fn immediate(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
+    if faulty.fault == Fault::Foreign && faulty.piece.operation == Operation::Send {
+        findings.add(about(faulty, "Immediate data").observed(Value::Name(faulty.piece.name)));
+    }
 }
 
 pub(super) fn nothing(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {

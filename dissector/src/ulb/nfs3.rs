@@ -75,7 +75,7 @@ fn write(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.offset()?;
     walk.count()?;
     let count_at = walk.payload.reader().position() - 4;
-    stable(walk)?;
+    walk.operation.stable[0] = walk.stable()?;
     let length = walk.argument_item()?;
     walk.payload.allow_at(count_at, walk.operation.count == Some(length.into()));
     Ok(())
@@ -148,11 +148,6 @@ fn fattr(walk: &mut Walk<'_, '_>) -> Outcome {
     Ok(())
 }
 
-/// A `stable_how`.
-fn stable(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.constant(0..=2).map(|_| ())
-}
-
 fn found(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.result_file_handle(FHSIZE)?;
     attributes(walk)?;
@@ -182,7 +177,7 @@ fn read_data(walk: &mut Walk<'_, '_>) -> Outcome {
 fn written(walk: &mut Walk<'_, '_>) -> Outcome {
     changed(walk)?;
     walk.result_count()?;
-    stable(walk)?;
+    walk.operation.stable[1] = walk.stable()?;
     walk.skip(VERIFIER)
 }
 

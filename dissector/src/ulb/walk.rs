@@ -270,6 +270,12 @@ impl<'w, 'a> Walk<'w, 'a> {
         Ok(())
     }
 
+    /// Walks a `stable_how4` or `stable_how`.
+    #[inline]
+    pub(super) fn stable(&mut self) -> Result<Option<u8>, Stop> {
+        Ok(u8::try_from(self.constant(0..=2)?).ok().filter(|value| *value <= 2))
+    }
+
     #[inline]
     pub(super) fn end_of_file(&mut self) -> Outcome {
         self.operation.end_of_file = Some(self.flag()?);

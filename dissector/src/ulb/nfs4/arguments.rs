@@ -153,7 +153,7 @@ pub(super) fn setclientid(walk: &mut Walk<'_, '_>) -> Outcome {
 pub(super) fn write(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.names()?;
     walk.offset()?;
-    walk.stable()?;
+    walk.operation.stable[0] = walk.stable()?;
     walk.operation.count = Some(walk.argument_item()?.into());
     Ok(())
 }

@@ -227,12 +227,6 @@ impl<'a> Walk<'_, 'a> {
         self.constant(1..=4)
     }
 
-    /// Walks a `stable_how4`.
-    #[inline]
-    pub(super) fn stable(&mut self) -> Outcome {
-        self.constant(0..=2).map(|_| ())
-    }
-
     /// Walks a `layoutiomode4`.
     #[inline]
     pub(super) fn layout_mode(&mut self) -> Result<u32, Stop> {

@@ -88,7 +88,7 @@ pub(super) fn in_use(walk: &mut Walk<'_, '_>) -> Outcome {
 
 pub(super) fn written(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.result_count()?;
-    walk.stable()?;
+    walk.operation.stable[1] = walk.stable()?;
     walk.skip(VERIFIER)
 }
 
