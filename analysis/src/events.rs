@@ -129,6 +129,19 @@ impl Kind {
     }
 }
 
+/// How a loss of service began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Calls had no replies on a connection that was open.
+    NoReply,
+    /// An end closed a connection that had served; `true` for the requester.
+    ClosedBy(bool),
+    /// The server rejected the connection.
+    Rejected,
+    /// The requests for the connection were never answered.
+    Unanswered,
+}
+
 /// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionEvent {
@@ -147,9 +160,8 @@ pub struct SessionEvent {
     pub through: Vec<ConnectionId>,
     /// The end that caused it; `None` if neither did, or if it is unknown.
     pub by_requester: Option<bool>,
-    /// For lost service: the end that closed or rejected the connection while it served; `true` for
-    /// the requester. `None` if service was lost before, or otherwise.
-    pub ended_by: Option<bool>,
+    /// For lost service: how it began.
+    pub cause: Option<Cause>,
     /// The duration, in nanoseconds.
     pub duration: Option<u64>,
     /// The number of packets, calls or occurrences.
@@ -227,7 +239,7 @@ mod tests {
             other,
             through: Vec::new(),
             by_requester: None,
-            ended_by: None,
+            cause: None,
             duration,
             count: 1,
             frames: [Some(7), None],

@@ -1,7 +1,7 @@
 //! Times without service and calls that wait: in captures of symptoms, and in sessions altered to
 //! have them. tests/cases/README.md describes the captures.
 
-use rdmascope_analysis::events::{Events, Kind, SessionEvent};
+use rdmascope_analysis::events::{Cause, Events, Kind, SessionEvent};
 use rdmascope_analysis::observer::Observer;
 use rdmascope_dissector::engine::Engine;
 use rdmascope_dissector::record::Time;
@@ -55,7 +55,7 @@ fn one_outage_lasts_over_connections_without_a_reply() {
     let capture = samples::case("c02-reconnect");
     let lost = only(&capture, Kind::ServiceLost);
     assert_place(&capture, &lost, (0.005, 210.0));
-    assert_eq!((lost.count, lost.through.len(), lost.ended_by), (8, 4, None));
+    assert_eq!((lost.count, lost.through.len(), lost.cause), (8, 4, Some(Cause::NoReply)));
     assert_eq!(
         lost.text,
         "no reply for 210s, until the capture ends: 8 calls unanswered on 4 connections in turn, connections \
@@ -160,7 +160,7 @@ fn a_call_that_ends_every_connection_is_one_story() {
     );
     let lost = only(&capture, Kind::ServiceLost);
     assert_place(&capture, &lost, (0.005, 20.1));
-    assert_eq!((lost.count, lost.ended_by), (1, Some(false)));
+    assert_eq!((lost.count, lost.cause), (1, Some(Cause::ClosedBy(false))));
     // On one connection only, it is an ordinary end.
     let one = until(&capture, 0.0055);
     assert!(events(&one).iter().all(|event| event.kind != Kind::CallFailsAgain));
@@ -175,7 +175,7 @@ fn requests_in_vain_are_an_outage() {
         assert_eq!((count(Kind::Rejected), count(Kind::Connected), count(Kind::Disconnected)), (6, 0, 0));
         let lost = only(&capture, Kind::ServiceLost);
         assert_place(&capture, &lost, (0.0, 51.0));
-        assert_eq!(lost.ended_by, Some(false));
+        assert_eq!(lost.cause, Some(Cause::Rejected));
         assert_eq!(
             lost.text, "no connection for 51.0s, until the capture ends: 6 requests rejected by the server",
             "{case}"

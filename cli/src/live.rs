@@ -31,6 +31,7 @@ use rdmascope_analysis::ending::Ending;
 use rdmascope_analysis::live::{Captured, Happening, Happenings, Interval, Meter};
 use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::policy::{Allowance, Allowances};
+use rdmascope_analysis::report::Statement;
 use rdmascope_analysis::time::parse_duration;
 use rdmascope_analysis::units::Counted;
 use rdmascope_capture_agent::{Files, LiveSource, Note, Sink, for_each};
@@ -179,6 +180,7 @@ pub(crate) fn run(command: &LiveArguments, style: Style, out: &mut Out) -> io::R
         allowances,
         found: Vec::new(),
         duration: command.duration.map(|duration| i64::try_from(duration).unwrap_or(i64::MAX)),
+        started: None,
         end: Time(i64::MAX),
         due: Time(i64::MIN),
         now: Time(i64::MIN),
@@ -298,6 +300,10 @@ trait Taker {
     fn happening(&mut self, happening: &Happening, out: &mut Out) -> io::Result<()>;
     /// Called for a finding at `now`.
     fn finding(&mut self, finding: &Judged<'_>, now: Time, out: &mut Out) -> io::Result<()>;
+    /// Called at the end, with the statements about harm.
+    fn end(&mut self, _leading: &[Statement], _now: Time, _out: &mut Out) -> io::Result<()> {
+        Ok(())
+    }
     /// Called when a capture was written or could not be written.
     fn captured(&mut self, captured: &Captured, out: &mut Out) -> io::Result<()>;
 }
@@ -326,6 +332,8 @@ struct Watching<'a> {
     /// Findings of the current record.
     found: Vec<Finding>,
     duration: Option<i64>,
+    /// The time of the first record.
+    started: Option<Time>,
     /// The time to end.
     end: Time,
     /// The end of the interval or of the analysis. Before the first record, any time is late.
@@ -367,6 +375,7 @@ impl Watching<'_> {
     #[cold]
     fn close(&mut self, now: Time) -> ControlFlow<()> {
         if self.meter.is_none() {
+            self.started = Some(now);
             self.end = Time(self.duration.map_or(i64::MAX, |duration| now.0.saturating_add(duration)));
             let meter = Meter::new(now);
             self.meter = Some(if self.counts_drops { meter } else { meter.without_drops() });
@@ -504,6 +513,10 @@ impl Watching<'_> {
             self.tick(Time(self.now.0.saturating_add(1)).min(self.end));
         }
         self.write_capture(true);
+        let Watching { engine, happenings, taker, now, started, written, out, .. } = self;
+        let open: Vec<Connection> = engine.connections().collect();
+        let leading = happenings.leading(&open, started.unwrap_or(*now), *now);
+        keep_first(written, || taker.end(&leading, *now, out));
         keep_first(&mut self.written, || output::close(self.out));
     }
 }

@@ -9,6 +9,7 @@ mod known;
 mod newcomers;
 mod sessions;
 mod state;
+mod steps;
 
 use crate::connection::{FlowKey, KnownConnection};
 use crate::event::{Event, Packet, Report};
@@ -29,6 +30,7 @@ use known::KnownConnections;
 use newcomers::Newcomers;
 use rdmascope_wire::bth::{Bth, Opcode, Transport as Service};
 use sessions::{EndRef, Sessions};
+use steps::{Clock, Step};
 
 /// The configuration of an engine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -122,6 +124,12 @@ pub struct Totals {
     pub transactions: [u64; 5],
     /// Entries evicted from full tables.
     pub evictions: u64,
+    /// Records without a time stamp: their time is the beginning of 1970.
+    pub untimed_records: u64,
+    /// Times that the clock stepped back.
+    pub clock_steps: u64,
+    /// The first record after such a step.
+    pub first_clock_step: Option<u64>,
     /// Connections reported with [`Engine::know`].
     pub known_connections: u64,
     /// Reported connections that packets contradicted, and that were therefore ignored.
@@ -148,6 +156,7 @@ pub enum Need {
 pub struct Engine {
     config: Config,
     totals: Totals,
+    clock: Clock,
     copies: Copies,
     known: KnownConnections,
     sessions: Sessions,
@@ -187,8 +196,18 @@ impl Engine {
         report: &mut Report<'_>,
     ) -> Need {
         let Dissected { frame, transport } = dissected;
-        let Engine { config, totals, copies, known, sessions, newcomers, transactions } = self;
+        let Engine { config, totals, clock, copies, known, sessions, newcomers, transactions } = self;
         totals.count_record(record, dissected);
+        transactions.now = record.time;
+        totals.untimed_records += u64::from(record.time == Time(0));
+        if let Some(step) = clock.take(record.time) {
+            transactions.clock_steps += 1;
+            if step == Step::Back {
+                totals.clock_steps += 1;
+                totals.first_clock_step.get_or_insert(record.number);
+                report(Event::ClockStep(Seen { frame: record.number, time: record.time }));
+            }
+        }
         let segment = if let Err(Other::Tcp(segment)) = frame { Some(segment) } else { None };
         transactions.dropped += u64::from(record.dropped);
         let seen = Seen { frame: record.number, time: record.time };
@@ -320,7 +339,7 @@ impl Engine {
 
     /// Ends the capture: reports open transactions and connections.
     pub fn finish(&mut self, report: &mut Report<'_>) {
-        let over = self.totals.span.map(|(_, last)| last);
+        let over = self.clock.latest();
         self.between_records(report, |stage| {
             while let Some(held) = stage.newcomers.take_oldest() {
                 stage.end_held(&held, false);
@@ -559,6 +578,7 @@ impl Totals {
             Event::Transaction(transaction) => self.transactions[transaction.outcome as usize] += 1,
             Event::Eviction(_) => self.evictions += 1,
             Event::Packet(_)
+            | Event::ClockStep(_)
             | Event::Connection(_)
             | Event::Observation(_)
             | Event::Attributed(_)

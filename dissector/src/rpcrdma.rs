@@ -226,6 +226,10 @@ pub(crate) struct Transactions {
     bulk: (u64, u32),
     /// Packets of all connections that the capture reports as dropped so far.
     pub dropped: u64,
+    /// The time of the current record.
+    pub now: Time,
+    /// How often times could not be compared with those of the records before.
+    pub clock_steps: u64,
     /// The current record was held, and others have arrived since.
     pub is_late: bool,
     /// Bytes of memory that all connections use to track steps and packets.
@@ -417,11 +421,12 @@ impl Transactions {
         slots.sort_by_key(|slot| self.slots[slot.index as usize].transaction.begun);
         for slot in slots {
             let slowest = peers.slowest.max(Transaction::PATIENCE);
-            let gap = peers.missing_packets;
+            let (gap, clock_steps) = (peers.missing_packets, self.clock_steps);
             let Some(open) = self.find(slot) else { continue };
             let until = Some(until).filter(|_| heard[open.caller.other()]);
             let called = open.transaction.call.as_ref().map(|call| call.seen.time);
             let is_overdue = gap == open.missing_before
+                && open.clock_steps == clock_steps
                 && until.zip(called).is_some_and(|(until, called)| until.since(called) > slowest);
             let without_reply = if is_closed || is_overdue { Outcome::NoReply } else { Outcome::CutOff };
             let outcome = outcome_of(&open.transaction, without_reply);
@@ -493,6 +498,7 @@ impl Transactions {
         let open = &mut self.slots[index as usize];
         self.begun += 1;
         open.begin(xid, caller, self.begun, self.keep, peers);
+        open.clock_steps = self.clock_steps;
         let slot = Slot { index, generation: open.generation };
         self.open += 1;
         // Ended transactions are removed from the order before they are the greater part of it.
@@ -537,6 +543,7 @@ impl Transactions {
         self.free.push(slot.index);
 
         let gap = peers.missing_packets > open.missing_before;
+        open.transaction.clock_stepped = open.clock_steps != self.clock_steps;
         open.conclude(outcome, gap, until);
         peers.slowest = peers.slowest.max(open.transaction.latency().unwrap_or(0));
         open.transaction.lossy = self.observe != Observe::Nothing && gap;

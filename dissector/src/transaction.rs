@@ -88,6 +88,9 @@ pub struct Transaction {
     /// For a call without a reply: the time up to which the capture shows that no reply came. `None`
     /// if there is a reply, or if the capture may lack it.
     pub unanswered_until: Option<Time>,
+    /// Whether its times cannot be compared, because the clock stepped back while it was open, or
+    /// because its packets have no time stamps.
+    pub clock_stepped: bool,
     /// The RDMA_DONE by which the requester reported that it had pulled a responder-provided Read
     /// chunk (reliable-reply draft, section 4.1.3).
     pub done: Option<Seen>,
@@ -101,8 +104,11 @@ impl Transaction {
     pub const PATIENCE: u64 = 1_000_000_000;
 
     /// Nanoseconds from the packet that completed the call's Send to the one that completed the
-    /// reply's.
+    /// reply's. `None` without one of them, or if the clock stepped between them.
     pub fn latency(&self) -> Option<u64> {
+        if self.clock_stepped {
+            return None;
+        }
         Some(self.reply.as_ref()?.seen.time.since(self.call.as_ref()?.seen.time))
     }
 

@@ -90,6 +90,7 @@ pub fn transaction(procedure: Procedure, frame: u64, latency: i64) -> Transactio
         stop: None,
         timing: Timing::default(),
         unanswered_until: None,
+        clock_stepped: false,
         done: None,
         exchange: None,
     }

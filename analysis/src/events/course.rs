@@ -86,7 +86,7 @@ impl Call {
         Some(Call {
             xid: transaction.xid,
             seen: call.seen,
-            is_whole: !transaction.lossy && !transaction.capture_gap,
+            is_whole: !transaction.lossy && !transaction.capture_gap && !transaction.clock_stepped,
             protocol: Protocol::of(transaction),
             label: Label::of(transaction),
             direction: transaction.direction,
@@ -240,6 +240,10 @@ pub(super) struct Course {
     lacking: [Option<Time>; 2],
     /// Whether packets of each end were found missing before the first reply.
     lacked: [bool; 2],
+    /// How often the clock had stepped back when the connection was first seen, and when it was last
+    /// seen.
+    pub(super) steps_before: u32,
+    pub(super) steps: u32,
     /// The end that opened the connection.
     pub(super) requester: End,
     latest: Time,
@@ -253,6 +257,19 @@ const MOST: usize = 128;
 const TWICE: u64 = 1_000_000;
 
 impl Course {
+    /// Creates the facts of a connection that was first seen after so many steps of the clock.
+    pub(super) fn new(steps: u32) -> Course {
+        Course { steps_before: steps, steps, ..Course::default() }
+    }
+
+    /// Forgets the times from which waits are counted, because the clock stepped back.
+    pub(super) fn clock_stepped(&mut self, steps: u32) {
+        self.steps = steps;
+        (self.last_reply, self.answered, self.credits.since) = (None, None, None);
+        self.retries = [None; 2];
+        self.lacked = self.lacked.map(|lacked| lacked || self.first_reply.is_none());
+    }
+
     /// Takes a packet that requests, accepts or rejects the connection.
     pub(super) fn announced(&mut self, announced: &Announced<'_>) {
         let Announced { from, seen, says, .. } = *announced;
@@ -427,7 +444,7 @@ impl Course {
             self.calls.push(call);
         }
         if call.is_whole {
-            if self.first_call.is_none_or(|first| call.seen.time < first.time) {
+            if self.first_call.is_none_or(|first| call.seen.frame < first.frame) {
                 self.first_call = Some(call.seen);
             }
             self.waited(call.seen, reply);
@@ -484,11 +501,11 @@ impl Course {
     /// connection ends.
     fn waited(&mut self, call: Seen, reply: Option<Seen>) {
         for gap in self.gaps.iter_mut().rev() {
-            if call.time >= gap.end.time {
+            if call.frame >= gap.end.frame {
                 break;
             }
             let is_passed = gap.answered.is_some_and(|answered| answered.since(call.time) >= SILENCE);
-            if !is_passed && reply.is_none_or(|reply| reply.time >= gap.end.time) {
+            if !is_passed && reply.is_none_or(|reply| reply.frame >= gap.end.frame) {
                 gap.waiting = Some(gap.waiting.map_or(call.time, |waiting| waiting.min(call.time)));
                 gap.calls += 1;
             }

@@ -3,7 +3,7 @@
 
 use super::course::{Closed, Course};
 use super::tell::{Ends, Known, RECONNECT, Reached, end_name, event};
-use super::{Kind, SILENCE, SessionEvent};
+use super::{Cause, Kind, SILENCE, SessionEvent};
 use crate::units::{Counted, Duration};
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::ConnectionId;
@@ -85,7 +85,8 @@ pub(super) fn tell(
     }
     let mut attempts: Vec<(&Ends, &Vec<usize>)> = story.failed.iter().collect();
     attempts.sort_unstable_by_key(|(_, indexes)| indexes[0]);
-    for (ends, indexes) in attempts {
+    // Times of requests cannot be compared with each other if the clock stepped back.
+    for (ends, indexes) in attempts.into_iter().filter(|_| reached.steps == 0) {
         let told = told.get(ends).map_or(&[][..], Vec::as_slice);
         story.never_made(indexes, told, tell);
     }
@@ -130,10 +131,11 @@ impl Story<'_> {
                 self.tell(&wait, Until::Reply(gap.end, at), tell);
             }
             add(&mut wait, self.waiting(one), at);
-            if wait.as_ref().is_some_and(|wait| !shows_silence(one, wait.since)) {
+            next = one.after;
+            let steps = next.map_or(self.reached.steps, |next| self.known[next].course.steps_before);
+            if steps != course.steps || wait.as_ref().is_some_and(|wait| !shows_silence(one, wait.since)) {
                 wait = None;
             }
-            next = one.after;
         }
         if let Some(wait) = wait {
             self.tell(&wait, Until::Reached(self.reached), tell);
@@ -145,11 +147,16 @@ impl Story<'_> {
     fn waiting(&self, one: &Known<'_>) -> Option<Wait> {
         let course = one.course;
         let asked = self.requests.get(&one.ends()).map_or(&[][..], Vec::as_slice);
-        let last = course.last_reply.map_or(one.summary.first, |seen| seen.time);
+        let last = match course.last_reply {
+            Some(seen) => seen.time,
+            // Its first packet was seen before the clock stepped back.
+            None if course.steps_before != course.steps => Time(i64::MIN),
+            None => one.summary.first,
+        };
         let calls =
             || course.unanswered.iter().filter(|call| call.is_whole && !call.is_passed(course.answered));
         let over = one.over()?;
-        let request = asked.iter().copied().find(|time| *time >= over);
+        let request = asked.iter().copied().find(|time| *time >= over && self.reached.steps == 0);
         let closed = match (course.disconnected, request) {
             (Some(Closed { seen, by_requester: false, .. }), Some(request))
                 if request.since(seen.time) <= RECONNECT =>
@@ -184,7 +191,7 @@ impl Story<'_> {
                 Some((at, seen)) if seen.time.since(given_up) <= RECONNECT => Until::Reply(*seen, *at),
                 None if self.reached.time.since(given_up) <= RECONNECT => Until::Reached(self.reached),
                 // The client stopped asking.
-                _ => Until::Reached(Reached { time: given_up, goes_on: false }),
+                _ => Until::Reached(Reached { time: given_up, goes_on: false, ..self.reached }),
             };
             self.tell(&wait, until, tell);
         };
@@ -235,7 +242,7 @@ impl Story<'_> {
                 [_] => Vec::new(),
                 several => several.iter().map(|at| self.known[*at].id).collect(),
             },
-            ended_by: self.ended_by(wait),
+            cause: Some(self.cause(wait)),
             duration: Some(length),
             count: wait.calls,
             frames: [wait.frame, reply],
@@ -243,15 +250,17 @@ impl Story<'_> {
         });
     }
 
-    /// The end that took the service away: the one that closed the first connection of the wait
-    /// before its calls had waited long, or the one that rejected it.
-    fn ended_by(&self, wait: &Wait) -> Option<bool> {
-        let course = self.known[wait.through[0]].course;
-        if let Some((_, by_requester, _)) = course.rejected {
-            return Some(by_requester);
+    /// How a wait began: calls that had waited long before the connection was closed had no replies.
+    fn cause(&self, wait: &Wait) -> Cause {
+        let first = &self.known[wait.through[0]];
+        match first.course.disconnected {
+            _ if !first.stood() && first.course.rejected.is_some() => Cause::Rejected,
+            _ if !first.stood() => Cause::Unanswered,
+            Some(closed) if closed.seen.time.since(wait.since) < SILENCE => {
+                Cause::ClosedBy(closed.by_requester)
+            }
+            _ => Cause::NoReply,
         }
-        let closed = course.disconnected?;
-        (closed.seen.time.since(wait.since) < SILENCE).then_some(closed.by_requester)
     }
 
     fn text(&self, wait: &Wait, until: Until, length: u64) -> String {
@@ -375,8 +384,8 @@ fn lost(course: &Course) -> String {
 
 /// The wait of the first call of a connection for its first reply.
 fn first_call(course: &Course, reply: Seen) -> Option<Wait> {
-    let call = course.first_call.filter(|call| call.time <= reply.time)?;
-    let calls = course.calls.iter().filter(|call| call.is_whole && call.seen.time <= reply.time);
+    let call = course.first_call.filter(|call| call.frame <= reply.frame)?;
+    let calls = course.calls.iter().filter(|call| call.is_whole && call.seen.frame <= reply.frame);
     Some(Wait {
         since: call.time,
         frame: Some(call.frame),

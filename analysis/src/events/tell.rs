@@ -39,6 +39,8 @@ pub(super) struct Reached {
     pub(super) time: Time,
     /// Whether the capture goes on.
     pub(super) goes_on: bool,
+    /// How often its clock has stepped back.
+    pub(super) steps: u32,
 }
 
 /// The events of these connections, in a capture that has come to `reached`.
@@ -50,7 +52,7 @@ pub(super) fn events<'a>(
     let mut known: Vec<Known<'_>> = courses
         .map(|(id, course, summary)| Known { id, course, summary, before: None, after: None })
         .collect();
-    known.sort_by_key(|known| (known.summary.first, known.id));
+    known.sort_by_key(|known| (known.course.steps_before, known.summary.first, known.id));
     let requests = link(&mut known);
     let mut found = Vec::new();
     for (index, one) in known.iter().enumerate() {
@@ -141,7 +143,7 @@ fn passed(course: &Course, reached: Reached, tell: &mut dyn FnMut(SessionEvent))
         let name = failing::called(call.protocol, call.label);
         let waited = Duration(call.waited());
         let until = match call.until {
-            Some(time) if time >= reached.time => "until the capture ended",
+            Some(time) if time >= reached.time && course.disconnected.is_none() => "until the capture ended",
             _ => "until its connection ended",
         };
         let how = match (call.reply, call.is_unread) {
@@ -230,7 +232,7 @@ pub(super) fn event(time: Time, kind: Kind, text: String) -> SessionEvent {
         other: None,
         through: Vec::new(),
         by_requester: None,
-        ended_by: None,
+        cause: None,
         duration: None,
         count: 1,
         frames: [None, None],
@@ -296,12 +298,13 @@ fn link(known: &mut [Known<'_>]) -> HashMap<Ends, Vec<Time>, FixedState> {
             continue;
         }
         let port = one.summary.port;
-        let first = one.summary.first;
+        let (first, steps) = (one.summary.first, one.course.steps_before);
         let waiting = over.entry(ends).or_default();
         let is_port = |other: Option<u16>| port.is_none() || other.is_none() || port == other;
         let found = waiting.iter().position(|at| {
             let other = &known[*at];
-            is_port(other.summary.port) && other.over().is_some_and(|over| over <= first)
+            is_port(other.summary.port)
+                && other.over().is_some_and(|over| (other.course.steps, over) <= (steps, first))
         });
         let before = found.map(|at| waiting.remove(at));
         if one.over().is_some() {

@@ -31,6 +31,8 @@ pub(super) struct Open {
     pub(super) session: u32,
     /// The end that called.
     pub(super) caller: End,
+    /// [`super::Transactions::clock_steps`] when it was opened.
+    pub(super) clock_steps: u64,
     /// Number of packets that the capture lacked when it was opened. Later gaps may concern it.
     pub(super) missing_before: u64,
     pub(super) transaction: Transaction,
@@ -82,6 +84,7 @@ impl Default for Open {
             generation: 0,
             session: 0,
             caller: End::First,
+            clock_steps: 0,
             missing_before: 0,
             transaction: Transaction {
                 number: 0,
@@ -106,6 +109,7 @@ impl Default for Open {
                 stop: None,
                 timing: Timing::default(),
                 unanswered_until: None,
+                clock_stepped: false,
                 done: None,
                 exchange: None,
             },
@@ -333,7 +337,8 @@ impl Open {
             .flatten()
             .any(|message| !message.missing.is_empty());
         transaction.capture_gap = gap && (lacks_reply || lacks_bytes);
-        transaction.unanswered_until = until.filter(|_| transaction.reply.is_none() && !gap);
+        transaction.unanswered_until =
+            until.filter(|_| transaction.reply.is_none() && !gap && !transaction.clock_stepped);
     }
 
     /// Lists the bytes of chunks that should have moved and did not.

@@ -23,7 +23,7 @@ impl Session {
             };
             transactions.observe_outstanding(End::BOTH.map(route), complete, &self.peers, report);
         }
-        self.closed_at.get_or_insert(self.span.1);
+        self.closed_at.get_or_insert(transactions.now);
         match (self.tcp_ports, self.state) {
             (Some(_), _) => self.close_over_tcp(),
             (None, State::Rejected(_)) => {}
@@ -69,8 +69,8 @@ impl Session {
         self.note_used();
         let is_closed = self.state == State::Closed;
         let until = match is_closed {
-            true => self.closed_at.unwrap_or(self.span.1),
-            false => over.unwrap_or(self.span.1),
+            true => self.closed_at.unwrap_or(self.span.1.min(transactions.now)),
+            false => over.unwrap_or(transactions.now),
         };
         if transactions.observes() {
             self.note_half_flows();

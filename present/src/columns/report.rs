@@ -60,9 +60,15 @@ pub static OPERATION_FIGURES: Columns<Operation> = {
                         lend(stats.latency(), |latency| see((latency, stats.total_latency)));
                     },
                 }),
-                "The latencies. The median and the percentile have three significant digits.",
+                "The latencies. The median and the percentile have three significant digits. A call without a \
+                 reply counts with the time that it waited, at least.",
             )
             .or_null(),
+            C::new(
+                "unanswered",
+                U64(|(_, stats)| Some(stats.unanswered)),
+                "Transactions without a reply that count in the latencies.",
+            ),
             C::new(
                 "shares",
                 Object(&O { columns: &SHARES, lend: |(_, stats), see| lend(stats.shares(), see) }),

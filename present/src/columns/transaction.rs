@@ -9,7 +9,7 @@ use crate::column::Read::{
     Boolean, Frame, Lossy, Nanoseconds, Object, Objects, Offset, Shown, Texts, Time, U32, U64, Word, Xid,
 };
 use crate::column::{Cell, Column, Columns, Role, Subject, Tint, Within, Words, explained, lend};
-use crate::tables::transactions::{Ending, Remarks};
+use crate::tables::transactions::{Ending, Remarks, Waited};
 use rdmascope_analysis::names::{self, Failure, Label, Protocol, SecurityName};
 use rdmascope_analysis::paths::{self, TransactionRow};
 use rdmascope_analysis::phases::{Phases, grouped};
@@ -210,8 +210,15 @@ pub static TRANSACTION: Columns<Transaction> = {
                 Nanoseconds(|it| it.latency()),
                 "The time from the packet that completed the Send of the call to the packet that completed the Send of the reply.",
             )
+            .or_null(),
+            C::new(
+                "waited_ns",
+                Nanoseconds(|it| it.waited()),
+                "How long the caller waited: the latency, or, for a call without a reply, at least this long: \
+                 until its connection or the capture ended. It is null if the capture does not show it.",
+            )
             .or_null()
-            .text(7, "latency", Right(8)),
+            .cell(7, "latency", Right(8), Cell::Shown(|it, _, see| see(&Waited(it.transaction)))),
             C::new("phases", Object(&O { columns: &PHASES, lend: |it, see| lend(Phases::of(it.transaction), see) }), "The phases of the transaction.")
                 .or_null(),
             C::new(

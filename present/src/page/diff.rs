@@ -192,7 +192,7 @@ impl Text<'_> {
                 name => write!(out, "  {}", Left(name.unwrap_or_default(), NAME))?,
             }
             write!(out, " {letter} {:>7}", Number(count))?;
-            let Latency { minimum, median, p90, p99, maximum } = latency;
+            let Latency { minimum, median, p90, p99, maximum, .. } = latency;
             for value in [minimum, median, p90, p99, maximum] {
                 write!(out, " {:>8}", Duration(value))?;
             }

@@ -116,7 +116,13 @@ impl Page<'_> {
             })
     }
 
-    /// The most important figures.
+    /// Number of findings that are violations.
+    fn violations(&self) -> u64 {
+        let groups = self.gathered.findings.groups().filter(|group| group.is_violation());
+        groups.map(|group| group.count).sum()
+    }
+
+    /// The statements that lead the report, and the most important figures.
     fn summary(&self) -> Markup {
         let totals = &self.ending.totals;
         let length = totals.span.map(|(first, last)| last.since(first));
@@ -124,22 +130,23 @@ impl Page<'_> {
             Some(chosen) => (chosen.transactions, chosen.connections),
             None => (totals.transactions.iter().sum(), totals.connections),
         };
-        let errors: u64 = self.gathered.report.operations().iter().map(|(_, stats)| stats.errors).sum();
+        let (errors, further) = self.gathered.report.errors();
+        let errors = errors.iter().map(|(_, error)| error.count).sum::<u64>() + further;
+        let leading = self.gathered.report.leading(self.ending, self.violations());
         let problems = self.gathered.report.problems(self.ending);
         let of = |group| -> u64 {
             problems.iter().filter(|problem| problem.group == group).map(|p| p.count).sum()
         };
-        let violations: u64 = self
-            .gathered
-            .findings
-            .groups()
-            .filter(|group| group.is_violation())
-            .map(|group| group.count)
-            .sum();
+        let violations = self.violations();
         let tile = |name: &str, value: Markup, bad: bool| {
             html! { div { dt { (name) } dd class=[bad.then_some("bad")] { (value) } } }
         };
         html! {
+            @if !leading.is_empty() {
+                ul class="verdict" {
+                    @for statement in &leading { li class="bad" { (statement.text) } }
+                }
+            }
             dl class="tiles" {
                 (tile("time", html! { (Maybe(length.map(Duration))) }, false))
                 (tile("packets", number(totals.records), false))
@@ -162,23 +169,22 @@ impl Page<'_> {
         }
         let (errors, further) = report.errors();
         let problems = report.problems(self.ending);
-        let losses = report.losses(self.ending);
+        let verdict = report.verdict(self.ending, 0);
+        let events: Vec<_> = verdict.iter().filter(|statement| statement.is_of_events).collect();
         html! {
             @for file in self.ending.files_told().told.into_iter().filter(|file| !file.is_whole()) {
                 p class="bad" { (file.title()) ": " (FileEnd(file)) }
             }
-            @if !losses.is_empty() {
+            @if !events.is_empty() {
                 h3 { "Service" }
                 div class="scroll" {
                     table id="losses" {
-                        thead { tr { th class="number" { "together" } th class="number" { "times" } th { "the longest" } th class="number" { "frame" } } }
+                        thead { tr { th { "problem" } th class="number" { "frame" } } }
                         tbody {
-                            @for loss in &losses {
+                            @for statement in events {
                                 tr {
-                                    td class="number bad" { (Duration(loss.length)) }
-                                    td class="number" { (number(loss.count)) }
-                                    td { (loss.longest.text) }
-                                    td class="number" { (Maybe(loss.longest.frames[0])) }
+                                    td class="bad" { (statement.text) }
+                                    td class="number" { (Maybe(statement.frame)) }
                                 }
                             }
                         }

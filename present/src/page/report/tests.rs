@@ -77,8 +77,8 @@ fn much_wrong() {
         let mut lookup = samples::compound(&names, 0, frame, 90 + frame as i64 % 11);
         if frame % 4 == 0 {
             lookup.details.operations.truncate(3);
-            lookup.details.operations[2].status = Some(2);
-            lookup.status = Some(2);
+            lookup.details.operations[2].status = Some(13);
+            lookup.status = Some(13);
         }
         report.handle(&Event::Transaction(&lookup));
     }
@@ -103,7 +103,7 @@ fn much_wrong() {
         "3 bad",
         "3 connections",
         "NFSv4.1, backward",
-        "NFS4ERR_NOENT (2)",
+        "NFS4ERR_ACCESS (13)",
         "first in frame 202",
         "        17  packets sent again; first in frame 64",
         "PSN sequence error NAKs: packets were lost in the network; first in frame 61",
