@@ -50,6 +50,8 @@ fn beside(capture: &Capture, qp: u32) -> Capture {
 
 #[test]
 fn the_longest_outage_leads() {
+    let (figures, ending, _) = report(&samples::case("c02-reconnect"));
+    assert!(figures.has_outages(&ending));
     let texts = leading(&samples::case("c02-reconnect"));
     assert_eq!(
         texts[0],
@@ -66,6 +68,8 @@ fn the_longest_outage_leads() {
     for case in ["cm-nfs-distinct", "cm-nfs-sameqp"] {
         let outage = "51 s without service on 6 connections, from 0.000 until the capture ends; the server rejected them";
         assert_eq!(leading(&samples::case(case)), [outage], "{case}");
+        let (report, ending, _) = report(&samples::case(case));
+        assert!(!report.has_outages(&ending), "no connection was made");
     }
     let texts = leading(&samples::case("cm-nfs-prev-same-then"));
     assert_eq!(texts, ["61.2 s without service on 1 connection, from 0.005; the server closed it"]);

@@ -78,9 +78,14 @@ impl Report {
         statements
     }
 
-    /// Whether there was no service for some time.
+    /// Whether a client lost its service for some time. A client whose connection was never made had
+    /// none to lose: rules judge that.
     pub fn has_outages(&self, ending: &Ending) -> bool {
-        self.events(ending).iter().any(|event| event.kind == Kind::ServiceLost)
+        let is_lost = |event: &SessionEvent| {
+            event.kind == Kind::ServiceLost
+                && !matches!(event.cause, Some(Cause::Rejected | Cause::Unanswered))
+        };
+        self.events(ending).iter().any(is_lost)
     }
 }
 
