@@ -263,7 +263,7 @@ pub(super) fn want_delegation(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.skip(4)?;
     match walk.u32()? {
         open_claim_type4::FH | open_claim_type4::DELEG_PREV_FH => Ok(()),
-        open_claim_type4::PREVIOUS => walk.skip(4),
+        open_claim_type4::PREVIOUS => walk.constant(0..=5).map(|_| ()),
         _ => Err(walk.no_such_arm()),
     }
 }
@@ -360,7 +360,7 @@ fn callback_security(walk: &mut Walk<'_, '_>) -> Outcome {
         }
         // RPCSEC_GSS.
         6 => {
-            walk.skip(4)?;
+            walk.gss_service()?;
             walk.opaque()?;
             walk.opaque().map(|_| ())
         }

@@ -25,7 +25,7 @@ operations! {
                16 Lookupp            "LOOKUPP"              principal Nothing,  nothing,              status();
                17 Nverify            "NVERIFY"              principal Nothing,  attributes,           status();
                18 Open               "OPEN"                 principal Nothing,  open,                 success(opened);
-               19 Openattr           "OPENATTR"             principal Nothing,  word,                 status();
+               19 Openattr           "OPENATTR"             principal Nothing,  flag,                 status();
                20 OpenConfirm        "OPEN_CONFIRM"         principal Nothing,  open_confirm,         success(given);
                21 OpenDowngrade      "OPEN_DOWNGRADE"       principal Nothing,  open_downgrade,       success(given);
                22 Putfh              "PUTFH"                auxiliary Nothing,  putfh,                status();

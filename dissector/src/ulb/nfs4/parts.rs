@@ -26,8 +26,6 @@ pub(super) const TIME: u32 = 12;
 pub(super) const CONN_BACK_CHAN: u32 = 2;
 /// The bit for the backchannel in channel_dir_from_client4 and channel_dir_from_server4.
 pub(super) const BACK: u32 = 2;
-/// Bytes of a `change_info4`.
-pub(super) const CHANGE_INFO: u32 = 4 + 8 + 8;
 
 /// The number of the attribute filehandle (RFC 8881, section 5.8.1).
 const FILE_HANDLE: u32 = 19;
@@ -119,6 +117,10 @@ pub(super) fn word(walk: &mut Walk<'_, '_>) -> Outcome {
 
 pub(super) fn two_words(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.skip(2 * 4)
+}
+
+pub(super) fn flag(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.flag().map(|_| ())
 }
 
 pub(super) fn two_flags(walk: &mut Walk<'_, '_>) -> Outcome {
@@ -219,6 +221,19 @@ impl<'a> Walk<'_, 'a> {
         // The length of all values is known, so an attribute that cannot be parsed does not end the
         // walk.
         Ok(file_handle_among(values, mask).unwrap_or(&[]))
+    }
+
+    /// Walks a `change_info4`.
+    #[inline]
+    pub(super) fn change_info(&mut self) -> Outcome {
+        self.flag()?;
+        self.skip(8 + 8)
+    }
+
+    /// Walks an `rpc_gss_svc_t`.
+    #[inline]
+    pub(super) fn gss_service(&mut self) -> Result<u32, Stop> {
+        self.constant(1..=3)
     }
 
     /// Walks an `nfs_lock_type4`.

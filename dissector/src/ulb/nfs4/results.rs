@@ -3,9 +3,7 @@
 use super::super::Outcome;
 use super::super::state::Said;
 use super::super::walk::Walk;
-use super::parts::{
-    BACK, CHANGE_INFO, CONN_BACK_CHAN, DEVICEID, FHSIZE, SESSIONID, TIME, VERIFIER, two_flags,
-};
+use super::parts::{BACK, CONN_BACK_CHAN, DEVICEID, FHSIZE, SESSIONID, TIME, VERIFIER, two_flags};
 use rdmascope_wire::nfs::nfsstat4;
 
 pub(super) fn verifier(walk: &mut Walk<'_, '_>) -> Outcome {
@@ -13,11 +11,11 @@ pub(super) fn verifier(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 pub(super) fn change_info(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(CHANGE_INFO)
+    walk.change_info()
 }
 
 pub(super) fn created(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(CHANGE_INFO)?;
+    walk.change_info()?;
     walk.bitmap()
 }
 
@@ -37,7 +35,8 @@ pub(super) fn denied(walk: &mut Walk<'_, '_>) -> Outcome {
 
 pub(super) fn opened(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.gives()?;
-    walk.skip(CHANGE_INFO + 4)?;
+    walk.change_info()?;
+    walk.skip(4)?;
     walk.bitmap()?;
     walk.delegation()
 }
@@ -63,7 +62,8 @@ pub(super) fn link_text(walk: &mut Walk<'_, '_>) -> Outcome {
 
 /// The two directories that RENAME changed.
 pub(super) fn both_changed(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(2 * CHANGE_INFO)
+    walk.change_info()?;
+    walk.change_info()
 }
 
 /// SECINFO and SECINFO_NO_NAME.
@@ -72,7 +72,8 @@ pub(super) fn flavors(walk: &mut Walk<'_, '_>) -> Outcome {
         // RPCSEC_GSS.
         if walk.u32()? == 6 {
             walk.opaque()?;
-            walk.skip(2 * 4)?;
+            walk.skip(4)?;
+            walk.gss_service()?;
         }
         Ok(())
     })
@@ -173,7 +174,10 @@ pub(super) fn layouts(walk: &mut Walk<'_, '_>) -> Outcome {
 
 /// LAYOUTGET: logr_will_signal_layout_avail.
 pub(super) fn try_later(walk: &mut Walk<'_, '_>) -> Outcome {
-    if_status(walk, nfsstat4::LAYOUTTRYLATER, 4)
+    match walk.operation.status {
+        Some(nfsstat4::LAYOUTTRYLATER) => walk.flag().map(|_| ()),
+        _ => Ok(()),
+    }
 }
 
 /// LAYOUTRETURN: the stateid, if layouts of the file are left.
@@ -200,7 +204,10 @@ pub(super) fn copied(walk: &mut Walk<'_, '_>) -> Outcome {
 
 /// COPY: the requirements that the server can meet instead.
 pub(super) fn no_requirements(walk: &mut Walk<'_, '_>) -> Outcome {
-    if_status(walk, nfsstat4::OFFLOAD_NO_REQS, 2 * 4)
+    match walk.operation.status {
+        Some(nfsstat4::OFFLOAD_NO_REQS) => two_flags(walk),
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn copy_allowed(walk: &mut Walk<'_, '_>) -> Outcome {
