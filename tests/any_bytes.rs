@@ -20,7 +20,7 @@ use std::{env, fs};
 
 /// ICRCs are not verified, because corrupted packets would only be dropped.
 const UNCHECKED: Config = Config {
-    frame: frame::Config { port: 4791, verify_icrc: false },
+    frame: frame::Config { port: 4791, vxlan_port: None, verify_icrc: false },
     report_packets: true,
     keep: Keep { steps: true, contents: true },
     observe: Observe::All,

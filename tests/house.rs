@@ -157,7 +157,7 @@ fn no_modules_in_a_circle() {
 }
 
 /// The modules of the dissector, lowest first, and the modules that each may use.
-const DISSECTOR: [(&str, &[&str]); 23] = [
+const DISSECTOR: [(&str, &[&str]); 24] = [
     ("roomy", &[]),
     ("record", &[]),
     ("waiting", &["record", "roomy"]),
@@ -173,6 +173,7 @@ const DISSECTOR: [(&str, &[&str]); 23] = [
     // A transaction holds its exchange, and an exchange names the parts of a transaction.
     ("transaction", &["connection", "exchange", "interval", "record", "ulb"]),
     ("exchange", &["connection", "interval", "rdma", "record", "transaction"]),
+    ("phases", &["record", "transaction"]),
     ("layout", &["exchange", "interval", "transaction", "ulb"]),
     ("observation", &["connection", "rdma", "record", "transaction", "ulb"]),
     ("event", &["connection", "frame", "iwarp", "observation", "record", "role", "transaction"]),

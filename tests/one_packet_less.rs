@@ -38,7 +38,7 @@ fn dropping_any_one_packet_touches_only_its_own_transaction() {
         let owner = owners.get(&lost.number);
         let what = format!("without frame {} (opcode 0x{:02x}, of {owner:?})", lost.number, lost.opcode());
         let is_ack = lost.opcode() == opcode::ACKNOWLEDGE;
-        let view = if is_ack { session::all_but_acknowledgement } else { session::all_but_numbers };
+        let view = if is_ack { session::all_but_acknowledgement } else { session::all_but_busy_times };
         session::compare_transactions(&what, &whole, &rest, view, |_, xid| owner == Some(&xid));
     }
 }
@@ -60,7 +60,7 @@ fn dropping_any_packet_of_bulk_transfers_touches_only_its_own_transaction() {
         let owner = owners.get(&lost.number);
         assert!(owner.is_some(), "frame {}", lost.number);
         let what = format!("without frame {} (opcode 0x{:02x}, of {owner:?})", lost.number, lost.opcode());
-        session::compare_transactions(&what, &whole, &rest, session::all_but_numbers, |_, xid| {
+        session::compare_transactions(&what, &whole, &rest, session::all_but_busy_times, |_, xid| {
             owner == Some(&xid)
         });
     }
@@ -76,7 +76,7 @@ fn compare_without(capture: &Capture, whole: &session::Session, owners: &HashMap
     });
     // The acknowledgement of a call may change only if its ACK was lost.
     let acknowledged = acknowledged_by(capture, owners, lost);
-    session::compare_transactions(&what, whole, &rest, session::all_but_numbers, |_, xid| {
+    session::compare_transactions(&what, whole, &rest, session::all_but_busy_times, |_, xid| {
         touched.contains(&xid) || acknowledged.contains(&xid)
     });
 }

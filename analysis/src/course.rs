@@ -241,7 +241,7 @@ impl Latencies {
             }
             Latencies::Closed(closed) => {
                 let [minimum, median, p90, p99, maximum] = [latency; 5];
-                *closed = Some(Latency { minimum, median, p90, p99, maximum });
+                *closed = Some(Latency { minimum, median, p90, p99, maximum, bound: u64::MAX });
             }
         }
     }
@@ -259,13 +259,13 @@ impl Latencies {
                 // The least value that this percentage does not exceed, as in the histogram.
                 let percentile = |percent: usize| sorted[(sorted.len() * percent).div_ceil(100).max(1) - 1];
                 let [median, p90, p99] = [50, 90, 99].map(percentile);
-                Some(Latency { minimum, median, p90, p99, maximum })
+                Some(Latency { minimum, median, p90, p99, maximum, bound: u64::MAX })
             }
             Latencies::Many(histogram, minimum, maximum) => {
                 let (minimum, maximum) = (*minimum, *maximum);
                 let percentile = |q| histogram.value_at_quantile(q).clamp(minimum, maximum);
                 let [median, p90, p99] = [0.5, 0.9, 0.99].map(percentile);
-                Some(Latency { minimum, median, p90, p99, maximum })
+                Some(Latency { minimum, median, p90, p99, maximum, bound: u64::MAX })
             }
             Latencies::Closed(closed) => *closed,
         }
@@ -339,7 +339,7 @@ mod tests {
         for latency in 1..=100 {
             latencies.add(latency);
         }
-        let exact = Latency { minimum: 1, median: 50, p90: 90, p99: 99, maximum: 100 };
+        let exact = Latency { minimum: 1, median: 50, p90: 90, p99: 99, maximum: 100, bound: u64::MAX };
         assert_eq!(latencies.figures(), Some(exact));
         for latency in 101..=100_000 {
             latencies.add(latency);

@@ -69,8 +69,11 @@ impl Ending {
     pub fn nothing_decoded(&self) -> Option<NothingDecoded> {
         let Totals { packets, segments, traffic, .. } = &self.totals;
         let is_cut = self.totals.cut_records > 0;
-        (*packets == 0 && *segments == 0)
-            .then(|| NothingDecoded { iwarp: traffic[Traffic::Iwarp as usize], is_cut })
+        (*packets == 0 && *segments == 0).then(|| NothingDecoded {
+            iwarp: traffic.of(Traffic::Iwarp),
+            most: traffic.iter().max_by_key(|(_, count)| *count),
+            is_cut,
+        })
     }
 
     /// How the files ended. A few files are all listed; of a ring, only those that did not end
@@ -128,6 +131,8 @@ pub const IWARP: &str = "TCP port 20049 or an MPA start frame, outside the conne
 pub struct NothingDecoded {
     /// iWARP packets.
     pub iwarp: u64,
+    /// The most frequent traffic, with its packets.
+    pub most: Option<(Traffic, u64)>,
     /// Whether the snap length cut packets.
     pub is_cut: bool,
 }
@@ -136,7 +141,12 @@ impl fmt::Display for NothingDecoded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("no RoCE packets")?;
         match self.iwarp {
-            0 => Ok(()),
+            0 => match self.most {
+                Some((traffic, packets)) => {
+                    write!(f, "; the most frequent traffic is {traffic}: {}", Counted(packets, "packet"))
+                }
+                None => Ok(()),
+            },
             packets => {
                 let are = if packets == 1 { "is" } else { "are" };
                 write!(f, "; {} {are} iWARP ({IWARP})", Counted(packets, "packet"))?;

@@ -7,6 +7,7 @@
 mod course;
 mod failing;
 mod gather;
+mod outages;
 mod state;
 mod tell;
 
@@ -46,6 +47,10 @@ pub enum Kind {
     CallsReplayed,
     /// NFSv4 calls that set up client ID, session and state again after a reconnect.
     Recovery,
+    /// A call waited while later calls were answered, or a callback waited.
+    CallWaited,
+    /// A DREQ was sent again and never answered.
+    DisconnectUnanswered,
     /// The calls under way reached the number of granted credits.
     CreditsExhausted,
     /// A call failed in the same way on several successive connections.
@@ -62,7 +67,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 17] = [
+    pub const ALL: [Kind; 19] = [
         Kind::Connected,
         Kind::RequestRepeated,
         Kind::RequestUnanswered,
@@ -74,6 +79,8 @@ impl Kind {
         Kind::RnrNak,
         Kind::CallsReplayed,
         Kind::Recovery,
+        Kind::CallWaited,
+        Kind::DisconnectUnanswered,
         Kind::CreditsExhausted,
         Kind::CallFailsAgain,
         Kind::StatusFlags,
@@ -96,6 +103,8 @@ impl Kind {
             Kind::RnrNak => "rnr-nak",
             Kind::CallsReplayed => "calls-replayed",
             Kind::Recovery => "recovery",
+            Kind::CallWaited => "call-waited",
+            Kind::DisconnectUnanswered => "disconnect-unanswered",
             Kind::CreditsExhausted => "credits-exhausted",
             Kind::CallFailsAgain => "call-fails-again",
             Kind::StatusFlags => "status-flags",
@@ -113,10 +122,24 @@ impl Kind {
                 | Kind::RequestUnanswered
                 | Kind::Rejected
                 | Kind::ServiceLost
+                | Kind::CallWaited
                 | Kind::RetriesExhausted
                 | Kind::CallFailsAgain
         )
     }
+}
+
+/// How a loss of service began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Calls had no replies on a connection that was open.
+    NoReply,
+    /// An end closed a connection that had served; `true` for the requester.
+    ClosedBy(bool),
+    /// The server rejected the connection.
+    Rejected,
+    /// The requests for the connection were never answered.
+    Unanswered,
 }
 
 /// An event.
@@ -129,14 +152,16 @@ pub struct SessionEvent {
     /// The connection to which it happened.
     pub connection: ConnectionId,
     /// A second connection. For a new connection: the one that it follows. For lost service: the
-    /// one on which service came back. For a call that fails again: the last one on which it
-    /// failed.
+    /// one on which service came back, or the last one on which a call waited. For a call that fails
+    /// again: the last one on which it failed.
     pub other: Option<ConnectionId>,
-    /// For a call that fails again: all connections on which it failed, in order of time. Otherwise
-    /// empty.
+    /// For lost service and for a call that fails again: all connections concerned, in order of time,
+    /// if there are several. Otherwise empty.
     pub through: Vec<ConnectionId>,
     /// The end that caused it; `None` if neither did, or if it is unknown.
     pub by_requester: Option<bool>,
+    /// For lost service: how it began.
+    pub cause: Option<Cause>,
     /// The duration, in nanoseconds.
     pub duration: Option<u64>,
     /// The number of packets, calls or occurrences.
@@ -214,6 +239,7 @@ mod tests {
             other,
             through: Vec::new(),
             by_requester: None,
+            cause: None,
             duration,
             count: 1,
             frames: [Some(7), None],

@@ -121,7 +121,9 @@ impl TransactionFilter {
                 transaction.files(&mut |path| found |= pattern.matches(path));
                 found
             })
-            && self.latency_above.is_none_or(|limit| transaction.latency().is_some_and(|l| l > limit))
+            && self
+                .latency_above
+                .is_none_or(|limit| transaction.waited().is_some_and(|waited| waited > limit))
             && transaction.began().is_none_or(|time| self.span.overlaps(time, time, start))
     }
 }
@@ -145,8 +147,8 @@ pub trait Filtered {
     fn status(&self) -> Option<u32>;
     /// Its failure, if any.
     fn failure(&self) -> Option<Failure>;
-    /// The time from call to reply, in nanoseconds.
-    fn latency(&self) -> Option<u64>;
+    /// How long its caller waited, in nanoseconds: the latency, or, without a reply, at least this.
+    fn waited(&self) -> Option<u64>;
     /// The time that decides whether it is in a span: that of its call, or else of its reply.
     fn began(&self) -> Option<Time>;
     /// The address of the NFS client.
@@ -192,8 +194,8 @@ impl Filtered for TransactionRow<'_> {
         Failure::of(self.transaction)
     }
 
-    fn latency(&self) -> Option<u64> {
-        self.transaction.latency()
+    fn waited(&self) -> Option<u64> {
+        self.transaction.waited()
     }
 
     fn began(&self) -> Option<Time> {

@@ -5,6 +5,7 @@ use core::fmt;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::transaction::{Direction, Outcome, Part, Security, Transaction};
 use rdmascope_dissector::ulb::{self, Operation, OperationKind, Procedure};
+use rdmascope_wire::rpc::GssProcedure;
 use rdmascope_wire::{Cause, cm, private_data, rpc, rpcrdma};
 
 /// The name of a procedure: `WRITE`, `COMPOUND`.
@@ -47,7 +48,9 @@ pub fn cm_fields(message: &cm::Message<'_>, out: &mut dyn fmt::Write) -> fmt::Re
             private_data_fields(reply.private_data, out)
         }
         cm::Message::Reject(reject) => {
-            write!(out, " {}", RejectReason(reject.reason))
+            write!(out, " {}", RejectReason(reject.reason))?;
+            let name = cm::consumer_reason_name(reject.private_data, None);
+            name.filter(|_| reject.reason == CONSUMER).map_or(Ok(()), |name| write!(out, " ({name})"))
         }
         cm::Message::DisconnectRequest(request) => write!(out, " remote QP {}", request.remote_qpn),
         cm::Message::ServiceIdResolutionRequest(request) => write!(out, " service {}", request.service_id),
@@ -68,14 +71,22 @@ impl fmt::Display for RejectReason {
     }
 }
 
-/// The reason why a connection was rejected; `None` for an MPA Reply, which has no reason.
+/// The reason code of a REJ whose reason is in the private data.
+const CONSUMER: u16 = 28;
+
+/// The reason why a connection was rejected: `None` for an MPA Reply, which has no reason; the first
+/// bytes of the private data; the port of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rejection(pub Option<u16>);
+pub struct Rejection(pub Option<u16>, pub [u8; 8], pub Option<u16>);
 
 impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Some(reason) => RejectReason(reason).fmt(f),
+            Some(reason) => {
+                RejectReason(reason).fmt(f)?;
+                let name = cm::consumer_reason_name(&self.1, self.2).filter(|_| reason == CONSUMER);
+                name.map_or(Ok(()), |name| write!(f, " ({name})"))
+            }
             None => f.write_str("the MPA Reply has R set"),
         }
     }
@@ -181,6 +192,14 @@ impl Label {
             }
             return Label::of_operation(operation);
         }
+        // A call that sets up or destroys a context has the procedure number 0 (RFC 2203, section
+        // 5.2.2), but is no NULL.
+        if let Some(Security::GssControl(procedure)) = transaction.security
+            && procedure != GssProcedure::Data
+            && let Some(name) = procedure.name()
+        {
+            return Label::Named(name);
+        }
         let Some(procedure) = transaction.procedure else { return Label::Unknown };
         procedure_name(procedure).map_or(Label::Procedure(procedure.number), Label::Named)
     }
@@ -279,7 +298,7 @@ impl fmt::Display for SecurityName {
             Security::Gss => "gss",
             Security::GssIntegrity => "gss-integrity",
             Security::GssPrivacy => "gss-privacy",
-            Security::GssControl => "gss-control",
+            Security::GssControl(_) => "gss-control",
             Security::Other(flavor) => return write!(f, "flavor-{flavor}"),
         })
     }

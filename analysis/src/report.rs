@@ -1,19 +1,20 @@
 //! The figures of `analyze`. Memory does not grow with the length of the capture.
 
-mod loss;
 mod operations;
 mod problems;
+mod verdict;
 
-pub use loss::Loss;
 pub(crate) use operations::payload_bytes;
 pub use operations::{Count, Key, Latency, Operations, Stats};
 pub use problems::{ErrorCount, ErrorKey, Group, Problem, Problems};
 pub(crate) use problems::{is_sealed, is_spoiled};
+pub use verdict::{Harm, Statement, of_events};
 
 use crate::ending::Ending;
 use crate::events::{Events, SessionEvent};
 use crate::observer::Observer;
 use crate::replies::Replies;
+use crate::units::Number;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
@@ -82,10 +83,11 @@ impl Report {
         &self.replies
     }
 
-    /// Errors in replies, most frequent first, at most [`Report::MOST_ERRORS`] kinds, and the
-    /// number of errors of further kinds.
+    /// Errors in replies that are [no part of normal work](ErrorKey::is_ordinary), most frequent
+    /// first, at most [`Report::MOST_ERRORS`] kinds, and the number of errors of further kinds.
     pub fn errors(&self) -> (Vec<(ErrorKey, ErrorCount)>, u64) {
         let mut errors = self.problems.errors.by_count();
+        errors.retain(|(key, _)| !key.is_ordinary());
         let further: u64 = errors.iter().skip(Report::MOST_ERRORS).map(|(_, error)| error.count).sum();
         errors.truncate(Report::MOST_ERRORS);
         (errors, further + self.problems.errors.further)
@@ -115,36 +117,26 @@ impl Report {
         events
     }
 
-    /// The events in which service was lost, merged by kind and end, by total duration, longest
-    /// first.
-    pub fn losses(&self, ending: &Ending) -> Vec<Loss> {
-        let mut losses: Vec<Loss> = Vec::new();
-        for event in self.events(ending).into_iter().filter(|event| event.kind.is_loss()) {
-            let same =
-                |other: &SessionEvent| (other.kind, other.by_requester) == (event.kind, event.by_requester);
-            match losses.iter_mut().find(|loss| same(&loss.longest)) {
-                Some(loss) => loss.add(event),
-                None => losses.push(Loss::new(event)),
-            }
-        }
-        losses.sort_by_key(|loss| core::cmp::Reverse(loss.length));
-        losses
-    }
-
     /// The text for a capture without problems; `None` if it has any.
     pub fn nothing_wrong(&self, ending: &Ending) -> Option<String> {
         let nothing = self.problems(ending).is_empty()
             && self.errors().0.is_empty()
             && ending.is_readable()
-            && self.losses(ending).is_empty();
+            && self.verdict(ending, 0).is_empty();
         nothing.then(|| match ending.nothing_decoded() {
             Some(why) => format!("Nothing visible: {why}."),
             None if self.operations.is_empty() => {
                 "Nothing visible: the capture contains no RPC transactions.".to_owned()
             }
             None => {
-                "Nothing: every call has a reply, and there are no errors, NAKs, retransmissions or gaps."
-                    .to_owned()
+                let ordinary: u64 = self.all_errors().iter().map(|(_, error)| error.count).sum();
+                let errors = match ordinary {
+                    0 => "no errors".to_owned(),
+                    count => format!("no errors except {} of normal work", Number(count)),
+                };
+                format!(
+                    "Nothing: every call has a reply, and there are {errors}, NAKs, retransmissions or gaps."
+                )
             }
         })
     }

@@ -1,7 +1,7 @@
 //! Counts of findings and of the judged traffic.
 
 use crate::policy::Policed;
-use crate::report::is_spoiled;
+use crate::report::{Statement, is_spoiled};
 use foldhash::fast::FixedState;
 use rdmascope_conformance::{About, Finding, Level, Rule, SUBJECTS, Verdict};
 use rdmascope_dissector::connection::{Connection, Origin};
@@ -33,6 +33,10 @@ pub struct Tally {
     pub missing_packets: u64,
     /// The outcome of the policy, if there is one. It is set at the end.
     pub policy: Option<Policed>,
+    /// The statements about harm that lead the output. They are set at the end.
+    pub leading: Vec<Statement>,
+    /// Whether there was no service for some time. It is set at the end.
+    pub has_outages: bool,
 }
 
 /// A rule with the counts of its findings.
@@ -102,6 +106,8 @@ impl Tally {
             sealed: 0,
             missing_packets: 0,
             policy: None,
+            leading: Vec::new(),
+            has_outages: false,
         }
     }
 
@@ -164,9 +170,10 @@ impl Tally {
         stands > allowed
     }
 
-    /// Whether there is a conclusive violation that is not allowed, or the policy fails.
+    /// Whether there is a conclusive violation that is not allowed, a time without service, or a policy that
+    /// fails.
     pub fn fails(&self) -> bool {
-        self.is_broken() || self.policy.as_ref().is_some_and(Policed::fails)
+        self.is_broken() || self.has_outages || self.policy.as_ref().is_some_and(Policed::fails)
     }
 
     /// Whether this rule was checked, has a conclusive verdict, and applies to something in the

@@ -13,6 +13,22 @@ impl Display for Duration {
     }
 }
 
+/// A duration in nanoseconds for sentences: in seconds with one decimal, `5.1 s`, or, below 0.1 s, as
+/// [`Duration`].
+pub struct Spoken(pub u64);
+
+impl Display for Spoken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tenths = self.0.saturating_add(50_000_000) / 100_000_000;
+        match (tenths, tenths % 10) {
+            (0, _) => Duration(self.0).fmt(f),
+            (1000.., _) => write!(f, "{} s", (tenths + 5) / 10),
+            (_, 0) => write!(f, "{} s", tenths / 10),
+            (_, decimal) => write!(f, "{}.{decimal} s", tenths / 10),
+        }
+    }
+}
+
 /// A number of bytes with three significant digits, in powers of 1024: `512 B`, `64 KiB`, `1.25
 /// MiB`.
 pub struct Bytes(pub u64);
@@ -183,6 +199,19 @@ mod tests {
             assert_eq!(Duration(nanoseconds).to_string(), text);
         }
         assert_eq!(format!("{:>8}|{:<8}|", Duration(850), Duration(850)), "   850ns|850ns   |");
+    }
+
+    #[test]
+    fn durations_in_sentences() {
+        for (nanoseconds, text) in [
+            (0, "0ns"),
+            (5_070_000_000, "5.1 s"),
+            (60_000_045_000, "60 s"),
+            (210_019_715_000, "210 s"),
+            (u64::MAX, "18446744074 s"),
+        ] {
+            assert_eq!(Spoken(nanoseconds).to_string(), text);
+        }
     }
 
     #[test]

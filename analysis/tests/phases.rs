@@ -1,12 +1,14 @@
-//! The phases of transactions in real sessions.
+//! The phases of transactions, made by hand and in real sessions.
 
-use rdmascope_analysis::phases::Phases;
 use rdmascope_dissector::connection::CapturePoint;
-use rdmascope_dissector::transaction::{Direction, Seen};
+use rdmascope_dissector::phases::{Phases, grouped};
+use rdmascope_dissector::record::Time;
+use rdmascope_dissector::transaction::{Direction, Seen, Transaction};
+use rdmascope_dissector::ulb::Procedure;
 use rdmascope_tests::mutate::{self, CLIENT, SERVER, opcode};
 use rdmascope_tests::pcap::{Capture, Packet};
 use rdmascope_tests::session::{self, Session};
-use rdmascope_tests::{Differences, samples};
+use rdmascope_tests::{Differences, samples, values};
 
 /// Checks that the phases after the call's own Send add up to the latency.
 fn check_sums(place: &str, session: &Session, differences: &mut Differences) {
@@ -116,4 +118,88 @@ fn where_samples_were_captured() {
         let session = session::run(&moved_to(end, &capture, way));
         assert_eq!(session.connections[0].capture_point(), Some(point));
     }
+}
+
+const READ: Procedure = Procedure { program: 100_003, version: 3, number: 6 };
+
+/// A transaction whose reply comes 1 ms after the call and is 100 us long. Times are in
+/// microseconds after the call.
+fn transaction(
+    acknowledged: Option<i64>,
+    reads: Option<(i64, i64)>,
+    writes: Option<(i64, i64)>,
+) -> Transaction {
+    let mut transaction = values::transaction(READ, 10, 1_000);
+    let start = transaction.call.as_ref().unwrap().seen.time;
+    let at = |micros: i64| Time(start.0 + micros * 1_000);
+    transaction.call.as_mut().unwrap().first.time = at(-20);
+    transaction.reply.as_mut().unwrap().first.time = at(900);
+    transaction.timing.acknowledged = acknowledged.map(|micros| Seen { frame: 11, time: at(micros) });
+    transaction.timing.reads = reads.map(|(first, last)| (at(first), at(last)));
+    transaction.timing.writes = writes.map(|(first, last)| (at(first), at(last)));
+    transaction
+}
+
+/// The phases in microseconds.
+#[track_caller]
+fn phases(transaction: &Transaction) -> [u64; Phases::COUNT] {
+    let phases = Phases::of(transaction).unwrap();
+    assert_eq!(phases.times[1..].iter().sum::<u64>(), transaction.latency().unwrap());
+    assert_eq!(phases.acknowledged, transaction.timing.acknowledged.is_some());
+    phases.times.map(|time| time / 1_000)
+}
+
+#[test]
+fn each_phase_has_its_time() {
+    let all = transaction(Some(30), Some((100, 300)), Some((450, 850)));
+    assert_eq!(phases(&all), [20, 30, 0, 70, 200, 0, 200, 400, 100]);
+    let inline = transaction(Some(30), None, None);
+    assert_eq!(phases(&inline), [20, 30, 0, 870, 0, 0, 0, 0, 100]);
+    let unknown = transaction(None, None, Some((450, 850)));
+    assert_eq!(phases(&unknown), [20, 0, 0, 450, 0, 0, 50, 400, 100]);
+}
+
+#[test]
+fn an_acknowledgement_comes_before_what_the_server_does() {
+    // An ACK for several Sends may be later than other signs that the call arrived.
+    assert_eq!(phases(&transaction(Some(150), Some((100, 300)), None)), [20, 100, 0, 0, 200, 0, 600, 0, 100]);
+    assert_eq!(phases(&transaction(Some(950), None, None)), [20, 900, 0, 0, 0, 0, 0, 0, 100]);
+    // The capture shows the ACK before the call, out of order.
+    assert_eq!(phases(&transaction(Some(-5), None, None)), [20, 0, 0, 900, 0, 0, 0, 0, 100]);
+}
+
+#[test]
+fn the_same_time_counts_once_and_within_the_latency() {
+    assert_eq!(
+        phases(&transaction(None, Some((100, 500)), Some((400, 600)))),
+        [20, 0, 0, 100, 400, 0, 300, 100, 100]
+    );
+    assert_eq!(
+        phases(&transaction(None, Some((100, 500)), Some((200, 400)))),
+        [20, 0, 0, 100, 400, 0, 400, 0, 100]
+    );
+    // The requester pulls a reply with RDMA Reads after it. The capture shows a Write after the
+    // reply that was sent before it.
+    assert_eq!(phases(&transaction(None, Some((1_100, 1_500)), None)), [20, 0, 0, 900, 0, 0, 0, 0, 100]);
+    assert_eq!(phases(&transaction(None, None, Some((850, 950)))), [20, 0, 0, 850, 0, 0, 0, 50, 100]);
+    assert_eq!(phases(&transaction(None, Some((-50, 50)), None)), [20, 0, 0, 0, 50, 0, 850, 0, 100]);
+}
+
+/// Busy time is part of the time before and after the RDMA operations, and never longer.
+#[test]
+fn what_was_in_flight_is_not_the_servers_time() {
+    let busy = |before: u64, after: u64| {
+        let mut all = transaction(Some(30), Some((100, 300)), Some((450, 850)));
+        (all.timing.busy_before, all.timing.busy_after) = (before * 1_000, after * 1_000);
+        let split = Phases::of(&all).unwrap();
+        assert_eq!(split.sending() + split.server(), 270_000);
+        phases(&all)
+    };
+    assert_eq!(busy(20, 150), [20, 30, 20, 50, 200, 150, 50, 400, 100]);
+    assert_eq!(busy(1_000, 1_000), [20, 30, 70, 0, 200, 200, 0, 400, 100]);
+}
+
+#[test]
+fn groups_are_sums() {
+    assert_eq!(grouped([1, 2, 4, 8, 16, 32, 64, 128, 256]), [3, 16, 36, 72, 128, 256]);
 }

@@ -29,8 +29,9 @@ pub struct Instruction {
 pub struct Wanted {
     /// UDP destination port of RoCEv2; usually 4791.
     pub port: u16,
-    /// Also accept tunnels, whatever they carry: VXLAN (RFC 7348), GENEVE (RFC 8926), GRE, IP in IP
-    /// and MPLS.
+    /// UDP destination port of VXLAN, in addition to the usual ones.
+    pub vxlan_port: Option<u16>,
+    /// Also accept tunnels, and tags before the EtherType, whatever they carry.
     pub encapsulated: bool,
     /// TCP port of iWARP, as source or destination.
     pub iwarp: Option<u16>,
@@ -56,7 +57,7 @@ impl Wanted {
 
 impl Default for Wanted {
     fn default() -> Wanted {
-        Wanted { port: 4791, encapsulated: false, iwarp: None, interfaces: Vec::new() }
+        Wanted { port: 4791, vxlan_port: None, encapsulated: false, iwarp: None, interfaces: Vec::new() }
     }
 }
 
@@ -122,7 +123,10 @@ impl Program {
     fn assemble(self, whole: u32) -> Vec<Instruction> {
         let length = self.0.len();
         // A jump reaches 255 instructions. A test builds the longest possible program.
-        debug_assert!(length < 255, "a filter of {length} instructions");
+        let far = |instructions: usize| {
+            debug_assert!(instructions < 256, "a jump over {instructions} instructions");
+            instructions as u8
+        };
         let mut out: Vec<Instruction> = self
             .0
             .iter()
@@ -131,8 +135,8 @@ impl Program {
                 let jump = |to: &To| match to {
                     To::Next => 0,
                     To::Skip(instructions) => *instructions,
-                    To::Accept => (length - at - 1) as u8,
-                    To::Reject => (length - at) as u8,
+                    To::Accept => far(length - at - 1),
+                    To::Reject => far(length - at),
                 };
                 Instruction { code: *code, jump_true: jump(yes), jump_false: jump(no), value: *value }
             })
@@ -148,7 +152,12 @@ pub fn program(wanted: &Wanted, snap_length: u32) -> Vec<Instruction> {
     let mut program = Program::default();
     if !wanted.interfaces.is_empty() {
         program.load(LOAD_WORD, INTERFACE);
-        program.is_one_of(&wanted.interfaces, To::Reject);
+        // The end of the program is too far away for a jump.
+        for (index, interface) in wanted.interfaces.iter().enumerate() {
+            let behind = wanted.interfaces.len() - index;
+            program.test(EQUAL, *interface, To::Skip(behind as u8), To::Next);
+        }
+        program.load(RETURN, 0);
     }
     for tag in 0..=TAGS {
         network(&mut program, wanted, tag);
@@ -183,8 +192,12 @@ fn network(program: &mut Program, wanted: &Wanted, tags: u32) {
     // RoCEv1.
     program.test(EQUAL, 0x8915, To::Accept, To::Next);
     if wanted.encapsulated {
-        // MPLS (RFC 5332), PPPoE (RFC 2516).
-        for carrier in [0x8847, 0x8848, 0x8864] {
+        // MPLS (RFC 5332), PPPoE (RFC 2516), NSH (RFC 8300).
+        for carrier in [0x8847, 0x8848, 0x8864, 0x894f] {
+            program.test(EQUAL, carrier, To::Accept, To::Next);
+        }
+        // Other tags than VLAN tags, as in the dissector.
+        for carrier in [0x22f3, 0x8903, 0x8909, 0x8926, 0x892f, 0x893f, 0x88e5, 0x88e7, 0xd28b, 0xf1c1] {
             program.test(EQUAL, carrier, To::Accept, To::Next);
         }
     }
@@ -201,12 +214,14 @@ fn network(program: &mut Program, wanted: &Wanted, tags: u32) {
     }
 }
 
+/// The IP protocols of tunnels: IP in IP, IPv6 in IP, GRE, EtherIP, MPLS, Ethernet.
+const IN_IP: [u32; 6] = [4, 41, 47, 97, 137, 143];
+
 /// Tests an IPv4 packet. Accepts or rejects in every case.
 fn of_ipv4(program: &mut Program, wanted: &Wanted, ip: u32) {
     program.load(LOAD_BYTE, ip + 9);
     if wanted.encapsulated {
-        // IP in IP, IPv6 in IPv4, GRE, MPLS.
-        for carrier in [4, 41, 47, 137] {
+        for carrier in IN_IP {
             program.test(EQUAL, carrier, To::Accept, To::Next);
         }
     }
@@ -245,7 +260,7 @@ fn of_ipv6(program: &mut Program, wanted: &Wanted, ip: u32) {
         program.test(EQUAL, extension, To::Accept, To::Next);
     }
     if wanted.encapsulated {
-        for carrier in [4, 41, 47, 137] {
+        for carrier in IN_IP {
             program.test(EQUAL, carrier, To::Accept, To::Next);
         }
     }
@@ -270,8 +285,9 @@ fn of_ipv6(program: &mut Program, wanted: &Wanted, ip: u32) {
 /// Tests the UDP destination port, which is loaded.
 fn udp_ports(program: &mut Program, wanted: &Wanted) {
     if wanted.encapsulated {
-        // VXLAN, the earlier VXLAN port of Linux, GENEVE.
-        for carrier in [4789, 8472, 6081] {
+        // VXLAN, the earlier VXLAN port of Linux, VXLAN-GPE, GRE, GUE, GENEVE, MPLS.
+        let usual = [4789, 8472, 4790, 4754, 6080, 6081, 6635];
+        for carrier in usual.into_iter().chain(wanted.vxlan_port.map(u32::from)) {
             program.test(EQUAL, carrier, To::Accept, To::Next);
         }
     }

@@ -119,9 +119,12 @@ fn report(
     style: Style,
     out: &mut Out,
 ) -> io::Result<Status> {
-    let course = command.course.gathering();
     let (slice, captured) = match command.slice.of(input, Records::Unknown) {
         Ok(part) => part,
+        Err(error) => return complain(&error, out),
+    };
+    let course = match command.course.gathering(slice.chosen().is_none()) {
+        Ok(course) => course,
         Err(error) => return complain(&error, out),
     };
     let joint = match captured.input().joint() {
@@ -191,7 +194,8 @@ impl Audience for Gathering<'_> {
     const LISTS: bool = false;
 
     fn needs(&self) -> Config {
-        self.report.needs().and(self.joined.needs()).and(self.witnesses.needs())
+        let course = self.course.as_ref().map(|course| course.needs()).unwrap_or_default();
+        self.report.needs().and(self.joined.needs()).and(self.witnesses.needs()).and(course)
     }
 
     #[inline]

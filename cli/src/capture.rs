@@ -8,6 +8,7 @@ mod source;
 use crate::bulk;
 #[cfg(target_os = "linux")]
 use crate::confine::confined;
+use crate::input::Ports;
 use crate::mirror::{Mirror, PERMISSION, warn_of_drops};
 use crate::mode::NewFiles;
 use crate::output::{Out, Status, complain, tell};
@@ -28,7 +29,6 @@ use rdmascope_capture_agent::filter::Wanted;
 use rdmascope_capture_agent::live::{FilterError, LiveError, iwarp_only, network_interfaces};
 use rdmascope_capture_agent::{Compression, Description, Host, LiveSource, Next, State};
 use rdmascope_dissector::bulk::BulkCut;
-use rdmascope_dissector::frame;
 use rdmascope_dissector::record::LinkType;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write as _};
@@ -101,9 +101,8 @@ pub(crate) struct Capture {
     files: Option<u64>,
     #[command(flatten)]
     mirror: Mirror,
-    /// UDP destination port of RoCEv2
-    #[arg(long, value_name = "PORT", default_value_t = frame::Config::default().port)]
-    port: u16,
+    #[command(flatten)]
+    ports: Ports,
     /// Compress the file; the default follows the file name, which ends in .gz or .zst
     #[arg(long, value_enum, value_name = "FORMAT")]
     compress: Option<Compress>,
@@ -207,7 +206,7 @@ fn capture(command: &Capture) -> Result<Status> {
     if command.files.is_some() && !rotates {
         bail!("--files needs --rotate-size or --rotate-time");
     }
-    let wanted = command.mirror.wanted(command.port);
+    let wanted = command.mirror.wanted(command.ports);
     #[cfg(target_os = "linux")]
     if command.kernel && wanted.iwarp.is_none() {
         warn_of_iwarp();
@@ -227,8 +226,7 @@ fn capture(command: &Capture) -> Result<Status> {
         let names = live.names().join(", ");
         tell(format_args!("capturing from {names}; press Ctrl-C to stop"));
     }
-    let frame = frame::Config { port: command.port, ..frame::Config::default() };
-    let mut bulk = command.cut_bulk.then(|| BulkCut::new(frame));
+    let mut bulk = command.cut_bulk.then(|| BulkCut::new(command.ports.frame()));
     let start = Instant::now();
     let [duration, age] = [command.duration, command.rotate_time].map(|time| time.map(Duration::from_nanos));
     let size = command.rotate_size.map(|size| size << 20);

@@ -23,6 +23,7 @@ use junit::{Junit, Report};
 use lines::Lines;
 use rdmascope_analysis::ending::Ending;
 use rdmascope_analysis::observer::Observer;
+use rdmascope_analysis::report::Report as Figures;
 use rdmascope_analysis::tally::{Place, Tally};
 use rdmascope_conformance::{Finding, Judge, Rule, SUBJECTS};
 use rdmascope_dissector::connection::{Connection, ConnectionId};
@@ -245,15 +246,25 @@ fn judge<T: Taker>(
         Ok(part) => part,
         Err(error) => return complain(&error, taker.out()),
     };
-    let mut checking =
-        Checking { judge, tally, policy, taker, slice: &slice, ending: None, asked: Asked::default() };
+    let mut checking = Checking {
+        judge,
+        figures: Figures::default(),
+        tally,
+        policy,
+        taker,
+        slice: &slice,
+        ending: None,
+        asked: Asked::default(),
+    };
     let read = read(captured.input(), &mut checking)?;
-    let Checking { mut tally, policy, mut taker, asked, .. } = checking;
+    let Checking { mut tally, figures, policy, mut taker, asked, .. } = checking;
     let mut ending = match read {
         Ok(ending) => ending,
         Err(error) => return complain(&error, taker.out()),
     };
     ending.chosen = slice.chosen();
+    tally.leading = figures.leading(&ending, 0);
+    tally.has_outages = figures.has_outages(&ending);
     tally.policy = policy.map(|policy| policy.end(&tally));
     taker.end(&tally, &ending)?;
     if complain_of_troubles(&ending, taker.out())? == Status::Failed {
@@ -296,6 +307,8 @@ trait Taker {
 /// Feeds events to the judge and findings to the writer.
 struct Checking<'a, T> {
     judge: Judge,
+    /// The figures of `analyze`, for the statements that lead the output.
+    figures: Figures,
     tally: Tally,
     policy: Option<Held<'a>>,
     taker: T,
@@ -310,13 +323,19 @@ impl<T: Taker> Audience for Checking<'_, T> {
     const LISTS: bool = T::LISTS;
 
     fn needs(&self) -> Config {
-        Judge::needs()
+        Judge::needs().and(self.figures.needs())
     }
 
     #[inline]
     fn event(&mut self, event: Event<'_>, _: Time) -> io::Result<()> {
-        let Checking { judge, tally, policy, taker, slice, ending, asked } = self;
+        let Checking { judge, figures, tally, policy, taker, slice, ending, asked } = self;
         asked.handle(&event);
+        if slice.concerns(&event) {
+            figures.follow(&event);
+        }
+        if slice.has(&event) {
+            figures.count(&event);
+        }
         let mut written = Ok(());
         judge.handle(&event, &mut |finding| {
             if written.is_ok()

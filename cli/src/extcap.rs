@@ -93,7 +93,7 @@ pub(crate) fn tell(telling: Telling, out: &mut impl Write) -> io::Result<()> {
                 (
                     "--tunnels",
                     "Tunnels",
-                    "Also VXLAN, GENEVE, GRE, IP in IP, MPLS and PPPoE, with any content",
+                    "Also tunnels and tags between MAC addresses and EtherType, with any content",
                 ),
                 ("--iwarp", "iWARP", "Also TCP port 20049"),
             ]

@@ -36,9 +36,8 @@ pub(crate) struct Input {
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) with: With,
-    /// UDP destination port of RoCEv2
-    #[arg(long, value_name = "PORT", default_value_t = frame::Config::default().port)]
-    pub(crate) port: u16,
+    #[command(flatten)]
+    pub(crate) ports: Ports,
     /// Do not verify checksums: the ICRC of RoCE packets, the TCP checksum and FPDU CRCs of iWARP
     #[arg(long, visible_alias = "no-crc")]
     pub(crate) no_icrc: bool,
@@ -61,13 +60,36 @@ pub(crate) struct Input {
     pub(crate) is_ring: bool,
 }
 
+/// The UDP destination ports of RoCEv2 and VXLAN.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Ports {
+    /// UDP destination port of RoCEv2
+    #[arg(long, value_name = "PORT", default_value_t = frame::Config::default().port)]
+    pub(crate) port: u16,
+    /// UDP destination port of VXLAN, in addition to 4789, 4790 and 8472
+    #[arg(long, value_name = "PORT")]
+    pub(crate) vxlan_port: Option<u16>,
+}
+
+impl Ports {
+    /// The configuration of the dissection of frames.
+    pub(crate) fn frame(self) -> frame::Config {
+        frame::Config { port: self.port, vxlan_port: self.vxlan_port, ..frame::Config::default() }
+    }
+}
+
 impl Input {
+    /// The configuration of the dissection of frames.
+    pub(crate) fn frame(&self) -> frame::Config {
+        frame::Config { verify_icrc: !self.no_icrc, ..self.ports.frame() }
+    }
+
     /// One file, read without showing progress.
     pub(crate) fn file(path: PathBuf, port: u16) -> Input {
         Input {
             files: vec![path],
             with: With::default(),
-            port,
+            ports: Ports { port, vxlan_port: None },
             no_icrc: false,
             quiet: true,
             spool: None,
@@ -86,7 +108,7 @@ impl Input {
         Input {
             files,
             with: With::default(),
-            port: self.port,
+            ports: self.ports,
             no_icrc: self.no_icrc,
             quiet: self.quiet,
             spool: None,
@@ -111,7 +133,7 @@ impl Input {
         if let Some(joint) = self.joint.get() {
             return Ok(Some(joint.clone()));
         }
-        let joint = Arc::new(self.with.join(&self.files, self.port)?);
+        let joint = Arc::new(self.with.join(&self.files, self.ports)?);
         Ok(Some(self.joint.get_or_init(|| joint).clone()))
     }
 
@@ -261,7 +283,7 @@ fn read_for(
         Ok(source) => source,
         Err(error) => return Ok(Err(error.into())),
     };
-    let frame = frame::Config { port: input.port, verify_icrc: !input.no_icrc };
+    let frame = input.frame();
     let places_apart = joint.map(|joint| joint.places.apart());
     let engine = Engine::new(Config { frame, places_apart, ..audience.needs() });
     let mut reading =
@@ -286,7 +308,7 @@ fn read_for(
     });
     written?;
     let totals = *engine.totals();
-    Ok(Ok(Ending { totals, files: source.endings(), port: input.port, together, chosen: None }))
+    Ok(Ok(Ending { totals, files: source.endings(), port: frame.port, together, chosen: None }))
 }
 
 /// The open source.

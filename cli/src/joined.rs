@@ -1,6 +1,7 @@
 //! Captures of the same session at several capture points: the `--with` option.
 
 use crate::captures;
+use crate::input::Ports;
 use crate::interrupt;
 use anyhow::{Context as _, Result, ensure};
 use clap::{Arg, Args};
@@ -60,9 +61,8 @@ impl With {
         &self.others
     }
 
-    /// Aligns the clocks of these capture points with that of `files`. `port` is the UDP port of
-    /// RoCEv2.
-    pub(crate) fn join(&self, files: &[PathBuf], port: u16) -> Result<Joint> {
+    /// Aligns the clocks of these capture points with that of `files`.
+    pub(crate) fn join(&self, files: &[PathBuf], ports: Ports) -> Result<Joint> {
         let mut rings = vec![files.to_vec()];
         for other in &self.others {
             rings.push(captures::expand(core::slice::from_ref(other))?);
@@ -76,7 +76,7 @@ impl With {
                     path.display()
                 );
             }
-            let sample = sample(ring, port)?;
+            let sample = sample(ring, ports)?;
             samples.push((ring[0].display().to_string(), sample));
         }
         let place_of = rings.iter().enumerate().flat_map(|(place, ring)| ring.iter().map(move |_| place));
@@ -112,7 +112,7 @@ impl Joint {
 }
 
 /// Samples the packets of one capture point.
-fn sample(ring: &[PathBuf], port: u16) -> Result<Sample> {
+fn sample(ring: &[PathBuf], ports: Ports) -> Result<Sample> {
     struct Taking(Sample);
     impl Sink for Taking {
         fn record(&mut self, record: &Record<'_>, dissected: &Dissected<'_>) -> ControlFlow<()> {
@@ -130,7 +130,7 @@ fn sample(ring: &[PathBuf], port: u16) -> Result<Sample> {
     }
     let mut taking = Taking(Sample::default());
     // A packet with a wrong ICRC still shows that it was seen here.
-    let config = frame::Config { port, verify_icrc: false };
+    let config = frame::Config { verify_icrc: false, ..ports.frame() };
     Files::open(ring, None, &interrupt::INPUTS)?.for_each(&config, &mut (), &mut taking)?;
     Ok(taking.0)
 }

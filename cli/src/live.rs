@@ -31,6 +31,7 @@ use rdmascope_analysis::ending::Ending;
 use rdmascope_analysis::live::{Captured, Happening, Happenings, Interval, Meter};
 use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::policy::{Allowance, Allowances};
+use rdmascope_analysis::report::Statement;
 use rdmascope_analysis::time::parse_duration;
 use rdmascope_analysis::units::Counted;
 use rdmascope_capture_agent::{Files, LiveSource, Note, Sink, for_each};
@@ -165,7 +166,7 @@ pub(crate) fn run(command: &LiveArguments, style: Style, out: &mut Out) -> io::R
         Ok(triggers) => triggers,
         Err(error) => return complain(&error, out),
     };
-    let frame = frame::Config { port: command.input.port, verify_icrc: !command.input.no_icrc };
+    let frame = command.input.frame();
     let mut watching = Watching {
         engine: Engine::new(engine::Config { frame, ..Judge::needs() }),
         judge: Judge::new(move |rule| rule.level <= level),
@@ -179,6 +180,7 @@ pub(crate) fn run(command: &LiveArguments, style: Style, out: &mut Out) -> io::R
         allowances,
         found: Vec::new(),
         duration: command.duration.map(|duration| i64::try_from(duration).unwrap_or(i64::MAX)),
+        started: None,
         end: Time(i64::MAX),
         due: Time(i64::MIN),
         now: Time(i64::MIN),
@@ -216,7 +218,7 @@ fn of_files(command: &LiveArguments, frame: &frame::Config, watching: &mut Watch
     let ending = Ending {
         totals: *watching.engine.totals(),
         files: files.endings(),
-        port: command.input.port,
+        port: command.input.ports.port,
         ..Default::default()
     };
     Ok(tell_of_ending(&ending, watching.out)?)
@@ -227,7 +229,7 @@ fn of_files(command: &LiveArguments, frame: &frame::Config, watching: &mut Watch
 fn open(command: &LiveArguments) -> Result<Box<dyn LiveSource>> {
     use rdmascope_capture_agent::live::Live;
     let LiveArguments { interfaces, mirror, input, .. } = command;
-    let config = mirror.config(interfaces, input.port);
+    let config = mirror.config(interfaces, input.ports);
     #[cfg(feature = "verbs")]
     if let Some(device) = &command.device.verbs {
         return snoop::open(device, mirror, &config.wanted, config.snap_length);
@@ -298,6 +300,10 @@ trait Taker {
     fn happening(&mut self, happening: &Happening, out: &mut Out) -> io::Result<()>;
     /// Called for a finding at `now`.
     fn finding(&mut self, finding: &Judged<'_>, now: Time, out: &mut Out) -> io::Result<()>;
+    /// Called at the end, with the statements about harm.
+    fn end(&mut self, _leading: &[Statement], _now: Time, _out: &mut Out) -> io::Result<()> {
+        Ok(())
+    }
     /// Called when a capture was written or could not be written.
     fn captured(&mut self, captured: &Captured, out: &mut Out) -> io::Result<()>;
 }
@@ -326,6 +332,8 @@ struct Watching<'a> {
     /// Findings of the current record.
     found: Vec<Finding>,
     duration: Option<i64>,
+    /// The time of the first record.
+    started: Option<Time>,
     /// The time to end.
     end: Time,
     /// The end of the interval or of the analysis. Before the first record, any time is late.
@@ -367,6 +375,7 @@ impl Watching<'_> {
     #[cold]
     fn close(&mut self, now: Time) -> ControlFlow<()> {
         if self.meter.is_none() {
+            self.started = Some(now);
             self.end = Time(self.duration.map_or(i64::MAX, |duration| now.0.saturating_add(duration)));
             let meter = Meter::new(now);
             self.meter = Some(if self.counts_drops { meter } else { meter.without_drops() });
@@ -504,6 +513,10 @@ impl Watching<'_> {
             self.tick(Time(self.now.0.saturating_add(1)).min(self.end));
         }
         self.write_capture(true);
+        let Watching { engine, happenings, taker, now, started, written, out, .. } = self;
+        let open: Vec<Connection> = engine.connections().collect();
+        let leading = happenings.leading(&open, started.unwrap_or(*now), *now);
+        keep_first(written, || taker.end(&leading, *now, out));
         keep_first(&mut self.written, || output::close(self.out));
     }
 }

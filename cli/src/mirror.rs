@@ -1,6 +1,8 @@
 //! The options of interface captures, common to `capture`, `live` and `tui`.
 
 #[cfg(unix)]
+use crate::input::Ports;
+#[cfg(unix)]
 use crate::output::tell;
 #[cfg(target_os = "linux")]
 use anyhow::Context as _;
@@ -30,7 +32,7 @@ pub(crate) struct Mirror {
     /// Omit packets sent by this host
     #[arg(long)]
     pub(crate) incoming_only: bool,
-    /// Also capture tunnels: VXLAN, GENEVE, GRE, IP in IP, MPLS, PPPoE, with any content
+    /// Also capture tunnels and tags between MAC addresses and EtherType, with any content
     #[arg(long)]
     tunnels: bool,
     /// Also capture TCP on this port, for iWARP; 20049 if PORT is omitted
@@ -77,9 +79,10 @@ impl Mirror {
 
 #[cfg(unix)]
 impl Mirror {
-    /// The packets to capture, with RoCEv2 at this port.
-    pub(crate) fn wanted(&self, port: u16) -> Wanted {
-        Wanted { port, encapsulated: self.tunnels, iwarp: self.iwarp, ..Wanted::default() }
+    /// The packets to capture, with RoCEv2 and VXLAN at these ports.
+    pub(crate) fn wanted(&self, ports: Ports) -> Wanted {
+        let Ports { port, vxlan_port } = ports;
+        Wanted { port, vxlan_port, encapsulated: self.tunnels, iwarp: self.iwarp, ..Wanted::default() }
     }
 
     /// The size of `--buffer` in bytes.
@@ -115,11 +118,11 @@ pub(crate) fn named(interfaces: &[String]) -> Vec<String> {
 
 #[cfg(target_os = "linux")]
 impl Mirror {
-    /// The configuration for these interfaces, with RoCEv2 at this port.
-    pub(crate) fn config(&self, interfaces: &[String], port: u16) -> LiveConfig {
+    /// The configuration for these interfaces, with RoCEv2 and VXLAN at these ports.
+    pub(crate) fn config(&self, interfaces: &[String], ports: Ports) -> LiveConfig {
         LiveConfig {
             interfaces: expand(interfaces),
-            wanted: self.wanted(port),
+            wanted: self.wanted(ports),
             buffer: self.buffer(),
             threads: usize::try_from(self.threads).unwrap_or(usize::MAX),
             promiscuous: self.promiscuous,

@@ -17,7 +17,6 @@ use anyhow::Result;
 use clap::Args;
 #[cfg(target_os = "linux")]
 use rdmascope_capture_agent::confine::Reach;
-use rdmascope_dissector::frame;
 use rdmascope_present::text::Style;
 use rdmascope_tui::Confine;
 #[cfg(target_os = "linux")]
@@ -123,7 +122,7 @@ pub(crate) fn run(command: &Tui, style: Style, out: &mut Out) -> io::Result<Stat
 fn show(command: &Tui, style: Style) -> Result<()> {
     let input = &command.input;
     let options = Options {
-        frame: frame::Config { port: input.port, verify_icrc: !input.no_icrc },
+        frame: input.frame(),
         level: command.level.level(),
         allowances: command.allowed.allowances(input)?,
         look: Look { unicode: terminal::screen(style).unicode && !command.ascii, colour: style.has_colour() },
@@ -237,7 +236,7 @@ fn interfaces(command: &Tui) -> Result<Source> {
     let config = LiveConfig {
         // The delay after which the screen shows new packets.
         interval: std::time::Duration::from_millis(50),
-        ..command.mirror.config(&command.interfaces, command.input.port)
+        ..command.mirror.config(&command.interfaces, command.input.ports)
     };
     let live = Live::open(&config, interrupt::end_once()).map_err(crate::capture::explained)?;
     let connected = crate::capture::connected(command.input.quiet);

@@ -105,3 +105,36 @@ fn wrong_usage() {
         assert!(text(&output.stderr).contains(expected), "{options:?}: {}", text(&output.stderr));
     }
 }
+
+/// Rows of queue pairs add up to the rows of intervals, which count packets without RPC.
+#[test]
+fn packets_of_queue_pairs() {
+    let capture = sample("nfs3-basic.pcap");
+    let rows = |options: &[&str]| -> Vec<Value> {
+        let arguments =
+            [&["analyze", &capture, "--format", "jsonl", "--interval", "100ms"], options].concat();
+        lines(&run(&arguments)).into_iter().filter(|line| line["type"] == "rdma_interval").collect()
+    };
+    let (flows, wholes): (Vec<_>, Vec<_>) =
+        rows(&["--by", "queue-pair"]).into_iter().partition(|row| row["queue_pair"].is_number());
+    for field in ["packets", "bytes", "wire_bytes", "congestion_marks", "notifications"] {
+        let sum = |rows: &[Value]| rows.iter().map(|row| number(row, field)).sum::<u64>();
+        assert_eq!(sum(&flows), sum(&wholes), "{field}");
+    }
+    let packets = lines(&run(&["packets", &capture, "--format", "jsonl"]));
+    let roce = packets.iter().filter(|packet| packet["opcode"].is_string()).count() as u64;
+    assert_eq!(wholes.iter().map(|row| number(row, "packets")).sum::<u64>(), roce);
+    assert!(wholes.iter().all(|row| row["priority_pauses"] == 0));
+    assert!(flows.iter().all(|row| row["dscp"] == 0 && row["priority_pauses"].is_null()));
+    assert_eq!(rows(&[]), wholes, "a capture with transactions");
+
+    let table = run(&["analyze", &capture, "--interval", "1s", "--by", "queue-pair", "--format", "csv"]);
+    let table = text(&table.stdout);
+    assert!(
+        table.starts_with("time,duration_ns,source,destination,queue_pair,dscp,connection,packets,bytes")
+    );
+    for wrong in [["--by", "queue-pair,client"], ["--by=queue-pair", "--operation=READ"]] {
+        let refused = run(&[&["analyze", &capture, "--interval", "1s"][..], &wrong].concat());
+        assert_eq!(refused.status.code(), Some(2), "{wrong:?}");
+    }
+}

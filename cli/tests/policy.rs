@@ -434,3 +434,36 @@ fn junit() {
     refused(&run(&["check", "README.md", "--format", "junit"]), &["README.md"]);
     refused(&run(&["check", "--rules", "--format", "junit"]), &["junit"]);
 }
+
+/// A WRITE without a reply has waited longer than the policy allows; 240 GETATTRs have their replies.
+#[test]
+fn a_call_without_a_reply_breaks_a_limit() {
+    let folder = Folder::new(&[], "[[latency]]\noperation = \"WRITE\"\nmax = \"1s\"\n");
+    let capture = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/cases/c25-one-stuck.pcap");
+    fs::copy(capture, folder.0.path().join("stuck.pcap")).expect("it can be copied");
+    assert_eq!(folder.outcome(&["stuck.pcap"]), (Some(1), "failed".to_owned()));
+    let output = folder.check(&["stuck.pcap"]);
+    let shown = text(&output.stdout);
+    assert!(shown.contains("at least 119s in 1 transaction, 1 without a reply (allowed: 1s)"), "{shown}");
+    // Without the limit, nothing is violated.
+    folder.write("rdmascope.toml", "");
+    assert_eq!(folder.check(&["stuck.pcap"]).status.code(), Some(0));
+}
+
+/// The statements about harm lead the output, and a time without service is a difference.
+#[test]
+fn a_time_without_service_is_a_difference() {
+    let case = |name: &str| format!("{}/../tests/cases/{name}.pcap", env!("CARGO_MANIFEST_DIR"));
+    for (name, first) in [
+        ("c02-reconnect", "  210 s without service on 4 connections, from 0.005 until the capture ends"),
+        ("c28-first", "  60 s without service on 1 connection, from 0.004 until the capture ends"),
+    ] {
+        let output = command(&["check", &case(name)]).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(1), "{name}");
+        assert!(text(&output.stdout).starts_with(first), "{}", text(&output.stdout));
+        let output = command(&["analyze", &case(name)]).output().expect("it runs");
+        let shown = text(&output.stdout);
+        assert!(shown.lines().nth(1).is_some_and(|line| line.starts_with(first)), "{shown}");
+        assert!(shown.contains("\nProblems\n") && shown.contains("\nNext: rdmascope events"), "{shown}");
+    }
+}

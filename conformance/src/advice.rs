@@ -5,7 +5,6 @@
 //! capture contains completely are counted, so missing packets make figures smaller, never larger.
 
 mod figures;
-mod spans;
 
 use super::check::{Check, Checked, Findings, View};
 use super::finding::{Finding, Value};
@@ -17,6 +16,7 @@ use alloc::vec::Vec;
 use figures::{Size, Span};
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::observation::Observed;
+use rdmascope_dissector::phases::Phases;
 use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::rdma::Refusal;
 use rdmascope_dissector::record::Time;
@@ -24,7 +24,6 @@ use rdmascope_dissector::transaction::{Chunk, Direction, Message, Outcome, Trans
 use rdmascope_dissector::ulb;
 use rdmascope_wire::Xid;
 use rdmascope_wire::rpcrdma::{Procedure, Segment};
-use spans::Spans;
 
 const REPLY_SIZE: Source = Source { document: Document::Rfc8166, section: "6.2" };
 const LONG: Source = Source { document: Document::Rfc8166, section: "3.5.3" };
@@ -96,14 +95,16 @@ pub(crate) const RULES: &[Checked<Costs>] = &[
         sources: &[READ],
         sentence: "If replies take long although nothing is being transferred, the server is \
             slow.",
-        explanation: "The rule looks at transactions that took more than 5 ms. The time during \
-            which RDMA Reads and Writes or packets of a reply were in transfer counts for the \
-            wire, even if they belong to another transaction that ended before. The rest counts \
-            for the server. It is reported if there are at least 16 such transactions, the \
-            server's share is at least three quarters, and it adds up to a tenth of the \
-            connection's lifetime. Transactions with retransmitted, refused or missing packets \
-            count entirely for the wire. A reply that was lost before the capture point looks \
-            like a slow server.",
+        explanation: "The rule looks at transactions that took more than 5 ms. The time until the \
+            ACK of the call, and the time during which data of the server was in flight, count for \
+            the wire, even if the data belongs to other transactions. So do RDMA Reads and Writes \
+            and the packets of the reply. The rest counts for the server. It is reported if there \
+            are at least 16 such transactions, the server's share is at least three quarters, and \
+            it adds up to a tenth of the connection's lifetime. Transactions with retransmitted, \
+            refused or missing packets count entirely for the wire. A reply that was lost before \
+            the capture point looks like a slow server. So nothing is reported if packets of the \
+            server arrived after later ones, and their share in its packets is more than a quarter \
+            of the share of the slow transactions.",
         check: Check::Connection(slow_server),
     },
 ];
@@ -137,8 +138,6 @@ pub(crate) struct Costs {
     write_chunks: ByOperation<WriteChunks>,
     over: Over,
     repeated: [Repeated; 2],
-    /// When data was on the wire.
-    wire: Spans,
     slow: Slow,
     /// Latency of slow transactions with an unknown cause, and the number of transactions without a
     /// latency because call or reply is missing.
@@ -284,11 +283,6 @@ impl Costs {
     }
 
     fn note_latency(&mut self, transaction: &Transaction, call: &Message, reply: &Message) {
-        let timing = &transaction.timing;
-        if timing.reads.is_some() || timing.writes.is_some() || reply.first != reply.seen {
-            let sent = Some((reply.first.time, reply.seen.time));
-            [timing.reads, timing.writes, sent].into_iter().flatten().for_each(|span| self.wire.insert(span));
-        }
         let latency = reply.seen.time.since(call.seen.time);
         if latency < SLOW || transaction.direction == Direction::Backward {
             return;
@@ -299,7 +293,7 @@ impl Costs {
             self.unclear.0 = self.unclear.0.saturating_add(latency);
             return;
         }
-        let server = latency.saturating_sub(self.wire.within((call.seen.time, reply.seen.time)));
+        let server = Phases::of(transaction).map_or(0, |phases| phases.server());
         self.slow.note(transaction, reply, latency, server);
         if let Some(sums) = self.slow_by.of(transaction) {
             sums.note(transaction, reply, latency, server);
@@ -370,7 +364,6 @@ impl Memory for Costs {
             + self.write_chunks.footprint(|sums| &sums.examples)
             + self.over.examples.footprint()
             + repeated.sum::<usize>()
-            + self.wire.footprint()
             + self.slow.examples.footprint()
             + self.slow_by.footprint(|sums| &sums.examples)
     }
@@ -547,6 +540,14 @@ fn retransmissions(connection: &Connection, view: &View<'_, Costs>, findings: &m
     }
 }
 
+/// Whether this number of slow replies may have been lost before the capture point, judging by the
+/// late packets of the responder.
+fn may_be_lost(slow: u64, connection: &Connection) -> bool {
+    let sent = &connection.responder.sent;
+    let late = u128::from(sent.reordered_packets) * u128::from(connection.transactions[0]);
+    late * 4 > u128::from(slow) * u128::from(sent.packets)
+}
+
 fn slow_server(connection: &Connection, view: &View<'_, Costs>, findings: &mut Findings<'_>) {
     let Slow { count, latency, server, longest, examples } = &view.memory.slow;
     let life = connection.last.since(connection.first);
@@ -554,7 +555,7 @@ fn slow_server(connection: &Connection, view: &View<'_, Costs>, findings: &mut F
     let (unclear, lacking) = view.memory.unclear;
     let lacking = lacking.saturating_mul(*longest).saturating_mul(ENOUGH);
     let wire = (latency - server).saturating_add(unclear).saturating_add(lacking);
-    if *count < ENOUGH || server / 3 < wire || *server < life / 10 {
+    if *count < ENOUGH || server / 3 < wire || *server < life / 10 || may_be_lost(*count, connection) {
         return;
     }
     let mut by: Vec<_> = view.memory.slow_by.0.iter().map(|(_, name, sums)| (*name, sums)).collect();
@@ -571,7 +572,7 @@ fn slow_server(connection: &Connection, view: &View<'_, Costs>, findings: &mut F
         })
         .collect();
     let message = format!(
-        "{count} of {} transactions took more than {}, {} % of that on the server while nothing was on the wire: {}",
+        "{count} of {} transactions took more than {}, {} % of that on the server while none of its data was in flight: {}",
         connection.transactions[0],
         Span(SLOW),
         u128::from(*server) * 100 / u128::from(*latency).max(1),

@@ -6,13 +6,15 @@ use super::finding::{Finding, Value};
 use super::header;
 use super::rule::{Document, Level, Source, Unseen};
 use alloc::format;
-use rdmascope_dissector::transaction::{Message, Part, Transaction};
-use rdmascope_dissector::ulb::{OperationKind, Place};
-use rdmascope_wire::rpcrdma::Segment;
+use rdmascope_dissector::transaction::{Chunk, Message, Part, Transaction};
+use rdmascope_dissector::ulb::{Operation, OperationKind, Place};
+use rdmascope_wire::rpcrdma::{Procedure, Segment};
 use rdmascope_wire::{Cause, Layer, Stop, rpc};
 
 const MESSAGE: Source = Source { document: Document::Rfc5531, section: "9" };
 const XDR: Source = Source { document: Document::Rfc4506, section: "3" };
+const COMPOUND: Source = Source { document: Document::Rfc7530, section: "16.2" };
+const COMPOUND_4_1: Source = Source { document: Document::Rfc8881, section: "16.2" };
 const UNPARSED: Source = Source { document: Document::Rfc8166, section: "4.5.2" };
 const COMPLEXITY: Source = Source { document: Document::Rfc8267, section: "6.4.2" };
 
@@ -24,8 +26,8 @@ pub(crate) const RULES: &[Checked] = &[
         sentence: "The arguments of a call can be read by the XDR definition of its procedure, \
             and nothing follows them.",
         explanation: "The rule is broken if the message ends before the arguments do, if a word \
-            has a value that its definition does not allow, or if four bytes or more follow the \
-            arguments. A value that is not allowed is no fault if the reply reports success, \
+            has a value that its definition does not allow, if a count differs from the data after \
+            it, or if bytes follow the arguments. A value that is not allowed is no fault if the reply reports success, \
             because the Responder evidently knows it. Not covered are programs that rdmascope \
             does not know, operations without a definition, arguments that RPCSEC_GSS protects, \
             and calls that the capture truncated. Faults of headers and of Read chunks are \
@@ -43,6 +45,51 @@ pub(crate) const RULES: &[Checked] = &[
             its call, as write-chunk-count does. If the data of a result is missing from its \
             Write chunk, write-chunk-length or write-chunk-order reports it.",
         check: Check::Transaction(results),
+    },
+    Checked {
+        id: "compound-results",
+        level: Level::Violation,
+        sources: &[COMPOUND, COMPOUND_4_1],
+        sentence: "The reply to a COMPOUND has one result for each operation up to the first that failed, and the status of the last one.",
+        explanation: "A reply with NFS4_OK has as many results as the call has operations. The \
+            rule applies if all arguments and results were read. It depends on the reply \
+            belonging to its call, as write-chunk-count does.",
+        check: Check::Transaction(compound_results),
+    },
+    Checked {
+        id: "compound-tag",
+        level: Level::Warning,
+        sources: &[COMPOUND, COMPOUND_4_1],
+        sentence: "The reply to a COMPOUND has the tag of its call.",
+        explanation: "The specifications say SHOULD. The rule depends on the reply belonging to \
+            its call, as write-chunk-count does.",
+        check: Check::Transaction(compound_tag),
+    },
+    Checked {
+        id: "result-count",
+        level: Level::Violation,
+        sources: &[
+            Source { document: Document::Rfc1813, section: "3.3.6" },
+            Source { document: Document::Rfc1813, section: "3.3.7" },
+            Source { document: Document::Rfc8881, section: "18.22" },
+            Source { document: Document::Rfc8881, section: "18.32" },
+        ],
+        sentence: "A READ returns no more bytes than were asked for, and a WRITE counts no more than were sent.",
+        explanation: "The counts of the result are compared with those of the arguments. The \
+            rule depends on the reply belonging to its call, as write-chunk-count does.",
+        check: Check::Transaction(result_count),
+    },
+    Checked {
+        id: "result-stable",
+        level: Level::Violation,
+        sources: &[
+            Source { document: Document::Rfc1813, section: "3.3.7" },
+            Source { document: Document::Rfc8881, section: "18.32" },
+        ],
+        sentence: "A WRITE commits its data at least as far as was asked for.",
+        explanation: "UNSTABLE is less than DATA_SYNC, and that is less than FILE_SYNC. The rule \
+            depends on the reply belonging to its call, as write-chunk-count does.",
+        check: Check::Transaction(result_stable),
     },
     Checked {
         id: "rpc-garbage-arguments",
@@ -71,6 +118,38 @@ pub(crate) fn may_break(transaction: &Transaction) -> bool {
     let is_odd = |message: &Message| message.unread.is_some() || message.unused > 0;
     [&transaction.call, &transaction.reply].into_iter().flatten().any(is_odd)
         || transaction.rpc_status == Some(rpc::Status::GarbageArguments)
+        || transaction.details.returns_tag == Some(false)
+        || wrong_results(transaction).is_some()
+        || transaction.details.operations.iter().any(|it| exceeds(it).is_some() || stable(it).is_some())
+}
+
+/// The wrong number of results of a COMPOUND, or the wrong status.
+enum WrongResults {
+    Count { found: u32, called: u32 },
+    Status { found: u32, last: u32 },
+}
+
+fn wrong_results(transaction: &Transaction) -> Option<WrongResults> {
+    let details = &transaction.details;
+    let (found, called, status) = (details.answered?, details.called?, details.status?);
+    if found > called || status == 0 && found < called {
+        return Some(WrongResults::Count { found, called });
+    }
+    let last = details.operations.get((found as usize).checked_sub(1)?)?.status?;
+    (last != status).then_some(WrongResults::Status { found: status, last })
+}
+
+/// The count of a result, and the lower one of its arguments.
+fn exceeds(operation: &Operation) -> Option<(u64, u64)> {
+    let is_counted = operation.kind.is_read() || operation.stable[1].is_some();
+    let (found, most) = (operation.result_count?, operation.count?);
+    (is_counted && operation.status == Some(0) && found > most).then_some((found, most))
+}
+
+/// The stable_how of a result, and the higher one of its arguments.
+fn stable(operation: &Operation) -> Option<(u8, u8)> {
+    let [Some(asked), Some(found)] = operation.stable else { return None };
+    (operation.status == Some(0) && found < asked).then_some((found, asked))
 }
 
 /// The fault of a body.
@@ -83,12 +162,22 @@ enum Fault {
     Behind(u32),
 }
 
-/// The least number of bytes after a body that are not roundup padding.
+/// The least number of bytes after a body that are not the roundup padding of a reduced item or of
+/// a stream in a chunk. reduced-payload-padding and long-message-padding cover those.
 const SOME: u32 = 4;
 /// The newest minor version of NFS version 4 that rdmascope knows.
 const MINOR: u32 = 2;
 
-fn fault_of(message: &Message, transaction: &Transaction) -> Option<Fault> {
+/// The bytes after a body that no other rule covers.
+fn behind(message: &Message, is_reply: bool) -> Option<u32> {
+    let moves = |chunk: &Chunk| is_reply && Segment::total(&chunk.segments) > 0;
+    let is_plain = message.procedure == Procedure::Msg
+        && message.read_chunks.is_empty()
+        && !message.write_chunks.iter().any(moves);
+    Some(message.unused).filter(|unused| *unused >= SOME || *unused > 0 && is_plain)
+}
+
+fn fault_of(message: &Message, transaction: &Transaction, is_reply: bool) -> Option<Fault> {
     let is_cut = message.stop.is_some() || message.missing.iter().any(|missing| missing.part == Part::Send);
     let is_new = transaction.details.minor_version.is_some_and(|version| version > MINOR);
     let has_unknown = transaction.details.operations.iter().any(|operation| {
@@ -104,8 +193,7 @@ fn fault_of(message: &Message, transaction: &Transaction) -> Option<Fault> {
             Some(Fault::Value(stop))
         }
         Some(_) => None,
-        None if message.unused >= SOME => Some(Fault::Behind(message.unused)),
-        None => None,
+        None => behind(message, is_reply).map(Fault::Behind),
     }
 }
 
@@ -129,7 +217,7 @@ fn describe(fault: &Fault, what: &str, finding: impl FnOnce(alloc::string::Strin
 
 fn arguments(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some(call) = transaction.call.as_ref() else { return };
-    let Some(fault) = fault_of(call, transaction) else { return };
+    let Some(fault) = fault_of(call, transaction, false) else { return };
     let succeeded = transaction.status == Some(0);
     let is_known_there = matches!(fault, Fault::Value(_)) && succeeded;
     if is_known_there
@@ -163,7 +251,7 @@ fn has_own_reads(transaction: &Transaction, call: &Message) -> bool {
 
 fn results(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return };
-    let Some(fault) = fault_of(reply, transaction) else { return };
+    let Some(fault) = fault_of(reply, transaction, true) else { return };
     // Without the credential of the call, it is unknown whether RPCSEC_GSS protects the results.
     let is_known = transaction.security.is_some();
     let is_conveyed = write::holds_results(transaction, call, reply) && chunks::reply::holds_stream(reply);
@@ -178,14 +266,69 @@ fn results(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'
     findings.add(chunks::paired(transaction, view, describe(&fault, what, finding)));
 }
 
+/// Whether arguments and results of a transaction were read.
+fn is_read(transaction: &Transaction) -> bool {
+    let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return false };
+    bodies::is_called(transaction, call) && bodies::is_read(transaction, reply)
+}
+
+fn compound_results(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
+    let Some(wrong) = wrong_results(transaction).filter(|_| is_read(transaction)) else { return };
+    let (words, found, allowed) = match wrong {
+        WrongResults::Count { found, called } => {
+            (format!("{found} results to {called} operations"), found, called)
+        }
+        WrongResults::Status { found, last } => {
+            (format!("status {found}, but the last result has {last}"), found, last)
+        }
+    };
+    let finding = chunks::by_answerer(transaction, view, words);
+    let finding = finding.values(Value::Count(found.into()), Value::Count(allowed.into()));
+    findings.add(chunks::paired(transaction, view, finding));
+}
+
+fn compound_tag(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
+    if transaction.details.returns_tag == Some(false) && is_read(transaction) {
+        let finding = chunks::by_answerer(transaction, view, "a reply with another tag than its call".into());
+        findings.add(chunks::paired(transaction, view, finding));
+    }
+}
+
+fn result_count(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
+    // read-chunk-length and read-chunk-padding cover a Read chunk with more bytes than its item.
+    let reads = transaction.call.iter().flat_map(|call| &call.read_chunks);
+    let moved: u64 = reads.map(|chunk| Segment::total(&chunk.segments)).sum();
+    let is_own =
+        |operation: &&Operation| is_read(transaction) && (moved == 0 || operation.result_count > Some(moved));
+    let operations = transaction.details.operations.iter().filter(is_own);
+    for (operation, (found, most)) in operations.filter_map(|it| Some((it, exceeds(it)?))) {
+        let words = format!("{} of {most} bytes was answered with a count of {found}", operation.name());
+        let finding = chunks::by_answerer(transaction, view, words);
+        let finding = finding.values(Value::Bytes(found), Value::Bytes(most));
+        findings.add(chunks::paired(transaction, view, finding));
+    }
+}
+
+fn result_stable(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
+    const NAMES: [&str; 3] = ["UNSTABLE", "DATA_SYNC", "FILE_SYNC"];
+    let operations = transaction.details.operations.iter().filter(|_| is_read(transaction));
+    for (found, asked) in operations.filter_map(stable) {
+        let [found, asked] = [found, asked].map(|value| NAMES[usize::from(value)]);
+        let words = format!("a WRITE that asked for {asked} was committed as {found}");
+        let finding = chunks::by_answerer(transaction, view, words);
+        let finding = finding.values(Value::Name(found), Value::Name(asked));
+        findings.add(chunks::paired(transaction, view, finding));
+    }
+}
+
 fn garbage(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let (Some(call), Some(rpc::Status::GarbageArguments)) = (&transaction.call, transaction.rpc_status)
     else {
         return;
     };
     let is_right = bodies::is_called(transaction, call)
-        && call.unused < SOME
-        && transaction.reply.as_ref().is_none_or(|reply| reply.unused < SOME)
+        && behind(call, false).is_none()
+        && transaction.reply.as_ref().is_none_or(|reply| behind(reply, true).is_none())
         && header::fault::fault_of(call, transaction.xid).is_none()
         && chunks::is_in_order(transaction, call)
         && has_own_reads(transaction, call)

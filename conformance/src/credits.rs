@@ -38,7 +38,8 @@ pub(crate) const RULES: &[Checked<Credits>] = &[
         sentence: "A Requester has no more requests in flight than the Responder granted.",
         explanation: "A request is in flight from its call to its reply. Each direction is \
             counted separately. The limit is the grant in the last reply; a lowered grant applies \
-            from 2 ms after the Requester acknowledged the reply that carries it. Calls sent \
+            from 2 ms after the Requester acknowledged the reply that carries it, and a grant of \
+            0 counts as 1. Calls sent \
             before the capture began are not counted, nor are calls whose replies may be among \
             packets that the capture lacks. The finding is reported once the capture is known to \
             contain every reply that the Responder sent before the call.",
@@ -172,6 +173,8 @@ pub(crate) struct RequesterCredits {
     grants: VecDeque<Grant>,
     /// The frame of the latest reply.
     last_reply: Option<u64>,
+    /// A message may have been a reply, although the capture lacks its call.
+    may_be_answered: bool,
     /// When the calls in flight reached the grant; `None` while credits are left.
     full: Option<Time>,
     /// Nanoseconds during which all credits were in use.
@@ -191,6 +194,14 @@ struct Grant {
     seen: Seen,
     /// When the capture shows that the caller had acknowledged that reply.
     received: Option<Time>,
+}
+
+impl Grant {
+    /// The calls that it allows. With a grant of 0 the Requester could never call again, so it may
+    /// send one (credit-grant-zero reports the Responder).
+    fn allows(&self) -> u32 {
+        self.credits.max(1)
+    }
 }
 
 /// The credits of one direction, as far as a capture shows them.
@@ -224,19 +235,26 @@ impl RequesterCredits {
         // If the sender applies none of them yet, it may apply an earlier grant that the capture
         // lacks.
         let until = newest.clone().position(heeded)? + 1;
-        newest.take(until).map(|grant| grant.credits).max()
+        newest.take(until).map(Grant::allows).max()
+    }
+
+    /// Whether a reply was seen, or may have been.
+    fn has_reply(&self) -> bool {
+        self.last_reply.is_some() || self.may_be_answered
     }
 
     /// The calls in flight, the one just sent included, and the grants that limit them.
     fn calls(&self, now: Time, from_start: bool) -> Calls {
         let Some(latest) = self.grants.back() else {
-            let (least, most) = if from_start && self.last_reply.is_none() { (1, 1) } else { (0, u32::MAX) };
+            let is_first = from_start && !self.has_reply();
+            let (least, most) = if is_first { (1, 1) } else { (0, u32::MAX) };
             return Calls { in_flight: self.in_flight, least, most };
         };
         // Most calls are far within the latest grant and need no closer look.
-        let is_within = self.in_flight <= u64::from(latest.credits);
-        let most = if is_within { latest.credits } else { self.granted(now).unwrap_or(u32::MAX) };
-        Calls { in_flight: self.in_flight, least: latest.credits, most }
+        let allowed = latest.allows();
+        let is_within = self.in_flight <= u64::from(allowed);
+        let most = if is_within { allowed } else { self.granted(now).unwrap_or(u32::MAX) };
+        Calls { in_flight: self.in_flight, least: allowed, most }
     }
 
     /// Records which grants the caller has received. `other` is the half-flow of replies.
@@ -268,7 +286,7 @@ impl RequesterCredits {
         self.requested = Some(credits);
         self.begin(sent, other);
         self.in_flight += u64::from(counts(sent));
-        let granted = self.grants.back().map(|grant| u64::from(grant.credits));
+        let granted = self.grants.back().map(|grant| u64::from(grant.allows()));
         if granted.is_some_and(|granted| self.in_flight >= granted) && self.full.is_none() {
             self.full = Some(sent.send.seen.time);
             self.first_starved.get_or_insert(sent.send.seen.frame);
@@ -341,7 +359,7 @@ pub(crate) fn may_break(sent: &Sent<'_>, known: &Known, credits: &Credits) -> bo
     let Some(grant) = credits.grants.back() else { return true };
     match sent.kind {
         Kind::Call => {
-            let most = header.credits.min(grant.credits);
+            let most = header.credits.min(grant.allows());
             most == 0 || credits.with(sent, &known.half_flows[caller.other()]) > u64::from(most)
         }
         _ => header.credits != grant.credits || header.credits == 0,
@@ -357,6 +375,7 @@ impl Memory for Credits {
         let Some(header) = sent.header.filter(|_| sent.paired) else { return };
         let from = sent.from;
         if !sent.told {
+            self[from.other()].may_be_answered = true;
             // Only its XID shows its kind: enough to end the call, not to change the grant.
             if sent.outstanding && matches!(sent.kind, Kind::Reply | Kind::Error) {
                 self[from.other()].note_end(sent, &known.half_flows[from]);
@@ -416,7 +435,7 @@ fn limit(sent: &Sent<'_>, view: &View<'_, Credits>, findings: &mut Findings<'_>)
     let (credits, other) = (&view.memory[sent.from], sent.from.other());
     let in_flight = credits.with(sent, &view.half_flows[other]);
     // Most calls are far from the limit and need no closer look at which grant applies.
-    if credits.grants.back().is_none_or(|grant| in_flight <= u64::from(grant.credits)) {
+    if credits.grants.back().is_none_or(|grant| in_flight <= u64::from(grant.allows())) {
         return;
     }
     let granted = credits.granted(sent.send.first.time).map_or(u64::MAX, u64::from);
@@ -433,7 +452,7 @@ fn limit(sent: &Sent<'_>, view: &View<'_, Credits>, findings: &mut Findings<'_>)
 
 fn first_reply(sent: &Sent<'_>, view: &View<'_, Credits>, findings: &mut Findings<'_>) {
     let (credits, other) = (&view.memory[sent.from], sent.from.other());
-    if sent.request().is_none() || credits.last_reply.is_some() || !view.holds_start() {
+    if sent.request().is_none() || credits.has_reply() || !view.holds_start() {
         return;
     }
     let in_flight = credits.with(sent, &view.half_flows[other]);

@@ -205,7 +205,9 @@ pub(crate) const RULES: &[Checked<Read>] = &[
             for it, reply-chunk-too-small covers the case. If no reply could exceed it, the \
             Responder is at fault. If the length is unknown, the finding names no end. Not \
             covered are calls with chunks in the reverse direction, which a Responder need not \
-            support, and calls with more complex chunk lists than every server accepts.",
+            support, calls with more complex chunk lists than every server accepts, and calls \
+            retransmitted after a connection was lost: section 4.5.3 recommends ERR_CHUNK if \
+            the reply caused the loss.",
         check: Check::Transaction(checks::error_chunk),
     },
     Checked {

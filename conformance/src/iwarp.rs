@@ -73,7 +73,8 @@ pub(super) const RULES: &[Checked<Read>] = &[
         sentence: "If an end asked for CRCs, the CRC of an FPDU matches its bytes.",
         explanation: "The start frames, or else the first FPDU seen, show whether CRCs are in \
             use. A packet with a bad TCP checksum is not covered, because its receiver drops it. \
-            The receiver of a wrong CRC ends the connection.",
+            The receiver of a wrong CRC ends the connection. An end that sends zeros instead of \
+            CRCs is reported once.",
         check: Check::Faulty(crc),
     },
     Checked {

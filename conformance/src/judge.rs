@@ -247,7 +247,10 @@ impl Judge {
         judged.known.note(observation);
         if let Observed::Sent(sent) = &observation.what {
             judged.pending.heard[sent.from] = true;
-            judged.settle(sent.from, Verdict::Stands);
+            judged.known.note_order(sent);
+            // A message that the capture shows late may have been sent before those that wait.
+            let is_late = judged.known.is_shown_late[sent.from];
+            judged.settle(sent.from, if is_late { Verdict::Inconclusive } else { Verdict::Stands });
             for Gated { opens, rules, .. } in &asked.sent {
                 if opens(sent, &judged.known, &judged.memories) {
                     judged.ask(rules, Case::Sent(sent));
@@ -477,7 +480,7 @@ mod tests {
         let missing = Observed::Missing(Missing { from: End::Second, packets: 1 });
         assert_eq!((at_once, found(&mut judge, None, missing).len()), (0, 0));
         let mut unheard = judge.clone();
-        let ending = |heard| Observed::Ending(Ending { complete: [None; 2], heard });
+        let ending = |heard| Observed::Ending(Ending { complete: [None; 2], heard, is_closed: true });
         let told = found(&mut judge, None, ending([true; 2]));
         assert_eq!(told.len(), PendingFindings::MOST_PENDING + 1);
         assert!(told.iter().all(|finding| finding.verdict == Verdict::Inconclusive));
@@ -492,7 +495,7 @@ mod tests {
             (0..PendingFindings::MOST_PENDING + beyond).for_each(|_| {
                 assert!(found(&mut judge, None, Observed::Stray(STRAY)).is_empty());
             });
-            let ending = Observed::Ending(Ending { complete: [None; 2], heard: [true; 2] });
+            let ending = Observed::Ending(Ending { complete: [None; 2], heard: [true; 2], is_closed: true });
             let told = found(&mut judge, None, ending);
             assert_eq!(told.len(), PendingFindings::MOST_PENDING + 1);
             let said =

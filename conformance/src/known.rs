@@ -21,6 +21,10 @@ pub(crate) struct Known {
     pub(crate) established: Option<Box<Connection>>,
     /// Packets that each end sent and the capture lacks, as far as known so far.
     pub(crate) lost: [u64; 2],
+    /// By end: the capture showed the acknowledgement of a message of it before that message. So it
+    /// shows the two half-flows shifted against each other, and the silence of this end is no
+    /// evidence.
+    pub(crate) is_shown_late: [bool; 2],
     /// Both half-flows are known.
     pub(crate) paired: bool,
     /// The connection was joined from two half-flows. Earlier Sends of the ends are not taken into
@@ -119,6 +123,12 @@ impl Known {
         self.ending.is_some_and(|ending| ending.heard[end])
     }
 
+    /// Whether the connection was closed. Valid only at its end. Otherwise a call may have waited for
+    /// its reply until the capture ended.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.ending.is_some_and(|ending| ending.is_closed)
+    }
+
     /// Whether the capture contains everything that this end sent up to this frame. Valid only at
     /// the end of the connection.
     pub(crate) fn is_complete(&self, end: End, frame: u64) -> bool {
@@ -133,6 +143,7 @@ impl Known {
             half_flows: Default::default(),
             established: None,
             lost: [0; 2],
+            is_shown_late: [false; 2],
             paired: false,
             joined: false,
             ending: None,
@@ -143,6 +154,15 @@ impl Known {
         self.requester = observation.requester;
         self.roles_known = observation.roles_known;
         self.half_flows = *observation.half_flows;
+    }
+
+    /// Records whether the capture shows a message after its acknowledgement.
+    #[inline]
+    pub(crate) fn note_order(&mut self, sent: &Sent<'_>) {
+        let Some((until, seen)) = self.half_flows[sent.from].acknowledged else { return };
+        let last = sent.send.position.plus(sent.send.extent.saturating_sub(1));
+        let covers = (0..last.window()).contains(&last.distance(until));
+        self.is_shown_late[sent.from] |= covers && seen.frame < sent.send.seen.frame;
     }
 
     pub(crate) fn note_missing(&mut self, missing: &Missing) {
@@ -167,7 +187,7 @@ impl Known {
 
     /// Joins two half-flows. Their earlier Sends may be incomplete.
     pub(crate) fn note_joined(&mut self) {
-        (self.lost, self.ending) = ([0; 2], None);
+        (self.lost, self.is_shown_late, self.ending) = ([0; 2], [false; 2], None);
         (self.paired, self.joined) = (true, true);
     }
 }

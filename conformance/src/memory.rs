@@ -416,9 +416,13 @@ impl Memory for AdvertisedMemory {
                 self.senders[*from].strayed = Some(strayed);
             }
             // The bytes of the segment are not where they should be.
-            Observed::Faulty(Faulty { from, seen, piece, fault: Fault::MessageOffset { .. }, .. })
-                if piece.operation == Operation::Write =>
-            {
+            Observed::Faulty(Faulty {
+                from,
+                seen,
+                piece,
+                fault: Fault::MessageOffset { .. } | Fault::Length { .. },
+                ..
+            }) if piece.operation == Operation::Write => {
                 self.senders[*from].strayed = Some(Strayed { seen: *seen, reading: false, length: u64::MAX });
             }
             Observed::Shared(shared) => {
@@ -624,7 +628,8 @@ fn unwritten(transaction: &Transaction, view: &View<'_, AdvertisedMemory>, findi
     }
     let provided = || call.write_chunks.iter().chain(&call.reply_chunk).flat_map(|chunk| &chunk.segments);
     let returned = || reply.write_chunks.iter().chain(&reply.reply_chunk).flat_map(|chunk| &chunk.segments);
-    if provided().zip(returned()).any(|(provided, returned)| provided.length < returned.length) {
+    // Other rules report chunks that are returned in another way than they were offered.
+    if !chunks::write::returns_as_offered(call, reply) {
         return;
     }
     let bytes: u64 =
@@ -685,8 +690,10 @@ fn unread(transaction: &Transaction, view: &View<'_, AdvertisedMemory>, findings
         return;
     }
     let (caller, answerer) = (view.caller(transaction.direction), view.answerer(transaction.direction));
+    // read-chunk-length reports a chunk that is longer than its item.
     if view.unmatched.is_reused(caller, transaction.xid)
         || view.memory.went_astray(view, transaction, true, length - asked)
+        || !chunks::read::has_own_lengths(transaction, call)
     {
         return;
     }

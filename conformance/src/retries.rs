@@ -118,9 +118,10 @@ impl RefusedCalls {
 
 /// A hash of the procedure and its arguments, as far as they were read.
 fn signature(transaction: &Transaction, call: &Message) -> Option<u64> {
-    let sealed = [Security::GssIntegrity, Security::GssPrivacy, Security::GssControl];
     let (procedure, security) = (transaction.procedure?, transaction.security?);
-    let is_read = call.unread.is_none() && !sealed.contains(&security);
+    let is_sealed =
+        matches!(security, Security::GssIntegrity | Security::GssPrivacy | Security::GssControl(_));
+    let is_read = call.unread.is_none() && !is_sealed;
     if !is_read || !ulb::has_binding(procedure.program, procedure.version) {
         return None;
     }

@@ -19,7 +19,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use rdmascope_dissector::connection::{Connection, ConnectionId, State};
 use rdmascope_dissector::frame::Address;
-use rdmascope_dissector::observation::{CallIdentity, Kind};
+use rdmascope_dissector::observation::{CallIdentity, Kind, Observed};
 use rdmascope_dissector::observation::{Outstanding, Sent};
 use rdmascope_dissector::transaction::{Direction, Outcome, Part, Seen, Transaction};
 use rdmascope_wire::rpcrdma::VERSION;
@@ -106,9 +106,10 @@ pub(crate) const RULES: &[Checked<Read>] = &[
             connection, or a new connection that takes over its queue pair. The finding is \
             inconclusive if the capture may lack the reply: if it lacks packets of the Responder, \
             or if no later call was answered. If it contains nothing that the other end sent, \
-            that is reported once for the connection, and not for each call. \
+            that is reported once for the connection, and not for each call; if all packets of \
+            the other end have a bad ICRC, packet-icrc reports that. \
             header-fault-unanswered covers calls with a faulty header, header-xid replies with \
-            another rdma_xid, and session-callback-unanswered callbacks.",
+            another rdma_xid, and session-callback-unanswered callbacks of a session.",
         check: Check::Transaction(call_unanswered),
     },
     Checked {
@@ -214,6 +215,8 @@ pub(crate) struct EarlierCalls {
     /// A call had no reply and the capture contains nothing from the other end, which is reported
     /// once.
     is_unheard: bool,
+    /// By end: a packet of it had a bad ICRC, which packet-icrc reports.
+    is_spoiled: [bool; 2],
 }
 
 /// A call on an earlier connection.
@@ -259,8 +262,11 @@ impl UnansweredCalls {
         if self.calls.len() == UnansweredCalls::MOST {
             self.calls.pop_front();
         }
-        let Outstanding { route, xid, identity, seen, lacks, .. } = *outstanding;
-        let lacks = lacks || !known.holds_start() || unmatched.shows_replies_early;
+        let Outstanding { caller, route, xid, identity, seen, lacks } = *outstanding;
+        // The reply may be among packets whose absence is not certain yet, or before the call.
+        let answerer = caller.other();
+        let may_lack = known.losses(answerer) > 0 || known.half_flows[answerer].waits;
+        let lacks = lacks || may_lack || !known.holds_start() || unmatched.shows_replies_early;
         self.calls.push_back(UnansweredCall {
             connection: known.connection,
             caller: route.source,
@@ -369,11 +375,17 @@ impl Memory for EarlierCalls {
         }
         self.is_unheard |= transaction.outcome == Outcome::NoReply
             && transaction.call.is_some()
-            && known.ending.is_some()
+            && known.is_closed()
             && !known.is_heard(known.answerer(transaction.direction));
         if let (Some(call), Some(_)) = (&transaction.call, &transaction.reply) {
             let latest = &mut self.latest_answered[transaction.direction as usize];
             *latest = call.first.frame.max(*latest);
+        }
+    }
+
+    fn observed(&mut self, observed: &Observed<'_>, _: &Known) {
+        if let Observed::Spoiled(spoiled) = observed {
+            self.is_spoiled[spoiled.from] = true;
         }
     }
 
@@ -472,14 +484,14 @@ fn reply_elsewhere(connection: &Connection, view: &View<'_, Read>, findings: &mu
 }
 
 fn call_unanswered(transaction: &Transaction, view: &View<'_, Read>, findings: &mut Findings<'_>) {
-    let (Outcome::NoReply, Some(_), Some(call)) = (transaction.outcome, view.ending, &transaction.call)
+    let (Outcome::NoReply, true, Some(call)) = (transaction.outcome, view.is_closed(), &transaction.call)
     else {
         return;
     };
     let answerer = view.answerer(transaction.direction);
     if !view.is_heard(answerer) {
         // That is a property of the capture, not of each call.
-        if !view.memory.0.is_unheard {
+        if !view.memory.0.is_unheard && !view.memory.0.is_spoiled[answerer] {
             let message = "the capture contains nothing that the other end sent, so it is unknown \
                 whether its calls were answered";
             findings.add(Finding::new(message).of(transaction).message(call).unless(true));

@@ -12,7 +12,7 @@ pub(crate) mod table;
 
 use super::check::{Check, Checked, Findings, View};
 use super::chunks;
-use super::finding::{Finding, Value};
+use super::finding::{Finding, Value, plural};
 use super::known::{Known, Memory};
 use super::memory::AdvertisedMemory;
 use super::reverse::Backchannel;
@@ -25,7 +25,7 @@ use offloads::Offload;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
-use rdmascope_dissector::ulb::{Nfs4, OperationKind, STATUS_FLAGS, Sequence};
+use rdmascope_dissector::ulb::{Nfs4, Operation, OperationKind, STATUS_FLAGS, Sequence};
 
 const SLOTS: Source = Source { document: Document::Rfc8881, section: "2.10.6.1" };
 const SEQUENCE: Source = Source { document: Document::Rfc8881, section: "18.46" };
@@ -54,7 +54,8 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         explanation: "The first request on a slot has sequence ID 1. A request that SEQUENCE \
             refused does not count. If no reply was seen, the next request may have the same \
             sequence ID or the next. A different request with the same sequence ID breaks the \
-            rule; requests are compared by XID and operations. A sequence ID that goes back \
+            rule; requests are compared by XID, and by operations with their \
+            file handles, names, offsets and lengths. A sequence ID that goes back \
             breaks it, and so does one that skips some, if the next request on the slot goes back \
             or the reply is NFS4ERR_SEQ_MISORDERED. Otherwise the requests in between may have \
             used a connection that was not captured, and the finding is inconclusive, reported \
@@ -62,6 +63,16 @@ pub(crate) const RULES: &[Checked<Read>] = &[
             between the two requests, or if a call between them could not be read. Of slots whose \
             IDs are equal modulo 512, only the one used last is followed.",
         check: Check::Transaction(|_, view, findings| report(Kind::Order, view, findings)),
+    },
+    Checked {
+        id: "session-sequence-first",
+        level: Level::Violation,
+        sources: &[SEQUENCE, Source { document: Document::Rfc8881, section: "2.10.2" }],
+        sentence: "A COMPOUND of minor version 1 or 2 begins with SEQUENCE, unless its only operation needs no session.",
+        explanation: "EXCHANGE_ID, CREATE_SESSION, BIND_CONN_TO_SESSION, DESTROY_SESSION and \
+            DESTROY_CLIENTID need no session. Nothing is reported if the first operation is \
+            unknown, or if the COMPOUND has none.",
+        check: Check::Transaction(sequence_first),
     },
     Checked {
         id: "session-slot-busy",
@@ -112,8 +123,8 @@ pub(crate) const RULES: &[Checked<Read>] = &[
         sources: &[SLOTS, CB_SEQUENCE, Source { document: Document::Rfc8881, section: "2.9.2" }],
         sentence: "A client answers a callback before the connection is closed.",
         explanation: "A server that gets no answer may consider the callback path down and revoke \
-            the state that it recalled. The rule applies if the connection was closed, as for \
-            rpc-call-unanswered, which does not report callbacks. The finding is certain if the \
+            the state that it recalled. A callback of a session has a CB_SEQUENCE. The rule applies if the connection was closed, as for \
+            rpc-call-unanswered, which reports callbacks without a session. The finding is certain if the \
             client sent something later and the capture contains everything that it sent up to \
             then.",
         check: Check::Transaction(callback_unanswered),
@@ -239,6 +250,7 @@ fn is_unread(transaction: &Transaction) -> bool {
 pub(crate) fn may_break(transaction: &Transaction, sessions: &SessionUse) -> bool {
     !sessions.faults.is_empty()
         || disagreement(transaction).is_some()
+        || lacks_sequence(transaction).is_some()
         || (transaction.direction == Direction::Backward && transaction.outcome == Outcome::NoReply)
 }
 
@@ -269,6 +281,41 @@ fn other_result(transaction: &Transaction, known: &Known, asked: Sequence, given
     Fault { kind: Kind::Result, finding }
 }
 
+/// The first operation of a COMPOUND that lacks its SEQUENCE.
+fn lacks_sequence(transaction: &Transaction) -> Option<&Operation> {
+    let details = &transaction.details;
+    let first = details.operations.first().filter(|_| details.called > Some(0))?;
+    let OperationKind::Nfs4(kind) = first.kind else { return None };
+    let needs_none = matches!(
+        kind,
+        Nfs4::ExchangeId
+            | Nfs4::CreateSession
+            | Nfs4::BindConnToSession
+            | Nfs4::DestroySession
+            | Nfs4::DestroyClientid
+    );
+    let is_alone = details.called == Some(1);
+    let has_session = matches!(details.minor_version, Some(1 | 2));
+    (has_session && kind != Nfs4::Sequence && !(needs_none && is_alone)).then_some(first)
+}
+
+fn sequence_first(transaction: &Transaction, view: &View<'_, Read>, findings: &mut Findings<'_>) {
+    let (Some(first), Some(call)) = (lacks_sequence(transaction), &transaction.call) else { return };
+    let count = transaction.details.called.unwrap_or_default();
+    let words = format!(
+        "a COMPOUND of {count} operation{} that begins with {}",
+        plural(count as usize),
+        first.name()
+    );
+    findings.add(
+        Finding::new(words)
+            .by(view.caller(transaction.direction))
+            .of(transaction)
+            .message(call)
+            .values(Value::Name(first.name()), Value::Name("SEQUENCE")),
+    );
+}
+
 /// csr_sequence and csa_sequence of a CREATE_SESSION, if they differ.
 fn disagreement(transaction: &Transaction) -> Option<[u32; 2]> {
     let said = &transaction.details.session;
@@ -291,15 +338,17 @@ fn create_sequence(transaction: &Transaction, view: &View<'_, Read>, findings: &
     }
 }
 
-/// Whether a transaction is an NFS callback (RFC 5531, section 13).
+/// Whether a transaction is an NFS callback on the backchannel of a session (RFC 8881, section
+/// 20.9). CB_NULL and the callbacks of minor version 0 belong to no session.
 pub(crate) fn is_callback(transaction: &Transaction) -> bool {
     transaction.direction == Direction::Backward
         && transaction.procedure.is_some_and(|procedure| procedure.is_callback())
+        && transaction.details.session.sequence.is_some()
 }
 
 fn callback_unanswered(transaction: &Transaction, view: &View<'_, Read>, findings: &mut Findings<'_>) {
-    let (Outcome::NoReply, Some(_), Some(call), true) =
-        (transaction.outcome, view.ending, &transaction.call, is_callback(transaction))
+    let (Outcome::NoReply, true, Some(call), true) =
+        (transaction.outcome, view.is_closed(), &transaction.call, is_callback(transaction))
     else {
         return;
     };

@@ -237,7 +237,9 @@ impl Memories {
                 .as_ref()
                 .is_none_or(|call| header::fault::fault_of(call, transaction.xid) != Some(Fault::Short))
         };
-        if transaction.outcome == Outcome::NoReply && transaction.reply.is_none() && is_call() {
+        // A connection that is open when the capture ends has not broken.
+        let is_over = known.ending.is_none() || known.is_closed();
+        if transaction.outcome == Outcome::NoReply && is_over && transaction.reply.is_none() && is_call() {
             let view: View<'_, rpc::Read> =
                 View { known, unmatched: &self.unmatched, memory: (&self.rpc, &self.memory) };
             let lacks_reply = view.lacks_answer(transaction);

@@ -46,7 +46,9 @@ pub(super) const RULES: &[Checked<Read>] = &[
             packet carries 1 byte up to one path MTU, an Only packet 0 bytes up to one path MTU. \
             RDMA READ requests and acknowledgements carry no payload. The path MTU is that of the \
             REQ. If the capture lacks the REQ, the path MTU is derived from other packets and the \
-            finding is inconclusive, unless the length cannot be any path MTU.",
+            finding is inconclusive, unless the length cannot be any path MTU. If an end \
+            seems to use another path MTU, only those of its packets are reported that are longer \
+            than the ones reported before.",
         check: Check::Faulty(faults::length),
     },
     Checked {
@@ -98,13 +100,21 @@ pub(super) const RULES: &[Checked<Read>] = &[
         id: "operation-foreign",
         level: Level::Violation,
         sources: &[OPERATIONS],
-        sentence: "RPC-over-RDMA uses SENDs, RDMA WRITEs and RDMA READs without Immediate data, and no atomic operations.",
+        sentence: "RPC-over-RDMA uses SENDs, RDMA WRITEs and RDMA READs, no RDMA WRITE with Immediate data and no atomic operations.",
         explanation: "The rule looks at the opcode of each packet of a connection with \
             RPC-over-RDMA. RFC 8166 names the operations that it uses, and states that an RDMA \
             Write signals no completion on the remote peer. An RDMA WRITE with Immediate data \
-            signals one, and consumes a Receive that no credit covers. Receivers have no use for \
-            Immediate data and advertise no memory for atomic operations.",
+            signals one, and consumes a Receive that no credit covers. Receivers advertise no \
+            memory for atomic operations. operation-immediate covers SENDs.",
         check: Check::Faulty(faults::foreign),
+    },
+    Checked {
+        id: "operation-immediate",
+        level: Level::Warning,
+        sources: &[OPERATIONS],
+        sentence: "A SEND of RPC-over-RDMA carries no Immediate data.",
+        explanation: "RPC-over-RDMA has no use for Immediate data. No specification forbids it.",
+        check: Check::Faulty(faults::immediate),
     },
     Checked {
         id: "dma-length",
@@ -131,6 +141,7 @@ pub(super) const RULES: &[Checked<Read>] = &[
         explanation: "Given the path MTU, the PSN of a response determines the bytes that it \
             carries. Nothing is reported if the request was repeated. The finding is inconclusive \
             if the path MTU is not from a REQ, or if a packet of the requesting end is missing. \
+            packet-length covers an end whose packets have another length than the path MTU. \
             For iWARP, the bytes up to the segment with L are compared with those that the \
             request asks for.",
         check: Check::Faulty(faults::response),
@@ -197,7 +208,9 @@ pub(super) const RULES: &[Checked<Read>] = &[
         sources: &[AETH],
         sentence: "A NAK for anything other than a gap or a missing Receive ends the connection.",
         explanation: "Such NAKs are invalid request, remote access error and remote operational \
-            error. The PSN identifies the request, if it is recent enough.",
+            error. The PSN identifies the request, if it is recent enough. The end that sent the \
+            request is at fault, except for an operational error, and for an access error on \
+            memory that the refusing end advertised in an open transaction.",
         check: Check::Refused(problems::fatal),
     },
     Checked {
@@ -281,6 +294,8 @@ pub(crate) struct TransportEvents {
     /// By end.
     pub(crate) problems: [DeliveryProblems; 2],
     pub(crate) events: EventLog,
+    /// By end: the longest of its packets that broke packet-length.
+    wrong_lengths: [Option<u32>; 2],
 }
 
 impl Memory for TransportEvents {
@@ -289,6 +304,12 @@ impl Memory for TransportEvents {
     }
 
     fn observed(&mut self, observed: &Observed<'_>, known: &Known) {
+        if let Observed::Faulty(faulty) = observed
+            && let Some(length) = faults::wrong_length(faulty)
+        {
+            let longest = &mut self.wrong_lengths[faulty.from];
+            *longest = (*longest).max(Some(length));
+        }
         problems::observe(&mut self.problems, observed, known);
         let again = |end: End| self.problems[end].again.map(|again| again.psn);
         self.events.observe(observed, again);

@@ -262,7 +262,7 @@ fn answers(kind: Kind, sent: &Sent<'_>) -> bool {
 
 /// Whether this is the header of a reply in a Read chunk of the Responder, which RDMA_DONE answers.
 fn provides(header: &Header<'_>) -> bool {
-    header.procedure == Procedure::Nomsg && header.reads.clone().any(|read| read.position == 0)
+    header.procedure == Procedure::Nomsg && !header.reads.is_empty()
 }
 
 impl UnmatchedMessages {

@@ -9,6 +9,7 @@ mod known;
 mod newcomers;
 mod sessions;
 mod state;
+mod steps;
 
 use crate::connection::{FlowKey, KnownConnection};
 use crate::event::{Event, Packet, Report};
@@ -16,7 +17,7 @@ use crate::exchange::Keep;
 use crate::frame::{self, Carrier, Checksum, Frame, IcrcVerdict, Other, Segment};
 use crate::iwarp::Contents;
 use crate::observation::Observe;
-use crate::protocol::Traffic;
+use crate::protocol::{Traffic, TrafficCounts};
 use crate::rc;
 use crate::rdma::End;
 use crate::record::{Record, Time};
@@ -29,6 +30,7 @@ use known::KnownConnections;
 use newcomers::Newcomers;
 use rdmascope_wire::bth::{Bth, Opcode, Transport as Service};
 use sessions::{EndRef, Sessions};
+use steps::{Clock, Step};
 
 /// The configuration of an engine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -95,8 +97,8 @@ pub struct Totals {
     pub copies: u64,
     /// Records with other traffic.
     pub others: u64,
-    /// Records with other traffic that has a name, in the order of [`Traffic::ALL`].
-    pub traffic: [u64; Traffic::ALL.len()],
+    /// Records with other traffic, by its kind.
+    pub traffic: TrafficCounts,
     /// Records with an unsupported link type.
     pub unknown_link: u64,
     /// Fragments of IP packets.
@@ -122,6 +124,12 @@ pub struct Totals {
     pub transactions: [u64; 5],
     /// Entries evicted from full tables.
     pub evictions: u64,
+    /// Records without a time stamp: their time is the beginning of 1970.
+    pub untimed_records: u64,
+    /// Times that the clock stepped back.
+    pub clock_steps: u64,
+    /// The first record after such a step.
+    pub first_clock_step: Option<u64>,
     /// Connections reported with [`Engine::know`].
     pub known_connections: u64,
     /// Reported connections that packets contradicted, and that were therefore ignored.
@@ -148,6 +156,7 @@ pub enum Need {
 pub struct Engine {
     config: Config,
     totals: Totals,
+    clock: Clock,
     copies: Copies,
     known: KnownConnections,
     sessions: Sessions,
@@ -187,8 +196,18 @@ impl Engine {
         report: &mut Report<'_>,
     ) -> Need {
         let Dissected { frame, transport } = dissected;
-        let Engine { config, totals, copies, known, sessions, newcomers, transactions } = self;
+        let Engine { config, totals, clock, copies, known, sessions, newcomers, transactions } = self;
         totals.count_record(record, dissected);
+        transactions.now = record.time;
+        totals.untimed_records += u64::from(record.time == Time(0));
+        if let Some(step) = clock.take(record.time) {
+            transactions.clock_steps += 1;
+            if step == Step::Back {
+                totals.clock_steps += 1;
+                totals.first_clock_step.get_or_insert(record.number);
+                report(Event::ClockStep(Seen { frame: record.number, time: record.time }));
+            }
+        }
         let segment = if let Err(Other::Tcp(segment)) = frame { Some(segment) } else { None };
         transactions.dropped += u64::from(record.dropped);
         let seen = Seen { frame: record.number, time: record.time };
@@ -320,11 +339,12 @@ impl Engine {
 
     /// Ends the capture: reports open transactions and connections.
     pub fn finish(&mut self, report: &mut Report<'_>) {
+        let over = self.clock.latest();
         self.between_records(report, |stage| {
             while let Some(held) = stage.newcomers.take_oldest() {
                 stage.end_held(&held, false);
             }
-            stage.sessions.end_all(stage.transactions, stage.report);
+            stage.sessions.end_all(over, stage.transactions, stage.report);
         });
         debug_assert_eq!(self.transactions.open(), 0, "an open transaction belongs to a connection");
     }
@@ -409,11 +429,12 @@ impl Stage<'_> {
             place = self.confirm(place, key, &packet);
             session = self.sessions.session(place.session);
         }
-        if transport.bth.fecn || transport.bth.becn || frame.ecn == 3 {
+        if transport.bth.fecn || transport.bth.becn || frame.ecn() == 3 {
             session.count_congestion(place.end);
         }
         if dropped {
-            session.count_bad_icrc(place.end, seen, self.transactions, self.report);
+            let damaged = (seen, !operation.is_response());
+            session.count_bad_icrc(place.end, damaged, self.transactions, self.report);
             return Some(place);
         }
         if frame.icrc != IcrcVerdict::Bad {
@@ -517,11 +538,7 @@ impl Totals {
                     IcrcVerdict::Unverifiable => 2,
                 }] += 1;
             }
-            Err(Other::NotInfiniBand) => self.others += 1,
-            Err(Other::Traffic(traffic)) => {
-                self.others += 1;
-                self.traffic[*traffic as usize] += 1;
-            }
+            Err(Other::Traffic(traffic)) => self.count_other(*traffic),
             // Counted in `count_segment`, once its connection is known.
             Err(Other::Tcp(_)) => {}
             Err(Other::UnknownLinkType) => self.unknown_link += 1,
@@ -538,10 +555,12 @@ impl Totals {
             self.sound_segments += u64::from(checksum.is_sound());
             return;
         }
+        self.count_other(Traffic::of_tcp(segment.ports, segment.payload));
+    }
+
+    fn count_other(&mut self, traffic: Traffic) {
         self.others += 1;
-        if let Some(traffic) = segment.traffic() {
-            self.traffic[traffic as usize] += 1;
-        }
+        self.traffic.add(traffic, 1);
     }
 
     fn count_packet(&mut self, transport: &Transport<'_>, is_cm_message: bool) {
@@ -558,6 +577,7 @@ impl Totals {
             Event::Transaction(transaction) => self.transactions[transaction.outcome as usize] += 1,
             Event::Eviction(_) => self.evictions += 1,
             Event::Packet(_)
+            | Event::ClockStep(_)
             | Event::Connection(_)
             | Event::Observation(_)
             | Event::Attributed(_)

@@ -17,6 +17,8 @@ use rdmascope_wire::{Stop, Xid, cm, rpcrdma};
 pub enum Event<'a> {
     /// A record. Reported only if [`crate::engine::Config::report_packets`] is set.
     Packet(&'a Packet<'a>),
+    /// The clock stepped back by this record. Times before it and from it on cannot be compared.
+    ClockStep(Seen),
     /// A transaction that ended, or was open at the end of the capture.
     Transaction(&'a Transaction),
     /// A connection that ended, was evicted, or was open at the end of the capture.

@@ -6,6 +6,7 @@ mod infiniband;
 mod link;
 mod network;
 mod segment;
+mod tag;
 mod tunnel;
 mod view;
 
@@ -26,8 +27,8 @@ use view::View;
 /// Finds the transport packet in `record`, or the reason why it has none.
 ///
 /// Lengths come from the headers, so a snap length or the padding of a short Ethernet frame does
-/// not change them. Packets in GRE, ERSPAN, VXLAN, GENEVE, MPLS, PPPoE and IP tunnels are found
-/// too.
+/// not change them. Packets in GRE, ERSPAN, VXLAN, GENEVE, NSH, MPLS, PPPoE and IP tunnels are
+/// found too.
 pub fn dissect<'a>(record: &Record<'a>, config: &Config) -> Result<Frame<'a>, Other<'a>> {
     link::by_link_type(record.link, View::of(record), &mut Walk { config, tell: |_, _| {} })
 }
@@ -139,21 +140,35 @@ pub struct Frame<'a> {
     pub transport_length: u32,
     /// The verdict on the ICRC.
     pub icrc: IcrcVerdict,
-    /// The ECN bits of the IP header: 3 for "congestion experienced". 0 for RoCEv1 and native
-    /// InfiniBand, which have none.
-    pub ecn: u8,
+    /// The traffic class of the IP header: [DSCP](Frame::dscp) and [ECN](Frame::ecn). 0 for RoCEv1
+    /// and native InfiniBand, which have none.
+    pub traffic_class: u8,
     /// Its identity, for comparison with other packets.
     pub identity: Identity,
+}
+
+impl Frame<'_> {
+    /// The ECN bits of the IP header (RFC 3168, section 5): 3 for "congestion experienced".
+    #[inline]
+    pub const fn ecn(&self) -> u8 {
+        self.traffic_class & 3
+    }
+
+    /// The DSCP of the IP header (RFC 2474, section 3).
+    pub const fn dscp(&self) -> Option<u8> {
+        match self.carrier {
+            Carrier::RoceV2 { .. } => Some(self.traffic_class >> 2),
+            Carrier::RoceV1 | Carrier::InfiniBand => None,
+        }
+    }
 }
 
 /// The reason why a record has no transport packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Other<'a> {
-    /// It is not InfiniBand or RoCE.
-    NotInfiniBand,
     /// It is a TCP segment, which may carry iWARP.
     Tcp(Segment<'a>),
-    /// It is other traffic with a name.
+    /// It is other traffic than InfiniBand or RoCE.
     Traffic(Traffic),
     /// Its link type is not supported.
     UnknownLinkType,
@@ -168,8 +183,7 @@ impl Other<'_> {
     /// bytes.
     pub fn named(self) -> Other<'static> {
         match self {
-            Other::Tcp(segment) => segment.traffic().map_or(Other::NotInfiniBand, Other::Traffic),
-            Other::NotInfiniBand => Other::NotInfiniBand,
+            Other::Tcp(segment) => Other::Traffic(Traffic::of_tcp(segment.ports, segment.payload)),
             Other::Traffic(traffic) => Other::Traffic(traffic),
             Other::UnknownLinkType => Other::UnknownLinkType,
             Other::Fragment => Other::Fragment,
@@ -183,13 +197,15 @@ impl Other<'_> {
 pub struct Config {
     /// The UDP destination port of RoCEv2.
     pub port: u16,
+    /// A UDP destination port of VXLAN, in addition to 4789, 4790 and 8472.
+    pub vxlan_port: Option<u16>,
     /// Whether to verify ICRCs. Otherwise each one is [`IcrcVerdict::Unverifiable`].
     pub verify_icrc: bool,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config { port: ROCE_V2_PORT, verify_icrc: true }
+        Config { port: ROCE_V2_PORT, vxlan_port: None, verify_icrc: true }
     }
 }
 

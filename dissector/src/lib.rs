@@ -53,6 +53,7 @@ pub mod interval;
 pub mod iwarp;
 pub mod layout;
 pub mod observation;
+pub mod phases;
 pub mod protocol;
 mod rc;
 pub mod rdma;

@@ -363,6 +363,10 @@ pub struct Refused {
     pub refusal: Refusal,
     /// The first packet of the request. `None` if it is too old or not in the capture.
     pub request: Option<Seen>,
+    /// For an RDMA operation on memory that the refusing end advertised: the packet that completed
+    /// the message with that memory. `None` for other requests, if the operation is too old, and
+    /// unless all observations are enabled.
+    pub advertised: Option<Seen>,
 }
 
 /// A packet with a bad ICRC.
@@ -441,4 +445,6 @@ pub struct Ending {
     /// If the other end acknowledged packets on this connection, only packets of this connection
     /// count.
     pub heard: [bool; 2],
+    /// Whether the connection was closed. Otherwise the capture ended, or the connection was evicted.
+    pub is_closed: bool,
 }

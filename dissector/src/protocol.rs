@@ -1,7 +1,10 @@
 //! Protocols other than NFS over RDMA, and the ports, service IDs and first bytes that identify
 //! them.
 
+mod traffic;
+
 use rdmascope_wire::cm::ServiceId;
+pub use traffic::{Traffic, TrafficCounts};
 
 /// A protocol other than RPC-over-RDMA on an RDMA connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -124,77 +127,6 @@ fn is_encapsulated(bytes: &[u8], length: u32) -> bool {
     }
 }
 
-/// Non-RDMA traffic that is relevant to a session. It is counted by name but not parsed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Traffic {
-    /// NFS over TCP, or over UDP.
-    Nfs,
-    /// The MOUNT protocol of NFSv3.
-    Mount,
-    /// The port mapper.
-    Portmap,
-    /// iWARP: RDMA over TCP.
-    Iwarp,
-}
-
-impl Traffic {
-    /// All variants.
-    pub const ALL: [Traffic; 4] = [Traffic::Nfs, Traffic::Mount, Traffic::Portmap, Traffic::Iwarp];
-
-    /// The keys of the MPA start frames, with which each end of a TCP connection starts iWARP (RFC
-    /// 5044, section 7.1.1).
-    const MPA: [&'static [u8]; 2] = [b"MPA ID Req Frame", b"MPA ID Rep Frame"];
-
-    /// The traffic that a TCP or UDP packet belongs to, from its ports and the first bytes of its
-    /// payload.
-    pub fn of(ports: [u16; 2], payload: &[u8]) -> Option<Traffic> {
-        if Traffic::MPA.iter().any(|key| payload.starts_with(key)) {
-            return Some(Traffic::Iwarp);
-        }
-        // Ports assigned by IANA.
-        let of_port = |port: &u16| match port {
-            111 => Some(Traffic::Portmap),
-            2049 => Some(Traffic::Nfs),
-            20_048 => Some(Traffic::Mount),
-            // A server may also offer NFS over plain TCP on this port.
-            20_049 if is_rpc_record(payload) => Some(Traffic::Nfs),
-            20_049 => Some(Traffic::Iwarp),
-            _ => None,
-        };
-        ports.iter().find_map(of_port)
-    }
-
-    /// Whether it is iWARP.
-    pub(crate) fn is_iwarp(self) -> bool {
-        self == Traffic::Iwarp
-    }
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Traffic::Nfs => "NFS over TCP or UDP",
-            Traffic::Mount => "MOUNT",
-            Traffic::Portmap => "portmap",
-            Traffic::Iwarp => "iWARP",
-        }
-    }
-}
-
-/// Whether a TCP segment begins with a record mark and an RPC call or reply (RFC 5531, sections 9
-/// and 11). It cannot be an FPDU of MPA (RFC 5044, section 3): its first bytes would be an
-/// impossible ULPDU length.
-fn is_rpc_record(payload: &[u8]) -> bool {
-    let Some((mark, [_, kind, next])) = payload.first_chunk::<16>().map(|bytes| {
-        let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        (word(0), [word(4), word(8), word(12)])
-    }) else {
-        return false;
-    };
-    // The mark has the last-fragment bit. A call has RPC version 2 next; a reply is accepted or
-    // denied.
-    mark >> 31 == 1 && matches!((kind, next), (0, 2) | (1, 0 | 1))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,9 +137,6 @@ mod tests {
         for (at, row) in ROWS.iter().enumerate() {
             assert_eq!(row.protocol as usize, at);
             assert_eq!(row.protocol.name(), row.name);
-        }
-        for (at, traffic) in Traffic::ALL.into_iter().enumerate() {
-            assert_eq!(traffic as usize, at);
         }
     }
 
@@ -256,23 +185,5 @@ mod tests {
                 assert!(found.is_none() || found == Some(protocol), "{there}");
             }
         }
-    }
-
-    #[test]
-    fn traffic() {
-        assert_eq!(Traffic::of([50_000, 2049], b""), Some(Traffic::Nfs));
-        assert_eq!(Traffic::of([111, 50_000], b""), Some(Traffic::Portmap));
-        assert_eq!(Traffic::of([50_000, 20_048], b""), Some(Traffic::Mount));
-        assert_eq!(Traffic::of([20_049, 50_000], b""), Some(Traffic::Iwarp));
-        let call = b"\x80\0\0\x28\x12\x34\x56\x78\0\0\0\0\0\0\0\x02";
-        assert_eq!(Traffic::of([50_000, 20_049], call), Some(Traffic::Nfs));
-        let reply = b"\x80\0\0\x18\x12\x34\x56\x78\0\0\0\x01\0\0\0\0";
-        assert_eq!(Traffic::of([20_049, 50_000], reply), Some(Traffic::Nfs));
-        // An FPDU: ULPDU length, DDP and RDMAP control, then the start of a Send.
-        let send = b"\0\x56\x41\x43\0\0\0\0\0\0\0\0\0\0\0\x01";
-        assert_eq!(Traffic::of([50_000, 20_049], send), Some(Traffic::Iwarp));
-        assert_eq!(Traffic::of([50_000, 50_001], b"MPA ID Req Frame\x40\x01"), Some(Traffic::Iwarp));
-        assert_eq!(Traffic::of([50_000, 50_001], b"MPA ID Rep Frame"), Some(Traffic::Iwarp));
-        assert_eq!(Traffic::of([50_000, 50_001], b"MPA ID Req Fram"), None);
     }
 }

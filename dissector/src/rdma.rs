@@ -18,12 +18,14 @@
 
 mod end;
 mod fault;
+mod flight;
 mod held;
 mod operation;
 mod position;
 
 pub use end::End;
 pub use fault::{Fault, StartFault};
+pub(crate) use flight::Flight;
 pub use held::HeldDelivery;
 pub use operation::{Failure, Operation, Part, Piece, Refusal};
 pub use position::Position;

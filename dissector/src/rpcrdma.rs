@@ -31,8 +31,8 @@ use crate::event::{Event, Eviction, Report};
 use crate::exchange::{Keep, StepKind};
 use crate::observation::{HalfFlow, Observe, Observed, Revoked};
 use crate::protocol::Protocol;
-use crate::rdma::{End, Send};
-use crate::record::Seen;
+use crate::rdma::{End, Flight, Send};
+use crate::record::{Seen, Time};
 use crate::transaction::{Direction, OpenTransaction, Outcome, Transaction};
 use alloc::collections::VecDeque;
 use core::num::NonZeroU32;
@@ -130,14 +130,21 @@ pub(crate) struct Peers {
     pub protocol: Option<Protocol>,
     /// Whether both half-flows are known.
     pub paired: bool,
+    /// When data of each end was in flight.
+    pub flights: [Flight; 2],
     /// Number of packets of both ends that the capture lacks.
     pub missing_packets: u64,
+    /// The longest latency so far, in nanoseconds.
+    slowest: u64,
     /// How far the capture covers the packets of each end. Updated only if observations are
     /// enabled.
     pub half_flows: [HalfFlow; 2],
     /// Open transactions whose memory another transaction invalidated by a Send with Invalidate.
     /// Kept only if all observations are enabled.
     revoked: VecDeque<(Slot, Revoked)>,
+    /// The latest RDMA operations within advertised memory: the frame of each, and the packet that
+    /// completed the message that advertised its memory. Kept only if all observations are enabled.
+    advertised: VecDeque<(u64, Seen)>,
     /// Number of transactions reported: forward, backward.
     pub reported: [u64; 2],
 }
@@ -157,9 +164,12 @@ impl Peers {
             saw_other: false,
             protocol: None,
             paired: false,
+            flights: Default::default(),
             missing_packets: 0,
+            slowest: 0,
             half_flows: Default::default(),
             revoked: VecDeque::new(),
+            advertised: VecDeque::new(),
             reported: [0; 2],
         }
     }
@@ -184,7 +194,16 @@ impl Peers {
     /// Bytes of heap memory that a clone needs.
     pub(crate) fn footprint(&self) -> usize {
         let revoked = self.revoked.len() * size_of::<(Slot, Revoked)>();
-        self.sides.iter().map(Side::footprint).sum::<usize>() + revoked
+        let advertised = self.advertised.len() * size_of::<(u64, Seen)>();
+        self.sides.iter().map(Side::footprint).sum::<usize>() + revoked + advertised
+    }
+
+    /// The time up to `now` in which end `responder` may have waited for the network instead of
+    /// working on a call: data of it was in flight, or data of the other end had to be sent again.
+    /// Only differences have a meaning.
+    #[inline]
+    pub(super) fn waited(&self, responder: End, now: Time) -> u64 {
+        self.flights[responder].until(now).saturating_add(self.flights[responder.other()].resent())
     }
 
     /// The route from one end to the other, as far as packets show it.
@@ -223,6 +242,10 @@ pub(crate) struct Transactions {
     bulk: (u64, u32),
     /// Packets of all connections that the capture reports as dropped so far.
     pub dropped: u64,
+    /// The time of the current record.
+    pub now: Time,
+    /// How often times could not be compared with those of the records before.
+    pub clock_steps: u64,
     /// The current record was held, and others have arrived since.
     pub is_late: bool,
     /// Bytes of memory that all connections use to track steps and packets.
@@ -326,7 +349,7 @@ impl Transactions {
         let (connection, xid) = (peers.connection(), open.transaction.xid);
         report(Event::Eviction(Eviction::Transaction { connection, direction, xid }));
         let outcome = outcome_of(&open.transaction, Outcome::NoReply);
-        self.end(slot, outcome, peers, report);
+        self.end(slot, (outcome, None), peers, report);
     }
 
     /// Processes a Send of end `from`, after the connection was asked to
@@ -366,7 +389,7 @@ impl Transactions {
                 if let Some(open) = self.find(slot) {
                     open.transaction.done = Some(send.seen);
                     let outcome = outcome_of(&open.transaction, Outcome::Completed);
-                    self.end(slot, outcome, peers, report);
+                    self.end(slot, (outcome, None), peers, report);
                 }
             }
             Kind::Other => {}
@@ -378,9 +401,16 @@ impl Transactions {
     }
 
     /// Notes the packet that acknowledges the Send of a call, if its transaction is still open.
-    pub(crate) fn note_acknowledged(&mut self, call: Slot, seen: Seen) {
-        if let Some(open) = self.find(call) {
-            open.transaction.timing.acknowledged.get_or_insert(seen);
+    pub(crate) fn note_acknowledged(&mut self, call: Slot, seen: Seen, peers: &Peers) {
+        if let Some(open) = self.find(call)
+            && open.transaction.timing.acknowledged.is_none()
+            // A TCP segment with the first RDMA operation also acknowledges the call.
+            && open.transaction.timing.began() != Some(seen.time)
+        {
+            open.transaction.timing.acknowledged = Some(seen);
+            if !open.transaction.timing.moved() {
+                open.waited = peers.waited(open.caller.other(), seen.time);
+            }
         }
     }
 
@@ -397,8 +427,14 @@ impl Transactions {
         self.slots.get(call.index as usize).is_some_and(|open| open.is_being_read())
     }
 
-    /// Ends all open transactions of a connection, because it or the capture is over.
-    pub(crate) fn end_all(&mut self, outcome: Outcome, peers: &mut Peers, report: &mut Report<'_>) {
+    /// Ends all open transactions of a connection, because it or the capture is over at `until`.
+    /// `heard` is [`Ending::heard`](crate::observation::Ending::heard).
+    pub(crate) fn end_all(
+        &mut self,
+        (is_closed, until, heard): (bool, Time, [bool; 2]),
+        peers: &mut Peers,
+        report: &mut Report<'_>,
+    ) {
         let mut slots: Vec<Slot> = peers
             .sides
             .iter()
@@ -407,9 +443,17 @@ impl Transactions {
             .collect();
         slots.sort_by_key(|slot| self.slots[slot.index as usize].transaction.begun);
         for slot in slots {
+            let slowest = peers.slowest.max(Transaction::PATIENCE);
+            let (gap, clock_steps) = (peers.missing_packets, self.clock_steps);
             let Some(open) = self.find(slot) else { continue };
-            let outcome = outcome_of(&open.transaction, outcome);
-            self.end(slot, outcome, peers, report);
+            let until = Some(until).filter(|_| heard[open.caller.other()]);
+            let called = open.transaction.call.as_ref().map(|call| call.seen.time);
+            let is_overdue = gap == open.missing_before
+                && open.clock_steps == clock_steps
+                && until.zip(called).is_some_and(|(until, called)| until.since(called) > slowest);
+            let without_reply = if is_closed || is_overdue { Outcome::NoReply } else { Outcome::CutOff };
+            let outcome = outcome_of(&open.transaction, without_reply);
+            self.end(slot, (outcome, until), peers, report);
         }
     }
 
@@ -477,6 +521,7 @@ impl Transactions {
         let open = &mut self.slots[index as usize];
         self.begun += 1;
         open.begin(xid, caller, self.begun, self.keep, peers);
+        open.clock_steps = self.clock_steps;
         let slot = Slot { index, generation: open.generation };
         self.open += 1;
         // Ended transactions are removed from the order before they are the greater part of it.
@@ -492,8 +537,14 @@ impl Transactions {
     }
 
     /// Ends a transaction: removes it from all tables, reports it, and keeps its memory for the
-    /// next one.
-    fn end(&mut self, slot: Slot, outcome: Outcome, peers: &mut Peers, report: &mut Report<'_>) {
+    /// next one. `until` is the time up to which the capture shows the answers of the other end.
+    fn end(
+        &mut self,
+        slot: Slot,
+        (outcome, until): (Outcome, Option<Time>),
+        peers: &mut Peers,
+        report: &mut Report<'_>,
+    ) {
         let Some(open) = self.slots.get_mut(slot.index as usize) else { return };
         if !open.is_open || open.generation != slot.generation {
             return;
@@ -515,7 +566,9 @@ impl Transactions {
         self.free.push(slot.index);
 
         let gap = peers.missing_packets > open.missing_before;
-        open.conclude(outcome, gap);
+        open.transaction.clock_stepped = open.clock_steps != self.clock_steps;
+        open.conclude(outcome, gap, until);
+        peers.slowest = peers.slowest.max(open.transaction.latency().unwrap_or(0));
         open.transaction.lossy = self.observe != Observe::Nothing && gap;
         let roles_known = peers.requester.is_some();
         message::infer_requester(open, open.caller, peers);

@@ -3,6 +3,7 @@
 mod acknowledged;
 mod early;
 mod ending;
+mod flight;
 mod iwarp;
 mod pairing;
 mod replayed;
@@ -60,6 +61,8 @@ pub(crate) struct Session {
     pub partition_key: Option<u16>,
     /// The times of the first and last packet.
     pub span: (Time, Time),
+    /// When it was closed.
+    closed_at: Option<Time>,
     /// The files of the capture that have packets of it.
     pub files: Files,
     /// Whether it was seen since the table last looked for a connection to evict.
@@ -146,6 +149,7 @@ impl Session {
             path_mtu: None,
             partition_key: None,
             span: (now, now),
+            closed_at: None,
             files: Files::default(),
             recent: true,
             buffered: 0,
@@ -252,15 +256,19 @@ impl Session {
         }
     }
 
-    /// Counts a packet that its receiver would drop. It is ignored otherwise.
+    /// Counts a packet that its receiver would drop. It is ignored otherwise. `has_data`: it has a
+    /// position among the packets of this end, and must be sent again.
     pub(crate) fn count_bad_icrc(
         &mut self,
         side: End,
-        seen: Seen,
+        (seen, has_data): (Seen, bool),
         transactions: &mut Transactions,
         report: &mut Report<'_>,
     ) {
         transactions.number(&mut self.peers);
+        if has_data {
+            self.peers.flights[side].damage(seen.time);
+        }
         self.ends[side].counts.bad_icrc += 1;
         self.ends[side].first_frames.bad_icrc.get_or_insert(seen.frame);
         if transactions.observes() {
@@ -326,6 +334,7 @@ impl Session {
         transport.handle(side, packet, judged, &mut |from, delivery| {
             hand_up(from, &delivery, ends, peers, transactions, report);
         });
+        self.note_flight(side, packet);
         self.note_acknowledged(side, packet, transactions);
         if self.ends.iter().any(|end| !end.early.is_empty()) {
             self.settle_early(Some(packet.seen), transactions, report);
@@ -644,7 +653,7 @@ fn deliver(
             counts.other_sends += u64::from(kind == Kind::Other);
             // These were counted before the reply showed whose memory it is.
             counts.unmatched_placements -= transactions.take_claimed().min(counts.unmatched_placements);
-            ends[from].acknowledgements.note(&send, call, transactions);
+            ends[from].acknowledgements.note(&send, call, peers, transactions);
         }
         Delivery::Write(placement) => {
             counts.written_bytes += u64::from(placement.length);
@@ -679,6 +688,7 @@ fn deliver(
         Delivery::Missing { packets } => {
             counts.missing_packets += u64::from(packets);
             peers.missing_packets += u64::from(packets);
+            peers.flights[from].lack();
             if transactions.observes() {
                 peers.observe(Observed::Missing(Missing { from, packets }), report);
             }
@@ -692,7 +702,9 @@ fn deliver(
             peers.observe(Observed::Repeated(repeated), report);
         }
         Delivery::Refused { seen, position, refusal, request } => {
-            peers.observe(Observed::Refused(Refused { from, seen, position, refusal, request }), report);
+            let advertised = request.and_then(|request| peers.advertised_for(request.frame));
+            let refused = Refused { from, seen, position, refusal, request, advertised };
+            peers.observe(Observed::Refused(refused), report);
         }
         Delivery::Restarted => peers.observe(Observed::Missing(Missing { from, packets: 1 }), report),
         Delivery::Faulty { seen, piece, position, fault } => {

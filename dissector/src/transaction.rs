@@ -8,6 +8,7 @@ use crate::record::Time;
 use crate::ulb::{Details, Procedure, Text};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use rdmascope_wire::rpc::GssProcedure;
 use rdmascope_wire::rpcrdma::{self, Segment};
 use rdmascope_wire::{Rkey, Stop, Xid, rpc};
 
@@ -25,13 +26,15 @@ pub enum Direction {
 pub enum Outcome {
     /// The capture has the call and the reply.
     Completed,
-    /// The connection ended or the XID was reused, and no reply was seen.
+    /// No reply was seen before the connection ended or the XID was reused, or before the capture
+    /// ended long after the call.
     NoReply,
     /// A reply to a call that was not captured.
     NoCall,
     /// The responder answered RDMA_ERROR.
     TransportError,
-    /// The capture ended while the call was outstanding.
+    /// The capture ended while the call was outstanding, no longer after the call than
+    /// [`Transaction::PATIENCE`] or the longest latency of its connection.
     CutOff,
 }
 
@@ -79,10 +82,17 @@ pub struct Transaction {
     pub status: Option<u32>,
     /// The operations.
     pub details: Details,
-    /// The place where parsing of the arguments or results stopped.
+    /// The place where parsing of the arguments or results stopped, or else the first word with a
+    /// value that its definition does not allow.
     pub stop: Option<Stop>,
     /// The times of its parts.
     pub timing: Timing,
+    /// For a call without a reply: the time up to which the capture shows that no reply came. `None`
+    /// if there is a reply, or if the capture may lack it.
+    pub unanswered_until: Option<Time>,
+    /// Whether its times cannot be compared, because the clock stepped back while it was open, or
+    /// because its packets have no time stamps.
+    pub clock_stepped: bool,
     /// The RDMA_DONE by which the requester reported that it had pulled a responder-provided Read
     /// chunk (reliable-reply draft, section 4.1.3).
     pub done: Option<Seen>,
@@ -91,10 +101,23 @@ pub struct Transaction {
 }
 
 impl Transaction {
+    /// The age in nanoseconds up to which a call may be outstanding at the end of a capture, even if
+    /// its connection has had faster replies only.
+    pub const PATIENCE: u64 = 1_000_000_000;
+
     /// Nanoseconds from the packet that completed the call's Send to the one that completed the
-    /// reply's.
+    /// reply's. `None` without one of them, or if the clock stepped between them.
     pub fn latency(&self) -> Option<u64> {
+        if self.clock_stepped {
+            return None;
+        }
         Some(self.reply.as_ref()?.seen.time.since(self.call.as_ref()?.seen.time))
+    }
+
+    /// Nanoseconds that the caller waited: the latency, or, without a reply, the least time that the
+    /// call waited for one. `None` if the capture does not show it.
+    pub fn waited(&self) -> Option<u64> {
+        self.latency().or_else(|| Some(self.unanswered_until?.since(self.call.as_ref()?.seen.time)))
     }
 }
 
@@ -182,8 +205,8 @@ pub enum Security {
     GssIntegrity,
     /// RPCSEC_GSS with privacy (krb5p): arguments and results are encrypted.
     GssPrivacy,
-    /// RPCSEC_GSS, establishing or destroying a context.
-    GssControl,
+    /// RPCSEC_GSS, establishing or destroying a context, or with an unknown service.
+    GssControl(GssProcedure),
     /// Another flavor.
     Other(u32),
 }
@@ -248,7 +271,8 @@ pub struct Message {
     pub missing: Vec<Missing>,
     /// The place where parsing of the RPC-over-RDMA or RPC header stopped.
     pub stop: Option<Stop>,
-    /// The place where parsing of the RPC message stopped.
+    /// The place where parsing of the RPC message stopped, or else the first word with a value that
+    /// its definition does not allow.
     pub unread: Option<Stop>,
     /// Bytes of the RPC message after complete arguments or results, or after a status without
     /// results. 0 if RPCSEC_GSS protects the message, or if the procedure is unknown.
@@ -306,10 +330,36 @@ pub struct Timing {
     pub reads: Option<(Time, Time)>,
     /// First and last packet of the RDMA Writes.
     pub writes: Option<(Time, Time)>,
+    /// Nanoseconds after the ACK of the call, or after the call if no ACK was seen, and before the
+    /// first RDMA operation or else the reply, in which data of the responder was in flight or data
+    /// of the requester had to be sent again. Then the responder may have worked, or have waited.
+    pub busy_before: u64,
+    /// The same between RDMA Reads and RDMA Writes, and after them until the reply. If Reads and
+    /// Writes alternate, it contains some of their time.
+    pub busy_after: u64,
     /// Bytes of Read chunks that RDMA Read requests asked for, without repetitions.
     pub asked_bytes: u64,
     /// Bytes moved by RDMA Read, without repetitions.
     pub read_bytes: u64,
     /// Bytes moved by RDMA Write, without repetitions.
     pub written_bytes: u64,
+}
+
+impl Timing {
+    /// Whether RDMA operations were seen.
+    #[inline]
+    pub(crate) fn moved(&self) -> bool {
+        self.reads.is_some() || self.writes.is_some()
+    }
+
+    /// The time of the first RDMA operation.
+    pub(crate) fn began(&self) -> Option<Time> {
+        [self.reads, self.writes].into_iter().flatten().map(|(first, _)| first).min()
+    }
+
+    /// Counts busy time before the next RDMA operation or the reply.
+    pub(crate) fn note_busy(&mut self, time: u64) {
+        let sum = if self.moved() { &mut self.busy_after } else { &mut self.busy_before };
+        *sum = sum.saturating_add(time);
+    }
 }

@@ -17,6 +17,7 @@ mod tests;
 mod walk;
 
 use alloc::vec::Vec;
+use core::num::NonZeroU16;
 pub use nfs2::Nfs2;
 pub use nfs3::Nfs3;
 pub use nfs4::{Callback, CallbackProcedure, Nfs4, Nfs4Procedure};
@@ -242,6 +243,10 @@ pub struct Details {
     /// The tag of a COMPOUND, usually empty: that of the call, or that of the reply if the call has
     /// none or was not captured.
     pub tag: Text,
+    /// The number of results that the reply to a COMPOUND announces. `None` for anything else.
+    pub answered: Option<u32>,
+    /// Whether the reply to a COMPOUND has the tag of its call. `None` unless both were captured.
+    pub returns_tag: Option<bool>,
     /// The status of the procedure as a whole, from the reply.
     pub status: Option<u32>,
     /// The backchannel fields of all operations. `None` if there are none.
@@ -265,6 +270,8 @@ impl Details {
         self.called = None;
         self.minor_version = None;
         self.tag = Text::default();
+        self.answered = None;
+        self.returns_tag = None;
         self.status = None;
         self.backchannel = None;
         self.session = Session::default();
@@ -452,11 +459,17 @@ pub struct Operation {
     pub offset: Option<u64>,
     /// Bytes requested or sent; maxcount for READDIR.
     pub count: Option<u64>,
+    /// For a WRITE: the stable_how of its arguments and that of its result, at which the data is
+    /// stable. Each is 0 (UNSTABLE) to 2 (FILE_SYNC).
+    pub stable: [Option<u8>; 2],
     /// Bytes moved, from the result.
     pub result_count: Option<u64>,
     /// The size that it sets: for SETATTR, and for a CREATE or OPEN that may create or truncate a
     /// file.
     pub size: Option<u64>,
+    /// The most bytes that its result can have, if the arguments limit it: for a GETATTR of
+    /// attributes with fixed lengths.
+    pub longest_result: Option<NonZeroU16>,
     /// Whether the result reached the end of the file, the directory or the list.
     pub end_of_file: Option<bool>,
     /// The DDP-eligible item of the arguments.
@@ -479,8 +492,10 @@ impl Operation {
             other_name: None,
             offset: None,
             count: None,
+            stable: [None; 2],
             result_count: None,
             size: None,
+            longest_result: None,
             end_of_file: None,
             argument_item: None,
             result_item: None,

@@ -80,10 +80,11 @@ enum Carried {
 }
 
 impl Anonymizer {
-    /// Creates an anonymizer that has learned nothing. `port` is the UDP port of RoCEv2.
-    pub fn new(key: Key, port: u16) -> Anonymizer {
+    /// Creates an anonymizer that has learned nothing. `frame` selects its packets; ICRCs
+    /// are verified.
+    pub fn new(key: Key, frame: frame::Config) -> Anonymizer {
         Anonymizer {
-            frame: frame::Config { port, verify_icrc: true },
+            frame: frame::Config { verify_icrc: true, ..frame },
             values: Values::new(key),
             transactions: HashMap::default(),
             late: HashMap::default(),

@@ -12,6 +12,7 @@ mod exchange;
 mod exported;
 mod extract;
 mod finding;
+mod flow;
 mod frame;
 mod interval;
 mod kernel;
@@ -37,6 +38,7 @@ pub use exchange::{EXCHANGE, ExchangeRow, RUNG, UNREDUCED_MESSAGE, UnreducedMess
 pub use exported::{EXPORTED, Exported};
 pub use extract::{EXTRACTED, EXTRACTION};
 pub use finding::{FINDING, FindingRow, RULE, VALUE};
+pub use flow::RDMA_INTERVAL;
 pub use frame::{FIELD, FRAME, FrameRow};
 pub use interval::{
     FIGURES, INTERVAL, INTERVAL_CONNECTION, INTERVAL_OPERATION, INTERVAL_ROW, IntervalRow, TRANSPORT,
@@ -79,6 +81,7 @@ pub static LISTS: &[&dyn List] = &[
     &OPERATION_SPLIT,
     &SPLIT,
     &COURSE,
+    &RDMA_INTERVAL,
     &EVENT,
     &STATE,
     &KERNEL,

@@ -3,7 +3,6 @@
 pub mod diff;
 mod histogram;
 pub mod kernel;
-mod outages;
 pub mod places;
 pub mod policy;
 pub mod report;

@@ -131,21 +131,27 @@ impl Display for Named<'_> {
     }
 }
 
-/// The known protocols of other traffic, to follow its total: `: 12 of NFS over TCP or UDP, 3 of
-/// iWARP (TCP port 20049 ...)`.
+/// The protocols of other traffic, to follow its total: `: 12 of NFS over TCP or UDP, 3 of ARP
+/// (EtherType 0x0806)`. The most frequent ones come first.
 pub struct OtherTraffic<'a>(pub &'a Totals);
 
 impl Display for OtherTraffic<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let named = Traffic::ALL.into_iter().zip(self.0.traffic).filter(|(_, count)| *count > 0);
-        for (at, (traffic, count)) in named.enumerate() {
+        const MOST: usize = 12;
+        let mut kinds: Vec<_> = self.0.traffic.iter().collect();
+        kinds.sort_by_key(|(_, count)| core::cmp::Reverse(*count));
+        for (at, (traffic, count)) in kinds.iter().take(MOST).enumerate() {
             let separator = if at == 0 { ": " } else { ", " };
-            write!(f, "{separator}{} of {}", Number(count), traffic.name())?;
-            if traffic == Traffic::Iwarp {
+            write!(f, "{separator}{} of {traffic}", Number(*count))?;
+            if *traffic == Traffic::Iwarp {
                 write!(f, " ({IWARP})")?;
             }
         }
-        Ok(())
+        let named = kinds.iter().take(MOST).map(|(_, count)| count).sum();
+        match self.0.others.saturating_sub(named) {
+            rest if rest > 0 && !kinds.is_empty() => write!(f, ", {} of other protocols", Number(rest)),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -90,7 +90,7 @@ pub const fn crc(verdict: CrcVerdict) -> &'static str {
 pub const fn other(other: Other<'_>) -> &'static str {
     match other {
         Other::Tcp(_) => "tcp",
-        Other::NotInfiniBand | Other::Traffic(_) => "not-infiniband",
+        Other::Traffic(_) => "not-infiniband",
         Other::UnknownLinkType => "unknown-link-type",
         Other::Fragment => "fragment",
         Other::Stop(_) => "stop",

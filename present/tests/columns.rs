@@ -5,6 +5,7 @@ use rdmascope_analysis::diff::{Comparison, Side, Thresholds};
 use rdmascope_analysis::ending::{Ending, FileEnding};
 use rdmascope_analysis::extract::{Digests, Extracted, Files, Limits, Summary};
 use rdmascope_analysis::findings::Findings;
+use rdmascope_analysis::flows::Flows;
 use rdmascope_analysis::kernel::{Joining, KernelTrace, Witness};
 use rdmascope_analysis::live::{Captured, Meter};
 use rdmascope_analysis::observer::Observer;
@@ -27,8 +28,8 @@ use rdmascope_present::columns::{
     CAPTURE, CAPTURED, CHECK, COMPARISON, CONNECTION, COURSE, ComparisonRow, DEVIATION, DIFFERENCE, ERROR,
     EVENT, EXCHANGE, EXTRACTED, EXTRACTION, ExchangeRow, FIELD, FINDING, FRAME, FindingRow, FrameRow,
     INTERVAL, INTERVAL_CONNECTION, INTERVAL_OPERATION, KERNEL, KERNEL_DISAGREEMENT, KERNEL_STEP,
-    KERNEL_TRANSACTION, LISTS, MESSAGE, MessageRow, OPERATION_FIGURES, PACKET, POLICY, PROBLEM, REPLIES,
-    RULE, STATE, TABLES, TRANSACTION, VERDICT,
+    KERNEL_TRANSACTION, LISTS, MESSAGE, MessageRow, OPERATION_FIGURES, PACKET, POLICY, PROBLEM,
+    RDMA_INTERVAL, REPLIES, RULE, STATE, TABLES, TRANSACTION, VERDICT,
 };
 use rdmascope_present::fields::headers;
 use rdmascope_present::ladder::Ladder;
@@ -298,19 +299,25 @@ fn compared(seen: &mut Seen) {
 fn gone_through(seen: &mut Seen) {
     let by = By { connection: true, client: true, server: true, operation: true };
     let mut course = Course::new(1_000_000_000, by);
-    let mut engine = Engine::new(Config::default());
+    let mut flows = Flows::new(1_000_000_000);
+    let mut engine = Engine::new(Config { report_packets: true, ..Config::default() });
     let mut start = None;
     for record in session::records(&samples::capture("nfs3-basic")) {
         let start = *start.get_or_insert(record.time);
-        engine.handle(&record, &mut |event| {
-            if let Event::Transaction(transaction) = event {
+        engine.handle(&record, &mut |event| match event {
+            Event::Transaction(transaction) => {
                 course.take(transaction, start).expect("there are few rows");
             }
+            Event::Packet(packet) => flows.take(packet, start).expect("there are few rows"),
+            _ => {}
         });
     }
     let ending = Ending { totals: *engine.totals(), ..Ending::default() };
     for row in course.rows(&ending).expect("there are few rows") {
         seen.object(&COURSE, &COURSE.of(&row), "course");
+    }
+    for row in flows.wholes(&ending).expect("there are few rows").into_iter().chain(flows.flows(&ending)) {
+        seen.object(&RDMA_INTERVAL, &RDMA_INTERVAL.of(&row), "rdma_interval");
     }
 }
 

@@ -84,6 +84,55 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         shows: shown(By::Responder, &[36, 38], "", ""),
     },
     Trigger {
+        rule: "compound-results",
+        alteration: "the status of a COMPOUND is NFS4ERR_ACCESS, that of its last result NFS4_OK",
+        control: basic,
+        alter: |capture| change_reply(capture, 0x3bfc_0516, |reply| reply.set_word(results_at(reply), 13)),
+        also: &[],
+        shows: shown(By::Responder, &[36, 38], "13", "0"),
+    },
+    Trigger {
+        rule: "compound-tag",
+        alteration: "the reply to a COMPOUND without a tag has one",
+        control: basic,
+        alter: |capture| {
+            change_reply(capture, 0x3bfc_0516, |reply| {
+                let tag = results_at(reply) + 4;
+                reply.set_word(tag, 4);
+                reply.payload.splice(tag + 4..tag + 4, *b"tag.");
+            });
+        },
+        also: &[],
+        shows: shown(By::Responder, &[36, 38], "", ""),
+    },
+    Trigger {
+        rule: "result-count",
+        alteration: "a READ that returns six bytes asks for five",
+        control: basic,
+        alter: |capture| {
+            change_call(capture, READ_OF_SIX, |call| call.set_word(call.payload.len() - 4, 5));
+        },
+        also: &[],
+        shows: shown(By::Responder, &[1018, 1021], "6 bytes", "5 bytes"),
+    },
+    Trigger {
+        rule: "result-stable",
+        alteration: "a WRITE asks for FILE_SYNC, and its result is UNSTABLE",
+        control: version_3,
+        alter: |capture| {
+            const WRITE_3: u32 = 0x1b39_6a62;
+            change_call(capture, WRITE_3, |call| {
+                let handle = crate::chunks::arguments_at(call);
+                // The offset and the count precede it.
+                call.set_word(handle + 4 + call.word(handle).next_multiple_of(4) as usize + 12, 2);
+            });
+            // The write verifier follows it.
+            change_reply(capture, WRITE_3, |reply| reply.set_word(reply.payload.len() - 12, 0));
+        },
+        also: &[],
+        shows: None,
+    },
+    Trigger {
         rule: "rpc-garbage-arguments",
         alteration: "a GETATTR is answered with GARBAGE_ARGS",
         control: version_3,
@@ -168,15 +217,64 @@ fn with_more(call: usize, reply: usize) -> Vec<String> {
     standing(&capture)
 }
 
-/// XDR pads to a multiple of four bytes (RFC 4506, section 3).
+/// The length of an XDR stream is a multiple of four bytes (RFC 4506, section 3), and each of its
+/// items is padded to that.
 #[test]
-fn less_than_four_bytes_behind_a_body_are_no_fault() {
-    for more in 0..4 {
-        assert!(with_more(more, more).is_empty(), "{more}: {:?}", with_more(more, more));
+fn any_byte_behind_a_body_is_a_fault() {
+    assert!(with_more(0, 0).is_empty(), "{:?}", with_more(0, 0));
+    for more in 1..5 {
+        for (call, reply, rule) in [(more, 0, "rpc-arguments"), (0, more, "rpc-results")] {
+            let lines = with_more(call, reply);
+            assert!(lines.len() == 1 && lines[0].contains(rule), "{more}: {lines:?}");
+        }
     }
-    for (call, reply, rule) in [(4, 3, "rpc-arguments"), (3, 4, "rpc-results")] {
-        let lines = with_more(call, reply);
-        assert!(lines.len() == 1 && lines[0].contains(rule), "{lines:?}");
+}
+
+/// XDR forbids these arguments, so the Responder is right to refuse them (RFC 4506, sections 4.3,
+/// 4.4 and 4.10; RFC 1813, sections 2.4 and 3.3.7; RFC 8881, section 18.46).
+#[test]
+fn arguments_that_xdr_forbids_are_the_fault_of_the_caller() {
+    /// A WRITE of NFS version 3.
+    const WRITE_3: u32 = 0x1b39_6a62;
+    /// A call of NFS version 4.1 that begins with SEQUENCE.
+    const SEQUENCE: u32 = 0x3bfc_0516;
+    let refused = |mut capture: Capture, xid: u32, change: fn(&mut Message)| {
+        change_call(&mut capture, xid, change);
+        let accepted = standing(&capture);
+        assert!(accepted.is_empty(), "the Responder knows the value: {accepted:?}");
+        change_reply(&mut capture, xid, refuse_arguments);
+        let lines = standing(&capture);
+        assert!(lines.len() == 1 && lines[0].contains("rpc-arguments"), "{xid:x}: {lines:?}");
+    };
+    /// The offset after the file handle.
+    fn behind_handle(call: &Message) -> usize {
+        let handle = crate::chunks::arguments_at(call);
+        handle + 4 + call.word(handle).next_multiple_of(4) as usize
+    }
+    let capture = version_3();
+    refused(capture.clone(), getattr(&capture), |call| {
+        let handle = crate::chunks::arguments_at(call);
+        let more = 68 - call.word(handle) as usize;
+        call.set_word(handle, 68);
+        call.payload.extend(vec![0; more]);
+    });
+    refused(capture.clone(), WRITE_3, |call| call.set_word(behind_handle(call) + 8, 1));
+    refused(capture, WRITE_3, |call| call.set_word(behind_handle(call) + 12, 3));
+    // sa_cachethis, after tag, minor version, count and number: 16 bytes; session, sequence and two
+    // slots: 28 bytes.
+    refused(basic(), SEQUENCE, |call| call.set_word(crate::chunks::arguments_at(call) + 16 + 28, 2));
+}
+
+/// ftype3 has the constants 1 to 7 (RFC 1813, section 2.5).
+#[test]
+fn constants_of_results_that_do_not_exist_are_found() {
+    for (kind, count) in [(7, 0), (8, 1), (0, 1)] {
+        let mut capture = version_3();
+        let xid = getattr(&capture);
+        change_reply(&mut capture, xid, |reply| reply.set_word(results_at(reply) + 4, kind));
+        let lines = standing(&capture);
+        assert_eq!(lines.len(), count, "{kind}: {lines:?}");
+        assert!(lines.iter().all(|line| line.contains("rpc-results")), "{kind}: {lines:?}");
     }
 }
 

@@ -630,7 +630,10 @@ fn sequence_ids_of_a_slot() {
             ),
             (
                 "s.0.1 putrootfh | s.0.2 putrootfh | s.0.2 putrootfh access | - putrootfh",
-                &["equence Requester [6, 8, 9] 2 3 stands"],
+                &[
+                    "equence Requester [6, 8, 9] 2 3 stands",
+                    "equence-first Requester [10] PUTROOTFH SEQUENCE stands",
+                ],
             ),
             ("s.0.1 putrootfh | s.0.2 putrootfh | s.0.2 putrootfh", &[]),
             // Skipped ones may have been sent over another connection, unless a lower one follows.

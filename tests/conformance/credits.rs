@@ -28,14 +28,14 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         control: basic,
         alter: swap_first_reply,
         also: &[],
-        shows: shown(By::Requester, &[7], "2", "1"),
+        shows: shown(By::Requester, &[6], "2", "1"),
     },
     Trigger {
         rule: "credit-grant-zero",
         alteration: "the third reply grants no credits",
         control: basic,
         alter: |capture| set_credits_of_nth(capture, SERVER, 2, 0),
-        also: &["credit-limit"],
+        also: &[],
         shows: shown(By::Responder, &[17], "0", "1 or more"),
     },
     Trigger {
@@ -147,10 +147,24 @@ fn nth_message(capture: &Capture, sender: core::net::Ipv4Addr, nth: usize) -> us
     messages.nth(nth).expect("the session has enough messages").0
 }
 
-/// Moves the first reply after the second call.
+/// Moves the first reply and its acknowledgement after the second call.
 fn swap_first_reply(capture: &mut Capture) {
     let (reply, call) = (nth_message(capture, SERVER, 0), nth_message(capture, CLIENT, 1));
+    assert_eq!(capture.packets[reply + 1].opcode(), opcode::ACKNOWLEDGE);
     mutate::reorder(capture, reply, call);
+    mutate::reorder(capture, reply, call);
+}
+
+/// The client acknowledged the first reply before its second call, so it had received it: the
+/// capture shows the server's packets late.
+#[test]
+fn a_reply_that_the_capture_shows_after_its_acknowledgement_was_there() {
+    let mut capture = basic();
+    let (reply, call) = (nth_message(&capture, SERVER, 0), nth_message(&capture, CLIENT, 1));
+    mutate::reorder(&mut capture, reply, call);
+    let found = findings(&capture);
+    let verdicts: Vec<Verdict> = of("credit-first-reply", &found).map(|finding| finding.verdict).collect();
+    assert_eq!(verdicts, [Verdict::Inconclusive]);
 }
 
 /// The most calls that the client had in flight, from the packets alone. For a session without

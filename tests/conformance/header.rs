@@ -502,6 +502,20 @@ fn a_reply_that_is_pulled_and_done_with_is_right() {
     assert!(found(&capture, "header").is_empty());
 }
 
+/// The client reads the chunk and is done with it, although its Position is wrong.
+#[test]
+fn a_reply_in_a_chunk_at_a_wrong_position_is_the_fault_of_the_responder_alone() {
+    let mut capture = basic();
+    let (_, reply) = exchange(&capture);
+    provide(&mut capture, true);
+    let position = capture.packets[reply].payload().start + 20;
+    capture.packets[reply].set_u32(position, 8);
+    capture.packets[reply].seal();
+    let found = findings(&capture);
+    let standing = found.iter().filter(|finding| crate::samples::is_new_violation(finding));
+    assert_eq!(standing.map(|finding| rule(finding).id).collect::<Vec<_>>(), ["read-chunk-in-reply"]);
+}
+
 #[test]
 fn what_is_inserted_and_withheld_leaves_no_gap() {
     let mut capture = basic();
@@ -674,6 +688,28 @@ fn who_is_at_fault_for_err_chunk_depends_on_the_room_for_the_reply() {
     let unknown = |capture: &mut Capture, xid| change_call(capture, xid, |call| call.set_word(12, 300_000));
     assert_eq!(refused(unknown), [By::Nobody], "a program without a binding");
     assert_eq!(by(&with_refused_callback()), [By::Nobody], "a callback");
+}
+
+/// ERR_CHUNK is right for a chunk list that is itself a finding, and RFC 8166, section 4.5.3,
+/// recommends it for a call whose reply broke the connection.
+#[test]
+fn err_chunk_is_right_where_the_call_is_wrong_or_comes_again() {
+    /// A WRITE of NFS version 3.
+    const WRITE_3: u32 = 0x1b39_6a62;
+    let rules = |change: fn(&mut mutate::Message)| {
+        let mut capture = version_3();
+        change_call(&mut capture, WRITE_3, change);
+        refuse(&mut capture, WRITE_3);
+        let stands = |finding: &&Finding| {
+            finding.verdict == Verdict::Stands
+                && rule(finding).id.contains("chunk")
+                && !rule(finding).id.starts_with("advice")
+        };
+        found(&capture, "").iter().filter(stands).map(|finding| rule(finding).id).collect::<Vec<_>>()
+    };
+    assert_eq!(rules(|_| {}), ["header-error-chunk"]);
+    assert_eq!(rules(|call| call.reads[0].1.length += 64), ["read-chunk-length"]);
+    assert_eq!(rules(|call| call.writes = vec![vec![]]), ["write-chunk-only-empty"]);
 }
 
 /// 28 bytes are enough, 27 are not.

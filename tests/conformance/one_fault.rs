@@ -128,6 +128,66 @@ fn a_position_that_is_wrong_is_one_fault() {
     }
 }
 
+/// The Responder reads the item, not the rest of the chunk.
+#[test]
+fn a_read_chunk_that_is_longer_than_its_item_is_one_fault() {
+    let found = faults(SAMPLE, |capture| {
+        let call = call(capture);
+        let length = call.payload().start + 28;
+        call.set_u32(length, call.u32(length) + 64);
+        call.seal();
+    });
+    assert_eq!(found, [("read-chunk-length", Some(By::Requester))]);
+}
+
+#[test]
+fn returned_segments_that_change_places_are_one_fault() {
+    /// A READ with a Write chunk of two segments.
+    const READ_OF_TWO: u32 = 0xfa8a_5ddc;
+    let found = faults("nfs4.2-mtu4096-large-io", |capture| {
+        let is_it = |packet: &Packet| packet.source() == SERVER && packet.xid() == Some(READ_OF_TWO);
+        let index = index_of(capture, is_it);
+        mutate::change_message(&mut capture.packets[index], |reply| reply.writes[0].swap(0, 1));
+    });
+    assert_eq!(found, [("returned-chunk-segments", Some(By::Responder))]);
+}
+
+/// The bytes after a First packet that is too short are not where they should be.
+#[test]
+fn an_rdma_write_that_is_too_short_is_one_fault() {
+    for sample in [SAMPLE, "nfs4.2-basic", "nfs4.2-mtu4096-large-io"] {
+        for lacking in [4, 512] {
+            let found = faults(sample, |capture| {
+                let write = first(capture, opcode::WRITE_FIRST);
+                let bytes = write.data[write.payload().start - 16..write.payload().end - lacking].to_vec();
+                write.set_behind_bth(&bytes);
+            });
+            assert_eq!(found, [("packet-length", Some(By::Responder))], "{sample} {lacking}");
+        }
+    }
+}
+
+/// The path MTU of the REQ is wrong, or the packets of both ends are: the capture does not show
+/// which.
+#[test]
+fn a_path_mtu_that_no_packet_has_is_one_fault_of_each_end() {
+    for encoding in [1, 2, 4, 5] {
+        let found = faults("nfs4.1-basic", |capture| {
+            let is_request = |packet: &Packet| packet.cm_attribute() == Some(mutate::attribute::REQ);
+            let index = capture.packets.iter().position(is_request).expect("it has a REQ");
+            let request = &mut capture.packets[index];
+            request.cm_body()[50] = request.cm_body()[50] & 0x0f | encoding << 4;
+            request.seal();
+        });
+        let lengths = found.iter().filter(|(id, _)| *id == "packet-length").count();
+        // The count in this finding changes.
+        let others =
+            found.iter().filter(|(id, _)| !["packet-length", "invalidation-sender-flag"].contains(id));
+        assert!((1..8).contains(&lengths), "{encoding}: {lengths}");
+        assert_eq!(others.collect::<Vec<_>>(), Vec::<&(&str, Option<By>)>::new(), "{encoding}");
+    }
+}
+
 #[test]
 fn an_xid_that_is_wrong_is_the_fault_of_who_sent_it() {
     for (of_reply, by) in [(false, By::Requester), (true, By::Responder)] {

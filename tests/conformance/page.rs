@@ -38,11 +38,12 @@ If that stays open, the finding is inconclusive: the capture may lack the packet
 it. Inconclusive findings are counted separately, `--inconclusive` lists them, and they never change
 the exit status.
 
-**Exit status.** 1 if a violation is conclusive or the policy is broken, 0 if not, 2 for wrong usage
-and for files that are no capture. `--allow RULE` (or the name of a subject) excludes findings from
-the exit status; they are still shown, marked as allowed. A [policy](policy.md) next to the captures
-does the same for some servers, clients, connections or versions, with a reason and a last day. It
-also limits the duration of operations and sets requirements on the capture.
+**Exit status.** 1 if a violation is conclusive, the policy is broken, or a client lost its service for
+a second or longer (the event `service-lost` of a connection that was made); 0 if not; 2 for wrong
+usage and for files that are no capture. `--allow RULE` (or the name of a subject) excludes findings
+from the exit status; they are still shown, marked as allowed. A [policy](policy.md) next to the
+captures does the same for some servers, clients, connections or versions, with a reason and a last
+day. It also limits the duration of operations and sets requirements on the capture.
 
 ## For programs
 

@@ -105,7 +105,8 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             bytes.drain(first..first + 4 + 16 + 4 * 4 + 4);
             callback.set_behind_bth(&bytes);
         },
-        also: &[],
+        // The reply has a result for it.
+        also: &["compound-results"],
         shows: shown(By::Responder, &[132], "CB_RECALL", "CB_SEQUENCE"),
     },
     Trigger {

@@ -487,6 +487,20 @@ fn the_last_reply_may_be_lost_with_its_acknowledgement() {
     assert_eq!(inconclusive(&capture), ["rpc-call-unanswered"]);
 }
 
+/// If all packets of an end have a bad ICRC, that is said of the end, and not of each call.
+#[test]
+fn an_end_without_right_icrcs_left_no_call_without_a_reply() {
+    let mut capture = basic();
+    for packet in &mut capture.packets {
+        if packet.is_roce() && packet.source() == SERVER {
+            let icrc = packet.data.len() - 4;
+            packet.data[icrc..].fill(0);
+        }
+    }
+    let found = rdmascope_tests::judged::findings(&capture);
+    assert_eq!(found.iter().map(|finding| rule(finding).id).collect::<Vec<_>>(), ["packet-icrc"]);
+}
+
 /// If the capture shows one direction too late, replies precede their calls.
 #[test]
 fn half_flows_shifted_against_each_other_break_nothing() {

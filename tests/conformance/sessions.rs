@@ -107,6 +107,27 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         shows: shown(By::Responder, &[132, 140, 142], "0", "2"),
     },
     Trigger {
+        rule: "session-sequence-first",
+        alteration: "a COMPOUND with PUTFH and two other operations has no SEQUENCE",
+        control: basic,
+        alter: |capture| {
+            // After tag, minor version and count: the number and 32 bytes of arguments.
+            change_call(capture, ACCESS, |call| {
+                let count = arguments_at(call) + 8;
+                call.set_word(count, call.word(count) - 1);
+                call.payload.drain(count + 4..count + 40);
+            });
+            // After status, tag and count: number, status and 36 bytes of results.
+            change_reply(capture, ACCESS, |reply| {
+                let count = results_at(reply) + 8;
+                reply.set_word(count, reply.word(count) - 1);
+                reply.payload.drain(count + 4..count + 48);
+            });
+        },
+        also: &[],
+        shows: None,
+    },
+    Trigger {
         rule: "session-slot-busy",
         alteration: "a READ uses the slot of the READ before it, which is answered later",
         control: large,
@@ -116,7 +137,8 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
             set_call(capture, FAST_READ, SLOT, slot);
             set_call(capture, FAST_READ, NUMBER, number + 1);
         },
-        also: &[],
+        // Another READ has the same sequence ID.
+        also: &["session-sequence"],
         shows: shown(By::Requester, &[1330, 1332, 1405, 1486], "2", "1"),
     },
     Trigger {
@@ -619,4 +641,19 @@ fn a_callback_whose_answer_the_capture_lacks_is_not_unanswered() {
     let answer = whole.packets[send_of(&whole, CLIENT, SECOND_RECALL)].number;
     let rest = mutate::keep(&whole, |packet| packet.number != answer);
     assert!(!verdicts(&rest, "session-callback").contains(&Verdict::Stands));
+}
+
+/// CB_NULL and the callbacks of minor version 0 belong to no session (RFC 7531).
+#[test]
+fn a_callback_without_a_session_is_a_call() {
+    let mut capture = recall();
+    crate::chunks::change(&mut capture, SERVER, SECOND_RECALL, |call| {
+        let arguments = crate::chunks::arguments_at(call);
+        call.payload.truncate(arguments);
+        call.set_word(20, 0);
+    });
+    let answer = send_of(&capture, CLIENT, SECOND_RECALL);
+    withhold(&mut capture, answer);
+    let rules = |prefix| crate::header::found(&capture, prefix).len();
+    assert_eq!([rules("session-callback"), rules("rpc-call-unanswered")], [0, 1]);
 }

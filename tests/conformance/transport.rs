@@ -77,7 +77,7 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         shows: shown(By::Responder, &[1000], "3992 bytes", "3988 bytes"),
     },
     Trigger {
-        rule: "operation-foreign",
+        rule: "operation-immediate",
         alteration: "the first call carries Immediate data",
         control: basic,
         alter: |capture| {
@@ -207,6 +207,21 @@ pub(crate) const TRIGGERS: &[Trigger] = &[
         alter: |capture| set_last_syndrome(capture, 0x62),
         also: &[],
         shows: shown(By::Requester, &[1617, 1618], "remote access error", ""),
+    },
+    Trigger {
+        rule: "refusal-fatal",
+        alteration: "the client answers an RDMA READ of memory that it advertised with a NAK for a remote access error",
+        control: basic,
+        alter: |capture| {
+            let is_answer =
+                |packet: &Packet| packet.is_rc() && packet.opcode() == opcode::READ_RESPONSE_FIRST;
+            let at = capture.packets.iter().position(is_answer).expect("the server reads");
+            capture.packets[at].set_opcode(opcode::ACKNOWLEDGE);
+            capture.packets[at].set_behind_bth(&[0x62, 0, 0, 1]);
+            capture.packets.truncate(at + 1);
+        },
+        also: &[],
+        shows: shown(By::Requester, &[94, 96, 104], "remote access error", ""),
     },
     Trigger {
         rule: "refusal-not-ready",

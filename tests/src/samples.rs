@@ -1,7 +1,7 @@
 //! Access to the samples.
 
 use crate::{mountstats, pcap, trace};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The RoCE sessions with an NFS mount.
 pub const MOUNTS: [&str; 6] = [
@@ -65,8 +65,19 @@ pub fn text(sample: &str, extension: &str) -> String {
 /// # Panics
 /// As [`text`].
 pub fn capture(sample: &str) -> pcap::Capture {
-    let path = folder().join(format!("{sample}.pcap"));
-    let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    packets(&folder().join(format!("{sample}.pcap")))
+}
+
+/// The packets of a capture in tests/cases: a symptom that people reported, made by hand.
+///
+/// # Panics
+/// As [`text`].
+pub fn case(name: &str) -> pcap::Capture {
+    packets(&PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/cases")).join(format!("{name}.pcap")))
+}
+
+fn packets(path: &Path) -> pcap::Capture {
+    let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     pcap::read(&bytes).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 

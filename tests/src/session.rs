@@ -249,12 +249,19 @@ pub fn all_but_numbers(transaction: &Transaction) -> String {
     format!("{transaction:#?}")
 }
 
+/// The same without busy times, which depend on packets of other transactions.
+pub fn all_but_busy_times(transaction: &Transaction) -> String {
+    let mut transaction = transaction.clone();
+    (transaction.timing.busy_before, transaction.timing.busy_after) = (0, 0);
+    all_but_numbers(&transaction)
+}
+
 /// The same without the acknowledgement of the call: if an ACK is missing, the packet that
 /// acknowledges the call is a later one or none.
 pub fn all_but_acknowledgement(transaction: &Transaction) -> String {
     let mut transaction = transaction.clone();
     transaction.timing.acknowledged = None;
-    all_but_numbers(&transaction)
+    all_but_busy_times(&transaction)
 }
 
 /// The same without numbers, frames and times: the parts that do not change if packets are
@@ -271,7 +278,7 @@ pub fn content(transaction: &Transaction) -> String {
     // An ACK captured elsewhere may come after the reply.
     transaction.timing.acknowledged = None;
     transaction.done = transaction.done.map(|_| nowhere);
-    all_but_numbers(&transaction)
+    all_but_busy_times(&transaction)
 }
 
 /// Compares the transactions of two sessions by direction and XID. `view` selects the parts to

@@ -89,6 +89,8 @@ pub fn transaction(procedure: Procedure, frame: u64, latency: i64) -> Transactio
         details: Details::default(),
         stop: None,
         timing: Timing::default(),
+        unanswered_until: None,
+        clock_stepped: false,
         done: None,
         exchange: None,
     }
@@ -171,6 +173,8 @@ pub fn full() -> Transaction {
         writes: Some((after(72_000), after(72_100))),
         asked_bytes: 8192,
         read_bytes: 8192,
+        busy_before: 20_000,
+        busy_after: 200_000,
         written_bytes: 100,
     };
     full.error = Some(rpcrdma::Error::Version { low: 1, high: 1 });

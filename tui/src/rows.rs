@@ -50,6 +50,8 @@ pub struct Row {
     pub has_time: bool,
     /// From call to reply, in nanoseconds.
     pub latency: Option<u64>,
+    /// How long its caller waited, in nanoseconds: the latency, or, without a reply, at least this.
+    pub waited: Option<u64>,
     /// The time of its call, or of its reply if the call is missing.
     pub time: Time,
     /// Bytes that RDMA Reads and Writes moved.
@@ -182,6 +184,7 @@ impl RowMaker {
             failure: Failure::of(transaction),
             has_time: transaction.call.is_some() || transaction.reply.is_some(),
             latency: transaction.latency(),
+            waited: transaction.waited(),
             time: messages.map(|message| message.seen.time).next().unwrap_or(start),
             moved: transaction.timing.read_bytes.saturating_add(transaction.timing.written_bytes),
             bytes: followed.bytes(),
@@ -276,7 +279,7 @@ impl Row {
     }
 
     /// The columns of a transaction that [`Row::value`] provides.
-    pub const FIELDS: [&str; 18] = [
+    pub const FIELDS: [&str; 19] = [
         "number",
         "connection",
         "direction",
@@ -288,6 +291,7 @@ impl Row {
         "outcome",
         "failed",
         "latency_ns",
+        "waited_ns",
         "bytes",
         "client",
         "server",
@@ -321,6 +325,7 @@ impl Row {
             "outcome" => Some(Value::Text(names::outcome(self.outcome))),
             "failed" => Some(Value::Boolean(self.failure.is_some())),
             "latency_ns" => self.latency.map(Value::Nanoseconds),
+            "waited_ns" => self.waited.map(Value::Nanoseconds),
             "bytes" => Some(Value::Number(self.bytes)),
             "uid" => about.user.as_ref().map(|(uid, _)| Value::Number((*uid).into())),
             "machine" => about.user.as_ref().map(|(_, machine)| Value::Lossy(machine)),
@@ -372,8 +377,8 @@ impl Filtered for Row {
         self.failure
     }
 
-    fn latency(&self) -> Option<u64> {
-        self.latency
+    fn waited(&self) -> Option<u64> {
+        self.waited
     }
 
     fn began(&self) -> Option<Time> {
@@ -405,7 +410,7 @@ pub enum Sort {
     /// The order in which they ended.
     #[default]
     Number,
-    /// The longest latency first; rows without a latency last.
+    /// The longest wait first; rows for which it is unknown last.
     Latency,
     /// The most bytes moved first.
     Moved,
@@ -432,7 +437,7 @@ impl Sort {
         let row = |index: &u32| &rows[*index as usize];
         match self {
             Sort::Number => order.sort_unstable(),
-            Sort::Latency => order.sort_by_cached_key(|index| core::cmp::Reverse(row(index).latency)),
+            Sort::Latency => order.sort_by_cached_key(|index| core::cmp::Reverse(row(index).waited)),
             Sort::Moved => order.sort_by_cached_key(|index| core::cmp::Reverse(row(index).moved)),
             Sort::Operation => {
                 // There are few labels and many rows.
@@ -485,7 +490,7 @@ impl Sort {
         let (one, other) = (&rows[a as usize], &rows[b as usize]);
         let by_key = match self {
             Sort::Number => Ordering::Equal,
-            Sort::Latency => other.latency.cmp(&one.latency),
+            Sort::Latency => other.waited.cmp(&one.waited),
             Sort::Moved => other.moved.cmp(&one.moved),
             Sort::Operation if one.label == other.label => Ordering::Equal,
             Sort::Operation => one.label.to_string().cmp(&other.label.to_string()),
@@ -509,7 +514,7 @@ mod tests {
         let labels = [Label::Named("READ"), Label::Operation(9), Label::Unknown, Label::Named("ACCESS")];
         let row = |place: u64| Row {
             number: place + 1,
-            latency: (place % 7 != 3).then_some(place * 37 % 11),
+            waited: (place % 7 != 3).then_some(place * 37 % 11),
             moved: place * 13 % 5,
             label: labels[place as usize % 4],
             ..row.clone()

@@ -31,7 +31,9 @@ use core::time::Duration;
 pub use alternate_path::{AlternatePathResponse, LoadAlternatePath, Path, alternate_path_status_name};
 pub use connect::{ReadyToUse, Reply, Request, TransportServiceType, mtu_bytes, mtu_encoding};
 pub use disconnect::{DisconnectReply, DisconnectRequest};
-pub use reject::{Acknowledged, MessageReceiptAcknowledgement, Reject, Rejected, reject_reason_name};
+pub use reject::{
+    Acknowledged, MessageReceiptAcknowledgement, Reject, Rejected, consumer_reason_name, reject_reason_name,
+};
 pub use service_id::{
     ServiceId, ServiceIdResolutionReply, ServiceIdResolutionRequest, service_id_resolution_status_name,
 };

@@ -161,10 +161,35 @@ impl core::fmt::Display for Status {
             Status::SystemError => f.write_str("SYSTEM_ERR"),
             Status::UnknownAccepted(number) => write!(f, "accept_stat {number}"),
             Status::RpcMismatch { low, high } => write!(f, "RPC_MISMATCH {low} to {high}"),
-            Status::AuthError(number) => write!(f, "AUTH_ERROR {number}"),
+            Status::AuthError(number) => match auth_stat_name(*number) {
+                Some(name) => write!(f, "AUTH_ERROR {number} ({name})"),
+                None => write!(f, "AUTH_ERROR {number}"),
+            },
             Status::UnknownDenied(number) => write!(f, "reject_stat {number}"),
         }
     }
+}
+
+/// The name of an auth_stat (RFC 5531, section 9). `None` for unassigned numbers.
+pub fn auth_stat_name(number: u32) -> Option<&'static str> {
+    const NAMES: [&str; 15] = [
+        "AUTH_OK",
+        "AUTH_BADCRED",
+        "AUTH_REJECTEDCRED",
+        "AUTH_BADVERF",
+        "AUTH_REJECTEDVERF",
+        "AUTH_TOOWEAK",
+        "AUTH_INVALIDRESP",
+        "AUTH_FAILED",
+        "AUTH_KERB_GENERIC",
+        "AUTH_TIMEEXPIRE",
+        "AUTH_TKT_FILE",
+        "AUTH_DECODE",
+        "AUTH_NET_ADDR",
+        "RPCSEC_GSS_CREDPROBLEM",
+        "RPCSEC_GSS_CTXPROBLEM",
+    ];
+    NAMES.get(usize::try_from(number).ok()?).copied()
 }
 
 /// Reads XID and `msg_type` of the message at the start of `bytes`.
@@ -363,7 +388,7 @@ impl<'a> GssCredential<'a> {
 }
 
 /// gss_proc of an RPCSEC_GSS credential.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum GssProcedure {
     Data,
@@ -371,6 +396,19 @@ pub enum GssProcedure {
     ContinueInit,
     Destroy,
     Unknown(u32),
+}
+
+impl GssProcedure {
+    /// Its name (RFC 2203, section 5); `None` for unassigned numbers.
+    pub const fn name(self) -> Option<&'static str> {
+        Some(match self {
+            GssProcedure::Data => "RPCSEC_GSS_DATA",
+            GssProcedure::Init => "RPCSEC_GSS_INIT",
+            GssProcedure::ContinueInit => "RPCSEC_GSS_CONTINUE_INIT",
+            GssProcedure::Destroy => "RPCSEC_GSS_DESTROY",
+            GssProcedure::Unknown(_) => return None,
+        })
+    }
 }
 
 /// The service of an RPCSEC_GSS credential. With Kerberos: krb5, krb5i and krb5p.
@@ -424,6 +462,19 @@ mod tests {
             let stop = SysCredential::parse(&body[..length]).unwrap_err();
             assert_eq!(stop.offset + stop.available, length);
         }
+    }
+
+    /// RFC 5531, section 9: the numbers of auth_stat.
+    #[test]
+    fn names_of_auth_stat() {
+        let shown = |number| alloc::format!("{}", Status::AuthError(number));
+        assert_eq!(shown(1), "AUTH_ERROR 1 (AUTH_BADCRED)");
+        assert_eq!(shown(5), "AUTH_ERROR 5 (AUTH_TOOWEAK)");
+        assert_eq!(shown(8), "AUTH_ERROR 8 (AUTH_KERB_GENERIC)");
+        assert_eq!(shown(12), "AUTH_ERROR 12 (AUTH_NET_ADDR)");
+        assert_eq!(shown(13), "AUTH_ERROR 13 (RPCSEC_GSS_CREDPROBLEM)");
+        assert_eq!(shown(14), "AUTH_ERROR 14 (RPCSEC_GSS_CTXPROBLEM)");
+        assert_eq!(shown(15), "AUTH_ERROR 15");
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl Choice {
 
     /// Takes a transaction, and whether its packets were sent again.
     pub fn transaction(&mut self, transaction: &Transaction, retransmitted: bool) {
-        if let Some(latency) = transaction.latency() {
+        if let Some(latency) = transaction.waited() {
             let key = (Reverse(latency), transaction.number);
             keep(&mut self.slowest, self.most, key, || transaction.clone());
         }

@@ -1,11 +1,11 @@
 //! The results of a comparison as data for text and JSON.
 
 use crate::names::{Label, Protocol};
-use crate::phases::Phases;
 use crate::report::Latency;
 use crate::units::Bytes;
 use core::cmp::Ordering;
 use core::fmt;
+use rdmascope_dissector::phases::Phases;
 use rdmascope_dissector::ulb;
 
 /// One compared value.

@@ -2,10 +2,11 @@
 
 use super::SILENCE;
 use super::failing::{self, Failing};
+use crate::names::{Label, Protocol};
 use rdmascope_dissector::connection::{Connection, Counts, State};
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::observation::{Announced, Closes, Closing, Kind, Refused, Repeated, Says, Sent};
-use rdmascope_dissector::rdma::{End, Piece, Position, Refusal};
+use rdmascope_dissector::rdma::{End, Failure, Piece, Position, Refusal};
 use rdmascope_dissector::record::{Seen, Time};
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
 use rdmascope_dissector::ulb::{Nfs4, OperationKind};
@@ -48,6 +49,8 @@ pub(super) struct Gap {
     /// The start of the longest wait among calls that were under way at the end of the silence.
     pub(super) waiting: Option<Time>,
     pub(super) calls: u64,
+    /// The latest call that had its reply when the silence began.
+    answered: Option<Time>,
 }
 
 impl Gap {
@@ -66,6 +69,44 @@ pub(super) struct Call {
     pub(super) seen: Seen,
     /// Whether the capture is complete from the call on.
     pub(super) is_whole: bool,
+    pub(super) protocol: Option<Protocol>,
+    pub(super) label: Label,
+    pub(super) direction: Direction,
+    /// The reply.
+    pub(super) reply: Option<Seen>,
+    /// For a call without a reply: the time up to which the capture shows that none came.
+    pub(super) until: Option<Time>,
+    /// Whether it offered Read chunks, and the responder read nothing of them.
+    pub(super) is_unread: bool,
+}
+
+impl Call {
+    fn of(transaction: &Transaction) -> Option<Call> {
+        let call = transaction.call.as_ref()?;
+        Some(Call {
+            xid: transaction.xid,
+            seen: call.seen,
+            is_whole: !transaction.lossy && !transaction.capture_gap && !transaction.clock_stepped,
+            protocol: Protocol::of(transaction),
+            label: Label::of(transaction),
+            direction: transaction.direction,
+            reply: transaction.reply.as_ref().map(|reply| reply.seen),
+            until: transaction.unanswered_until,
+            is_unread: !call.read_chunks.is_empty() && transaction.timing.reads.is_none(),
+        })
+    }
+
+    /// Nanoseconds that it waited, at least.
+    pub(super) fn waited(&self) -> u64 {
+        let end = self.reply.map(|reply| reply.time).or(self.until);
+        end.map_or(0, |end| end.since(self.seen.time))
+    }
+
+    /// Whether it waited although a call that was sent much later has its reply. Such a wait is no
+    /// loss of service.
+    pub(super) fn is_passed(&self, answered: Option<Time>) -> bool {
+        answered.is_some_and(|answered| answered.since(self.seen.time) >= SILENCE)
+    }
 }
 
 /// A request that was sent again and is not acknowledged yet.
@@ -165,13 +206,23 @@ pub(super) struct Course {
     /// The packet that accepted it.
     pub(super) reply: Option<Seen>,
     pub(super) ready: Option<Seen>,
-    /// The packet that rejected it, whether the requester sent that packet, and the reason.
-    pub(super) rejected: Option<(Seen, bool, Option<u16>)>,
+    /// The packet that rejected it, whether the requester sent that packet, the reason, and the
+    /// first bytes of the private data.
+    pub(super) rejected: Option<(Seen, bool, Option<u16>, [u8; 8])>,
     /// The first DREQ, FIN or RST and its sender. A DREP counts as a DREQ of the other end.
     pub(super) disconnected: Option<Closed>,
     pub(super) first_reply: Option<Seen>,
     pub(super) last_reply: Option<Seen>,
+    /// The first call whose wait the capture shows completely.
     pub(super) first_call: Option<Seen>,
+    /// The latest call that has its reply.
+    pub(super) answered: Option<Time>,
+    /// Calls that waited while later ones were answered, and callbacks that waited.
+    pub(super) passed: Vec<Call>,
+    /// The DREQs of the first end that sent one.
+    pub(super) leaving: Option<(End, Run)>,
+    /// Whether a DREQ was answered.
+    pub(super) is_left: bool,
     pub(super) gaps: Vec<Gap>,
     /// The first calls, to find those that an earlier connection left without a reply.
     pub(super) calls: Vec<Call>,
@@ -190,6 +241,10 @@ pub(super) struct Course {
     lacking: [Option<Time>; 2],
     /// Whether packets of each end were found missing before the first reply.
     lacked: [bool; 2],
+    /// How often the clock had stepped back when the connection was first seen, and when it was last
+    /// seen.
+    pub(super) steps_before: u32,
+    pub(super) steps: u32,
     /// The end that opened the connection.
     pub(super) requester: End,
     latest: Time,
@@ -203,6 +258,19 @@ const MOST: usize = 128;
 const TWICE: u64 = 1_000_000;
 
 impl Course {
+    /// Creates the facts of a connection that was first seen after so many steps of the clock.
+    pub(super) fn new(steps: u32) -> Course {
+        Course { steps_before: steps, steps, ..Course::default() }
+    }
+
+    /// Forgets the times from which waits are counted, because the clock stepped back.
+    pub(super) fn clock_stepped(&mut self, steps: u32) {
+        self.steps = steps;
+        (self.last_reply, self.answered, self.credits.since) = (None, None, None);
+        self.retries = [None; 2];
+        self.lacked = self.lacked.map(|lacked| lacked || self.first_reply.is_none());
+    }
+
     /// Takes a packet that requests, accepts or rejects the connection.
     pub(super) fn announced(&mut self, announced: &Announced<'_>) {
         let Announced { from, seen, says, .. } = *announced;
@@ -217,7 +285,8 @@ impl Course {
             }
             Says::Accepts => _ = self.reply.get_or_insert(seen),
             Says::Rejects(reason) => {
-                self.rejected.get_or_insert((seen, from == self.requester, reason));
+                let data = announced.private_data.first_chunk().copied().unwrap_or_default();
+                self.rejected.get_or_insert((seen, from == self.requester, reason, data));
             }
         }
     }
@@ -227,12 +296,27 @@ impl Course {
         self.latest = seen.time;
         match message {
             cm::Message::ReadyToUse(_) => _ = self.ready.get_or_insert(seen),
+            cm::Message::DisconnectRequest(_) => self.leaves(from, seen),
             // A DREP answers a DREQ of the other end.
             cm::Message::DisconnectReply(_) => {
+                self.is_left = true;
                 let how = Closing::DisconnectRequest;
                 self.closed(&Closes { from: from.other(), seen, how, numbers: None });
             }
             _ => {}
+        }
+    }
+
+    /// Takes a DREQ. Two ends that send one each do not wait for an answer.
+    fn leaves(&mut self, from: End, seen: Seen) {
+        match &mut self.leaving {
+            Some((first, _)) if *first != from => self.is_left = true,
+            Some((_, run)) if seen.time.since(run.last.time) < TWICE => {}
+            Some((_, run)) => {
+                run.last = seen;
+                run.count += 1;
+            }
+            None => self.leaving = Some((from, Run::new(seen))),
         }
     }
 
@@ -267,6 +351,11 @@ impl Course {
             }
             _ => {}
         }
+    }
+
+    /// The time since which all credits are in use, and their number.
+    pub(super) fn exhausted_since(&self) -> Option<(Seen, u32)> {
+        self.credits.since.zip(self.credits.granted)
     }
 
     /// Adds a time from `since` to `end` in which all credits were in use.
@@ -340,28 +429,31 @@ impl Course {
 
     /// Takes a transaction that ended.
     pub(super) fn transaction(&mut self, transaction: &Transaction) {
+        let call = Call::of(transaction);
         if transaction.direction == Direction::Backward {
+            self.passed(call.filter(|call| call.waited() >= SILENCE));
             return;
         }
         failing::add(&mut self.failing, transaction);
-        let seen = transaction.call.as_ref().map(|message| message.seen);
         let reply = transaction.reply.as_ref().map(|message| message.seen);
-        let is_whole = !transaction.lossy && !transaction.capture_gap;
-        let call = seen.map(|seen| Call { xid: transaction.xid, seen, is_whole });
         if let Some(reply) = reply {
             self.replied(reply);
         }
         let Some(call) = call else { return };
         // A call that was sent again no longer waits for the reply to its first transmission.
         self.unanswered.retain(|other| other.xid != call.xid);
-        if self.first_call.is_none_or(|first| call.seen.time < first.time) {
-            self.first_call = Some(call.seen);
-        }
         if self.calls.len() < MOST {
             self.calls.push(call);
         }
-        if is_whole {
+        if call.is_whole {
+            if self.first_call.is_none_or(|first| call.seen.frame < first.frame) {
+                self.first_call = Some(call.seen);
+            }
             self.waited(call.seen, reply);
+            self.passed(Some(call).filter(|call| call.waited() >= SILENCE && call.is_passed(self.answered)));
+        }
+        if reply.is_some() {
+            self.answered = self.answered.max(Some(call.seen.time));
         }
         if matches!(transaction.outcome, Outcome::NoReply | Outcome::CutOff) && self.unanswered.len() < MOST {
             self.unanswered.push(call);
@@ -375,6 +467,13 @@ impl Course {
                     run.last = reply;
                 }
             }
+        }
+    }
+
+    /// Adds a call that waited although others were answered.
+    fn passed(&mut self, call: Option<Call>) {
+        if self.passed.len() < MOST {
+            self.passed.extend(call.filter(|call| call.is_whole));
         }
     }
 
@@ -397,17 +496,18 @@ impl Course {
                 self.gaps.remove(shortest);
             }
         }
-        self.gaps.push(Gap { start: last, end: reply, waiting: None, calls: 0 });
+        self.gaps.push(Gap { start: last, end: reply, waiting: None, calls: 0, answered: self.answered });
     }
 
     /// Counts a call in each silence during which it waited. A call without a reply waits until the
     /// connection ends.
     fn waited(&mut self, call: Seen, reply: Option<Seen>) {
         for gap in self.gaps.iter_mut().rev() {
-            if call.time >= gap.end.time {
+            if call.frame >= gap.end.frame {
                 break;
             }
-            if reply.is_none_or(|reply| reply.time >= gap.end.time) {
+            let is_passed = gap.answered.is_some_and(|answered| answered.since(call.time) >= SILENCE);
+            if !is_passed && reply.is_none_or(|reply| reply.frame >= gap.end.frame) {
                 gap.waiting = Some(gap.waiting.map_or(call.time, |waiting| waiting.min(call.time)));
                 gap.calls += 1;
             }
@@ -445,8 +545,20 @@ impl Course {
         self.gaps.retain(|gap| gap.end.time >= before);
         self.bursts.retain(|burst| burst.run.last.time >= before);
         self.exhausted.retain(|spell| spell.run.last.time >= before);
-        self.failing.retain(|failing| failing.last_reply().time >= before);
-        self.unanswered.retain(|call| call.seen.time >= before);
+        self.failing.retain(|failing| failing.last().time >= before);
+        self.passed.retain(|call| call.seen.time.plus(call.waited()) >= before);
+        // A call that no reply followed is part of an outage that goes on.
+        let last = self.last_reply.map(|reply| reply.time);
+        self.unanswered
+            .retain(|call| call.seen.time >= before || last.is_none_or(|last| last <= call.seen.time));
+    }
+
+    /// The NAK or Terminate that ends the connection: whether the requester sent it, and its cause.
+    pub(super) fn fatal(&self) -> Option<(Seen, bool, Failure)> {
+        self.bursts.iter().find_map(|burst| match burst.refusal {
+            Refusal::Failed(failure) => Some((burst.run.last, burst.from == self.requester, failure)),
+            _ => None,
+        })
     }
 
     /// Whether packets that `end` sent at `since` or later may be missing from the capture.

@@ -1,9 +1,10 @@
 //! Calls that fail in the same way on successive connections. Linux does this with calls that a
 //! server cannot process, such as the SETACL of a long ACL: the server answers GARBAGE_ARGS or
-//! ERR_CHUNK, the client disconnects, and sends the operation again.
+//! ERR_CHUNK, the client disconnects, and sends the operation again. A call that makes one end close
+//! the connection without a reply does the same.
 
 use crate::names::{Failure, FailureName, Label, Protocol};
-use crate::units::Duration;
+use crate::units::{Counted, Duration};
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::record::Seen;
@@ -11,12 +12,12 @@ use rdmascope_dissector::transaction::Transaction;
 use rdmascope_wire::{Xid, rpc};
 use std::collections::HashMap;
 
-/// The operation that failed, and its failure.
+/// The operation that failed, and its failure. Without a failure, it had no reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct What {
     protocol: Option<Protocol>,
     label: Label,
-    failure: Failure,
+    failure: Option<Failure>,
 }
 
 /// Calls of one connection that failed in the same way.
@@ -25,15 +26,16 @@ pub(super) struct Failing {
     what: What,
     calls: u64,
     first_call: Seen,
-    last_reply: Seen,
+    /// The last reply, or the last call if there was no reply.
+    last: Seen,
     /// The XIDs of the first calls.
     xids: Vec<Xid>,
 }
 
 impl Failing {
-    /// The last reply with this failure.
-    pub(super) fn last_reply(&self) -> Seen {
-        self.last_reply
+    /// The last packet that shows it.
+    pub(super) fn last(&self) -> Seen {
+        self.last
     }
 }
 
@@ -44,104 +46,152 @@ const MOST_XIDS: usize = 8;
 /// The most connections listed in the text.
 const MOST_NAMED: usize = 8;
 
-/// Adds a transaction if the other end could not process the call. Failures of the operation itself
-/// do not count.
+/// Adds a transaction if the other end could not process the call, or never answered it. Failures of
+/// the operation itself do not count.
 pub(super) fn add(failing: &mut Vec<Failing>, transaction: &Transaction) {
-    let Some(failure) = Failure::of(transaction) else { return };
-    if !matches!(failure, Failure::Transport(_) | Failure::Rpc(rpc::Status::GarbageArguments)) {
+    let failure = Failure::of(transaction);
+    let is_failed =
+        matches!(failure, Some(Failure::Transport(_) | Failure::Rpc(rpc::Status::GarbageArguments)));
+    let is_unanswered = transaction.unanswered_until.is_some();
+    if !is_failed && !is_unanswered {
         return;
     }
-    let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return };
+    let Some(call) = &transaction.call else { return };
     let what = What { protocol: Protocol::of(transaction), label: Label::of(transaction), failure };
+    let last = transaction.reply.as_ref().unwrap_or(call).seen;
     match failing.iter().position(|known| known.what == what) {
         Some(at) => {
             let known = &mut failing[at];
             known.calls += 1;
-            known.last_reply = reply.seen;
+            known.last = last;
             if known.xids.len() < MOST_XIDS {
                 known.xids.push(transaction.xid);
             }
         }
-        None if failing.len() < MOST_KINDS => failing.push(Failing {
-            what,
-            calls: 1,
-            first_call: call.seen,
-            last_reply: reply.seen,
-            xids: vec![transaction.xid],
-        }),
+        None if failing.len() < MOST_KINDS => {
+            let xids = vec![transaction.xid];
+            failing.push(Failing { what, calls: 1, first_call: call.seen, last, xids });
+        }
         None => {}
     }
 }
 
-/// A call that failed in the same way on several successive connections.
+/// A connection, as far as the stories of its calls need it.
+pub(super) struct Through<'a> {
+    pub(super) id: ConnectionId,
+    /// The first connection of its chain.
+    pub(super) root: ConnectionId,
+    pub(super) failing: &'a [Failing],
+    /// The packets that ended it; `None` if it did not end.
+    pub(super) end: Option<End>,
+}
+
+/// The packets that ended a connection.
+#[derive(Clone, Debug)]
+pub(super) struct End {
+    pub(super) seen: Seen,
+    pub(super) how: String,
+}
+
+/// A call that failed in the same way on several successive connections, or that was under way when
+/// each of them ended.
 #[derive(Clone, Debug)]
 pub(super) struct Story {
     what: What,
     pub(super) calls: u64,
     pub(super) first_call: Seen,
-    pub(super) last_reply: Seen,
+    pub(super) last: Seen,
     pub(super) connections: Vec<ConnectionId>,
     xids: Vec<Xid>,
     /// Whether `xids` holds the XID of every call.
     has_all: bool,
+    /// How the connections ended, if all ended in the same way.
+    end: Option<String>,
+    /// The other operations that were under way when the same connections ended.
+    others: Vec<(Option<Protocol>, Label)>,
 }
 
 impl Story {
-    /// Nanoseconds from the first call to the last reply.
+    /// Nanoseconds from the first call to the last packet.
     pub(super) fn length(&self) -> u64 {
-        self.last_reply.time.since(self.first_call.time)
+        self.last.time.since(self.first_call.time)
     }
 
     /// The description for people.
     pub(super) fn text(&self) -> String {
-        let What { protocol, label, failure } = self.what;
-        let protocol = protocol.map_or(String::new(), |protocol| format!("{protocol} "));
+        let What { protocol, failure, .. } = self.what;
         let mut xids = self.xids.clone();
         xids.sort_unstable();
         xids.dedup();
-        let under = match xids.len() as u64 {
-            1 => " under the same XID",
-            different if self.has_all && different == self.calls => " under new XIDs",
-            _ => "",
-        };
         let named: Vec<String> =
             self.connections.iter().take(MOST_NAMED).map(|id| id.0.to_string()).collect();
         let more = match self.connections.len() - named.len() {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
+        let (length, on) = (Duration(self.length()), named.join(", "));
+        let call = called(protocol, self.what.label);
+        let Some(failure) = failure else {
+            let which = match xids.as_slice() {
+                [xid] => format!(" (XID 0x{:08x})", xid.0),
+                _ => String::new(),
+            };
+            let others: Vec<String> =
+                self.others.iter().map(|(protocol, label)| called(*protocol, *label)).collect();
+            let with = match others.as_slice() {
+                [] => String::new(),
+                others => format!(", with {},", others.join(", ")),
+            };
+            let end = self.end.as_ref().map_or(String::new(), |end| format!(": {end}"));
+            let ended = Counted(self.connections.len() as u64, "connection");
+            return format!(
+                "{call}{which}{with} under way each time {ended} ended, in {length}{end}; on connections {on}{more}"
+            );
+        };
+        let under = match xids.len() as u64 {
+            1 => " under the same XID",
+            different if self.has_all && different == self.calls => " under new XIDs",
+            _ => "",
+        };
         format!(
-            "client sent {protocol}{label} {} times in {}{under}, each time answered with {}; on connections {}{more}",
+            "client sent {call} {} times in {length}{under}, each time answered with {}; on connections {on}{more}",
             self.calls,
-            Duration(self.length()),
-            FailureName(failure, self.what.protocol),
-            named.join(", "),
+            FailureName(failure, protocol),
         )
     }
 }
 
-/// The stories of connections in order of time. The iterator yields each connection's number, the
-/// first connection of its chain, and its failed calls.
-pub(super) fn stories<'a>(
-    connections: impl Iterator<Item = (ConnectionId, ConnectionId, &'a [Failing])>,
-) -> Vec<Story> {
+/// The name of an operation: `NFSv3 WRITE`.
+pub(super) fn called(protocol: Option<Protocol>, label: Label) -> String {
+    protocol.map_or(label.to_string(), |protocol| format!("{protocol} {label}"))
+}
+
+/// The stories of connections in order of time.
+pub(super) fn stories<'a>(connections: impl Iterator<Item = Through<'a>>) -> Vec<Story> {
     // Indexes into `stories`, by the first connection of the chain and the operation. Each list is
     // as short as the number of kinds of failures.
     type Places = HashMap<(ConnectionId, Option<Protocol>, Label), Vec<usize>, FixedState>;
     let mut places = Places::default();
     let mut stories: Vec<Story> = Vec::new();
-    for (id, root, failing) in connections {
-        for Failing { what, calls, first_call, last_reply, xids } in failing {
+    for Through { id, root, failing, end } in connections {
+        for Failing { what, calls, first_call, last, xids } in failing {
+            let (last, end) = match (what.failure, &end) {
+                (Some(_), _) => (*last, None),
+                (None, Some(end)) => (end.seen, Some(end.how.clone())),
+                // The call still waits.
+                (None, None) => continue,
+            };
             let has_all = xids.len() as u64 == *calls;
             let places = places.entry((root, what.protocol, what.label)).or_default();
             match places.iter().find(|at| stories[**at].what == *what) {
                 Some(at) => {
                     let story = &mut stories[*at];
                     story.calls += calls;
-                    story.last_reply = *last_reply;
+                    story.last = last;
                     story.connections.push(id);
                     story.has_all &= has_all;
                     story.xids.extend(xids);
+                    story.end = story.end.take().filter(|known| end.as_ref() == Some(known));
                 }
                 None => {
                     places.push(stories.len());
@@ -149,15 +199,54 @@ pub(super) fn stories<'a>(
                         what: *what,
                         calls: *calls,
                         first_call: *first_call,
-                        last_reply: *last_reply,
+                        last,
                         connections: vec![id],
                         xids: xids.clone(),
                         has_all,
+                        end,
+                        others: Vec::new(),
                     });
                 }
             }
         }
     }
     stories.retain(|story| story.connections.len() > 1);
-    stories
+    merged(stories)
+}
+
+/// Merges the stories of calls that were under way when the same connections ended. A connection
+/// is in one chain, so connections identify the chain. Calls that were under way at fewer of these
+/// ends were there by chance.
+fn merged(stories: Vec<Story>) -> Vec<Story> {
+    let mut merged: Vec<Story> = Vec::new();
+    let mut widest: HashMap<ConnectionId, usize, FixedState> = HashMap::default();
+    for story in stories {
+        if story.what.failure.is_some() {
+            merged.push(story);
+            continue;
+        }
+        let known = story.connections.iter().find_map(|id| widest.get(id).copied());
+        match known {
+            Some(at) if merged[at].connections == story.connections => {
+                let told = &mut merged[at];
+                told.calls += story.calls;
+                told.first_call = if story.first_call.time < told.first_call.time {
+                    story.first_call
+                } else {
+                    told.first_call
+                };
+                told.others.push((story.what.protocol, story.what.label));
+            }
+            Some(at) if merged[at].connections.len() >= story.connections.len() => {}
+            Some(at) => {
+                story.connections.iter().for_each(|id| _ = widest.insert(*id, at));
+                merged[at] = story;
+            }
+            None => {
+                story.connections.iter().for_each(|id| _ = widest.insert(*id, merged.len()));
+                merged.push(story);
+            }
+        }
+    }
+    merged
 }

@@ -45,6 +45,10 @@ pub struct Events {
     /// The latest time of all ended connections.
     latest: Time,
     state: StateEvents,
+    /// How often the clock stepped back.
+    steps: u32,
+    /// The latest time since its last step back.
+    since_step: Time,
     /// The connection that the engine is evicting.
     given_up: Option<ConnectionId>,
 }
@@ -61,7 +65,8 @@ impl Events {
     /// The events, in order of time. `end` is the end of the capture, if it is known.
     pub fn list(&self, end: Option<Time>) -> Vec<SessionEvent> {
         let ended = self.courses().filter_map(|(id, course)| Some((id, course, course.summary?)));
-        let reached = Reached { time: end.unwrap_or(self.latest), goes_on: false };
+        let time = if self.steps > 0 { self.since_step } else { end.unwrap_or(self.latest) };
+        let reached = Reached { time, goes_on: false, steps: self.steps };
         self.with_state(tell::events(ended, reached), reached)
     }
 
@@ -74,7 +79,7 @@ impl Events {
             let summary = course.summary.or_else(|| Some(Summary::of(&open[place()?])))?;
             Some((id, course, summary))
         });
-        let reached = Reached { time: now, goes_on: true };
+        let reached = Reached { time: now, goes_on: true, steps: self.steps };
         self.with_state(tell::events(known, reached), reached)
     }
 
@@ -104,10 +109,16 @@ impl Events {
 
     #[inline]
     fn course(&mut self, id: ConnectionId) -> Option<&mut Course> {
-        if self.courses.len() >= Events::MOST_CONNECTIONS {
-            return self.courses.get_mut(&id);
+        let steps = self.steps;
+        let course = if self.courses.len() >= Events::MOST_CONNECTIONS {
+            self.courses.get_mut(&id)?
+        } else {
+            self.courses.entry(id).or_insert_with(|| Course::new(steps))
+        };
+        if course.steps != steps {
+            course.clock_stepped(steps);
         }
-        Some(self.courses.entry(id).or_default())
+        Some(course)
     }
 
     fn observation(&mut self, observation: &Observation<'_>) {
@@ -163,7 +174,11 @@ impl Observer for Events {
         self.state.handle(event);
         match event {
             Event::Observation(observation) => self.observation(observation),
+            Event::ClockStep(seen) => (self.steps, self.since_step) = (self.steps + 1, seen.time),
             Event::Transaction(transaction) => {
+                let reply = transaction.reply.as_ref().map(|reply| reply.seen.time);
+                self.since_step =
+                    self.since_step.max(reply.or(transaction.unanswered_until).unwrap_or_default());
                 if let Some(course) = self.course(transaction.connection) {
                     course.transaction(transaction);
                 }

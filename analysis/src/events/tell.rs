@@ -1,7 +1,7 @@
 //! Makes events of the gathered facts.
 
-use super::course::{Burst, Closed, Course, RECOVERY, Summary};
-use super::{Kind, SILENCE, SessionEvent, failing};
+use super::course::{Burst, Call, Closed, Course, RECOVERY, Summary};
+use super::{Kind, SILENCE, SessionEvent, failing, outages};
 use crate::names::Rejection;
 use crate::units::{Bytes, Counted, Duration};
 use foldhash::fast::FixedState;
@@ -9,25 +9,26 @@ use rdmascope_dissector::connection::{ConnectionId, State};
 use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::rdma::{End, Failure, Operation, Refusal};
 use rdmascope_dissector::record::Time;
+use rdmascope_dissector::transaction::Direction;
 use std::collections::HashMap;
 
 /// A connection with its gathered facts.
-struct Known<'a> {
-    id: ConnectionId,
-    course: &'a Course,
-    summary: Summary,
+pub(super) struct Known<'a> {
+    pub(super) id: ConnectionId,
+    pub(super) course: &'a Course,
+    pub(super) summary: Summary,
     /// The index of the connection before it.
-    before: Option<usize>,
+    pub(super) before: Option<usize>,
     /// The index of the connection after it.
-    after: Option<usize>,
+    pub(super) after: Option<usize>,
 }
 
 /// The address that opened the connection, and the address that accepted it.
-type Ends = (Address, Address);
+pub(super) type Ends = (Address, Address);
 
 /// The longest time that a client with work waits before it sends a REQ after it lost its
 /// connection, in nanoseconds.
-const RECONNECT: u64 = 30_000_000_000;
+pub(super) const RECONNECT: u64 = 30_000_000_000;
 
 /// The least number of transmissions after which the sender of a request may have given up.
 const RETRIES: u64 = 3;
@@ -38,6 +39,8 @@ pub(super) struct Reached {
     pub(super) time: Time,
     /// Whether the capture goes on.
     pub(super) goes_on: bool,
+    /// How often its clock has stepped back.
+    pub(super) steps: u32,
 }
 
 /// The events of these connections, in a capture that has come to `reached`.
@@ -49,52 +52,27 @@ pub(super) fn events<'a>(
     let mut known: Vec<Known<'_>> = courses
         .map(|(id, course, summary)| Known { id, course, summary, before: None, after: None })
         .collect();
-    known.sort_by_key(|known| (known.summary.first, known.id));
+    known.sort_by_key(|known| (known.course.steps_before, known.summary.first, known.id));
     let requests = link(&mut known);
     let mut found = Vec::new();
     for (index, one) in known.iter().enumerate() {
         let Known { id, course, before, .. } = *one;
         let mut tell = |event: SessionEvent| found.push(SessionEvent { connection: id, ..event });
         let asked = requests.get(&one.ends()).map_or(&[][..], Vec::as_slice);
-        established(one, before.map(|at| known[at].id), asked, &mut tell);
+        established(one, before.map(|at| known[at].id), (asked, end), &mut tell);
         refused(course, &mut tell);
         retried(one, end, &mut tell);
-        course.gaps.iter().for_each(|gap| {
-            let Some((from, length)) = gap.lost() else { return };
-            tell(SessionEvent {
-                duration: Some(length),
-                count: gap.calls,
-                frames: [Some(gap.start.frame), Some(gap.end.frame)],
-                ..event(
-                    from,
-                    Kind::ServiceLost,
-                    format!("no reply for {} while {} waited", Duration(length), Counted(gap.calls, "call")),
-                )
-            });
-        });
-        match one.after {
-            Some(after) => between(one, &known[after], asked, &mut tell),
-            None => at_the_end(one, asked, reached, &mut tell),
-        }
+        passed(course, reached, &mut tell);
+        left(one, &mut tell);
         if let Some(before) = before {
             replayed(&known[before], one, &mut tell);
             recovered(course, &mut tell);
         }
-        for spell in &course.exhausted {
-            let times = Counted(spell.run.count, "time");
-            let text =
-                format!("all {} credits in use {times}, {} in total", spell.granted, Duration(spell.length));
-            tell(SessionEvent {
-                by_requester: Some(true),
-                duration: Some(spell.length),
-                count: spell.run.count,
-                frames: [Some(spell.run.first.frame), Some(spell.run.last.frame)],
-                ..event(spell.run.first.time, Kind::CreditsExhausted, text)
-            });
-        }
+        exhausted(course, end, &mut tell);
         debug_assert!(before.is_none_or(|before| before < index), "a connection follows an earlier one");
     }
     failed_again(&known, &mut |event| found.push(event));
+    outages::tell(&known, &requests, reached, &mut |event| found.push(event));
     found.sort_by_key(order);
     found
 }
@@ -111,8 +89,12 @@ fn failed_again(known: &[Known<'_>], tell: &mut dyn FnMut(SessionEvent)) {
     for (index, one) in known.iter().enumerate() {
         roots.push(one.before.map_or(index, |before| roots[before]));
     }
-    let connections =
-        known.iter().zip(&roots).map(|(one, root)| (one.id, known[*root].id, one.course.failing.as_slice()));
+    let connections = known.iter().zip(&roots).map(|(one, root)| failing::Through {
+        id: one.id,
+        root: known[*root].id,
+        failing: &one.course.failing,
+        end: ended(one.course),
+    });
     for story in failing::stories(connections) {
         let [first, .., last] = story.connections.as_slice() else { continue };
         tell(SessionEvent {
@@ -122,8 +104,121 @@ fn failed_again(known: &[Known<'_>], tell: &mut dyn FnMut(SessionEvent)) {
             by_requester: Some(true),
             duration: Some(story.length()),
             count: story.calls,
-            frames: [Some(story.first_call.frame), Some(story.last_reply.frame)],
+            frames: [Some(story.first_call.frame), Some(story.last.frame)],
             ..event(story.first_call.time, Kind::CallFailsAgain, story.text())
+        });
+    }
+}
+
+/// The packets that ended a connection: a NAK, and the message that closed it.
+fn ended(course: &Course) -> Option<failing::End> {
+    let fatal = course.fatal();
+    let nak = fatal.map(|(_, by_requester, failure)| format!("{}'s NAK ({failure})", end_name(by_requester)));
+    let then = course
+        .disconnected
+        .map(|closed| format!("{}'s {}", end_name(closed.by_requester), closed.how.name()));
+    let last = course.disconnected.map(|closed| closed.seen).or(fatal.map(|(seen, ..)| seen))?;
+    let how: Vec<String> = nak.into_iter().chain(then).collect();
+    Some(failing::End { seen: last, how: how.join(", then ") })
+}
+
+/// Reports calls that waited although later ones were answered, and callbacks that waited: the
+/// longest of each operation.
+fn passed(course: &Course, reached: Reached, tell: &mut dyn FnMut(SessionEvent)) {
+    let mut known: Vec<(Call, u64)> = Vec::new();
+    for call in &course.passed {
+        let key = |call: &Call| (call.protocol, call.label, call.direction, call.reply.is_some());
+        match known.iter_mut().find(|(other, _)| key(other) == key(call)) {
+            Some((longest, count)) => {
+                *count += 1;
+                if call.waited() > longest.waited() {
+                    *longest = *call;
+                }
+            }
+            None => known.push((*call, 1)),
+        }
+    }
+    for (call, count) in known {
+        let whose = if call.direction == Direction::Backward { "callback " } else { "" };
+        let name = failing::called(call.protocol, call.label);
+        let waited = Duration(call.waited());
+        let until = match call.until {
+            Some(time) if time >= reached.time && course.disconnected.is_none() => "until the capture ended",
+            _ => "until its connection ended",
+        };
+        let how = match (call.reply, call.is_unread) {
+            (Some(_), _) => format!("waited {waited} for its reply"),
+            (None, false) => format!("had no reply for {waited}, {until}"),
+            (None, true) => {
+                format!(
+                    "had no reply for {waited}, {until}: the server did not begin with it and never read its Read chunk"
+                )
+            }
+        };
+        let while_others =
+            if call.direction == Direction::Forward { "; later calls were answered" } else { "" };
+        let most = if count > 1 { format!(" (the longest of {count})") } else { String::new() };
+        tell(SessionEvent {
+            duration: Some(call.waited()),
+            count,
+            frames: [Some(call.seen.frame), call.reply.map(|reply| reply.frame)],
+            ..event(
+                call.seen.time,
+                Kind::CallWaited,
+                format!("{whose}{name} (XID 0x{:08x}) {how}{while_others}{most}", call.xid.0),
+            )
+        });
+    }
+}
+
+/// Reports DREQs that were sent again and never answered.
+fn left(one: &Known<'_>, tell: &mut dyn FnMut(SessionEvent)) {
+    let course = one.course;
+    let Some((from, run)) = course.leaving else { return };
+    if course.is_left || run.count < 2 || !course.heard[from.other()] {
+        return;
+    }
+    let by_requester = from == course.requester;
+    let text = format!(
+        "{} sent its DREQ {} times in {}, never answered",
+        end_name(by_requester),
+        run.count,
+        Duration(run.length())
+    );
+    tell(SessionEvent {
+        by_requester: Some(by_requester),
+        duration: Some(run.length()),
+        count: run.count,
+        frames: [Some(run.first.frame), Some(run.last.frame)],
+        ..event(run.first.time, Kind::DisconnectUnanswered, text)
+    });
+}
+
+/// Reports times in which all credits were in use. The last may last until the connection or the
+/// capture ends.
+fn exhausted(course: &Course, end: Time, tell: &mut dyn FnMut(SessionEvent)) {
+    for spell in &course.exhausted {
+        let times = Counted(spell.run.count, "time");
+        let text =
+            format!("all {} credits in use {times}, {} in total", spell.granted, Duration(spell.length));
+        tell(SessionEvent {
+            by_requester: Some(true),
+            duration: Some(spell.length),
+            count: spell.run.count,
+            frames: [Some(spell.run.first.frame), Some(spell.run.last.frame)],
+            ..event(spell.run.first.time, Kind::CreditsExhausted, text)
+        });
+    }
+    let Some((since, granted)) = course.exhausted_since() else { return };
+    let end = course.disconnected.map_or(end, |closed| closed.seen.time);
+    let length = end.since(since.time);
+    if length >= SILENCE {
+        let text = format!("all {granted} credits in use for {}, never freed", Duration(length));
+        tell(SessionEvent {
+            by_requester: Some(true),
+            duration: Some(length),
+            frames: [Some(since.frame), None],
+            ..event(since.time, Kind::CreditsExhausted, text)
         });
     }
 }
@@ -137,6 +232,7 @@ pub(super) fn event(time: Time, kind: Kind, text: String) -> SessionEvent {
         other: None,
         through: Vec::new(),
         by_requester: None,
+        cause: None,
         duration: None,
         count: 1,
         frames: [None, None],
@@ -145,17 +241,36 @@ pub(super) fn event(time: Time, kind: Kind, text: String) -> SessionEvent {
 }
 
 impl Known<'_> {
-    fn ends(&self) -> Ends {
+    pub(super) fn ends(&self) -> Ends {
         (self.summary.requester, self.summary.responder)
     }
 
     /// Whether it was established, not only requested.
-    fn stood(&self) -> bool {
+    pub(super) fn stood(&self) -> bool {
         matches!(self.summary.state, State::Open | State::Closed)
     }
 
+    /// Whether its requests were never answered. `asked` are the times of all requests between its
+    /// ends, and `end` is the end of the capture.
+    pub(super) fn asked_in_vain(&self, asked: &[Time], end: Time) -> bool {
+        let Known { course, summary, .. } = self;
+        let Some(run) = course.requests else { return false };
+        if summary.state != State::Requested || course.reply.is_some() {
+            return false;
+        }
+        let is_heard = course.heard[self.responder()];
+        match (summary.is_iwarp, course.disconnected) {
+            // TCP sequence numbers show whether the capture lacks an answer.
+            (true, Some(closed)) => closed.shows_silence,
+            (true, None) => {
+                is_heard && !course.lacked(self.responder()) && end.since(run.last.time) >= SILENCE
+            }
+            (false, _) => is_heard && (run.count > 1 || asked.iter().any(|time| *time > run.last.time)),
+        }
+    }
+
     /// The time at which it ended, if it did.
-    fn over(&self) -> Option<Time> {
+    pub(super) fn over(&self) -> Option<Time> {
         match self.course.disconnected {
             Some(closed) => Some(closed.seen.time),
             None => (self.summary.state == State::Closed || !self.course.unanswered.is_empty())
@@ -163,7 +278,7 @@ impl Known<'_> {
         }
     }
 
-    fn responder(&self) -> End {
+    pub(super) fn responder(&self) -> End {
         self.course.requester.other()
     }
 }
@@ -183,12 +298,13 @@ fn link(known: &mut [Known<'_>]) -> HashMap<Ends, Vec<Time>, FixedState> {
             continue;
         }
         let port = one.summary.port;
-        let first = one.summary.first;
+        let (first, steps) = (one.summary.first, one.course.steps_before);
         let waiting = over.entry(ends).or_default();
         let is_port = |other: Option<u16>| port.is_none() || other.is_none() || port == other;
         let found = waiting.iter().position(|at| {
             let other = &known[*at];
-            is_port(other.summary.port) && other.over().is_some_and(|over| over <= first)
+            is_port(other.summary.port)
+                && other.over().is_some_and(|over| (other.course.steps, over) <= (steps, first))
         });
         let before = found.map(|at| waiting.remove(at));
         if one.over().is_some() {
@@ -203,7 +319,7 @@ fn link(known: &mut [Known<'_>]) -> HashMap<Ends, Vec<Time>, FixedState> {
     requests
 }
 
-const fn end_name(requester: bool) -> &'static str {
+pub(super) const fn end_name(requester: bool) -> &'static str {
     if requester { "client" } else { "server" }
 }
 
@@ -211,12 +327,12 @@ const fn end_name(requester: bool) -> &'static str {
 fn established(
     one: &Known<'_>,
     before: Option<ConnectionId>,
-    asked: &[Time],
+    (asked, end): (&[Time], Time),
     tell: &mut dyn FnMut(SessionEvent),
 ) {
     let Known { course, summary, .. } = one;
     let begun = course.requests.map(|run| run.first);
-    if let Some((seen, by_requester, reason)) = course.rejected {
+    if let Some((seen, by_requester, reason, data)) = course.rejected {
         tell(SessionEvent {
             by_requester: Some(by_requester),
             duration: begun.map(|begun| seen.time.since(begun.time)),
@@ -224,21 +340,19 @@ fn established(
             ..event(
                 seen.time,
                 Kind::Rejected,
-                format!("{} rejected the connection, {}", end_name(by_requester), Rejection(reason)),
+                format!(
+                    "{} rejected the connection, {}",
+                    end_name(by_requester),
+                    Rejection(reason, data, summary.port)
+                ),
             )
         });
     }
     if let Some(run) = course.requests {
         let frames = [Some(run.first.frame), Some(run.last.frame)];
-        let again = asked.iter().any(|time| *time > run.last.time);
         let is_alone = summary.state == State::Requested && course.reply.is_none();
-        // TCP sequence numbers show whether there was an answer that is missing from the capture.
-        let is_in_vain = match summary.is_iwarp {
-            true => course.disconnected.is_some_and(|closed| closed.shows_silence),
-            false => course.heard[one.responder()] && (run.count > 1 || again),
-        };
         let kind = match is_alone {
-            true if is_in_vain => Some(Kind::RequestUnanswered),
+            true if one.asked_in_vain(asked, end) => Some(Kind::RequestUnanswered),
             false if run.count > 1 => Some(Kind::RequestRepeated),
             _ => None,
         };
@@ -368,88 +482,6 @@ fn retried(one: &Known<'_>, end: Time, tell: &mut dyn FnMut(SessionEvent)) {
             )
         });
     }
-}
-
-/// The start of the wait for service after a connection: of its calls without a reply, or of the
-/// next connection request.
-fn waiting(one: &Known<'_>, asked: &[Time], until: Time) -> Option<Time> {
-    let Known { course, summary, .. } = one;
-    let last = course.last_reply.map_or(summary.first, |seen| seen.time);
-    let calls = course.unanswered.iter().filter(|call| call.is_whole).map(|call| call.seen.time);
-    let over = one.over()?;
-    let request = asked.iter().copied().find(|time| *time >= over && *time <= until);
-    let closed = match (course.disconnected, request) {
-        // The server closed it although the client had work.
-        (Some(Closed { seen, by_requester: false, .. }), Some(request))
-            if request.since(seen.time) <= RECONNECT =>
-        {
-            Some(seen.time)
-        }
-        _ => None,
-    };
-    let earliest = calls.chain(closed).chain(request).min()?;
-    Some(earliest.max(last))
-}
-
-/// Reports service lost between the last reply of a connection and the first reply of the next one.
-fn between(one: &Known<'_>, after: &Known<'_>, asked: &[Time], tell: &mut dyn FnMut(SessionEvent)) {
-    let Some(reply) = after.course.first_reply else { return };
-    // The capture may lack replies before it.
-    if after.course.lacked(after.responder()) {
-        return;
-    }
-    let call = after.course.first_call.map(|seen| seen.time);
-    let from = waiting(one, asked, reply.time).into_iter().chain(call).min();
-    let Some(from) = from else { return };
-    let from = from.max(one.course.last_reply.map_or(one.summary.first, |seen| seen.time));
-    let length = reply.time.since(from);
-    if length < SILENCE {
-        return;
-    }
-    let closed = match one.course.disconnected {
-        Some(closed) => format!("closed by the {}", end_name(closed.by_requester)),
-        None => "lost".to_owned(),
-    };
-    let text = format!(
-        "no reply for {}: connection {} was {closed}, the next reply came on connection {}",
-        Duration(length),
-        one.id.0,
-        after.id.0
-    );
-    tell(SessionEvent {
-        other: Some(after.id),
-        duration: Some(length),
-        count: one.course.unanswered.len() as u64,
-        frames: [one.course.last_reply.map(|seen| seen.frame), Some(reply.frame)],
-        ..event(from, Kind::ServiceLost, text)
-    });
-}
-
-/// Reports lost service that did not come back.
-fn at_the_end(one: &Known<'_>, asked: &[Time], reached: Reached, tell: &mut dyn FnMut(SessionEvent)) {
-    let end = reached.time;
-    let until = if reached.goes_on { "until now" } else { "until the capture ends" };
-    let course = one.course;
-    let Some(last) = course.last_reply else { return };
-    if !one.summary.heard[1] || course.lacks(one.responder(), last.time) {
-        return;
-    }
-    let Some(from) = waiting(one, asked, end) else { return };
-    let length = end.since(from);
-    if length < SILENCE {
-        return;
-    }
-    let waiting = course.unanswered.len() as u64;
-    let why = match waiting {
-        0 => "the connection was closed and not reopened".to_owned(),
-        calls => format!("{} unanswered", Counted(calls, "call")),
-    };
-    tell(SessionEvent {
-        duration: Some(length),
-        count: waiting,
-        frames: [Some(last.frame), None],
-        ..event(from, Kind::ServiceLost, format!("no reply for {}, {until}: {why}", Duration(length)))
-    });
 }
 
 /// Reports calls that were sent again on the next connection.

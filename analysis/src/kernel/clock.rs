@@ -98,7 +98,7 @@ impl Clock {
     }
 
     /// The window nearest to a time of the trace.
-    pub(super) fn window(&self, at: i64) -> Option<&Window> {
+    pub fn window(&self, at: i64) -> Option<&Window> {
         let next = self.windows.partition_point(|window| window.until < at);
         let behind = self.windows.get(next);
         let before = next.checked_sub(1).and_then(|index| self.windows.get(index));

@@ -2,6 +2,7 @@
 
 use crate::events::{Events, Kind, SessionEvent};
 use crate::observer::Observer;
+use crate::report::{Harm, Statement, of_events};
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::engine::Config;
@@ -77,6 +78,16 @@ impl Happenings {
         self.told.retain(|_, told| told.is_listed);
         self.events.forget(Time(now.0.saturating_sub(Happenings::KEPT)));
         happenings
+    }
+}
+
+impl Happenings {
+    /// The statements about harm, at `now`, of events that are not forgotten. `start` is the start of
+    /// the capture, and `open` are the connections that have not ended.
+    pub fn leading(&self, open: &[Connection], start: Time, now: Time) -> Vec<Statement> {
+        let mut statements = of_events(&self.events.list_now(open, now), Some((start, now)));
+        statements.retain(|statement| statement.harm < Harm::Note);
+        statements
     }
 }
 

@@ -1,10 +1,10 @@
 //! Counts, payload bytes, latencies and phases for each operation.
 
 use crate::names::{Failure, Label, Protocol};
-use crate::phases::Phases;
 use core::fmt;
 use foldhash::fast::FixedState;
 use hdrhistogram::Histogram;
+use rdmascope_dissector::phases::Phases;
 use rdmascope_dissector::transaction::{Direction, Transaction};
 use std::collections::HashMap;
 
@@ -114,8 +114,12 @@ pub struct Stats {
     pub errors: u64,
     /// Payload bytes moved.
     pub bytes: u64,
-    /// Sum of the latencies, in nanoseconds.
+    /// Sum of the latencies, in nanoseconds, with the time that calls without a reply waited.
     pub total_latency: u64,
+    /// Calls that count with the time that they waited, because they have no reply.
+    pub unanswered: u64,
+    /// The shortest of these times.
+    least_unanswered: u64,
     minimum: u64,
     maximum: u64,
     /// Allocated with the first latency, because a histogram takes at least 16 KiB.
@@ -132,6 +136,8 @@ impl Default for Stats {
             errors: 0,
             bytes: 0,
             total_latency: 0,
+            unanswered: 0,
+            least_unanswered: u64::MAX,
             minimum: u64::MAX,
             maximum: 0,
             latencies: None,
@@ -141,7 +147,8 @@ impl Default for Stats {
     }
 }
 
-/// Latency figures, in nanoseconds.
+/// Latency figures, in nanoseconds. A call without a reply counts with the time that it waited, at
+/// least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latency {
     /// The shortest latency.
@@ -154,6 +161,9 @@ pub struct Latency {
     pub p99: u64,
     /// The longest latency.
     pub maximum: u64,
+    /// Figures from this one on are lower bounds, because calls without a reply have waited so long.
+    /// [`u64::MAX`] if all calls have replies.
+    pub bound: u64,
 }
 
 impl Stats {
@@ -187,8 +197,8 @@ impl Stats {
 
     /// The mean length of each phase, in nanoseconds.
     pub fn mean_phases(&self) -> Option<Phases> {
-        // Phases need both call and reply, as a latency does, so their counts are equal.
-        let count = self.latencies().map_or(0, Histogram::len);
+        // Phases need both call and reply.
+        let count = self.latencies().map_or(0, Histogram::len).saturating_sub(self.unanswered);
         (count > 0).then(|| Phases { times: self.phases.times.map(|time| time / count), ..self.phases })
     }
 
@@ -202,6 +212,7 @@ impl Stats {
             p90: quantile(0.9),
             p99: quantile(0.99),
             maximum: self.maximum,
+            bound: self.least_unanswered,
         })
     }
 
@@ -217,7 +228,11 @@ impl Count for Stats {
         self.count += 1;
         self.errors += u64::from(Failure::of(transaction).is_some());
         self.bytes = self.bytes.saturating_add(payload_bytes(transaction));
-        if let Some(latency) = transaction.latency() {
+        if let Some(latency) = transaction.waited() {
+            if transaction.reply.is_none() {
+                self.unanswered += 1;
+                self.least_unanswered = self.least_unanswered.min(latency);
+            }
             self.total_latency = self.total_latency.saturating_add(latency);
             self.minimum = self.minimum.min(latency);
             self.maximum = self.maximum.max(latency);

@@ -274,7 +274,7 @@ impl Problems {
         };
         let [connections, transactions, held, gathered] = self.evictions.map(tally);
         [
-            (Transactions, "no-reply", lacking.no_reply, "calls without a reply when the connection ended or the XID was used again"),
+            (Transactions, "no-reply", lacking.no_reply, "calls without a reply when the connection ended, the XID was used again, or the capture ended long after"),
             (Transactions, "transport-error", self.transport_error, "calls answered with RDMA_ERROR"),
             (Transactions, "no-call", lacking.no_call, "replies to calls that were not captured"),
             (Transactions, "cut-off", lacking.cut_off, "calls still outstanding when the capture ended"),
@@ -302,6 +302,8 @@ impl Problems {
             (Capture, "sealed-reply", self.sealed, "encrypted replies (krb5p): status unknown"),
             (Capture, "cut-message", self.cut_messages, cut_words),
             (Capture, "missing-packet", tally(sent.missing_packets), "packets missing from the capture"),
+            (Capture, "clock-step", seen(totals.clock_steps, totals.first_clock_step), "times that the clock of the capture stepped back: times across a step are unknown"),
+            (Capture, "no-time-stamp", tally(if totals.untimed_records > 1 { totals.untimed_records } else { 0 }), "packets without a time stamp: times and latencies are unknown"),
             (Capture, "dropped-packet", tally(ending.dropped()), "packets dropped while capturing, as recorded in the capture"),
             (Capture, "fragment", tally(totals.fragments), "IP fragments, not decoded"),
             (Capture, "unreadable-packet", tally(totals.stops), "packets shorter than their headers"),
@@ -370,6 +372,35 @@ pub struct ErrorKey {
     pub label: Label,
     /// The failure.
     pub failure: Failure,
+}
+
+/// The operations and statuses by which normal work finds something out: that a name is free, that a
+/// client is known already, that the server lacks an optional operation.
+const ORDINARY: &[(&str, &[u32])] = &[
+    ("LOOKUP", &[2]),
+    ("LOOKUPP", &[2]),
+    ("OPEN", &[2]),
+    ("ACCESS", &[2]),
+    ("GETXATTR", &[10095]),
+    ("REMOVEXATTR", &[10095]),
+    ("GETACL", &[10004]),
+    ("COPY", &[10004]),
+    ("CLONE", &[10004]),
+    ("READ_PLUS", &[10004]),
+    ("LAYOUTGET", &[10059, 10062]),
+    ("SECINFO_NO_NAME", &[10004, 10016]),
+    ("EXCHANGE_ID", &[2, 10017]),
+    ("CREATE_SESSION", &[10022]),
+    ("DESTROY_CLIENTID", &[10074]),
+    ("RECLAIM_COMPLETE", &[10054]),
+];
+
+impl ErrorKey {
+    /// Whether normal work brings such replies, so that they are no problem.
+    pub fn is_ordinary(&self) -> bool {
+        let (Label::Named(name), Failure::Status(status)) = (self.label, self.failure) else { return false };
+        ORDINARY.iter().any(|(known, statuses)| *known == name && statuses.contains(&status))
+    }
 }
 
 /// The occurrences of an error.

@@ -11,9 +11,10 @@ fn shares_are_of_the_whole_time() {
     let [(key, stats)] = all.as_slice() else { panic!("{all:?}") };
     assert_eq!(key.label.to_string(), "WRITE");
     assert_eq!(stats.bytes, 8192 + 4);
-    // 10 us call, then 2500 us of latency: 50 us to the ACK, 1000 us Reads, 100 us Writes, 100 us
-    // reply.
-    let expected = [10.0, 50.0, 50.0, 1000.0, 1200.0, 100.0, 100.0].map(|phase: f64| phase / 2510.0);
+    // 10 us call, then 2500 us of latency: 50 us to the ACK, 20 us sending and 30 us server, 1000 us
+    // Reads, 200 us sending and 1000 us server, 100 us Writes, 100 us reply.
+    let expected = [10.0, 50.0, 20.0, 30.0, 1000.0, 200.0, 1000.0, 100.0, 100.0];
+    let expected = expected.map(|phase: f64| phase / 2510.0);
     for (share, expected) in stats.shares().unwrap().into_iter().zip(expected) {
         assert!((share - expected).abs() < 1e-9, "{share} {expected}");
     }

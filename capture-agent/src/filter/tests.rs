@@ -82,8 +82,13 @@ fn roce_passes_and_nothing_else() {
 #[test]
 fn what_is_asked_for_passes_too() {
     let most = Wanted::MOST_INTERFACES as u32;
-    let everything =
-        Wanted { port: 4792, encapsulated: true, iwarp: Some(20049), interfaces: (1..=most).collect() };
+    let everything = Wanted {
+        port: 4792,
+        vxlan_port: Some(5000),
+        encapsulated: true,
+        iwarp: Some(20049),
+        interfaces: (1..=most).collect(),
+    };
     let program = program(&everything, 96);
     for (what, ethertype, payload) in [
         ("another port", 0x0800, ipv4(0, 0, 17, &ports(1, 4792))),
@@ -91,7 +96,16 @@ fn what_is_asked_for_passes_too() {
         ("from iWARP", 0x0800, ipv4(2, 0, 6, &ports(20049, 700))),
         ("from iWARP by IPv6", 0x86dd, ipv6(6, &ports(20049, 700))),
         ("VXLAN", 0x0800, ipv4(0, 0, 17, &ports(1, 4789))),
+        ("VXLAN on another port", 0x0800, ipv4(0, 0, 17, &ports(1, 5000))),
+        ("VXLAN-GPE by IPv6", 0x86dd, ipv6(17, &ports(1, 4790))),
         ("GENEVE by IPv6", 0x86dd, ipv6(17, &ports(1, 6081))),
+        ("GUE", 0x0800, ipv4(0, 0, 17, &ports(1, 6080))),
+        ("MPLS in UDP", 0x0800, ipv4(0, 0, 17, &ports(1, 6635))),
+        ("GRE in UDP", 0x0800, ipv4(0, 0, 17, &ports(1, 4754))),
+        ("EtherIP", 0x0800, ipv4(0, 0, 97, &[0; 30])),
+        ("Ethernet in IPv6", 0x86dd, ipv6(143, &[0; 30])),
+        ("a time stamp of Arista", 0xd28b, vec![0; 30]),
+        ("NSH", 0x894f, vec![0; 30]),
         ("GRE", 0x0800, ipv4(0, 0, 47, &[0; 30])),
         ("IP in IP", 0x0800, ipv4(0, 0, 4, &[0; 30])),
         ("MPLS", 0x8847, vec![0; 30]),

@@ -6,12 +6,14 @@ use anyhow::{Result, anyhow, ensure};
 use clap::{Args, ValueEnum};
 use rdmascope_analysis::course::{By, Course, Figures, TooMany};
 use rdmascope_analysis::ending::Ending;
+use rdmascope_analysis::flows::{FlowFigures, Flows};
 use rdmascope_analysis::time::parse_duration;
 use rdmascope_analysis::units::Duration;
+use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::record::Time;
 use rdmascope_present::column::Clock;
-use rdmascope_present::columns::COURSE;
+use rdmascope_present::columns::{COURSE, RDMA_INTERVAL};
 use rdmascope_present::text::Style;
 use std::io::{self, Write as _};
 
@@ -22,7 +24,8 @@ pub(super) struct CourseArguments {
     /// Also show the figures of each interval of this length, such as 1s or 100ms
     ///
     /// Intervals start with the first packet. A transaction counts in the interval of its reply.
-    /// With --format csv and tsv, only the intervals are written.
+    /// RDMA packets of any protocol, congestion and pause frames follow. With --format csv and tsv,
+    /// only the intervals are written.
     #[arg(long, value_name = "TIME", value_parser = parse_interval)]
     interval: Option<u64>,
     /// Split the intervals by connection, client, server or operation, or by several of these
@@ -41,6 +44,8 @@ enum Which {
     Server,
     /// One row per operation
     Operation,
+    /// One row per sender, queue pair and DSCP, with RDMA packets of any protocol
+    QueuePair,
 }
 
 fn parse_interval(text: &str) -> Result<u64> {
@@ -55,8 +60,9 @@ impl CourseArguments {
         self.interval.is_some()
     }
 
-    /// The collector of interval figures, if --interval is given.
-    pub(super) fn gathering(&self) -> Option<Gathering> {
+    /// The collector of interval figures, if --interval is given. `is_whole`: the capture is not
+    /// filtered.
+    pub(super) fn gathering(&self, is_whole: bool) -> Result<Option<Gathering>> {
         let by = |which| self.by.contains(&which);
         let by = By {
             connection: by(Which::Connection),
@@ -64,7 +70,24 @@ impl CourseArguments {
             server: by(Which::Server),
             operation: by(Which::Operation),
         };
-        self.interval.map(|length| Gathering { length, by, course: Course::new(length, by), taken: Ok(()) })
+        let by_queue_pair = self.by.contains(&Which::QueuePair);
+        ensure!(
+            is_whole || !by_queue_pair,
+            "--by queue-pair counts packets; remove the filters of transactions"
+        );
+        ensure!(
+            !by_queue_pair || by == By::default(),
+            "--by queue-pair counts packets of any protocol; it cannot be combined with other values"
+        );
+        Ok(self.interval.map(|length| Gathering {
+            length,
+            by,
+            by_queue_pair,
+            course: Course::new(length, by),
+            flows: is_whole.then(|| Flows::new(length)),
+            has_transactions: false,
+            taken: Ok(()),
+        }))
     }
 }
 
@@ -72,16 +95,33 @@ impl CourseArguments {
 pub(super) struct Gathering {
     length: u64,
     by: By,
+    by_queue_pair: bool,
     course: Course,
+    /// The packets, unless the capture is filtered.
+    flows: Option<Flows>,
+    has_transactions: bool,
     taken: Result<(), TooMany>,
 }
 
 impl Gathering {
     /// Takes the next event of a capture that starts at `start`.
     pub(super) fn event(&mut self, event: &Event<'_>, start: Time) {
-        if let (Event::Transaction(transaction), Ok(())) = (event, self.taken) {
-            self.taken = self.course.take(transaction, start);
+        if self.taken.is_err() {
+            return;
         }
+        match (event, &mut self.flows) {
+            (Event::Transaction(transaction), _) => {
+                self.has_transactions = true;
+                self.taken = self.course.take(transaction, start);
+            }
+            (Event::Packet(packet), Some(flows)) => self.taken = flows.take(packet, start),
+            _ => {}
+        }
+    }
+
+    /// The engine configuration that it requires.
+    pub(super) fn needs(&self) -> Config {
+        Config { report_packets: self.flows.is_some(), ..Config::default() }
     }
 
     /// Writes the rows. The outer error is an output error.
@@ -92,10 +132,78 @@ impl Gathering {
         style: Style,
         out: &mut Out,
     ) -> io::Result<Result<()>> {
-        let rows = match self.taken.and_then(|()| self.course.rows(ending)) {
-            Ok(rows) => rows,
+        let wholes = |flows: Option<&Flows>| flows.map_or(Ok(Vec::new()), |flows| flows.wholes(ending));
+        let tables = self.taken.and_then(|()| Ok((self.course.rows(ending)?, wholes(self.flows.as_ref())?)));
+        let (rows, wholes) = match tables {
+            Ok(tables) => tables,
             Err(error) => return Ok(Err(anyhow!("--interval {}: {error}", Duration(self.length)))),
         };
+        let is_table = matches!(format, Format::Csv | Format::Tsv);
+        if !self.by_queue_pair
+            && let Err(error) = self.write_transactions(&rows, ending, format, style, out)?
+        {
+            return Ok(Err(error));
+        }
+        if is_table && !self.by_queue_pair {
+            return Ok(Ok(()));
+        }
+        if !is_table
+            && !wholes.is_empty()
+            && let Err(error) = self.write_packets("RDMA", &wholes, ending, format, style, out)?
+        {
+            return Ok(Err(error));
+        }
+        let Some(flows) = self.flows.as_ref().filter(|_| self.by_queue_pair || !self.has_transactions) else {
+            return Ok(Ok(()));
+        };
+        let flows: Vec<FlowFigures> = flows.flows(ending).collect();
+        match is_table || !flows.is_empty() {
+            true => self.write_packets("Queue pairs", &flows, ending, format, style, out),
+            false => Ok(Ok(())),
+        }
+    }
+
+    /// Writes the RDMA packets of intervals, or of half-flows within them.
+    fn write_packets(
+        &self,
+        name: &str,
+        rows: &[FlowFigures],
+        ending: &Ending,
+        format: Format,
+        style: Style,
+        out: &mut Out,
+    ) -> io::Result<Result<()>> {
+        let clock = if format == Format::Text { Clock::Relative } else { Clock::Absolute };
+        let flow = ["source", "destination", "queue_pair", "dscp"];
+        let of_flow = flow.into_iter().filter(|_| rows.iter().any(|row| row.flow.is_some()));
+        let figures = ["packets", "bytes", "bytes_per_second", "congestion_marks", "notifications"];
+        let pauses = ["priority_pauses"].into_iter().filter(|_| rows.iter().any(|row| row.flow.is_none()));
+        let fields: Vec<_> = core::iter::once("time").chain(of_flow).chain(figures).chain(pauses).collect();
+        let fields = if format == Format::Text { fields } else { Vec::new() };
+        let mut lines: Rows<FlowFigures> =
+            match Rows::new(format, &Shape::of_fields(&fields), clock, &RDMA_INTERVAL, style) {
+                Ok(lines) => lines,
+                Err(error) => return Ok(Err(error)),
+            };
+        if format == Format::Text {
+            let heading = format_args!("{name} in intervals of {}", Duration(self.length));
+            writeln!(out, "\n{}", style.bold(heading))?;
+        }
+        let start = ending.totals.span.map(|(first, _)| first).unwrap_or_default();
+        lines.head(out)?;
+        rows.iter().try_for_each(|row| lines.row(row, start, out))?;
+        lines.end(out)?;
+        Ok(Ok(()))
+    }
+
+    fn write_transactions(
+        &self,
+        rows: &[Figures],
+        ending: &Ending,
+        format: Format,
+        style: Style,
+        out: &mut Out,
+    ) -> io::Result<Result<()>> {
         let fields = if format == Format::Text { self.fields() } else { Vec::new() };
         let clock = if format == Format::Text { Clock::Relative } else { Clock::Absolute };
         let mut lines: Rows<Figures> =

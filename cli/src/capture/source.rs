@@ -40,7 +40,7 @@ fn mirror(command: &Capture, wanted: &Wanted) -> Result<Box<dyn LiveSource>> {
         wanted: wanted.clone(),
         snap_length: command.snap_length,
         hardware_time,
-        ..command.mirror.config(&command.interfaces, command.port)
+        ..command.mirror.config(&command.interfaces, command.ports)
     };
     let live = Live::open(&config, interrupt::end_once()).map_err(super::explained)?;
     Ok(Box::new(live))

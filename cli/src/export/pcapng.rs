@@ -31,7 +31,6 @@ use rdmascope_dissector::bulk::BulkCut;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::{Event, Packet};
 use rdmascope_dissector::exchange::Keep;
-use rdmascope_dissector::frame;
 use rdmascope_dissector::record::{Record, Time};
 use rdmascope_dissector::role::Role;
 use std::collections::HashMap;
@@ -182,7 +181,7 @@ struct Packets<W> {
 
 impl<W: Write> Packets<W> {
     fn new(input: &Input, form: Form, slice: Slice, out: W) -> Packets<W> {
-        let frame = frame::Config { port: input.port, verify_icrc: !input.no_icrc };
+        let frame = input.frame();
         Packets {
             out: Some(out),
             comments: form

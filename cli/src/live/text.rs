@@ -4,6 +4,7 @@ use super::{Judged, Taker};
 use crate::output::Out;
 use foldhash::fast::FixedState;
 use rdmascope_analysis::live::{Captured, Happening, Interval, OfConnection};
+use rdmascope_analysis::report::Statement;
 use rdmascope_analysis::time::Rfc3339;
 use rdmascope_analysis::units::{Counted, Plain};
 use rdmascope_conformance::{Level, Rule, Verdict};
@@ -146,6 +147,10 @@ impl Taker for Text {
         let on = finding.connection.map_or(String::new(), |id| format!(" on connection {}{by}", id.0));
         let text = format!("{} {id}{on}: {}", words::level(*level), finding.message);
         self.line(now, &text, *level == Level::Violation, out)
+    }
+
+    fn end(&mut self, leading: &[Statement], now: Time, out: &mut Out) -> io::Result<()> {
+        leading.iter().try_for_each(|statement| self.line(now, &statement.text, true, out))
     }
 
     fn captured(&mut self, captured: &Captured, out: &mut Out) -> io::Result<()> {

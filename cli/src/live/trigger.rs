@@ -239,7 +239,7 @@ impl Triggers {
 
     /// Takes a transaction that ended.
     pub(super) fn transaction(&mut self, transaction: &Transaction) {
-        let latency = transaction.latency();
+        let latency = transaction.waited();
         let label = Label::of(transaction);
         let is_slow = |condition: &Condition| match condition {
             Condition::Latency(operation, above) => {
@@ -248,8 +248,10 @@ impl Triggers {
             }
             _ => false,
         };
-        let Some(reply) = &transaction.reply else { return };
-        let seen = reply.seen;
+        let Some(seen) = transaction.reply.as_ref().or(transaction.call.as_ref()).map(|message| message.seen)
+        else {
+            return;
+        };
         if self.has(is_slow) {
             let took = Duration(latency.unwrap_or_default());
             let reason = format!("XID {:#010x}: {} took {took}", transaction.xid.0, Key::of(transaction));

@@ -260,7 +260,7 @@ impl Collector {
 
 fn is_gss(transaction: &Transaction) -> bool {
     use Security::{Gss, GssControl, GssIntegrity, GssPrivacy};
-    matches!(transaction.security, Some(Gss | GssIntegrity | GssPrivacy | GssControl))
+    matches!(transaction.security, Some(Gss | GssIntegrity | GssPrivacy | GssControl(_)))
 }
 
 fn private_data(data: connection::PrivateData) -> PrivateData {

@@ -138,7 +138,15 @@ fn limited(line: usize, subject: String, of: Measure, most: u64, stats: &Stats) 
         Some(observed) => {
             let outcome = if observed > most { EntryOutcome::Failed } else { EntryOutcome::Met };
             let of = Counted(stats.latencies().map_or(0, |latencies| latencies.len()), "transaction");
-            (outcome, format!("{} in {of} (allowed: {allowed})", Duration(observed)))
+            let least = match stats.latency() {
+                Some(latency) if observed >= latency.bound => "at least ",
+                _ => "",
+            };
+            let unanswered = match stats.unanswered {
+                0 => String::new(),
+                count => format!(", {} without a reply", Number(count)),
+            };
+            (outcome, format!("{least}{} in {of}{unanswered} (allowed: {allowed})", Duration(observed)))
         }
     };
     PolicyEntry {

@@ -11,7 +11,6 @@ use rdmascope_analysis::units::Number;
 use rdmascope_conformance::Finding;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
-use rdmascope_dissector::frame;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_present::columns::{EVENT, FINDING, FRAME, FindingRow, FrameRow};
 use rdmascope_present::fields::headers;
@@ -40,7 +39,7 @@ pub(super) fn run(command: &Show, number: u64, screen: Screen, out: &mut Out) ->
     let named: Vec<&Finding> = findings.kept().filter(|finding| finding.frames.contains(&number)).collect();
     let of = owner.transaction();
     let config = Config { report_packets: true, ..Config::default() };
-    let frame_config = frame::Config { port: command.input.port, verify_icrc: !command.input.no_icrc };
+    let frame_config = command.input.frame();
     let mut shown = false;
     let read = listen(&command.input, config, |event, start| {
         let Event::Packet(packet) = event else { return Ok(()) };

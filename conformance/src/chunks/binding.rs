@@ -440,7 +440,7 @@ fn sealed(transaction: &Transaction, view: &View<'_, BindingMemory>, findings: &
 }
 
 fn gss_control(transaction: &Transaction, view: &View<'_, BindingMemory>, findings: &mut Findings<'_>) {
-    if transaction.security == Some(Security::GssControl) {
+    if matches!(transaction.security, Some(Security::GssControl(_))) {
         let whose = ["a call that controls an RPCSEC_GSS context", "the reply to a call that does so"];
         reduced(transaction, view, whose, findings);
     }

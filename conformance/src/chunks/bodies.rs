@@ -14,7 +14,10 @@ pub(super) fn is_nfs4(transaction: &Transaction) -> Option<bool> {
 
 /// Whether RPCSEC_GSS protects arguments and results with integrity or privacy, or may do so.
 pub(in super::super) fn is_sealed(transaction: &Transaction) -> bool {
-    matches!(transaction.security, Some(Security::GssIntegrity | Security::GssPrivacy | Security::GssControl))
+    matches!(
+        transaction.security,
+        Some(Security::GssIntegrity | Security::GssPrivacy | Security::GssControl(_))
+    )
 }
 
 /// Whether a binding reads the arguments and results.
@@ -32,7 +35,7 @@ pub(in super::super) fn is_called(transaction: &Transaction, call: &Message) -> 
 }
 
 /// Whether all results were read.
-pub(super) fn is_read(transaction: &Transaction, reply: &Message) -> bool {
+pub(in super::super) fn is_read(transaction: &Transaction, reply: &Message) -> bool {
     is_bound(transaction) && reply.unread.is_none() && transaction.rpc_status == Some(rpc::Status::Success)
 }
 

@@ -274,11 +274,22 @@ fn reduced<'a>(
     })
 }
 
+/// Whether no Read chunk has another length than its item.
+pub(in super::super) fn has_own_lengths(transaction: &Transaction, call: &Message) -> bool {
+    reduced(transaction, call).all(|(item, chunk)| is_as_long(item, chunk)) || bodies::is_sealed(transaction)
+}
+
+/// Whether a Read chunk is as long as its item, with or without the roundup padding.
+fn is_as_long(item: Item, chunk: &ReadChunk) -> bool {
+    let (count, bytes) = (u64::from(item.length), Segment::total(&chunk.segments));
+    bytes == count || bytes == round_up(count)
+}
+
 fn item_length(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some(call) = call(transaction) else { return };
     for (item, chunk) in reduced(transaction, call) {
-        let (count, bytes) = (u64::from(item.length), Segment::total(&chunk.segments));
-        if bytes != count && bytes != round_up(count) && !bodies::is_sealed(transaction) {
+        if !is_as_long(item, chunk) && !bodies::is_sealed(transaction) {
+            let (count, bytes) = (u64::from(item.length), Segment::total(&chunk.segments));
             let message = format!(
                 "a Read chunk of {bytes} bytes at Position {} for an item of {count}",
                 chunk.position

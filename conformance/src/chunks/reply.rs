@@ -6,7 +6,7 @@ use super::super::finding::{Finding, Value, plural};
 use super::super::rule::{Document, Level, Source, Unseen};
 use super::lists::{both, by_answerer, by_caller, call, listed, paired, reply};
 use super::unoffered::Unoffered;
-use super::{binding, memory, read, room, unoffered};
+use super::{binding, memory, read, room, unoffered, write};
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
@@ -191,7 +191,9 @@ fn long_without_chunk(transaction: &Transaction, view: &View<'_, Unoffered>, fin
             .values(Value::Bytes(0), Value::Words("the Payload stream".to_owned())),
         );
     }
-    if let Some(reply) = reply(transaction).filter(|reply| is_hollow(reply, true)) {
+    // read-chunk-in-reply reports a Read chunk at another Position than zero.
+    let has_other = |reply: &Message| reply.read_chunks.iter().any(|chunk| chunk.position != 0);
+    if let Some(reply) = reply(transaction).filter(|reply| is_hollow(reply, true) && !has_other(reply)) {
         let listed = if reply.reply_chunk.is_some() { "an empty Reply chunk" } else { "no Reply chunk" };
         findings.add(
             by_answerer(transaction, view, format!("a reply by RDMA_NOMSG with {listed}"))
@@ -328,6 +330,8 @@ pub(in super::super) fn is_in_order(transaction: &Transaction, call: &Message) -
         && call.rpc_xid == Some(transaction.xid)
         && !memory::overlaps(call)
         && !binding::is_reduced_wrongly(transaction, call)
+        && read::has_own_lengths(transaction, call)
+        && !write::lists_only_empty(call)
 }
 
 fn refused(transaction: &Transaction, view: &View<'_, Unoffered>, findings: &mut Findings<'_>) {

@@ -73,6 +73,7 @@ fn most(operation: &Operation, writes: &mut impl Iterator<Item = u64>) -> Option
         OperationKind::Nfs2(Nfs2::Readlink) | OperationKind::Nfs3(Nfs3::Readlink) => None,
         OperationKind::Nfs2(_) | OperationKind::Nfs3(_) => Some(PLAIN),
         OperationKind::Nfs4Procedure(_) | OperationKind::CallbackProcedure(_) => Some(0),
+        OperationKind::Nfs4(Nfs4::Getattr) => operation.longest_result.map(|bytes| bytes.get().into()),
         OperationKind::Nfs4(operation) => is_limited(operation).then_some(OF_COMPOUND),
         _ => None,
     }

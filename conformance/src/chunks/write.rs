@@ -235,6 +235,12 @@ fn faults<'a>(
     })
 }
 
+/// Whether the chunks that a reply returns are those of the call, with other lengths. A chunk that
+/// is returned empty counts as one.
+pub(in super::super) fn returns_as_offered(call: &Message, reply: &Message) -> bool {
+    faults(call, reply).all(|(_, _, returned, _)| returned.segments.is_empty())
+}
+
 fn count(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let Some((call, reply)) = both(transaction) else { return };
     let (offered, returned) = (call.write_chunks.len(), reply.write_chunks.len());
@@ -557,14 +563,16 @@ fn room(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>)
     }
 }
 
+/// Whether the Write list of a call has only empty chunks.
+pub(super) fn lists_only_empty(call: &Message) -> bool {
+    !call.write_chunks.is_empty() && call.write_chunks.iter().all(|chunk| chunk.segments.is_empty())
+}
+
 fn only_empty(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
-    let Some(call) = call(transaction).filter(|call| !call.write_chunks.is_empty()) else { return };
-    if call.write_chunks.iter().all(|chunk| chunk.segments.is_empty()) {
-        let count = call.write_chunks.len();
-        let message = format!("a Write list of {count} empty Write chunk{}", plural(count));
-        findings
-            .add(by_caller(transaction, view, message).values(Value::Count(count as u64), Value::Count(0)));
-    }
+    let Some(call) = call(transaction).filter(|call| lists_only_empty(call)) else { return };
+    let count = call.write_chunks.len();
+    let message = format!("a Write list of {count} empty Write chunk{}", plural(count));
+    findings.add(by_caller(transaction, view, message).values(Value::Count(count as u64), Value::Count(0)));
 }
 
 #[cfg(test)]

@@ -224,7 +224,9 @@ pub(super) fn error_range(transaction: &Transaction, view: &View<'_>, findings: 
 
 pub(super) fn error_chunk(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
     let (Some((call, _)), Some(Error::Chunk)) = (errored(transaction), transaction.error) else { return };
-    if !chunks::is_in_order(transaction, call) || !chunks::room::has_to_take(transaction, call) {
+    // A Responder may know that the reply to the first transmission broke the connection.
+    let is_again = view.memory.0.first_of(transaction).is_some();
+    if is_again || !chunks::is_in_order(transaction, call) || !chunks::room::has_to_take(transaction, call) {
         return;
     }
     let finding = about(transaction, "ERR_CHUNK in answer to a call whose header is correct");
@@ -251,8 +253,8 @@ pub(super) fn fault_accepted(transaction: &Transaction, view: &View<'_>, finding
 }
 
 pub(super) fn fault_unanswered(transaction: &Transaction, view: &View<'_>, findings: &mut Findings<'_>) {
-    let (Outcome::NoReply, Some(_), Some((call, fault))) =
-        (transaction.outcome, view.ending, faulty(transaction))
+    let (Outcome::NoReply, true, Some((call, fault))) =
+        (transaction.outcome, view.is_closed(), faulty(transaction))
     else {
         return;
     };

@@ -10,7 +10,9 @@ use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::rdma::End;
 use rdmascope_dissector::record::REORDERING;
 use rdmascope_dissector::transaction::{Direction, Outcome, Seen, Transaction};
-use rdmascope_dissector::ulb::{Callback, Nfs4, Operation, OperationKind, Sequence, SessionId};
+use rdmascope_dissector::ulb::{
+    Callback, Details, Nfs4, Operation, OperationKind, Sequence, SessionId, Text,
+};
 use rdmascope_wire::Xid;
 use rdmascope_wire::nfs::nfsstat4;
 
@@ -65,7 +67,7 @@ struct Use {
     xid: Xid,
     /// [`Transaction::number`].
     transaction: u64,
-    /// A hash of the kinds of its operations.
+    /// A hash of its operations and their arguments.
     operations: u64,
     history: History,
 }
@@ -140,7 +142,10 @@ impl SessionTable {
 impl History {
     fn of(transaction: &Transaction, caller: End, known: &Known, used: &SessionUse) -> History {
         let lacks = known.losses(caller).saturating_add(used.unread[caller]);
-        let is_known = !transaction.lossy && transaction.outcome != Outcome::NoCall;
+        // A reply that the capture shows late was sent before, perhaps before a request that seems
+        // to precede it.
+        let is_late = known.is_shown_late[caller.other()];
+        let is_known = !transaction.lossy && !is_late && transaction.outcome != Outcome::NoCall;
         History { connection: known.connection, lacks: is_known.then_some(lacks) }
     }
 
@@ -190,7 +195,7 @@ impl Session {
                 reply: transaction.reply.as_ref().map(|reply| reply.first),
                 xid: transaction.xid,
                 transaction: transaction.number,
-                operations: transaction.details.operations.iter().fold(0, kinds),
+                operations: hash_of(&transaction.details),
                 history,
             };
             let at = (sequence.slot % SessionTable::MOST_SLOTS) as usize;
@@ -366,6 +371,20 @@ fn is_sequence(operation: &&Operation) -> bool {
     )
 }
 
-fn kinds(hash: u64, operation: &Operation) -> u64 {
-    hash.wrapping_mul(0x100_0000_01b3) ^ u64::from(operation.code()) ^ (hash >> 32)
+/// A hash of operations and those of their arguments that are stored. The data of a WRITE counts
+/// with its length.
+fn hash_of(details: &Details) -> u64 {
+    let mix = |hash: u64, value: u64| (hash ^ value).wrapping_mul(0x100_0000_01b3) ^ (hash >> 32);
+    let text = |hash: u64, text: Option<Text>| {
+        let bytes = text.map_or(&[][..], |text| details.bytes(text));
+        bytes.iter().fold(mix(hash, bytes.len() as u64), |hash, byte| mix(hash, u64::from(*byte)))
+    };
+    details.operations.iter().fold(0, |hash, operation| {
+        // The text of a link may be that of the result.
+        let other_name = operation.other_name.filter(|_| operation.result_item.is_none());
+        let texts = [operation.file_handle, operation.other_file_handle, operation.file_name, other_name];
+        let hash = texts.into_iter().fold(mix(hash, operation.code().into()), text);
+        let numbers = [operation.offset, operation.count, operation.size];
+        numbers.into_iter().fold(hash, |hash, number| mix(hash, number.map_or(u64::MAX, |number| number)))
+    })
 }

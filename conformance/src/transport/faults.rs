@@ -17,8 +17,21 @@ pub(crate) fn about(faulty: &Faulty, message: &str) -> Finding {
     finding.by(faulty.from).frames([faulty.seen.frame])
 }
 
+/// The length of a packet with payload that is longer than the path MTU, or that of a First or
+/// Middle packet that is shorter.
+pub(super) fn wrong_length(faulty: &Faulty) -> Option<u32> {
+    let Fault::Length { length, path_mtu } = faulty.fault else { return None };
+    let is_full = matches!(faulty.piece.part, Part::First | Part::Middle);
+    let is_long = faulty.piece.operation.carries_payload() && path_mtu.is_some_and(|mtu| length > mtu);
+    (is_full || is_long).then_some(length)
+}
+
 pub(super) fn length(faulty: &Faulty, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Fault::Length { length, path_mtu } = faulty.fault else { return };
+    // The path MTU of the REQ is wrong, or that of this end.
+    if wrong_length(faulty).is_some_and(|length| view.memory.0.wrong_lengths[faulty.from] >= Some(length)) {
+        return;
+    }
     let mtu = path_mtu.map_or("the path MTU".to_owned(), |mtu| format!("the path MTU of {mtu}"));
     let allowed = match faulty.piece.part {
         Part::First | Part::Middle => mtu,
@@ -83,7 +96,7 @@ pub(super) fn dma_length(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Fin
 }
 
 pub(super) fn foreign(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
-    if faulty.fault != Fault::Foreign {
+    if faulty.fault != Fault::Foreign || faulty.piece.operation == Operation::Send {
         return;
     }
     let what = match faulty.piece.operation {
@@ -91,6 +104,12 @@ pub(super) fn foreign(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findin
         _ => "Immediate data",
     };
     findings.add(about(faulty, what).observed(Value::Name(faulty.piece.name)));
+}
+
+pub(super) fn immediate(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
+    if faulty.fault == Fault::Foreign && faulty.piece.operation == Operation::Send {
+        findings.add(about(faulty, "Immediate data").observed(Value::Name(faulty.piece.name)));
+    }
 }
 
 pub(super) fn nothing(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findings<'_>) {
@@ -102,6 +121,9 @@ pub(super) fn nothing(faulty: &Faulty, _: &View<'_, Read>, findings: &mut Findin
 
 pub(super) fn response(faulty: &Faulty, view: &View<'_, Read>, findings: &mut Findings<'_>) {
     let Fault::Response { left, index, length } = faulty.fault else { return };
+    if view.memory.0.wrong_lengths[faulty.from].is_some() {
+        return;
+    }
     let message = format!("{length} bytes as response {index} to a request with {left} bytes left");
     findings.add(
         about(faulty, &message)

@@ -155,12 +155,25 @@ pub(super) fn fatal(refused: &Refused, _: &View<'_, Read>, findings: &mut Findin
         Some(frame) => format!("the request of frame {frame}"),
         None => "a request that is too old, or not in the capture".to_owned(),
     };
-    // An operational error is the responder's own; the others mean that the request was wrong.
-    let by = if failure == Failure::RemoteOperation { refused.from } else { refused.from.other() };
+    // An operational error is the responder's own. An access error is too, if the responder
+    // advertised that memory. The others mean that the request was wrong.
+    let advertised = refused.advertised.filter(|_| failure == Failure::RemoteAccess);
+    let is_own = failure == Failure::RemoteOperation || advertised.is_some();
+    let (from, psn) = (refused.from, refused.position);
+    let message = match (is_own, advertised) {
+        (_, Some(Seen { frame, .. })) => {
+            format!(
+                "it refused {what}, on memory that it advertised in frame {frame}: NAK, {failure}, at PSN {psn}"
+            )
+        }
+        (true, None) => format!("it refused {what}: NAK, {failure}, at PSN {psn}"),
+        (false, None) => format!("the other end refused {what}: NAK, {failure}, at PSN {psn}"),
+    };
+    let frames = request.into_iter().chain(advertised.map(|seen| seen.frame)).chain([refused.seen.frame]);
     findings.add(
-        Finding::new(format!("NAK, {failure}, at PSN {}: {what}", refused.position))
-            .by(by)
-            .frames(request.into_iter().chain([refused.seen.frame]))
+        Finding::new(message)
+            .by(if is_own { from } else { from.other() })
+            .frames(frames)
             .observed(Value::Words(failure.to_string())),
     );
 }

@@ -66,7 +66,8 @@ impl Stage<'_> {
         // A receiver drops a segment with a wrong checksum.
         if checksum == Checksum::Bad && any_sound {
             let session = self.sessions.session(place.session);
-            session.count_bad_icrc(place.end, seen, self.transactions, self.report);
+            let damaged = (seen, segment.payload_length > 0);
+            session.count_bad_icrc(place.end, damaged, self.transactions, self.report);
             return Some((Some(place), checksum));
         }
         let session = self.sessions.session(place.session);

@@ -296,7 +296,7 @@ impl Sessions {
         if let Some(earlier) = self.flows.get(&key).copied()
             && earlier.session != place.session
         {
-            self.session(earlier.session).state = State::Closed;
+            self.session(earlier.session).replaced();
             self.end(earlier.session, transactions, report);
         }
         // A repeated REP may name another queue pair than the first.
@@ -469,14 +469,19 @@ impl Sessions {
 
     /// Ends every connection, in the order of their numbers. Connections without a number receive
     /// one in the order in which they were first seen.
-    pub(super) fn end_all(&mut self, transactions: &mut Transactions, report: &mut Report<'_>) {
+    pub(super) fn end_all(
+        &mut self,
+        over: Option<Time>,
+        transactions: &mut Transactions,
+        report: &mut Report<'_>,
+    ) {
         let mut sessions: Vec<Box<Session>> = self.slots.drain(..).flatten().collect();
         sessions.sort_by_key(|session| session.rank());
         let heard = core::mem::take(&mut self.heard);
         *self = Sessions { seen: self.seen, joined: self.joined, ..Sessions::default() };
         for session in sessions {
             let heard = session.heard(|source, destination| heard.holds(source, destination));
-            session.end(heard, transactions, report);
+            session.end(heard, over, transactions, report);
         }
     }
 
@@ -485,7 +490,7 @@ impl Sessions {
         self.forget_unpaired(index);
         let session = self.take(index);
         let heard = session.heard(|source, destination| self.heard.holds(source, destination));
-        session.end(heard, transactions, report);
+        session.end(heard, None, transactions, report);
     }
 
     /// Removes a connection and all references to it from the tables.

@@ -12,6 +12,10 @@ pub enum Header {
     Ethernet,
     /// A VLAN tag: control information and the next Ethertype.
     VlanTag,
+    /// Another tag before the EtherType, with its own EtherType from the header before it, or with a
+    /// length of IEEE 802.3 for LLC and SNAP. It ends with the next EtherType, unless an Ethernet
+    /// frame follows.
+    Tag(u16),
     /// Linux "cooked" capture, version 1.
     LinuxSll,
     /// Linux "cooked" capture, version 2.
@@ -30,12 +34,20 @@ pub enum Header {
     Udp,
     /// GRE.
     Gre,
+    /// The 22 bytes between GRE and Ethernet in mirrored packets of Spectrum switches.
+    SpectrumMirror,
+    /// EtherIP.
+    EtherIp,
+    /// Generic UDP encapsulation, with its optional fields.
+    Gue,
     /// ERSPAN type II.
     Erspan2,
     /// ERSPAN type III.
     Erspan3,
-    /// VXLAN.
+    /// VXLAN, or VXLAN-GPE.
     Vxlan,
+    /// The network service header, with its metadata.
+    Nsh,
     /// GENEVE, with its options.
     Geneve,
     /// One entry of an MPLS label stack.

@@ -3,6 +3,7 @@
 use super::headers::{Found, Header, Walk};
 use super::view::{View, malformed};
 use super::{Address, Carrier, Frame, IcrcVerdict, Identity, Other};
+use crate::protocol::Traffic;
 use core::net::Ipv6Addr;
 use rdmascope_wire::bth::Bth;
 use rdmascope_wire::grh::Grh;
@@ -47,7 +48,7 @@ fn behind_lrh<'a, F: Found>(
     walk: &mut Walk<'_, F>,
 ) -> Result<Frame<'a>, Other<'a>> {
     match lrh.next_header {
-        NextHeader::RawEthertype | NextHeader::RawIpv6 => Err(Other::NotInfiniBand),
+        NextHeader::RawEthertype | NextHeader::RawIpv6 => Err(Other::Traffic(Traffic::RawInfiniBand)),
         NextHeader::Bth => {
             let Packet { transport, transport_length, icrc, check } =
                 transport(view, walk, |transport| icrc::lrh(bytes, transport))?;
@@ -59,7 +60,7 @@ fn behind_lrh<'a, F: Found>(
                 transport,
                 transport_length,
                 icrc,
-                ecn: 0,
+                traffic_class: 0,
                 identity: Identity::new(transport, [source, destination], check, icrc, None),
             })
         }
@@ -85,7 +86,7 @@ fn behind_grh<'a, F: Found>(
     walk: &mut Walk<'_, F>,
 ) -> Result<Frame<'a>, Other<'a>> {
     if grh.next_header != Grh::NEXT_HEADER_BTH {
-        return Err(Other::NotInfiniBand);
+        return Err(Other::Traffic(Traffic::IpProtocol(grh.next_header)));
     }
     let Packet { transport, transport_length, icrc, check } =
         transport(payload, walk, |transport| icrc::grh(bytes, transport))?;
@@ -97,7 +98,7 @@ fn behind_grh<'a, F: Found>(
         transport,
         transport_length,
         icrc,
-        ecn: 0,
+        traffic_class: 0,
         identity: Identity::new(transport, [source, destination], check, icrc, None),
     })
 }

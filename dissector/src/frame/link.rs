@@ -1,8 +1,10 @@
 //! Link headers, up to the network layer.
 
 use super::headers::{Found, Header, Walk};
+use super::tag::{self, Behind, Tag};
 use super::view::View;
 use super::{Frame, Other, infiniband, network, tunnel};
+use crate::protocol::Traffic;
 use crate::record::LinkType;
 use etherparse::{Ethernet2HeaderSlice, SingleVlanHeaderSlice};
 use rdmascope_wire::erf::{Erf, RecordType};
@@ -55,7 +57,7 @@ pub(super) fn ethernet<'a, F: Found>(
     by_ether_type(header.ether_type().0.to_be_bytes(), view.skip(14), walk, depth)
 }
 
-/// Parses the payload of an Ethertype, after any number of VLAN tags.
+/// Parses the payload of an Ethertype, after any number of tags.
 #[inline]
 pub(super) fn by_ether_type<'a, F: Found>(
     ether_type: [u8; 2],
@@ -71,6 +73,8 @@ pub(super) fn by_ether_type<'a, F: Found>(
             0x8915 => return infiniband::roce_v1(view, walk),
             0x8847 | 0x8848 if depth < MAXIMUM_DEPTH => return tunnel::mpls(view, walk, depth + 1),
             0x8864 if depth < MAXIMUM_DEPTH => return tunnel::pppoe(view, walk, depth + 1),
+            // RFC 8300, section 10.1.1.
+            0x894f if depth < MAXIMUM_DEPTH => return tunnel::nsh(view, walk, depth + 1),
             // IEEE 802.1Q, 802.1ad, and the Ethertype of stacked tags before 802.1ad.
             0x8100 | 0x88a8 | 0x9100 => {
                 let tag =
@@ -79,7 +83,18 @@ pub(super) fn by_ether_type<'a, F: Found>(
                 walk.found(Header::VlanTag, &view, 4);
                 view = view.skip(4);
             }
-            _ => return Err(Other::NotInfiniBand),
+            _ => {
+                let other = Other::Traffic(Traffic::of_ether_type(ether_type, view.data));
+                let Some(Tag { length, behind }) = Tag::parse(ether_type, &view)? else { return Err(other) };
+                let tag = view;
+                walk.found(Header::Tag(ether_type), &tag, length);
+                view = view.skip(length);
+                ether_type = match behind {
+                    Behind::EtherType => u16::from_be_bytes([tag.data[length - 2], tag.data[length - 1]]),
+                    Behind::Ethernet if depth < MAXIMUM_DEPTH => return ethernet(view, walk, depth + 1),
+                    Behind::Ethernet => return Err(other),
+                };
+            }
         }
     }
 }
@@ -93,7 +108,7 @@ pub(super) fn by_ip_version<'a, F: Found>(
     match first >> 4 {
         4 => network::ipv4(view, walk, depth),
         6 => network::ipv6(view, walk, depth),
-        _ => Err(Other::NotInfiniBand),
+        _ => Err(Other::Traffic(Traffic::Unknown)),
     }
 }
 
@@ -108,13 +123,16 @@ fn loopback<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Result<Fram
         2 => network::ipv4(view.skip(4), walk, 0),
         // Linux, Windows, BSD, FreeBSD, Darwin.
         10 | 23 | 24 | 28 | 30 => network::ipv6(view.skip(4), walk, 0),
-        _ => Err(Other::NotInfiniBand),
+        _ => Err(Other::Traffic(Traffic::Unknown)),
     }
 }
 
 /// Whether [`by_ether_type`] parses the payload of this Ethertype.
 pub(super) fn is_understood(ether_type: u16) -> bool {
-    matches!(ether_type, 0x0800 | 0x86dd | 0x8915 | 0x8847 | 0x8848 | 0x8864 | 0x8100 | 0x88a8 | 0x9100)
+    matches!(
+        ether_type,
+        0x0800 | 0x86dd | 0x8915 | 0x8847 | 0x8848 | 0x8864 | 0x894f | 0x8100 | 0x88a8 | 0x9100
+    ) || tag::is_tag(ether_type)
 }
 
 /// Parses an Endace Extensible Record Format record. Offsets of stops in its extension headers
@@ -133,6 +151,6 @@ fn erf<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>) -> Result<Frame<'a>
         RecordType::INFINIBAND if wire_length > 0 => infiniband::native(packet.limit(wire_length), walk),
         RecordType::INFINIBAND => infiniband::native(packet, walk),
         RecordType::IPV4 | RecordType::IPV6 => by_ip_version(packet, walk, 0),
-        _ => Err(Other::NotInfiniBand),
+        _ => Err(Other::Traffic(Traffic::Unknown)),
     }
 }

@@ -2,7 +2,8 @@
 
 use super::headers::{Found, Header, Walk};
 use super::infiniband::{self, Packet};
-use super::link::{self, MAXIMUM_DEPTH};
+use super::link::MAXIMUM_DEPTH;
+use super::tunnel::InUdp;
 use super::view::{View, malformed};
 use super::{Address, Carrier, Frame, Identity, Other, Segment, tunnel};
 use crate::protocol::Traffic;
@@ -20,7 +21,7 @@ struct Below<'a> {
     length_known: bool,
     source: Address,
     destination: Address,
-    ecn: u8,
+    traffic_class: u8,
     /// The Identification, for IPv4.
     identification: Option<u16>,
     fragment: Fragment,
@@ -70,7 +71,7 @@ pub(super) fn ipv4<'a, F: Found>(
         length_known,
         source: Address::V4(header.source_addr()),
         destination: Address::V4(header.destination_addr()),
-        ecn: header.slice()[1] & 3,
+        traffic_class: header.slice()[1],
         identification: Some(header.identification()),
         fragment: Fragment::from_fields(header.fragments_offset().value(), header.more_fragments()),
     };
@@ -131,12 +132,14 @@ pub(super) fn ipv6<'a, F: Found>(
         length_known,
         source: Address::V6(header.source_addr()),
         destination: Address::V6(header.destination_addr()),
-        ecn: header.traffic_class() & 3,
+        traffic_class: header.traffic_class(),
         identification: None,
         fragment,
     };
     upper(next_header, view.skip(at), &below, walk, depth)
 }
+
+const TCP: u8 = 6;
 
 #[inline]
 fn upper<'a, F: Found>(
@@ -147,13 +150,11 @@ fn upper<'a, F: Found>(
     depth: u8,
 ) -> Result<Frame<'a>, Other<'a>> {
     match (protocol, below.fragment) {
-        (6, Fragment::Whole) => Err(tcp(view, below)),
+        (TCP, Fragment::Whole) => Err(tcp(view, below)),
         (17, Fragment::Later) => Err(Other::Fragment),
         (17, _) => udp(view, below, walk, depth),
-        (47, Fragment::Whole) if depth < MAXIMUM_DEPTH => tunnel::gre(view, walk, depth + 1),
-        // IPv4 in IP (RFC 2003), IPv6 in IP (RFC 2473 and 4213).
-        (4 | 41, Fragment::Whole) if depth < MAXIMUM_DEPTH => link::by_ip_version(view, walk, depth + 1),
-        _ => Err(Other::NotInfiniBand),
+        (_, Fragment::Whole) if depth < MAXIMUM_DEPTH => tunnel::in_ip(protocol, view, walk, depth + 1),
+        _ => Err(Other::Traffic(Traffic::IpProtocol(protocol))),
     }
 }
 
@@ -163,13 +164,31 @@ fn tcp<'a>(view: View<'a>, below: &Below<'a>) -> Other<'a> {
     match Segment::parse(addresses, below.identification, view.data, view.at, view.wire) {
         Ok(segment) => Other::Tcp(segment),
         Err(_) => {
-            let ports = view
-                .data
-                .first_chunk()
-                .map(|&[s0, s1, d0, d1]| [u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1])]);
-            let traffic = ports.and_then(|ports| Traffic::of(ports, &[]));
-            traffic.map_or(Other::NotInfiniBand, Other::Traffic)
+            let traffic = view.data.first_chunk().map(|&[s0, s1, d0, d1]| {
+                Traffic::of_tcp([u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1])], &[])
+            });
+            Other::Traffic(traffic.unwrap_or(Traffic::IpProtocol(TCP)))
         }
+    }
+}
+
+/// Parses a UDP packet whose destination port is not that of RoCEv2. The destination port of a
+/// tunnel identifies it; its source port is arbitrary.
+fn other_udp<'a, F: Found>(
+    ports: [u16; 2],
+    view: View<'a>,
+    fragment: Fragment,
+    walk: &mut Walk<'_, F>,
+    depth: u8,
+) -> Result<Frame<'a>, Other<'a>> {
+    let tunnel = InUdp::of_port(ports[1], walk.config);
+    match tunnel.filter(|_| fragment == Fragment::Whole && depth < MAXIMUM_DEPTH) {
+        Some(tunnel) => {
+            view.header::<8>(Layer::Udp)?;
+            walk.found(Header::Udp, &view, 8);
+            tunnel.parse(ports[1], view.skip(8), walk, depth + 1)
+        }
+        None => Err(Other::Traffic(Traffic::of_udp(ports))),
     }
 }
 
@@ -187,20 +206,8 @@ fn udp<'a, F: Found>(
     };
     let destination_port = u16::from_be_bytes([d0, d1]);
     if destination_port != walk.config.port {
-        let is_tunnel = matches!(destination_port, tunnel::VXLAN_PORT | tunnel::GENEVE_PORT);
-        if let Some(traffic) = Traffic::of([u16::from_be_bytes([s0, s1]), destination_port], &[]) {
-            return Err(Other::Traffic(traffic));
-        }
-        if !is_tunnel || below.fragment != Fragment::Whole || depth >= MAXIMUM_DEPTH {
-            return Err(Other::NotInfiniBand);
-        }
-        view.header::<8>(Layer::Udp)?;
-        walk.found(Header::Udp, &view, 8);
-        let inner = view.skip(8);
-        return match destination_port {
-            tunnel::VXLAN_PORT => tunnel::vxlan(inner, walk, depth + 1),
-            _ => tunnel::geneve(inner, walk, depth + 1),
-        };
+        let ports = [u16::from_be_bytes([s0, s1]), destination_port];
+        return other_udp(ports, view, below.fragment, walk, depth);
     }
     if below.fragment == Fragment::First {
         return Err(Other::Fragment);
@@ -223,7 +230,7 @@ fn udp<'a, F: Found>(
         transport,
         transport_length,
         icrc,
-        ecn: below.ecn,
+        traffic_class: below.traffic_class,
         identity: Identity::new(
             transport,
             [below.source, below.destination],

@@ -20,7 +20,7 @@ const CONNECT_REQUEST: &[u8] = include_bytes!("../../testdata/connect-request.bi
 
 const CLIENT: Address = Address::V4(Ipv4Addr::new(10, 77, 0, 2));
 const SERVER: Address = Address::V4(Ipv4Addr::new(10, 77, 0, 1));
-const CONFIG: Config = Config { port: 4791, verify_icrc: true };
+const CONFIG: Config = Config { port: 4791, vxlan_port: Some(5000), verify_icrc: true };
 
 fn record(link: LinkType, data: &[u8]) -> Record<'_> {
     Record {
@@ -36,6 +36,10 @@ fn record(link: LinkType, data: &[u8]) -> Record<'_> {
 
 fn dissected(link: LinkType, data: &[u8]) -> Result<Frame<'_>, Other<'_>> {
     dissect(&record(link, data), &CONFIG)
+}
+
+fn other(link: u16, data: &[u8]) -> Other<'static> {
+    dissected(LinkType(link), data).map(|_| ()).unwrap_err().named()
 }
 
 fn stop(link: LinkType, data: &[u8]) -> Stop {
@@ -165,7 +169,7 @@ fn real_frames() {
         assert_eq!(found.carrier, Carrier::RoceV2 { source_port, destination_port: 4791 });
         assert_eq!(found.transport, &frame[42..frame.len() - 4]);
         assert_eq!(found.transport_length as usize, frame.len() - 46);
-        assert_eq!((found.icrc, found.ecn), (IcrcVerdict::Good, 0));
+        assert_eq!((found.icrc, found.ecn()), (IcrcVerdict::Good, 0));
     }
 }
 
@@ -285,12 +289,14 @@ fn only_the_destination_port_decides() {
         data[34..36].copy_from_slice(&u16::to_be_bytes(source_port));
         let found = dissected(LinkType::ETHERNET, &data).unwrap();
         assert_eq!(found.carrier, Carrier::RoceV2 { source_port, destination_port: 4791 });
-        data[36..38].copy_from_slice(&[0x12, 0xb6]);
-        assert!(matches!(dissected(LinkType::ETHERNET, &data), Err(Other::NotInfiniBand)));
+        data[36..38].copy_from_slice(&[0x12, 0xb4]);
+        let lower = source_port.min(0x12b4);
+        assert_eq!(other(1, &data), Other::Traffic(Traffic::Udp(lower)));
     }
     let other_port = Config { port: 4792, ..CONFIG };
     let mut data = SEND_ONLY.to_vec();
-    assert!(matches!(dissect(&record(LinkType::ETHERNET, &data), &other_port), Err(Other::NotInfiniBand)));
+    let found = dissect(&record(LinkType::ETHERNET, &data), &other_port).map(|_| ()).unwrap_err();
+    assert_eq!(found.named(), Other::Traffic(Traffic::Udp(4791)));
     data[37] += 1;
     assert!(dissect(&record(LinkType::ETHERNET, &data), &other_port).is_ok());
 }
@@ -308,13 +314,16 @@ fn congestion_marks() {
     let mut data = SEND_ONLY.to_vec();
     data[15] = 0xff;
     let found = dissected(LinkType::ETHERNET, &data).unwrap();
-    assert_eq!((found.ecn, found.icrc), (3, IcrcVerdict::Good));
+    assert_eq!((found.ecn(), found.dscp(), found.icrc), (3, Some(63), IcrcVerdict::Good));
     let mut data = ipv6(17, &[]);
     data[1] |= 0x10;
-    assert_eq!(dissected(LinkType::RAW, &data).unwrap().ecn, 3);
+    assert_eq!(dissected(LinkType::RAW, &data).unwrap().ecn(), 3);
     // A traffic class of 0xb9: expedited forwarding, ECT(1).
     data[..2].copy_from_slice(&[0x6b, 0x90]);
-    assert_eq!(dissected(LinkType::RAW, &data).unwrap().ecn, 1);
+    let found = dissected(LinkType::RAW, &data).unwrap();
+    assert_eq!((found.ecn(), found.dscp()), (1, Some(46)));
+    let roce_v1 = ethernet(0x8915, &grh(mapped(2), mapped(1)));
+    assert_eq!(dissected(LinkType::ETHERNET, &roce_v1).unwrap().dscp(), None);
 }
 
 #[test]
@@ -328,10 +337,10 @@ fn ipv4_fragments() {
     assert_eq!(fragment(0x2000, |_| ()), Other::Fragment);
     assert_eq!(fragment(0x2001, |_| ()), Other::Fragment);
     assert_eq!(fragment(0x0001, |_| ()), Other::Fragment);
-    assert_eq!(fragment(0x2000, |data| data[37] ^= 1), Other::NotInfiniBand);
+    assert_eq!(fragment(0x2000, |data| data[37] ^= 1), Other::Traffic(Traffic::Udp(4790)));
     assert_eq!(fragment(0x0001, |data| data[37] ^= 1), Other::Fragment);
-    assert_eq!(fragment(0x2000, |data| data[23] = 6), Other::NotInfiniBand);
-    assert_eq!(fragment(0x0001, |data| data[23] = 47), Other::NotInfiniBand);
+    assert_eq!(fragment(0x2000, |data| data[23] = 6), Other::Traffic(Traffic::IpProtocol(6)));
+    assert_eq!(fragment(0x0001, |data| data[23] = 47), Other::Traffic(Traffic::IpProtocol(47)));
 }
 
 #[test]
@@ -367,8 +376,8 @@ fn ipv6_extension_headers() {
     assert_eq!(fragment(17, 0x0001, 0xb7), Other::Fragment);
     assert_eq!(fragment(17, 0x0009, 0xb7), Other::Fragment);
     assert_eq!(fragment(17, 0x0008, 0), Other::Fragment);
-    assert_eq!(fragment(17, 0x0001, 0), Other::NotInfiniBand);
-    assert_eq!(fragment(6, 0x0008, 0), Other::NotInfiniBand);
+    assert_eq!(fragment(17, 0x0001, 0), Other::Traffic(Traffic::Udp(0x1200)));
+    assert_eq!(fragment(6, 0x0008, 0), Other::Traffic(Traffic::IpProtocol(6)));
 
     // Cut after an extension header: the UDP header is missing.
     let data = ipv6(60, &[17, 0, 1, 4, 0, 0, 0, 0]);
@@ -450,7 +459,7 @@ fn lengths_of_native_packets() {
     for raw in [0x10, 0x11] {
         let mut data = native_local();
         data[1] = raw;
-        assert!(matches!(dissected(link, &data), Err(Other::NotInfiniBand)));
+        assert_eq!(other(link.0, &data), Other::Traffic(Traffic::RawInfiniBand));
     }
 }
 
@@ -516,14 +525,20 @@ fn packets_without_lengths() {
 
 #[test]
 fn what_is_something_else() {
-    let other = |link: u16, data: &[u8]| dissected(LinkType(link), data).map(|_| ()).unwrap_err().named();
+    let ether_type = |number| Other::Traffic(Traffic::EtherType(number));
+    let protocol = |number| Other::Traffic(Traffic::IpProtocol(number));
+    let udp_port = |number| Other::Traffic(Traffic::Udp(number));
     assert_eq!(other(147, SEND_ONLY), Other::UnknownLinkType);
-    assert_eq!(other(1, &ethernet(0x0806, &[0; 46])), Other::NotInfiniBand);
-    assert_eq!(other(1, &ethernet(0x0026, &[0; 46])), Other::NotInfiniBand);
-    assert_eq!(other(1, &ethernet(0x0800, &ipv4(&[], 6, &[0; 40]))), Other::NotInfiniBand);
-    assert_eq!(other(0, &[7, 0, 0, 0, 0x45]), Other::NotInfiniBand);
-    assert_eq!(other(101, &[0x50; 40]), Other::NotInfiniBand);
-    assert_eq!(other(197, &erf(1, &[], SEND_ONLY)), Other::NotInfiniBand);
+    assert_eq!(other(1, &ethernet(0x0806, &[0; 46])), ether_type(0x0806));
+    assert_eq!(other(1, &ethernet(0x0026, &[0x42; 46])), Other::Traffic(Traffic::Llc(0x42)));
+    // IEEE 802.1Q, section 36.2, and IEEE 802.3, annex 31B: opcodes of MAC control.
+    assert_eq!(other(1, &ethernet(0x8808, &[1, 1, 0, 8, 0, 0])), Other::Traffic(Traffic::PriorityPause));
+    assert_eq!(other(1, &ethernet(0x8808, &[0, 1, 0xff, 0xff])), Other::Traffic(Traffic::Pause));
+    assert_eq!(other(1, &ethernet(0x0800, &ipv4(&[], 6, &[0; 40]))), Other::Traffic(Traffic::Tcp(0)));
+    assert_eq!(other(1, &ethernet(0x0800, &ipv4(&[], 1, &[0; 40]))), protocol(1));
+    assert_eq!(other(0, &[7, 0, 0, 0, 0x45]), Other::Traffic(Traffic::Unknown));
+    assert_eq!(other(101, &[0x50; 40]), Other::Traffic(Traffic::Unknown));
+    assert_eq!(other(197, &erf(1, &[], SEND_ONLY)), Other::Traffic(Traffic::Unknown));
     // Named by a port, or by the first bytes of the TCP payload.
     let tcp = |ports: [u8; 4], payload: &[u8]| {
         let header = [&ports[..], &[0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x18, 0, 0, 0, 0, 0, 0]].concat();
@@ -533,7 +548,7 @@ fn what_is_something_else() {
     assert_eq!(other(1, &tcp([0, 111, 0xc0, 0], b"")), Other::Traffic(Traffic::Portmap));
     let request = tcp([0xc0, 0, 0xc0, 1], b"MPA ID Req Frame\x40\x01\0\0");
     assert_eq!(other(1, &request), Other::Traffic(Traffic::Iwarp));
-    assert_eq!(other(1, &tcp([0xc0, 0, 0xc0, 1], b"GET / HTTP/1.1")), Other::NotInfiniBand);
+    assert_eq!(other(1, &tcp([0xc0, 0, 0xc0, 1], b"GET / HTTP/1.1")), Other::Traffic(Traffic::Tcp(0xc000)));
     let mut udp = SEND_ONLY.to_vec();
     udp[36..38].copy_from_slice(&20_048u16.to_be_bytes());
     assert_eq!(other(1, &udp), Other::Traffic(Traffic::Mount));
@@ -543,35 +558,45 @@ fn what_is_something_else() {
         let found = dissect(&cut, &CONFIG).map(|_| ()).unwrap_err().named();
         assert_eq!(found == Other::Traffic(Traffic::Iwarp), length >= 34 + 20 + 16, "{length}");
     }
-    // VXLAN without a network identifier; GENEVE on another port.
+    // VXLAN without a network identifier; VXLAN-GPE with an unknown protocol; NSH of another
+    // version; GENEVE on another port.
     let mut no_identifier = tunnels::vxlan(SEND_ONLY);
     no_identifier[42] = 0;
-    assert_eq!(other(1, &no_identifier), Other::NotInfiniBand);
+    assert_eq!(other(1, &no_identifier), udp_port(4789));
+    let mut unknown_protocol = tunnels::vxlan(SEND_ONLY);
+    unknown_protocol[42..46].copy_from_slice(&[0x0c, 0, 0, 6]);
+    assert_eq!(other(1, &unknown_protocol), Other::Traffic(Traffic::Unknown));
+    let mut nsh = ethernet(0x894f, &[&[0x0f, 0xc2, 2, 1, 0, 0, 7, 255][..], &ip()].concat());
+    nsh[14] |= 0x40;
+    assert_eq!(other(1, &nsh), ether_type(0x894f));
+    nsh[14..16].copy_from_slice(&[0x0f, 0xc1]);
+    assert_eq!(stop(LinkType::ETHERNET, &nsh), Stop::malformed(Layer::Link, 1));
     let mut other_port = geneve(0, 0x6558, &[], SEND_ONLY);
     other_port[37] += 1;
-    assert_eq!(other(1, &other_port), Other::NotInfiniBand);
+    assert_eq!(other(1, &other_port), udp_port(6082));
     // GRE version 1 (PPTP); source routing in GRE, which is deprecated.
-    assert_eq!(other(1, &gre([0, 1], 0x6558, &[], SEND_ONLY)), Other::NotInfiniBand);
-    assert_eq!(other(1, &gre([0x40, 0], 0x6558, &[], SEND_ONLY)), Other::NotInfiniBand);
+    assert_eq!(other(1, &gre([0, 1], 0x6558, &[], SEND_ONLY)), protocol(47));
+    assert_eq!(other(1, &gre([0x40, 0], 0x6558, &[], SEND_ONLY)), protocol(47));
     // GENEVE of another version, MPLS with an unknown payload, PPPoE of another version, with a
     // code, with LCP.
-    assert_eq!(other(1, &geneve(0x40, 0x6558, &[], SEND_ONLY)), Other::NotInfiniBand);
-    assert_eq!(other(1, &geneve(0, 0x8809, &[], SEND_ONLY)), Other::NotInfiniBand);
-    assert_eq!(other(1, &ethernet(0x8847, &[&LABELS[..], &[0x10; 60]].concat())), Other::NotInfiniBand);
+    assert_eq!(other(1, &geneve(0x40, 0x6558, &[], SEND_ONLY)), udp_port(6081));
+    assert_eq!(other(1, &geneve(0, 0x8809, &[], SEND_ONLY)), ether_type(0x8809));
+    assert_eq!(other(1, &ethernet(0x8847, &[&LABELS[..], &[0x10; 60]].concat())), ether_type(0x1010));
     for (at, value) in [(14, 0x21), (15, 0xa7), (20, 0xc0)] {
         let mut data = pppoe(2 + ip().len(), 0x0021, &ip());
         data[at] = value;
-        assert_eq!(other(1, &data), Other::NotInfiniBand);
+        let name = if at == 20 { Traffic::Unknown } else { Traffic::EtherType(0x8864) };
+        assert_eq!(other(1, &data), Other::Traffic(name));
     }
     assert_eq!(stop(LinkType::ETHERNET, &pppoe(1, 0x0021, &ip())), Stop::malformed(Layer::Link, 4));
     // A fragment of an IP-in-IP packet.
     let mut fragment = ethernet(0x0800, &ipv4(&[], 4, &ip()));
     fragment[20] = 0x20;
-    assert_eq!(other(1, &fragment), Other::NotInfiniBand);
+    assert_eq!(other(1, &fragment), protocol(4));
     // A GRH with another next header.
     let mut v1 = grh(mapped(2), mapped(1));
     v1[6] = 17;
-    assert_eq!(other(1, &ethernet(0x8915, &v1)), Other::NotInfiniBand);
+    assert_eq!(other(1, &ethernet(0x8915, &v1)), protocol(17));
     // Impossible versions and header lengths.
     assert_eq!(stop(LinkType::ETHERNET, &ethernet(0x0800, &[0x65; 60])), Stop::malformed(Layer::Network, 0));
     assert_eq!(stop(LinkType::ETHERNET, &ethernet(0x0800, &[0x44; 60])), Stop::malformed(Layer::Network, 0));

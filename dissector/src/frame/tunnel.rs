@@ -1,44 +1,187 @@
-//! Mirrored and tunnelled traffic: GRE with ERSPAN or Ethernet, VXLAN, GENEVE, MPLS, PPPoE.
+//! Mirrored and tunnelled traffic: frames and packets in IP, UDP, GRE, MPLS and PPPoE.
 
 use super::headers::{Found, Header, Walk};
 use super::view::{View, malformed};
-use super::{Frame, Other, link, network};
+use super::{Config, Frame, Other, link, network};
+use crate::protocol::Traffic;
 use rdmascope_wire::Layer;
 
-/// The UDP destination port of VXLAN (RFC 7348, section 5).
-pub(super) const VXLAN_PORT: u16 = 4789;
+/// A tunnel in UDP.
+#[derive(Clone, Copy)]
+pub(super) enum InUdp {
+    Vxlan,
+    Geneve,
+    Gue,
+    Gre,
+    Mpls,
+}
 
-/// The UDP destination port of GENEVE (RFC 8926, section 3.3).
-pub(super) const GENEVE_PORT: u16 = 6081;
+impl InUdp {
+    /// The tunnel on a UDP destination port.
+    pub(super) fn of_port(port: u16, config: &Config) -> Option<InUdp> {
+        match port {
+            // RFC 7348, section 5; Linux before that assignment, and its users; VXLAN-GPE.
+            4789 | 8472 | 4790 => Some(InUdp::Vxlan),
+            // RFC 8926, section 3.3.
+            6081 => Some(InUdp::Geneve),
+            6080 => Some(InUdp::Gue),
+            // RFC 8086, section 8; RFC 7510, section 6.
+            4754 => Some(InUdp::Gre),
+            6635 => Some(InUdp::Mpls),
+            _ => (config.vxlan_port == Some(port)).then_some(InUdp::Vxlan),
+        }
+    }
+
+    /// Parses the payload of the UDP packet to `port`.
+    pub(super) fn parse<'a, F: Found>(
+        self,
+        port: u16,
+        view: View<'a>,
+        walk: &mut Walk<'_, F>,
+        depth: u8,
+    ) -> Result<Frame<'a>, Other<'a>> {
+        match self {
+            InUdp::Vxlan => vxlan(port, view, walk, depth),
+            InUdp::Geneve => geneve(port, view, walk, depth),
+            InUdp::Gue => gue(port, view, walk, depth),
+            InUdp::Gre => gre(view, walk, depth),
+            InUdp::Mpls => mpls(view, walk, depth),
+        }
+    }
+}
+
+/// Parses the payload of an IP packet by its protocol number.
+pub(super) fn in_ip<'a, F: Found>(
+    protocol: u8,
+    view: View<'a>,
+    walk: &mut Walk<'_, F>,
+    depth: u8,
+) -> Result<Frame<'a>, Other<'a>> {
+    match protocol {
+        // IPv4 in IP (RFC 2003), IPv6 in IP (RFC 2473 and 4213).
+        4 | 41 => link::by_ip_version(view, walk, depth),
+        47 => gre(view, walk, depth),
+        97 => ether_ip(view, walk, depth),
+        // RFC 4023, section 3.
+        137 => mpls(view, walk, depth),
+        // RFC 8986, section 10.1: segment routing over IPv6.
+        143 => link::ethernet(view, walk, depth),
+        _ => Err(Other::Traffic(Traffic::IpProtocol(protocol))),
+    }
+}
+
+/// Parses EtherIP (RFC 3378, section 3): version 3 in four bits, 12 reserved bits, an Ethernet
+/// frame.
+fn ether_ip<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>, depth: u8) -> Result<Frame<'a>, Other<'a>> {
+    let header = view.header::<2>(Layer::Link)?;
+    if header[0] >> 4 != 3 {
+        return Err(Other::Traffic(Traffic::IpProtocol(97)));
+    }
+    walk.found(Header::EtherIp, &view, 2);
+    link::ethernet(view.skip(2), walk, depth)
+}
+
+/// Parses generic UDP encapsulation (draft-ietf-intarea-gue-09, sections 3 and 4). Version 0 has a
+/// control bit, the length of the optional fields in four-byte words, and an IP protocol number. In
+/// version 1, an IP packet follows UDP: its own version begins with the bits of that number.
+fn gue<'a, F: Found>(
+    port: u16,
+    view: View<'a>,
+    walk: &mut Walk<'_, F>,
+    depth: u8,
+) -> Result<Frame<'a>, Other<'a>> {
+    let header = view.header::<4>(Layer::Link)?;
+    match header[0] >> 6 {
+        0 if header[0] & 0x20 == 0 => {}
+        1 => return link::by_ip_version(view, walk, depth),
+        _ => return Err(Other::Traffic(Traffic::Udp(port))),
+    }
+    let length = 4 + usize::from(header[0] & 0x1f) * 4;
+    if view.data.len() < length {
+        return Err(view.stop(Layer::Link, 0, length));
+    }
+    walk.found(Header::Gue, &view, length);
+    if depth >= link::MAXIMUM_DEPTH {
+        return Err(Other::Traffic(Traffic::Udp(port)));
+    }
+    in_ip(header[1], view.skip(length), walk, depth + 1)
+}
 
 /// The Ethertype of transparent Ethernet bridging: a whole Ethernet frame.
 const ETHERNET: u16 = 0x6558;
 
-/// Parses VXLAN: a byte of flags, whose I bit announces a network identifier; 7 more bytes; an
-/// Ethernet frame.
-pub(super) fn vxlan<'a, F: Found>(
+/// Parses VXLAN (RFC 7348, section 5): a byte of flags, whose I bit announces a network identifier;
+/// 7 more bytes; an Ethernet frame. In VXLAN-GPE (draft-ietf-nvo3-vxlan-gpe, section 3), the P bit
+/// announces the protocol of the payload in the last byte of the first word.
+fn vxlan<'a, F: Found>(
+    port: u16,
     view: View<'a>,
     walk: &mut Walk<'_, F>,
     depth: u8,
 ) -> Result<Frame<'a>, Other<'a>> {
     let header = view.header::<8>(Layer::Link)?;
-    if header[0] & 0x08 == 0 {
-        return Err(Other::NotInfiniBand);
+    let (has_identifier, has_protocol) = (header[0] & 0x08 != 0, header[0] & 0x04 != 0);
+    if !has_identifier && !has_protocol {
+        return Err(Other::Traffic(Traffic::Udp(port)));
     }
     walk.found(Header::Vxlan, &view, 8);
-    link::ethernet(view.skip(8), walk, depth)
+    match has_protocol {
+        true => by_next_protocol(header[3], view.skip(8), walk, depth),
+        false => link::ethernet(view.skip(8), walk, depth),
+    }
+}
+
+/// Parses the payload of VXLAN-GPE or NSH by its protocol (RFC 8300, section 2.2).
+fn by_next_protocol<'a, F: Found>(
+    protocol: u8,
+    view: View<'a>,
+    walk: &mut Walk<'_, F>,
+    depth: u8,
+) -> Result<Frame<'a>, Other<'a>> {
+    match protocol {
+        1 => network::ipv4(view, walk, depth),
+        2 => network::ipv6(view, walk, depth),
+        3 => link::ethernet(view, walk, depth),
+        4 if depth < link::MAXIMUM_DEPTH => nsh(view, walk, depth + 1),
+        5 if depth < link::MAXIMUM_DEPTH => mpls(view, walk, depth + 1),
+        _ => Err(Other::Traffic(Traffic::Unknown)),
+    }
+}
+
+/// Parses the network service header (RFC 8300, section 2): the version, flags, a time to live, the
+/// length in four-byte words, the metadata type, the protocol of the payload, the service path, and
+/// metadata.
+pub(super) fn nsh<'a, F: Found>(
+    view: View<'a>,
+    walk: &mut Walk<'_, F>,
+    depth: u8,
+) -> Result<Frame<'a>, Other<'a>> {
+    let header = view.header::<8>(Layer::Link)?;
+    let length = usize::from(header[1] & 0x3f) * 4;
+    if header[0] >> 6 != 0 {
+        return Err(Other::Traffic(Traffic::EtherType(0x894f)));
+    }
+    if length < 8 {
+        return Err(malformed(Layer::Link, 1));
+    }
+    if view.data.len() < length {
+        return Err(view.stop(Layer::Link, 0, length));
+    }
+    walk.found(Header::Nsh, &view, length);
+    by_next_protocol(header[3], view.skip(length), walk, depth)
 }
 
 /// Parses GENEVE (RFC 8926, section 3.4): the version, the length of the options in four-byte
 /// words, flags, the Ethertype of the payload, and a network identifier.
-pub(super) fn geneve<'a, F: Found>(
+fn geneve<'a, F: Found>(
+    port: u16,
     view: View<'a>,
     walk: &mut Walk<'_, F>,
     depth: u8,
 ) -> Result<Frame<'a>, Other<'a>> {
     let header = view.header::<8>(Layer::Link)?;
     if header[0] >> 6 != 0 {
-        return Err(Other::NotInfiniBand);
+        return Err(Other::Traffic(Traffic::Udp(port)));
     }
     let length = 8 + usize::from(header[0] & 0x3f) * 4;
     if view.data.len() < length {
@@ -102,7 +245,7 @@ pub(super) fn pppoe<'a, F: Found>(
 ) -> Result<Frame<'a>, Other<'a>> {
     let header = view.header::<8>(Layer::Link)?;
     if header[..2] != [0x11, 0] {
-        return Err(Other::NotInfiniBand);
+        return Err(Other::Traffic(Traffic::EtherType(0x8864)));
     }
     let length = usize::from(u16::from_be_bytes([header[4], header[5]]));
     if length < 2 {
@@ -115,17 +258,13 @@ pub(super) fn pppoe<'a, F: Found>(
         0x0057 => network::ipv6(inner, walk, depth),
         // MPLS (RFC 3032, section 4.3).
         0x0281 | 0x0283 if depth < link::MAXIMUM_DEPTH => mpls(inner, walk, depth + 1),
-        _ => Err(Other::NotInfiniBand),
+        _ => Err(Other::Traffic(Traffic::Unknown)),
     }
 }
 
 /// Parses GRE (RFC 2784 and 2890): four bytes, and four each for the checksum, key and sequence
 /// number that the bits C, K and S announce.
-pub(super) fn gre<'a, F: Found>(
-    view: View<'a>,
-    walk: &mut Walk<'_, F>,
-    depth: u8,
-) -> Result<Frame<'a>, Other<'a>> {
+fn gre<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>, depth: u8) -> Result<Frame<'a>, Other<'a>> {
     let header = view.header::<4>(Layer::Link)?;
     let checksum = header[0] & 0x80 != 0;
     let routing = header[0] & 0x40 != 0;
@@ -133,7 +272,7 @@ pub(super) fn gre<'a, F: Found>(
     let sequence = header[0] & 0x10 != 0;
     let version = header[1] & 0x07;
     if routing || version != 0 {
-        return Err(Other::NotInfiniBand);
+        return Err(Other::Traffic(Traffic::IpProtocol(47)));
     }
     let length = 4 + [checksum, key, sequence].into_iter().filter(|&there| there).count() * 4;
     if view.data.len() < length {
@@ -150,6 +289,12 @@ pub(super) fn gre<'a, F: Found>(
             link::ethernet(inner.skip(8).cut_if(truncated(header)), walk, depth)
         }
         0x22eb => erspan_3(inner, walk, depth),
+        // Mirrored by a Spectrum switch: the header has 22 bytes, whose layout is not published.
+        0x8949 => {
+            let header = inner.header::<22>(Layer::Link)?;
+            walk.found(Header::SpectrumMirror, &inner, header.len());
+            link::ethernet(inner.skip(header.len()), walk, depth)
+        }
         ETHERNET => link::ethernet(inner, walk, depth),
         _ => link::by_ether_type([header[2], header[3]], inner, walk, depth),
     }
@@ -169,7 +314,7 @@ fn erspan_3<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>, depth: u8) -> 
     match header[10] >> 2 & 0x1f {
         0 => link::ethernet(inner, walk, depth),
         2 => link::by_ip_version(inner, walk, depth),
-        _ => Err(Other::NotInfiniBand),
+        _ => Err(Other::Traffic(Traffic::EtherType(0x22eb))),
     }
 }
 

@@ -37,7 +37,10 @@ struct Half {
     messages: Messages,
     /// RDMA Reads that this end requested and whose responses have not ended, oldest first.
     reads: VecDeque<Asked>,
-    /// Read Responses of this end whose request has not been seen yet.
+    /// The last of them when bytes that may answer them were missing.
+    doubtful: Option<Position>,
+    /// Read Responses of this end whose request has not been seen yet: the capture may show them
+    /// before it.
     early: Waiting<HeldResponse>,
     started: Option<Started>,
     judged: Judged,
@@ -170,6 +173,8 @@ impl IwarpConnection {
                 Some(Next::Missing(bytes)) => {
                     let packets = self.halves[from].stream.packets(bytes);
                     deliver(from, Delivery::Missing { packets });
+                    let asker = &mut self.halves[from.other()];
+                    asker.doubtful = asker.reads.back().map(|asked| asked.position);
                     self.process(from, Input::Missing { from: expected, bytes }, deliver);
                 }
                 None => return,
@@ -203,6 +208,10 @@ impl IwarpConnection {
                     messages.take(&piece, &mut |message| responses.take(message, deliver));
                 }
                 Unit::Lost => messages.lose(&mut |message| responses.take(message, deliver)),
+                Unit::Cut => {
+                    messages.lose(&mut |message| responses.take(message, deliver));
+                    deliver(from, Delivery::Missing { packets: 1 });
+                }
                 Unit::Malformed(seen, sequence, _) => {
                     messages.lose(&mut |message| responses.take(message, deliver));
                     let (position, fault) = (Position::of_sequence(sequence), Fault::Segment);
@@ -292,9 +301,7 @@ impl IwarpConnection {
                 };
                 let held = match ready {
                     Some(index) => sender.early.take(index),
-                    None if sender.early.is_full() || is_over() || !asker.stream.waits() => {
-                        sender.early.take_first()
-                    }
+                    None if sender.early.is_full() || is_over() => sender.early.take_first(),
                     None => None,
                 };
                 let Some(held) = held else { break };
@@ -430,6 +437,16 @@ impl IwarpConnection {
     /// Position of an end's last acknowledged byte, and the first packet that acknowledged it.
     pub(crate) fn acknowledged(&self, end: End) -> Option<(Position, Seen)> {
         self.halves[end].acknowledged
+    }
+
+    /// Whether bytes of an end are not acknowledged, a message of it has not ended, or an RDMA Read
+    /// that it requested is not answered.
+    pub(crate) fn is_in_flight(&self, end: End) -> bool {
+        let Half { stream, messages, reads, doubtful, .. } = &self.halves[end];
+        messages.is_midway()
+            || stream.waits()
+            || self.missing_at_the_end(end).is_none_or(|missing| missing < 0)
+            || reads.back().is_some_and(|asked| *doubtful != Some(asked.position))
     }
 
     /// Number of an end's segments that were repeated or reordered.
@@ -580,7 +597,7 @@ impl Responses<'_> {
     /// if its request may still arrive.
     fn place(&mut self, placement: Placement<'_>, ends: bool, may_wait: bool, deliver: &mut Deliver<'_>) {
         let Some((index, offset)) = self.asker.find_asked(&placement) else {
-            if may_wait && self.asker.stream.waits() {
+            if may_wait {
                 let bytes = placement.bytes.to_vec();
                 return self.early.keep(HeldResponse { placement: placement.without_bytes(), ends, bytes });
             }

@@ -125,7 +125,7 @@ impl Contents {
                     fpdu.crc = Some(ended.crc);
                 }
             }
-            Unit::Lost | Unit::Malformed(..) => {}
+            Unit::Lost | Unit::Cut | Unit::Malformed(..) => {}
         });
         match framing.unfinished() {
             Some((sequence, _)) if last == Some(sequence) => {}

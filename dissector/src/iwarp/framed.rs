@@ -75,7 +75,7 @@ impl Gathered {
                 self.tell(from, Framed { first, sequence: behind.wrapping_sub(length), kind });
             }
             Unit::Piece(piece) => self.take_piece(from, &piece),
-            Unit::Lost => self.close(from),
+            Unit::Lost | Unit::Cut => self.close(from),
             Unit::Malformed(first, sequence, fields) => {
                 self.close(from);
                 self.tell(from, Framed { first, sequence, kind: FramedKind::Malformed(fields) });

@@ -192,6 +192,9 @@ pub(super) enum Unit<'a> {
     Piece(Piece<'a>),
     /// The rest of the current unit cannot be found.
     Lost,
+    /// The header of an FPDU is in a captured segment, but the capture lacks those bytes. The units
+    /// up to the end of that segment cannot be found.
+    Cut,
     /// An FPDU with an invalid length or header: the packet, the sequence number of its first byte,
     /// its length field and its control fields.
     Malformed(Seen, u32, [u8; LENGTH_FIELD + Control::LENGTH]),
@@ -384,7 +387,7 @@ impl Framing {
             let piece = run.limit((needed - done) as u32);
             if piece.bytes.len() < piece.length as usize {
                 self.state = State::Searching;
-                found(Unit::Lost);
+                found(Unit::Cut);
                 return run.skip(run.length);
             }
             fpdu.head[done..done + piece.bytes.len()].copy_from_slice(piece.bytes);
@@ -463,7 +466,11 @@ impl Framing {
                 CrcVerdict::Good
             }
             (CrcUse::On, _) if self.overlooks_crc || !self.knows_markers => CrcVerdict::Unverifiable,
-            (CrcUse::On, _) => CrcVerdict::Bad,
+            (CrcUse::On, _) => {
+                // An end that sends no CRC is reported once.
+                self.crc = if found == [0; CRC_LENGTH] { CrcUse::Off } else { CrcUse::On };
+                CrcVerdict::Bad
+            }
             (CrcUse::Unknown, _) if found == [0; CRC_LENGTH] => {
                 self.crc = CrcUse::Off;
                 CrcVerdict::Unused

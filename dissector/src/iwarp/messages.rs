@@ -102,6 +102,11 @@ impl Messages {
     /// 8797, section 4.2).
     const LONGEST: usize = 512 << 10;
 
+    /// Whether a message has started and not ended.
+    pub(super) fn is_midway(&self) -> bool {
+        self.open.is_some() || self.tagged.is_some()
+    }
+
     /// Bytes of memory used by the open message.
     pub(super) fn buffered(&self) -> usize {
         self.bytes.capacity()
@@ -239,8 +244,13 @@ impl Messages {
                 invalidated: opcode.invalidates().then_some(header.invalidate_stag),
             }))),
             Opcode::ReadRequest => {
-                if let Ok(request) = ReadRequest::parse(bytes) {
-                    found(Message::ReadRequest(piece.seen, position, extent, request));
+                match ReadRequest::parse(bytes) {
+                    Ok(request) => found(Message::ReadRequest(piece.seen, position, extent, request)),
+                    // The capture lacks its sink or the memory that it reads.
+                    Err(_) if bytes.len() < open.length as usize => {
+                        found(Message::Delivery(Delivery::Missing { packets: 1 }));
+                    }
+                    Err(_) => {}
                 }
             }
             Opcode::Terminate => {

@@ -140,7 +140,15 @@ impl ReliableConnection {
         self.halves[end].acknowledged.map(|(psn, seen)| (psn.into(), seen))
     }
 
+    /// Whether requests of an end are not acknowledged, or a message of it has not ended.
+    #[inline]
+    pub(crate) fn is_in_flight(&self, end: End) -> bool {
+        self.halves[end].requests.is_midway()
+            || self.missing_at_the_end(end).is_none_or(|missing| missing < 0)
+    }
+
     /// Number of an end's requests that were repeated or reordered.
+    #[inline]
     pub(crate) fn disturbed(&self, end: End) -> u64 {
         let requests = &self.halves[end].requests;
         requests.repeated + requests.reordered
@@ -148,6 +156,7 @@ impl ReliableConnection {
 
     /// Number of an end's acknowledged packets after the last one in the capture. It is 0 or less
     /// if the capture has all of them.
+    #[inline]
     pub(crate) fn missing_at_the_end(&self, end: End) -> Option<i32> {
         let Half { requests, acknowledged, .. } = &self.halves[end];
         let ((acknowledged, _), expected) = ((*acknowledged)?, requests.expected()?);

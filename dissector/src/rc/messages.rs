@@ -86,6 +86,11 @@ impl Messages {
         }
     }
 
+    /// Whether a message has started and not ended.
+    pub(super) fn is_midway(&self) -> bool {
+        !matches!(self.open, Open::None)
+    }
+
     /// The PSN of the first packet of the open Send.
     pub(super) fn open_send(&self) -> Option<Psn> {
         if let Open::Send { psn, .. } = self.open { Some(psn) } else { None }
@@ -292,13 +297,15 @@ impl Messages {
             }
             return;
         }
-        let Open::Write { first, reth, step, whole } = self.open else {
+        let Open::Write { first, reth, step, whole } = &mut self.open else {
             self.note_other(packet, deliver);
             self.close(deliver);
             deliver(Delivery::Unplaced { bytes: packet.payload_length });
             return;
         };
         let index = u64::from(first.distance(packet.psn).unsigned_abs());
+        *step = step_of(packet, place, index, reth).filter(|longer| longer > step).unwrap_or(*step);
+        let (first, reth, step, whole) = (*first, *reth, *step, *whole);
         deliver(Delivery::Write(placement(packet, first, reth, index * u64::from(step))));
         if place == PacketPosition::Last {
             if whole && self.path_mtu == Some(step) {
@@ -332,6 +339,24 @@ impl Messages {
             fault(packet, Fault::Written { bytes, announced }, deliver);
         }
     }
+}
+
+/// The payload length of the packets of an RDMA WRITE but the last, as a later packet shows it. The
+/// First may be too short.
+#[inline]
+fn step_of(packet: &Packet<'_>, place: PacketPosition, index: u64, reth: &Reth) -> Option<u32> {
+    let step = if place == PacketPosition::Last {
+        let before = u64::from(reth.dma_length.checked_sub(packet.payload_length)?);
+        before.checked_div(index).filter(|step| step * index == before)? as u32
+    } else {
+        packet.payload_length
+    };
+    is_path_mtu(step).then_some(step)
+}
+
+/// Whether a connection can have this path MTU.
+fn is_path_mtu(bytes: u32) -> bool {
+    bytes.is_power_of_two() && (256..=4096).contains(&bytes)
 }
 
 #[cold]

@@ -164,6 +164,11 @@ impl Requests {
         waiting.map_or(self.held.is_empty(), |waiting| !is_ahead(waiting))
     }
 
+    /// Whether packets of a message are still to come, or are held because of a gap.
+    pub(super) fn is_midway(&self) -> bool {
+        self.messages.is_midway() || self.waits()
+    }
+
     /// Whether packets are held because of a gap.
     pub(super) fn waits(&self) -> bool {
         !self.held.is_empty()
@@ -177,6 +182,9 @@ impl Requests {
         }
         if let Some(recent) = &mut self.recent {
             recent.note(packet.psn, packet.seen);
+            if packet.operation == Operation::ReadRequest {
+                recent.note_read(packet.psn, packet.seen);
+            }
         }
         match self.expected {
             Some(expected) if expected == packet.psn => {

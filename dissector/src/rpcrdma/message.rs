@@ -23,7 +23,8 @@ impl Transactions {
         report: &mut Report<'_>,
     ) -> Slot {
         if let Some(earlier) = peers.sides[from].calls.get(&header.xid).copied() {
-            self.end(earlier, Outcome::NoReply, peers, report);
+            // Without its reply, the caller sends a call again with the same XID.
+            self.end(earlier, (Outcome::NoReply, Some(send.seen.time)), peers, report);
         }
         let slot = self.begin(header.xid, from, peers);
         let open = &mut self.slots[slot.index as usize];
@@ -31,6 +32,8 @@ impl Transactions {
             // The packets missing from this Send are counted already, but concern this transaction.
             open.missing_before = 0;
         }
+        open.waited_before = peers.waited(from.other(), send.seen.time);
+        open.waited = open.waited_before;
         let mut message = Message::new(send, header);
         let reduced = message.read_chunks.iter().enumerate().filter(|(_, chunk)| chunk.position != 0);
         let lengths =
@@ -114,9 +117,8 @@ impl Transactions {
         let open = &mut self.slots[slot.index as usize];
 
         // Responder-provided: the requester must still read the reply and send RDMA_DONE
-        // (reliable-reply draft, section 4.1).
-        let provided = message.read_chunks.iter().position(|chunk| chunk.position == 0);
-        let provided = provided.filter(|_| header.procedure == Procedure::Nomsg);
+        // (reliable-reply draft, section 4.1). A requester may overlook a wrong Position.
+        let provided = message.provided().filter(|_| header.procedure == Procedure::Nomsg);
         if let Some(index) = provided {
             let first = open.segments.len();
             open.advertise(
@@ -137,6 +139,12 @@ impl Transactions {
         // itself. It does not count then.
         let timing = &mut open.transaction.timing;
         timing.acknowledged = timing.acknowledged.filter(|seen| seen.frame < send.seen.frame);
+        let is_answered = timing.acknowledged.is_some() || timing.moved();
+        let before = if is_answered { open.waited } else { open.waited_before };
+        // The packets of the reply itself are no wait.
+        let sending = send.seen.time.since(send.first.time);
+        let waited = peers.waited(from, send.seen.time).saturating_sub(sending);
+        timing.note_busy(waited.saturating_sub(before));
         if let Some(payload) = payload {
             open.read_long_call();
             open.read_reply(payload, is_whole(send));
@@ -152,15 +160,23 @@ impl Transactions {
         if provided.is_some() {
             self.reweigh(slot);
             if let Some(earlier) = peers.sides[caller].pulls.insert(header.xid, slot) {
-                self.end(earlier, Outcome::Completed, peers, report);
+                self.end(earlier, (Outcome::Completed, None), peers, report);
             }
         } else {
-            self.end(slot, outcome, peers, report);
+            self.end(slot, (outcome, None), peers, report);
         }
     }
 }
 
 impl Message {
+    /// The index of the Read chunk that holds the Payload stream of a reply: that at Position zero,
+    /// or else the first, if no Reply chunk holds the stream.
+    pub(super) fn provided(&self) -> Option<usize> {
+        let zero = self.read_chunks.iter().position(|chunk| chunk.position == 0);
+        let is_misplaced = !self.read_chunks.is_empty() && self.reply_chunk.is_none();
+        zero.or_else(|| is_misplaced.then_some(0))
+    }
+
     fn new(send: &Send<'_>, header: &Header<'_>) -> Message {
         let missing = send.missing.map(|(start, end)| Missing {
             part: Part::Send,

@@ -8,12 +8,18 @@ use crate::observation::{
     Advertiser, Astray, Observation, Observe, Observed, Outstanding, Revoked, Sent, Shared, Stray,
 };
 use crate::rdma::{End, MemoryRange, Position, Send};
-use crate::transaction::Seen;
+use crate::transaction::{Seen, Transaction};
 use alloc::vec::Vec;
 use rdmascope_wire::rpcrdma::{Header, Procedure};
 use rdmascope_wire::{Rkey, Xid, rpc};
 
 impl Peers {
+    /// The packet that completed the message which advertised the memory of the request in this
+    /// frame.
+    pub(crate) fn advertised_for(&self, frame: u64) -> Option<Seen> {
+        self.advertised.iter().rev().find(|(request, _)| *request == frame).map(|(_, seen)| *seen)
+    }
+
     /// Reports an observation on this connection.
     pub(crate) fn observe(&self, what: Observed<'_>, report: &mut Report<'_>) {
         let Peers { session, half_flows, .. } = self;
@@ -105,16 +111,18 @@ impl Transactions {
     }
 
     /// Reports an RDMA operation of end `from` on memory that no open transaction advertised for
-    /// it.
+    /// it, and notes any other, because its receiver may refuse it.
     ///
     /// `reading` distinguishes READ from WRITE.
     pub(crate) fn observe_operation(
         &self,
         from: End,
         (seen, position, reading, memory): (Seen, Position, bool, MemoryRange),
-        peers: &Peers,
+        peers: &mut Peers,
         report: &mut Report<'_>,
     ) {
+        /// Operations that are kept. A connection may have up to 255 RDMA Reads outstanding.
+        const MOST: usize = 256;
         // An operation of no bytes accesses no memory, and its address need not be valid (IBTA
         // volume 1, section 9.7.4.1.5).
         if memory.length == 0 || peers.speaks_rpc != Some(true) {
@@ -125,7 +133,21 @@ impl Transactions {
                 Observed::Stray(Stray { from, seen, position, reading, memory, address, astray }),
                 report,
             );
+        } else if let Some(advertised) = self.advertised(from.other(), memory, peers) {
+            if peers.advertised.len() == MOST {
+                peers.advertised.pop_front();
+            }
+            peers.advertised.push_back((seen.frame, advertised));
         }
+    }
+
+    /// The packet that completed the message by which end `owner` advertised this memory.
+    fn advertised(&self, owner: End, memory: MemoryRange, peers: &Peers) -> Option<Seen> {
+        let target = self.target(peers, owner, memory.rkey, memory.address)?;
+        let open = self.slots.get(target.slot.index as usize)?;
+        let of_reply = open.segments.get(target.segment as usize)?.of_reply;
+        let Transaction { call, reply, .. } = &open.transaction;
+        if of_reply { reply } else { call }.as_ref().map(|message| message.seen)
     }
 
     /// The first byte of an operation on memory of end `owner` that was not advertised for it, and
@@ -151,33 +173,36 @@ impl Transactions {
         if u64::from(memory.length) <= inside {
             return None;
         }
-        let address = self.end_of_memory(owner, reading, memory, start.checked_add(inside)?, peers)?;
-        Some((address, Astray::PastEnd(advertiser)))
+        let end = u128::from(start) + u128::from(inside);
+        let address = self.end_of_memory(owner, reading, memory, end, peers)?;
+        Some((address as u64, Astray::PastEnd(advertiser)))
     }
 
     /// The address at which the advertised memory ends, if the operation extends beyond it.
-    /// Segments may be adjacent.
+    /// Segments may be adjacent. No memory is at 2^64.
     #[cold]
     fn end_of_memory(
         &self,
         owner: End,
         reading: bool,
         memory: MemoryRange,
-        mut address: u64,
+        mut address: u128,
         peers: &Peers,
-    ) -> Option<u64> {
+    ) -> Option<u128> {
         /// The most adjacent segments examined. Beyond them the operation counts as correct.
         const MOST: usize = 256;
-        let end = memory.address.saturating_add(u64::from(memory.length));
+        let end = u128::from(memory.address) + u128::from(memory.length);
         for _ in 0..MOST {
             if address >= end {
                 return None;
             }
-            let next = peers.sides[owner].memory.find(memory.rkey, address).and_then(|target| {
+            let target =
+                u64::try_from(address).ok().and_then(|at| peers.sides[owner].memory.find(memory.rkey, at));
+            let next = target.and_then(|target| {
                 let open = self.slots.get(target.slot.index as usize)?;
                 open.is_for(target.segment as usize, reading).then_some(())?;
                 let segment = open.segments.get(target.segment as usize)?.segment;
-                segment.offset.checked_add(u64::from(segment.length))
+                Some(u128::from(segment.offset) + u128::from(segment.length))
             });
             let Some(next) = next else { return Some(address) };
             address = next;

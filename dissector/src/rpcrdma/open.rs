@@ -31,9 +31,15 @@ pub(super) struct Open {
     pub(super) session: u32,
     /// The end that called.
     pub(super) caller: End,
+    /// [`super::Transactions::clock_steps`] when it was opened.
+    pub(super) clock_steps: u64,
     /// Number of packets that the capture lacked when it was opened. Later gaps may concern it.
     pub(super) missing_before: u64,
     pub(super) transaction: Transaction,
+    /// [`Peers::waited`] at the call.
+    pub(super) waited_before: u64,
+    /// The same at its last step: the call, its ACK, or an RDMA operation.
+    pub(super) waited: u64,
     /// Identity of the call. Known only if all observations are enabled.
     pub(super) identity: CallIdentity,
     /// Optional contents, if requested.
@@ -82,6 +88,7 @@ impl Default for Open {
             generation: 0,
             session: 0,
             caller: End::First,
+            clock_steps: 0,
             missing_before: 0,
             transaction: Transaction {
                 number: 0,
@@ -105,9 +112,13 @@ impl Default for Open {
                 details: Details::default(),
                 stop: None,
                 timing: Timing::default(),
+                unanswered_until: None,
+                clock_stepped: false,
                 done: None,
                 exchange: None,
             },
+            waited_before: 0,
+            waited: 0,
             identity: CallIdentity::default(),
             keeping: None,
             segments: Vec::new(),
@@ -187,8 +198,12 @@ impl Open {
 
     /// Notes an RDMA READ request for `bytes` of segment `index` from `address` on. They are within
     /// the segment.
-    pub(super) fn note_read(&mut self, index: usize, time: Time, address: u64, bytes: u32) {
+    pub(super) fn note_read(&mut self, index: usize, (time, waited): (Time, u64), address: u64, bytes: u32) {
         let Some(placed) = self.segments.get_mut(index) else { return };
+        let before = core::mem::replace(&mut self.waited, waited);
+        if self.transaction.timing.reads.is_none() && self.transaction.reply.is_none() {
+            self.transaction.timing.note_busy(waited.saturating_sub(before));
+        }
         let timing = &mut self.transaction.timing;
         timing.reads = Some(timing.reads.map_or((time, time), |(first, last)| (first, last.max(time))));
         let start = address.wrapping_sub(placed.segment.offset);
@@ -199,14 +214,15 @@ impl Open {
         timing.asked_bytes += if placed.asked.is_full() { bytes.into() } else { new };
     }
 
-    /// Notes that bytes moved, and gathers those to be parsed. The streams grow by at most `budget`
-    /// bytes.
+    /// Notes that bytes moved, and gathers those to be parsed. `waited` is [`Peers::waited`]. The
+    /// streams grow by at most `budget` bytes.
     #[inline]
     pub(super) fn place(
         &mut self,
         index: usize,
         placement: &Placement<'_>,
         reading: bool,
+        waited: u64,
         budget: usize,
     ) -> Result<Moved, Refusal> {
         let Some(placed) = self.segments.get_mut(index) else { return Err(Refusal::OtherWay) };
@@ -220,6 +236,11 @@ impl Open {
         self.scattered += placed.moved.memory() - list;
         let timing = &mut self.transaction.timing;
         let time = placement.seen.time;
+        let before = core::mem::replace(&mut self.waited, waited);
+        let is_first = if reading { timing.reads.is_none() } else { timing.writes.is_none() };
+        if is_first && self.transaction.reply.is_none() {
+            timing.note_busy(waited.saturating_sub(before));
+        }
         let (span, bytes) = if reading {
             (&mut timing.reads, &mut timing.read_bytes)
         } else {
@@ -318,8 +339,9 @@ impl Open {
         })
     }
 
-    /// Sets the fields that are known only at the end.
-    pub(super) fn conclude(&mut self, outcome: Outcome, gap: bool) {
+    /// Sets the fields that are known only at the end. `until` is the time up to which the capture
+    /// shows the answers of the other end.
+    pub(super) fn conclude(&mut self, outcome: Outcome, gap: bool, until: Option<Time>) {
         self.read_long_call();
         self.read_long_reply();
         self.list_missing(outcome);
@@ -331,6 +353,8 @@ impl Open {
             .flatten()
             .any(|message| !message.missing.is_empty());
         transaction.capture_gap = gap && (lacks_reply || lacks_bytes);
+        transaction.unanswered_until =
+            until.filter(|_| transaction.reply.is_none() && !gap && !transaction.clock_stepped);
     }
 
     /// Lists the bytes of chunks that should have moved and did not.

@@ -27,7 +27,9 @@ impl Transactions {
             let inside = open.inside(target.segment as usize, address).min(length);
             let scattered = open.scattered;
             let asked = if request.repeated { 0 } else { inside };
-            open.note_read(target.segment as usize, request.seen.time, address, asked);
+            let time = request.seen.time;
+            let waited = peers.waited(open.caller.other(), time);
+            open.note_read(target.segment as usize, (time, waited), address, asked);
             let more = open.scattered - scattered;
             open.weight += more;
             let is_kept = open.keeping.is_some();
@@ -64,7 +66,8 @@ impl Transactions {
         if inside < placement.length {
             return self.place_across(placement, inside, reading, owner, peers, report);
         }
-        self.place_in(target, placement, reading, report)
+        let waited = peers.waited(open.caller.other(), placement.seen.time);
+        self.place_in(target, placement, reading, waited, report)
     }
 
     /// Places bytes in a segment that contains their whole range, or takes them from it.
@@ -74,12 +77,13 @@ impl Transactions {
         target: Target,
         placement: &Placement<'_>,
         reading: bool,
+        waited: u64,
         report: &mut Report<'_>,
     ) -> bool {
         let Some(open) = self.slots.get_mut(target.slot.index as usize) else { return false };
         let budget = open::BUDGET.saturating_sub(self.gathered);
         let scattered = open.scattered;
-        let placed = open.place(target.segment as usize, placement, reading, budget);
+        let placed = open.place(target.segment as usize, placement, reading, waited, budget);
         let more = open.scattered - scattered;
         open.weight += more;
         self.weight += more;
@@ -230,7 +234,7 @@ impl Transactions {
             let Some(segment) = (0..open.segments.len()).find(holds) else { return };
             let inside = open.inside(segment, rest.address).min(rest.length);
             let (part, behind) = rest.split_at(inside);
-            self.place_in(Target { slot, segment: segment as u32 }, &part, false, report);
+            self.place_in(Target { slot, segment: segment as u32 }, &part, false, 0, report);
             rest = behind;
         }
     }

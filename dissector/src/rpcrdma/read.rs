@@ -2,11 +2,11 @@
 
 use super::identity::hash;
 use super::open::{Open, saturate};
-use crate::transaction::{GssCall, Part, Security, Transaction, User};
+use crate::transaction::{GssCall, Message, Part, Security, Transaction, User};
 use crate::ulb::{self, Chunks, OperationKind, Payload};
 use rdmascope_wire::rpc::{self, Auth, GssCredential, GssProcedure, GssService, SysCredential, flavor};
 use rdmascope_wire::rpcrdma::{Procedure, Segment};
-use rdmascope_wire::{Layer, Stop};
+use rdmascope_wire::{Layer, Stop, Xid};
 
 impl Open {
     /// Parses the call from its Payload stream. `whole` means that no byte of the stream is
@@ -14,7 +14,7 @@ impl Open {
     pub(super) fn read_call(&mut self, stream: &[u8], whole: bool) {
         self.call_read = true;
         let mut payload = Payload::new(stream, Chunks::Read(&self.read_lengths));
-        let stop = read_call(&mut self.transaction, &mut payload).err();
+        let stop = read_call(&mut self.transaction, &mut payload).err().or(payload.disallowed());
         self.note_stop(stop, whole, false);
     }
 
@@ -23,7 +23,7 @@ impl Open {
     pub(super) fn read_reply(&mut self, stream: &[u8], whole: bool) {
         self.reply_read = true;
         let mut payload = Payload::new(stream, Chunks::Write(&self.write_lengths));
-        let stop = read_reply(&mut self.transaction, &mut payload).err();
+        let stop = read_reply(&mut self.transaction, &mut payload).err().or(payload.disallowed());
         self.note_stop(stop, whole, true);
     }
 
@@ -48,7 +48,7 @@ impl Open {
         if self.reply_read || reply.procedure != Procedure::Nomsg {
             return;
         }
-        let provided = reply.read_chunks.iter().position(|chunk| chunk.position == 0);
+        let provided = reply.provided();
         let (part, segments) = match (provided, &reply.reply_chunk) {
             (Some(index), _) => (Part::ReadChunk(saturate(index)), reply.read_chunks[index].segments.clone()),
             (None, Some(chunk)) => (Part::ReplyChunk, chunk.segments.clone()),
@@ -70,13 +70,22 @@ impl Open {
     }
 }
 
+/// The XID of an RPC message. A chunk that holds a Payload stream begins with one in any case, a
+/// Send with a header may hold something else after it.
+fn xid_of(message: &Message, stream: &[u8]) -> Option<Xid> {
+    match message.procedure {
+        Procedure::Nomsg => stream.first_chunk().map(|bytes| Xid(u32::from_be_bytes(*bytes))),
+        _ => rpc::peek(stream).ok().map(|(xid, _)| xid),
+    }
+}
+
 fn read_call(transaction: &mut Transaction, payload: &mut Payload<'_>) -> Result<(), Stop> {
+    if let Some(message) = &mut transaction.call {
+        message.rpc_xid = xid_of(message, payload.reader().rest());
+    }
     let (program, version, number) = rpc::called(payload.reader().rest())?;
     let procedure = ulb::Procedure { program, version, number };
     transaction.procedure = Some(procedure);
-    if let Some(message) = &mut transaction.call {
-        message.rpc_xid = rpc::peek(payload.reader().rest()).ok().map(|(xid, _)| xid);
-    }
     let call = rpc::Call::parse(payload.reader()).map_err(in_rpc)?;
     let security = security(&call.credential);
     transaction.security = Some(security);
@@ -93,7 +102,7 @@ fn read_call(transaction: &mut Transaction, payload: &mut Payload<'_>) -> Result
 
 fn read_reply(transaction: &mut Transaction, payload: &mut Payload<'_>) -> Result<(), Stop> {
     if let Some(message) = &mut transaction.reply {
-        message.rpc_xid = rpc::peek(payload.reader().rest()).ok().map(|(xid, _)| xid);
+        message.rpc_xid = xid_of(message, payload.reader().rest());
     }
     let reply = rpc::Reply::parse(payload.reader()).map_err(in_rpc)?;
     transaction.rpc_status = Some(reply.status);
@@ -109,7 +118,7 @@ fn read_reply(transaction: &mut Transaction, payload: &mut Payload<'_>) -> Resul
     // If the capture cut off the credential, the verifier of the reply shows at least whether it
     // was RPCSEC_GSS.
     let plain = reply.verifier.is_none_or(|verifier| verifier.flavor != flavor::RPCSEC_GSS);
-    let security = transaction.security.unwrap_or(if plain { Security::None } else { Security::GssControl });
+    let security = transaction.security.unwrap_or(if plain { Security::None } else { UNKNOWN_GSS });
     if let Some(gss) = &mut transaction.gss
         && gss.sequence.is_none()
     {
@@ -157,10 +166,13 @@ fn enter(security: Security, payload: &mut Payload<'_>) -> Result<bool, Stop> {
             payload.u32()?;
             Ok(true)
         }
-        Security::GssPrivacy | Security::GssControl => Ok(false),
+        Security::GssPrivacy | Security::GssControl(_) => Ok(false),
         _ => Ok(true),
     }
 }
+
+/// RPCSEC_GSS with a credential that was not captured or cannot be parsed.
+const UNKNOWN_GSS: Security = Security::GssControl(GssProcedure::Unknown(u32::MAX));
 
 fn security(credential: &Auth<'_>) -> Security {
     match credential.flavor {
@@ -171,9 +183,10 @@ fn security(credential: &Auth<'_>) -> Security {
                 GssService::None => Security::Gss,
                 GssService::Integrity => Security::GssIntegrity,
                 GssService::Privacy => Security::GssPrivacy,
-                GssService::Unknown(_) => Security::GssControl,
+                GssService::Unknown(_) => Security::GssControl(GssProcedure::Data),
             },
-            _ => Security::GssControl,
+            Ok(GssCredential { procedure, .. }) => Security::GssControl(procedure),
+            Err(_) => UNKNOWN_GSS,
         },
         other => Security::Other(other),
     }

@@ -13,7 +13,7 @@ use crate::connection::RoundTrips;
 use crate::rc::{Packet, Response};
 use crate::rdma::{End, Position, Send};
 use crate::record::{Seen, Time};
-use crate::rpcrdma::{Slot, Transactions};
+use crate::rpcrdma::{Peers, Slot, Transactions};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use histogram::Histogram;
@@ -53,7 +53,13 @@ impl Acknowledgements {
 
     /// Adds a Send. `call` is the transaction that it began.
     #[inline]
-    pub(super) fn note(&mut self, send: &Send<'_>, call: Option<Slot>, transactions: &mut Transactions) {
+    pub(super) fn note(
+        &mut self,
+        send: &Send<'_>,
+        call: Option<Slot>,
+        peers: &Peers,
+        transactions: &mut Transactions,
+    ) {
         // If the end of the Send was not captured, its last position is unknown.
         if send.length.is_none() {
             return;
@@ -62,7 +68,7 @@ impl Acknowledgements {
         if self.early.back().is_some_and(|(acknowledged, _)| covers(*acknowledged, last)) {
             let seen = self.early.iter().find(|(acknowledged, _)| covers(*acknowledged, last));
             if let (Some(call), Some((_, seen))) = (call, seen) {
-                transactions.note_acknowledged(call, *seen);
+                transactions.note_acknowledged(call, *seen, peers);
             }
             return;
         }
@@ -169,7 +175,7 @@ impl Session {
                 kept.round_trips.get_or_insert_default().record(seen.time.since(sent));
             }
             if let Some(call) = call {
-                transactions.note_acknowledged(call, seen);
+                transactions.note_acknowledged(call, seen, &self.peers);
             }
         }
     }

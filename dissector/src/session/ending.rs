@@ -6,8 +6,8 @@ use crate::event::{Event, Report};
 use crate::frame::Address;
 use crate::observation::{Ending, Missing, Observed};
 use crate::rdma::End;
+use crate::record::Time;
 use crate::rpcrdma::Transactions;
-use crate::transaction::Outcome;
 
 impl Session {
     /// Notes that a CM message closes the connection, or that both ends closed their TCP streams.
@@ -23,28 +23,43 @@ impl Session {
             };
             transactions.observe_outstanding(End::BOTH.map(route), complete, &self.peers, report);
         }
-        match self.tcp_ports {
-            Some(_) => self.close_over_tcp(),
-            None => self.state = State::Closed,
+        self.closed_at.get_or_insert(transactions.now);
+        match (self.tcp_ports, self.state) {
+            (Some(_), _) => self.close_over_tcp(),
+            (None, State::Rejected(_)) => {}
+            (None, _) => self.state = State::Closed,
         }
         self.transport.forget_recent_requests();
     }
 
+    /// Notes that another connection uses its queue pair. A rejected connection stays rejected.
+    pub(crate) fn replaced(&mut self) {
+        if self.state == State::Open || End::BOTH.into_iter().any(|end| self.packets(end) > 0) {
+            self.state = State::Closed;
+        }
+    }
+
     /// By end: whether the capture has packets from its host to the other host. Packets of this end
     /// on this connection count even if `holds` does not list its host. An end without packets does
-    /// not count if the other end acknowledged some.
+    /// not count if the other end acknowledged some, or if all of its packets had a bad ICRC.
     pub(crate) fn heard(&self, holds: impl Fn(Address, Address) -> bool) -> [bool; 2] {
         End::BOTH.map(|side| {
             let (end, other) = (&self.ends[side], &self.ends[side.other()]);
-            let is_here = end.counts.packets + end.counts.bad_icrc > 0;
             let is_left_out = || self.transport.count(side.other(), other.counts).has_answered();
-            is_here || (holds(end.address, other.address) && !is_left_out())
+            let may_be_silent = || end.counts.bad_icrc == 0 && !is_left_out();
+            end.counts.packets > 0 || (holds(end.address, other.address) && may_be_silent())
         })
     }
 
     /// Ends the connection: reports its open transactions, then itself. `heard` is
-    /// [`Ending::heard`].
-    pub(crate) fn end(mut self, heard: [bool; 2], transactions: &mut Transactions, report: &mut Report<'_>) {
+    /// [`Ending::heard`]. `over` is the end of the capture, if that ends the connection.
+    pub(crate) fn end(
+        mut self,
+        heard: [bool; 2],
+        over: Option<Time>,
+        transactions: &mut Transactions,
+        report: &mut Report<'_>,
+    ) {
         transactions.number(&mut self.peers);
         self.note_dropped(transactions, report);
         // Missing packets will not come any more, so held packets can be delivered.
@@ -52,12 +67,16 @@ impl Session {
         transport.finish(&mut |from, delivery| hand_up(from, &delivery, ends, peers, transactions, report));
         self.settle_early(None, transactions, report);
         self.note_used();
-        let outcome = if self.state == State::Closed { Outcome::NoReply } else { Outcome::CutOff };
+        let is_closed = self.state == State::Closed;
+        let until = match is_closed {
+            true => self.closed_at.unwrap_or(self.span.1.min(transactions.now)),
+            false => over.unwrap_or(transactions.now),
+        };
         if transactions.observes() {
             self.note_half_flows();
             self.observe_ending(heard, report);
         }
-        transactions.end_all(outcome, &mut self.peers, report);
+        transactions.end_all((is_closed, until, heard), &mut self.peers, report);
         self.attribute_all(transactions, report);
         self.report_framed(report);
         report(Event::Connection(&self.summary()));
@@ -71,6 +90,9 @@ impl Session {
             }
         }
         let complete = End::BOTH.map(|side| self.transport.complete(side));
-        self.peers.observe(Observed::Ending(Ending { complete, heard }), report);
+        self.peers.observe(
+            Observed::Ending(Ending { complete, heard, is_closed: self.state == State::Closed }),
+            report,
+        );
     }
 }

@@ -97,6 +97,10 @@ impl Session {
             let numbers = Some((behind, segment.acknowledgement.map(Position::of_sequence)));
             self.peers.observe(Observed::Closes(Closes { from: side, seen, how, numbers }), report);
         }
+        if segment.payload_length > 0 {
+            self.note_sent(side, seen.time);
+        }
+        self.note_received(side.other(), seen.time);
         // Each segment acknowledges data of the other end, and may complete Sends that were
         // acknowledged before.
         let is_ack = || segment.payload_length == 0;

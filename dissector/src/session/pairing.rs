@@ -34,8 +34,10 @@ impl Session {
         let (side, from) = (self.known_side().other(), other.known_side());
         let requester = other.peers.requester.map(|end| if end == from { side } else { side.other() });
         let caller = other.peers.caller.map(|end| if end == from { side } else { side.other() });
-        let Peers { sides, flows, missing_packets, reported, speaks_rpc, saw_other, protocol, .. } =
-            other.peers;
+        let Peers {
+            sides, flows, flights, missing_packets, reported, speaks_rpc, saw_other, protocol, ..
+        } = other.peers;
+        self.peers.flights[side] = flights[from].clone();
         let [first, second] = sides;
         let [end, far_end] = other.ends;
         let (end, far_end, joined, far_joined) =
@@ -82,6 +84,7 @@ impl Session {
         // Drops that only one of them has noted are noted again.
         self.dropped = self.dropped.min(other.dropped);
         self.span = (self.span.0.min(other.span.0), self.span.1.max(other.span.1));
+        self.closed_at = self.closed_at.or(other.closed_at);
         if let Origin::Inferred(_) = self.origin {
             self.origin = Origin::Inferred(evidence);
         }

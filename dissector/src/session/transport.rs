@@ -64,6 +64,8 @@ impl TransportState {
         fn unsure(&self, end: End) -> u32;
         /// The last acknowledged position of an end, and the packet that acknowledged it first.
         fn acknowledged(&self, end: End) -> Option<(Position, Seen)>;
+        /// Whether data of an end is in flight.
+        fn is_in_flight(&self, end: End) -> bool;
         /// The number of packets of an end that were repeated or reordered.
         fn disturbed(&self, end: End) -> u64;
         /// The number of acknowledged packets of an end after the last one seen.

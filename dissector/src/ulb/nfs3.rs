@@ -3,6 +3,7 @@
 use super::Outcome;
 use super::rows::{Results::Void, either, nothing, operations, success};
 use super::walk::Walk;
+use core::ops::RangeInclusive;
 
 #[cfg(test)]
 mod tests;
@@ -37,40 +38,47 @@ operations! {
     }
 }
 
+/// The most bytes of an `nfs_fh3` (section 2.4).
+pub(super) const FHSIZE: usize = 64;
 /// Bytes of an `fattr3` and of a `wcc_attr` (section 2.6).
 const FATTR: u32 = 84;
 const WCC_ATTR: u32 = 24;
+/// The constants of `ftype3` (section 2.5).
+const FILE_TYPES: RangeInclusive<u32> = 1..=7;
 /// Bytes of a `writeverf3`, `createverf3` or `cookieverf3`.
 const VERIFIER: u32 = 8;
 
 fn file_handle(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.file_handle()
+    walk.file_handle(FHSIZE)
 }
 
 fn setattr(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.file_handle()?;
+    walk.file_handle(FHSIZE)?;
     settable_attributes(walk)?;
     walk.optional(8)
 }
 
 fn access(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.file_handle()?;
+    walk.file_handle(FHSIZE)?;
     walk.skip(4)
 }
 
 /// READ and COMMIT: a file handle, an offset and a count.
 fn range(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.file_handle()?;
+    walk.file_handle(FHSIZE)?;
     walk.offset()?;
     walk.count()
 }
 
 fn write(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.file_handle()?;
+    walk.file_handle(FHSIZE)?;
     walk.offset()?;
     walk.count()?;
-    walk.skip(4)?;
-    walk.argument_item().map(|_| ())
+    let count_at = walk.payload.reader().position() - 4;
+    walk.operation.stable[0] = walk.stable()?;
+    let length = walk.argument_item()?;
+    walk.payload.allow_at(count_at, walk.operation.count == Some(length.into()));
+    Ok(())
 }
 
 fn create(walk: &mut Walk<'_, '_>) -> Outcome {
@@ -97,7 +105,7 @@ fn symlink(walk: &mut Walk<'_, '_>) -> Outcome {
 
 fn mknod(walk: &mut Walk<'_, '_>) -> Outcome {
     entry(walk)?;
-    match walk.u32()? {
+    match walk.constant(FILE_TYPES)? {
         // NF3BLK and NF3CHR.
         3 | 4 => {
             settable_attributes(walk)?;
@@ -111,34 +119,37 @@ fn mknod(walk: &mut Walk<'_, '_>) -> Outcome {
 
 fn rename(walk: &mut Walk<'_, '_>) -> Outcome {
     entry(walk)?;
-    walk.file_handle()?;
+    walk.file_handle(FHSIZE)?;
     walk.other_name()
 }
 
 fn link(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.file_handle()?;
-    walk.file_handle()?;
+    walk.file_handle(FHSIZE)?;
+    walk.file_handle(FHSIZE)?;
     walk.file_name()
 }
 
 fn readdir(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.file_handle()?;
+    walk.file_handle(FHSIZE)?;
     walk.skip(8 + VERIFIER)?;
     walk.count()
 }
 
 fn readdirplus(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.file_handle()?;
+    walk.file_handle(FHSIZE)?;
     walk.skip(8 + VERIFIER + 4)?;
     walk.count()
 }
 
 fn fattr(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(FATTR)
+    let (at, kind) = (walk.payload.reader().position(), walk.payload.clone().u32());
+    walk.skip(FATTR)?;
+    walk.payload.allow_at(at, kind.is_ok_and(|kind| FILE_TYPES.contains(&kind)));
+    Ok(())
 }
 
 fn found(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.result_file_handle()?;
+    walk.result_file_handle(FHSIZE)?;
     attributes(walk)?;
     attributes(walk)
 }
@@ -156,19 +167,23 @@ fn link_text(walk: &mut Walk<'_, '_>) -> Outcome {
 fn read_data(walk: &mut Walk<'_, '_>) -> Outcome {
     attributes(walk)?;
     walk.result_count()?;
+    let count_at = walk.payload.reader().position() - 4;
     walk.end_of_file()?;
-    walk.result_item().map(|_| ())
+    let length = walk.result_item()?;
+    walk.payload.allow_at(count_at, walk.operation.result_count == Some(length.into()));
+    Ok(())
 }
 
 fn written(walk: &mut Walk<'_, '_>) -> Outcome {
     changed(walk)?;
     walk.result_count()?;
-    walk.skip(4 + VERIFIER)
+    walk.operation.stable[1] = walk.stable()?;
+    walk.skip(VERIFIER)
 }
 
 fn created(walk: &mut Walk<'_, '_>) -> Outcome {
     if walk.bool()? {
-        walk.result_file_handle()?;
+        walk.result_file_handle(FHSIZE)?;
     }
     attributes(walk)?;
     changed(walk)
@@ -222,7 +237,12 @@ fn file_system(walk: &mut Walk<'_, '_>) -> Outcome {
 
 fn path_limits(walk: &mut Walk<'_, '_>) -> Outcome {
     attributes(walk)?;
-    walk.skip(6 * 4)
+    walk.skip(2 * 4)?;
+    // no_trunc, chown_restricted, case_insensitive and case_preserving.
+    for _ in 0..4 {
+        walk.flag()?;
+    }
+    Ok(())
 }
 
 fn committed(walk: &mut Walk<'_, '_>) -> Outcome {
@@ -233,14 +253,14 @@ fn committed(walk: &mut Walk<'_, '_>) -> Outcome {
 /// A `diropargs3`.
 #[inline]
 fn entry(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.file_handle()?;
+    walk.file_handle(FHSIZE)?;
     walk.file_name()
 }
 
 /// A `post_op_attr`.
 #[inline]
 pub(super) fn attributes(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.optional(FATTR)
+    if walk.bool()? { fattr(walk) } else { Ok(()) }
 }
 
 /// A `wcc_data`.

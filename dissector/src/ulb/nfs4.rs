@@ -16,7 +16,7 @@ mod tests;
 use super::rows::{OperationKind, Operations, Results::Void, nothing, operations};
 use super::state::Facts;
 use super::walk::Walk;
-use super::{Details, Operation, Outcome, Payload, add, keep};
+use super::{Details, Operation, Outcome, Payload, Text, add, keep};
 pub use callback::Callback;
 pub use operations::Nfs4;
 use rdmascope_wire::Stop;
@@ -97,10 +97,15 @@ fn arguments_of_all<O: Operations>(payload: &mut Payload<'_>, details: &mut Deta
 fn results_of_all<O: Operations>(payload: &mut Payload<'_>, details: &mut Details) -> Outcome {
     details.status = Some(payload.u32()?);
     let tag = payload.opaque()?;
+    if details.called.is_some() {
+        details.returns_tag = Some(details.bytes(details.tag) == &tag[..tag.len().min(Text::LONGEST)]);
+    }
     if details.tag.is_empty() {
         details.tag = keep(&mut details.arena, tag);
     }
-    let count = payload.u32()? as usize;
+    let count = payload.u32()?;
+    details.answered = Some(count);
+    let count = count as usize;
     for index in 0..count {
         let code = payload.u32()?;
         let status_at = payload.reader().position();

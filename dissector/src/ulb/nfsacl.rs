@@ -29,7 +29,7 @@ operations! {
             0 Null        "NULL"        principal Nothing, nothing,         Void;
             1 Getacl      "GETACL"      principal Nothing, handle_and_word, either(getacl, nfs3::attributes);
             2 Setacl      "SETACL"      principal Nothing, setacl,          either(nfs3::attributes, nfs3::attributes);
-            3 Getxattrdir "GETXATTRDIR" principal Nothing, handle_and_word, success(directory);
+            3 Getxattrdir "GETXATTRDIR" principal Nothing, handle_and_flag, success(directory);
         }
     }
 }
@@ -57,12 +57,18 @@ fn access_2(walk: &mut Walk<'_, '_>) -> Outcome {
 
 /// The same in version 3, whose file handles have a variable length.
 fn handle_and_word(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.file_handle()?;
+    walk.file_handle(nfs3::FHSIZE)?;
     walk.skip(4)
 }
 
+/// The same with a boolean: whether to create the directory.
+fn handle_and_flag(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.file_handle(nfs3::FHSIZE)?;
+    walk.flag().map(|_| ())
+}
+
 fn setacl(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.file_handle()?;
+    walk.file_handle(nfs3::FHSIZE)?;
     acls(walk)
 }
 
@@ -72,7 +78,7 @@ fn getacl(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 fn directory(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.result_file_handle()?;
+    walk.result_file_handle(nfs3::FHSIZE)?;
     nfs3::attributes(walk)
 }
 

@@ -46,13 +46,17 @@ pub struct Payload<'a> {
     used: usize,
     /// Bytes that these chunks removed from the stream, including padding.
     removed: u64,
+    /// The first word with a value that its definition does not allow, although the stream can be
+    /// read after it.
+    disallowed: Option<Stop>,
 }
 
 impl<'a> Payload<'a> {
     /// A cursor at the start of the RPC message.
     #[inline]
     pub fn new(stream: &'a [u8], chunks: Chunks<'a>) -> Payload<'a> {
-        Payload { reader: Reader::new(stream, Layer::UpperLayer), chunks, used: 0, removed: 0 }
+        let reader = Reader::new(stream, Layer::UpperLayer);
+        Payload { reader, chunks, used: 0, removed: 0, disallowed: None }
     }
 
     /// The underlying cursor, for parsing an RPC header. It must not pass a reduced item.
@@ -125,6 +129,26 @@ impl<'a> Payload<'a> {
     #[inline]
     pub fn no_such_arm(&self) -> Stop {
         Stop::malformed(self.reader.layer(), self.reader.position().saturating_sub(4))
+    }
+
+    /// Notes whether the last word may have its value. The stream can be read after it in any case.
+    #[inline]
+    pub fn allow(&mut self, is_allowed: bool) {
+        self.allow_at(self.reader.position().saturating_sub(4), is_allowed);
+    }
+
+    /// The same for an earlier word, at a byte of the stream.
+    #[inline]
+    pub fn allow_at(&mut self, offset: usize, is_allowed: bool) {
+        if !is_allowed {
+            self.disallowed.get_or_insert(Stop::malformed(self.reader.layer(), offset));
+        }
+    }
+
+    /// The first word with a value that is not allowed.
+    #[inline]
+    pub fn disallowed(&self) -> Option<Stop> {
+        self.disallowed
     }
 
     /// Pulls a DDP-eligible item of variable length. Also returns its bytes if they are in the

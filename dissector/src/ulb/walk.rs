@@ -6,6 +6,7 @@ use super::{
     Backchannel, Details, Entry, Operation, Outcome, Payload, Sequence, Sequenced, Session, Text, keep,
 };
 use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 use rdmascope_wire::Stop;
 
 /// The cursor, the current operation, the memory for names, and the backchannel and session fields
@@ -64,7 +65,8 @@ impl<'w, 'a> Walk<'w, 'a> {
         let (number, slot) = (self.u32()?, self.u32()?);
         self.session.sequence.get_or_insert(Sequence { session, number, slot });
         // The highest slot in use, and whether the reply is to be cached.
-        self.skip(2 * 4)
+        self.skip(4)?;
+        self.flag().map(|_| ())
     }
 
     /// Walks the results that SEQUENCE and CB_SEQUENCE share, and the flags of SEQUENCE.
@@ -77,6 +79,30 @@ impl<'w, 'a> Walk<'w, 'a> {
         let flags = if has_flags { self.u32()? } else { 0 };
         self.session.sequenced.get_or_insert(Sequenced { of, highest, target, flags });
         Ok(())
+    }
+
+    /// Reads a word and notes whether it is a constant of an enumeration, which are consecutive.
+    #[inline]
+    pub(super) fn constant(&mut self, constants: RangeInclusive<u32>) -> Result<u32, Stop> {
+        let value = self.u32()?;
+        self.payload.allow(constants.contains(&value));
+        Ok(value)
+    }
+
+    /// Reads a boolean that is no discriminant, and notes whether it is one (RFC 4506, section
+    /// 4.4).
+    #[inline]
+    pub(super) fn flag(&mut self) -> Result<bool, Stop> {
+        Ok(self.constant(0..=1)? != 0)
+    }
+
+    /// Reads opaque data or a string, and notes whether it is longer than `most` bytes.
+    #[inline]
+    pub(super) fn limited(&mut self, most: usize) -> Result<&'a [u8], Stop> {
+        let at = self.payload.reader().position();
+        let bytes = self.payload.opaque()?;
+        self.payload.allow_at(at, bytes.len() <= most);
+        Ok(bytes)
     }
 
     #[inline]
@@ -153,10 +179,11 @@ impl<'w, 'a> Walk<'w, 'a> {
         Ok(keep(self.arena, bytes))
     }
 
-    /// Walks a file handle of the arguments, the first or the second.
+    /// Walks a file handle of the arguments, the first or the second, of at most `most` bytes.
     #[inline]
-    pub(super) fn file_handle(&mut self) -> Outcome {
-        let handle = self.text()?;
+    pub(super) fn file_handle(&mut self, most: usize) -> Outcome {
+        let bytes = self.limited(most)?;
+        let handle = keep(self.arena, bytes);
         self.note_file_handle(handle);
         Ok(())
     }
@@ -179,8 +206,9 @@ impl<'w, 'a> Walk<'w, 'a> {
     }
 
     #[inline]
-    pub(super) fn result_file_handle(&mut self) -> Outcome {
-        self.operation.result_file_handle = Some(self.text()?);
+    pub(super) fn result_file_handle(&mut self, most: usize) -> Outcome {
+        let bytes = self.limited(most)?;
+        self.operation.result_file_handle = Some(keep(self.arena, bytes));
         Ok(())
     }
 
@@ -242,9 +270,15 @@ impl<'w, 'a> Walk<'w, 'a> {
         Ok(())
     }
 
+    /// Walks a `stable_how4` or `stable_how`.
+    #[inline]
+    pub(super) fn stable(&mut self) -> Result<Option<u8>, Stop> {
+        Ok(u8::try_from(self.constant(0..=2)?).ok().filter(|value| *value <= 2))
+    }
+
     #[inline]
     pub(super) fn end_of_file(&mut self) -> Outcome {
-        self.operation.end_of_file = Some(self.u32()? != 0);
+        self.operation.end_of_file = Some(self.flag()?);
         Ok(())
     }
 

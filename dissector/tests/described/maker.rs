@@ -12,6 +12,10 @@ const MOST_BYTES: u32 = 40;
 /// The unions of operations.
 pub(crate) const OPERATIONS: [&str; 4] = ["nfs_argop4", "nfs_resop4", "nfs_cb_argop4", "nfs_cb_resop4"];
 
+/// Enumerations to which other documents add constants, and the statuses, which rules of their own
+/// judge.
+const OPEN: [&str; 5] = ["nfs_opnum4", "layouttype4", "nfsstat3", "nfsstat4", "filelayout_hint_care4"];
+
 /// The generator. Its values depend only on the seed.
 pub(crate) struct Maker {
     language: &'static Language,
@@ -32,6 +36,8 @@ pub(crate) struct Made {
     /// The first bytes of the operations, where their discriminants are; for other values than a
     /// COMPOUND, the first byte of the value.
     pub(crate) operations: Vec<usize>,
+    /// The offsets of booleans and constants of enumerations.
+    pub(crate) constants: Vec<usize>,
     /// The offset of a discriminant without an arm.
     pub(crate) wrong: Option<usize>,
     /// Whether the status of each operation must be success.
@@ -86,7 +92,10 @@ impl Maker {
                 let number = self.number();
                 made.leaf(member, &number.to_be_bytes());
             }
-            Type::Bool => made.leaf(member, &u32::from(self.random.bool()).to_be_bytes()),
+            Type::Bool => {
+                made.constants.push(made.bytes.len());
+                made.leaf(member, &u32::from(self.random.bool()).to_be_bytes());
+            }
             Type::Opaque(Length::Fixed(length)) => self.opaque(made, *length, member),
             Type::Opaque(Length::Most(most)) => {
                 let length = self.random.u32(0..=MOST_BYTES.min(*most));
@@ -133,9 +142,17 @@ impl Maker {
                             true => 0,
                             false => values[self.random.usize(..values.len())].0,
                         };
+                        if !OPEN.contains(&defined.name) {
+                            made.constants.push(made.bytes.len());
+                        }
                         made.leaf(member, &value.to_be_bytes());
                     }
-                    Form::Structure(_) if defined.name == "fattr4" => self.attributes(made),
+                    // The walks do not look into the values of attributes.
+                    Form::Structure(_) if defined.name == "fattr4" => {
+                        let before = made.constants.len();
+                        self.attributes(made);
+                        made.constants.truncate(before);
+                    }
                     Form::Structure(members) => {
                         for inner in members {
                             self.put(made, &inner.of, (defined.name, inner.name));

@@ -260,7 +260,7 @@ fn a_read_shorter_than_its_write_chunk() {
     world.write(SERVER, chunk[1], &data(5));
     let mut answer = msg(1);
     answer.writes = vec![vec![chunk[0], segment(8, 5, 0x9000)]];
-    world.send(SERVER, &message(&answer, &reply(1, "0 1 #84 605 1 605")));
+    world.send(SERVER, &message(&answer, &reply(1, "0 1 1 #80 605 1 605")));
     let report = world.run();
     let read = report.one();
     assert_whole(read);
@@ -275,7 +275,7 @@ fn a_read_shorter_than_its_write_chunk() {
 
 #[test]
 fn a_reply_chunk_of_segments_not_filled_to_their_ends() {
-    let stream = reply(1, "0 1 #84 #8 1 h5 'name' h1 1 h6 'other' h2 1 h7 *255 h3 0 1");
+    let stream = reply(1, "0 1 1 #80 #8 1 h5 'name' h1 1 h6 'other' h2 1 h7 *255 h3 0 1");
     let offered = [segment(7, 200, 0x1000), segment(8, 300, 0x2000), segment(9, 4000, 0x3000)];
     let used = [100, 256, stream.len() as u32 - 356];
     let mut world = World::connected();
@@ -336,7 +336,7 @@ fn a_small_reply_comes_inline_although_a_reply_chunk_was_offered() {
     world.send(CLIENT, &message(&call, &nfs3(1, 16, "'dir' h0 #8 4096")));
     let mut answer = msg(1);
     answer.reply = Some(vec![segment(8, 0, 0x2000)]);
-    world.send(SERVER, &message(&answer, &reply(1, "0 1 #84 #8 0 1")));
+    world.send(SERVER, &message(&answer, &reply(1, "0 1 1 #80 #8 0 1")));
     let report = world.run();
     assert_whole(report.one());
     let length = u64::from(REPLY_HEADER) + 4 + 88 + 8 + 8;
@@ -380,7 +380,7 @@ fn a_send_with_invalidate_names_the_handle() {
     world.write(SERVER, chunk, &data(100));
     let mut answer = msg(1);
     answer.writes = vec![vec![chunk]];
-    world.send_invalidate(SERVER, &message(&answer, &reply(1, "0 1 #84 100 1 100")), 7);
+    world.send_invalidate(SERVER, &message(&answer, &reply(1, "0 1 1 #80 100 1 100")), 7);
     let report = world.run();
     assert_whole(report.one());
     assert_eq!(report.one().reply.as_ref().unwrap().invalidated, Some(chunk.handle));

@@ -160,7 +160,7 @@ fn msgp_is_read_all_the_same() {
 fn the_xid_of_the_header_is_not_that_of_the_rpc_message() {
     let mut world = World::connected();
     world.send(CLIENT, &message(&msg(1), &nfs3(99, 1, "'handle'")));
-    world.send(SERVER, &message(&msg(1), &reply(98, "0 #84")));
+    world.send(SERVER, &message(&msg(1), &reply(98, "0 1 #80")));
     let report = world.run();
     let getattr = report.one();
     assert_eq!((getattr.xid, getattr.outcome), (Xid(1), Outcome::Completed));

@@ -124,7 +124,7 @@ fn a_write_chunk_counts_as_far_as_each_segment_was_used() {
     let last = world.write(SERVER, chunk[1], &data(605)[500..]);
     let mut answer = msg(1);
     answer.writes = vec![vec![segment(7, 500, 0x1000), segment(8, 105, 0x9000)]];
-    world.send(SERVER, &message(&answer, &reply(1, "0 1 #84 605 1 605")));
+    world.send(SERVER, &message(&answer, &reply(1, "0 1 1 #80 605 1 605")));
     let report = world.run_keeping();
     let read = report.one();
     assert_eq!(whole(read, true, Part::WriteChunk(0)), data(605));
@@ -149,7 +149,7 @@ fn what_the_capture_lacks_of_a_chunk_is_zeros() {
     let written = world.write(SERVER, chunk, &data(600));
     let mut answer = msg(1);
     answer.writes = vec![vec![chunk]];
-    world.send(SERVER, &message(&answer, &reply(1, "0 1 #84 600 1 600")));
+    world.send(SERVER, &message(&answer, &reply(1, "0 1 1 #80 600 1 600")));
     world.ack(CLIENT);
     world.frames.remove(written.start + 1);
     let report = world.run_keeping();
@@ -172,7 +172,7 @@ fn a_snap_length_leaves_the_front_of_each_packet() {
     world.write(SERVER, chunk, &data(600));
     let mut answer = msg(1);
     answer.writes = vec![vec![chunk]];
-    world.send(SERVER, &message(&answer, &reply(1, "0 1 #84 600 1 600")));
+    world.send(SERVER, &message(&answer, &reply(1, "0 1 1 #80 600 1 600")));
     // Headers before the data: Ethernet, IPv4, UDP, BTH and, in the first packet, RETH.
     let report = run_with(&world.frames, 14 + 20 + 8 + 12 + 16 + 100, Keep { steps: true, contents: true });
     let read = report.one();
@@ -184,7 +184,7 @@ fn a_snap_length_leaves_the_front_of_each_packet() {
 
 #[test]
 fn a_reply_that_is_pulled() {
-    let stream = reply(1, "0 1 #84 #8 1 h5 'name' h1 0 1 *255");
+    let stream = reply(1, "0 1 1 #80 #8 1 h5 'name' h1 0 1 *255");
     let target = segment(9, stream.len() as u32, 0x1000);
     let mut world = World::connected();
     world.send(CLIENT, &message(&msg(1), &nfs3(1, 16, "'dir' h0 #8 4096")));

@@ -165,7 +165,7 @@ fn write_chunks_stand_where_the_upper_layer_says() {
 
 #[test]
 fn a_long_reply_alone_and_with_a_write_chunk() {
-    let long = reply(1, "0 1 #84 #8 1 h5 'name' h1 1 h6 *255 h2 0 1");
+    let long = reply(1, "0 1 1 #80 #8 1 h5 'name' h1 1 h6 *255 h2 0 1");
     let offered = [segment(7, 200, 0x1000), segment(8, 4000, 0x3000)];
     let mut world = World::connected();
     let mut call = msg(1);
@@ -207,7 +207,7 @@ fn a_long_reply_alone_and_with_a_write_chunk() {
 
 #[test]
 fn a_reply_that_is_pulled() {
-    let stream = reply(1, "0 1 #84 #8 1 h5 'name' h1 0 1 *255");
+    let stream = reply(1, "0 1 1 #80 #8 1 h5 'name' h1 0 1 *255");
     let target = segment(9, stream.len() as u32, 0x1000);
     let mut world = World::connected();
     world.send(CLIENT, &message(&msg(1), &nfs3(1, 16, "'dir' h0 #8 4096")));

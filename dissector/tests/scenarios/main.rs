@@ -17,6 +17,7 @@ mod counts;
 mod direction;
 mod errors;
 mod exchange;
+mod flight;
 mod iwarp;
 mod joining;
 mod known;

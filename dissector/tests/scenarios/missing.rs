@@ -139,7 +139,7 @@ fn the_last_packet_of_a_send_is_not_captured() {
 
 #[test]
 fn one_packet_of_a_reply_chunk_is_not_captured() {
-    let stream = reply(1, "0 1 #84 #8 1 h5 'name' h1 1 h6 *700 h2 0 1");
+    let stream = reply(1, "0 1 1 #80 #8 1 h5 'name' h1 1 h6 *700 h2 0 1");
     let chunk = segment(7, 2000, 0x1000);
     let mut world = World::connected();
     let mut call = msg(1);

@@ -5,6 +5,7 @@ use crate::world::*;
 use rdmascope_dissector::connection::{Connection, Evidence, Origin, State};
 use rdmascope_dissector::transaction::Outcome;
 use rdmascope_wire::Rkey;
+use rdmascope_wire::cm::CommunicationId;
 use rdmascope_wire::psn::Psn;
 use rdmascope_wire::rpcrdma::{Procedure, Segment};
 
@@ -99,6 +100,27 @@ fn a_request_is_rejected() {
     assert_eq!((refuses.cm_message, refuses.reject), (Some(2), Some(2)));
     assert_eq!(report.connections[0].call_inline_threshold, None);
     assert!(report.transactions.is_empty());
+}
+
+/// A client may ask again from the same queue pair. A request that was rejected or never answered
+/// made no connection, which could be closed.
+#[test]
+fn a_request_comes_again_from_the_same_queue_pair() {
+    let mut world = World::new();
+    for id in 0..3 {
+        world.end(CLIENT).communication_id = CommunicationId(0x100 + id);
+        world.req();
+        if id < 2 {
+            world.rej(8);
+        }
+    }
+    world.end(CLIENT).communication_id = CommunicationId(0x200);
+    world.connect();
+    world.end(CLIENT).communication_id = CommunicationId(0x300);
+    world.connect();
+    let states: Vec<State> = world.run().connections.iter().map(|connection| connection.state).collect();
+    let rejected = State::Rejected(8);
+    assert_eq!(states, [rejected, rejected, State::Requested, State::Closed, State::Open]);
 }
 
 #[test]
@@ -376,7 +398,7 @@ fn paired_in_the_middle_of_everything() {
     // The capture begins between two packets of a reply; everything from the next call on is
     // normal.
     let mut world = World::new();
-    let frames = world.send(SERVER, &message(&msg(1), &reply(1, "0 1 #84 600 1 *600")));
+    let frames = world.send(SERVER, &message(&msg(1), &reply(1, "0 1 1 #80 600 1 *600")));
     world.frames.remove(frames.start);
     world.ack(CLIENT);
     let (call, answer) = getattr(2);

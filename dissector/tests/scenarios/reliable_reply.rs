@@ -15,7 +15,7 @@ use rdmascope_dissector::transaction::{Outcome, Part};
 use rdmascope_wire::Xid;
 use rdmascope_wire::rpcrdma::{Procedure, Segment};
 
-const READDIR: &str = "0 1 #84 #8 1 h5 'name' h1 1 h6 'other' h2 1 h7 *255 h3 0 1";
+const READDIR: &str = "0 1 1 #80 #8 1 h5 'name' h1 1 h6 'other' h2 1 h7 *255 h3 0 1";
 
 /// The call, the header of the reply, and the data to be pulled with its memory.
 fn call_and_reply(world: &mut World, xid: u32) -> Vec<(Segment, Vec<u8>)> {

@@ -118,7 +118,7 @@ pub(crate) fn xdr(text: &str) -> Vec<u8> {
 /// GETATTR of NFS version 3: a short call and reply.
 pub(crate) fn getattr(xid: u32) -> (Vec<u8>, Vec<u8>) {
     let call = message(&msg(xid), &nfs3(xid, 1, "'handle'"));
-    let reply = message(&msg(xid), &reply(xid, "0 #84"));
+    let reply = message(&msg(xid), &reply(xid, "0 1 #80"));
     (call, reply)
 }
 

@@ -13,7 +13,7 @@ use rdmascope_present::anonymize::{Anonymizer, Key};
 pub fn anonymize(data: &[u8]) {
     let key = Key::new(b"a key for the fuzzer").expect("it is long enough");
     let config = frame::Config::default();
-    let mut anonymizer = Anonymizer::new(key, config.port);
+    let mut anonymizer = Anonymizer::new(key, config);
     let mut engine = Engine::new(Anonymizer::first_pass());
     for record in records(data) {
         driver::handle(&mut engine, &record, &mut |event| anonymizer.learn(&event));

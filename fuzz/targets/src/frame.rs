@@ -33,7 +33,8 @@ pub fn frame(data: &[u8]) {
         2 => (cut.min(whole.len()), whole.len() as u32),
         _ => (whole.len(), u32::from_be_bytes([0, how, cut as u8, 0])),
     };
-    let config = Config { port: if how & 4 == 0 { 4791 } else { 0 }, verify_icrc: how & 8 == 0 };
+    let config =
+        Config { port: if how & 4 == 0 { 4791 } else { 0 }, vxlan_port: None, verify_icrc: how & 8 == 0 };
     let record = Record {
         number: 1,
         time: Time(0),

@@ -34,15 +34,18 @@ pub(super) fn replace(values: &mut Values, header: Header, bytes: &mut [u8]) {
         Header::Ipv6Extension(FRAGMENT) => {}
         // Keeps the next header and the length. The options become zeros, which is Pad1.
         Header::Ipv6Extension(_) => clear(bytes, 2),
-        Header::Geneve => clear(bytes, 8),
+        Header::Geneve | Header::Nsh => clear(bytes, 8),
         // The platform subheader.
         Header::Erspan3 => clear(bytes, 12),
         Header::Erf => clear_extensions(bytes),
-        Header::VariantCrc => clear(bytes, 0),
+        Header::VariantCrc | Header::SpectrumMirror => clear(bytes, 0),
+        Header::Gue => clear(bytes, 4),
+        Header::Tag(ether_type) => clear_tag(ether_type, bytes),
         Header::VlanTag
         | Header::Loopback
         | Header::Udp
         | Header::Gre
+        | Header::EtherIp
         | Header::Erspan2
         | Header::Vxlan
         | Header::Mpls
@@ -58,6 +61,8 @@ pub(super) fn replace(values: &mut Values, header: Header, bytes: &mut [u8]) {
 const FRAGMENT: u8 = 44;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
+const GRE: u8 = 47;
+const ETHER_IP: u8 = 97;
 
 fn replace_at<const N: usize>(bytes: &mut [u8], at: usize, new: impl FnOnce([u8; N]) -> [u8; N]) {
     if let Some(address) = bytes.get_mut(at..).and_then(|bytes| bytes.first_chunk_mut()) {
@@ -78,6 +83,18 @@ fn link_layer_address(values: &mut Values, bytes: &mut [u8], length: usize, at: 
         bytes.get_mut(at + 6..at + 8).unwrap_or_default().fill(0);
     } else {
         bytes.get_mut(at..at + 8).unwrap_or_default().fill(0);
+    }
+}
+
+/// Clears the time of a time stamp, the options of TRILL, and the channel of MACsec, which has a
+/// MAC address. The EtherType at the end stays.
+fn clear_tag(ether_type: u16, bytes: &mut [u8]) {
+    let end = bytes.len().saturating_sub(2);
+    match ether_type {
+        0xd28b => clear(&mut bytes[..end], 4),
+        0x88e5 => clear(&mut bytes[..end], 6),
+        0x22f3 => clear(bytes, 6),
+        _ => {}
     }
 }
 
@@ -111,9 +128,31 @@ pub(super) fn clear_others(headers: &[Place], data: &mut [u8]) {
             clear_segment(behind, payload.max(20));
             return;
         }
+        Some(GRE | ETHER_IP) => 4,
+        _ if decides(headers, data) => 4,
         _ => 0,
     };
-    clear(behind, kept);
+    clear(&mut data[end..], kept);
+}
+
+/// Whether the first four bytes after the last header, such as a version or an opcode, decide how
+/// the dissector reads or names the rest.
+fn decides(headers: &[Place], data: &[u8]) -> bool {
+    let Some((header, range)) = headers.last() else { return false };
+    let ether_type = match header {
+        Header::Ethernet | Header::VlanTag | Header::Tag(_) | Header::LinuxSll => {
+            data.get(range.end - 2..range.end)
+        }
+        Header::LinuxSll2 => data.get(range.start..range.start + 2),
+        // A tunnel that was not read.
+        Header::Udp => return true,
+        _ => None,
+    };
+    // MAC control, PPPoE, NSH, and tags; LLC.
+    ether_type.and_then(|bytes| bytes.first_chunk()).is_some_and(|bytes| {
+        let ether_type = u16::from_be_bytes(*bytes);
+        matches!(ether_type, 0..=1500 | 0x8808 | 0x8864 | 0x894f | 0x22f3 | 0x8909 | 0x88e5 | 0xd28b)
+    })
 }
 
 /// Clears the urgent pointer of a TCP header, and the contents of its options except for known

@@ -238,7 +238,7 @@ fn body(
         Some(Security::GssPrivacy) => {
             keep_word(at, out);
         }
-        Some(Security::GssControl) => {
+        Some(Security::GssControl(_)) => {
             // Establishing a context (RFC 2203, section 5.2): the argument is a token; the results
             // are a handle, three numbers and a token.
             if of_reply && let Ok(end) = context(front(whole), at) {

@@ -7,7 +7,8 @@ use rdmascope_tests::{samples, session};
 
 /// The anonymized records of a capture.
 fn anonymized(capture: &Capture) -> Vec<Vec<u8>> {
-    let mut anonymizer = Anonymizer::new(Key::new(&[7; 32]).expect("it is long enough"), 4791);
+    let mut anonymizer =
+        Anonymizer::new(Key::new(&[7; 32]).expect("it is long enough"), frame::Config::default());
     let mut engine = Engine::new(Anonymizer::first_pass());
     for record in session::records(capture) {
         engine.handle(&record, &mut |event| anonymizer.learn(&event));

@@ -42,6 +42,10 @@ pub struct Asked {
 impl Page<'_> {
     /// Writes the findings, the summary, the limits of the capture, and the suggested next command.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        if !self.tally.leading.is_empty() {
+            page::report::write_leading(&self.tally.leading, self.screen.style, out)?;
+            writeln!(out)?;
+        }
         for (level, verdict) in LEVELS.into_iter().flat_map(|level| VERDICTS.map(|verdict| (level, verdict)))
         {
             if verdict == Verdict::Inconclusive && !self.asked.inconclusive {

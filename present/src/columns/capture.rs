@@ -23,7 +23,7 @@ static TRAFFIC: Columns<Named> = {
         name: "traffic",
         role: Role::Inner,
         columns: &[
-            C::new("protocol", Shown(|(traffic, _), see| see(&traffic.name())), "The name of the protocol."),
+            C::new("protocol", Shown(|(traffic, _), see| see(&traffic)), "The name of the protocol."),
             C::new("packets", U64(|(_, count)| Some(count)), "The number of packets."),
         ],
     }
@@ -80,12 +80,9 @@ pub static CAPTURE: Columns<Ending> = {
                 "traffic",
                 Objects(&O {
                     columns: &TRAFFIC,
-                    lend: |it, see| {
-                        let counts = Traffic::ALL.into_iter().zip(it.totals.traffic);
-                        counts.filter(|(_, count)| *count > 0).for_each(see);
-                    },
+                    lend: |it, see| it.totals.traffic.iter().for_each(see),
                 }),
-                "The packets in `others` whose protocol is known. iWARP is listed here if its connection could not be followed.",
+                "The packets in `others` by protocol, in the order of their first packets, at most 48 protocols. iWARP is listed here if its connection could not be followed.",
             )
             .optional(),
             C::new(

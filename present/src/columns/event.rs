@@ -36,13 +36,19 @@ static KINDS: Words = &[
     ),
     explained("recovery", "NFSv4 calls after a reconnect that establish client ID, session and state again"),
     explained(
+        "call-waited",
+        "a call waited for at least a second, or never had a reply, while calls sent later were answered; or a \
+         callback did",
+    ),
+    explained("disconnect-unanswered", "a DREQ was repeated and never answered"),
+    explained(
         "credits-exhausted",
         "the number of outstanding calls reached the credits that the server had granted",
     ),
     explained(
         "call-fails-again",
         "the same operation failed with the same RDMA_ERROR, or with GARBAGE_ARGS, on one connection and on \
-         later ones",
+         later ones; or it was under way each time they ended",
     ),
     explained(
         "status-flags",

@@ -85,7 +85,7 @@ pub static PACKET: Columns<Packet<'static>> = {
             C::new("source_port", U16(|it| Some(ports(it)?.0)), "The source port of UDP or TCP.").optional(),
             C::new("destination_port", U16(|it| Some(ports(it)?.1)), "The destination port of UDP or TCP.")
                 .optional(),
-            C::new("ecn", U8(|it| frame(it).map(|frame| frame.ecn)), "The ECN bits of the IP header.")
+            C::new("ecn", U8(|it| frame(it).map(|frame| frame.ecn())), "The ECN bits of the IP header.")
                 .optional(),
             C::new(
                 "icrc",

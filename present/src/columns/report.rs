@@ -4,9 +4,9 @@ use super::transaction::DIRECTIONS;
 use crate::column::Read::{Fraction, Frame, Nanoseconds, Object, Shown, U32, U64, Word};
 use crate::column::{Column, Columns, Role, Subject, Within, lend, word};
 use rdmascope_analysis::names::{self, Failure};
-use rdmascope_analysis::phases::{Phases, grouped};
 use rdmascope_analysis::replies::{Mechanism, Replies};
 use rdmascope_analysis::report::{ErrorCount, ErrorKey, Group, Key, Latency, Problem, Stats};
+use rdmascope_dissector::phases::{Phases, grouped};
 
 /// A marker for the transactions of one protocol, direction and principal operation.
 pub struct Operation;
@@ -60,9 +60,15 @@ pub static OPERATION_FIGURES: Columns<Operation> = {
                         lend(stats.latency(), |latency| see((latency, stats.total_latency)));
                     },
                 }),
-                "The latencies. The median and the percentile have three significant digits.",
+                "The latencies. The median and the percentile have three significant digits. A call without a \
+                 reply counts with the time that it waited, at least.",
             )
             .or_null(),
+            C::new(
+                "unanswered",
+                U64(|(_, stats)| Some(stats.unanswered)),
+                "Transactions without a reply that count in the latencies.",
+            ),
             C::new(
                 "shares",
                 Object(&O { columns: &SHARES, lend: |(_, stats), see| lend(stats.shares(), see) }),
@@ -117,23 +123,57 @@ static SHARES: Columns<Shares> = {
             ),
             C::new(
                 "server_before",
-                Fraction(|shares| Some(rounded(shares[2]))),
-                "The server before its first RDMA operation or its reply. It may include queueing, and the \
-                 time until the ACK if the ACK is not in the capture.",
+                Fraction(|shares| Some(rounded(shares[2] + shares[3]))),
+                "The time before the first RDMA operation or the reply: `sending_before` and `idle_before` \
+                 together. It includes the time until the ACK if the ACK is not in the capture.",
             ),
-            C::new("reads", Fraction(|shares| Some(rounded(shares[3]))), "RDMA Reads."),
+            C::new(
+                "sending_before",
+                Fraction(|shares| Some(rounded(shares[2]))),
+                "The part of `server_before` in which data of the responder was in flight or data of the \
+                 requester had to be sent again.",
+            ),
+            C::new(
+                "idle_before",
+                Fraction(|shares| Some(rounded(shares[3]))),
+                "The rest of `server_before`: time of the server.",
+            ),
+            C::new("reads", Fraction(|shares| Some(rounded(shares[4]))), "RDMA Reads."),
             C::new(
                 "server",
+                Fraction(|shares| Some(rounded(grouped(shares)[2] + grouped(shares)[3]))),
+                "`server_before` and `server_after` together. It is also `sending` and `idle` together.",
+            ),
+            C::new(
+                "sending",
                 Fraction(|shares| Some(rounded(grouped(shares)[2]))),
-                "The server: `server_before` and `server_after` together.",
+                "The part of `server` in which the reply may have waited for the network: `sending_before` \
+                 and `sending_after` together.",
+            ),
+            C::new(
+                "idle",
+                Fraction(|shares| Some(rounded(grouped(shares)[3]))),
+                "The time of the server, as far as the wire shows it: `idle_before` and `idle_after` \
+                 together.",
             ),
             C::new(
                 "server_after",
-                Fraction(|shares| Some(rounded(shares[4]))),
-                "The server between and after its RDMA operations.",
+                Fraction(|shares| Some(rounded(shares[5] + shares[6]))),
+                "The time between and after the RDMA operations: `sending_after` and `idle_after` together.",
             ),
-            C::new("writes", Fraction(|shares| Some(rounded(shares[5]))), "RDMA Writes."),
-            C::new("reply", Fraction(|shares| Some(rounded(shares[6]))), "The Sends of the replies."),
+            C::new(
+                "sending_after",
+                Fraction(|shares| Some(rounded(shares[5]))),
+                "The part of `server_after` in which data of the responder was in flight or data of the \
+                 requester had to be sent again.",
+            ),
+            C::new(
+                "idle_after",
+                Fraction(|shares| Some(rounded(shares[6]))),
+                "The rest of `server_after`: time of the server.",
+            ),
+            C::new("writes", Fraction(|shares| Some(rounded(shares[7]))), "RDMA Writes."),
+            C::new("reply", Fraction(|shares| Some(rounded(shares[8]))), "The Sends of the replies."),
         ],
     }
 };

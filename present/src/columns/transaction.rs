@@ -9,11 +9,11 @@ use crate::column::Read::{
     Boolean, Frame, Lossy, Nanoseconds, Object, Objects, Offset, Shown, Texts, Time, U32, U64, Word, Xid,
 };
 use crate::column::{Cell, Column, Columns, Role, Subject, Tint, Within, Words, explained, lend};
-use crate::tables::transactions::{Ending, Remarks};
+use crate::tables::transactions::{Ending, Remarks, Waited};
 use rdmascope_analysis::names::{self, Failure, Label, Protocol, SecurityName};
 use rdmascope_analysis::paths::{self, TransactionRow};
-use rdmascope_analysis::phases::{Phases, grouped};
 use rdmascope_analysis::replies::{Mechanism, Pull};
+use rdmascope_dissector::phases::Phases;
 use rdmascope_dissector::transaction::{Direction, Outcome, Transaction};
 
 impl Subject for Transaction {
@@ -132,7 +132,7 @@ pub static TRANSACTION: Columns<Transaction> = {
                 Shown(|it, see| lend(it.rpc_status, |status| see(&status))),
                 "The status in the RPC header of the reply: `SUCCESS`, `PROG_UNAVAIL`, `PROG_MISMATCH 2 to \
                  4` (lowest and highest version), `PROC_UNAVAIL`, `GARBAGE_ARGS`, `SYSTEM_ERR`, \
-                 `RPC_MISMATCH 2 to 2`, `AUTH_ERROR 13` (auth_stat), or `accept_stat` or `reject_stat` with \
+                 `RPC_MISMATCH 2 to 2`, `AUTH_ERROR 13 (RPCSEC_GSS_CREDPROBLEM)` (auth_stat), or `accept_stat` or `reject_stat` with \
                  a number that has no name.",
             )
             .or_null(),
@@ -211,8 +211,15 @@ pub static TRANSACTION: Columns<Transaction> = {
                 Nanoseconds(|it| it.latency()),
                 "The time from the packet that completed the Send of the call to the packet that completed the Send of the reply.",
             )
+            .or_null(),
+            C::new(
+                "waited_ns",
+                Nanoseconds(|it| it.waited()),
+                "How long the caller waited: the latency, or, for a call without a reply, at least this long: \
+                 until its connection or the capture ended. It is null if the capture does not show it.",
+            )
             .or_null()
-            .text(7, "latency", Right(8)),
+            .cell(7, "latency", Right(8), Cell::Shown(|it, _, see| see(&Waited(it.transaction)))),
             C::new("phases", Object(&O { columns: &PHASES, lend: |it, see| lend(Phases::of(it.transaction), see) }), "The phases of the transaction.")
                 .or_null(),
             C::new(
@@ -389,33 +396,69 @@ pub(super) static PHASES: Columns<Phases> = {
             .or_null(),
             C::new(
                 "server_before_ns",
+                Nanoseconds(|phases| Some(phases.times[2] + phases.times[3])),
+                "The time before the first RDMA operation, or before the reply if there is none: \
+                 `sending_before_ns` plus `idle_before_ns`.",
+            ),
+            C::new(
+                "sending_before_ns",
                 Nanoseconds(|phases| Some(phases.times[2])),
-                "The server before the first RDMA operation, or before the reply if there is none. It may \
-                 include queueing.",
+                "The part of `server_before_ns` in which data of the responder was in flight, mostly of \
+                 other transactions, or data of the requester had to be sent again. The reply may have \
+                 waited for the network then. If the server worked at the same time, that does not show.",
+            ),
+            C::new(
+                "idle_before_ns",
+                Nanoseconds(|phases| Some(phases.times[3])),
+                "The rest of `server_before_ns`: nothing on the wire explains it, so it is time of the \
+                 server. It includes its queues, and packets that were lost before the capture point.",
             ),
             C::new(
                 "reads_ns",
-                Nanoseconds(|phases| Some(phases.times[3])),
+                Nanoseconds(|phases| Some(phases.times[4])),
                 "First to last packet of the RDMA Reads before the reply.",
             ),
             C::new(
                 "server_ns",
-                Nanoseconds(|phases| Some(grouped(phases.times)[2])),
-                "The rest of the latency: `server_before_ns` plus `server_after_ns`.",
+                Nanoseconds(|phases| Some(phases.sending() + phases.server())),
+                "The rest of the latency: `server_before_ns` plus `server_after_ns`. It is also \
+                 `sending_ns` plus `idle_ns`.",
+            ),
+            C::new(
+                "sending_ns",
+                Nanoseconds(|phases| Some(phases.sending())),
+                "The part of `server_ns` in which the reply may have waited for the network: \
+                 `sending_before_ns` plus `sending_after_ns`.",
+            ),
+            C::new(
+                "idle_ns",
+                Nanoseconds(|phases| Some(phases.server())),
+                "The time of the server, as far as the wire shows it: `idle_before_ns` plus `idle_after_ns`.",
             ),
             C::new(
                 "server_after_ns",
-                Nanoseconds(|phases| Some(phases.times[4])),
-                "The server between and after its RDMA operations.",
+                Nanoseconds(|phases| Some(phases.times[5] + phases.times[6])),
+                "The time between and after the RDMA operations: `sending_after_ns` plus `idle_after_ns`.",
+            ),
+            C::new(
+                "sending_after_ns",
+                Nanoseconds(|phases| Some(phases.times[5])),
+                "The part of `server_after_ns` in which data of the responder was in flight or data of the \
+                 requester had to be sent again.",
+            ),
+            C::new(
+                "idle_after_ns",
+                Nanoseconds(|phases| Some(phases.times[6])),
+                "The rest of `server_after_ns`: time of the server.",
             ),
             C::new(
                 "writes_ns",
-                Nanoseconds(|phases| Some(phases.times[5])),
+                Nanoseconds(|phases| Some(phases.times[7])),
                 "First to last packet of the RDMA Writes before the reply, without the time of RDMA Reads.",
             ),
             C::new(
                 "reply_ns",
-                Nanoseconds(|phases| Some(phases.times[6])),
+                Nanoseconds(|phases| Some(phases.times[8])),
                 "First to last packet of the Send of the reply.",
             ),
         ],

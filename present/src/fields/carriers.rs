@@ -17,6 +17,7 @@ pub(super) fn carrier(header: Header, bytes: &[u8], place: &Range<usize>) -> Fie
     let (name, layout): (&'static str, Layout) = match header {
         Header::Ethernet => ("Ethernet II", ETHERNET),
         Header::VlanTag => ("VLAN tag", VLAN_TAG),
+        Header::Tag(ether_type) => tag(ether_type),
         Header::LinuxSll => ("Linux cooked capture v1", LINUX_SLL),
         Header::LinuxSll2 => ("Linux cooked capture v2", LINUX_SLL2),
         Header::Loopback => ("Loopback", LOOPBACK),
@@ -26,9 +27,13 @@ pub(super) fn carrier(header: Header, bytes: &[u8], place: &Range<usize>) -> Fie
         Header::Ipv6Extension(_) => ("IPv6 extension header", IPV6_EXTENSION),
         Header::Udp => ("UDP", UDP),
         Header::Gre => ("GRE", GRE),
+        Header::SpectrumMirror => ("Spectrum mirror header", Layout(&[])),
+        Header::EtherIp => ("EtherIP", ETHER_IP),
+        Header::Gue => ("GUE", GUE),
         Header::Erspan2 => ("ERSPAN type II", ERSPAN_2),
         Header::Erspan3 => ("ERSPAN type III", ERSPAN_3),
         Header::Vxlan => ("VXLAN", VXLAN),
+        Header::Nsh => ("NSH", NSH),
         Header::Geneve => ("GENEVE", GENEVE),
         Header::Mpls => ("MPLS", MPLS),
         Header::ControlWord => ("Pseudowire control word", CONTROL_WORD),
@@ -59,6 +64,58 @@ pub(super) fn carrier(header: Header, bytes: &[u8], place: &Range<usize>) -> Fie
     };
     Field::new(name, value, place.clone()).with(children)
 }
+
+/// The name and layout of a tag.
+fn tag(ether_type: u16) -> (&'static str, Layout) {
+    match ether_type {
+        0x22f3 => ("TRILL", Layout(&[("V", 2), ("R", 2), ("M", 1), ("Op-Length", 5), ("Hop Count", 6)])),
+        0x8903 => ("FabricPath", Layout(&[("FTAG", 10), ("TTL", 6)])),
+        0x8909 => ("Cisco MetaData", CISCO_META_DATA),
+        0x8926 => ("VN-Tag", VN_TAG),
+        0x892f => {
+            ("HSR tag", Layout(&[("Path", 4), ("LSDU size", 12), ("Sequence Number", 16), ("Type", 16)]))
+        }
+        0x893f => ("E-TAG", E_TAG),
+        0x88e5 => ("MACsec", Layout(&[("TCI", 6), ("AN", 2), ("SL", 8), ("PN", 32)])),
+        0x88e7 => {
+            ("I-TAG", Layout(&[("I-PCP", 3), ("I-DEI", 1), ("UCA", 1), ("reserved", 3), ("I-SID", 24)]))
+        }
+        0xd28b => ("Arista time stamp", ARISTA),
+        0xf1c1 => ("R-TAG", Layout(&[("reserved", 16), ("Sequence Number", 16), ("Type", 16)])),
+        _ => ("LLC and SNAP", SNAP),
+    }
+}
+
+const SNAP: Layout = Layout(&[("DSAP", 8), ("SSAP", 8), ("Control", 8), ("Organization", 24), ("Type", 16)]);
+const ARISTA: Layout = Layout(&[("Subtype", 16), ("Time scale", 8), ("Format", 4), ("Hardware", 4)]);
+const CISCO_META_DATA: Layout =
+    Layout(&[("Version", 8), ("Length", 8), ("Option", 16), ("SGT", 16), ("Type", 16)]);
+const VN_TAG: Layout = Layout(&[
+    ("d", 1),
+    ("p", 1),
+    ("dvif_id", 14),
+    ("l", 1),
+    ("r", 1),
+    ("ver", 2),
+    ("svif_id", 12),
+    ("Type", 16),
+]);
+/// IEEE 802.1BR, section 7.5.
+const E_TAG: Layout = Layout(&[
+    ("E-PCP", 3),
+    ("E-DEI", 1),
+    ("Ingress_E-CID_base", 12),
+    ("reserved", 2),
+    ("GRP", 2),
+    ("E-CID_base", 12),
+    ("Ingress_E-CID_ext", 8),
+    ("E-CID_ext", 8),
+    ("Type", 16),
+]);
+/// RFC 3378, section 3.
+const ETHER_IP: Layout = Layout(&[("Version", 4), ("reserved", 12)]);
+/// draft-ietf-intarea-gue-09, section 3.1.
+const GUE: Layout = Layout(&[("Variant", 2), ("C", 1), ("Hlen", 5), ("Protocol", 8), ("Flags", 16)]);
 
 const ETHERNET: Layout = Layout(&[("Destination", 48), ("Source", 48), ("Type", 16)]);
 const VLAN_TAG: Layout = Layout(&[("PCP", 3), ("DEI", 1), ("VID", 12), ("Type", 16)]);
@@ -149,8 +206,22 @@ const ERSPAN_3: Layout = Layout(&[
     ("Gra", 2),
     ("O", 1),
 ]);
-/// RFC 7348, section 5.
-const VXLAN: Layout = Layout(&[("Flags", 8), ("reserved", 24), ("VNI", 24), ("reserved", 8)]);
+/// RFC 7348, section 5, and draft-ietf-nvo3-vxlan-gpe, section 3.
+const VXLAN: Layout =
+    Layout(&[("Flags", 8), ("reserved", 16), ("Next Protocol", 8), ("VNI", 24), ("reserved", 8)]);
+/// RFC 8300, section 2.
+const NSH: Layout = Layout(&[
+    ("Ver", 2),
+    ("O", 1),
+    ("reserved", 1),
+    ("TTL", 6),
+    ("Length", 6),
+    ("reserved", 4),
+    ("MD Type", 4),
+    ("Next Protocol", 8),
+    ("Service Path Identifier", 24),
+    ("Service Index", 8),
+]);
 /// RFC 8926, section 3.4.
 const GENEVE: Layout = Layout(&[
     ("Ver", 2),
@@ -212,6 +283,8 @@ fn carrier_value(name: &str, value: Value<'_>) -> Option<String> {
                 0x8847 => "MPLS (0x8847)".to_owned(),
                 0x8848 => "MPLS, upstream-assigned label (0x8848)".to_owned(),
                 0x8864 => "PPPoE session (0x8864)".to_owned(),
+                0x8949 => "Spectrum mirror (0x8949)".to_owned(),
+                0x894f => "NSH (0x894f)".to_owned(),
                 _ => format!("0x{number:04x}"),
             })
         }
@@ -223,6 +296,9 @@ fn carrier_value(name: &str, value: Value<'_>) -> Option<String> {
                 17 => Some("UDP"),
                 41 => Some("IPv6"),
                 47 => Some("GRE"),
+                97 => Some("EtherIP"),
+                137 => Some("MPLS"),
+                143 => Some("Ethernet"),
                 _ => None,
             };
             Some(with_name(number, name))

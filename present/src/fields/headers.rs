@@ -40,9 +40,8 @@ pub fn frame(packet: &Packet<'_>, config: &frame::Config, transaction: Option<&T
         }
         Ok(_) => {}
         Err(Other::Stop(stop)) => fields.push(Field::stop(stop, stop_base(&stop, &found))),
-        Err(Other::NotInfiniBand) => fields.push(other("not an InfiniBand packet", end, bytes)),
         Err(Other::Tcp(segment)) => iwarp::segment(packet, &segment, transaction, &mut fields),
-        Err(Other::Traffic(traffic)) => fields.push(other(traffic.name(), end, bytes)),
+        Err(Other::Traffic(traffic)) => fields.push(other(&traffic.to_string(), end, bytes)),
         Err(Other::UnknownLinkType) => {
             fields.push(other("of a link type that rdmascope does not support", end, bytes))
         }

@@ -8,6 +8,7 @@ use core::ops::Range;
 use rdmascope_dissector::event::Packet;
 use rdmascope_dissector::frame::{Checksum, Segment};
 use rdmascope_dissector::iwarp::{self, CrcVerdict, Fpdu, Part};
+use rdmascope_dissector::protocol::Traffic;
 use rdmascope_dissector::transaction::Transaction;
 use rdmascope_wire::Layer;
 use rdmascope_wire::ddp::{Control, Header, Tagged, Untagged};
@@ -74,7 +75,7 @@ pub(super) fn segment(
     if end < behind {
         let what = match packet.contents {
             Some(_) => "repeated, or not recognized as an FPDU",
-            None => segment.traffic().map_or("TCP data", |traffic| traffic.name()),
+            None => segment.traffic().and_then(Traffic::name).unwrap_or("TCP data"),
         };
         fields.push(unknown(what, end..behind));
     }

@@ -9,7 +9,7 @@ use rdmascope_analysis::units::Bytes;
 use rdmascope_dissector::layout::{Extent, Piece, Source};
 use rdmascope_dissector::transaction::{Part, Transaction};
 use rdmascope_dissector::ulb::{self, Item, Operation, Place};
-use rdmascope_wire::rpc::flavor;
+use rdmascope_wire::rpc::{auth_stat_name, flavor};
 use rdmascope_wire::rpcrdma::{self, Procedure};
 use rdmascope_wire::{Layer, Stop};
 
@@ -288,7 +288,7 @@ fn reply(words: &mut Words<'_>) -> Result<bool, Stop> {
             words.word("high", decimal)?;
         }
         (1, 1) => {
-            words.word("auth_stat", decimal)?;
+            words.word("auth_stat", |number| with_name(number.into(), auth_stat_name(number)))?;
         }
         _ => {}
     }

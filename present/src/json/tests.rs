@@ -52,8 +52,10 @@ fn a_transaction() {
         (
             "/phases",
             json!({
-                "call_ns": 10_000, "ack_ns": 50_000, "server_before_ns": 50_000, "reads_ns": 1_000_000, "server_ns": 1_250_000,
-                "server_after_ns": 1_200_000, "writes_ns": 100_000, "reply_ns": 100_000
+                "call_ns": 10_000, "ack_ns": 50_000, "server_before_ns": 50_000, "sending_before_ns": 20_000,
+                "idle_before_ns": 30_000, "reads_ns": 1_000_000, "server_ns": 1_250_000, "sending_ns": 220_000,
+                "idle_ns": 1_030_000, "server_after_ns": 1_200_000, "sending_after_ns": 200_000,
+                "idle_after_ns": 1_000_000, "writes_ns": 100_000, "reply_ns": 100_000
             }),
         ),
         ("/acknowledged/frame", json!(8)),
@@ -119,7 +121,7 @@ fn a_transaction_of_which_little_is_known() {
     }
     assert_eq!(line["outcome"], "no-call");
     assert_eq!(line["security"], "flavor-9");
-    assert_eq!(line["rpc_status"], "AUTH_ERROR 13");
+    assert_eq!(line["rpc_status"], "AUTH_ERROR 13 (RPCSEC_GSS_CREDPROBLEM)");
     assert_eq!(line["operations"], json!([]));
     // The fields of a transaction are the same for known and unknown values.
     assert_eq!(object_keys(&line), object_keys(&written(&TRANSACTION.of((&samples::full()).into()))));

@@ -6,9 +6,9 @@ use crate::text::{Left, Style};
 use core::fmt::{self, Display};
 use rdmascope_analysis::diff::{Area, Comparison, Difference, Latencies, Measure, Side, Verdict};
 use rdmascope_analysis::ending::FileEnding;
-use rdmascope_analysis::phases::Phases;
 use rdmascope_analysis::report::Latency;
 use rdmascope_analysis::units::{Bytes, Counted, Duration, Number, Plain};
+use rdmascope_dissector::phases::Phases;
 use std::io::{self, Write};
 
 /// The comparison as text. Lines fit the terminal; without one, they have at most 100 columns
@@ -192,7 +192,7 @@ impl Text<'_> {
                 name => write!(out, "  {}", Left(name.unwrap_or_default(), NAME))?,
             }
             write!(out, " {letter} {:>7}", Number(count))?;
-            let Latency { minimum, median, p90, p99, maximum } = latency;
+            let Latency { minimum, median, p90, p99, maximum, .. } = latency;
             for value in [minimum, median, p90, p99, maximum] {
                 write!(out, " {:>8}", Duration(value))?;
             }

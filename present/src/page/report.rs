@@ -1,6 +1,5 @@
 //! The text report of `analyze`. Lines fit the terminal, if there is one.
 
-use super::outages::{write_losses, write_next};
 use crate::fold::Folding;
 use crate::grid::{Grid, Group as Columns, Row};
 use crate::tables::connections::{CapturedAt, Known, StateName, carried_else};
@@ -9,13 +8,13 @@ use crate::words;
 use core::fmt::{self, Display};
 use rdmascope_analysis::ending::{Ending, FileEnd, FileEnding, Heading};
 use rdmascope_analysis::names::{FailureName, Invalidation};
-use rdmascope_analysis::phases::{Phases, grouped};
 use rdmascope_analysis::replies::Mechanism;
-use rdmascope_analysis::report::{Group, Report, Stats};
+use rdmascope_analysis::report::{Group, Harm, Report, Statement, Stats};
 use rdmascope_analysis::time::Rfc3339;
 use rdmascope_analysis::units::{Bytes, Counted, Duration, Number, Plain};
 use rdmascope_capture_agent::Interface;
 use rdmascope_dissector::connection::{Connection, Endpoint};
+use rdmascope_dissector::phases::{Phases, grouped};
 use std::io::{self, Write};
 
 /// The report as text.
@@ -44,6 +43,7 @@ impl Text<'_> {
         let Text { ending, style, .. } = self;
         let out = &mut Folding::new(out, style);
         writeln!(out, "{}", style.bold(Heading(ending)))?;
+        write_leading(&self.report.leading(ending, 0), style, out)?;
         capture(ending, style, out)?;
         self.write_connections(out)?;
         self.write_operations(out)?;
@@ -76,13 +76,13 @@ impl Text<'_> {
         if operations.is_empty() {
             return Ok(());
         }
-        let phases = Phases::GROUPS.iter().map(|name| (*name, 6));
+        let phases = Phases::GROUPS.iter().map(|name| (*name, name.len().max(5)));
         let groups = vec![
             Columns { heading: "", gap: 1, columns: vec![("count", 7), ("errors", 6), ("bytes", 8)] },
             Columns {
                 heading: "latency",
                 gap: 1,
-                columns: ["min", "median", "p99", "max"].map(|name| (name, 8)).to_vec(),
+                columns: ["min", "median", "p99", "max"].map(|name| (name, 7)).to_vec(),
             },
             Columns { heading: "share of the time, %", gap: 2, columns: phases.collect() },
         ];
@@ -134,8 +134,14 @@ impl Text<'_> {
         if let Some(nothing) = report.nothing_wrong(ending) {
             return writeln!(out, "  {nothing}");
         }
-        let losses = report.losses(ending);
-        write_losses(&losses, style, out)?;
+        let verdict = report.verdict(ending, 0);
+        let events: Vec<&Statement> = verdict.iter().filter(|statement| statement.is_of_events).collect();
+        if !events.is_empty() {
+            writeln!(out, "  Service")?;
+        }
+        for statement in events {
+            writeln!(out, "              {}", Line(statement, style))?;
+        }
         if !errors.is_empty() {
             writeln!(out, "  Errors in replies")?;
         }
@@ -174,10 +180,44 @@ impl Text<'_> {
                 writeln!(out)?;
             }
         }
-        let ours = problems.iter().filter(|problem| problem.group != Group::Capture);
-        let problem = ours.filter_map(|problem| problem.first_frame).next();
-        let error = errors.iter().find_map(|(_, error)| error.first_frame);
-        write_next(ending, !losses.is_empty(), problem.or(error), out.unfolded())
+        write_next(ending, &verdict, out.unfolded())
+    }
+}
+
+/// Writes the statements that lead a report.
+pub fn write_leading(leading: &[Statement], style: Style, out: &mut dyn Write) -> io::Result<()> {
+    leading.iter().try_for_each(|statement| writeln!(out, "  {}", Line(statement, style)))
+}
+
+/// A statement with its frame, coloured by its harm.
+struct Line<'a>(&'a Statement, Style);
+
+impl Display for Line<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Line(Statement { harm, text, frame, .. }, style) = *self;
+        match harm {
+            Harm::Note => write!(f, "{text}")?,
+            Harm::ServiceLost | Harm::Waits | Harm::Errors | Harm::Corruption => {
+                write!(f, "{}", style.red(text))?
+            }
+            Harm::Loss | Harm::Breach => write!(f, "{}", style.yellow(text))?,
+        }
+        frame.map_or(Ok(()), |frame| write!(f, "; frame {frame}"))
+    }
+}
+
+/// Suggests the next command: all events if the first statement is about them, otherwise its frame.
+fn write_next(ending: &Ending, verdict: &[Statement], out: &mut dyn Write) -> io::Result<()> {
+    let file = ending.plain_name().unwrap_or("FILE");
+    let is_ours = |statement: &&Statement| {
+        statement.harm < Harm::Note && (statement.is_of_events || statement.frame.is_some())
+    };
+    match verdict.iter().find(is_ours) {
+        Some(Statement { is_of_events: true, .. }) => writeln!(out, "Next: rdmascope events {file}"),
+        Some(Statement { frame: Some(frame), .. }) => {
+            writeln!(out, "Next: rdmascope show {file} --frame {frame}")
+        }
+        _ => Ok(()),
     }
 }
 
@@ -414,13 +454,13 @@ fn cells(stats: &Stats) -> Vec<(String, bool)> {
         plain(Maybe(Some(Bytes(stats.bytes)).filter(|bytes| bytes.0 > 0)).to_string()),
     ];
     let latency = stats.latency();
-    let latencies = [
-        latency.map(|latency| latency.minimum),
-        latency.map(|latency| latency.median),
-        latency.map(|latency| latency.p99),
-        latency.map(|latency| latency.maximum),
-    ];
-    cells.extend(latencies.map(|value| plain(Maybe(value.map(Duration)).to_string())));
+    let latencies = latency.map(|latency| [latency.minimum, latency.median, latency.p99, latency.maximum]);
+    cells.extend((0..4).map(|at| {
+        plain(match (latencies.map(|values| values[at]), latency) {
+            (Some(value), Some(latency)) if value >= latency.bound => format!(">={}", Duration(value)),
+            (value, _) => Maybe(value.map(Duration)).to_string(),
+        })
+    }));
     let shares = stats.shares().map(grouped);
     cells.extend((0..Phases::GROUPS.len()).map(|index| {
         plain(match shares.map(|shares| shares[index] * 100.0) {

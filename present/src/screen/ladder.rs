@@ -5,12 +5,12 @@ use crate::ladder::{Ladder, Rung, RungKind};
 use core::fmt::{self, Display};
 use rdmascope_analysis::findings::ByFrame;
 use rdmascope_analysis::names::PartName;
-use rdmascope_analysis::phases::Phases;
 use rdmascope_analysis::places::Pass;
 use rdmascope_analysis::replies::Pull;
 use rdmascope_analysis::units::{Bytes, Counted, Duration};
 use rdmascope_conformance::{Rule, Verdict};
 use rdmascope_dissector::exchange::StepKind;
+use rdmascope_dissector::phases::Phases;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::Transaction;
 use std::io::{self, Write};
@@ -281,7 +281,11 @@ pub fn phases(transaction: &Transaction, screen: Screen, out: &mut dyn Write) ->
             continue;
         }
         if index == 1 && !phases.acknowledged {
-            writeln!(out, "  {name:14}{:>8}  not in the capture: included in \"server before\"", "-")?;
+            writeln!(
+                out,
+                "  {name:14}{:>8}  not in the capture: included in \"sending\" and \"server before\"",
+                "-"
+            )?;
             continue;
         }
         let share = Share { time, latency };

@@ -115,6 +115,9 @@ impl TransactionPage<'_> {
         if let Some(latency) = transaction.latency() {
             writeln!(out, "  latency      {}", Duration(latency))?;
         }
+        if let Some(waited) = transaction.unanswered_until.and(transaction.waited()) {
+            writeln!(out, "  waited       {} or longer, without a reply", Duration(waited))?;
+        }
         let timing = &transaction.timing;
         for (bytes, how) in [(timing.read_bytes, "RDMA Read"), (timing.written_bytes, "RDMA Write")] {
             if bytes > 0 {

@@ -7,6 +7,7 @@ use rdmascope_analysis::units::Bytes;
 use rdmascope_dissector::event::{Content, Headers, Packet};
 use rdmascope_dissector::frame::{self, IcrcVerdict, Other};
 use rdmascope_dissector::iwarp::{self, CrcVerdict, Fpdu, Part};
+use rdmascope_dissector::protocol::Traffic;
 use rdmascope_wire::bth::Acknowledgement;
 use rdmascope_wire::ddp::Header;
 use rdmascope_wire::rdmap::{Opcode, Terminate};
@@ -20,7 +21,6 @@ impl fmt::Display for NoPacket<'_> {
         let NoPacket(packet, other, style) = self;
         let length = packet.record.original_length;
         match other {
-            Other::NotInfiniBand => write!(f, "no transport packet, {length} bytes"),
             Other::Tcp(segment) => {
                 write!(f, "{}", Segment(segment))?;
                 let parts = packet.parts();
@@ -29,7 +29,7 @@ impl fmt::Display for NoPacket<'_> {
                 }
                 Ok(())
             }
-            Other::Traffic(traffic) => write!(f, "{}, {length} bytes", traffic.name()),
+            Other::Traffic(traffic) => write!(f, "{traffic}, {length} bytes"),
             Other::UnknownLinkType => write!(f, "link type {} is not supported", packet.record.link.0),
             Other::Fragment => write!(f, "{}", style.yellow("fragment of an IP packet")),
             Other::Stop(stop) => write!(f, "{}", style.yellow(stop)),
@@ -43,7 +43,7 @@ struct Segment<'a>(&'a frame::Segment<'a>);
 impl fmt::Display for Segment<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let frame::Segment { ports: [from, to], sequence, payload_length, syn, fin, rst, .. } = *self.0;
-        let name = self.0.traffic().map_or("TCP", |traffic| traffic.name());
+        let name = self.0.traffic().and_then(Traffic::name).unwrap_or("TCP");
         write!(f, "{name} {from} -> {to}, sequence {sequence}, {payload_length} bytes")?;
         for (is_set, flag) in [(syn, "SYN"), (fin, "FIN"), (rst, "RST")] {
             if is_set {

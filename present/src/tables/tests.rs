@@ -7,7 +7,7 @@ use core::net::Ipv4Addr;
 use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::event::{Content, Headers, Packet};
 use rdmascope_dissector::frame::{Address, Carrier, Frame, IcrcVerdict, Identity, Other};
-use rdmascope_dissector::protocol::Protocol;
+use rdmascope_dissector::protocol::{Protocol, Traffic};
 use rdmascope_dissector::record::{LinkType, Record};
 use rdmascope_dissector::transaction::{Direction, Outcome};
 use rdmascope_dissector::ulb::Nfs4;
@@ -100,7 +100,7 @@ pub(crate) fn with_packets(mut see: impl FnMut(&Packet<'_>)) {
         transport: &[],
         transport_length: 44,
         icrc: IcrcVerdict::Good,
-        ecn: 2,
+        traffic_class: 2,
         identity: Identity::new(&[], [source, destination], None, IcrcVerdict::Good, None),
     };
     let bth = Bth {
@@ -162,7 +162,7 @@ pub(crate) fn with_packets(mut see: impl FnMut(&Packet<'_>)) {
             with(0x04, Extensions::default(), Content::RpcRdma(cut), 30),
         ),
         (6, IcrcVerdict::Good, Ok(frame), Some(Err(stop))),
-        (7, IcrcVerdict::Good, Err(Other::NotInfiniBand), None),
+        (7, IcrcVerdict::Good, Err(Other::Traffic(Traffic::EtherType(0x0806))), None),
         (8, IcrcVerdict::Good, Err(Other::Stop(stop)), None),
     ] {
         see(&Packet {
@@ -193,7 +193,7 @@ fn of_packets() {
       4    1.250000 10.77.0.1       -> 10.77.0.2       RC Acknowledge               0x000012  1234567 NAK, PSN sequence error invalidates 0x000000ab
       5    1.250000 10.77.0.1       -> 10.77.0.2       RC SEND Only                 0x000012  1234567 RDMA_MSG xid 0x1a2b3c4d credits 128 (RPC-over-RDMA stops at byte 20: truncated packet, 20 bytes needed, 10 there)
       6    1.250000 10.77.0.1       -> 10.77.0.2       BTH stops at byte 12: truncated packet, 16 bytes needed, 8 there
-      7    1.250000 no transport packet, 90 bytes
+      7    1.250000 ARP (EtherType 0x0806), 90 bytes
       8    1.250000 BTH stops at byte 12: truncated packet, 16 bytes needed, 8 there
 "
     );

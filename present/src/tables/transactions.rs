@@ -4,7 +4,7 @@ use core::fmt;
 use rdmascope_analysis::names::{self, Failure, Label, Quoted};
 use rdmascope_analysis::paths::TransactionRow;
 use rdmascope_analysis::replies::Mechanism;
-use rdmascope_analysis::units::Bytes;
+use rdmascope_analysis::units::{Bytes, Duration};
 use rdmascope_dissector::transaction::{Outcome, Transaction};
 use rdmascope_dissector::ulb::{Details, Operation};
 use rdmascope_wire::rpcrdma;
@@ -29,6 +29,19 @@ impl fmt::Display for Ending<'_> {
         match called.and_then(|called| names::status_name(called.program, called.version, status)) {
             Some(name) => f.write_str(names::short_status(name)),
             None => write!(f, "{status}"),
+        }
+    }
+}
+
+/// How long the caller waited: the latency, or, without a reply, the time that it waited at least.
+pub struct Waited<'a>(pub &'a Transaction);
+
+impl fmt::Display for Waited<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.0.waited(), &self.0.reply) {
+            (Some(waited), Some(_)) => Duration(waited).fmt(f),
+            (Some(waited), None) => f.pad(&format!(">={}", Duration(waited))),
+            (None, _) => f.pad("-"),
         }
     }
 }

@@ -418,8 +418,24 @@ fn what_a_call_can_return_is_told_by_its_operations() {
         plain_calls(&capture, 1).into_iter().find(|xid| last_operation(&call_of(&capture, *xid)) == 58);
     let reclaim = reclaim.expect("the client sends RECLAIM_COMPLETE");
     assert_eq!(refused(large, &|_| reclaim, |_| {}), [0, 1], "its results are short");
-    let made_getattr = |call: &mut Message| call.set_word(call.payload.len() - 8, 9);
-    assert_eq!(refused(large, &|_| reclaim, made_getattr), [1, 0], "GETATTR has no limit");
+    // A GETATTR of no attributes, of size (RFC 8881, section 5.8), and of acl, which has no limit.
+    fn make_getattr(call: &mut Message, bitmap: &[u32]) {
+        let at = call.payload.len() - 8;
+        call.payload.truncate(at);
+        call.payload
+            .extend([9, bitmap.len() as u32].iter().chain(bitmap).flat_map(|word| word.to_be_bytes()));
+    }
+    assert_eq!(refused(large, &|_| reclaim, |call| make_getattr(call, &[])), [0, 1], "no attribute");
+    assert_eq!(
+        refused(large, &|_| reclaim, |call| make_getattr(call, &[1 << 4])),
+        [0, 1],
+        "size has a length"
+    );
+    assert_eq!(
+        refused(large, &|_| reclaim, |call| make_getattr(call, &[1 << 12])),
+        [1, 0],
+        "acl has no limit"
+    );
 }
 
 /// A session with a CB_RECALL that is answered with ERR_CHUNK.

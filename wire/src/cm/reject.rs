@@ -148,6 +148,44 @@ impl Rejected {
 
 enumerations! { Acknowledged, Rejected }
 
+/// The name of the reason that an upper-layer protocol gives in the private data of a REJ with
+/// reason 28. `port` is the port in the service ID of the REQ. `None` if the protocol or the reason
+/// is unknown.
+///
+/// Lustre (o2iblnd): the magic number 0x0be91b91, a version of two bytes, and the reason, in the
+/// byte order of the sender. NVMe over RDMA: a record format of 0 and a status, of two bytes each,
+/// little-endian.
+pub fn consumer_reason_name(private_data: &[u8], port: Option<u16>) -> Option<&'static str> {
+    const NVME: [&str; 9] = [
+        "NVMe: invalid length",
+        "NVMe: invalid record format",
+        "NVMe: invalid queue ID",
+        "NVMe: invalid host send queue size",
+        "NVMe: invalid host receive queue size",
+        "NVMe: no resources",
+        "NVMe: invalid IRD",
+        "NVMe: invalid ORD",
+        "NVMe: invalid controller ID",
+    ];
+    const LUSTRE: [&str; 9] = [
+        "Lustre: lost a connection race",
+        "Lustre: no resources",
+        "Lustre: fatal error",
+        "Lustre: incompatible version",
+        "Lustre: stale connection",
+        "Lustre: different number of RDMA fragments",
+        "Lustre: different message queue size",
+        "Lustre: invalid service ID",
+        "Lustre: not ready yet",
+    ];
+    let (names, number) = match *private_data.first_chunk::<8>()? {
+        [0x0b, 0xe9, 0x1b, 0x91, _, _, why, _] | [0x91, 0x1b, 0xe9, 0x0b, _, _, why, _] => (&LUSTRE, why),
+        [0, 0, status, 0, ..] if port == Some(4420) => (&NVME, status),
+        _ => return None,
+    };
+    names.get(usize::from(number).checked_sub(1)?).copied()
+}
+
 /// Describes the reason of a REJ (section 12.6.7.2). `None` for unassigned numbers.
 pub const fn reject_reason_name(reason: u16) -> Option<&'static str> {
     Some(match reason {
@@ -187,4 +225,28 @@ pub const fn reject_reason_name(reason: u16) -> Option<&'static str> {
         35 => "vendor option not supported",
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::consumer_reason_name;
+
+    /// From the headers of Linux and Lustre: nvme-rdma.h, o2iblnd-idl.h.
+    #[test]
+    fn reasons_of_consumers() {
+        let nvme = |status: u8| [0, 0, status, 0, 0, 0, 0, 0];
+        assert_eq!(consumer_reason_name(&nvme(6), Some(4420)), Some("NVMe: no resources"));
+        assert_eq!(consumer_reason_name(&nvme(9), Some(4420)), Some("NVMe: invalid controller ID"));
+        for (bytes, port) in [(nvme(0), 4420), (nvme(10), 4420), (nvme(6), 20_049)] {
+            assert_eq!(consumer_reason_name(&bytes, Some(port)), None);
+        }
+        assert_eq!(consumer_reason_name(&nvme(6), None), None);
+        let little = [0x91, 0x1b, 0xe9, 0x0b, 0x12, 0, 7, 0];
+        let big = [0x0b, 0xe9, 0x1b, 0x91, 0, 0x12, 5, 0];
+        assert_eq!(consumer_reason_name(&little, Some(987)), Some("Lustre: different message queue size"));
+        assert_eq!(consumer_reason_name(&big, None), Some("Lustre: stale connection"));
+        for length in 0..8 {
+            assert_eq!(consumer_reason_name(&little[..length], Some(987)), None);
+        }
+    }
 }

@@ -16,11 +16,11 @@ use maud::{DOCTYPE, Markup, html};
 use rdmascope_analysis::ending::{Ending, FileEnd};
 use rdmascope_analysis::kernel::Witness;
 use rdmascope_analysis::names::{FailureName, Invalidation};
-use rdmascope_analysis::phases::Phases;
 use rdmascope_analysis::report::{Group, Key, Stats};
 use rdmascope_analysis::time::Rfc3339;
 use rdmascope_analysis::units::{Bytes, Counted, Duration, Number};
 use rdmascope_dissector::connection::{Connection, Endpoint};
+use rdmascope_dissector::phases::Phases;
 use rdmascope_present::tables::connections::{CapturedAt, Known, StateName, carried_else};
 use rdmascope_present::text::{Maybe, Named, OtherTraffic};
 use rdmascope_present::words;
@@ -116,7 +116,13 @@ impl Page<'_> {
             })
     }
 
-    /// The most important figures.
+    /// Number of findings that are violations.
+    fn violations(&self) -> u64 {
+        let groups = self.gathered.findings.groups().filter(|group| group.is_violation());
+        groups.map(|group| group.count).sum()
+    }
+
+    /// The statements that lead the report, and the most important figures.
     fn summary(&self) -> Markup {
         let totals = &self.ending.totals;
         let length = totals.span.map(|(first, last)| last.since(first));
@@ -124,22 +130,23 @@ impl Page<'_> {
             Some(chosen) => (chosen.transactions, chosen.connections),
             None => (totals.transactions.iter().sum(), totals.connections),
         };
-        let errors: u64 = self.gathered.report.operations().iter().map(|(_, stats)| stats.errors).sum();
+        let (errors, further) = self.gathered.report.errors();
+        let errors = errors.iter().map(|(_, error)| error.count).sum::<u64>() + further;
+        let leading = self.gathered.report.leading(self.ending, self.violations());
         let problems = self.gathered.report.problems(self.ending);
         let of = |group| -> u64 {
             problems.iter().filter(|problem| problem.group == group).map(|p| p.count).sum()
         };
-        let violations: u64 = self
-            .gathered
-            .findings
-            .groups()
-            .filter(|group| group.is_violation())
-            .map(|group| group.count)
-            .sum();
+        let violations = self.violations();
         let tile = |name: &str, value: Markup, bad: bool| {
             html! { div { dt { (name) } dd class=[bad.then_some("bad")] { (value) } } }
         };
         html! {
+            @if !leading.is_empty() {
+                ul class="verdict" {
+                    @for statement in &leading { li class="bad" { (statement.text) } }
+                }
+            }
             dl class="tiles" {
                 (tile("time", html! { (Maybe(length.map(Duration))) }, false))
                 (tile("packets", number(totals.records), false))
@@ -162,23 +169,22 @@ impl Page<'_> {
         }
         let (errors, further) = report.errors();
         let problems = report.problems(self.ending);
-        let losses = report.losses(self.ending);
+        let verdict = report.verdict(self.ending, 0);
+        let events: Vec<_> = verdict.iter().filter(|statement| statement.is_of_events).collect();
         html! {
             @for file in self.ending.files_told().told.into_iter().filter(|file| !file.is_whole()) {
                 p class="bad" { (file.title()) ": " (FileEnd(file)) }
             }
-            @if !losses.is_empty() {
+            @if !events.is_empty() {
                 h3 { "Service" }
                 div class="scroll" {
                     table id="losses" {
-                        thead { tr { th class="number" { "together" } th class="number" { "times" } th { "the longest" } th class="number" { "frame" } } }
+                        thead { tr { th { "problem" } th class="number" { "frame" } } }
                         tbody {
-                            @for loss in &losses {
+                            @for statement in events {
                                 tr {
-                                    td class="number bad" { (Duration(loss.length)) }
-                                    td class="number" { (number(loss.count)) }
-                                    td { (loss.longest.text) }
-                                    td class="number" { (Maybe(loss.longest.frames[0])) }
+                                    td class="bad" { (statement.text) }
+                                    td class="number" { (Maybe(statement.frame)) }
                                 }
                             }
                         }
@@ -347,9 +353,10 @@ impl Page<'_> {
             p class="note" {
                 "Bytes are those of DDP-eligible items, or, if a message has none, those moved by RDMA. Latency is from the packet "
                 "that completes the call to the one that completes the reply. The time of a transaction consists of the call's Send; the time "
-                "to its ACK (network and server queue pair); the server before its first RDMA operation or its reply; RDMA Reads; the "
-                "server between and after; RDMA Writes; the reply's Send. If the ACK is not in the capture, its time counts as "
-                "\u{201c}server before\u{201d}."
+                "to its ACK (network and server queue pair); the time before the first RDMA operation or the reply; RDMA Reads; the "
+                "time between and after; RDMA Writes; the reply's Send. Time before and after RDMA operations is \u{201c}sending\u{201d} "
+                "while data of the responder was in flight, mostly of other transactions, or data of the requester had to be sent again. "
+                "The rest is \u{201c}server\u{201d}. If the ACK is not in the capture, its time counts as \u{201c}before\u{201d}."
             }
             @if let Some(chart) = charts::latencies(&operations) { (chart) }
         }

@@ -205,7 +205,18 @@ fn figures_are_those_of_the_lines_for_programs() {
                 ["count", "errors", "bytes"].iter().map(|key| line[key].to_string()).collect();
             let latency = ["min_ns", "median_ns", "p99_ns", "max_ns"].iter();
             expected.extend(latency.map(|key| line["latency"][key].to_string()));
-            let shares = ["call", "ack", "server_before", "reads", "server_after", "writes", "reply"].iter();
+            let shares = [
+                "call",
+                "ack",
+                "sending_before",
+                "idle_before",
+                "reads",
+                "sending_after",
+                "idle_after",
+                "writes",
+                "reply",
+            ]
+            .iter();
             let shares = shares.map(|key| line["shares"][key].as_f64().unwrap()).filter(|share| *share > 0.0);
             expected.extend(shares.map(|share| format!("{share:.4}")));
             let found: Vec<_> = row.values().into_iter().filter(|value| *value != "0.0000").collect();

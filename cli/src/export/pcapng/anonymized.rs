@@ -56,7 +56,7 @@ impl<W: Write> Anonymized<W> {
     /// Writes the packets. The outer error is an output error; the inner error is an input that is
     /// no capture.
     pub(super) fn write(input: &Input, key: Key, packets: Packets<W>) -> io::Result<Result<Ending>> {
-        let mut anonymizer = Anonymizer::new(key, input.port);
+        let mut anonymizer = Anonymizer::new(key, input.ports.frame());
         let learned = listen(input, Anonymizer::first_pass(), |event, _| {
             anonymizer.learn(&event);
             Ok(())

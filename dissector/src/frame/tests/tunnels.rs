@@ -8,19 +8,49 @@ pub(super) fn gre(flags: [u8; 2], protocol: u16, header: &[u8], payload: &[u8]) 
     ethernet(0x0800, &ipv4(&[], 47, &gre))
 }
 
+/// From the UDP header on, with source port 49152.
+fn udp(port: u16, payload: &[u8]) -> Vec<u8> {
+    let length = (8 + payload.len()) as u16;
+    [&[0xc0, 0][..], &port.to_be_bytes(), &length.to_be_bytes(), &[0, 0], payload].concat()
+}
+
+/// A UDP packet in Ethernet and IPv4.
+fn in_udp(port: u16, header: &[u8], inner: &[u8]) -> Vec<u8> {
+    ethernet(0x0800, &ipv4(&[], 17, &udp(port, &[header, inner].concat())))
+}
+
 pub(super) fn vxlan(inner: &[u8]) -> Vec<u8> {
-    let length = (16 + inner.len()) as u16;
-    let udp = [&[0xc0, 0, 0x12, 0xb5][..], &length.to_be_bytes(), &[0, 0]].concat();
-    let vxlan = [8, 0, 0, 0, 0, 0, 42, 0];
-    ethernet(0x0800, &ipv4(&[], 17, &[&udp[..], &vxlan, inner].concat()))
+    in_udp(4789, &VXLAN, inner)
+}
+
+/// The I bit, and VNI 42 (RFC 7348, section 5).
+const VXLAN: [u8; 8] = [8, 0, 0, 0, 0, 0, 42, 0];
+
+/// The I and P bits, the protocol of the payload, and VNI 42 (draft-ietf-nvo3-vxlan-gpe, section 3).
+fn gpe(protocol: u8) -> [u8; 8] {
+    [0x0c, 0, 0, protocol, 0, 0, 42, 0]
+}
+
+/// The SEND Only with a tag before its EtherType.
+fn tagged(ether_type: u16, tag: &[u8]) -> Vec<u8> {
+    ethernet(ether_type, &[tag, &SEND_ONLY[12..]].concat())
+}
+
+/// A segment routing header with two segments (RFC 8754, section 2).
+fn srh(next: u8) -> Vec<u8> {
+    [&[next, 4, 4, 1, 1, 0, 0, 0][..], &[0xfd; 16], &[0xfe; 16]].concat()
+}
+
+/// TTL 63, metadata of type 2, service path 7 and index 255 (RFC 8300, section 2).
+fn nsh(protocol: u8, metadata: &[u8]) -> Vec<u8> {
+    let words = 2 + metadata.len() as u8 / 4;
+    [&[0x0f, 0xc0 | words, 2, protocol, 0, 0, 7, 255][..], metadata].concat()
 }
 
 pub(super) fn geneve(first: u8, protocol: u16, options: &[u8], inner: &[u8]) -> Vec<u8> {
-    let length = (16 + options.len() + inner.len()) as u16;
-    let udp = [&[0xc0, 0, 0x17, 0xc1][..], &length.to_be_bytes(), &[0, 0]].concat();
     let [high, low] = protocol.to_be_bytes();
     let geneve = [first, 0, high, low, 0, 0, 42, 0];
-    ethernet(0x0800, &ipv4(&[], 17, &[&udp[..], &geneve, options, inner].concat()))
+    in_udp(6081, &[&geneve[..], options].concat(), inner)
 }
 
 /// Two labels, 16 and 17, with TTL 64; S is set in the second.
@@ -111,6 +141,60 @@ pub(super) fn frames() -> Vec<(&'static str, LinkType, Vec<u8>)> {
         ("GRE, IPv4", ether, gre([0, 0], 0x0800, &[], &ip)),
         ("VXLAN", ether, vxlan(SEND_ONLY)),
         ("VXLAN in VXLAN", ether, vxlan(&vxlan(SEND_ONLY))),
+        ("VXLAN on port 8472", ether, in_udp(8472, &VXLAN, SEND_ONLY)),
+        ("VXLAN on port 5000", ether, in_udp(5000, &VXLAN, SEND_ONLY)),
+        ("VXLAN, group policy", ether, in_udp(4789, &[0x88, 0, 1, 2, 0, 0, 42, 0], SEND_ONLY)),
+        ("VXLAN over 6", ether, ethernet(0x86dd, &in_ipv6(17, &udp(8472, &[&VXLAN, SEND_ONLY].concat())))),
+        ("VXLAN, VLAN tags", ether, in_udp(8472, &VXLAN, &ethernet(0x88a8, &behind_tags))),
+        ("VXLAN-GPE, IPv4", ether, in_udp(4790, &gpe(1), &ip)),
+        ("VXLAN-GPE, IPv6", ether, in_udp(4790, &gpe(2), &v6)),
+        ("VXLAN-GPE, Ethernet", ether, in_udp(4790, &gpe(3), SEND_ONLY)),
+        ("VXLAN-GPE, MPLS", ether, in_udp(4790, &gpe(5), &[&LABELS[4..], &ip].concat())),
+        ("VXLAN-GPE without an identifier", ether, in_udp(4790, &[4, 0, 0, 1, 0, 0, 0, 0], &ip)),
+        ("VXLAN-GPE, NSH", ether, in_udp(4790, &gpe(4), &[&nsh(3, &[]), SEND_ONLY].concat())),
+        ("NSH, metadata", ether, ethernet(0x894f, &[&nsh(1, &[9; 8]), &ip[..]].concat())),
+        ("GUE, IPv4", ether, in_udp(6080, &[0, 4, 0, 0], &ip)),
+        ("GUE, optional fields, IPv6", ether, in_udp(6080, &[1, 41, 0, 0, 9, 9, 9, 9], &v6)),
+        ("GUE, Ethernet", ether, in_udp(6080, &[0, 143, 0, 0], SEND_ONLY)),
+        ("GUE, MPLS", ether, in_udp(6080, &[0, 137, 0, 0], &[&LABELS[4..], &ip].concat())),
+        ("GUE variant 1, IPv4", ether, in_udp(6080, &[], &ip)),
+        ("GUE variant 1, IPv6", ether, in_udp(6080, &[], &v6)),
+        ("MPLS in UDP", ether, in_udp(6635, &LABELS, &ip)),
+        ("GRE in UDP", ether, in_udp(4754, &[0x20, 0, 0x65, 0x58, 0, 0, 42, 0], SEND_ONLY)),
+        ("MPLS in IP", ether, ethernet(0x0800, &ipv4(&[], 137, &[&LABELS[..], &ip].concat()))),
+        ("EtherIP", ether, ethernet(0x0800, &ipv4(&[], 97, &[&[0x30, 0], SEND_ONLY].concat()))),
+        ("EtherIP over 6", ether, ethernet(0x86dd, &in_ipv6(97, &[&[0x30, 0], SEND_ONLY].concat()))),
+        ("SRv6, Ethernet", ether, ethernet(0x86dd, &in_ipv6(43, &[&srh(143), SEND_ONLY].concat()))),
+        ("SRv6, IPv4", ether, ethernet(0x86dd, &in_ipv6(43, &[&srh(4), &ip[..]].concat()))),
+        ("SRv6, reduced, Ethernet", ether, ethernet(0x86dd, &in_ipv6(143, SEND_ONLY))),
+        ("Spectrum mirror", ether, gre([0, 0], 0x8949, &[0; 22], SEND_ONLY)),
+        ("Spectrum mirror, VLAN tags", ether, gre([0, 0], 0x8949, &[0; 22], &ethernet(0x88a8, &behind_tags))),
+        (
+            "Spectrum mirror over 6",
+            ether,
+            ethernet(0x86dd, &in_ipv6(47, &[&[0, 0, 0x89, 0x49][..], &[0; 22], SEND_ONLY].concat())),
+        ),
+        ("VN-Tag", ether, tagged(0x8926, &[0x80, 5, 0, 0])),
+        ("E-TAG", ether, tagged(0x893f, &[0, 1, 0, 2, 0, 0])),
+        ("R-TAG", ether, tagged(0xf1c1, &[0, 0, 0, 9])),
+        ("HSR tag", ether, tagged(0x892f, &[0x10, 60, 0, 9])),
+        ("Cisco MetaData", ether, tagged(0x8909, &[1, 1, 0, 1, 0, 7])),
+        ("Arista, 64 bits", ether, tagged(0xd28b, &[0, 1, 0, 0x10, 1, 2, 3, 4, 5, 6, 7, 8])),
+        ("Arista, 48 bits", ether, tagged(0xd28b, &[0, 1, 1, 0x21, 1, 2, 3, 4, 5, 6])),
+        ("MACsec, not encrypted", ether, tagged(0x88e5, &[0, 0, 0, 0, 0, 1])),
+        (
+            "MACsec, not encrypted, with a channel",
+            ether,
+            tagged(0x88e5, &[0x20, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 1, 0, 1]),
+        ),
+        ("LLC and SNAP", ether, tagged(88, &[0xaa, 0xaa, 3, 0, 0, 0])),
+        ("two tags", ether, ethernet(0x8926, &[&[0, 0, 0, 0][..], &tagged(0xf1c1, &[0; 4])[12..]].concat())),
+        ("VLAN tag and R-TAG", ether, ethernet(0x8100, &[&tag[..], &tagged(0xf1c1, &[0; 4])[12..]].concat())),
+        ("I-TAG", ether, ethernet(0x88e7, &[&[0, 0, 0, 42], SEND_ONLY].concat())),
+        ("FabricPath", ether, ethernet(0x8903, &[&[0, 0x60], SEND_ONLY].concat())),
+        ("TRILL", ether, ethernet(0x22f3, &[&[0, 0x3f, 0, 1, 0, 2], SEND_ONLY].concat())),
+        // One option word.
+        ("TRILL, option", ether, ethernet(0x22f3, &[&[0, 0x7f, 0, 1, 0, 2, 9, 9, 9, 9], SEND_ONLY].concat())),
         ("ERF, Ethernet, color", LinkType::ERF, erf(11, &[], &padded)),
         ("ERF, Ethernet, color and stream", LinkType::ERF, erf(16, &[], &padded)),
         (
@@ -379,4 +463,61 @@ fn where_the_headers_of_tunnels_stand() {
         (Header::Icrc, 150..154),
     ];
     assert_eq!(headers_of(ether, &pppoe), expected);
+}
+
+/// Tags whose contents cannot be read are other traffic: an encrypted or changed frame (IEEE
+/// 802.1AE, section 9.5), another version, an unknown format, another organization.
+#[test]
+fn tags_that_cannot_be_read() {
+    for (ether_type, tag) in [
+        (0x88e5, &[0x08, 0, 0, 0, 0, 1][..]),
+        (0x88e5, &[0x04, 0, 0, 0, 0, 1]),
+        (0x88e5, &[0x80, 0, 0, 0, 0, 1]),
+        (0x8909, &[2, 1, 0, 1, 0, 7]),
+        (0x8909, &[1, 2, 0, 1, 0, 7]),
+        (0xd28b, &[0, 2, 0, 0x10, 1, 2, 3, 4, 5, 6, 7, 8]),
+        (0xd28b, &[0, 1, 2, 0x10, 1, 2, 3, 4, 5, 6, 7, 8]),
+        (0xd28b, &[0, 1, 0, 0x30, 1, 2, 3, 4, 5, 6, 7, 8]),
+        (0x22f3, &[0x40, 0x3f, 0, 1, 0, 2]),
+        (88, &[0xaa, 0xaa, 3, 0, 0, 1]),
+        (38, &[0x42, 0x42, 3, 0, 0, 0]),
+    ] {
+        let data = tagged(ether_type, tag);
+        let found = dissected(LinkType::ETHERNET, &data).map(|_| ()).unwrap_err();
+        let expected = if ether_type > 1500 { Traffic::EtherType(ether_type) } else { Traffic::Llc(tag[0]) };
+        assert_eq!(found, Other::Traffic(expected), "{tag:?}");
+    }
+}
+
+/// Outer frames count as encapsulation; tags do not.
+#[test]
+fn nesting_of_tags() {
+    let mut data = SEND_ONLY.to_vec();
+    for depth in 1..8 {
+        data = ethernet(0x88e7, &[&[0, 0, 0, 42][..], &data].concat());
+        assert_eq!(dissected(LinkType::ETHERNET, &data).is_ok(), depth <= 4, "{depth}");
+    }
+    let many = [&0xf1c1u16.to_be_bytes()[..], &[0; 4]].concat().repeat(10_000);
+    let data = [&SEND_ONLY[..12], &many, &SEND_ONLY[12..]].concat();
+    assert!(dissected(LinkType::ETHERNET, &data).is_ok());
+}
+
+/// Lengths of tags by hand. Each ends with the next EtherType, unless Ethernet follows.
+#[test]
+fn where_the_tags_stand() {
+    let headers = headers_of(LinkType::ETHERNET, &tagged(0xd28b, &[0, 1, 0, 0x10, 1, 2, 3, 4, 5, 6, 7, 8]));
+    assert_eq!(
+        headers[..3],
+        [(Header::Ethernet, 0..14), (Header::Tag(0xd28b), 14..28), (Header::Ipv4, 28..48)]
+    );
+    let headers = headers_of(LinkType::ETHERNET, &ethernet(0x8903, &[&[0, 0x60], SEND_ONLY].concat()));
+    assert_eq!(
+        headers[..3],
+        [(Header::Ethernet, 0..14), (Header::Tag(0x8903), 14..16), (Header::Ethernet, 16..30)]
+    );
+    let headers = headers_of(LinkType::ETHERNET, &gre([0, 0], 0x8949, &[0; 22], SEND_ONLY));
+    assert_eq!(
+        headers[2..5],
+        [(Header::Gre, 34..38), (Header::SpectrumMirror, 38..60), (Header::Ethernet, 60..74)]
+    );
 }

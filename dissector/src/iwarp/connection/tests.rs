@@ -238,6 +238,11 @@ impl Talk {
         connection.handle_time(Time(time), &mut |from, delivery| all.push(told(from, delivery)));
     }
 
+    /// Lets pass as much time as a capture may reorder packets.
+    pub(in crate::iwarp) fn late(&mut self) {
+        self.time(self.time + 2 * MILLISECOND + 1);
+    }
+
     /// Checks the deliveries since the last check.
     #[track_caller]
     pub(in crate::iwarp) fn tells<const N: usize>(&mut self, expected: [&str; N]) {

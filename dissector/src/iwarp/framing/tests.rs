@@ -36,7 +36,7 @@ impl Found {
                     ));
                 }
             }
-            Unit::Lost => self.lost += 1,
+            Unit::Lost | Unit::Cut => self.lost += 1,
             Unit::Malformed(..) => self.malformed += 1,
         }
     }

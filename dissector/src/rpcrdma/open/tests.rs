@@ -37,7 +37,7 @@ fn write<'a>(open: &Open, index: usize, start: u64, bytes: &'a [u8]) -> Placemen
 #[track_caller]
 fn put(open: &mut Open, index: usize, start: u64, bytes: &[u8], budget: usize) -> Result<usize, Part> {
     let placement = write(open, index, start, bytes);
-    match open.place(index, &placement, false, budget) {
+    match open.place(index, &placement, false, 0, budget) {
         Ok(Moved::Message(grown)) => Ok(grown),
         Ok(Moved::Bulk) => panic!("the Reply chunk is a message"),
         Err(Refusal::Budget(part)) => Err(part),

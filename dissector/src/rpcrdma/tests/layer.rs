@@ -241,7 +241,7 @@ fn what_comes_late_is_of_no_other_transaction() {
     layer.send(SERVER, &msg(1, 1));
     let second = layer.send(CLIENT, &msg(2, 0)).1.unwrap();
     assert_eq!(first.index, second.index);
-    layer.transactions.note_acknowledged(first, layer.seen);
+    layer.transactions.note_acknowledged(first, layer.seen, &layer.peers);
     layer.send(SERVER, &msg(2, 1));
     let acknowledged: Vec<_> = layer.ended.iter().map(|it| it.timing.acknowledged).collect();
     assert_eq!(acknowledged, [None, None]);
@@ -256,7 +256,7 @@ fn a_call_is_not_acknowledged_by_its_own_reply() {
         layer.seen.frame += 1;
         // The reply is the next frame.
         let seen = Seen { frame: layer.seen.frame + 1 - before, ..layer.seen };
-        layer.transactions.note_acknowledged(call, seen);
+        layer.transactions.note_acknowledged(call, seen, &layer.peers);
         layer.send(SERVER, &msg(1, 1));
         assert_eq!(layer.ended[0].timing.acknowledged.map(|seen| seen.frame), expected);
     }
@@ -523,4 +523,18 @@ fn the_route_of_a_transaction() {
         layer.send(SERVER, &msg(1, 1));
         assert_eq!(layer.ended[0].route, expected);
     }
+}
+
+/// The TCP segment with the first RDMA operation also acknowledges the call. That shows nothing of
+/// the time in which the call arrived.
+#[test]
+fn a_call_is_not_acknowledged_by_its_first_operation() {
+    let mut layer = Layer::new(NOTHING, Observe::Nothing);
+    let chunk = segment(1, 64, 0);
+    let call = layer.send(CLIENT, &call_with(1, &[chunk])).1.unwrap();
+    layer.seen.time = layer.seen.time.plus(1_000);
+    assert!(layer.write(chunk));
+    layer.transactions.note_acknowledged(call, layer.seen, &layer.peers);
+    layer.send(SERVER, &msg(1, 1));
+    assert_eq!(layer.ended[0].timing.acknowledged, None);
 }

@@ -16,7 +16,7 @@ fn waiting(psns: &[u32]) -> Vec<u32> {
             missing: None,
             invalidated: None,
         };
-        kept.note(&send, None, &mut Transactions::default());
+        kept.note(&send, None, &Peers::new(0), &mut Transactions::default());
     }
     kept.waiting.iter().map(|waiting| waiting.last.number()).collect()
 }

@@ -3,7 +3,8 @@
 use super::super::Outcome;
 use super::super::state::Said;
 use super::super::walk::Walk;
-use super::parts::{BACK, CONN_BACK_CHAN, DEVICEID, TIME, VERIFIER};
+use super::parts::{BACK, CONN_BACK_CHAN, DEVICEID, FHSIZE, TIME, VERIFIER, longest_attributes, two_flags};
+use core::num::NonZeroU16;
 use rdmascope_wire::nfs::open_claim_type4;
 
 pub(super) fn close(walk: &mut Walk<'_, '_>) -> Outcome {
@@ -17,7 +18,8 @@ pub(super) fn commit(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 pub(super) fn create(walk: &mut Walk<'_, '_>) -> Outcome {
-    match walk.u32()? {
+    // An nfs_ftype4.
+    match walk.constant(1..=9)? {
         // NF4LNK.
         5 => walk.argument_link()?,
         // NF4BLK and NF4CHR.
@@ -28,9 +30,18 @@ pub(super) fn create(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.attributes()
 }
 
+pub(super) fn getattr(walk: &mut Walk<'_, '_>) -> Outcome {
+    let mut ahead = *walk.payload;
+    walk.bitmap()?;
+    let longest = longest_attributes(&mut ahead)?;
+    walk.operation.longest_result =
+        longest.and_then(|bytes| u16::try_from(bytes).ok()).and_then(NonZeroU16::new);
+    Ok(())
+}
+
 pub(super) fn lock(walk: &mut Walk<'_, '_>) -> Outcome {
-    let kind = walk.u32()?;
-    walk.skip(4)?;
+    let kind = walk.lock_type()?;
+    walk.flag()?;
     walk.range()?;
     let owner = if walk.bool()? {
         walk.skip(4)?;
@@ -47,13 +58,14 @@ pub(super) fn lock(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 pub(super) fn lockt(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(4)?;
+    walk.lock_type()?;
     walk.range()?;
     walk.owner()
 }
 
 pub(super) fn locku(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(4 + 4)?;
+    walk.lock_type()?;
+    walk.skip(4)?;
     walk.names()?;
     walk.range()
 }
@@ -63,7 +75,7 @@ pub(super) fn open(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.shares()?;
     let client = walk.state_owner()?;
     // OPEN4_CREATE.
-    if walk.u32()? == 1 {
+    if walk.constant(0..=1)? == 1 {
         match walk.u32()? {
             // UNCHECKED4 and GUARDED4.
             0 | 1 => walk.settable_attributes()?,
@@ -81,7 +93,8 @@ pub(super) fn open(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.facts.add(Said::Opens { client, claim });
     match claim {
         open_claim_type4::NULL | open_claim_type4::DELEGATE_PREV => walk.file_name(),
-        open_claim_type4::PREVIOUS => walk.skip(4),
+        // An open_delegation_type4, with those of RFC 9754.
+        open_claim_type4::PREVIOUS => walk.constant(0..=5).map(|_| ()),
         open_claim_type4::DELEGATE_CUR => {
             walk.names()?;
             walk.file_name()
@@ -104,7 +117,7 @@ pub(super) fn open_downgrade(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 pub(super) fn putfh(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.file_handle()
+    walk.file_handle(FHSIZE)
 }
 
 /// READ and READ_PLUS.
@@ -140,7 +153,7 @@ pub(super) fn setclientid(walk: &mut Walk<'_, '_>) -> Outcome {
 pub(super) fn write(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.names()?;
     walk.offset()?;
-    walk.skip(4)?;
+    walk.operation.stable[0] = walk.stable()?;
     walk.operation.count = Some(walk.argument_item()?.into());
     Ok(())
 }
@@ -155,7 +168,9 @@ pub(super) fn bind_conn_to_session(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.session_id()?;
     let direction = walk.u32()?;
     walk.backchannel().offered = Some(direction & BACK != 0);
-    walk.skip(4)
+    // CDFC4_FORE, CDFC4_BACK, CDFC4_FORE_OR_BOTH and CDFC4_BACK_OR_BOTH.
+    walk.payload.allow(matches!(direction, 1 | 2 | 3 | 7));
+    walk.flag().map(|_| ())
 }
 
 pub(super) fn exchange_id(walk: &mut Walk<'_, '_>) -> Outcome {
@@ -179,7 +194,7 @@ pub(super) fn create_session(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 pub(super) fn get_dir_delegation(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(4)?;
+    walk.flag()?;
     walk.bitmap()?;
     walk.skip(2 * TIME)?;
     walk.bitmap()?;
@@ -198,7 +213,7 @@ pub(super) fn getdevicelist(walk: &mut Walk<'_, '_>) -> Outcome {
 
 pub(super) fn layoutcommit(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.range()?;
-    walk.skip(4)?;
+    walk.flag()?;
     walk.names()?;
     walk.optional(8)?;
     walk.optional(TIME)?;
@@ -206,8 +221,9 @@ pub(super) fn layoutcommit(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 pub(super) fn layoutget(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(2 * 4)?;
-    let mode = walk.u32()?;
+    walk.flag()?;
+    walk.skip(4)?;
+    let mode = walk.layout_mode()?;
     walk.facts.add(Said::Layout { mode, extent: 1 });
     walk.range()?;
     walk.skip(8)?;
@@ -216,8 +232,9 @@ pub(super) fn layoutget(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 pub(super) fn layoutreturn(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(2 * 4)?;
-    let (mode, extent) = (walk.u32()?, walk.u32()?);
+    walk.flag()?;
+    walk.skip(4)?;
+    let (mode, extent) = (walk.layout_mode()?, walk.constant(1..=3)?);
     walk.facts.add(Said::Layout { mode, extent });
     // LAYOUTRETURN4_FILE.
     if extent == 1 {
@@ -226,6 +243,11 @@ pub(super) fn layoutreturn(walk: &mut Walk<'_, '_>) -> Outcome {
         walk.opaque()?;
     }
     Ok(())
+}
+
+pub(super) fn secinfo_no_name(walk: &mut Walk<'_, '_>) -> Outcome {
+    // A secinfo_style4.
+    walk.constant(0..=1).map(|_| ())
 }
 
 pub(super) fn sequence(walk: &mut Walk<'_, '_>) -> Outcome {
@@ -241,7 +263,7 @@ pub(super) fn want_delegation(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.skip(4)?;
     match walk.u32()? {
         open_claim_type4::FH | open_claim_type4::DELEG_PREV_FH => Ok(()),
-        open_claim_type4::PREVIOUS => walk.skip(4),
+        open_claim_type4::PREVIOUS => walk.constant(0..=5).map(|_| ()),
         _ => Err(walk.no_such_arm()),
     }
 }
@@ -258,7 +280,7 @@ pub(super) fn copy(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.names()?;
     walk.skip(8)?;
     walk.range()?;
-    walk.skip(2 * 4)?;
+    two_flags(walk)?;
     walk.each(Walk::network_location)
 }
 
@@ -289,12 +311,13 @@ pub(super) fn layoutstats(walk: &mut Walk<'_, '_>) -> Outcome {
 pub(super) fn seek(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.names()?;
     walk.offset()?;
-    walk.skip(4)
+    // A data_content4.
+    walk.constant(0..=1).map(|_| ())
 }
 
 pub(super) fn write_same(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.names()?;
-    walk.skip(4)?;
+    walk.stable()?;
     walk.offset()?;
     let size = walk.payload.u64()?;
     let blocks = walk.payload.u64()?;
@@ -311,7 +334,8 @@ pub(super) fn clone(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 pub(super) fn setxattr(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(4)?;
+    // A setxattr_option4.
+    walk.constant(0..=2)?;
     walk.file_name()?;
     walk.operation.count = Some(walk.opaque()?.into());
     Ok(())
@@ -336,7 +360,7 @@ fn callback_security(walk: &mut Walk<'_, '_>) -> Outcome {
         }
         // RPCSEC_GSS.
         6 => {
-            walk.skip(4)?;
+            walk.gss_service()?;
             walk.opaque()?;
             walk.opaque().map(|_| ())
         }
@@ -368,7 +392,7 @@ pub(super) fn release_lockowner(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 pub(super) fn reclaim_complete(walk: &mut Walk<'_, '_>) -> Outcome {
-    let one_fs = walk.u32()? != 0;
+    let one_fs = walk.flag()?;
     walk.facts.add(Said::ReclaimComplete { one_fs });
     Ok(())
 }

@@ -5,7 +5,7 @@ use super::super::Outcome;
 use super::super::rows::{nothing, operations, status, success};
 use super::super::state::Said;
 use super::super::walk::Walk;
-use super::parts::{SESSIONID, attributes, two_words, word};
+use super::parts::{FHSIZE, SESSIONID, attributes, two_flags, word};
 
 operations! {
     /// Operations of a CB_COMPOUND, `nfs_cb_opnum4`, of all minor versions.
@@ -23,7 +23,7 @@ operations! {
                 9 RecallableObjAvail "CB_RECALLABLE_OBJ_AVAIL" principal Nothing, word_and_bitmap,  status();
                10 RecallSlot         "CB_RECALL_SLOT"          principal Nothing, word,      status();
                11 Sequence           "CB_SEQUENCE"             auxiliary Nothing, sequence,         success(sequenced);
-               12 WantsCancelled     "CB_WANTS_CANCELLED"      principal Nothing, two_words, status();
+               12 WantsCancelled     "CB_WANTS_CANCELLED"      principal Nothing, two_flags, status();
                13 NotifyLock         "CB_NOTIFY_LOCK"          principal Nothing, notify_lock,      status();
                14 NotifyDeviceid     "CB_NOTIFY_DEVICEID"      principal Nothing, notify_deviceid,  status();
         }
@@ -34,26 +34,26 @@ operations! {
 }
 
 fn getattr(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.file_handle()?;
+    walk.file_handle(FHSIZE)?;
     walk.bitmap()
 }
 
 fn recall(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.names()?;
-    walk.skip(4)?;
-    walk.file_handle()
+    walk.flag()?;
+    walk.file_handle(FHSIZE)
 }
 
 fn layoutrecall(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.skip(4)?;
-    let mode = walk.u32()?;
-    walk.skip(4)?;
+    let mode = walk.layout_mode()?;
+    walk.flag()?;
     let extent = walk.u32()?;
     walk.facts.add(Said::Layout { mode, extent });
     match extent {
         // LAYOUTRECALL4_FILE.
         1 => {
-            walk.file_handle()?;
+            walk.file_handle(FHSIZE)?;
             walk.range()?;
             walk.names()
         }
@@ -67,12 +67,12 @@ fn layoutrecall(walk: &mut Walk<'_, '_>) -> Outcome {
 
 fn notify(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.names()?;
-    walk.file_handle()?;
+    walk.file_handle(FHSIZE)?;
     walk.each(Walk::attributes)
 }
 
 fn push_deleg(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.file_handle()?;
+    walk.file_handle(FHSIZE)?;
     walk.delegation()
 }
 
@@ -91,7 +91,7 @@ fn sequence(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 fn notify_lock(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.file_handle()?;
+    walk.file_handle(FHSIZE)?;
     walk.owner()
 }
 
@@ -101,7 +101,7 @@ fn notify_deviceid(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 fn offload(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.file_handle()?;
+    walk.file_handle(FHSIZE)?;
     let id = walk.sixteen()?;
     walk.session.offload = Some(id);
     walk.facts.add(Said::Names(id));

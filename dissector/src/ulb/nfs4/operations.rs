@@ -15,7 +15,7 @@ operations! {
                 6 Create             "CREATE"               principal Argument, create,               success(created);
                 7 Delegpurge         "DELEGPURGE"           principal Nothing,  clientid,             status();
                 8 Delegreturn        "DELEGRETURN"          principal Nothing,  named,                status();
-                9 Getattr            "GETATTR"              auxiliary Nothing,  bitmap,               success(attributes);
+                9 Getattr            "GETATTR"              auxiliary Nothing,  getattr,              success(attributes);
                10 Getfh              "GETFH"                auxiliary Nothing,  nothing,              success(file_handle);
                11 Link               "LINK"                 principal Nothing,  file_name,            success(change_info);
                12 Lock               "LOCK"                 principal Nothing,  lock,                 either(given, denied);
@@ -25,7 +25,7 @@ operations! {
                16 Lookupp            "LOOKUPP"              principal Nothing,  nothing,              status();
                17 Nverify            "NVERIFY"              principal Nothing,  attributes,           status();
                18 Open               "OPEN"                 principal Nothing,  open,                 success(opened);
-               19 Openattr           "OPENATTR"             principal Nothing,  word,                 status();
+               19 Openattr           "OPENATTR"             principal Nothing,  flag,                 status();
                20 OpenConfirm        "OPEN_CONFIRM"         principal Nothing,  open_confirm,         success(given);
                21 OpenDowngrade      "OPEN_DOWNGRADE"       principal Nothing,  open_downgrade,       success(given);
                22 Putfh              "PUTFH"                auxiliary Nothing,  putfh,                status();
@@ -61,7 +61,7 @@ operations! {
                49 Layoutcommit       "LAYOUTCOMMIT"         principal Nothing,  layoutcommit,         success(new_size);
                50 Layoutget          "LAYOUTGET"            principal Nothing,  layoutget,            either(layouts, try_later);
                51 Layoutreturn       "LAYOUTRETURN"         principal Nothing,  layoutreturn,         success(layouts_left);
-               52 SecinfoNoName      "SECINFO_NO_NAME"      principal Nothing,  word,                 success(flavors);
+               52 SecinfoNoName      "SECINFO_NO_NAME"      principal Nothing,  secinfo_no_name,      success(flavors);
                53 Sequence           "SEQUENCE"             auxiliary Nothing,  sequence,             success(sequenced);
                54 SetSsv             "SET_SSV"              principal Nothing,  set_ssv,              success(opaque);
                55 TestStateid        "TEST_STATEID"         principal Nothing,  stateids,             success(tested);

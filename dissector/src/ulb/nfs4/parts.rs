@@ -2,11 +2,14 @@
 
 use super::super::ChannelAttributes;
 use super::super::Outcome;
+use super::super::payload::Payload;
 use super::super::state::Said;
 use super::super::walk::Walk;
 use rdmascope_wire::xdr::Reader;
 use rdmascope_wire::{Layer, Stop};
 
+/// The most bytes of an `nfs_fh4`.
+pub(super) const FHSIZE: usize = 128;
 /// Bytes of a `stateid4`.
 pub(super) const STATEID: u32 = 16;
 /// Bytes of a `sessionid4`.
@@ -23,40 +26,68 @@ pub(super) const TIME: u32 = 12;
 pub(super) const CONN_BACK_CHAN: u32 = 2;
 /// The bit for the backchannel in channel_dir_from_client4 and channel_dir_from_server4.
 pub(super) const BACK: u32 = 2;
-/// Bytes of a `change_info4`.
-pub(super) const CHANGE_INFO: u32 = 4 + 8 + 8;
 
 /// The number of the attribute filehandle (RFC 8881, section 5.8.1).
 const FILE_HANDLE: u32 = 19;
 
-/// The lengths of the attributes before filehandle, by number (RFC 8881, sections 5.8.1 and 5.8.2).
-/// `None`: variable, with a length or count in the attribute.
-const BEFORE_FILE_HANDLE: [Option<u32>; FILE_HANDLE as usize] = [
-    None,     // supported_attrs: a bitmap
-    Some(4),  // type
-    Some(4),  // fh_expire_type
-    Some(8),  // change
-    Some(8),  // size
-    Some(4),  // link_support
-    Some(4),  // symlink_support
-    Some(4),  // named_attr
-    Some(16), // fsid
-    Some(4),  // unique_handles
-    Some(4),  // lease_time
-    Some(4),  // rdattr_error
-    None,     // acl: entries of three words and a string
-    Some(4),  // aclsupport
-    Some(4),  // archive
-    Some(4),  // cansettime
-    Some(4),  // case_insensitive
-    Some(4),  // case_preserving
-    Some(4),  // chown_restricted
-];
+/// The lengths of the attributes by number (RFC 8881, section 5.8; RFC 7862, section 12.2; RFC 8276,
+/// section 8.2). `None`: variable, or only to be set.
+const ATTRIBUTES: [Option<u32>; 83] = {
+    let mut lengths = [None; 83];
+    let mut at = 0;
+    while at < WORDS.len() {
+        lengths[WORDS[at] as usize] = Some(4);
+        at += 1;
+    }
+    at = 0;
+    while at < HYPERS.len() {
+        lengths[HYPERS[at] as usize] = Some(8);
+        at += 1;
+    }
+    at = 0;
+    while at < TIMES.len() {
+        lengths[TIMES[at] as usize] = Some(TIME);
+        at += 1;
+    }
+    // fsid and change_policy.
+    (lengths[8], lengths[60]) = (Some(16), Some(16));
+    lengths
+};
+/// type, fh_expire_type, link_support, symlink_support, named_attr, unique_handles, lease_time,
+/// rdattr_error, aclsupport, archive, cansettime, case_insensitive, case_preserving,
+/// chown_restricted; hidden, homogeneous, maxlink, maxname, mode, no_trunc, numlinks, system,
+/// layout_blksize, layout_alignment; clone_blksize, change_attr_type, xattr_support.
+const WORDS: [u8; 27] =
+    [1, 2, 5, 6, 7, 9, 10, 11, 13, 14, 15, 16, 17, 18, 25, 26, 28, 29, 33, 34, 35, 46, 65, 66, 77, 79, 82];
+/// change, size; fileid, files_avail, files_free, files_total, maxfilesize, maxread, maxwrite,
+/// quota_avail_hard, quota_avail_soft, quota_used, rawdev, space_avail, space_free, space_total,
+/// space_used, mounted_on_fileid; space_freed.
+const HYPERS: [u8; 19] = [3, 4, 20, 21, 22, 23, 27, 30, 31, 38, 39, 40, 41, 42, 43, 44, 45, 55, 78];
+/// time_access, time_backup, time_create, time_delta, time_metadata, time_modify, dir_notif_delay,
+/// dirent_notif_delay.
+const TIMES: [u8; 8] = [47, 49, 50, 51, 52, 53, 56, 57];
+
+/// The most bytes of the result of a GETATTR with this bitmap: number, status, the same bitmap, and
+/// the values. `None` if an attribute has no fixed length.
+pub(super) fn longest_attributes(bitmap: &mut Payload<'_>) -> Result<Option<u32>, Stop> {
+    let count = bitmap.u32()?;
+    let mut bytes = 4u32 + 4 + 4 + 4;
+    for word in 0..count {
+        let mask = bitmap.u32()?;
+        bytes = bytes.saturating_add(4);
+        for bit in (0..32).filter(|bit| mask & 1 << bit != 0) {
+            let length = ATTRIBUTES.get(word as usize * 32 + bit).copied().flatten();
+            let Some(length) = length else { return Ok(None) };
+            bytes = bytes.saturating_add(length);
+        }
+    }
+    Ok(Some(bytes))
+}
 
 /// Finds the attribute filehandle among the values of the attributes in `mask`.
 fn file_handle_among(values: &[u8], mask: u32) -> Result<&[u8], Stop> {
     let mut reader = Reader::new(values, Layer::UpperLayer);
-    for (number, bytes) in BEFORE_FILE_HANDLE.into_iter().enumerate() {
+    for (number, bytes) in ATTRIBUTES[..FILE_HANDLE as usize].iter().copied().enumerate() {
         if mask & 1 << number == 0 {
             continue;
         }
@@ -86,6 +117,15 @@ pub(super) fn word(walk: &mut Walk<'_, '_>) -> Outcome {
 
 pub(super) fn two_words(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.skip(2 * 4)
+}
+
+pub(super) fn flag(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.flag().map(|_| ())
+}
+
+pub(super) fn two_flags(walk: &mut Walk<'_, '_>) -> Outcome {
+    walk.flag()?;
+    walk.flag().map(|_| ())
 }
 
 pub(super) fn tested(walk: &mut Walk<'_, '_>) -> Outcome {
@@ -183,6 +223,31 @@ impl<'a> Walk<'_, 'a> {
         Ok(file_handle_among(values, mask).unwrap_or(&[]))
     }
 
+    /// Walks a `change_info4`.
+    #[inline]
+    pub(super) fn change_info(&mut self) -> Outcome {
+        self.flag()?;
+        self.skip(8 + 8)
+    }
+
+    /// Walks an `rpc_gss_svc_t`.
+    #[inline]
+    pub(super) fn gss_service(&mut self) -> Result<u32, Stop> {
+        self.constant(1..=3)
+    }
+
+    /// Walks an `nfs_lock_type4`.
+    #[inline]
+    pub(super) fn lock_type(&mut self) -> Result<u32, Stop> {
+        self.constant(1..=4)
+    }
+
+    /// Walks a `layoutiomode4`.
+    #[inline]
+    pub(super) fn layout_mode(&mut self) -> Result<u32, Stop> {
+        self.constant(1..=3)
+    }
+
     /// Walks a `state_owner4`.
     #[inline]
     pub(super) fn owner(&mut self) -> Outcome {
@@ -250,7 +315,8 @@ impl<'a> Walk<'_, 'a> {
             self.facts.add(Said::GoesOn(id));
         }
         let count = self.payload.u64()?;
-        self.skip(4 + VERIFIER)?;
+        self.stable()?;
+        self.skip(VERIFIER)?;
         Ok(count)
     }
 
@@ -263,14 +329,14 @@ impl<'a> Walk<'_, 'a> {
             1 | 4 => {
                 let id = self.sixteen()?;
                 self.facts.add(Said::Delegates { id, writes: false });
-                self.skip(4)?;
+                self.flag()?;
                 self.access_control_entry()
             }
             // OPEN_DELEGATE_WRITE and OPEN_DELEGATE_WRITE_ATTRS_DELEG.
             2 | 5 => {
                 let id = self.sixteen()?;
                 self.facts.add(Said::Delegates { id, writes: true });
-                self.skip(4)?;
+                self.flag()?;
                 match self.u32()? {
                     // NFS_LIMIT_SIZE: a hyper. NFS_LIMIT_BLOCKS: two words.
                     1 | 2 => self.skip(8)?,
@@ -279,8 +345,8 @@ impl<'a> Walk<'_, 'a> {
                 self.access_control_entry()
             }
             // OPEN_DELEGATE_NONE_EXT, with a boolean after WND4_CONTENTION and WND4_RESOURCE.
-            3 => match self.u32()? {
-                1 | 2 => self.skip(4),
+            3 => match self.constant(0..=8)? {
+                1 | 2 => self.flag().map(|_| ()),
                 _ => Ok(()),
             },
             _ => Err(self.no_such_arm()),

@@ -3,7 +3,7 @@
 use super::super::Outcome;
 use super::super::state::Said;
 use super::super::walk::Walk;
-use super::parts::{BACK, CHANGE_INFO, CONN_BACK_CHAN, DEVICEID, SESSIONID, TIME, VERIFIER};
+use super::parts::{BACK, CONN_BACK_CHAN, DEVICEID, FHSIZE, SESSIONID, TIME, VERIFIER, two_flags};
 use rdmascope_wire::nfs::nfsstat4;
 
 pub(super) fn verifier(walk: &mut Walk<'_, '_>) -> Outcome {
@@ -11,22 +11,23 @@ pub(super) fn verifier(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 pub(super) fn change_info(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(CHANGE_INFO)
+    walk.change_info()
 }
 
 pub(super) fn created(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(CHANGE_INFO)?;
+    walk.change_info()?;
     walk.bitmap()
 }
 
 pub(super) fn file_handle(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.result_file_handle()
+    walk.result_file_handle(FHSIZE)
 }
 
 /// LOCK and LOCKT: the owner of the conflicting lock.
 pub(super) fn denied(walk: &mut Walk<'_, '_>) -> Outcome {
     if walk.operation.status == Some(nfsstat4::DENIED) {
-        walk.skip(8 + 8 + 4)?;
+        walk.skip(8 + 8)?;
+        walk.lock_type()?;
         walk.owner()?;
     }
     Ok(())
@@ -34,7 +35,8 @@ pub(super) fn denied(walk: &mut Walk<'_, '_>) -> Outcome {
 
 pub(super) fn opened(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.gives()?;
-    walk.skip(CHANGE_INFO + 4)?;
+    walk.change_info()?;
+    walk.skip(4)?;
     walk.bitmap()?;
     walk.delegation()
 }
@@ -60,7 +62,8 @@ pub(super) fn link_text(walk: &mut Walk<'_, '_>) -> Outcome {
 
 /// The two directories that RENAME changed.
 pub(super) fn both_changed(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(2 * CHANGE_INFO)
+    walk.change_info()?;
+    walk.change_info()
 }
 
 /// SECINFO and SECINFO_NO_NAME.
@@ -69,7 +72,8 @@ pub(super) fn flavors(walk: &mut Walk<'_, '_>) -> Outcome {
         // RPCSEC_GSS.
         if walk.u32()? == 6 {
             walk.opaque()?;
-            walk.skip(2 * 4)?;
+            walk.skip(4)?;
+            walk.gss_service()?;
         }
         Ok(())
     })
@@ -85,14 +89,16 @@ pub(super) fn in_use(walk: &mut Walk<'_, '_>) -> Outcome {
 
 pub(super) fn written(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.result_count()?;
-    walk.skip(4 + VERIFIER)
+    walk.operation.stable[1] = walk.stable()?;
+    walk.skip(VERIFIER)
 }
 
 pub(super) fn bound(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.skip(SESSIONID)?;
-    let direction = walk.u32()?;
+    // CDFS4_FORE, CDFS4_BACK and CDFS4_BOTH.
+    let direction = walk.constant(1..=3)?;
     walk.backchannel().taken = Some(direction & BACK != 0);
-    walk.skip(4)
+    walk.flag().map(|_| ())
 }
 
 pub(super) fn exchanged(walk: &mut Walk<'_, '_>) -> Outcome {
@@ -131,7 +137,7 @@ pub(super) fn directory_delegation(walk: &mut Walk<'_, '_>) -> Outcome {
             walk.bitmap()
         }
         // GDD4_UNAVAIL.
-        1 => walk.skip(4),
+        1 => walk.flag().map(|_| ()),
         _ => Err(walk.no_such_arm()),
     }
 }
@@ -157,17 +163,21 @@ pub(super) fn new_size(walk: &mut Walk<'_, '_>) -> Outcome {
 }
 
 pub(super) fn layouts(walk: &mut Walk<'_, '_>) -> Outcome {
-    walk.skip(4)?;
+    walk.flag()?;
     walk.gives()?;
     walk.each(|walk| {
-        walk.skip(8 + 8 + 4)?;
+        walk.skip(8 + 8)?;
+        walk.layout_mode()?;
         walk.typed_body()
     })
 }
 
 /// LAYOUTGET: logr_will_signal_layout_avail.
 pub(super) fn try_later(walk: &mut Walk<'_, '_>) -> Outcome {
-    if_status(walk, nfsstat4::LAYOUTTRYLATER, 4)
+    match walk.operation.status {
+        Some(nfsstat4::LAYOUTTRYLATER) => walk.flag().map(|_| ()),
+        _ => Ok(()),
+    }
 }
 
 /// LAYOUTRETURN: the stateid, if layouts of the file are left.
@@ -189,12 +199,15 @@ pub(super) fn delegation(walk: &mut Walk<'_, '_>) -> Outcome {
 
 pub(super) fn copied(walk: &mut Walk<'_, '_>) -> Outcome {
     walk.operation.result_count = Some(walk.write_response()?);
-    walk.skip(2 * 4)
+    two_flags(walk)
 }
 
 /// COPY: the requirements that the server can meet instead.
 pub(super) fn no_requirements(walk: &mut Walk<'_, '_>) -> Outcome {
-    if_status(walk, nfsstat4::OFFLOAD_NO_REQS, 2 * 4)
+    match walk.operation.status {
+        Some(nfsstat4::OFFLOAD_NO_REQS) => two_flags(walk),
+        _ => Ok(()),
+    }
 }
 
 pub(super) fn copy_allowed(walk: &mut Walk<'_, '_>) -> Outcome {

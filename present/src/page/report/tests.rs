@@ -77,8 +77,8 @@ fn much_wrong() {
         let mut lookup = samples::compound(&names, 0, frame, 90 + frame as i64 % 11);
         if frame % 4 == 0 {
             lookup.details.operations.truncate(3);
-            lookup.details.operations[2].status = Some(2);
-            lookup.status = Some(2);
+            lookup.details.operations[2].status = Some(13);
+            lookup.status = Some(13);
         }
         report.handle(&Event::Transaction(&lookup));
     }
@@ -103,7 +103,7 @@ fn much_wrong() {
         "3 bad",
         "3 connections",
         "NFSv4.1, backward",
-        "NFS4ERR_NOENT (2)",
+        "NFS4ERR_ACCESS (13)",
         "first in frame 202",
         "        17  packets sent again; first in frame 64",
         "PSN sequence error NAKs: packets were lost in the network; first in frame 61",
@@ -412,7 +412,7 @@ fn nothing_at_all() {
 #[test]
 fn iwarp_is_said_where_there_is_nothing_else() {
     let mut ending = Ending { port: 4791, ..Ending::default() };
-    ending.totals.traffic[rdmascope_dissector::protocol::Traffic::Iwarp as usize] = 3;
+    ending.totals.traffic.add(rdmascope_dissector::protocol::Traffic::Iwarp, 3);
     let said = Report::default().nothing_wrong(&ending);
     let expected = "Nothing visible: no RoCE packets; 3 packets are iWARP (TCP port 20049 or an MPA start frame, outside the connections that were followed).";
     assert_eq!(said.as_deref(), Some(expected));

@@ -24,6 +24,8 @@ fn responses_belong_to_their_requests() {
     talk.say(B, &tagged(0x82, 5, 0x50, b""));
     talk.say(B, &tagged(2, 5, 0x50, b"abcd"));
     talk.say(B, &tagged(0x82, 5, 0x54, b"efgh"));
+    talk.tells([]);
+    talk.late();
     talk.tells([
         "B faulty RDMA Read Response 112, #8, Unasked",
         "B faulty RDMA Read Response 132, #9, Unasked",
@@ -58,12 +60,16 @@ fn responses_that_fit_no_request() {
                 let faults = if offset == 0x57 { &[too_long][..] } else { &[] };
                 assert_eq!(talk.told, [faults, &[&answer]].concat());
             }
-            None => talk.tells(["B faulty RDMA Read Response 20, #4, Unasked", "B unplaced 4"]),
+            None => {
+                talk.late();
+                talk.tells(["B faulty RDMA Read Response 20, #4, Unasked", "B unplaced 4"]);
+            }
         }
         let unmatched = u64::from(answer.is_none());
         assert_eq!(talk.counts(B).unmatched_responses, unmatched, "{stag} {offset:x}");
         // The first request ends when the second is answered.
         talk.say(B, &tagged(0x82, 4, 0x44, b"efgh"));
+        talk.late();
         let is_over = answer.is_some_and(|answer| answer.ends_with("72"));
         assert_eq!(
             talk.told.last().is_some_and(|told| told.contains("unplaced")),
@@ -119,6 +125,7 @@ fn requests_that_are_remembered() {
         talk.told.clear();
         assert!(talk.connection.buffered() >= 1 << 14);
         talk.say(B, &tagged(0x82, 1, 0, b"abcd"));
+        talk.late();
         assert_eq!(talk.told[0].contains("asked at 20"), is_known, "{more}");
     }
 }
@@ -170,13 +177,45 @@ fn a_response_before_its_request() {
     // Other messages fill the gap.
     let mut talk = before;
     talk.at(A, 20, &[send(1, b"abcd"), send(2, &[b'x'; 44])].concat());
+    talk.tells(["A send 20+28, [6, 6], \"abcd\" of 4", "A send 48+68, [6, 6], 44 bytes of 44"]);
+    talk.late();
+    talk.tells(["B faulty RDMA Read Response 20, #4, Unasked", "B unplaced 4", "B unplaced 4"]);
+}
+
+/// A capture may show the two ends shifted against each other, without any gap.
+#[test]
+fn a_response_before_its_request_without_a_gap() {
+    let mut talk = Talk::connected();
+    talk.say(B, &tagged(2, 5, 0x50, b"abcd"));
+    talk.say(B, &tagged(0x82, 5, 0x54, b"efgh"));
+    talk.tells([]);
+    talk.say(A, &read(1, 5, 0x50, 8));
     talk.tells([
-        "A send 20+28, [6, 6], \"abcd\" of 4",
-        "A send 48+68, [6, 6], 44 bytes of 44",
-        "B faulty RDMA Read Response 20, #4, Unasked",
-        "B unplaced 4",
-        "B unplaced 4",
+        "A read 20+52, #5, 9:900+8",
+        "B answer 20 of 20, #3, \"abcd\" 4, 900 in 9:900+8, asked at 20",
+        "B answer 60 of 20, #4, \"efgh\" 4, 904 in 9:900+8, asked at 20",
     ]);
+    assert_eq!((talk.connection.buffered(), talk.counts(B).unmatched_responses), (0, 0));
+}
+
+/// RFC 5040, section 4.4: a request has 28 bytes after its header of 20.
+#[test]
+fn a_request_that_a_snap_length_cut() {
+    for kept in 20..48 {
+        let mut talk = Talk::connected();
+        talk.cut(A, 20, 0, None, &read(1, 5, 0x50, 8), kept);
+        talk.tells(["A missing 1"]);
+    }
+}
+
+/// The header of the second FPDU is in the segment, but not in the capture.
+#[test]
+fn a_message_that_a_snap_length_cut() {
+    for kept in 28..48 {
+        let mut talk = Talk::connected();
+        talk.cut(A, 20, 0, None, &[send(1, b"abcd"), send(2, b"efgh")].concat(), kept);
+        talk.tells(["A send 20+28, [3, 3], \"abcd\" of 4", "A missing 1"]);
+    }
 }
 
 /// At most 64 responses are held.

@@ -1,0 +1,428 @@
+//! Times without service: from the first call or connection request that waits to the next reply, on
+//! the connection or on one that follows it, or to the end of the capture.
+
+use super::course::{Closed, Course};
+use super::tell::{Ends, Known, RECONNECT, Reached, end_name, event};
+use super::{Cause, Kind, SILENCE, SessionEvent};
+use crate::units::{Counted, Duration};
+use foldhash::fast::FixedState;
+use rdmascope_dissector::connection::ConnectionId;
+use rdmascope_dissector::record::{Seen, Time};
+use std::collections::HashMap;
+
+/// The most connections that a text lists.
+const MOST_NAMED: usize = 8;
+
+/// A wait for service that no reply has ended so far.
+#[derive(Clone, Debug)]
+struct Wait {
+    since: Time,
+    /// The last reply before it, or the first call of it.
+    frame: Option<u64>,
+    /// The most calls that waited on one connection.
+    calls: u64,
+    /// Of these, the calls whose Read chunks the server never read.
+    unread: u64,
+    /// Indexes of the connections through which it lasted.
+    through: Vec<usize>,
+}
+
+/// The end of a wait.
+#[derive(Clone, Copy, Debug)]
+enum Until {
+    /// The reply on the connection at this index.
+    Reply(Seen, usize),
+    /// The time that the capture has reached.
+    Reached(Reached),
+}
+
+impl Until {
+    fn time(self) -> Time {
+        match self {
+            Until::Reply(seen, _) => seen.time,
+            Until::Reached(reached) => reached.time,
+        }
+    }
+}
+
+/// The connections of a capture, and the times of all connection requests.
+struct Story<'a> {
+    known: &'a [Known<'a>],
+    requests: &'a HashMap<Ends, Vec<Time>, FixedState>,
+    /// Indexes of the connections that were never made, by ends.
+    failed: HashMap<Ends, Vec<usize>, FixedState>,
+    /// The connections that were made, by ends, and the packet that shows it.
+    made: HashMap<Ends, Vec<(usize, Seen)>, FixedState>,
+    reached: Reached,
+}
+
+/// Reports the times without service.
+pub(super) fn tell(
+    known: &[Known<'_>],
+    requests: &HashMap<Ends, Vec<Time>, FixedState>,
+    reached: Reached,
+    tell: &mut dyn FnMut(SessionEvent),
+) {
+    let mut failed: HashMap<Ends, Vec<usize>, FixedState> = HashMap::default();
+    let mut made: HashMap<Ends, Vec<(usize, Seen)>, FixedState> = HashMap::default();
+    for (index, one) in known.iter().enumerate() {
+        if has_failed(one, requests, reached.time) {
+            failed.entry(one.ends()).or_default().push(index);
+        }
+        if let Some(seen) = one.course.reply.or(one.course.first_reply).filter(|_| one.stood()) {
+            made.entry(one.ends()).or_default().push((index, seen));
+        }
+    }
+    let story = Story { known, requests, failed, made, reached };
+    // The times without service on the connections between two ends.
+    let mut told: HashMap<Ends, Vec<(Time, Time)>, FixedState> = HashMap::default();
+    for (index, one) in known.iter().enumerate().filter(|(_, one)| one.before.is_none() && one.stood()) {
+        story.chain(index, &mut |event| {
+            let end = event.time.plus(event.duration.unwrap_or(0));
+            told.entry(one.ends()).or_default().push((event.time, end));
+            tell(event);
+        });
+    }
+    let mut attempts: Vec<(&Ends, &Vec<usize>)> = story.failed.iter().collect();
+    attempts.sort_unstable_by_key(|(_, indexes)| indexes[0]);
+    // Times of requests cannot be compared with each other if the clock stepped back.
+    for (ends, indexes) in attempts.into_iter().filter(|_| reached.steps == 0) {
+        let told = told.get(ends).map_or(&[][..], Vec::as_slice);
+        story.never_made(indexes, told, tell);
+    }
+}
+
+/// Whether a connection was requested and never made.
+fn has_failed(one: &Known<'_>, requests: &HashMap<Ends, Vec<Time>, FixedState>, end: Time) -> bool {
+    let asked = requests.get(&one.ends()).map_or(&[][..], Vec::as_slice);
+    !one.stood()
+        && (one.course.rejected.is_some_and(|(_, by_requester, ..)| !by_requester)
+            || one.asked_in_vain(asked, end))
+}
+
+impl Story<'_> {
+    /// Follows a connection and those after it.
+    fn chain(&self, first: usize, tell: &mut dyn FnMut(SessionEvent)) {
+        let mut wait: Option<Wait> = None;
+        let mut next = Some(first);
+        while let Some(at) = next {
+            let one = &self.known[at];
+            let course = one.course;
+            if let Some(reply) = course.first_reply {
+                let first = first_call(course, reply);
+                match &mut wait {
+                    Some(wait) => wait.absorb(first),
+                    None => add(&mut wait, first, at),
+                }
+                // The capture may lack replies before it.
+                if let Some(wait) = wait.take().filter(|_| !course.lacked(one.responder())) {
+                    self.tell(&wait, Until::Reply(reply, at), tell);
+                }
+            }
+            for gap in &course.gaps {
+                let Some((since, _)) = gap.lost() else { continue };
+                let wait = Wait {
+                    since,
+                    frame: Some(gap.start.frame),
+                    calls: gap.calls,
+                    unread: 0,
+                    through: vec![at],
+                };
+                self.tell(&wait, Until::Reply(gap.end, at), tell);
+            }
+            add(&mut wait, self.waiting(one), at);
+            next = one.after;
+            let steps = next.map_or(self.reached.steps, |next| self.known[next].course.steps_before);
+            if steps != course.steps || wait.as_ref().is_some_and(|wait| !shows_silence(one, wait.since)) {
+                wait = None;
+            }
+        }
+        if let Some(wait) = wait {
+            self.tell(&wait, Until::Reached(self.reached), tell);
+        }
+    }
+
+    /// The wait that begins after the last reply of a connection: of its calls without a reply, of
+    /// the next connection request, or of a client with work whose connection the server closed.
+    fn waiting(&self, one: &Known<'_>) -> Option<Wait> {
+        let course = one.course;
+        let asked = self.requests.get(&one.ends()).map_or(&[][..], Vec::as_slice);
+        let last = match course.last_reply {
+            Some(seen) => seen.time,
+            // Its first packet was seen before the clock stepped back.
+            None if course.steps_before != course.steps => Time(i64::MIN),
+            None => one.summary.first,
+        };
+        let calls =
+            || course.unanswered.iter().filter(|call| call.is_whole && !call.is_passed(course.answered));
+        let over = one.over()?;
+        let request = asked.iter().copied().find(|time| *time >= over && self.reached.steps == 0);
+        let closed = match (course.disconnected, request) {
+            (Some(Closed { seen, by_requester: false, .. }), Some(request))
+                if request.since(seen.time) <= RECONNECT =>
+            {
+                Some(seen.time)
+            }
+            _ => None,
+        };
+        let first = calls().map(|call| call.seen).min_by_key(|seen| (seen.time, seen.frame));
+        let since = first.map(|seen| seen.time).into_iter().chain(closed).chain(request).min()?;
+        let frame = course.last_reply.or(first).map(|seen| seen.frame);
+        let unread = calls().filter(|call| call.is_unread).count() as u64;
+        Some(Wait {
+            since: since.max(last),
+            frame,
+            calls: calls().count() as u64,
+            unread,
+            through: Vec::new(),
+        })
+    }
+
+    /// Reports connection requests that were all in vain, outside of outages that are `told`.
+    fn never_made(&self, indexes: &[usize], told: &[(Time, Time)], tell: &mut dyn FnMut(SessionEvent)) {
+        let is_told = |time: Time| told.iter().any(|(from, to)| *from <= time && time <= *to);
+        let mut wait: Option<Wait> = None;
+        let made = self.made.get(&self.known[indexes[0]].ends()).map_or(&[][..], Vec::as_slice);
+        let mut end = |wait: Wait| {
+            let last = &self.known[*wait.through.last().expect("a connection was requested")];
+            let made = made.iter().find(|(_, seen)| seen.time >= last.summary.first);
+            let given_up = last.summary.last;
+            let until = match made {
+                Some((at, seen)) if seen.time.since(given_up) <= RECONNECT => Until::Reply(*seen, *at),
+                None if self.reached.time.since(given_up) <= RECONNECT => Until::Reached(self.reached),
+                // The client stopped asking.
+                _ => Until::Reached(Reached { time: given_up, goes_on: false, ..self.reached }),
+            };
+            self.tell(&wait, until, tell);
+        };
+        for at in indexes {
+            let one = &self.known[*at];
+            let Some(run) = one.course.requests else { continue };
+            if is_told(run.first.time) {
+                continue;
+            }
+            let is_new = wait.as_ref().is_some_and(|wait| {
+                let last = self.known[*wait.through.last().expect("it has one")].summary.last;
+                let is_between = |(_, seen): &(usize, Seen)| last <= seen.time && seen.time <= run.first.time;
+                run.first.time.since(last) > RECONNECT || made.iter().any(is_between)
+            });
+            if is_new && let Some(wait) = wait.take() {
+                end(wait);
+            }
+            let asked = Wait {
+                since: run.first.time,
+                frame: Some(run.first.frame),
+                calls: 0,
+                unread: 0,
+                through: Vec::new(),
+            };
+            add(&mut wait, Some(asked), *at);
+        }
+        if let Some(wait) = wait {
+            end(wait);
+        }
+    }
+
+    /// Reports a wait, unless it is too short.
+    fn tell(&self, wait: &Wait, until: Until, tell: &mut dyn FnMut(SessionEvent)) {
+        let length = until.time().since(wait.since);
+        if length < SILENCE {
+            return;
+        }
+        let first = &self.known[wait.through[0]];
+        let (reply, after) = match until {
+            Until::Reply(seen, at) => (Some(seen.frame), Some(self.known[at].id)),
+            Until::Reached(_) => (None, None),
+        };
+        let last = wait.through.last().map(|at| self.known[*at].id);
+        tell(SessionEvent {
+            connection: first.id,
+            other: after.or(last).filter(|id| *id != first.id),
+            through: match wait.through.as_slice() {
+                [_] => Vec::new(),
+                several => several.iter().map(|at| self.known[*at].id).collect(),
+            },
+            cause: Some(self.cause(wait)),
+            duration: Some(length),
+            count: wait.calls,
+            frames: [wait.frame, reply],
+            ..event(wait.since, Kind::ServiceLost, self.text(wait, until, length))
+        });
+    }
+
+    /// How a wait began: calls that had waited long before the connection was closed had no replies.
+    fn cause(&self, wait: &Wait) -> Cause {
+        let first = &self.known[wait.through[0]];
+        match first.course.disconnected {
+            _ if !first.stood() && first.course.rejected.is_some() => Cause::Rejected,
+            _ if !first.stood() => Cause::Unanswered,
+            Some(closed) if closed.seen.time.since(wait.since) < SILENCE => {
+                Cause::ClosedBy(closed.by_requester)
+            }
+            _ => Cause::NoReply,
+        }
+    }
+
+    fn text(&self, wait: &Wait, until: Until, length: u64) -> String {
+        let length = Duration(length);
+        let ids = |indexes: &[usize]| -> Vec<ConnectionId> {
+            indexes.iter().map(|at| self.known[*at].id).collect()
+        };
+        let after = match until {
+            Until::Reply(_, at) => Some(at),
+            Until::Reached(_) => None,
+        };
+        let to_the_end = match until {
+            Until::Reply(..) => "",
+            Until::Reached(Reached { goes_on: true, .. }) => ", until now",
+            Until::Reached(Reached { time, .. }) if time == self.reached.time => ", until the capture ends",
+            Until::Reached(_) => ", until the client stopped asking",
+        };
+        let asks = &self.known[wait.through[0]];
+        if !asks.stood() {
+            let made = after.map_or(String::new(), |at| format!(", then made as {}", self.known[at].id.0));
+            return format!("no connection for {length}{to_the_end}: {}{made}", self.attempts(&wait.through));
+        }
+        let unread = match wait.unread {
+            0 => String::new(),
+            calls if calls == wait.calls => {
+                "; the server never read their Read chunks: it did not begin with them".to_owned()
+            }
+            calls => format!("; the server never read the Read chunks of {calls}"),
+        };
+        let failed = self.failed_during(wait, until.time());
+        if let ([at], Some(after)) = (wait.through.as_slice(), after)
+            && *at == after
+        {
+            return format!("no reply for {length} while {} waited{unread}", Counted(wait.calls, "call"));
+        }
+        let mut parts = Vec::new();
+        if let ([at], None) = (wait.through.as_slice(), after) {
+            parts.push(match wait.calls {
+                0 if self.known[*at].over().is_some() && failed.is_empty() => {
+                    "the connection was closed and not reopened".to_owned()
+                }
+                0 => format!("connection {} {}", self.known[*at].id.0, lost(self.known[*at].course)),
+                calls => format!("{} unanswered{unread}", Counted(calls, "call")),
+            });
+        } else {
+            if wait.through.len() > 1 && wait.calls > 0 {
+                let calls = Counted(wait.calls, "call");
+                let on = Counted(wait.through.len() as u64, "connection");
+                parts.push(format!("{calls} unanswered on {on} in turn{unread}"));
+            }
+            parts.extend(self.closures(&wait.through));
+        }
+        if !failed.is_empty() {
+            parts.push(self.attempts(&failed));
+        }
+        if let Some(id) = after.map(|at| ids(&[at])[0]) {
+            parts.push(format!("the next reply came on connection {}", id.0));
+        }
+        format!("no reply for {length}{to_the_end}: {}", parts.join(", "))
+    }
+
+    /// How connections ended: `connections 1, 2 were closed by the server`.
+    fn closures(&self, indexes: &[usize]) -> Vec<String> {
+        let mut groups: Vec<(String, Vec<usize>)> = Vec::new();
+        for at in indexes {
+            let one = &self.known[*at];
+            if one.over().is_none() || one.course.disconnected.is_none() && one.after.is_none() {
+                continue;
+            }
+            let how = lost(one.course);
+            match groups.iter_mut().find(|(known, _)| *known == how) {
+                Some((_, of)) => of.push(*at),
+                None => groups.push((how, vec![*at])),
+            }
+        }
+        groups
+            .into_iter()
+            .map(|(how, of)| {
+                let named: Vec<String> =
+                    of.iter().take(MOST_NAMED).map(|at| self.known[*at].id.0.to_string()).collect();
+                let more = of.len() - named.len();
+                let named = named.join(", ");
+                match (of.len(), more) {
+                    (1, _) => format!("connection {named} {how}"),
+                    (_, 0) => format!("connections {named} {}", how.replacen("was", "were", 1)),
+                    (_, more) => {
+                        format!("connections {named} and {more} more {}", how.replacen("was", "were", 1))
+                    }
+                }
+            })
+            .collect()
+    }
+
+    /// The requests in vain between the ends of a wait while it lasted.
+    fn failed_during(&self, wait: &Wait, until: Time) -> Vec<usize> {
+        let failed = self.failed.get(&self.known[wait.through[0]].ends());
+        let is_during = |at: &&usize| {
+            let first = self.known[**at].summary.first;
+            wait.since <= first && first <= until
+        };
+        failed.map_or(Vec::new(), |failed| failed.iter().filter(is_during).copied().collect())
+    }
+
+    /// How requests failed: `6 requests rejected by the server`.
+    fn attempts(&self, indexes: &[usize]) -> String {
+        let rejected = indexes.iter().filter(|at| self.known[**at].course.rejected.is_some()).count() as u64;
+        let unanswered = indexes.len() as u64 - rejected;
+        let of = |count: u64, how: &str| (count > 0).then(|| format!("{} {how}", Counted(count, "request")));
+        let parts = [of(rejected, "rejected by the server"), of(unanswered, "never answered")];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// How a connection was lost.
+fn lost(course: &Course) -> String {
+    match course.disconnected {
+        Some(closed) => format!("was closed by the {}", end_name(closed.by_requester)),
+        None => "was lost".to_owned(),
+    }
+}
+
+/// The wait of the first call of a connection for its first reply.
+fn first_call(course: &Course, reply: Seen) -> Option<Wait> {
+    let call = course.first_call.filter(|call| call.frame <= reply.frame)?;
+    let calls = course.calls.iter().filter(|call| call.is_whole && call.seen.frame <= reply.frame);
+    Some(Wait {
+        since: call.time,
+        frame: Some(call.frame),
+        calls: calls.count() as u64,
+        unread: 0,
+        through: Vec::new(),
+    })
+}
+
+impl Wait {
+    /// Adds what else waits.
+    fn absorb(&mut self, more: Option<Wait>) {
+        let Some(more) = more else { return };
+        if more.since < self.since {
+            (self.since, self.frame) = (more.since, more.frame);
+        }
+        self.calls = self.calls.max(more.calls);
+        self.unread = self.unread.max(more.unread);
+    }
+}
+
+/// Adds what waits on the connection at index `at`.
+fn add(wait: &mut Option<Wait>, more: Option<Wait>, at: usize) {
+    match (wait, more) {
+        (Some(wait), more) => {
+            wait.absorb(more);
+            if wait.through.last() != Some(&at) {
+                wait.through.push(at);
+            }
+        }
+        (wait, Some(more)) => *wait = Some(Wait { through: vec![at], ..more }),
+        (_, None) => {}
+    }
+}
+
+/// Whether the capture would show the replies of a connection from this time on.
+fn shows_silence(one: &Known<'_>, since: Time) -> bool {
+    let responder = one.responder();
+    (one.summary.heard[1] || one.course.heard[responder]) && !one.course.lacks(responder, since)
+}

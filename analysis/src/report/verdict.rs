@@ -1,0 +1,311 @@
+//! The problems of a capture as statements, in the order of their harm to the user.
+
+use super::{ErrorCount, ErrorKey, Group, Problem, Report};
+use crate::ending::Ending;
+use crate::events::{Cause, Kind, SessionEvent};
+use crate::names::FailureName;
+use crate::units::{Counted, Number, Spoken};
+use core::cmp::Reverse;
+use rdmascope_dissector::connection::ConnectionId;
+use rdmascope_dissector::record::Time;
+use std::collections::BTreeSet;
+
+/// The harm of a problem to the user, the greatest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Harm {
+    /// There was no service.
+    ServiceLost,
+    /// Calls waited, or never had a reply.
+    Waits,
+    /// The application saw errors.
+    Errors,
+    /// Data was damaged.
+    Corruption,
+    /// Packets were lost, which cost time.
+    Loss,
+    /// A specification was violated.
+    Breach,
+    /// A property of the capture, or something that harms nobody.
+    Note,
+}
+
+/// A statement about a capture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statement {
+    /// The harm.
+    pub harm: Harm,
+    /// The statement: a clause, not a sentence.
+    pub text: String,
+    /// The first packet that shows it.
+    pub frame: Option<u64>,
+    /// Whether it is about events.
+    pub is_of_events: bool,
+}
+
+/// The most statements of one kind. A further statement counts the rest.
+const MOST: usize = 3;
+
+impl Report {
+    /// The most statements that lead a report.
+    const MOST_LEADING: usize = 4;
+
+    /// The statements about the capture, the most harmful first. `violations` is the number of
+    /// findings that are violations.
+    pub fn verdict(&self, ending: &Ending, violations: u64) -> Vec<Statement> {
+        let mut statements = of_events(&self.events(ending), ending.totals.span);
+        let problems = self.problems(ending);
+        let has_waits = statements.iter().any(|statement| statement.harm <= Harm::Waits);
+        let problems = problems.iter().filter(|problem| !has_waits || problem.name != "no-reply");
+        statements.extend(problems.map(of_problem));
+        failed(&self.errors(), &mut statements);
+        if violations > 0 {
+            statements.push(Statement {
+                harm: Harm::Breach,
+                text: format!("{} of the specifications", Counted(violations, "violation")),
+                frame: None,
+                is_of_events: false,
+            });
+        }
+        statements.sort_by_key(|statement| statement.harm);
+        statements
+    }
+
+    /// The statements that lead a report: the first ones about harm.
+    pub fn leading(&self, ending: &Ending, violations: u64) -> Vec<Statement> {
+        let mut statements = self.verdict(ending, violations);
+        statements.retain(|statement| statement.harm < Harm::Note);
+        statements.truncate(Report::MOST_LEADING);
+        statements
+    }
+
+    /// Whether a client lost its service for some time. A client whose connection was never made had
+    /// none to lose: rules judge that.
+    pub fn has_outages(&self, ending: &Ending) -> bool {
+        let is_lost = |event: &SessionEvent| {
+            event.kind == Kind::ServiceLost
+                && !matches!(event.cause, Some(Cause::Rejected | Cause::Unanswered))
+        };
+        self.events(ending).iter().any(is_lost)
+    }
+}
+
+/// The statements about events, in the order of time, of a capture with this span.
+pub fn of_events(events: &[SessionEvent], span: Option<(Time, Time)>) -> Vec<Statement> {
+    let outages = Outage::all(events);
+    let mut statements = Vec::new();
+    lost(&outages, span, &mut statements);
+    told(events, &outages, &mut statements);
+    statements.sort_by_key(|statement| statement.harm);
+    statements
+}
+
+/// A time without service: outages that overlap.
+#[derive(Debug)]
+struct Outage<'a> {
+    from: Time,
+    to: Time,
+    events: Vec<&'a SessionEvent>,
+}
+
+impl<'a> Outage<'a> {
+    /// All of them, in order of time, as the events are.
+    fn all(events: &'a [SessionEvent]) -> Vec<Outage<'a>> {
+        let mut outages: Vec<Outage<'a>> = Vec::new();
+        for event in events.iter().filter(|event| event.kind == Kind::ServiceLost) {
+            let end = event.time.plus(event.duration.unwrap_or(0));
+            match outages.last_mut().filter(|outage| event.time <= outage.to) {
+                Some(outage) => {
+                    outage.to = outage.to.max(end);
+                    outage.events.push(event);
+                }
+                None => outages.push(Outage { from: event.time, to: end, events: vec![event] }),
+            }
+        }
+        outages
+    }
+
+    fn length(&self) -> u64 {
+        self.to.since(self.from)
+    }
+
+    fn connections(&self) -> u64 {
+        let of = |event: &&SessionEvent| match event.through.as_slice() {
+            [] => vec![event.connection],
+            through => through.to_vec(),
+        };
+        let all: BTreeSet<ConnectionId> = self.events.iter().flat_map(of).collect();
+        all.len() as u64
+    }
+
+    /// Who ended the service, if all connections lost it in the same way.
+    fn cause(&self) -> Option<String> {
+        let cause = self.events[0].cause?;
+        if self.events.iter().any(|event| event.cause != Some(cause)) {
+            return None;
+        }
+        let connections = self.connections();
+        let them = if connections == 1 { "it" } else { "them" };
+        let calls = || {
+            let calls = self.events.iter().map(|event| event.count).sum();
+            let had_no = if self.events.iter().any(|event| event.frames[1].is_none()) {
+                "had no reply"
+            } else {
+                "waited"
+            };
+            format!("{} {had_no}", Counted(calls, "call"))
+        };
+        Some(match cause {
+            Cause::ClosedBy(true) => format!("the client closed {them}"),
+            Cause::ClosedBy(false) => format!("the server closed {them}"),
+            Cause::Rejected => format!("the server rejected {them}"),
+            Cause::Unanswered => "the requests were never answered".to_owned(),
+            Cause::NoReply => calls(),
+        })
+    }
+
+    fn text(&self, span: Option<(Time, Time)>) -> String {
+        let start = span.map_or(self.from, |(start, _)| start);
+        let from = self.from.since(start).saturating_add(500_000) / 1_000_000;
+        let ends = self.events.iter().any(|event| event.frames[1].is_none());
+        let until = match span {
+            Some((_, end)) if ends && self.to >= end => " until the capture ends",
+            _ => "",
+        };
+        let cause = self.cause().map_or(String::new(), |cause| format!("; {cause}"));
+        format!(
+            "{} without service on {}, from {}.{:03}{until}{cause}",
+            Spoken(self.length()),
+            Counted(self.connections(), "connection"),
+            from / 1000,
+            from % 1000,
+        )
+    }
+}
+
+/// Adds the times without service, the longest first.
+fn lost(outages: &[Outage<'_>], span: Option<(Time, Time)>, statements: &mut Vec<Statement>) {
+    let mut longest: Vec<&Outage<'_>> = outages.iter().collect();
+    longest.sort_by_key(|outage| Reverse(outage.length()));
+    let (shown, rest) = longest.split_at(longest.len().min(MOST));
+    statements.extend(shown.iter().map(|outage| Statement {
+        harm: Harm::ServiceLost,
+        text: outage.text(span),
+        frame: outage.events[0].frames[0],
+        is_of_events: true,
+    }));
+    if let Some(first) = rest.iter().min_by_key(|outage| outage.from) {
+        let length = rest.iter().map(|outage| outage.length()).sum();
+        let times = Counted(rest.len() as u64, "further time");
+        statements.push(Statement {
+            harm: Harm::ServiceLost,
+            text: format!("{} without service in {times}", Spoken(length)),
+            frame: first.events[0].frames[0],
+            is_of_events: true,
+        });
+    }
+}
+
+/// The harm of an event other than an outage; `None` if it harms nobody.
+fn harm_of(kind: Kind) -> Option<Harm> {
+    match kind {
+        Kind::Rejected | Kind::RequestUnanswered => Some(Harm::ServiceLost),
+        Kind::CallWaited | Kind::CallFailsAgain | Kind::RecallUnanswered | Kind::CopyUnreported => {
+            Some(Harm::Waits)
+        }
+        Kind::StateLost => Some(Harm::Errors),
+        Kind::RequestRepeated | Kind::RetriesExhausted => Some(Harm::Loss),
+        Kind::DisconnectUnanswered => Some(Harm::Note),
+        _ => None,
+    }
+}
+
+/// Adds the other events that harm somebody. The longest of a kind and end stands for all of them.
+fn told(events: &[SessionEvent], outages: &[Outage<'_>], statements: &mut Vec<Statement>) {
+    let is_part = |event: &&SessionEvent| {
+        let is_attempt =
+            matches!(event.kind, Kind::Rejected | Kind::RequestUnanswered | Kind::RequestRepeated);
+        is_attempt && outages.iter().any(|outage| outage.from <= event.time && event.time <= outage.to)
+    };
+    let mut groups: Vec<(Harm, &SessionEvent, u64)> = Vec::new();
+    for event in events.iter().filter(|event| !is_part(event)) {
+        let Some(harm) = harm_of(event.kind) else { continue };
+        let is_same = |other: &SessionEvent| {
+            (other.kind, other.by_requester) == (event.kind, event.by_requester)
+                && (!matches!(event.kind, Kind::CallWaited | Kind::CallFailsAgain)
+                    || other.connection == event.connection && other.time == event.time)
+        };
+        match groups.iter_mut().find(|(_, longest, _)| is_same(longest)) {
+            Some((_, longest, count)) => {
+                *count += 1;
+                if longest.duration < event.duration {
+                    *longest = event;
+                }
+            }
+            None => groups.push((harm, event, 1)),
+        }
+    }
+    groups.sort_by_key(|(_, event, _)| Reverse(event.duration));
+    let mut waits = 0;
+    for (harm, event, count) in groups {
+        if event.kind == Kind::CallWaited {
+            waits += 1;
+            if waits > MOST {
+                continue;
+            }
+        }
+        let more = if count > 1 { format!(" (the longest of {})", Number(count)) } else { String::new() };
+        statements.push(Statement {
+            harm,
+            text: format!("{}{more}", event.text),
+            frame: event.frames[0],
+            is_of_events: true,
+        });
+    }
+    if waits > MOST {
+        let text = format!(
+            "{} waited",
+            Counted((waits - MOST) as u64, "further kind of call").to_string().replace("calls", "call")
+        );
+        statements.push(Statement { harm: Harm::Waits, text, frame: None, is_of_events: true });
+    }
+}
+
+fn of_problem(problem: &Problem) -> Statement {
+    let harm = match (problem.group, problem.name) {
+        (Group::Capture, _) | (_, "cut-off" | "no-call" | "congestion-mark" | "congestion-notification") => {
+            Harm::Note
+        }
+        (_, "no-reply") => Harm::Waits,
+        (_, "rejected-connection" | "unanswered-connection") => Harm::Note,
+        (_, "transport-error") => Harm::Errors,
+        (_, "bad-icrc" | "bad-checksum") => Harm::Corruption,
+        (Group::Transport, _) => Harm::Loss,
+        (Group::Transactions, _) => Harm::Note,
+    };
+    Statement {
+        harm,
+        text: format!("{} {}", Number(problem.count), problem.what),
+        frame: problem.first_frame,
+        is_of_events: false,
+    }
+}
+
+/// Adds the errors that the application saw.
+fn failed((errors, further): &(Vec<(ErrorKey, ErrorCount)>, u64), statements: &mut Vec<Statement>) {
+    let (shown, rest) = errors.split_at(errors.len().min(MOST));
+    statements.extend(shown.iter().map(|(key, error)| {
+        let protocol = key.protocol.map_or(String::new(), |protocol| format!("{protocol} "));
+        let failure = FailureName(key.failure, key.protocol);
+        Statement {
+            harm: Harm::Errors,
+            text: format!("{protocol}{} failed with {failure}, {}", key.label, Counted(error.count, "time")),
+            frame: error.first_frame,
+            is_of_events: false,
+        }
+    }));
+    let rest = rest.iter().map(|(_, error)| error.count).sum::<u64>() + further;
+    if rest > 0 {
+        let text = format!("{} of other kinds", Counted(rest, "error"));
+        statements.push(Statement { harm: Harm::Errors, text, frame: None, is_of_events: false });
+    }
+}
