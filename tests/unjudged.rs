@@ -2,7 +2,7 @@
 
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::event::Event;
-use rdmascope_dissector::observation::{Observation, Observe, Observed, Sent};
+use rdmascope_dissector::observation::{Observation, Observe, Observed, Refused, Sent};
 use rdmascope_tests::{mutate, pcap, samples, session};
 
 /// All events as text, and the number of observations for rules, which are left out of it.
@@ -13,6 +13,9 @@ fn run(capture: &pcap::Capture, observe: Observe) -> (Vec<String>, usize) {
         Event::Observation(Observation { what, .. }) if is_for_rules(what) => left_out += 1,
         Event::Observation(Observation { what: Observed::Sent(sent), .. }) => {
             told.push(format!("{:?}", Sent { earlier: None, ..**sent }));
+        }
+        Event::Observation(Observation { what: Observed::Refused(refused), .. }) => {
+            told.push(format!("{:?}", Refused { advertised: None, ..*refused }));
         }
         event => told.push(format!("{event:?}")),
     };

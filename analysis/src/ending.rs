@@ -7,6 +7,7 @@ use core::fmt;
 pub use rdmascope_capture_agent::{Cut, FileEnding};
 use rdmascope_dissector::engine::Totals;
 use rdmascope_dissector::protocol::Traffic;
+use std::path::Path;
 
 /// The result of reading, apart from the dissector's events.
 #[derive(Debug, Default)]
@@ -21,6 +22,9 @@ pub struct Ending {
     pub together: Together,
     /// The selected transactions; `None` if all were selected.
     pub chosen: Option<Chosen>,
+    /// The arguments with which another command reads the same capture; `None` if they need quotes,
+    /// or if it cannot be read again.
+    pub input: Option<String>,
 }
 
 /// A selection of the capture's transactions. Counts of packets, files and the whole capture do not
@@ -56,12 +60,9 @@ impl Ending {
         Apart::of(&self.files, &self.together)
     }
 
-    /// The file name, if there is only one file and a shell takes its name unquoted.
-    pub fn plain_name(&self) -> Option<&str> {
-        match self.files.as_slice() {
-            [file] if is_plain(&file.name) => Some(&file.name),
-            _ => None,
-        }
+    /// The [arguments of the same capture](Ending::input), or a word that stands for them.
+    pub fn input(&self) -> &str {
+        self.input.as_deref().unwrap_or("FILE")
     }
 
     /// The reason why nothing can be decoded: the capture contains no RoCE or InfiniBand packet and
@@ -114,7 +115,15 @@ impl FilesTold<'_> {
     }
 }
 
-/// Whether a shell takes a name unquoted.
+/// The names of files as arguments of a command to copy; `None` for many files and for names that a
+/// shell does not take unquoted.
+pub fn arguments(files: &[impl AsRef<Path>]) -> Option<String> {
+    const MOST: usize = 4;
+    let names = files.iter().map(|file| file.as_ref().to_str().filter(|name| is_plain(name)));
+    let names: Option<Vec<&str>> = names.collect();
+    names.filter(|names| names.len() <= MOST).map(|names| names.join(" "))
+}
+
 fn is_plain(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with('-')

@@ -7,6 +7,7 @@
 mod course;
 mod failing;
 mod gather;
+mod known;
 mod outages;
 mod state;
 mod tell;

@@ -8,10 +8,10 @@ mod source;
 use crate::bulk;
 #[cfg(target_os = "linux")]
 use crate::confine::confined;
-use crate::input::Ports;
 use crate::mirror::{Mirror, PERMISSION, warn_of_drops};
 use crate::mode::NewFiles;
 use crate::output::{Out, Status, complain, tell};
+use crate::ports::Ports;
 #[cfg(feature = "verbs")]
 use crate::snoop::Device;
 use anyhow::{Result, bail};

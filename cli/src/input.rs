@@ -4,10 +4,12 @@ use crate::captures;
 use crate::interrupt;
 use crate::joined::{Joint, With};
 use crate::output::Status;
+use crate::ports::Ports;
 use crate::progress::Progress;
 use clap::Args;
 use core::ops::ControlFlow;
-use rdmascope_analysis::ending::Ending;
+use core::slice;
+use rdmascope_analysis::ending::{Ending, arguments};
 use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::together::Together;
 use rdmascope_capture_agent::{Error, FileEnding, Files, Note, Ring, Sink, Source as _, Spool};
@@ -60,24 +62,6 @@ pub(crate) struct Input {
     pub(crate) is_ring: bool,
 }
 
-/// The UDP destination ports of RoCEv2 and VXLAN.
-#[derive(Args, Clone, Copy, Debug)]
-pub(crate) struct Ports {
-    /// UDP destination port of RoCEv2
-    #[arg(long, value_name = "PORT", default_value_t = frame::Config::default().port)]
-    pub(crate) port: u16,
-    /// UDP destination port of VXLAN, in addition to 4789, 4790 and 8472
-    #[arg(long, value_name = "PORT")]
-    pub(crate) vxlan_port: Option<u16>,
-}
-
-impl Ports {
-    /// The configuration of the dissection of frames.
-    pub(crate) fn frame(self) -> frame::Config {
-        frame::Config { port: self.port, vxlan_port: self.vxlan_port, ..frame::Config::default() }
-    }
-}
-
 impl Input {
     /// The configuration of the dissection of frames.
     pub(crate) fn frame(&self) -> frame::Config {
@@ -96,6 +80,18 @@ impl Input {
             joint: OnceLock::new(),
             is_ring: false,
         }
+    }
+
+    /// The arguments with which another command reads the same capture; `None` for standard input,
+    /// names that need quotes, and many files.
+    fn arguments(&self) -> Option<String> {
+        let Ports { port, vxlan_port } = self.ports;
+        let with = |other: &PathBuf| Some(format!("--with {}", arguments(slice::from_ref(other))?));
+        let mut words = vec![arguments(&self.files)?];
+        words.extend(self.with.others().iter().map(with).collect::<Option<Vec<_>>>()?);
+        words.extend((port != frame::Config::default().port).then(|| format!("--port {port}")));
+        words.extend(vxlan_port.map(|port| format!("--vxlan-port {port}")));
+        Some(words.join(" "))
     }
 
     /// One of the files alone, or the captures of one folder as one.
@@ -308,7 +304,8 @@ fn read_for(
     });
     written?;
     let totals = *engine.totals();
-    Ok(Ok(Ending { totals, files: source.endings(), port: frame.port, together, chosen: None }))
+    let files = source.endings();
+    Ok(Ok(Ending { totals, files, port: frame.port, together, chosen: None, input: input.arguments() }))
 }
 
 /// The open source.

@@ -1,8 +1,8 @@
 //! Captures of the same session at several capture points: the `--with` option.
 
 use crate::captures;
-use crate::input::Ports;
 use crate::interrupt;
+use crate::ports::Ports;
 use anyhow::{Context as _, Result, ensure};
 use clap::{Arg, Args};
 use core::ops::ControlFlow;

@@ -42,6 +42,7 @@ mod paths;
 #[cfg(target_os = "linux")]
 mod peer;
 mod policy;
+mod ports;
 mod progress;
 mod queue;
 mod regress;

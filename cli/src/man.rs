@@ -18,8 +18,8 @@ pub(crate) const COMMON: &str = "\
 Exit status:
   0  Success. A truncated capture is read up to the cut, and the output reports
      the position.
-  1  Difference (diff, regress, replay), violation (check, inject), unmet
-     policy, failed peer call.
+  1  Difference (diff, regress, replay), violation (check, inject), time
+     without service (check), unmet policy, failed peer call.
   2  Failure: wrong usage, no capture, or a damaged capture. One line on
      standard error has the reason.
 

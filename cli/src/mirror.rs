@@ -1,9 +1,9 @@
 //! The options of interface captures, common to `capture`, `live` and `tui`.
 
 #[cfg(unix)]
-use crate::input::Ports;
-#[cfg(unix)]
 use crate::output::tell;
+#[cfg(unix)]
+use crate::ports::Ports;
 #[cfg(target_os = "linux")]
 use anyhow::Context as _;
 #[cfg(unix)]

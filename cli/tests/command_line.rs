@@ -449,5 +449,6 @@ fn segment(port: u16, payload: &[u8]) -> Vec<u8> {
     frame.extend([0x50, 0x18, 1, 0, 0, 0, 0, 0]);
     frame.extend(payload);
     let length = (frame.len() as u32).to_le_bytes();
-    [&[0; 8][..], &length, &length, &frame].concat()
+    let time = 1_700_000_000u32.to_le_bytes();
+    [&time[..], &[0; 4], &length, &length, &frame].concat()
 }

@@ -182,8 +182,8 @@ fn evidence_of_a_finding_is_said() {
 
 #[test]
 fn a_comment_names_a_few_findings_and_counts_the_others() {
-    let planted = planted::never_any_credits("nfs3-basic");
-    let file = Temporary::new("never-credits.pcap", &planted.bytes);
+    let planted = planted::one_credit("nfs3-basic");
+    let file = Temporary::new("one-credit.pcap", &planted.bytes);
     let frame = planted.frame.to_string();
     let findings = lines(&run(&["show", file.path(), "--frame", &frame, "--format", "jsonl"])).len() - 1;
     assert!(findings > 100, "every later call exceeds this grant: {findings}");

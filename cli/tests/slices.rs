@@ -6,15 +6,19 @@ mod binary;
 use binary::{Temporary, json_lines, lines, run, sample, text};
 use serde_json::Value;
 
-/// A line without the numbers that differ in a smaller capture, and without paths, which depend on
-/// other transactions.
+/// A line without the numbers that differ in a smaller capture, and without what depends on other
+/// transactions: paths, and the parts of the server's time in which their data was in flight.
 fn without_numbers(line: &Value) -> Value {
     const OTHERS: [&str; 5] = ["number", "connection", "frame", "file", "other_file"];
+    const PARTS: [&str; 2] = ["sending", "idle"];
     match line {
         Value::Object(fields) => {
-            let kept = fields
-                .iter()
-                .filter(|(name, _)| !OTHERS.contains(&name.as_str()) && !name.ends_with("_frame"));
+            let is_kept = |name: &str| {
+                !OTHERS.contains(&name)
+                    && !name.ends_with("_frame")
+                    && !PARTS.iter().any(|part| name.starts_with(part))
+            };
+            let kept = fields.iter().filter(|(name, _)| is_kept(name));
             Value::Object(kept.map(|(name, value)| (name.clone(), without_numbers(value))).collect())
         }
         Value::Array(values) => Value::Array(values.iter().map(without_numbers).collect()),
@@ -102,6 +106,7 @@ fn a_report_of_chosen_transactions_is_that_of_a_capture_of_them() {
         // The ACK of a call may be that of another call that was not selected; then the part lacks
         // the arrival time of the call.
         let without_phases = |line: &Value| -> Value {
+            let line = without_numbers(line);
             let fields = line.as_object().expect("a line is an object").iter();
             fields
                 .filter(|(name, _)| !name.contains("phase"))

@@ -270,7 +270,7 @@ pub(crate) struct Transactions {
 /// Most open transactions, over all connections.
 const MOST_OPEN: usize = 16_384;
 /// Most bytes of memory used by the lists of open transactions, over all connections.
-const MOST_WEIGHT: usize = 16 << 20;
+const MOST_WEIGHT: usize = 18 << 20;
 /// Most slots that keep the memory of their lists for later transactions. If there are more, none
 /// does.
 const MOST_KEEPING: usize = 128;
@@ -404,8 +404,7 @@ impl Transactions {
     pub(crate) fn note_acknowledged(&mut self, call: Slot, seen: Seen, peers: &Peers) {
         if let Some(open) = self.find(call)
             && open.transaction.timing.acknowledged.is_none()
-            // A TCP segment with the first RDMA operation also acknowledges the call.
-            && open.transaction.timing.began() != Some(seen.time)
+            && open.moved_in != Some(seen.frame)
         {
             open.transaction.timing.acknowledged = Some(seen);
             if !open.transaction.timing.moved() {

@@ -352,11 +352,6 @@ impl Timing {
         self.reads.is_some() || self.writes.is_some()
     }
 
-    /// The time of the first RDMA operation.
-    pub(crate) fn began(&self) -> Option<Time> {
-        [self.reads, self.writes].into_iter().flatten().map(|(first, _)| first).min()
-    }
-
     /// Counts busy time before the next RDMA operation or the reply.
     pub(crate) fn note_busy(&mut self, time: u64) {
         let sum = if self.moved() { &mut self.busy_after } else { &mut self.busy_before };

@@ -438,6 +438,7 @@ fn an_outage_is_never_nothing() {
         totals: *engine.totals(),
         files: vec![file],
         port: 4791,
+        input: Some("session.pcap".into()),
         ..Default::default()
     };
     assert_eq!(report.nothing_wrong(&ending), None);

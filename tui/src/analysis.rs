@@ -7,7 +7,7 @@ use crate::rows::RowMaker;
 use crate::session::{Batch, ConnectionNow, Found, OpenCall, Progress, Session, Snapshot};
 use crate::store::Store;
 use rdmascope_analysis::carriers::Carriers;
-use rdmascope_analysis::ending::Ending;
+use rdmascope_analysis::ending::{self, Ending};
 use rdmascope_analysis::events::SessionEvent;
 use rdmascope_analysis::findings::{Findings, is_about};
 use rdmascope_analysis::observer::Observer;
@@ -302,7 +302,9 @@ impl Analysis {
             if self.ended.is_some() {
                 let files = core::mem::take(&mut self.files);
                 let together = core::mem::take(&mut self.together);
-                let ending = Ending { totals, files, port: self.frame.port, together, chosen: None };
+                let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
+                let input = ending::arguments(&names);
+                let ending = Ending { totals, files, port: self.frame.port, together, chosen: None, input };
                 let mut text = Vec::new();
                 // Writing to memory cannot fail.
                 let _ = Text { report: &self.report, ending: &ending, style: self.style }.write(&mut text);

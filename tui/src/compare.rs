@@ -2,7 +2,7 @@
 
 use core::ops::ControlFlow;
 use rdmascope_analysis::diff::{Comparison, Side, Thresholds};
-use rdmascope_analysis::ending::Ending;
+use rdmascope_analysis::ending::{self, Ending};
 use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::together::Together;
 use rdmascope_capture_agent::{Error, Files, Interrupt, Note, Sink};
@@ -79,8 +79,9 @@ fn side(paths: &[PathBuf], frame: frame::Config) -> Result<Side, Error> {
         together.handle(&event);
         side.handle(&event);
     });
-    side.ending =
-        Ending { totals: *engine.totals(), files: files.endings(), port: frame.port, together, chosen: None };
+    let input = ending::arguments(paths);
+    let (totals, files) = (*engine.totals(), files.endings());
+    side.ending = Ending { totals, files, port: frame.port, together, chosen: None, input };
     Ok(side)
 }
 

@@ -58,7 +58,9 @@ fn the_report_is_that_of_analyze() {
         let totals = *engine.totals();
         let mut files = files.endings();
         files.iter_mut().for_each(|ending| ending.name = format!("samples/{file}"));
-        let ending = Ending { totals, files, port: frame::Config::default().port, together, chosen: None };
+        let input = Some(format!("samples/{file}"));
+        let ending =
+            Ending { totals, files, port: frame::Config::default().port, together, chosen: None, input };
         let mut text = Vec::new();
         Text { report: &report, ending: &ending, style: Style::default() }.write(&mut text).unwrap();
         let shown = String::from_utf8_lossy(&driver.state.session.report);

@@ -155,7 +155,8 @@ impl Comparing<'_> {
                 (Verdict::Differs, None) if a.0.min(b.0) > 0 => self.thresholds.judge_shares(a, b),
                 decided => decided,
             };
-            let what = problem.what.split([':', ';']).next().unwrap_or(problem.what);
+            let what = problem.plural();
+            let what = what.split([':', ';']).next().unwrap_or(&what);
             let subject =
                 Subject { importance: share(a).max(share(b)), ..Subject::new(area, problem.name, what) };
             self.add_counts(subject, [a, b], verdict, chance);

@@ -2,8 +2,9 @@
 
 use super::SessionEvent;
 use super::course::{Course, Summary};
+use super::known::Reached;
 use super::state::StateEvents;
-use super::tell::{self, Reached};
+use super::tell;
 use crate::observer::Observer;
 use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::{Connection, ConnectionId, Counts};

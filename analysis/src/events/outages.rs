@@ -2,7 +2,7 @@
 //! the connection or on one that follows it, or to the end of the capture.
 
 use super::course::{Closed, Course};
-use super::tell::{Ends, Known, RECONNECT, Reached, end_name, event};
+use super::known::{Ends, Known, RECONNECT, Reached, end_name, event};
 use super::{Cause, Kind, SILENCE, SessionEvent};
 use crate::units::{Counted, Duration};
 use foldhash::fast::FixedState;

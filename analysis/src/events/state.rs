@@ -1,7 +1,7 @@
 //! Events about NFSv4 state: flags that servers raised, and state that was lost, not returned or
 //! not reported.
 
-use super::tell::{Reached, event};
+use super::known::{Reached, event};
 use super::{Kind, SILENCE, SessionEvent};
 use crate::state::{Counts, End, Kind as What, Lifetime, States, status_flags};
 use crate::units::{Counted, Duration};

@@ -1,47 +1,17 @@
 //! Makes events of the gathered facts.
 
 use super::course::{Burst, Call, Closed, Course, RECOVERY, Summary};
+use super::known::{Known, Reached, end_name, event, link};
 use super::{Kind, SILENCE, SessionEvent, failing, outages};
 use crate::names::Rejection;
 use crate::units::{Bytes, Counted, Duration};
-use foldhash::fast::FixedState;
 use rdmascope_dissector::connection::{ConnectionId, State};
-use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::rdma::{End, Failure, Operation, Refusal};
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::Direction;
-use std::collections::HashMap;
-
-/// A connection with its gathered facts.
-pub(super) struct Known<'a> {
-    pub(super) id: ConnectionId,
-    pub(super) course: &'a Course,
-    pub(super) summary: Summary,
-    /// The index of the connection before it.
-    pub(super) before: Option<usize>,
-    /// The index of the connection after it.
-    pub(super) after: Option<usize>,
-}
-
-/// The address that opened the connection, and the address that accepted it.
-pub(super) type Ends = (Address, Address);
-
-/// The longest time that a client with work waits before it sends a REQ after it lost its
-/// connection, in nanoseconds.
-pub(super) const RECONNECT: u64 = 30_000_000_000;
 
 /// The least number of transmissions after which the sender of a request may have given up.
 const RETRIES: u64 = 3;
-
-/// The time that the capture has reached.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Reached {
-    pub(super) time: Time,
-    /// Whether the capture goes on.
-    pub(super) goes_on: bool,
-    /// How often its clock has stepped back.
-    pub(super) steps: u32,
-}
 
 /// The events of these connections, in a capture that has come to `reached`.
 pub(super) fn events<'a>(
@@ -221,106 +191,6 @@ fn exhausted(course: &Course, end: Time, tell: &mut dyn FnMut(SessionEvent)) {
             ..event(since.time, Kind::CreditsExhausted, text)
         });
     }
-}
-
-/// An event with default values for the other fields.
-pub(super) fn event(time: Time, kind: Kind, text: String) -> SessionEvent {
-    SessionEvent {
-        time,
-        kind,
-        connection: ConnectionId(0),
-        other: None,
-        through: Vec::new(),
-        by_requester: None,
-        cause: None,
-        duration: None,
-        count: 1,
-        frames: [None, None],
-        text,
-    }
-}
-
-impl Known<'_> {
-    pub(super) fn ends(&self) -> Ends {
-        (self.summary.requester, self.summary.responder)
-    }
-
-    /// Whether it was established, not only requested.
-    pub(super) fn stood(&self) -> bool {
-        matches!(self.summary.state, State::Open | State::Closed)
-    }
-
-    /// Whether its requests were never answered. `asked` are the times of all requests between its
-    /// ends, and `end` is the end of the capture.
-    pub(super) fn asked_in_vain(&self, asked: &[Time], end: Time) -> bool {
-        let Known { course, summary, .. } = self;
-        let Some(run) = course.requests else { return false };
-        if summary.state != State::Requested || course.reply.is_some() {
-            return false;
-        }
-        let is_heard = course.heard[self.responder()];
-        match (summary.is_iwarp, course.disconnected) {
-            // TCP sequence numbers show whether the capture lacks an answer.
-            (true, Some(closed)) => closed.shows_silence,
-            (true, None) => {
-                is_heard && !course.lacked(self.responder()) && end.since(run.last.time) >= SILENCE
-            }
-            (false, _) => is_heard && (run.count > 1 || asked.iter().any(|time| *time > run.last.time)),
-        }
-    }
-
-    /// The time at which it ended, if it did.
-    pub(super) fn over(&self) -> Option<Time> {
-        match self.course.disconnected {
-            Some(closed) => Some(closed.seen.time),
-            None => (self.summary.state == State::Closed || !self.course.unanswered.is_empty())
-                .then_some(self.summary.last),
-        }
-    }
-
-    pub(super) fn responder(&self) -> End {
-        self.course.requester.other()
-    }
-}
-
-/// Links each connection to the one it follows: the same two addresses, and the same port if both
-/// ports are known. Returns the times of the REQs by addresses.
-fn link(known: &mut [Known<'_>]) -> HashMap<Ends, Vec<Time>, FixedState> {
-    let mut requests: HashMap<Ends, Vec<Time>, FixedState> = HashMap::default();
-    let mut over: HashMap<Ends, Vec<usize>, FixedState> = HashMap::default();
-    for index in 0..known.len() {
-        let one = &known[index];
-        let ends = one.ends();
-        if let Some(run) = one.course.requests {
-            requests.entry(ends).or_default().extend([run.first.time, run.last.time]);
-        }
-        if !one.stood() {
-            continue;
-        }
-        let port = one.summary.port;
-        let (first, steps) = (one.summary.first, one.course.steps_before);
-        let waiting = over.entry(ends).or_default();
-        let is_port = |other: Option<u16>| port.is_none() || other.is_none() || port == other;
-        let found = waiting.iter().position(|at| {
-            let other = &known[*at];
-            is_port(other.summary.port)
-                && other.over().is_some_and(|over| (other.course.steps, over) <= (steps, first))
-        });
-        let before = found.map(|at| waiting.remove(at));
-        if one.over().is_some() {
-            waiting.push(index);
-        }
-        if let Some(before) = before {
-            known[index].before = Some(before);
-            known[before].after = Some(index);
-        }
-    }
-    requests.values_mut().for_each(|times| times.sort_unstable());
-    requests
-}
-
-pub(super) const fn end_name(requester: bool) -> &'static str {
-    if requester { "client" } else { "server" }
 }
 
 /// Reports how the connection was made or why it was not, and how it ended.

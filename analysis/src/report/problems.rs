@@ -125,10 +125,34 @@ pub struct Problem {
     pub name: &'static str,
     /// The number of occurrences.
     pub count: u64,
-    /// The counted things, described for people.
-    pub what: &'static str,
+    /// The counted things in both numbers: `repl{y|ies}`, `packet{s}`.
+    what: &'static str,
     /// The first packet with the problem.
     pub first_frame: Option<u64>,
+}
+
+impl Problem {
+    /// The counted things, described for people.
+    pub fn what(&self) -> String {
+        in_number(self.what, self.count == 1)
+    }
+
+    /// The counted things in the plural.
+    pub(crate) fn plural(&self) -> String {
+        in_number(self.what, false)
+    }
+}
+
+/// A text with the forms of one number: `{s}` has none in the singular, `{one|many}` has two.
+pub(super) fn in_number(text: &str, is_one: bool) -> String {
+    let mut pieces = text.split(['{', '}']);
+    let mut result = pieces.next().unwrap_or_default().to_owned();
+    while let Some(forms) = pieces.next() {
+        let (one, many) = forms.split_once('|').unwrap_or(("", forms));
+        result.push_str(if is_one { one } else { many });
+        result.push_str(pieces.next().unwrap_or_default());
+    }
+    result
 }
 
 impl Problems {
@@ -264,54 +288,54 @@ impl Problems {
         let bad_icrc = seen(totals.icrc[1] - self.spoiled.count.min(totals.icrc[1]), first.bad_icrc);
         // The engine drops packets with a bad ICRC only after it has seen one with a good ICRC.
         let (bad_icrc_group, bad_icrc_words) = match totals.icrc[0] {
-            0 => (Capture, "packets with a bad ICRC, and none with a good one: ICRCs assumed not computed"),
-            _ => (Transport, "packets with a bad ICRC, ignored"),
+            0 => (Capture, "packet{s} with a bad ICRC, and none with a good one: ICRCs assumed not computed"),
+            _ => (Transport, "packet{s} with a bad ICRC, ignored"),
         };
         // A message may also end early because packets are missing.
         let cut_words = match totals.cut_records {
-            0 => "messages whose end is missing from the capture",
-            _ => "messages whose end is missing from the capture: the snap length cut packets",
+            0 => "message{s} whose end is missing from the capture",
+            _ => "message{s} whose end is missing from the capture: the snap length cut packets",
         };
         let [connections, transactions, held, gathered] = self.evictions.map(tally);
         [
-            (Transactions, "no-reply", lacking.no_reply, "calls without a reply when the connection ended, the XID was used again, or the capture ended long after"),
-            (Transactions, "transport-error", self.transport_error, "calls answered with RDMA_ERROR"),
-            (Transactions, "no-call", lacking.no_call, "replies to calls that were not captured"),
-            (Transactions, "cut-off", lacking.cut_off, "calls still outstanding when the capture ended"),
-            (Transactions, "missing-bytes", lacking.missing_bytes, "transactions with bytes that were not moved, or are missing from the capture"),
-            (Transactions, "unreadable-header", self.unreadable_headers, "messages whose header could not be decoded completely"),
-            (Transactions, "unreadable-body", self.unreadable_bodies, "transactions whose arguments or results could not be decoded completely"),
-            (Transport, "rejected-connection", self.rejected, "connections rejected"),
-            (Transport, "unanswered-connection", self.unanswered, "connection requests without an answer"),
-            (Transport, "fatal-nak", seen(sent.fatal_naks, first.fatal_nak), "NAKs or Terminates that end a connection"),
-            (Transport, "sequence-nak", seen(sent.sequence_naks, first.sequence_nak), "PSN sequence error NAKs: packets were lost in the network"),
-            (Transport, "rnr-nak", seen(sent.rnr_naks, first.rnr_nak), "RNR NAKs: no Receive was posted for a Send"),
-            (Transport, "retransmission", seen(sent.repeated_packets, first.repeated_packet), "packets sent again"),
-            (Transport, "reordered-packet", seen(sent.reordered_packets, first.reordered_packet), "packets received out of order: reordered, or lost before the capture point and sent again"),
+            (Transactions, "no-reply", lacking.no_reply, "call{s} without a reply when the connection ended, the XID was used again, or the capture ended long after"),
+            (Transactions, "transport-error", self.transport_error, "call{s} answered with RDMA_ERROR"),
+            (Transactions, "no-call", lacking.no_call, "repl{y|ies} to {a call|calls} not captured"),
+            (Transactions, "cut-off", lacking.cut_off, "call{s} still outstanding when the capture ended"),
+            (Transactions, "missing-bytes", lacking.missing_bytes, "transaction{s} with bytes that were not moved, or are missing from the capture"),
+            (Transactions, "unreadable-header", self.unreadable_headers, "message{s} whose header could not be decoded completely"),
+            (Transactions, "unreadable-body", self.unreadable_bodies, "transaction{s} whose arguments or results could not be decoded completely"),
+            (Transport, "rejected-connection", self.rejected, "connection{s} rejected"),
+            (Transport, "unanswered-connection", self.unanswered, "connection request{s} without an answer"),
+            (Transport, "fatal-nak", seen(sent.fatal_naks, first.fatal_nak), "NAK{s} or Terminate{s} that {ends|end} a connection"),
+            (Transport, "sequence-nak", seen(sent.sequence_naks, first.sequence_nak), "PSN sequence error NAK{s}: packets were lost in the network"),
+            (Transport, "rnr-nak", seen(sent.rnr_naks, first.rnr_nak), "RNR NAK{s}: no Receive was posted for a Send"),
+            (Transport, "retransmission", seen(sent.repeated_packets, first.repeated_packet), "packet{s} sent again"),
+            (Transport, "reordered-packet", seen(sent.reordered_packets, first.reordered_packet), "packet{s} received out of order: reordered, or lost before the capture point and sent again"),
             (bad_icrc_group, "bad-icrc", bad_icrc, bad_icrc_words),
-            (Transport, "bad-checksum", self.damaged, "TCP segments with a wrong checksum, ignored"),
+            (Transport, "bad-checksum", self.damaged, "TCP segment{s} with a wrong checksum, ignored"),
             // The snap length may have cut off the chunks that advertise the memory.
-            (if totals.cut_records > 0 { Capture } else { Transport }, "unmatched-placement", tally(self.unmatched_placements), "RDMA Reads and Writes of memory that no open transaction advertised"),
-            (Transport, "unmatched-response", tally(self.unmatched_responses), "RDMA Read responses without a captured request"),
-            (Transport, "congestion-mark", tally(sent.congestion_marks), "packets with a congestion mark"),
-            (Transport, "congestion-notification", tally(totals.congestion_notifications), "congestion notification packets"),
-            (Capture, "spoiled-end", self.spoiled, "packets with a bad ICRC, from an end that sent no others: ICRC computed after capture? See --no-icrc"),
-            (Capture, "damaged-end", self.damaged_end, "TCP segments with a wrong checksum, from an end that sent no others: changed after capture? See --no-icrc"),
-            (Capture, "one-direction", one_way_calls, "calls captured in one direction only; their replies are not in the capture"),
-            (Capture, "one-direction-replies", one_way_replies, "replies captured in one direction only; their calls are not in the capture"),
-            (Capture, "sealed-reply", self.sealed, "encrypted replies (krb5p): status unknown"),
+            (if totals.cut_records > 0 { Capture } else { Transport }, "unmatched-placement", tally(self.unmatched_placements), "{RDMA Read or Write|RDMA Reads and Writes} of memory that no open transaction advertised"),
+            (Transport, "unmatched-response", tally(self.unmatched_responses), "RDMA Read response{s} without a captured request"),
+            (Transport, "congestion-mark", tally(sent.congestion_marks), "packet{s} with a congestion mark"),
+            (Transport, "congestion-notification", tally(totals.congestion_notifications), "congestion notification packet{s}"),
+            (Capture, "spoiled-end", self.spoiled, "packet{s} with a bad ICRC, from an end that sent no others: ICRC computed after capture? See --no-icrc"),
+            (Capture, "damaged-end", self.damaged_end, "TCP segment{s} with a wrong checksum, from an end that sent no others: changed after capture? See --no-icrc"),
+            (Capture, "one-direction", one_way_calls, "call{s} captured in one direction only; {its reply is|their replies are} not in the capture"),
+            (Capture, "one-direction-replies", one_way_replies, "repl{y|ies} captured in one direction only; {its call is|their calls are} not in the capture"),
+            (Capture, "sealed-reply", self.sealed, "encrypted repl{y|ies} (krb5p): status unknown"),
             (Capture, "cut-message", self.cut_messages, cut_words),
-            (Capture, "missing-packet", tally(sent.missing_packets), "packets missing from the capture"),
-            (Capture, "clock-step", seen(totals.clock_steps, totals.first_clock_step), "times that the clock of the capture stepped back: times across a step are unknown"),
-            (Capture, "no-time-stamp", tally(if totals.untimed_records > 1 { totals.untimed_records } else { 0 }), "packets without a time stamp: times and latencies are unknown"),
-            (Capture, "dropped-packet", tally(ending.dropped()), "packets dropped while capturing, as recorded in the capture"),
-            (Capture, "fragment", tally(totals.fragments), "IP fragments, not decoded"),
-            (Capture, "unreadable-packet", tally(totals.stops), "packets shorter than their headers"),
-            (Capture, "unknown-link", tally(totals.unknown_link), "packets of an unsupported link type"),
-            (Capture, "evicted-connection", connections, "connections evicted because too many were open at once"),
-            (Capture, "evicted-transaction", transactions, "transactions evicted because too many were outstanding at once"),
-            (Capture, "evicted-packets", held, "times that packets after a gap were dropped for lack of room"),
-            (Capture, "evicted-bytes", gathered, "long messages not reassembled completely"),
+            (Capture, "missing-packet", tally(sent.missing_packets), "packet{s} missing from the capture"),
+            (Capture, "clock-step", seen(totals.clock_steps, totals.first_clock_step), "time{s} that the clock of the capture stepped back: times across a step are unknown"),
+            (Capture, "no-time-stamp", tally(if totals.untimed_records > 1 { totals.untimed_records } else { 0 }), "packet{s} without a time stamp: times and latencies are unknown"),
+            (Capture, "dropped-packet", tally(ending.dropped()), "packet{s} dropped while capturing, as recorded in the capture"),
+            (Capture, "fragment", tally(totals.fragments), "IP fragment{s}, not decoded"),
+            (Capture, "unreadable-packet", tally(totals.stops), "packet{s} shorter than {its|their} headers"),
+            (Capture, "unknown-link", tally(totals.unknown_link), "packet{s} of an unsupported link type"),
+            (Capture, "evicted-connection", connections, "connection{s} evicted because too many were open at once"),
+            (Capture, "evicted-transaction", transactions, "transaction{s} evicted because too many were outstanding at once"),
+            (Capture, "evicted-packets", held, "time{s} that packets after a gap were dropped for lack of room"),
+            (Capture, "evicted-bytes", gathered, "long message{s} not reassembled completely"),
         ]
         .into_iter()
         .filter(|(_, _, tally, _)| tally.count > 0)

@@ -64,3 +64,11 @@ fn the_first_connections_are_shown_whichever_ends_first() {
     assert_eq!(shown, (1..=64).collect::<Vec<_>>());
     assert_eq!(report.further_connections, 200 - 64);
 }
+
+#[test]
+fn texts_have_the_number_of_what_they_count() {
+    let text = "repl{y|ies} to {a call|calls} of packet{s}";
+    assert_eq!(problems::in_number(text, true), "reply to a call of packet");
+    assert_eq!(problems::in_number(text, false), "replies to calls of packets");
+    assert_eq!(problems::in_number("RDMA", true), "RDMA");
+}

@@ -284,7 +284,7 @@ fn of_problem(problem: &Problem) -> Statement {
     };
     Statement {
         harm,
-        text: format!("{} {}", Number(problem.count), problem.what),
+        text: format!("{} {}", Number(problem.count), problem.what()),
         frame: problem.first_frame,
         is_of_events: false,
     }

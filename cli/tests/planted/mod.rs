@@ -45,3 +45,23 @@ pub fn never_any_credits(sample: &str) -> NoCredits {
     }
     NoCredits { bytes: pcap::write(&capture), frame: first.expect("the server replied") }
 }
+
+/// `sample` with a grant of one credit in the first reply, and later replies for unknown XIDs: the
+/// bytes of the file, and the first reply. Each later call exceeds the grant.
+pub fn one_credit(sample: &str) -> NoCredits {
+    let mut capture = samples::capture(sample);
+    let mut first = None;
+    for packet in &mut capture.packets {
+        if packet.source() == SERVER && packet.starts_message() {
+            let start = packet.payload().start;
+            packet.set_u32(start + 8, 1);
+            if first.is_some() {
+                let xid = packet.u32(start);
+                packet.set_u32(start, !xid);
+            }
+            packet.seal();
+            first.get_or_insert(packet.number);
+        }
+    }
+    NoCredits { bytes: pcap::write(&capture), frame: first.expect("the server replied") }
+}

@@ -40,6 +40,9 @@ pub(super) struct Requests {
     announced: Option<Psn>,
     /// The latest request packets, if observations are enabled.
     recent: Option<RecentRequests>,
+    /// The PSN and the length in bytes of the RDMA READ request after which the next PSN is unknown,
+    /// because the path MTU is.
+    open_read: Option<(Psn, u32)>,
     /// How often the next PSN was unknown, so that a gap there would not be noticed.
     pub(super) unsure: u32,
     /// Requests seen before.
@@ -114,6 +117,16 @@ impl Requests {
     #[inline]
     pub(super) fn note_path_mtu(&mut self, payload_length: u32) {
         self.messages.note_path_mtu(payload_length);
+        if self.open_read.is_some() && self.expected.is_none() && self.held.is_empty() {
+            self.resume();
+        }
+    }
+
+    /// Sets the next PSN after an RDMA READ request, now that the path MTU may be known.
+    #[cold]
+    fn resume(&mut self) {
+        let Some((psn, length)) = self.open_read.take() else { return };
+        self.expected = self.messages.read_packets(length).map(|packets| psn.plus(packets));
     }
 
     /// The path MTU in bytes, if known.
@@ -244,7 +257,7 @@ impl Requests {
             (self.given_up, self.begun) = (0, None);
             deliver(Delivery::Restarted);
             self.acknowledged = None;
-            self.expected = None;
+            (self.expected, self.open_read) = (None, None);
             self.unsure += 1;
             self.handle_out_of_order(packet, deliver);
         } else if ahead > 0 {
@@ -467,7 +480,11 @@ impl Requests {
     #[inline]
     fn accept(&mut self, packet: &Packet<'_>, deliver: &mut dyn FnMut(Delivery<'_>)) {
         self.expected = self.messages.accept(packet, deliver);
-        self.unsure += u32::from(self.expected.is_none());
+        if self.expected.is_none() {
+            self.unsure += 1;
+            let read = packet.extension.reth().filter(|_| packet.operation == Operation::ReadRequest);
+            self.open_read = read.map(|reth| (packet.psn, reth.dma_length));
+        }
     }
 
     /// Holds a packet until those before it arrive. Returns false if its PSN is held already.

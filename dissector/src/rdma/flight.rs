@@ -35,7 +35,7 @@ impl Flight {
     /// The time during which data was in flight, up to `now`.
     #[inline]
     pub(crate) fn until(&self, now: Time) -> u64 {
-        self.ended + self.since.map_or(0, |since| now.since(since))
+        self.ended.saturating_add(self.since.map_or(0, |since| now.since(since)))
     }
 
     /// The part of it that passed before retransmissions: the receiver may have lacked the data.

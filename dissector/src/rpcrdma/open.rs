@@ -5,7 +5,7 @@ use super::{CallIdentity, Peers};
 use crate::connection::ConnectionId;
 use crate::exchange::Keep;
 use crate::rdma::{End, Placement};
-use crate::record::Time;
+use crate::record::{Seen, Time};
 use crate::roomy::room;
 use crate::transaction::{
     Direction, Missing, OpenTransaction, Outcome, Part, Placed, ReadChunk, Timing, Transaction,
@@ -40,6 +40,8 @@ pub(super) struct Open {
     pub(super) waited_before: u64,
     /// The same at its last step: the call, its ACK, or an RDMA operation.
     pub(super) waited: u64,
+    /// The frame of its first RDMA operation.
+    pub(super) moved_in: Option<u64>,
     /// Identity of the call. Known only if all observations are enabled.
     pub(super) identity: CallIdentity,
     /// Optional contents, if requested.
@@ -119,6 +121,7 @@ impl Default for Open {
             },
             waited_before: 0,
             waited: 0,
+            moved_in: None,
             identity: CallIdentity::default(),
             keeping: None,
             segments: Vec::new(),
@@ -143,6 +146,7 @@ impl Open {
         self.caller = caller;
         self.missing_before = peers.missing_packets;
         self.scattered = 0;
+        self.moved_in = None;
         self.identity = CallIdentity::default();
         self.keeping = Keeping::new(keep);
         self.call_read = false;
@@ -196,10 +200,26 @@ impl Open {
         self.segments.get(index).is_some_and(|placed| reading == matches!(placed.part, Part::ReadChunk(_)))
     }
 
+    /// Notes the frame of the first RDMA operation. A TCP segment with it also acknowledges the call,
+    /// which shows nothing about the arrival of the call.
+    #[cold]
+    fn begin_moving(&mut self, frame: u64) {
+        self.moved_in = Some(frame);
+        let acknowledged = &mut self.transaction.timing.acknowledged;
+        if acknowledged.is_some_and(|seen| seen.frame == frame) {
+            *acknowledged = None;
+            self.waited = self.waited_before;
+        }
+    }
+
     /// Notes an RDMA READ request for `bytes` of segment `index` from `address` on. They are within
     /// the segment.
-    pub(super) fn note_read(&mut self, index: usize, (time, waited): (Time, u64), address: u64, bytes: u32) {
+    pub(super) fn note_read(&mut self, index: usize, (seen, waited): (Seen, u64), address: u64, bytes: u32) {
+        if self.moved_in.is_none() {
+            self.begin_moving(seen.frame);
+        }
         let Some(placed) = self.segments.get_mut(index) else { return };
+        let time = seen.time;
         let before = core::mem::replace(&mut self.waited, waited);
         if self.transaction.timing.reads.is_none() && self.transaction.reply.is_none() {
             self.transaction.timing.note_busy(waited.saturating_sub(before));
@@ -229,6 +249,10 @@ impl Open {
         if reading != matches!(placed.part, Part::ReadChunk(_)) {
             return Err(Refusal::OtherWay);
         }
+        if self.moved_in.is_none() {
+            self.begin_moving(placement.seen.frame);
+        }
+        let Some(placed) = self.segments.get_mut(index) else { return Err(Refusal::OtherWay) };
         let start = placement.address.wrapping_sub(placed.segment.offset);
         let end = start.saturating_add(u64::from(placement.length)).min(u64::from(placed.segment.length));
         let list = placed.moved.memory();

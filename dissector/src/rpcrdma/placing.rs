@@ -27,9 +27,8 @@ impl Transactions {
             let inside = open.inside(target.segment as usize, address).min(length);
             let scattered = open.scattered;
             let asked = if request.repeated { 0 } else { inside };
-            let time = request.seen.time;
-            let waited = peers.waited(open.caller.other(), time);
-            open.note_read(target.segment as usize, (time, waited), address, asked);
+            let waited = peers.waited(open.caller.other(), request.seen.time);
+            open.note_read(target.segment as usize, (request.seen, waited), address, asked);
             let more = open.scattered - scattered;
             open.weight += more;
             let is_kept = open.keeping.is_some();

@@ -2,7 +2,7 @@
 
 use super::kept::{Kept, Shown};
 use super::rules::{INDENT, listed, painted};
-use crate::fold::folded;
+use crate::fold::{Folding, folded};
 use crate::page;
 use crate::screen::{Screen, wrapped};
 use crate::text::Left;
@@ -43,7 +43,8 @@ impl Page<'_> {
     /// Writes the findings, the summary, the limits of the capture, and the suggested next command.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         if !self.tally.leading.is_empty() {
-            page::report::write_leading(&self.tally.leading, self.screen.style, out)?;
+            let style = self.screen.style;
+            page::report::write_leading(&self.tally.leading, style, &mut Folding::new(&mut *out, style))?;
             writeln!(out)?;
         }
         for (level, verdict) in LEVELS.into_iter().flat_map(|level| VERDICTS.map(|verdict| (level, verdict)))
@@ -261,7 +262,7 @@ impl Page<'_> {
         let first = kept.iter().min_by_key(|shown| shown.is_allowed);
         let what = first.and_then(|shown| place_of(shown.finding));
         if let Some(what) = what {
-            let file = self.ending.plain_name().unwrap_or("FILE");
+            let file = self.ending.input();
             writeln!(out, "Next: rdmascope show {file} {what}")?;
         }
         writeln!(out, "      rdmascope check --explain {}", count.rule.id)

@@ -33,7 +33,7 @@ impl Found {
     fn asked(asked: Asked, most: usize, allowed: &[&str]) -> Found {
         let tally = Tally::new(|rule| allowed.contains(&rule.id), asked.level);
         let files = vec![FileEnding { name: "a.pcap".into(), ..FileEnding::default() }];
-        let mut ending = Ending { files, ..Ending::default() };
+        let mut ending = Ending { files, input: Some("a.pcap".into()), ..Ending::default() };
         ending.totals.packets = 100;
         let mut found = Found { asked, tally, kept: Kept::new(most), ending };
         found.tally.transactions = 239;

@@ -1,7 +1,7 @@
 //! The counts in the report of `analyze`: `operation`, `error` and `problem`.
 
 use super::transaction::DIRECTIONS;
-use crate::column::Read::{Fraction, Frame, Nanoseconds, Object, Shown, U32, U64, Word};
+use crate::column::Read::{Boolean, Fraction, Frame, Nanoseconds, Object, Shown, U32, U64, Word};
 use crate::column::{Column, Columns, Role, Subject, Within, lend, word};
 use rdmascope_analysis::names::{self, Failure};
 use rdmascope_analysis::replies::{Mechanism, Replies};
@@ -258,6 +258,12 @@ pub static ERROR: Columns<ErrorRow> = {
                 .or_null(),
             C::new("operation", Shown(|(key, _), see| see(&key.label)), "The operation that failed."),
             C::new(
+                "ordinary",
+                Boolean(|(key, _)| Some(key.is_ordinary())),
+                "Whether normal work brings this error, as NFS4ERR_NOENT for LOOKUP. The text report leaves \
+                 it out.",
+            ),
+            C::new(
                 "layer",
                 Word(&[word("rpc-over-rdma"), word("rpc"), word("procedure")], |(key, _)| {
                     Some(match key.failure {
@@ -329,7 +335,7 @@ pub static PROBLEM: Columns<Problem> = {
             C::new("count", U64(|problem| Some(problem.count)), "The number of occurrences."),
             C::new(
                 "what",
-                Word(&[], |problem| Some(problem.what)),
+                Shown(|problem, see| see(&problem.what())),
                 "A description of the problem, in words for people. The wording may change.",
             ),
             C::new("first_frame", Frame(|problem| problem.first_frame), "The packet to look at first.")

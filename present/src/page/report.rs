@@ -84,7 +84,7 @@ impl Text<'_> {
                 gap: 1,
                 columns: ["min", "median", "p99", "max"].map(|name| (name, 7)).to_vec(),
             },
-            Columns { heading: "share of the time, %", gap: 2, columns: phases.collect() },
+            Columns { heading: "share of the time, %", gap: 1, columns: phases.collect() },
         ];
         let mut rows = Vec::new();
         let mut group = None;
@@ -173,7 +173,7 @@ impl Text<'_> {
                     Group::Capture => style.yellow(format_args!("{count:>10}")).to_string(),
                     _ => style.red(format_args!("{count:>10}")).to_string(),
                 };
-                write!(out, "  {count}  {}", problem.what)?;
+                write!(out, "  {count}  {}", problem.what())?;
                 if let Some(frame) = problem.first_frame {
                     write!(out, "; first in frame {frame}")?;
                 }
@@ -208,7 +208,7 @@ impl Display for Line<'_> {
 
 /// Suggests the next command: all events if the first statement is about them, otherwise its frame.
 fn write_next(ending: &Ending, verdict: &[Statement], out: &mut dyn Write) -> io::Result<()> {
-    let file = ending.plain_name().unwrap_or("FILE");
+    let file = ending.input();
     let is_ours = |statement: &&Statement| {
         statement.harm < Harm::Note && (statement.is_of_events || statement.frame.is_some())
     };

@@ -227,7 +227,7 @@ impl Page<'_> {
                                 @for problem in problems {
                                     tr data-problem=(problem.name) {
                                         td class={ "number " (if group == Group::Capture { "doubt" } else { "bad" }) } { (number(problem.count)) }
-                                        td { (problem.what) }
+                                        td { (problem.what()) }
                                         td class="number" { (Maybe(problem.first_frame)) }
                                     }
                                 }

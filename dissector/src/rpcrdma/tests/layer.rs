@@ -262,6 +262,30 @@ fn a_call_is_not_acknowledged_by_its_own_reply() {
     }
 }
 
+/// A TCP segment with the first RDMA operation also acknowledges the call. That does not show when
+/// the call arrived, whichever of the two is processed first.
+#[test]
+fn a_call_is_not_acknowledged_by_its_first_rdma_operation() {
+    for (behind, expected) in [(0, None), (1, Some(2))] {
+        for is_acknowledged_first in [true, false] {
+            let mut layer = Layer::new(NOTHING, Observe::Nothing);
+            let target = segment(7, 100, 0);
+            let call = layer.send(CLIENT, &call_with(1, &[target])).1.unwrap();
+            let seen = Seen { frame: layer.seen.frame + 1, ..layer.seen };
+            layer.seen.frame += behind;
+            if is_acknowledged_first {
+                layer.transactions.note_acknowledged(call, seen, &layer.peers);
+            }
+            assert!(layer.write(target));
+            if !is_acknowledged_first {
+                layer.transactions.note_acknowledged(call, seen, &layer.peers);
+            }
+            layer.send(SERVER, &reply_with(1, &[target]));
+            assert_eq!(layer.ended[0].timing.acknowledged.map(|seen| seen.frame), expected);
+        }
+    }
+}
+
 /// Ended transactions stay in the order until it has twice the maximum of open ones. Then only they
 /// are removed.
 #[test]

@@ -26,7 +26,8 @@ fn text(report: &Report, ending: &Ending) -> String {
 
 fn ending() -> Ending {
     let files = vec![FileEnding { name: "mount.pcap".into(), ..FileEnding::default() }];
-    let mut ending = Ending { port: 4791, files, ..Ending::default() };
+    let input = Some("mount.pcap".into());
+    let mut ending = Ending { port: 4791, files, input, ..Ending::default() };
     ending.totals.records = 3812;
     ending.totals.bytes = 2_345_678;
     ending.totals.span = Some((START, after(12_345_678)));
@@ -270,7 +271,7 @@ fn bad_icrcs_are_said_as_they_were_taken() {
     };
     let said = |(report, ending): &(Report, Ending)| {
         let problems = report.problems(ending);
-        let icrc = problems.iter().filter(|problem| problem.what.contains("bad ICRC"));
+        let icrc = problems.iter().filter(|problem| problem.what().contains("bad ICRC"));
         icrc.map(|problem| (problem.group, problem.name, problem.first_frame)).collect::<Vec<_>>()
     };
     // All of them: none is excluded.
