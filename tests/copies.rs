@@ -80,6 +80,29 @@ fn without_identification_time_tells_a_copy_from_what_was_sent_again() {
     assert!(client.is_some_and(|connection| connection.requester.sent.repeated_packets > 0));
 }
 
+/// A sender that transmits a packet again changes neither its MAC addresses nor its VLAN or time to
+/// live. A mirror of two ports shows them before and after a router.
+#[test]
+fn without_identification_another_hop_tells_a_copy_from_what_was_sent_again() {
+    let mut session = samples::capture("nfs4.1-backchannel-recall");
+    without_identification(&mut session);
+    let packets = session.packets.len() as u64;
+    let hops: [fn(&mut Packet); 3] = [
+        |packet| packet.data[22] -= 1,
+        |packet| packet.data[..6].fill(2),
+        |packet| drop(packet.data.splice(12..12, [0x81, 0, 0, 7])),
+    ];
+    for change in hops {
+        let mut second = session.clone();
+        second.packets.iter_mut().for_each(|packet| {
+            change(packet);
+            packet.original_length = packet.data.len() as u32;
+            packet.time += 1_500_000;
+        });
+        assert_eq!(session::run(&mutate::merge(&session, &second)).totals.copies, packets);
+    }
+}
+
 /// The totals of packets captured by two interfaces with these pcapng interface IDs. The second
 /// interface captures each packet later by `later`.
 fn at_two_interfaces(session: &Capture, later: i64, interfaces: [u32; 2]) -> Totals {

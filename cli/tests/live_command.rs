@@ -103,7 +103,7 @@ fn events_and_findings_are_those_of_the_other_commands() {
             ["event", "time", "connection"].iter().all(|field| one[field] == other[field])
         };
         for event in &known {
-            // What no packet has ended lasts until now for `live`, and until the end for `events`.
+            // An outage that no packet ends lasts until now for `live`, until the end for `events`.
             let goes_on = event["last_frame"].is_null();
             let found = live.iter().any(|other| other == event || goes_on && same(other, event));
             assert!(found, "{name}: {event}");

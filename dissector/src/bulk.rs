@@ -90,7 +90,7 @@ impl BulkCut {
             }
             return record.data.len();
         };
-        let sighting = |frame: &Frame<'_>| Sighting::new(frame.identity, &transport.bth, seen, record.tap());
+        let sighting = |frame: &Frame<'_>| Sighting::new(frame, &transport.bth, seen, record.tap());
         let length = headers_length(record, transport);
         let in_short = || {
             let record = Record { data: &record.data[..length], ..*record };

@@ -220,7 +220,7 @@ impl Engine {
             .and_then(|(segment, place)| sessions.session(place.session).contents(place.end, seen, segment));
         let copy_of = match (frame, transport) {
             (Ok(frame), Some(Ok(transport))) => {
-                copies.note(Sighting::new(frame.identity, &transport.bth, seen, record.tap()))
+                copies.note(Sighting::new(frame, &transport.bth, seen, record.tap()))
             }
             _ => segment
                 .filter(|_| is_followed)

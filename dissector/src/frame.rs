@@ -30,7 +30,7 @@ use view::View;
 /// not change them. Packets in GRE, ERSPAN, VXLAN, GENEVE, NSH, MPLS, PPPoE and IP tunnels are
 /// found too.
 pub fn dissect<'a>(record: &Record<'a>, config: &Config) -> Result<Frame<'a>, Other<'a>> {
-    link::by_link_type(record.link, View::of(record), &mut Walk { config, tell: |_, _| {} })
+    link::by_link_type(record.link, View::of(record), &mut Walk { config, tell: |_, _| {}, hop: 0 })
 }
 
 /// Dissects like [`dissect`] and calls `found` for each complete header, in order, with its byte
@@ -42,7 +42,7 @@ pub fn dissect_telling<'a>(
     config: &Config,
     found: &mut dyn FnMut(Header, Range<usize>),
 ) -> Result<Frame<'a>, Other<'a>> {
-    link::by_link_type(record.link, View::of(record), &mut Walk { config, tell: found })
+    link::by_link_type(record.link, View::of(record), &mut Walk { config, tell: found, hop: 0 })
 }
 
 /// The source or destination of a packet.
@@ -143,6 +143,10 @@ pub struct Frame<'a> {
     /// The traffic class of the IP header: [DSCP](Frame::dscp) and [ECN](Frame::ecn). 0 for RoCEv1
     /// and native InfiniBand, which have none.
     pub traffic_class: u8,
+    /// A hash of what changes between hops, and is the same for all packets of a flow at one of
+    /// them: MAC addresses, VLANs, identifiers and sources of tunnels, mirroring sessions, and the
+    /// time to live.
+    pub hop: u32,
     /// Its identity, for comparison with other packets.
     pub identity: Identity,
 }

@@ -425,7 +425,12 @@ impl Analysis {
     fn save(&self, what: What, path: PathBuf) -> Result<Answer, String> {
         let Analysis { timeline, store, .. } = self;
         let error = |error: io::Error| format!("{}: {error}", path.display());
-        let file = new_file::make(&path).map_err(error)?;
+        let file = new_file::make(&path).map_err(|failed| match failed.kind() {
+            io::ErrorKind::AlreadyExists => {
+                format!("{}: that file exists; choose another name", path.display())
+            }
+            _ => error(failed),
+        })?;
         let unfinished = Unfinished::new(&path, &file);
         let out = BufWriter::with_capacity(1 << 20, file);
         let mut writer =

@@ -25,7 +25,7 @@ pub enum Harm {
     Loss,
     /// A specification was violated.
     Breach,
-    /// A property of the capture, or something that harms nobody.
+    /// A property of the capture, or something that does no harm.
     Note,
 }
 
@@ -205,7 +205,7 @@ fn lost(outages: &[Outage<'_>], span: Option<(Time, Time)>, statements: &mut Vec
     }
 }
 
-/// The harm of an event other than an outage; `None` if it harms nobody.
+/// The harm of an event other than an outage; `None` if it does none.
 fn harm_of(kind: Kind) -> Option<Harm> {
     match kind {
         Kind::Rejected | Kind::RequestUnanswered => Some(Harm::ServiceLost),

@@ -3,7 +3,7 @@
 //! A capture on all interfaces of a host, on both ports of a switch or at two capture points
 //! contains packets more than once. A copy is no retransmission: the packet was sent once.
 
-use crate::frame::{Identity, Numbering, Segment};
+use crate::frame::{Frame, Identity, Numbering, Segment};
 use crate::record::{Seen, Tap, Time};
 use alloc::boxed::Box;
 use alloc::vec;
@@ -33,12 +33,17 @@ pub(crate) struct Sighting {
     /// The bit of the destination queue pair.
     flow: u64,
     seen: Seen,
-    tap: Tap,
+    place: Place,
 }
 
+/// Where a packet was captured: the tap, and [`Frame::hop`]. A sender that transmits a packet again
+/// changes neither. A switch that mirrors two of its ports to one tap changes the hop.
+type Place = (Tap, u32);
+
 impl Sighting {
-    pub(crate) fn new(identity: Identity, bth: &Bth, seen: Seen, tap: Tap) -> Sighting {
-        Sighting::of(identity, bth.psn.value(), bth.destination_qp.0, seen, tap)
+    pub(crate) fn new(frame: &Frame<'_>, bth: &Bth, seen: Seen, tap: Tap) -> Sighting {
+        let place = (tap, frame.hop);
+        Sighting::of(frame.identity, bth.psn.value(), bth.destination_qp.0, seen, place)
     }
 
     /// The sighting of a TCP segment: sequence number and port replace PSN and queue pair. The
@@ -46,12 +51,12 @@ impl Sighting {
     /// number.
     pub(crate) fn of_segment(segment: &Segment<'_>, seen: Seen, tap: Tap) -> Sighting {
         let number = segment.sequence.wrapping_add(segment.acknowledgement.unwrap_or(0));
-        Sighting::of(segment.identity(), number, segment.ports[1].into(), seen, tap)
+        Sighting::of(segment.identity(), number, segment.ports[1].into(), seen, (tap, 0))
     }
 
-    fn of(identity: Identity, number: u32, receiver: u32, seen: Seen, tap: Tap) -> Sighting {
+    fn of(identity: Identity, number: u32, receiver: u32, seen: Seen, place: Place) -> Sighting {
         let mixed = number.wrapping_add(receiver << 8).wrapping_mul(0x9e37_79b1);
-        Sighting { identity, mixed, flow: 1 << (receiver % u64::BITS), seen, tap }
+        Sighting { identity, mixed, flow: 1 << (receiver % u64::BITS), seen, place }
     }
 
     /// The index of its set.
@@ -69,12 +74,12 @@ struct Set {
     next: u8,
 }
 
-/// A packet, and the taps that have shown it.
+/// A packet, and the places that have shown it.
 #[derive(Clone, Copy, Debug)]
 struct Shown {
     first: Seen,
-    /// The first taps that showed it, each with the time of its last copy.
-    taps: [Option<(Tap, Time)>; TAPS],
+    /// The first places that showed it, each with the time of its last copy.
+    places: [Option<(Place, Time)>; PLACES],
 }
 
 const SETS: usize = 64;
@@ -84,13 +89,13 @@ const WAYS: usize = 8;
 /// Maximum delay of a copy in nanoseconds, if its sender numbers packets. It is more than the
 /// difference of two clocks set by PTP, and less than the time until a sender reuses a number.
 const NUMBERED: u64 = 2_000_000;
-/// Maximum delay of a copy at one tap, if its sender does not number packets. After a loss, a
-/// sender retransmits the same bytes, but not within a round trip. At another tap, the same bytes
+/// Maximum delay of a copy at one place, if its sender does not number packets. After a loss, a
+/// sender retransmits the same bytes, but not within a round trip. At another place, the same bytes
 /// within [`NUMBERED`] are a copy.
 const NOT_NUMBERED: u64 = 10_000;
-/// Maximum number of taps of a packet: a capture on all interfaces shows it at a port, its bond,
+/// Maximum number of places of a packet: a capture on all interfaces shows it at a port, its bond,
 /// its VLAN and its bridge.
-const TAPS: usize = 4;
+const PLACES: usize = 4;
 
 impl Set {
     /// The index of a packet in the set, unless it was removed.
@@ -101,31 +106,31 @@ impl Set {
 }
 
 impl Shown {
-    fn new(first: Seen, tap: Tap) -> Shown {
-        Shown { first, taps: [Some((tap, first.time)), None, None, None] }
+    fn new(first: Seen, place: Place) -> Shown {
+        Shown { first, places: [Some((place, first.time)), None, None, None] }
     }
 
-    /// Whether `tap` shows a copy at the time `at`, within `within` nanoseconds. If the sender does
+    /// Whether `place` shows a copy at the time `at`, within `within` nanoseconds. If the sender does
     /// not number packets, the sighting is noted.
     #[inline]
-    fn is_copy(&mut self, is_numbered: bool, tap: Tap, at: Time, within: u64) -> bool {
-        if is_numbered { at.since(self.first.time) <= within } else { self.is_copy_at(tap, at, within) }
+    fn is_copy(&mut self, is_numbered: bool, place: Place, at: Time, within: u64) -> bool {
+        if is_numbered { at.since(self.first.time) <= within } else { self.is_copy_at(place, at, within) }
     }
 
-    /// Notes the same bytes at `tap` from a sender that does not number packets, and returns
-    /// whether they are a copy. One tap shows a copy at once or never; later, the same bytes are a
+    /// Notes the same bytes at `place` from a sender that does not number packets, and returns
+    /// whether they are a copy. One place shows a copy at once or never; later, the same bytes are a
     /// retransmission.
-    fn is_copy_at(&mut self, tap: Tap, at: Time, within: u64) -> bool {
-        for known in &mut self.taps {
+    fn is_copy_at(&mut self, place: Place, at: Time, within: u64) -> bool {
+        for known in &mut self.places {
             match known {
-                Some((other, last)) if *other == tap => {
+                Some((other, last)) if *other == place => {
                     let is_copy = at.since(*last) <= NOT_NUMBERED;
                     *last = at;
                     return is_copy;
                 }
                 Some(_) => {}
                 None => {
-                    *known = Some((tap, at));
+                    *known = Some((place, at));
                     break;
                 }
             }
@@ -156,12 +161,12 @@ impl Copies {
             self.numbered |= sighting.flow;
         }
         let (is_numbered, within) = (self.is_numbered(sighting), self.within());
-        let Sighting { identity, seen, tap, .. } = sighting;
+        let Sighting { identity, seen, place, .. } = sighting;
         let set = &mut self.sets[sighting.place(self.sets.len())];
         if let Some(at) = set.position(identity)
             && let Some(shown) = &mut set.seen[at]
         {
-            if shown.is_copy(is_numbered, tap, seen.time, within) {
+            if shown.is_copy(is_numbered, place, seen.time, within) {
                 return Some(shown.first);
             }
             // A retransmission is noted like any other packet, so entries are replaced in the same
@@ -169,7 +174,7 @@ impl Copies {
             set.seen[at] = None;
         }
         let at = usize::from(set.next) % WAYS;
-        (set.identities[at], set.seen[at]) = (identity.hash(), Some(Shown::new(seen, tap)));
+        (set.identities[at], set.seen[at]) = (identity.hash(), Some(Shown::new(seen, place)));
         set.next = set.next.wrapping_add(1);
         None
     }

@@ -77,9 +77,22 @@ impl<F: FnMut(Header, Range<usize>)> Found for F {}
 pub(super) struct Walk<'c, F> {
     pub(super) config: &'c Config,
     pub(super) tell: F,
+    /// [`Frame::hop`](super::Frame::hop), as far as the headers were walked.
+    pub(super) hop: u32,
 }
 
 impl<F: Found> Walk<'_, F> {
+    /// Notes a value that is the same for all packets of a flow between two hops.
+    #[inline]
+    pub(super) fn pass(&mut self, value: u32) {
+        self.hop = (self.hop.rotate_left(5) ^ value).wrapping_mul(0x9e37_79b1);
+    }
+
+    /// Notes the 24 bits of a tunnel's network identifier.
+    pub(super) fn pass_network(&mut self, [a, b, c]: [u8; 3]) {
+        self.pass(u32::from_be_bytes([0, a, b, c]));
+    }
+
     /// Reports a header in the first `length` bytes of `view`.
     #[inline]
     pub(super) fn found(&mut self, header: Header, view: &View<'_>, length: usize) {

@@ -61,6 +61,7 @@ fn behind_lrh<'a, F: Found>(
                 transport_length,
                 icrc,
                 traffic_class: 0,
+                hop: walk.hop,
                 identity: Identity::new(transport, [source, destination], check, icrc, None),
             })
         }
@@ -72,6 +73,7 @@ fn behind_lrh<'a, F: Found>(
                 return Err(malformed(Layer::Grh, 4));
             }
             walk.found(Header::Grh, &view, Grh::LENGTH);
+            walk.pass(grh.hop_limit.into());
             let payload = view.limit(length).skip(Grh::LENGTH);
             behind_grh(Carrier::InfiniBand, bytes, &grh, payload, walk)
         }
@@ -99,6 +101,7 @@ fn behind_grh<'a, F: Found>(
         transport_length,
         icrc,
         traffic_class: 0,
+        hop: walk.hop,
         identity: Identity::new(transport, [source, destination], check, icrc, None),
     })
 }

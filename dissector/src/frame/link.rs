@@ -54,6 +54,9 @@ pub(super) fn ethernet<'a, F: Found>(
 ) -> Result<Frame<'a>, Other<'a>> {
     let header = Ethernet2HeaderSlice::from_slice(view.data).map_err(|_| view.stop(Layer::Link, 0, 14))?;
     walk.found(Header::Ethernet, &view, 14);
+    let word =
+        |at: usize| u32::from_be_bytes(*header.slice()[at..].first_chunk().expect("14 bytes hold 3 words"));
+    [0, 4, 8].into_iter().for_each(|at| walk.pass(word(at)));
     by_ether_type(header.ether_type().0.to_be_bytes(), view.skip(14), walk, depth)
 }
 
@@ -81,6 +84,7 @@ pub(super) fn by_ether_type<'a, F: Found>(
                     SingleVlanHeaderSlice::from_slice(view.data).map_err(|_| view.stop(Layer::Link, 0, 4))?;
                 ether_type = tag.ether_type().0;
                 walk.found(Header::VlanTag, &view, 4);
+                walk.pass(tag.vlan_identifier().value().into());
                 view = view.skip(4);
             }
             _ => {

@@ -65,6 +65,8 @@ pub(super) fn ipv4<'a, F: Found>(
         _ => view.limit(total_length),
     };
     walk.found(Header::Ipv4, &view, length);
+    walk.pass(u32::from_be_bytes(header.source()));
+    walk.pass(header.ttl().into());
     let below = Below {
         header: header.slice(),
         verifiable: length_known,
@@ -91,6 +93,9 @@ pub(super) fn ipv6<'a, F: Found>(
     let length_known = payload_length != 0;
     let view = if length_known { view.limit(40 + payload_length) } else { view };
     walk.found(Header::Ipv6, &view, 40);
+    let [.., a, b, c, d] = header.source();
+    walk.pass(u32::from_be_bytes([a, b, c, d]));
+    walk.pass(header.hop_limit().into());
     let mut next_header = header.next_header().0;
     let mut at = 40;
     let mut fragment = Fragment::Whole;
@@ -231,6 +236,7 @@ fn udp<'a, F: Found>(
         transport_length,
         icrc,
         traffic_class: below.traffic_class,
+        hop: walk.hop,
         identity: Identity::new(
             transport,
             [below.source, below.destination],

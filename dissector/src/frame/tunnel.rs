@@ -125,6 +125,7 @@ fn vxlan<'a, F: Found>(
         return Err(Other::Traffic(Traffic::Udp(port)));
     }
     walk.found(Header::Vxlan, &view, 8);
+    walk.pass_network([header[4], header[5], header[6]]);
     match has_protocol {
         true => by_next_protocol(header[3], view.skip(8), walk, depth),
         false => link::ethernet(view.skip(8), walk, depth),
@@ -188,6 +189,7 @@ fn geneve<'a, F: Found>(
         return Err(view.stop(Layer::Link, 0, length));
     }
     walk.found(Header::Geneve, &view, length);
+    walk.pass_network([header[4], header[5], header[6]]);
     let inner = view.skip(length);
     match u16::from_be_bytes([header[2], header[3]]) {
         ETHERNET => link::ethernet(inner, walk, depth),
@@ -206,6 +208,7 @@ pub(super) fn mpls<'a, F: Found>(
     loop {
         let entry = view.header::<4>(Layer::Link)?;
         walk.found(Header::Mpls, &view, 4);
+        walk.pass_network([entry[0], entry[1], entry[2]]);
         view = view.skip(4);
         if entry[2] & 1 != 0 {
             break;
@@ -286,6 +289,7 @@ fn gre<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>, depth: u8) -> Resul
         0x88be => {
             let header = inner.header::<8>(Layer::Link)?;
             walk.found(Header::Erspan2, &inner, 8);
+            walk.pass(session(header));
             link::ethernet(inner.skip(8).cut_if(truncated(header)), walk, depth)
         }
         0x22eb => erspan_3(inner, walk, depth),
@@ -309,6 +313,7 @@ fn erspan_3<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>, depth: u8) -> 
         return Err(view.stop(Layer::Link, 0, length));
     }
     walk.found(Header::Erspan3, &view, length);
+    walk.pass(session(header.first_chunk().expect("12 bytes hold 8")));
     let inner = view.skip(length).cut_if(truncated(header.first_chunk().expect("12 bytes hold 8")));
     // FT: the type of the mirrored frame.
     match header[10] >> 2 & 0x1f {
@@ -316,6 +321,11 @@ fn erspan_3<'a, F: Found>(view: View<'a>, walk: &mut Walk<'_, F>, depth: u8) -> 
         2 => link::by_ip_version(inner, walk, depth),
         _ => Err(Other::Traffic(Traffic::EtherType(0x22eb))),
     }
+}
+
+/// The number of the mirroring session, in types II and III.
+fn session(header: &[u8; 8]) -> u32 {
+    u32::from(header[2] & 0x03) << 8 | u32::from(header[3])
 }
 
 /// T, in types II and III: the mirroring device truncated the frame.

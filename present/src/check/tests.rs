@@ -1,7 +1,7 @@
 use super::*;
 use crate::screen::Screen;
 use crate::text::Style;
-use rdmascope_analysis::ending::{Cut, Ending, FileEnding};
+use rdmascope_analysis::ending::{Cut, Ending, FileEnding, arguments};
 use rdmascope_analysis::policy::{EntryKind, EntryOutcome, Policed, PolicyEntry};
 use rdmascope_analysis::tally::Tally;
 use rdmascope_conformance::{Basis, Finding, Level, Value, Verdict};
@@ -352,7 +352,7 @@ fn rows_say_what_is_known() {
 fn the_next_step_names_what_can_be_shown() {
     let next = |name: &str, finding: Finding| {
         let mut found = Found::new();
-        found.ending.files[0].name = name.into();
+        found.ending.input = arguments(&[name]);
         found.add(Finding { rule: rdmascope_conformance::rule("credit-limit"), ..finding });
         let text = found.text();
         text.lines().find_map(|line| line.strip_prefix("Next: rdmascope show ")).map(ToOwned::to_owned)

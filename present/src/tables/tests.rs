@@ -101,6 +101,7 @@ pub(crate) fn with_packets(mut see: impl FnMut(&Packet<'_>)) {
         transport_length: 44,
         icrc: IcrcVerdict::Good,
         traffic_class: 2,
+        hop: 0,
         identity: Identity::new(&[], [source, destination], None, IcrcVerdict::Good, None),
     };
     let bth = Bth {

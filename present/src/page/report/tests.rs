@@ -108,7 +108,7 @@ fn much_wrong() {
         "first in frame 202",
         "        17  packets sent again; first in frame 64",
         "PSN sequence error NAKs: packets were lost in the network; first in frame 61",
-        "connections rejected; first in frame 71",
+        "         1  connection rejected; first in frame 71",
         "         2  packets missing from the capture",
         "rejected, reason 8: invalid service ID",
         "its traffic: acknowledged PSNs and XIDs agree",
@@ -144,7 +144,7 @@ fn encrypted_replies_are_no_sign_that_all_is_well() {
     report.handle(&Event::Transaction(&sealed));
     let shown = text(&report, &ending());
     let frame = sealed.reply.as_ref().unwrap().seen.frame;
-    let said = format!("1  encrypted replies (krb5p): status unknown; first in frame {frame}");
+    let said = format!("1  encrypted reply (krb5p): status unknown; first in frame {frame}");
     assert!(shown.contains(&said), "{shown}");
     assert!(!shown.contains("no error"), "{shown}");
     // With integrity protection, the status is readable.
