@@ -1,4 +1,4 @@
-//! Imperfect captures, with missing, reordered or duplicated packets, give no new accusations and
+//! Imperfect captures, with missing, cut, reordered or duplicated packets, give no new accusations and
 //! affect only transactions that lost packets.
 //!
 //! CI runs 500 variants, `tests/loss` runs 10,000. `RDMASCOPE_VARIANTS` sets the number and
@@ -80,7 +80,7 @@ impl Whole {
         }
         // The header of an FPDU may contain a marker, which prevents resynchronization.
         let has_markers = dress == Dress::Markers && !variant.lost.is_empty();
-        if !variant.kind.keeps_both_directions() || has_markers {
+        if !variant.kind.keeps_transactions() || has_markers {
             return complaints;
         }
         let hurt = self.owners.hurt(&variant.lost);

@@ -38,7 +38,7 @@ pub enum Kind {
     OneWay,
     /// Packets are captured up to 100 microseconds late.
     Jitter,
-    /// All packets of one end are captured late by the same time, up to 300 microseconds.
+    /// All packets of one end are captured late by the same time, up to 900 microseconds.
     Skew,
     /// Most packets are captured twice, by two taps, the second time up to 50 microseconds later.
     TwoTaps,
@@ -46,11 +46,13 @@ pub enum Kind {
     TwoLossyTaps,
     /// One direction only, captured by two taps.
     OneWayTwice,
+    /// A snap length of 60 to 600 bytes cuts all packets.
+    Snap,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 17] = [
+    pub const ALL: [Kind; 18] = [
         Kind::One,
         Kind::Some,
         Kind::Early,
@@ -68,12 +70,13 @@ impl Kind {
         Kind::TwoTaps,
         Kind::TwoLossyTaps,
         Kind::OneWayTwice,
+        Kind::Snap,
     ];
 
-    /// Whether the variant has both directions of a session. Then a transaction without missing
-    /// packets must be reported unchanged.
-    pub fn keeps_both_directions(self) -> bool {
-        !matches!(self, Kind::OneWay | Kind::OneWayTwice)
+    /// Whether the variant has both directions of a session, with whole packets. Then a transaction
+    /// without missing packets must be reported unchanged.
+    pub fn keeps_transactions(self) -> bool {
+        !matches!(self, Kind::OneWay | Kind::OneWayTwice | Kind::Snap)
     }
 }
 
@@ -104,6 +107,10 @@ pub fn dressed_variant(session: &Capture, dressed: &Capture, seed: u64) -> Varia
         let Packet { data, original_length, .. } = shown[&packet.number];
         packet.data.clone_from(data);
         packet.original_length = *original_length;
+    }
+    if kind == Kind::Snap {
+        let length = rng.usize(60..=600);
+        packets.iter_mut().for_each(|packet| packet.data.truncate(length));
     }
     // Packets are captured in the order of their times. The sort is stable.
     packets.sort_by_key(|packet| packet.time);
@@ -157,12 +164,13 @@ fn show(kind: Kind, session: &Capture, rng: &mut Rng) -> Vec<Packet> {
         }
         Kind::Jitter => later(all, rng, 100_000),
         Kind::Skew => {
-            let (by, of_client) = (rng.i64(0..300_000), rng.bool());
+            let (by, of_client) = (rng.i64(0..900_000), rng.bool());
             let mut packets = all.clone();
             let skewed = packets.iter_mut().filter(|packet| is_of_client(packet) == of_client);
             skewed.for_each(|packet| packet.time += by);
             packets
         }
+        Kind::Snap => all.clone(),
         Kind::TwoTaps => {
             let second = keep(all, |_, _| rng.usize(..10) > 0);
             [all.clone(), later(&second, rng, 50_000)].concat()
