@@ -21,6 +21,8 @@ pub struct Tally {
     pub foreign: u64,
     /// Connections that were open before the capture began.
     pub inferred: u64,
+    /// Connections whose messages come from the kernel's transport. [`Tally::inferred`] includes them.
+    pub snooped: u64,
     /// Connections for which the capture shows only one direction.
     pub one_sided: u64,
     /// Connections with an end all of whose packets have a bad ICRC and were ignored.
@@ -100,6 +102,7 @@ impl Tally {
             connections: 0,
             foreign: 0,
             inferred: 0,
+            snooped: 0,
             one_sided: 0,
             spoiled: 0,
             transactions: 0,
@@ -145,6 +148,7 @@ impl Tally {
         self.connections += 1;
         self.foreign += u64::from(connection.is_foreign);
         self.inferred += u64::from(connection.origin != Origin::Cm);
+        self.snooped += u64::from(connection.origin == Origin::Snoop);
         let [requester, responder] = ends;
         let absent = requester.is_absent(responder) || responder.is_absent(requester);
         // An unanswered REQ does not make a connection one-sided: the other end may have stayed

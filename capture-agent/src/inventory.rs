@@ -9,6 +9,8 @@
 //! device=rxe0 local-qp=17 remote-qp=17 send-psn=2624235 receive-psn=11400384
 //!     source=10.77.0.2:60900 destination=10.77.0.1:20049 owner=rpcrdma
 //! ```
+//!
+//! The word `snooped=yes` marks connections whose messages come from the kernel's transport.
 
 pub mod netlink;
 #[cfg(target_os = "linux")]
@@ -17,7 +19,7 @@ mod socket;
 mod tests;
 
 #[cfg(target_os = "linux")]
-pub use socket::{InventoryError, read};
+pub use socket::{Inventory, InventoryError, read};
 
 use core::fmt::Write as _;
 use core::net::{IpAddr, SocketAddr};
@@ -46,13 +48,23 @@ pub struct Connected {
     pub destination: SocketAddr,
     /// Owner of the queue pair: a part of the kernel, such as `rpcrdma`, or `process-` and a PID.
     pub owner: Option<String>,
+    /// Whether the capture has its messages from the kernel's transport, and no packets.
+    pub is_snooped: bool,
 }
 
 /// Maximum number of connections in an inventory.
 pub const MOST: usize = 65_536;
 
-/// Joins the queue pairs and CM IDs of a device.
+/// Joins the queue pairs and CM IDs of a device. Queue pairs of iWARP have no remote number, and are
+/// left out.
 pub fn connected(device: &str, queue_pairs: &[QpEntry], cm_ids: &[CmIdEntry]) -> Vec<Connected> {
+    let mut found = joined(device, queue_pairs, cm_ids);
+    found.retain(|one| one.remote_qp != 0);
+    found
+}
+
+/// Joins the queue pairs and CM IDs of a device. A remote number of 0 is unknown.
+pub(crate) fn joined(device: &str, queue_pairs: &[QpEntry], cm_ids: &[CmIdEntry]) -> Vec<Connected> {
     const RELIABLE_CONNECTION: u8 = 2;
     /// RTR, RTS and SQD. In these states the remote queue pair is known and the queue pair has no
     /// error.
@@ -64,7 +76,7 @@ pub fn connected(device: &str, queue_pairs: &[QpEntry], cm_ids: &[CmIdEntry]) ->
         let is_connected = pair.kind == Some(RELIABLE_CONNECTION)
             && pair.state.is_some_and(|state| CONNECTED.contains(&state));
         let (Some(local_qp), Some(remote_qp)) = (pair.local_qp, pair.remote_qp) else { continue };
-        let Some(id) = by_qp.get(&local_qp).filter(|_| is_connected && remote_qp != 0) else { continue };
+        let Some(id) = by_qp.get(&local_qp).filter(|_| is_connected) else { continue };
         let (Some(source), Some(destination)) = (id.source, id.destination) else { continue };
         let owner = id.owner.clone().or(pair.owner.clone());
         let process = id.process.or(pair.process).map(|process| format!("process-{process}"));
@@ -80,6 +92,7 @@ pub fn connected(device: &str, queue_pairs: &[QpEntry], cm_ids: &[CmIdEntry]) ->
             source,
             destination,
             owner: owner.or(process),
+            is_snooped: false,
         });
     }
     found
@@ -96,6 +109,7 @@ pub fn to_text(connections: &[Connected]) -> String {
         }
         let _ = write!(text, " source={source} destination={destination}");
         let _ = one.owner.as_ref().map_or(Ok(()), |owner| write!(text, " owner={owner}"));
+        text.push_str(if one.is_snooped { " snooped=yes" } else { "" });
         text.push('\n');
     }
     text
@@ -117,6 +131,7 @@ pub fn from_text(text: &str) -> Vec<Connected> {
             source: word("source")?.parse().ok()?,
             destination: word("destination")?.parse().ok()?,
             owner: word("owner").map(str::to_owned),
+            is_snooped: word("snooped") == Some("yes"),
         })
     };
     text.lines().filter_map(line).take(MOST).collect()
@@ -147,6 +162,7 @@ impl Connected {
             local_is_requester,
             port: local_is_requester.map(|_| NFS_RDMA_PORT),
             speaks_rpc: self.owner.as_deref() == Some("rpcrdma"),
+            is_snooped: self.is_snooped,
         }
     }
 }

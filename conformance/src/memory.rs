@@ -623,7 +623,8 @@ fn unwritten(transaction: &Transaction, view: &View<'_, AdvertisedMemory>, findi
     let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return };
     let of_chunks = |part: Part| matches!(part, Part::WriteChunk(_) | Part::ReplyChunk);
     let missing = reply.missing.iter().filter(|missing| of_chunks(missing.part));
-    if missing.clone().next().is_none() || transaction.outcome != Outcome::Completed {
+    let is_unknown = transaction.memory_unseen || transaction.outcome != Outcome::Completed;
+    if missing.clone().next().is_none() || is_unknown {
         return;
     }
     let provided = || call.write_chunks.iter().chain(&call.reply_chunk).flat_map(|chunk| &chunk.segments);
@@ -680,7 +681,11 @@ fn unread(transaction: &Transaction, view: &View<'_, AdvertisedMemory>, findings
     const PADDING: u64 = 3;
     let (Some(call), Some(reply)) = (&transaction.call, &transaction.reply) else { return };
     let succeeded = transaction.rpc_status == Some(rpc::Status::Success) && transaction.status == Some(0);
-    if call.read_chunks.is_empty() || !succeeded || transaction.outcome != Outcome::Completed {
+    if transaction.memory_unseen
+        || call.read_chunks.is_empty()
+        || !succeeded
+        || transaction.outcome != Outcome::Completed
+    {
         return;
     }
     let segments = call.read_chunks.iter().flat_map(|chunk| &chunk.segments);

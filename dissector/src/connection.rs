@@ -60,6 +60,10 @@ pub enum Origin {
     /// The CM exchange was not captured, but the kernel of one host reported the connection: see
     /// [`KnownConnection`].
     Kernel,
+    /// The messages come from the transport of a host's kernel, in frames that were composed for
+    /// them. So the capture has its Sends only: no acknowledgement, repetition or RDMA operation, and
+    /// nothing about path MTU and ICRC.
+    Snoop,
     /// The CM exchange was not captured. The addresses match, and the traffic gives further
     /// [`Evidence`].
     Inferred(Evidence),
@@ -78,6 +82,8 @@ pub struct KnownConnection {
     pub port: Option<u16>,
     /// Whether it carries RPC-over-RDMA, according to the name of its owner.
     pub speaks_rpc: bool,
+    /// Whether the capture has its messages from the kernel's transport: see [`Origin::Snoop`].
+    pub is_snooped: bool,
 }
 
 /// One end of a [`KnownConnection`].

@@ -286,6 +286,11 @@ impl Engine {
             totals.records_without_payload += u64::from(lacks_data);
             totals.cut_records += u64::from(!lacks_data);
         }
+        let is_snooped = place.is_some_and(|place| sessions.session(place.session).peers.is_snooped);
+        // The ICRC of a composed frame says nothing.
+        if let (Ok(frame), false) = (frame, is_snooped) {
+            totals.count_icrc(frame.icrc);
+        }
         if let Some(place) = place {
             sessions.session(place.session).files.add(record.tap.file);
         }
@@ -532,11 +537,6 @@ impl Totals {
             Ok(frame) => {
                 self.packets += 1;
                 self.native_packets += u64::from(frame.carrier == Carrier::InfiniBand);
-                self.icrc[match frame.icrc {
-                    IcrcVerdict::Good => 0,
-                    IcrcVerdict::Bad => 1,
-                    IcrcVerdict::Unverifiable => 2,
-                }] += 1;
             }
             Err(Other::Traffic(traffic)) => self.count_other(*traffic),
             // Counted in `count_segment`, once its connection is known.
@@ -545,6 +545,14 @@ impl Totals {
             Err(Other::Fragment) => self.fragments += 1,
             Err(Other::Stop(_)) => self.stops += 1,
         }
+    }
+
+    fn count_icrc(&mut self, verdict: IcrcVerdict) {
+        self.icrc[match verdict {
+            IcrcVerdict::Good => 0,
+            IcrcVerdict::Bad => 1,
+            IcrcVerdict::Unverifiable => 2,
+        }] += 1;
     }
 
     /// Counts a TCP segment: of an iWARP connection, with the verdict on its checksum, or of other

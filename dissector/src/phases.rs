@@ -52,8 +52,12 @@ impl Phases {
     /// The headings of the phase groups, for output with less room.
     pub const GROUPS: [&str; 6] = ["call", "reads", "sending", "server", "writes", "reply"];
 
-    /// The phases of a transaction; `None` if its call or reply is missing.
+    /// The phases of a transaction; `None` if its call or reply is missing, or if the capture shows
+    /// nothing between the two.
     pub fn of(transaction: &Transaction) -> Option<Phases> {
+        if transaction.memory_unseen {
+            return None;
+        }
         let (call, reply) = (transaction.call.as_ref()?, transaction.reply.as_ref()?);
         let timing = &transaction.timing;
         let sent = call.seen.time;

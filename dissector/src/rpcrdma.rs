@@ -130,6 +130,8 @@ pub(crate) struct Peers {
     pub protocol: Option<Protocol>,
     /// Whether both half-flows are known.
     pub paired: bool,
+    /// Whether the capture has Sends only: see [`Origin::Snoop`](crate::connection::Origin::Snoop).
+    pub is_snooped: bool,
     /// When data of each end was in flight.
     pub flights: [Flight; 2],
     /// Number of packets of both ends that the capture lacks.
@@ -164,6 +166,7 @@ impl Peers {
             saw_other: false,
             protocol: None,
             paired: false,
+            is_snooped: false,
             flights: Default::default(),
             missing_packets: 0,
             slowest: 0,
@@ -566,7 +569,7 @@ impl Transactions {
 
         let gap = peers.missing_packets > open.missing_before;
         open.transaction.clock_stepped = open.clock_steps != self.clock_steps;
-        open.conclude(outcome, gap, until);
+        open.conclude(outcome, (gap, peers.is_snooped), until);
         peers.slowest = peers.slowest.max(open.transaction.latency().unwrap_or(0));
         open.transaction.lossy = self.observe != Observe::Nothing && gap;
         let roles_known = peers.requester.is_some();

@@ -286,6 +286,10 @@ impl Session {
         transactions: &mut Transactions,
         report: &mut Report<'_>,
     ) {
+        // Its frames are composed, so nothing in them is the sender's doing.
+        if self.peers.is_snooped {
+            return;
+        }
         if let Some(fault) = self.transport.inspect(side, bth, packet, self.partition_key) {
             let what = (packet.seen, packet.piece(), packet.psn.into(), fault);
             transactions.number(&mut self.peers);

@@ -67,6 +67,10 @@ pub struct Transaction {
     /// Whether packets are missing from the capture that may contain the parts that this
     /// transaction lacks.
     pub capture_gap: bool,
+    /// Whether the capture has no RDMA operation of its connection, because its messages come from
+    /// the kernel's transport ([`Origin::Snoop`](crate::connection::Origin::Snoop)). If bytes of
+    /// chunks are missing for this reason, [`Transaction::capture_gap`] is set too.
+    pub memory_unseen: bool,
     /// Whether any packet of the connection is missing between the call and the end of the
     /// transaction. Set only if [`crate::engine::Config::observe`] is.
     pub lossy: bool,

@@ -16,6 +16,7 @@ pub const fn origin(origin: Origin) -> &'static str {
     match origin {
         Origin::Cm => "cm",
         Origin::Kernel => "kernel",
+        Origin::Snoop => "snoop",
         Origin::Inferred(_) => "inferred",
     }
 }

@@ -80,6 +80,7 @@ pub fn transaction(procedure: Procedure, frame: u64, latency: i64) -> Transactio
         gss: None,
         outcome: Outcome::Completed,
         capture_gap: false,
+        memory_unseen: false,
         lossy: false,
         call: Some(message(frame, start)),
         reply: Some(message(frame + 2, start + latency)),

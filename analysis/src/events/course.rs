@@ -86,13 +86,17 @@ impl Call {
         Some(Call {
             xid: transaction.xid,
             seen: call.seen,
-            is_whole: !transaction.lossy && !transaction.capture_gap && !transaction.clock_stepped,
+            is_whole: !transaction.lossy
+                && (!transaction.capture_gap || transaction.memory_unseen)
+                && !transaction.clock_stepped,
             protocol: Protocol::of(transaction),
             label: Label::of(transaction),
             direction: transaction.direction,
             reply: transaction.reply.as_ref().map(|reply| reply.seen),
             until: transaction.unanswered_until,
-            is_unread: !call.read_chunks.is_empty() && transaction.timing.reads.is_none(),
+            is_unread: !call.read_chunks.is_empty()
+                && transaction.timing.reads.is_none()
+                && !transaction.memory_unseen,
         })
     }
 

@@ -183,7 +183,7 @@ impl Problems {
                 self.stopped(stop, Some(message.seen.frame), |problems| &mut problems.unreadable_headers);
             }
         }
-        if lacking.is_some() {
+        if lacking.is_some() && !transaction.memory_unseen {
             self.of(transaction).missing_bytes.add(lacking);
         }
         if let Some(stop) = transaction.stop.filter(|_| !is_unpulled(transaction)) {

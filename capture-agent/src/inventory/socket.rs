@@ -1,7 +1,7 @@
 //! Reads the inventory of this host over an rdma netlink socket. This requires no privileges.
 
 use super::netlink::{self, Answered, Command, Device};
-use super::{Connected, MOST, connected};
+use super::{Connected, MOST, joined};
 use core::time::Duration;
 use rustix::net::netlink::RDMA;
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
@@ -33,24 +33,56 @@ pub enum InventoryError {
 
 /// Returns the connected queue pairs of all devices of this host.
 pub fn read() -> Result<Vec<Connected>, InventoryError> {
-    let socket = net::socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, Some(RDMA));
-    let socket = socket.map_err(|error| match error {
-        rustix::io::Errno::PROTONOSUPPORT | rustix::io::Errno::AFNOSUPPORT => InventoryError::NoRdma,
-        error => InventoryError::System(error.into()),
-    })?;
-    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(PATIENCE)).map_err(io::Error::from)?;
-    let mut devices: Vec<Device> = Vec::new();
-    ask(&socket, Command::Devices, None, |bytes| netlink::devices(bytes, &mut devices))?;
-    let mut found = Vec::new();
-    for device in devices.iter().take(DEVICES) {
+    Inventory::open()?.read()
+}
+
+/// An open socket, which a confined process can still ask.
+#[derive(Debug)]
+pub struct Inventory {
+    socket: OwnedFd,
+}
+
+impl Inventory {
+    /// Opens a socket.
+    pub fn open() -> Result<Inventory, InventoryError> {
+        let flags = SocketFlags::CLOEXEC;
+        let socket = net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(RDMA));
+        let socket = socket.map_err(|error| match error {
+            rustix::io::Errno::PROTONOSUPPORT | rustix::io::Errno::AFNOSUPPORT => InventoryError::NoRdma,
+            error => InventoryError::System(error.into()),
+        })?;
+        let timeout = sockopt::Timeout::Recv;
+        sockopt::set_socket_timeout(&socket, timeout, Some(PATIENCE)).map_err(io::Error::from)?;
+        Ok(Inventory { socket })
+    }
+
+    /// Returns the connected queue pairs of all devices of this host.
+    pub fn read(&self) -> Result<Vec<Connected>, InventoryError> {
+        let mut found = Vec::new();
+        for device in self.devices()? {
+            found.extend(self.of_device(&device)?);
+        }
+        found.retain(|one| one.remote_qp != 0);
+        found.truncate(MOST);
+        Ok(found)
+    }
+
+    /// Returns the devices of this host.
+    pub(crate) fn devices(&self) -> Result<Vec<Device>, InventoryError> {
+        let mut devices = Vec::new();
+        ask(&self.socket, Command::Devices, None, |bytes| netlink::devices(bytes, &mut devices))?;
+        devices.truncate(DEVICES);
+        Ok(devices)
+    }
+
+    /// Returns the connected queue pairs of a device. A remote number of 0 is unknown.
+    pub(crate) fn of_device(&self, device: &Device) -> Result<Vec<Connected>, InventoryError> {
         let (mut queue_pairs, mut cm_ids) = (Vec::new(), Vec::new());
         let index = Some(device.index);
-        ask(&socket, Command::QueuePairs, index, |bytes| netlink::queue_pairs(bytes, &mut queue_pairs))?;
-        ask(&socket, Command::CmIds, index, |bytes| netlink::cm_ids(bytes, &mut cm_ids))?;
-        found.extend(connected(&device.name, &queue_pairs, &cm_ids));
+        ask(&self.socket, Command::QueuePairs, index, |bytes| netlink::queue_pairs(bytes, &mut queue_pairs))?;
+        ask(&self.socket, Command::CmIds, index, |bytes| netlink::cm_ids(bytes, &mut cm_ids))?;
+        Ok(joined(&device.name, &queue_pairs, &cm_ids))
     }
-    found.truncate(MOST);
-    Ok(found)
 }
 
 fn ask(

@@ -1,5 +1,5 @@
 use super::netlink::{Answered, CmIdEntry, Command, Device, QpEntry, cm_ids, devices, queue_pairs, request};
-use super::{Connected, connected, from_text, to_text};
+use super::{Connected, connected, from_text, joined, to_text};
 
 /// An attribute: length, type, value, padding.
 fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
@@ -123,6 +123,10 @@ fn devices_queue_pairs_and_cm_ids() {
          destination=10.77.0.1:20049 owner=rpcrdma\n"
     );
     assert_eq!(from_text(&to_text(&all)), all);
+    let snooped = vec![Connected { is_snooped: true, ..one.clone() }];
+    assert!(to_text(&snooped).ends_with(" owner=rpcrdma snooped=yes\n"));
+    assert_eq!(from_text(&to_text(&snooped)), snooped);
+    assert_eq!((snooped[0].known().is_snooped, one.known().is_snooped), (true, false));
     let known = one.known();
     assert_eq!((known.local_is_requester, known.port, known.speaks_rpc), (Some(true), Some(20049), true));
 }
@@ -141,7 +145,11 @@ fn what_is_no_connection_is_left_out() {
     assert!(is_left_out(|pair| pair.kind = Some(4)));
     assert!(is_left_out(|pair| pair.state = Some(6)));
     assert!(is_left_out(|pair| pair.local_qp = Some(3)));
-    // Software iWARP: PSNs of 0 mean that they are not reported.
+    // Software iWARP has no remote number, which only the messages of the transport can do without.
+    let mut unnumbered = pairs.clone();
+    unnumbered[0].remote_qp = Some(0);
+    assert_eq!(joined("siw0", &unnumbered, &ids)[0].remote_qp, 0);
+    // PSNs of 0 mean that they are not reported.
     pairs[0].send_psn = Some(0);
     pairs[0].receive_psn = Some(0);
     assert_eq!(connected("siw0", &pairs, &ids)[0].send_psn, None);

@@ -105,6 +105,7 @@ impl Default for Open {
                 gss: None,
                 outcome: Outcome::CutOff,
                 capture_gap: false,
+                memory_unseen: false,
                 lossy: false,
                 call: None,
                 reply: None,
@@ -363,9 +364,10 @@ impl Open {
         })
     }
 
-    /// Sets the fields that are known only at the end. `until` is the time up to which the capture
-    /// shows the answers of the other end.
-    pub(super) fn conclude(&mut self, outcome: Outcome, gap: bool, until: Option<Time>) {
+    /// Sets the fields that are known only at the end. `gap`: packets are missing. `no_memory`: the
+    /// capture has no RDMA operations. `until` is the time up to which the capture shows the answers
+    /// of the other end.
+    pub(super) fn conclude(&mut self, outcome: Outcome, (gap, no_memory): (bool, bool), until: Option<Time>) {
         self.read_long_call();
         self.read_long_reply();
         self.list_missing(outcome);
@@ -376,7 +378,8 @@ impl Open {
             .into_iter()
             .flatten()
             .any(|message| !message.missing.is_empty());
-        transaction.capture_gap = gap && (lacks_reply || lacks_bytes);
+        transaction.memory_unseen = no_memory;
+        transaction.capture_gap = gap && lacks_reply || (gap || no_memory) && lacks_bytes;
         transaction.unanswered_until =
             until.filter(|_| transaction.reply.is_none() && !gap && !transaction.clock_stepped);
     }

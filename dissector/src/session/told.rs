@@ -52,8 +52,9 @@ fn is_near(expected: Psn, psn: Psn) -> bool {
 impl Session {
     /// Adopts a kernel's report.
     pub(crate) fn know(&mut self, told: Told) {
-        let KnownConnection { local_is_requester, port, speaks_rpc, .. } = told.connection;
-        self.origin = Origin::Kernel;
+        let KnownConnection { local_is_requester, port, speaks_rpc, is_snooped, .. } = told.connection;
+        self.origin = if is_snooped { Origin::Snoop } else { Origin::Kernel };
+        self.peers.is_snooped = is_snooped;
         self.port = port;
         let requester = |local| if local == told.from_local { End::First } else { End::Second };
         self.peers.requester = local_is_requester.map(requester);
@@ -69,6 +70,7 @@ impl Session {
             self.peers.requester = None;
         }
         self.origin = Origin::Inferred(Evidence::default());
+        self.peers.is_snooped = false;
         self.port = None;
         self.peers.flows[End::Second] = None;
         self.peers.paired = false;

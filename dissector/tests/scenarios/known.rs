@@ -4,9 +4,12 @@ use crate::speech::*;
 use crate::world::*;
 use rdmascope_dissector::connection::{Evidence, KnownConnection, KnownEnd, Origin};
 use rdmascope_dissector::engine::{Config, Engine};
+use rdmascope_dissector::event::Event;
 use rdmascope_dissector::frame::Address;
-use rdmascope_dissector::observation::Observe;
+use rdmascope_dissector::observation::{Observation, Observe, Observed};
+use rdmascope_dissector::phases::Phases;
 use rdmascope_wire::Qpn;
+use rdmascope_wire::bth::Extensions;
 use rdmascope_wire::psn::Psn;
 
 /// The report of the client's kernel before the first packet.
@@ -21,6 +24,7 @@ fn told(world: &mut World) -> KnownConnection {
         local_is_requester: Some(true),
         port: Some(20049),
         speaks_rpc: true,
+        is_snooped: false,
     }
 }
 
@@ -202,4 +206,64 @@ fn what_never_speaks_is_no_connection() {
     talk(&mut world);
     let report = run_knowing(&world.frames, &[other, told]);
     assert_eq!((report.connections.len(), report.totals.known_connections), (1, 2));
+}
+
+/// A session of Sends only: a READ with a Write chunk and a WRITE with a Read chunk, whose data no
+/// packet moves.
+fn sends_only(world: &mut World) {
+    let chunk = || vec![segment(7, 300, 0x1000)];
+    let mut call = msg(1);
+    call.writes = vec![chunk()];
+    world.send(CLIENT, &message(&call, &nfs3(1, 6, "'handle' h0 300")));
+    let mut answer = msg(1);
+    answer.writes = vec![chunk()];
+    world.send(SERVER, &message(&answer, &reply(1, "0 0 300 1 300")));
+    let (call, answer) = getattr(2);
+    world.send(CLIENT, &call);
+    world.send(SERVER, &answer);
+}
+
+/// If a kernel's transport gave the messages, missing data is a limit of the capture. If packets were
+/// captured, it is not.
+#[test]
+fn the_data_of_a_snooped_connection_is_unseen() {
+    for is_snooped in [true, false] {
+        let mut world = World::new();
+        let told = KnownConnection { is_snooped, ..told(&mut world) };
+        sends_only(&mut world);
+        let report = run_knowing(&world.frames, &[told]);
+        let [read, getattr] = &report.transactions[..] else { panic!("two transactions") };
+        assert_eq!(read.reply.as_ref().unwrap().missing.len(), 1);
+        assert_eq!((read.capture_gap, getattr.capture_gap), (is_snooped, false));
+        assert_eq!((read.memory_unseen, getattr.memory_unseen), (is_snooped, is_snooped));
+        assert_eq!(Phases::of(getattr).is_none(), is_snooped);
+        let origin = if is_snooped { Origin::Snoop } else { Origin::Kernel };
+        assert_eq!((report.connections.len(), report.connections[0].origin), (1, origin));
+        // The ICRC of a composed frame is nobody's.
+        assert_eq!(report.totals.icrc.iter().sum::<u64>(), if is_snooped { 0 } else { 4 });
+    }
+}
+
+/// A composed frame has a whole message, whatever the path MTU.
+#[test]
+fn a_long_packet_of_a_snooped_connection_is_no_fault() {
+    for is_snooped in [true, false] {
+        let mut world = World::new();
+        let told = KnownConnection { is_snooped, ..told(&mut world) };
+        let psn = world.end(CLIENT).psn;
+        let only = 0x04;
+        world.packet(CLIENT, only, psn, Extensions::default(), &[getattr(1).0, vec![0; 5000]].concat());
+        let mut engine = Engine::new(Config { observe: Observe::All, ..Config::default() });
+        engine.know(told);
+        let mut faults = 0;
+        for (index, frame) in world.frames.iter().enumerate() {
+            engine.handle(&frame.record(index as u64 + 1), &mut |event| {
+                faults += u64::from(matches!(
+                    event,
+                    Event::Observation(Observation { what: Observed::Faulty(_), .. })
+                ));
+            });
+        }
+        assert_eq!(faults, u64::from(!is_snooped));
+    }
 }

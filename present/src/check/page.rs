@@ -185,13 +185,19 @@ impl Page<'_> {
 
     /// Writes what could not be judged, or not conclusively.
     fn write_blind_spots(&self, out: &mut dyn Write) -> io::Result<()> {
-        let Tally { inferred, one_sided, spoiled, sealed, missing_packets, .. } = *self.tally;
+        let Tally { inferred, snooped, one_sided, spoiled, sealed, missing_packets, .. } = *self.tally;
         let totals = &self.ending.totals;
         let mut spots = Vec::new();
-        if inferred > 0 {
+        if inferred > snooped {
             spots.push(format!(
                 "{} open before the capture began: negotiated parameters and calls in progress are unknown",
-                were(inferred, "connection")
+                were(inferred - snooped, "connection")
+            ));
+        }
+        if snooped > 0 {
+            spots.push(format!(
+                "{} snooped at the kernel's transport: negotiated parameters, data in chunks, acknowledgements and retransmissions are unknown",
+                were(snooped, "connection")
             ));
         }
         if one_sided > 0 {

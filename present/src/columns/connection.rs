@@ -29,6 +29,11 @@ static ORIGINS: Words = &[
         "the CM exchange was not captured, but the kernel of a host reported the connection during the \
          capture (`rdmascope capture`)",
     ),
+    explained(
+        "snoop",
+        "the messages come from the NFS/RDMA transport of a host's kernel, without packets \
+         (`rdmascope capture --snoop`)",
+    ),
     explained("inferred", "the two directions were paired by their contents"),
 ];
 
@@ -218,7 +223,7 @@ fn payload(connection: &Connection) -> u64 {
 
 fn evidence(connection: &Connection) -> Option<Evidence> {
     match connection.origin {
-        Origin::Cm | Origin::Kernel => None,
+        Origin::Cm | Origin::Kernel | Origin::Snoop => None,
         Origin::Inferred(evidence) => Some(evidence),
     }
 }

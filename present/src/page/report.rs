@@ -265,9 +265,12 @@ fn capture(ending: &Ending, style: Style, out: &mut dyn Write) -> io::Result<()>
                 ),
             )?,
         }
-        let [good, bad, unverifiable] = totals.icrc.map(Number);
-        let bad = style.red_if(totals.icrc[1] > 0, format_args!("{bad} bad")).to_string();
-        row("ICRC", &format_args!("{good} good, {bad}, {unverifiable} not verifiable"))?;
+        // Snooped messages have no ICRC.
+        if totals.icrc != [0; 3] {
+            let [good, bad, unverifiable] = totals.icrc.map(Number);
+            let bad = style.red_if(totals.icrc[1] > 0, format_args!("{bad} bad")).to_string();
+            row("ICRC", &format_args!("{good} good, {bad}, {unverifiable} not verifiable"))?;
+        }
     }
     if totals.known_connections > 0 {
         let known = Counted(totals.known_connections, "connection");

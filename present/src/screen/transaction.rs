@@ -126,7 +126,10 @@ impl TransactionPage<'_> {
         }
         self.write_mechanism(out)?;
         if transaction.capture_gap {
-            let gap = "missing packets could have held the missing parts of this transaction";
+            let gap = match transaction.memory_unseen {
+                true => "snooped at the kernel's transport, which does not show the data in chunks",
+                false => "missing packets could have held the missing parts of this transaction",
+            };
             writeln!(out, "  gap          {}", style.yellow(gap))?;
         }
         if let Some(stop) = transaction.stop {

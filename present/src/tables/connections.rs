@@ -32,6 +32,9 @@ impl fmt::Display for Known<'_> {
             }
             Origin::Cm => return f.write_str("the CM exchange"),
             Origin::Kernel => return f.write_str("the kernel of a host"),
+            Origin::Snoop => {
+                return f.write_str("the NFS/RDMA transport of a host's kernel, without packets");
+            }
             Origin::Inferred(evidence) => evidence,
         };
         f.write_str("its traffic: ")?;

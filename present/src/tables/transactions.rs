@@ -97,7 +97,8 @@ impl fmt::Display for Remarks<'_> {
         }
         let mut missing = [&transaction.call, &transaction.reply].into_iter().flatten();
         if missing.any(|message| !message.missing.is_empty()) {
-            remark(f, format_args!("bytes missing"))?;
+            let what = if transaction.memory_unseen { "data not captured" } else { "bytes missing" };
+            remark(f, format_args!("{what}"))?;
         } else if transaction.capture_gap {
             remark(f, format_args!("gap in the capture"))?;
         }

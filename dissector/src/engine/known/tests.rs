@@ -9,7 +9,14 @@ fn connection(number: u32) -> KnownConnection {
     let end =
         |host: u32| KnownEnd { address: Address::V4(Ipv4Addr::from(host)), qpn: Qpn(number), next_psn: None };
     let (local, remote) = (end(1), end(2));
-    KnownConnection { local, remote, local_is_requester: None, port: None, speaks_rpc: true }
+    KnownConnection {
+        local,
+        remote,
+        local_is_requester: None,
+        port: None,
+        speaks_rpc: true,
+        is_snooped: false,
+    }
 }
 
 /// 65,536 connections are kept, each under both of its half-flows. Further ones are only counted.
