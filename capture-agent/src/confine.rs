@@ -11,7 +11,7 @@ mod calls;
 /// The system calls of other architectures are unknown.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 mod calls {
-    pub(super) fn refuse(_: super::Reach<'_>) -> bool {
+    pub(super) fn refuse(_: super::Reach<'_>, _: bool) -> bool {
         false
     }
 }
@@ -148,13 +148,19 @@ pub fn become_user(name: &str) -> Result<(), ConfineError> {
 /// Returns an error if a capability cannot be dropped or the folder is invalid. A kernel without
 /// landlock or seccomp is no error: see [`Confined`].
 pub fn confine(reach: Reach<'_>) -> Result<Confined, ConfineError> {
+    confine_except(reach, None)
+}
+
+/// As [`confine`], but the process can remove folders in `instances`, the folder of the instances of
+/// tracefs. A kernel without landlock does not permit that.
+pub fn confine_except(reach: Reach<'_>, instances: Option<&Path>) -> Result<Confined, ConfineError> {
     is_alone()?;
     empty_bounding_set();
     drop_capabilities(reach.capabilities())?;
     set_no_new_privs(true).map_err(failed("no_new_privs"))?;
     // Its calls are among those that seccomp refuses.
-    let landlock = refuse_files(reach)?;
-    let seccomp = calls::refuse(reach);
+    let landlock = refuse_files(reach, instances)?;
+    let seccomp = calls::refuse(reach, landlock && instances.is_some());
     Ok(Confined { landlock, seccomp })
 }
 
@@ -197,7 +203,7 @@ fn drop_capabilities(kept: CapabilitySet) -> Result<(), ConfineError> {
 
 /// Makes the kernel refuse files, and connections to other hosts as far as it supports that.
 /// Returns false without landlock.
-fn refuse_files(reach: Reach<'_>) -> Result<bool, ConfineError> {
+fn refuse_files(reach: Reach<'_>, instances: Option<&Path>) -> Result<bool, ConfineError> {
     // Rights that the kernel does not know are left out.
     const LATEST: ABI = ABI::V6;
     let landlock = |error: landlock::RulesetError| ConfineError::System {
@@ -225,6 +231,9 @@ fn refuse_files(reach: Reach<'_>) -> Result<bool, ConfineError> {
     }
     if let Reach::Paths { read, write, .. } = reach {
         allow_paths(&mut rules, read, write);
+    }
+    if let Some(descriptor) = instances.and_then(|folder| PathFd::new(folder).ok()) {
+        rules = rules.add_rule(PathBeneath::new(descriptor, AccessFs::RemoveDir)).map_err(landlock)?;
     }
     let status = rules.restrict_self().map_err(landlock)?;
     Ok(status.ruleset != RulesetStatus::NotEnforced)

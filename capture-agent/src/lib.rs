@@ -35,6 +35,8 @@ pub mod inventory;
 pub mod live;
 #[cfg(unix)]
 mod live_source;
+#[cfg(target_os = "linux")]
+pub mod messages;
 pub mod new_file;
 mod note;
 mod pcapng_writer;

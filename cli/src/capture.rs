@@ -7,7 +7,7 @@ mod source;
 
 use crate::bulk;
 #[cfg(target_os = "linux")]
-use crate::confine::confined;
+use crate::confine::confined_except;
 use crate::mirror::{Mirror, PERMISSION, warn_of_drops};
 use crate::mode::NewFiles;
 use crate::output::{Out, Status, complain, tell};
@@ -26,7 +26,7 @@ use rdmascope_analysis::units::Plain;
 use rdmascope_capture_agent::confine::Reach;
 use rdmascope_capture_agent::filter::Wanted;
 #[cfg(target_os = "linux")]
-use rdmascope_capture_agent::live::{FilterError, LiveError, iwarp_only, network_interfaces};
+use rdmascope_capture_agent::live::{FilterError, LiveError, iwarp_only, network_interfaces, tracefs};
 use rdmascope_capture_agent::{Compression, Description, Host, LiveSource, Next, State};
 use rdmascope_dissector::bulk::BulkCut;
 use rdmascope_dissector::record::LinkType;
@@ -51,12 +51,23 @@ Examples:
 pub(crate) struct Capture {
     /// Interface to capture from, or `any` for all that are up; repeat it to capture several
     /// interfaces into one file
-    #[arg(short, long = "interface", value_name = "NAME", required_unless_present = "list")]
+    #[arg(short, long = "interface", value_name = "NAME", required_unless_present_any = ["list", "snoop"])]
     #[cfg_attr(feature = "verbs", arg(required_unless_present = "verbs"))]
     interfaces: Vec<String>,
     #[cfg(feature = "verbs")]
     #[command(flatten)]
     device: Device,
+    /// Capture the messages of this host's NFS/RDMA client and server instead, from the kernel
+    ///
+    /// Use it where the adapter's packets never reach the network stack. Probes on the kernel's
+    /// transport fetch up to 4,096 bytes of each message. The file has a composed RoCEv2 frame for
+    /// each, with real addresses and queue pairs. It has no data of chunks, acknowledgements or
+    /// retransmissions. This needs root, tracefs, and the kernel's type information (BTF), and it
+    /// slows each message down.
+    #[arg(long, conflicts_with_all = ["interfaces", "list", "cut_bulk"])]
+    #[cfg_attr(feature = "verbs", arg(conflicts_with = "verbs"))]
+    #[cfg_attr(feature = "pnet", arg(conflicts_with = "pnet"))]
+    snoop: bool,
     /// Capture with pnet_datalink, as on other systems than Linux: one interface, slower, and
     /// without drop counts
     #[cfg(feature = "pnet")]
@@ -221,7 +232,12 @@ fn capture(command: &Capture) -> Result<Status> {
     let mut file = files.begin()?;
     record(&mut tracing, &mut file, true)?;
     #[cfg(target_os = "linux")]
-    confined(if rotates { Reach::Below(files.folder()) } else { Reach::Nothing }, command.quiet)?;
+    {
+        let reach = if rotates { Reach::Below(files.folder()) } else { Reach::Nothing };
+        // The instances of tracefs are removed at the end.
+        let instances = tracefs::instances().filter(|_| command.kernel || command.snoop);
+        confined_except(reach, instances.as_deref(), command.quiet)?;
+    }
     if !command.quiet {
         let names = live.names().join(", ");
         tell(format_args!("capturing from {names}; press Ctrl-C to stop"));
@@ -242,6 +258,11 @@ fn capture(command: &Capture) -> Result<Status> {
                 captured = record.number;
             }
             Ok(Next::Idle(_)) => is_pause = true,
+            Ok(Next::Note(note)) => {
+                files.note(&note);
+                file.note(note.kind, &note.bytes)?;
+                continue;
+            }
             Ok(_) => break,
             // Keep the packets captured so far, and finish the file.
             Err(error) => {
@@ -349,11 +370,12 @@ impl Capture {
     /// The files to write.
     fn files<'a>(&self, path: &'a Path, wanted: &Wanted, live: &dyn LiveSource) -> Files<'a> {
         let filter = match &self.mirror.filter {
+            _ if self.snoop => String::new(),
             Some(filter) => format!("({wanted}) and ({filter})"),
             None => wanted.to_string(),
         };
         let describe = |name: &String| Description {
-            link: LinkType::ETHERNET,
+            link: if self.snoop { LinkType::RAW } else { LinkType::ETHERNET },
             name: name.clone(),
             filter: filter.clone(),
             snap_length: self.snap_length,
@@ -361,7 +383,8 @@ impl Capture {
         let host = Host::this();
         let cut = self.cut_bulk.then(|| bulk::COMMENT.to_owned());
         let uncounted = live.uncounted().map(|why| not_known(Some(why)));
-        let comments = self.comment.iter().cloned().chain(cut).chain(uncounted);
+        let snooped = self.snoop.then(|| SNOOPED.to_owned());
+        let comments = self.comment.iter().cloned().chain(snooped).chain(cut).chain(uncounted);
         let comments = comments.chain([format!("host {}", host.name)]);
         Files {
             path,
@@ -377,10 +400,15 @@ impl Capture {
             comments: comments.collect(),
             made: VecDeque::new(),
             number: 0,
-            inventory: inventory(self.quiet),
+            // A snooped connection is described before its first message.
+            inventory: if self.snoop { String::new() } else { inventory(self.quiet) },
         }
     }
 }
+
+/// The comment of a file with snooped messages.
+const SNOOPED: &str = "snooped at the kernel's NFS/RDMA transport: the frames were composed from its messages; their PSNs \
+     and ICRCs are not those of any packet, and RDMA Reads, RDMA Writes and acknowledgements are missing";
 
 /// A hint for unknown interface names.
 const LISTED: &str = "; `rdmascope capture --list` lists the interfaces";

@@ -5,7 +5,7 @@ use crate::output::tell;
 #[cfg(target_os = "linux")]
 use anyhow::anyhow;
 #[cfg(target_os = "linux")]
-use rdmascope_capture_agent::confine::{ConfineError, Confined, Reach, confine};
+use rdmascope_capture_agent::confine::{ConfineError, Confined, Reach, confine_except};
 use rdmascope_capture_agent::temporary;
 #[cfg(target_os = "linux")]
 use std::io::ErrorKind;
@@ -84,7 +84,7 @@ impl Paths {
     pub(crate) fn confine(&self) -> Result<(), String> {
         temporary::prepare(self.temporary);
         #[cfg(target_os = "linux")]
-        if let Err(error @ ConfineError::Threads(_)) = unless_off(self.reach(true)) {
+        if let Err(error @ ConfineError::Threads(_)) = unless_off(self.reach(true), None) {
             return Err(error.to_string());
         }
         Ok(())
@@ -120,10 +120,16 @@ impl Paths {
 /// that this kernel lacks are reported unless `quiet`.
 #[cfg(target_os = "linux")]
 pub(crate) fn confined(reach: Reach<'_>, quiet: bool) -> anyhow::Result<()> {
+    confined_except(reach, None, quiet)
+}
+
+/// As [`confined`], but the process can remove folders in `instances`.
+#[cfg(target_os = "linux")]
+pub(crate) fn confined_except(reach: Reach<'_>, instances: Option<&Path>, quiet: bool) -> anyhow::Result<()> {
     // Signal handling needs a socket and a file, which cannot be opened later, and a thread, which
     // must start after confinement.
     let heard = interrupt::hear();
-    let Confined { landlock, seccomp } = unless_off(reach).map_err(explained)?;
+    let Confined { landlock, seccomp } = unless_off(reach, instances).map_err(explained)?;
     if let Some(heard) = heard {
         heard.listen();
     }
@@ -153,15 +159,15 @@ pub(crate) fn confined(reach: Reach<'_>, quiet: bool) -> anyhow::Result<()> {
 /// to.
 #[cfg(target_os = "linux")]
 pub(crate) fn quietly(reach: Reach<'_>) -> Result<(), String> {
-    unless_off(reach).map(drop).map_err(|error| error.to_string())
+    unless_off(reach, None).map(drop).map_err(|error| error.to_string())
 }
 
 /// Confines the process. With `--no-sandbox` it does nothing, and reports all features as present.
 #[cfg(target_os = "linux")]
-fn unless_off(reach: Reach<'_>) -> Result<Confined, ConfineError> {
+fn unless_off(reach: Reach<'_>, instances: Option<&Path>) -> Result<Confined, ConfineError> {
     match IS_OFF.load(Ordering::Relaxed) {
         true => Ok(Confined { landlock: true, seccomp: true }),
-        false => confine(reach),
+        false => confine_except(reach, instances),
     }
 }
 

@@ -33,6 +33,8 @@ mod least;
 mod list;
 mod live;
 mod man;
+#[cfg(target_os = "linux")]
+mod messages;
 mod mirror;
 mod mode;
 mod output;

@@ -91,7 +91,6 @@ impl Mirror {
     }
 
     /// Rejects options that only the kernel's ring supports.
-    #[cfg(any(feature = "pnet", feature = "verbs", not(target_os = "linux")))]
     pub(crate) fn refuse(&self, of: &str, promiscuous: bool) -> Result<()> {
         for (is_given, option) in [
             (self.filter.is_some(), "--filter"),

@@ -139,12 +139,12 @@ const PATHS_OLD: &[libc::c_long] = &[libc::SYS_renameat];
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const PATHS_OLD: &[libc::c_long] = &[];
 
-/// Refuses all other calls. Returns false if the kernel has no seccomp or its rules for this
+/// Refuses all other calls. `removes`: folders can be removed, which landlock restricts. Returns false if the kernel has no seccomp or its rules for this
 /// architecture are unknown.
-pub(super) fn refuse(reach: Reach<'_>) -> bool {
+pub(super) fn refuse(reach: Reach<'_>, removes: bool) -> bool {
     // The first filter makes the C library start threads with clone, whose flags a filter can
     // check.
-    [no_clone3(), allowed(reach)]
+    [no_clone3(), allowed(reach, removes)]
         .into_iter()
         .all(|filter| filter.and_then(|program| apply_filter_all_threads(&program).ok()).is_some())
 }
@@ -155,7 +155,7 @@ fn no_clone3() -> Option<BpfProgram> {
     program(rules, SeccompAction::Allow, SeccompAction::Errno(libc::ENOSYS as u32))
 }
 
-fn allowed(reach: Reach<'_>) -> Option<BpfProgram> {
+fn allowed(reach: Reach<'_>, removes: bool) -> Option<BpfProgram> {
     let more: &[&[libc::c_long]] = match reach {
         Reach::Nothing => &[],
         Reach::Below(_) => &[FILES, FILES_OLD],
@@ -163,6 +163,9 @@ fn allowed(reach: Reach<'_>) -> Option<BpfProgram> {
     };
     let calls = ALLOWED.iter().chain(ALLOWED_OLD).chain(more.iter().copied().flatten());
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = calls.map(|call| (*call, Vec::new())).collect();
+    if removes {
+        rules.insert(libc::SYS_unlinkat, Vec::new());
+    }
     // Only threads, no processes.
     let thread = libc::CLONE_THREAD as u64;
     rules.insert(libc::SYS_clone, vec![masked(0, thread, thread)?]);

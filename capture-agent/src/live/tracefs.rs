@@ -28,6 +28,7 @@ const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const BUFFER: &str = "8192";
 /// Prefix of the instance name. The process ID follows.
 const NAME: &str = "rdmascope-";
+const NULL: &str = "/dev/null";
 /// Size of a read in bytes.
 const PIECE: usize = 64 << 10;
 /// Maximum number of bytes that one call reads.
@@ -67,6 +68,8 @@ pub struct Tracepoints {
     /// end.
     switch: File,
     size: File,
+    /// An open file that replaces the others, because an instance with open files cannot be removed.
+    nothing: File,
     marks: u64,
     /// The beginning of an incomplete line.
     rest: Vec<u8>,
@@ -81,15 +84,11 @@ impl Tracepoints {
     }
 
     fn open_at(places: &[PathBuf]) -> Result<Tracepoints, TracefsError> {
-        let is_mounted = |place: &&PathBuf| place.join("instances").is_dir();
-        let place = places.iter().find(is_mounted).ok_or_else(|| match fs::metadata(&places[0]) {
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => TracefsError::NotPermitted,
-            _ => TracefsError::NotMounted,
-        })?;
+        let place = mounted(places)?;
         if !place.join("events/rpcrdma").is_dir() {
             return Err(TracefsError::NoEvents);
         }
-        remove_left(&place.join("instances"));
+        remove_left(&place.join("instances"), NAME);
         let instance = place.join(format!("instances/{NAME}{}", std::process::id()));
         fs::create_dir(&instance).map_err(|error| failed(&instance, error))?;
         let begun = Tracepoints::begin(&instance);
@@ -138,6 +137,7 @@ impl Tracepoints {
             marker: open("trace_marker", true)?,
             switch: open("tracing_on", true)?,
             size: open("buffer_size_kb", true)?,
+            nothing: File::open(NULL).map_err(|error| failed(Path::new(NULL), error))?,
             instance: instance.to_owned(),
             marks: 0,
             rest: Vec::new(),
@@ -185,31 +185,55 @@ impl Drop for Tracepoints {
     fn drop(&mut self) {
         let _ = self.switch.write_all(b"0");
         let _ = self.size.write_all(b"1");
-        if let Ok(nothing) = File::open("/dev/null") {
-            // An instance with open files cannot be removed.
-            for file in [&mut self.pipe, &mut self.marker, &mut self.switch, &mut self.size] {
-                if let Ok(nothing) = nothing.try_clone() {
-                    *file = nothing;
-                }
+        for file in [&mut self.pipe, &mut self.marker, &mut self.switch, &mut self.size] {
+            if let Ok(nothing) = self.nothing.try_clone() {
+                *file = nothing;
             }
-            let _ = fs::remove_dir(&self.instance);
         }
+        let _ = remove_instance(&self.instance);
     }
 }
 
-/// Removes instances of processes that have ended. A confined process cannot remove its own.
-fn remove_left(instances: &Path) {
+/// The folder of the instances of tracefs. `None` if tracefs is not mounted.
+pub fn instances() -> Option<PathBuf> {
+    Some(place().ok()?.join("instances"))
+}
+
+/// The place where tracefs is mounted.
+pub(crate) fn place() -> Result<PathBuf, TracefsError> {
+    mounted(&PLACES.map(PathBuf::from)).cloned()
+}
+
+fn mounted(places: &[PathBuf]) -> Result<&PathBuf, TracefsError> {
+    let is_mounted = |place: &&PathBuf| place.join("instances").is_dir();
+    places.iter().find(is_mounted).ok_or_else(|| match fs::metadata(places[0].join("instances")) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => TracefsError::NotPermitted,
+        _ => TracefsError::NotMounted,
+    })
+}
+
+/// Removes instances of processes that have ended: those with this prefix before the process ID.
+pub(crate) fn remove_left(instances: &Path, prefix: &str) {
     let Ok(entries) = fs::read_dir(instances) else { return };
     for entry in entries.flatten() {
-        let name = entry.file_name();
-        let process = name.to_str().and_then(|name| name.strip_prefix(NAME)?.parse::<u32>().ok());
-        if process.is_some_and(|process| !Path::new("/proc").join(process.to_string()).exists()) {
-            let _ = fs::remove_dir(entry.path());
+        if entry.file_name().to_str().is_some_and(|name| is_left(name, prefix)) {
+            let _ = remove_instance(&entry.path());
         }
     }
 }
 
-fn failed(path: &Path, error: io::Error) -> TracefsError {
+/// Whether a name has this prefix and the ID of a process that has ended.
+pub(crate) fn is_left(name: &str, prefix: &str) -> bool {
+    let process = name.strip_prefix(prefix).and_then(|process| process.parse::<u32>().ok());
+    process.is_some_and(|process| !Path::new("/proc").join(process.to_string()).exists())
+}
+
+/// Removes an instance, by the call that [`confine`](crate::confine) permits for it.
+pub(crate) fn remove_instance(instance: &Path) -> io::Result<()> {
+    Ok(rustix::fs::unlinkat(rustix::fs::CWD, instance, rustix::fs::AtFlags::REMOVEDIR)?)
+}
+
+pub(crate) fn failed(path: &Path, error: io::Error) -> TracefsError {
     match error.kind() {
         ErrorKind::PermissionDenied => TracefsError::NotPermitted,
         _ => TracefsError::System { path: path.to_owned(), error },

@@ -5,7 +5,7 @@ use rdmascope_analysis::units::Counted;
 use rdmascope_capture_agent::framing::Statistics;
 use rdmascope_capture_agent::new_file::{self, Unfinished};
 use rdmascope_capture_agent::{
-    Compression, Compressor, Description, LiveSource, NoteKind, PcapngWriter, Section, now,
+    Compression, Compressor, Description, LiveSource, Note, NoteKind, PcapngWriter, Section, now,
 };
 use rdmascope_dissector::record::{Record, Time};
 use std::collections::VecDeque;
@@ -58,7 +58,6 @@ impl Current {
     }
 
     /// Writes a note, which is not a packet.
-    #[cfg(target_os = "linux")]
     pub(super) fn note(&mut self, kind: NoteKind, bytes: &[u8]) -> Result<()> {
         let written = self.writer.note(kind, bytes);
         self.checked(written)
@@ -173,6 +172,13 @@ impl Files<'_> {
     #[cfg(target_os = "linux")]
     pub(super) fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new(""))
+    }
+
+    /// Remembers the connections of a note for the next files.
+    pub(super) fn note(&mut self, note: &Note) {
+        if note.kind == NoteKind::Inventory {
+            self.inventory.push_str(&String::from_utf8_lossy(&note.bytes));
+        }
     }
 
     /// Starts the next file, and deletes the oldest if there are too many.

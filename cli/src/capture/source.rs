@@ -20,6 +20,10 @@ pub(super) fn open(command: &Capture, wanted: &Wanted) -> Result<Box<dyn LiveSou
         refuse_hardware_time(command, snoop::DEVICE)?;
         return snoop::open(device, &command.mirror, wanted, command.snap_length);
     }
+    if command.snoop {
+        refuse_hardware_time(command, "--snoop")?;
+        return messages(command);
+    }
     #[cfg(feature = "pnet")]
     if command.pnet {
         return datalink::open(command, wanted);
@@ -46,13 +50,22 @@ fn mirror(command: &Capture, wanted: &Wanted) -> Result<Box<dyn LiveSource>> {
     Ok(Box::new(live))
 }
 
+#[cfg(target_os = "linux")]
+fn messages(command: &Capture) -> Result<Box<dyn LiveSource>> {
+    crate::messages::open(&command.mirror, command.snap_length)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn messages(_: &Capture) -> Result<Box<dyn LiveSource>> {
+    anyhow::bail!("--snoop needs Linux")
+}
+
 #[cfg(not(target_os = "linux"))]
 fn mirror(command: &Capture, wanted: &Wanted) -> Result<Box<dyn LiveSource>> {
     datalink::open(command, wanted)
 }
 
 /// Fails for hardware time stamps, which only the kernel's ring supports.
-#[cfg(any(feature = "pnet", feature = "verbs", not(target_os = "linux")))]
 fn refuse_hardware_time(command: &Capture, of: &str) -> Result<()> {
     anyhow::ensure!(
         command.time_stamps == Clock::System,
