@@ -164,6 +164,11 @@ pub fn confine_except(reach: Reach<'_>, instances: Option<&Path>) -> Result<Conf
     Ok(Confined { landlock, seccomp })
 }
 
+/// Whether this process may capture packets: it has the capability CAP_NET_RAW.
+pub fn may_capture() -> bool {
+    capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::NET_RAW))
+}
+
 /// Checks that the process has a single thread. Without /proc the check passes.
 fn is_alone() -> Result<(), ConfineError> {
     // A thread that is ending, such as the decompressor of a closed file, stays listed for a

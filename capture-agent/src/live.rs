@@ -14,7 +14,9 @@ pub mod tracefs;
 
 pub use crate::filter;
 pub use crate::live_source::{Host, State, now};
-pub use interfaces::{NetworkInterface, expand, iwarp_only, network_interfaces};
+pub use interfaces::{
+    Fabric, NetworkInterface, RdmaDevice, expand, iwarp_only, network_interfaces, rdma_device_list,
+};
 pub use libpcap::FilterError;
 
 use crate::capture::Error;

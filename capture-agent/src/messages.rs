@@ -49,7 +49,9 @@ pub struct MessagesConfig {
 #[non_exhaustive]
 pub enum SnoopMessagesError {
     /// The kernel has no type information.
-    #[error("the kernel has no type information in /sys/kernel/btf: its CONFIG_DEBUG_INFO_BTF is off")]
+    #[error(
+        "the kernel has no type information of rpcrdma in /sys/kernel/btf: its CONFIG_DEBUG_INFO_BTF or CONFIG_DEBUG_INFO_BTF_MODULES is off"
+    )]
     NoBtf,
     /// The module is not loaded.
     #[error("the kernel's NFS/RDMA transport is not loaded: modprobe rpcrdma")]
@@ -81,13 +83,15 @@ pub struct Messages {
     instance: Instance,
     joiner: Joiner,
     frames: Frames,
-    /// What is composed and not yet delivered.
+    /// Frames and notes that are not yet delivered.
     waiting: VecDeque<Composed>,
-    /// What is delivered.
+    /// The frame or note that is being delivered.
     latest: Composed,
     /// The time of day at the start of the trace clock, in nanoseconds since 1970.
     epoch: i64,
     counts: Counts,
+    /// Lost events: the time up to which they were lost, and their number.
+    losses: Vec<(u64, u64)>,
     /// Lost events that are not yet part of a record.
     untold: u64,
     /// Probes passed over so far.
@@ -127,6 +131,7 @@ impl Messages {
             latest: Composed::default(),
             epoch: epoch().1,
             counts: Counts { dropped: Some(0), ..Counts::default() },
+            losses: Vec::new(),
             untold: 0,
             missed: 0,
             bytes: 0,
@@ -145,23 +150,38 @@ impl Messages {
             self.epoch = epoch;
         }
         let joiner = &mut self.joiner;
-        let lost = self.instance.take(|processor, time, data| joiner.take(processor, time, data))?;
+        let losses = self.instance.take(|processor, time, data| joiner.take(processor, time, data))?;
         let missed = self.instance.missed()?;
-        let passed_over = missed.saturating_sub(core::mem::replace(&mut self.missed, missed));
-        self.lose(lost.saturating_add(passed_over));
+        self.losses.extend(losses);
+        self.losses.push((clock, missed.saturating_sub(core::mem::replace(&mut self.missed, missed))));
         let settled = if is_last { u64::MAX } else { clock.saturating_sub(SETTLING) };
         for message in self.joiner.settle(settled) {
+            self.lose(message.time);
             let time = Time(self.epoch.saturating_add_unsigned(message.time));
-            self.frames.compose(&message, time, &mut self.waiting);
+            let frame = self.frames.compose(&message, time, &mut self.waiting);
+            if let Some(frame) = frame {
+                let dropped = core::mem::take(&mut self.untold);
+                self.waiting.push_back(Composed { dropped, ..frame });
+            }
         }
+        self.lose(settled);
         self.is_over = is_last;
         Ok(Time(self.epoch.saturating_add_unsigned(clock.saturating_sub(SETTLING))))
     }
 
-    fn lose(&mut self, events: u64) {
-        self.untold = self.untold.saturating_add(events);
-        self.counts.dropped = self.counts.dropped.map(|dropped| dropped.saturating_add(events));
+    /// Counts the events that were lost before a time.
+    fn lose(&mut self, before: u64) {
+        let lost = self.losses.extract_if(.., |(time, _)| *time <= before);
+        let lost = lost.fold(0, |sum: u64, (_, lost)| sum.saturating_add(lost));
+        self.untold = self.untold.saturating_add(lost);
+        self.counts.dropped = self.counts.dropped.map(|dropped| dropped.saturating_add(lost));
     }
+}
+
+/// Finds out whether messages can be captured here, and changes nothing.
+pub fn check() -> Result<(), SnoopMessagesError> {
+    Inventory::open()?;
+    instance::possible(Messages::MOST).map(drop)
 }
 
 /// The time of the trace clock, and the time of day when it began.
@@ -186,7 +206,7 @@ impl Source for Messages {
         }
         let Some(composed) = self.waiting.pop_front() else { return Ok(Next::End) };
         self.latest = composed;
-        let Composed { note, time, bytes, length } = &self.latest;
+        let Composed { note, time, bytes, length, dropped } = &self.latest;
         if let Some(note) = note {
             let bytes = note.clone().into_bytes();
             return Ok(Next::Note(Note { kind: NoteKind::Inventory, bytes }));
@@ -198,7 +218,7 @@ impl Source for Messages {
             time: *time,
             link: LinkType::RAW,
             original_length: *length,
-            dropped: u32::try_from(core::mem::take(&mut self.untold)).unwrap_or(u32::MAX),
+            dropped: u32::try_from(*dropped).unwrap_or(u32::MAX),
             tap: Tap::default(),
             data: bytes,
         }))

@@ -1,5 +1,7 @@
 //! `rdmascope capture`: writes the packets of network interfaces as pcapng.
 
+#[cfg(target_os = "linux")]
+mod doctor;
 mod files;
 #[cfg_attr(not(target_os = "linux"), path = "capture/no_kernel.rs")]
 mod kernel;
@@ -14,7 +16,7 @@ use crate::output::{Out, Status, complain, tell};
 use crate::ports::Ports;
 #[cfg(feature = "verbs")]
 use crate::snoop::Device;
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use files::Files;
 #[cfg(target_os = "linux")]
@@ -38,11 +40,13 @@ use std::time::{Duration, Instant};
 /// Examples for `--help`.
 pub(crate) const EXAMPLES: &str = "\
 Examples:
+  rdmascope capture --doctor
   rdmascope capture --list
   rdmascope capture -i eth0 -w mount.pcapng
   rdmascope capture -i eth0 -w server.pcapng.zst --filter 'host 10.0.0.1'
   rdmascope capture -i eth0 -w ring.pcapng --rotate-size 256 --files 8
   rdmascope capture -i eth0 -w small.pcapng --cut-bulk
+  rdmascope capture --snoop -w messages.pcapng
   ssh server rdmascope capture -i eth0 -w - | rdmascope analyze -";
 
 /// The arguments of `capture`.
@@ -51,7 +55,7 @@ Examples:
 pub(crate) struct Capture {
     /// Interface to capture from, or `any` for all that are up; repeat it to capture several
     /// interfaces into one file
-    #[arg(short, long = "interface", value_name = "NAME", required_unless_present_any = ["list", "snoop"])]
+    #[arg(short, long = "interface", value_name = "NAME", required_unless_present_any = ["list", "doctor", "snoop"])]
     #[cfg_attr(feature = "verbs", arg(required_unless_present = "verbs"))]
     interfaces: Vec<String>,
     #[cfg(feature = "verbs")]
@@ -75,13 +79,20 @@ pub(crate) struct Capture {
     #[cfg_attr(feature = "verbs", arg(conflicts_with = "verbs"))]
     pnet: bool,
     /// Output file in pcapng, or `-` for standard output
-    #[arg(short, long, value_name = "FILE", required_unless_present = "list")]
+    #[arg(short, long, value_name = "FILE", required_unless_present_any = ["list", "doctor"])]
     write: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) new_files: NewFiles,
     /// List the interfaces and their RDMA devices, and exit
     #[arg(short = 'L', long, conflicts_with_all = ["interfaces", "write"])]
     list: bool,
+    /// Print which captures work on this host and the command to run, and exit
+    ///
+    /// The report has the RDMA devices, how much of their traffic reaches the network stack, and what
+    /// --snoop and --kernel need: type information (BTF), tracefs and privileges.
+    #[arg(long, conflicts_with_all = ["interfaces", "write", "list", "snoop"])]
+    #[cfg_attr(feature = "verbs", arg(conflicts_with = "verbs"))]
+    doctor: bool,
     /// Maximum number of bytes captured of each packet
     #[arg(short, long, value_name = "SIZE", default_value_t = 262_144, value_parser = clap::value_parser!(u32).range(64..=262_144))]
     snap_length: u32,
@@ -155,6 +166,10 @@ pub(crate) fn run(command: &Capture, out: &mut Out) -> io::Result<Status> {
     if command.list {
         return list(out).map(|()| Status::Done);
     }
+    #[cfg(target_os = "linux")]
+    if command.doctor {
+        return doctor::write(out).map(|()| Status::Done);
+    }
     match capture(command) {
         Ok(status) => Ok(status),
         Err(error) => match error.downcast_ref::<io::Error>() {
@@ -208,6 +223,7 @@ fn list(out: &mut Out) -> io::Result<()> {
 }
 
 fn capture(command: &Capture) -> Result<Status> {
+    ensure!(!command.doctor, "--doctor needs Linux");
     let Some(path) = &command.write else { bail!("no output file: use --write FILE") };
     let is_pipe = path == Path::new("-");
     let rotates = command.rotate_size.is_some() || command.rotate_time.is_some();

@@ -40,7 +40,7 @@ use rdmascope_dissector::connection::Connection;
 use rdmascope_dissector::engine::{self, Engine};
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::frame;
-use rdmascope_dissector::record::{Record, Time};
+use rdmascope_dissector::record::{LinkType, Record, Time};
 use rdmascope_dissector::transport::Dissected;
 use rdmascope_present::text::Style;
 use std::io::{self, Write as _};
@@ -61,7 +61,7 @@ Examples:
 
 /// The arguments of `live`.
 #[derive(Args, Debug)]
-#[command(mut_arg("files", |files| files.required(false).required_unless_present("interfaces").conflicts_with("interfaces")))]
+#[command(mut_arg("files", |files| files.required(false).required_unless_present_any(["interfaces", "snoop"]).conflicts_with("interfaces")))]
 #[command(mut_args(Mirror::of_interfaces))]
 #[command(mut_args(With::never))]
 #[cfg_attr(
@@ -81,6 +81,11 @@ pub(crate) struct LiveArguments {
     #[cfg(feature = "verbs")]
     #[command(flatten)]
     device: Device,
+    /// Watch the messages of this host's NFS/RDMA client and server instead, from the kernel: see
+    /// `capture --snoop`
+    #[arg(long, conflicts_with_all = ["interfaces", "files"])]
+    #[cfg_attr(feature = "verbs", arg(conflicts_with = "verbs"))]
+    snoop: bool,
     /// Length of the intervals
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
     interval: u64,
@@ -162,7 +167,8 @@ pub(crate) fn run(command: &LiveArguments, style: Style, out: &mut Out) -> io::R
         Ok(allowances) => allowances,
         Err(error) => return complain(&error, out),
     };
-    let triggers = match Triggers::new(&command.trigger, &names) {
+    let link = if command.snoop { LinkType::RAW } else { LinkType::ETHERNET };
+    let triggers = match Triggers::new(&command.trigger, &names, link) {
         Ok(triggers) => triggers,
         Err(error) => return complain(&error, out),
     };
@@ -234,6 +240,9 @@ fn open(command: &LiveArguments) -> Result<Box<dyn LiveSource>> {
     if let Some(device) = &command.device.verbs {
         return snoop::open(device, mirror, &config.wanted, config.snap_length);
     }
+    if command.snoop {
+        return crate::messages::open(mirror, config.snap_length);
+    }
     let live = Live::open(&config, interrupt::end_once()).map_err(crate::capture::explained)?;
     Ok(Box::new(live))
 }
@@ -247,9 +256,10 @@ fn of_interfaces(
     watching: &mut Watching<'_>,
 ) -> Result<Status> {
     use crate::capture::dropped;
-    use crate::confine::confined;
+    use crate::confine::confined_except;
     use crate::mirror::warn_of_drops;
     use rdmascope_capture_agent::confine::Reach;
+    use rdmascope_capture_agent::live::tracefs;
     use rdmascope_capture_agent::{NoteKind, inventory};
 
     let mut live = open(command)?;
@@ -260,12 +270,14 @@ fn of_interfaces(
         "--trigger drop has no effect here: {}",
         uncounted.unwrap_or_default()
     );
-    let connected = crate::capture::connected(command.input.quiet);
+    // A snooped connection is described before its first message.
+    let connected = if command.snoop { Vec::new() } else { crate::capture::connected(command.input.quiet) };
     watching.note(&Note { kind: NoteKind::Inventory, bytes: inventory::to_text(&connected).into_bytes() });
     command.mirror.become_user()?;
     let listener = command.metrics.map(Metrics::bind).transpose()?;
     let folder = watching.triggers.as_ref().map(Triggers::folder);
-    confined(folder.map_or(Reach::Nothing, Reach::Below), command.input.quiet)?;
+    let instances = tracefs::instances().filter(|_| command.snoop);
+    confined_except(folder.map_or(Reach::Nothing, Reach::Below), instances.as_deref(), command.input.quiet)?;
     output::queue(watching.out)?;
     watching.metrics = listener.map(Metrics::serve).transpose()?;
     if !command.input.quiet {
@@ -355,6 +367,9 @@ struct Watching<'a> {
 impl LiveArguments {
     /// The names of the live sources; empty if the input is captures.
     fn names(&self) -> Vec<String> {
+        if self.snoop {
+            return vec!["rpcrdma".to_owned()];
+        }
         #[cfg(feature = "verbs")]
         if let Some(device) = &self.device.verbs {
             return vec![device.clone()];

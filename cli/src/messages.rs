@@ -14,7 +14,7 @@ pub(crate) fn open(mirror: &Mirror, snap_length: u32) -> Result<Box<dyn LiveSour
     let config = MessagesConfig { snap_length, buffer: mirror.buffer(), interval: Duration::from_millis(50) };
     let opened = Messages::open(&config, interrupt::end_once()).map_err(|error| match error {
         SnoopMessagesError::Tracefs(TracefsError::NotPermitted) => {
-            anyhow!("--snoop: probes require root")
+            anyhow!("--snoop: probes require root, and a kernel that is not locked down (confidentiality)")
         }
         error => anyhow!("--snoop: {error}"),
     });

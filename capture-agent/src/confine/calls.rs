@@ -139,8 +139,8 @@ const PATHS_OLD: &[libc::c_long] = &[libc::SYS_renameat];
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const PATHS_OLD: &[libc::c_long] = &[];
 
-/// Refuses all other calls. `removes`: folders can be removed, which landlock restricts. Returns false if the kernel has no seccomp or its rules for this
-/// architecture are unknown.
+/// Refuses all other calls. `removes`: folders can be removed, which landlock restricts. Returns
+/// false if the kernel has no seccomp or its rules for this architecture are unknown.
 pub(super) fn refuse(reach: Reach<'_>, removes: bool) -> bool {
     // The first filter makes the C library start threads with clone, whose flags a filter can
     // check.

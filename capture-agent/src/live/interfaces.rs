@@ -130,19 +130,69 @@ fn rdma_devices(folder: &Path) -> BTreeMap<String, Vec<(String, bool)>> {
     found
 }
 
+/// An RDMA device of this host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RdmaDevice {
+    /// Name of the device.
+    pub name: String,
+    /// True for hardware, false for software.
+    pub is_hardware: bool,
+    /// Its fabric.
+    pub fabric: Fabric,
+    /// The network interfaces of its ports.
+    pub interfaces: Vec<String>,
+}
+
+/// The fabric of an RDMA device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fabric {
+    /// RDMA over Converged Ethernet.
+    Roce,
+    /// InfiniBand.
+    InfiniBand,
+    /// RDMA over TCP.
+    Iwarp,
+}
+
+/// Returns the RDMA devices of this host, by name.
+pub fn rdma_device_list() -> Vec<RdmaDevice> {
+    rdma_device_list_in(Path::new("/sys/class/infiniband"))
+}
+
+fn rdma_device_list_in(folder: &Path) -> Vec<RdmaDevice> {
+    let interfaces = rdma_devices(folder);
+    let device = |path: std::path::PathBuf| {
+        let name = path.file_name()?.to_string_lossy().into_owned();
+        let layers = entries(&path.join("ports"));
+        let is_infiniband = |port: &std::path::PathBuf| {
+            fs::read_to_string(port.join("link_layer")).is_ok_and(|layer| layer.trim() == "InfiniBand")
+        };
+        let fabric = match layers.iter().any(is_infiniband) {
+            _ if is_iwarp(&path) => Fabric::Iwarp,
+            true => Fabric::InfiniBand,
+            false => Fabric::Roce,
+        };
+        let is_own = |devices: &[(String, bool)]| devices.iter().any(|(device, _)| *device == name);
+        let own = interfaces.iter().filter(|(_, devices)| is_own(devices));
+        let interfaces = own.map(|(interface, _)| interface.clone()).collect();
+        Some(RdmaDevice { is_hardware: path.join("device").exists(), fabric, interfaces, name })
+    };
+    entries(folder).into_iter().filter_map(device).collect()
+}
+
+/// Whether a device uses iWARP: RDMA_NODE_RNIC (Linux, drivers/infiniband/core/sysfs.c).
+fn is_iwarp(device: &Path) -> bool {
+    fs::read_to_string(device.join("node_type")).is_ok_and(|kind| kind.starts_with("4:"))
+}
+
 /// Returns the RDMA devices of this host if all of them use iWARP, as siw does; otherwise none.
 pub fn iwarp_only() -> Vec<String> {
     iwarp_only_in(Path::new("/sys/class/infiniband"))
 }
 
 fn iwarp_only_in(folder: &Path) -> Vec<String> {
-    // RDMA_NODE_RNIC (Linux, drivers/infiniband/core/sysfs.c).
-    const RNIC: &str = "4:";
     let devices = entries(folder);
-    let is_iwarp = |device: &std::path::PathBuf| {
-        fs::read_to_string(device.join("node_type")).is_ok_and(|kind| kind.starts_with(RNIC))
-    };
-    if !devices.iter().all(is_iwarp) {
+    if !devices.iter().all(|device| is_iwarp(device)) {
         return Vec::new();
     }
     let name =
@@ -216,6 +266,41 @@ mod tests {
             }
             assert_eq!(iwarp_only_in(folder.path()), expected);
         }
+    }
+
+    #[test]
+    fn devices_with_fabric_and_interfaces() {
+        let folder = tempfile::tempdir().unwrap();
+        for (device, kind, layer, interface, is_hardware) in [
+            ("irdma0", "4: RNIC\n", "Ethernet\n", "eth3\n", true),
+            ("mlx5_0", "1: CA\n", "Ethernet\n", "eth1\n", true),
+            ("mlx5_1", "1: CA\n", "InfiniBand\n", "ib0\n", true),
+            ("rxe0", "1: CA\n", "Ethernet\n", "eth0\n", false),
+        ] {
+            let device = folder.path().join(device);
+            fs::create_dir_all(device.join("ports/1/gid_attrs/ndevs")).unwrap();
+            fs::write(device.join("node_type"), kind).unwrap();
+            fs::write(device.join("ports/1/link_layer"), layer).unwrap();
+            fs::write(device.join("ports/1/gid_attrs/ndevs/0"), interface).unwrap();
+            if is_hardware {
+                fs::create_dir(device.join("device")).unwrap();
+            }
+        }
+        let device = |name: &str, is_hardware, fabric, interface: &str| RdmaDevice {
+            name: name.to_owned(),
+            is_hardware,
+            fabric,
+            interfaces: vec![interface.to_owned()],
+        };
+        assert_eq!(
+            rdma_device_list_in(folder.path()),
+            [
+                device("irdma0", true, Fabric::Iwarp, "eth3"),
+                device("mlx5_0", true, Fabric::Roce, "eth1"),
+                device("mlx5_1", true, Fabric::InfiniBand, "ib0"),
+                device("rxe0", false, Fabric::Roce, "eth0"),
+            ]
+        );
     }
 
     #[test]

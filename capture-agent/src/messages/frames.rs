@@ -34,6 +34,8 @@ pub(super) struct Composed {
     pub(super) bytes: Vec<u8>,
     /// Length of the whole frame.
     pub(super) length: u32,
+    /// Events lost before it.
+    pub(super) dropped: u64,
 }
 
 /// A connection, and the next PSN of each end: the local one first.
@@ -71,8 +73,13 @@ impl Frames {
         self.unplaced
     }
 
-    /// Appends the frame of a message. A note about its connection comes before the first one.
-    pub(super) fn compose(&mut self, message: &Message, time: Time, out: &mut VecDeque<Composed>) {
+    /// Returns the frame of a message. Before the first one of a connection, appends a note about it.
+    pub(super) fn compose(
+        &mut self,
+        message: &Message,
+        time: Time,
+        notes: &mut VecDeque<Composed>,
+    ) -> Option<Composed> {
         let key = (message.queue_pair, message.number);
         if self.known.len() >= MOST {
             self.known.clear();
@@ -86,17 +93,16 @@ impl Frames {
             let known = self.find(message).ok_or(NotFound(message.time));
             if let Ok(Known { connection, .. }) = &known {
                 let note = to_text(core::slice::from_ref(connection));
-                out.push_back(Composed { note: Some(note), ..Composed::default() });
+                notes.push_back(Composed { note: Some(note), ..Composed::default() });
             }
             self.known.insert(key, known);
         }
-        match self.known.get_mut(&key) {
-            Some(Ok(known)) => match known.frame(message, time, self.bytes) {
-                Some(frame) => out.push_back(frame),
-                None => self.unplaced += 1,
-            },
-            _ => self.unplaced += 1,
-        }
+        let frame = match self.known.get_mut(&key) {
+            Some(Ok(known)) => known.frame(message, time, self.bytes),
+            _ => None,
+        };
+        self.unplaced += u64::from(frame.is_none());
+        frame
     }
 
     /// Asks the kernel for the connection of a queue pair.
@@ -154,10 +160,10 @@ impl Known {
         let padding = payload.len().wrapping_neg() & 3;
         let kept = message.bytes.len().min(most);
         if kept < payload.len() {
-            // What was not fetched is missing, as if a snap length had cut it.
+            // Bytes that were not fetched are missing, as if a snap length had cut the packet.
             bytes.truncate(length - ICRC - padding - (payload.len() - kept));
         }
-        Some(Composed { note: None, time, bytes, length: length as u32 })
+        Some(Composed { time, bytes, length: length as u32, ..Composed::default() })
     }
 }
 

@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 /// Prefix of the names of instances and event groups. The process ID follows.
 const INSTANCE: &str = "rdmascope-messages-";
 const GROUP: &str = "rdmascope_messages_";
+/// The file with the definitions of kprobes.
+const EVENTS: &str = "kprobe_events";
 /// Folder of the kernel's type information.
 const BTF: &str = "/sys/kernel/btf";
 const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
@@ -42,16 +44,8 @@ impl Instance {
         buffer: usize,
         mut know: impl FnMut(&Definition, u16, Layout),
     ) -> Result<Instance, Error> {
-        let place = tracefs::place().map_err(|error| explained(error.into()))?;
-        let events = place.join("kprobe_events");
-        if !events.exists() {
-            return Err(Error::NoProbes);
-        }
-        let wanted = probes::definitions(&read_btf()?, bytes)?;
-        let open = |path: &Path, options: &mut OpenOptions| {
-            options.open(path).map_err(|error| explained(system(path, error)))
-        };
-        let mut definitions = open(&events, File::options().read(true).append(true))?;
+        let Possible { place, wanted, module, mut definitions } = possible(bytes)?;
+        let events = place.join(EVENTS);
         remove_left(&place, &mut definitions).map_err(|error| explained(system(&events, error)))?;
         let process = std::process::id();
         let mut instance = Instance {
@@ -65,15 +59,17 @@ impl Instance {
             page: vec![0; PAGE],
         };
         fs::create_dir(&instance.folder).map_err(|error| explained(system(&instance.folder, error)))?;
-        instance.define(&wanted, &events)?;
+        instance.define(&wanted, module, &events)?;
         instance.begin(&wanted, buffer, &mut know).map_err(explained)?;
         Ok(instance)
     }
 
-    fn define(&mut self, wanted: &[Definition], path: &Path) -> Result<(), Error> {
+    /// `module` comes before the names of functions. With it, the kernel attaches the probes again if
+    /// the module is loaded again.
+    fn define(&mut self, wanted: &[Definition], module: &str, path: &Path) -> Result<(), Error> {
         for definition in wanted {
             let name = definition.point.event(definition.part);
-            let line = format!("p:{}/{name} {}\n", self.group, definition.text);
+            let line = format!("p:{}/{name} {module}{}\n", self.group, definition.text);
             self.definitions.write_all(line.as_bytes()).map_err(|error| match error.kind() {
                 // The function is not in memory, although its types are.
                 ErrorKind::NotFound => Error::NoModule,
@@ -124,18 +120,18 @@ impl Instance {
         write(&Path::new("events").join(&self.group).join("enable"), "1")
     }
 
-    /// Calls `see` with processor, time and data of each event since the last call. Returns the number
-    /// of events that were overwritten.
-    pub(super) fn take(&mut self, mut see: impl FnMut(usize, u64, &[u8])) -> io::Result<u64> {
-        let mut lost = 0;
+    /// Calls `see` with processor, time and data of each event since the last call. Returns the events
+    /// that were overwritten: the time up to which they were, and their number.
+    pub(super) fn take(&mut self, mut see: impl FnMut(usize, u64, &[u8])) -> io::Result<Vec<(u64, u64)>> {
+        let mut losses = Vec::new();
         for (processor, pipe) in self.pipes.iter_mut().enumerate() {
             loop {
                 match pipe.read(&mut self.page) {
                     Ok(0) => break,
                     Ok(length) => {
                         let page = &self.page[..length];
-                        lost =
-                            pages::events(page, |time, data| see(processor, time, data)).saturating_add(lost);
+                        let (began, lost) = pages::events(page, |time, data| see(processor, time, data));
+                        losses.extend((lost > 0).then_some((began, lost)));
                     }
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                     Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -143,7 +139,7 @@ impl Instance {
                 }
             }
         }
-        Ok(lost)
+        Ok(losses)
     }
 
     /// Returns the number of times that a probe was passed over, because the processor was at another
@@ -179,6 +175,30 @@ impl Drop for Instance {
     }
 }
 
+/// The things that are needed to define events.
+pub(super) struct Possible {
+    place: PathBuf,
+    wanted: Vec<Definition>,
+    module: &'static str,
+    definitions: File,
+}
+
+/// Finds out whether events can be defined here, and changes nothing.
+pub(super) fn possible(bytes: usize) -> Result<Possible, Error> {
+    let place = tracefs::place().map_err(|error| explained(error.into()))?;
+    if !place.join(EVENTS).exists() {
+        return Err(Error::NoProbes);
+    }
+    let (btf, module) = read_btf()?;
+    let wanted = probes::definitions(&btf, bytes)?;
+    let definitions = open(&place.join(EVENTS), File::options().read(true).append(true))?;
+    Ok(Possible { place, wanted, module, definitions })
+}
+
+fn open(path: &Path, options: &OpenOptions) -> Result<File, Error> {
+    options.open(path).map_err(|error| explained(system(path, error)))
+}
+
 /// Removes the instances and events of processes that have ended.
 fn remove_left(place: &Path, definitions: &mut File) -> io::Result<()> {
     tracefs::remove_left(&place.join("instances"), INSTANCE);
@@ -195,15 +215,18 @@ fn remove_left(place: &Path, definitions: &mut File) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads the types of the kernel and of its module.
-fn read_btf() -> Result<Btf, Error> {
+/// Reads the types of the kernel and of its module, and the prefix of the module's functions.
+fn read_btf() -> Result<(Btf, &'static str), Error> {
     let folder = Path::new(BTF);
     let vmlinux = fs::read(folder.join("vmlinux")).map_err(|_| Error::NoBtf)?;
-    let module = fs::read(folder.join("rpcrdma"));
-    let is_there = module.is_ok() || Path::new("/sys/module/rpcrdma").exists();
-    let btf = Btf::parse(&vmlinux, module.as_deref().ok()).ok_or(Error::NoBtf)?;
-    // Without a module of its own, rpcrdma may be a part of the kernel.
-    if !is_there && btf.structure("rpcrdma_xprt").is_none() { Err(Error::NoModule) } else { Ok(btf) }
+    let module = fs::read(folder.join("rpcrdma")).ok();
+    let prefix = if module.is_some() { "rpcrdma:" } else { "" };
+    let btf = Btf::parse(&vmlinux, module.as_deref()).ok_or(Error::NoBtf)?;
+    match btf.structure("rpcrdma_xprt") {
+        Some(_) => Ok((btf, prefix)),
+        None if Path::new("/sys/module/rpcrdma").exists() => Err(Error::NoBtf),
+        None => Err(Error::NoModule),
+    }
 }
 
 /// The folders `cpu0`, `cpu1` and so on.

@@ -62,8 +62,9 @@ pub(super) struct Joiner {
     mapped: HashMap<u64, Mapped>,
 }
 
-/// Parts of a message are closer together than this, in nanoseconds.
-const CLOSE: u64 = 50_000_000;
+/// Parts of a message are closer together than this, in nanoseconds: a hypervisor may stop the
+/// processor between them.
+const CLOSE: u64 = 1_000_000_000;
 /// Maximum number of mapped messages that wait for their Send.
 const MOST_MAPPED: usize = 4096;
 

@@ -5,7 +5,7 @@
 //! event:  type, 5 bits; time since the event before, 27 bits | data
 //!
 //! type 0        length 4 (itself included), data
-//!      1 to 28  four times as many bytes of data
+//!      1 to 28  data: 4 bytes times the type
 //!      29       padding: length 4, or the end of the page
 //!      30       high bits of the time since the event before, 4
 //!      31       high bits of the time, 4
@@ -24,12 +24,13 @@ const MISSED: usize = 1 << 31;
 const MISSED_STORED: usize = 1 << 30;
 const LENGTH: usize = (1 << 20) - 1;
 
-/// Calls `see` with the time in nanoseconds and the data of each event of a page. Returns the number
-/// of events lost before the page; 1 if the kernel does not say how many.
-pub(super) fn events(page: &[u8], mut see: impl FnMut(u64, &[u8])) -> u64 {
-    let Some((head, rest)) = page.split_first_chunk::<HEADER>() else { return 0 };
-    let Some((time, commit)) = head.split_first_chunk::<8>() else { return 0 };
-    let mut time = u64::from_ne_bytes(*time);
+/// Calls `see` with the time in nanoseconds and the data of each event of a page. Returns the time of
+/// the page, and the number of events lost before it; 1 if the kernel does not say how many.
+pub(super) fn events(page: &[u8], mut see: impl FnMut(u64, &[u8])) -> (u64, u64) {
+    let Some((head, rest)) = page.split_first_chunk::<HEADER>() else { return (0, 0) };
+    let Some((began, commit)) = head.split_first_chunk::<8>() else { return (0, 0) };
+    let began = u64::from_ne_bytes(*began);
+    let mut time = began;
     let commit = commit.first_chunk().map_or(0, |commit| usize::from_ne_bytes(*commit));
     let (mut events, behind) = rest.split_at(rest.len().min(commit & LENGTH));
     while let Some((word, data)) = events.split_first_chunk::<4>() {
@@ -57,11 +58,12 @@ pub(super) fn events(page: &[u8], mut see: impl FnMut(u64, &[u8])) -> u64 {
         }
         events = next;
     }
-    match commit {
+    let lost = match commit {
         commit if commit & MISSED == 0 => 0,
         commit if commit & MISSED_STORED == 0 => 1,
         _ => behind.first_chunk().map_or(1, |count| usize::from_ne_bytes(*count) as u64),
-    }
+    };
+    (began, lost)
 }
 
 /// The fields of an event.

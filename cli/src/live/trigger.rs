@@ -153,8 +153,13 @@ const MOST_REASONS: usize = 256;
 const LONGEST: i64 = 5;
 
 impl Triggers {
-    /// Returns `None` without conditions. `interfaces` are the sources of the packets.
-    pub(super) fn new(arguments: &Arguments, interfaces: &[String]) -> Result<Option<Triggers>> {
+    /// Returns `None` without conditions. `interfaces` are the sources of the packets, with this link
+    /// type.
+    pub(super) fn new(
+        arguments: &Arguments,
+        interfaces: &[String],
+        link: LinkType,
+    ) -> Result<Option<Triggers>> {
         let Arguments { conditions, trigger_folder: folder, .. } = arguments;
         if conditions.is_empty() {
             return Ok(None);
@@ -164,12 +169,8 @@ impl Triggers {
             "{}: no such folder; use --trigger-folder with an existing one",
             folder.display()
         );
-        let describe = |name: &String| Description {
-            link: LinkType::ETHERNET,
-            name: name.clone(),
-            filter: String::new(),
-            snap_length: 0,
-        };
+        let describe =
+            |name: &String| Description { link, name: name.clone(), filter: String::new(), snap_length: 0 };
         let nanoseconds = |time: u64| i64::try_from(time).unwrap_or(i64::MAX);
         Ok(Some(Triggers {
             conditions: conditions.clone(),
@@ -203,7 +204,7 @@ impl Triggers {
     /// Takes a note of the capture.
     pub(super) fn note(&mut self, note: &Note) {
         if note.kind == NoteKind::Inventory {
-            self.inventory.clone_from(&note.bytes);
+            self.inventory.extend_from_slice(&note.bytes);
         }
     }
 

@@ -239,7 +239,7 @@ fn the_data_of_a_snooped_connection_is_unseen() {
         assert_eq!(Phases::of(getattr).is_none(), is_snooped);
         let origin = if is_snooped { Origin::Snoop } else { Origin::Kernel };
         assert_eq!((report.connections.len(), report.connections[0].origin), (1, origin));
-        // The ICRC of a composed frame is nobody's.
+        // The ICRC of a composed frame does not count.
         assert_eq!(report.totals.icrc.iter().sum::<u64>(), if is_snooped { 0 } else { 4 });
     }
 }

@@ -14,7 +14,7 @@ fn words(words: &[u32]) -> Vec<u8> {
 
 fn read(page: &[u8]) -> (u64, Vec<(u64, Vec<u8>)>) {
     let mut seen = Vec::new();
-    let lost = events(page, |time, data| seen.push((time, data.to_vec())));
+    let (_, lost) = events(page, |time, data| seen.push((time, data.to_vec())));
     (lost, seen)
 }
 
