@@ -14,7 +14,9 @@ fn main() {
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use rdmascope_capture_agent::confine::{ConfineError, Confined, Reach, become_user, confine};
+    use rdmascope_capture_agent::confine::{
+        ConfineError, Confined, Reach, become_user, confine, confine_except,
+    };
     use std::fs::{self, File};
     use std::io::{ErrorKind, Read as _, Seek as _, Write as _};
     use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -35,7 +37,7 @@ mod linux {
             Some(other) if !OPTIONS.iter().any(|option| other.starts_with(option)) => {
                 println!("{other}: no such test here");
             }
-            _ => ["nothing", "below", "paths", "threads", "user"].into_iter().for_each(case),
+            _ => ["nothing", "instances", "below", "paths", "threads", "user"].into_iter().for_each(case),
         }
     }
 
@@ -54,6 +56,7 @@ mod linux {
     fn inside(case: &str, folder: &Path) {
         match case {
             "nothing" => nothing(folder),
+            "instances" => instances(folder),
             "below" => below(folder),
             "paths" => paths(folder),
             "threads" => threads(),
@@ -104,11 +107,35 @@ mod linux {
         all_else_is_refused();
         refused("a new file", File::create(folder.join("after")));
         refused("a file to remove", fs::remove_file(folder.join("before")));
+        refused("a folder to remove", remove_folder(folder));
         refused("another name", fs::rename(folder.join("before"), folder.join("after")));
         // Open files still work, and new threads are confined as well.
         file.write_all(b"still open").expect("it is open");
         listener.accept().expect("a listener that was there before");
         thread::spawn(all_else_is_refused).join().expect("a thread starts");
+    }
+
+    /// Removes a folder by the call that is permitted for instances of tracefs.
+    fn remove_folder(path: &Path) -> std::io::Result<()> {
+        Ok(rustix::fs::unlinkat(rustix::fs::CWD, path, rustix::fs::AtFlags::REMOVEDIR)?)
+    }
+
+    fn instances(folder: &Path) {
+        let inner = folder.join("instances");
+        for name in ["instances/ours", "other"] {
+            fs::create_dir_all(folder.join(name)).expect("not confined yet");
+        }
+        fs::write(inner.join("file"), "file").expect("not confined yet");
+        let held = confine_except(Reach::Nothing, Some(&inner)).expect("one thread");
+        if !is_there(held) {
+            return;
+        }
+        all_else_is_refused();
+        refused("a file", File::create(inner.join("after")));
+        refused("a folder", fs::create_dir(inner.join("after")));
+        refused("a file to remove", fs::remove_file(inner.join("file")));
+        refused("a folder elsewhere", remove_folder(&folder.join("other")));
+        remove_folder(&inner.join("ours")).expect("it may be removed");
     }
 
     fn below(folder: &Path) {

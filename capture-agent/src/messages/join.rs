@@ -3,6 +3,7 @@
 use super::pages::Layout;
 use super::probes::{ARRAY, MOST, PARTS, Point, SGES};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// A message that the transport has sent or received.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +56,7 @@ struct Mapped {
 /// Puts messages together.
 #[derive(Debug, Default)]
 pub(super) struct Joiner {
-    layouts: HashMap<u16, (Point, usize, Layout)>,
+    layouts: HashMap<u16, (Point, usize, Arc<Layout>)>,
     hits: Vec<Hit>,
     later: Vec<Later>,
     /// By the key of their Send.
@@ -71,7 +72,7 @@ const MOST_MAPPED: usize = 4096;
 impl Joiner {
     /// Adds the layout of an event.
     pub(super) fn know(&mut self, id: u16, point: Point, part: usize, layout: Layout) {
-        self.layouts.insert(id, (point, part, layout));
+        self.layouts.insert(id, (point, part, Arc::new(layout)));
     }
 
     /// Takes an event of a processor.
@@ -97,7 +98,7 @@ impl Joiner {
     }
 
     fn message(&mut self, hit: &Hit) -> Option<Message> {
-        let layout = self.layout(hit.point, 0)?.clone();
+        let layout = self.layout(hit.point, 0)?;
         let number = |name| layout.number(name, &hit.data);
         let word = |name| number(name) as u32;
         let own = self.first_piece(hit, number(hit.point.length()) as usize);
@@ -145,8 +146,9 @@ impl Joiner {
         })
     }
 
-    fn layout(&self, point: Point, part: usize) -> Option<&Layout> {
-        self.layouts.values().find(|(of, at, _)| (*of, *at) == (point, part)).map(|(.., layout)| layout)
+    fn layout(&self, point: Point, part: usize) -> Option<Arc<Layout>> {
+        let mut layouts = self.layouts.values();
+        layouts.find(|(of, at, _)| (*of, *at) == (point, part)).map(|(.., layout)| layout.clone())
     }
 
     /// The bytes of the piece that continues in other parts, up to the first missing part.
