@@ -44,16 +44,26 @@ impl Report {
         self.events.handle(event);
     }
 
+    /// Takes an event to count its problems. With [`Report::follow`], that is enough for
+    /// [`Report::verdict`].
+    pub fn count_problems(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Transaction(transaction) => self.problems.transaction(transaction),
+            Event::Connection(connection) => self.problems.connection(connection),
+            Event::Eviction(eviction) => self.problems.eviction(eviction),
+            _ => {}
+        }
+    }
+
     /// Takes an event to count and list.
     pub fn count(&mut self, event: &Event<'_>) {
+        self.count_problems(event);
         match event {
             Event::Transaction(transaction) => {
                 self.operations.count(transaction);
                 self.replies.count(transaction);
-                self.problems.transaction(transaction);
             }
             Event::Connection(connection) => {
-                self.problems.connection(connection);
                 self.replies.end(connection);
                 // Connections arrive in the order in which they end.
                 let at = self.connections.partition_point(|known| known.id < connection.id);
@@ -63,7 +73,6 @@ impl Report {
                     self.further_connections += 1;
                 }
             }
-            Event::Eviction(eviction) => self.problems.eviction(eviction),
             _ => {}
         }
     }

@@ -334,7 +334,7 @@ impl<T: Taker> Audience for Checking<'_, T> {
             figures.follow(&event);
         }
         if slice.has(&event) {
-            figures.count(&event);
+            figures.count_problems(&event);
         }
         let mut written = Ok(());
         judge.handle(&event, &mut |finding| {

@@ -298,7 +298,7 @@ impl Problems {
         };
         let [connections, transactions, held, gathered] = self.evictions.map(tally);
         [
-            (Transactions, "no-reply", lacking.no_reply, "call{s} without a reply when the connection ended, the XID was used again, or the capture ended long after"),
+            (Transactions, "no-reply", lacking.no_reply, "call{s} without a reply when the connection ended or the capture had gone on for long"),
             (Transactions, "transport-error", self.transport_error, "call{s} answered with RDMA_ERROR"),
             (Transactions, "no-call", lacking.no_call, "repl{y|ies} to {a call|calls} not captured"),
             (Transactions, "cut-off", lacking.cut_off, "call{s} still outstanding when the capture ended"),
