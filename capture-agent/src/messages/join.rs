@@ -63,9 +63,10 @@ pub(super) struct Joiner {
     mapped: HashMap<u64, Mapped>,
 }
 
-/// Parts of a message are closer together than this, in nanoseconds: a hypervisor may stop the
-/// processor between them.
-const CLOSE: u64 = 1_000_000_000;
+/// Parts of a message are closer together than this, in nanoseconds. Their functions run without a
+/// break, but a hypervisor may stop the processor between them. A buffer may hold the next message
+/// soon after, so a part that is further away belongs to another one. Without it the message is cut.
+const CLOSE: u64 = 50_000_000;
 /// Maximum number of mapped messages that wait for their Send.
 const MOST_MAPPED: usize = 4096;
 
@@ -87,7 +88,7 @@ impl Joiner {
         }
     }
 
-    /// Returns the messages before a time, in order. All events up to [`CLOSE`] after it were taken.
+    /// Returns the messages before a time, in order. Their events were taken.
     pub(super) fn settle(&mut self, before: u64) -> Vec<Message> {
         self.hits.sort_by_key(|hit| hit.time);
         let settled = self.hits.partition_point(|hit| hit.time < before);

@@ -98,6 +98,18 @@ fn parts_are_joined() {
     assert!(!found[2].is_sent);
 }
 
+/// The buffer held another message before. The part that it left is not of this one, so this one is
+/// cut.
+#[test]
+fn a_part_that_was_left_is_not_used() {
+    let mut joiner = joiner();
+    let (point, values) = (Point::ClientReceive, [("key", 5), ("length", 2000)]);
+    joiner.take(0, 1000, &event(point, 1, &values, &[]));
+    joiner.take(0, 1000 + CLOSE, &event(point, 0, &values, &[]));
+    let found = joiner.settle(2 * CLOSE);
+    assert_eq!((found[0].length, found[0].bytes.len(), found.len()), (2000, 1024, 1));
+}
+
 #[test]
 fn failed_receives_and_foreign_events_are_left_out() {
     let mut joiner = joiner();
