@@ -32,17 +32,27 @@ pub struct Span {
 }
 
 impl Span {
+    /// The times of both ends, in a capture that starts at `start`. An end with a plus sign counts
+    /// from the start of the span.
+    pub fn times(&self, start: Time) -> [Option<Time>; 2] {
+        let since = self.since.map(|moment| moment.in_capture(start));
+        let until = self.until.map(|moment| moment.relative_to(since.unwrap_or(start), start));
+        [since, until]
+    }
+
     /// Whether the span contains no time, in a capture that starts at `start`.
     pub fn is_empty(&self, start: Time) -> bool {
-        let [since, until] =
-            [self.since, self.until].map(|moment| moment.map(|moment| moment.in_capture(start)));
+        let [since, until] = self.times(start);
         since.zip(until).is_some_and(|(since, until)| since >= until)
     }
 
     /// Whether something that lasted from `first` to `last` overlaps the span.
     pub fn overlaps(&self, first: Time, last: Time, start: Time) -> bool {
-        self.since.is_none_or(|since| last >= since.in_capture(start))
-            && self.until.is_none_or(|until| first < until.in_capture(start))
+        if self.since.is_none() && self.until.is_none() {
+            return true;
+        }
+        let [since, until] = self.times(start);
+        since.is_none_or(|since| last >= since) && until.is_none_or(|until| first < until)
     }
 }
 

@@ -1,9 +1,11 @@
 //! Points and spans of time, as people write and read them.
 
 use core::fmt;
-use jiff::Timestamp;
-use jiff::tz::Offset;
+use jiff::civil::{DateTime, Time as OfDay};
+use jiff::tz::{Offset, TimeZone};
+use jiff::{Timestamp, ToSpan as _};
 use rdmascope_dissector::record::Time;
+use std::sync::LazyLock;
 
 /// Nanoseconds in a second.
 pub const SECOND: u64 = 1_000_000_000;
@@ -57,6 +59,48 @@ impl fmt::Display for Rfc3339 {
     }
 }
 
+/// The time zone of this machine, or of the environment variable `TZ`. It is read once, because a
+/// confined process cannot read it again.
+static LOCAL: LazyLock<TimeZone> = LazyLock::new(TimeZone::system);
+
+/// The time zones in which times are shown and read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Zone {
+    /// UTC.
+    #[default]
+    Utc,
+    /// The time zone of this machine, or of the environment variable `TZ`.
+    Local,
+}
+
+impl Zone {
+    /// Reads the time zone of this machine, before the process is confined.
+    pub fn prepare() {
+        LazyLock::force(&LOCAL);
+    }
+
+    /// Date and time of day in this zone.
+    pub fn civil(self, time: Time) -> DateTime {
+        let timestamp = Timestamp::from_nanosecond(i128::from(time.0));
+        let timestamp = timestamp.expect("64 bits of nanoseconds reach from 1677 to 2262");
+        match self {
+            Zone::Utc => Offset::UTC.to_datetime(timestamp),
+            Zone::Local => LOCAL.to_datetime(timestamp),
+        }
+    }
+
+    /// The time with this date and time of day; `None` outside of 1677 to 2262. Of a time that
+    /// occurs twice, the first one; a time that is left out is read as if the clock were not set
+    /// forward.
+    fn time(self, civil: DateTime) -> Option<Time> {
+        let timestamp = match self {
+            Zone::Utc => Offset::UTC.to_timestamp(civil),
+            Zone::Local => LOCAL.to_timestamp(civil),
+        };
+        i64::try_from(timestamp.ok()?.as_nanosecond()).ok().map(Time)
+    }
+}
+
 /// A point in time in a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
@@ -64,31 +108,83 @@ pub enum Moment {
     At(Time),
     /// Nanoseconds after the first packet of the capture.
     After(u64),
+    /// Nanoseconds after another moment; without one, after the first packet.
+    Later(u64),
+    /// Nanoseconds before another moment; without one, before the first packet.
+    Earlier(u64),
+    /// A time of day, in nanoseconds since midnight: on the day of the first packet, or on the next
+    /// day if that is more than twelve hours before the first packet.
+    OfDay(u64, Zone),
 }
 
 impl Moment {
+    /// The forms that [`Moment::parse`] accepts.
+    pub const FORMS: &str = "expected seconds from the start (12.5), a time of day (09:30, 09:30:00.5), a date and time \
+        (2025-11-21 09:30, or RFC 3339), or +3s";
+
     /// The point in time, in a capture that starts at `start`.
     pub fn in_capture(self, start: Time) -> Time {
+        self.relative_to(start, start)
+    }
+
+    /// The point in time, in a capture that starts at `start`; [`Moment::Later`] and
+    /// [`Moment::Earlier`] count from `other`.
+    pub fn relative_to(self, other: Time, start: Time) -> Time {
+        let signed = |nanoseconds: u64| i64::try_from(nanoseconds).unwrap_or(i64::MAX);
         match self {
             Moment::At(time) => time,
-            Moment::After(nanoseconds) => {
-                Time(start.0.saturating_add(i64::try_from(nanoseconds).unwrap_or(i64::MAX)))
-            }
+            Moment::After(nanoseconds) => Time(start.0.saturating_add(signed(nanoseconds))),
+            Moment::Later(nanoseconds) => Time(other.0.saturating_add(signed(nanoseconds))),
+            Moment::Earlier(nanoseconds) => Time(other.0.saturating_sub(signed(nanoseconds))),
+            Moment::OfDay(nanoseconds, zone) => of_day(nanoseconds, zone, start).unwrap_or(start),
         }
     }
 
-    /// Parses seconds from the start of the capture, or an RFC 3339 time.
+    /// Parses a moment. Dates and times of day without an offset are in local time. See
+    /// [`Moment::FORMS`].
     pub fn parse(text: &str) -> Result<Moment, ParseError> {
+        Moment::parse_in(text, Zone::Local)
+    }
+
+    /// As [`Moment::parse`], with dates and times of day without an offset in `zone`.
+    pub fn parse_in(text: &str, zone: Zone) -> Result<Moment, ParseError> {
+        const RANGE: ParseError = ParseError("not between 1677 and 2262");
         if text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
             return Ok(Moment::After(decimal(text, SECOND)?));
         }
-        let Ok(timestamp) = text.parse::<Timestamp>() else {
-            return Err(ParseError("neither seconds (12.5) nor an RFC 3339 time (2025-11-21T09:30:00Z)"));
-        };
-        let nanoseconds =
-            i64::try_from(timestamp.as_nanosecond()).map_err(|_| ParseError("not between 1677 and 2262"))?;
-        Ok(Moment::At(Time(nanoseconds)))
+        if let Some(by) = text.strip_prefix('+') {
+            return parse_duration(by).map(Moment::Later);
+        }
+        if let Some(by) = text.strip_prefix('-') {
+            return parse_duration(by).map(Moment::Earlier);
+        }
+        if let Ok(timestamp) = text.parse::<Timestamp>() {
+            let nanoseconds = i64::try_from(timestamp.as_nanosecond()).map_err(|_| RANGE)?;
+            return Ok(Moment::At(Time(nanoseconds)));
+        }
+        let is_of_day = text.starts_with(|first: char| first.is_ascii_digit()) && !text.contains('-');
+        if is_of_day && let Ok(time) = text.parse::<OfDay>() {
+            let units = [(time.hour(), 3600), (time.minute(), 60), (time.second(), 1)];
+            let seconds: u64 =
+                units.iter().map(|(count, seconds)| u64::from(count.unsigned_abs()) * seconds).sum();
+            let nanoseconds = seconds * SECOND + u64::from(time.subsec_nanosecond().unsigned_abs());
+            return Ok(Moment::OfDay(nanoseconds, zone));
+        }
+        match text.parse::<DateTime>() {
+            Ok(civil) => zone.time(civil).map(Moment::At).ok_or(RANGE),
+            Err(_) => Err(ParseError(Moment::FORMS)),
+        }
     }
+}
+
+fn of_day(nanoseconds: u64, zone: Zone, start: Time) -> Option<Time> {
+    const HALF: i64 = 12 * 3600 * SECOND as i64;
+    let midnight = zone.civil(start).date();
+    let since = i64::try_from(nanoseconds).ok()?.nanoseconds();
+    let on =
+        |date: jiff::civil::Date| zone.time(date.to_datetime(OfDay::midnight()).checked_add(since).ok()?);
+    let same = on(midnight)?;
+    if same.0 < start.0.saturating_sub(HALF) { on(midnight.tomorrow().ok()?) } else { Some(same) }
 }
 
 /// Parses a number with a unit (`250ns`, `80us`, `1.5ms`, `2s`) to nanoseconds.
@@ -174,8 +270,37 @@ mod tests {
         assert_eq!(Moment::parse("1970-01-01T00:00:01Z").unwrap(), Moment::At(Time(1_000_000_000)));
         assert_eq!(Moment::parse("1970-01-01T01:00:00+01:00").unwrap(), Moment::At(Time(0)));
         assert_eq!(Moment::After(5).in_capture(Time(7)), Time(12));
-        for wrong in ["", ".", "yesterday", "1970-01-01", "9999-01-01T00:00:00Z"] {
+        assert_eq!(Moment::parse("+3s").unwrap(), Moment::Later(3 * SECOND));
+        assert_eq!(Moment::parse("-1.5ms").unwrap(), Moment::Earlier(1_500_000));
+        assert_eq!(Moment::Later(5).relative_to(Time(9), Time(7)), Time(14));
+        assert_eq!(Moment::Earlier(5).in_capture(Time(7)), Time(2));
+        for wrong in
+            ["", ".", "yesterday", "9999-01-01T00:00:00Z", "25:00", "09:61", "+3", "3s", "2025-13-01"]
+        {
             assert!(Moment::parse(wrong).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn times_of_day_and_dates() {
+        let at = |text: &str| Time(text.parse::<Timestamp>().unwrap().as_nanosecond() as i64);
+        let start = at("2025-11-21T09:30:00.25Z");
+        for (text, expected) in [
+            ("09:41", "2025-11-21T09:41:00Z"),
+            ("09:41:06.5", "2025-11-21T09:41:06.5Z"),
+            ("09:00", "2025-11-21T09:00:00Z"),
+            ("00:00", "2025-11-21T00:00:00Z"),
+            ("2025-11-22", "2025-11-22T00:00:00Z"),
+            ("2025-11-21 09:41", "2025-11-21T09:41:00Z"),
+            ("2025-11-21T09:41:06.5", "2025-11-21T09:41:06.5Z"),
+        ] {
+            let moment = Moment::parse_in(text, Zone::Utc).unwrap();
+            assert_eq!(moment.in_capture(start), at(expected), "{text}");
+        }
+        // A capture that goes on after midnight.
+        let evening = at("2025-11-21T23:50:00Z");
+        let moment = |text| Moment::parse_in(text, Zone::Utc).unwrap().in_capture(evening);
+        assert_eq!(moment("00:10"), at("2025-11-22T00:10:00Z"));
+        assert_eq!(moment("23:40"), at("2025-11-21T23:40:00Z"));
     }
 }

@@ -17,6 +17,7 @@ use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 use rdmascope_dissector::transaction::{Direction, Outcome};
+use rdmascope_present::nearest::known;
 pub(crate) use rdmascope_present::nearest::nearest;
 use rdmascope_wire::{Qpn, Xid};
 use std::collections::BTreeSet;
@@ -25,10 +26,15 @@ use std::ffi::OsStr;
 /// The --since and --until options.
 #[derive(Args, Debug, Default)]
 pub(crate) struct SpanArguments {
-    /// Start of the time span: seconds after the first packet, or an RFC 3339 time
+    /// Start of the time span: seconds after the first packet (12.5), a time of day (09:41,
+    /// 09:41:06.5), a date, a date and time, or an RFC 3339 time
+    ///
+    /// Dates and times without an offset are in local time; the environment variable TZ selects
+    /// another zone. A time of day is on the day of the first packet, or on the next day if that is
+    /// more than twelve hours before the first packet.
     #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
     since: Option<Moment>,
-    /// End of the time span (exclusive): seconds after the first packet, or an RFC 3339 time
+    /// End of the time span (exclusive), as for --since; `+3s` is three seconds after --since
     #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
     until: Option<Moment>,
 }
@@ -303,14 +309,8 @@ impl TypedValueParser for Named {
     ) -> core::result::Result<String, clap::Error> {
         let Named { kind, names, is_other } = *self;
         let known = move |text: &str| -> core::result::Result<String, String> {
-            let names = names();
-            if is_other(text) || names.iter().any(|name| name.eq_ignore_ascii_case(text)) {
-                return Ok(text.to_owned());
-            }
-            Err(match nearest(text, names).as_slice() {
-                [] => format!("unknown {kind} name"),
-                near => format!("unknown {kind} name: did you mean {}?", near.join(" or ")),
-            })
+            let checked = if is_other(text) { Ok(()) } else { known(&format!("{kind} name"), text, names()) };
+            checked.map(|()| text.to_owned())
         };
         known.parse_ref(command, option, value)
     }

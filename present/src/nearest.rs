@@ -19,3 +19,16 @@ pub fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Ve
     found.sort_by(|a, b| b.0.total_cmp(&a.0));
     found.into_iter().take(MOST).map(|(_, name)| name).collect()
 }
+
+/// Checks that `wanted` is one of the names of a kind of thing, ignoring case. The error suggests
+/// the most similar names.
+pub fn known<'a>(kind: &str, wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
+    let names: Vec<&str> = names.into_iter().collect();
+    if names.iter().any(|name| name.eq_ignore_ascii_case(wanted)) {
+        return Ok(());
+    }
+    Err(match nearest(wanted, names).as_slice() {
+        [] => format!("unknown {kind}"),
+        near => format!("unknown {kind}: did you mean {}?", near.join(" or ")),
+    })
+}
