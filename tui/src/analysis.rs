@@ -30,7 +30,7 @@ use rdmascope_present::fields::{Field, headers, rpc};
 use rdmascope_present::ladder::Ladder;
 use rdmascope_present::page::report::Text;
 use rdmascope_present::text::Style;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::io::{self, BufWriter};
 use std::path::PathBuf;
 
@@ -48,7 +48,7 @@ pub enum Request {
 }
 
 /// A selection of packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum What {
     /// All packets that are available.
     #[default]
@@ -57,6 +57,8 @@ pub enum What {
     Connection(ConnectionId),
     /// Those of a connection, from one record to another.
     Between(ConnectionId, u64, u64),
+    /// Those of several transactions: the connection, the first record and the last one of each.
+    Rows(Vec<(ConnectionId, u64, u64)>),
 }
 
 /// A transaction, and its place in the capture.
@@ -275,7 +277,8 @@ impl Analysis {
         let allowance = allowances.find(&finding, |id| timeline.latest().connection(id));
         *found += 1;
         if *found <= Config::default().findings as u64 {
-            batch.findings.push(Found { record, finding, allowance });
+            let time = timeline.latest().time();
+            batch.findings.push(Found { record, time, finding, allowance });
         } else if allowance.is_none() {
             batch.further_findings += 1;
         }
@@ -442,25 +445,20 @@ impl Analysis {
                 packets += 1;
             }
         };
-        let (wanted, range) = match what {
-            What::All => (None, 0..=0),
-            What::Connection(id) => (Some(id), self.first()..=timeline.taken()),
-            What::Between(id, first, last) => {
-                (Some(id), first.max(self.first())..=last.min(timeline.taken()))
-            }
-        };
-        match wanted {
-            None => store.walk(self.oldest()).for_each(|record| write(&record)),
-            Some(id) => {
-                let mut tell = |happening: Happening<'_>| {
-                    if let Happening::Event(Event::Packet(packet)) = happening
-                        && packet.connection == Some(id)
-                    {
-                        write(&packet.record);
-                    }
-                };
-                timeline.replay(store, range, true, &mut tell).map_err(|error| error.to_string())?;
-            }
+        if what == What::All {
+            store.walk(self.oldest()).for_each(|record| write(&record));
+        } else {
+            let wanted = Wanted::new(what);
+            let (first, last) = wanted.span();
+            let range = first.max(self.first())..=last.min(timeline.taken());
+            let mut tell = |happening: Happening<'_>| {
+                if let Happening::Event(Event::Packet(packet)) = happening
+                    && packet.connection.is_some_and(|id| wanted.has(id, packet.record.number))
+                {
+                    write(&packet.record);
+                }
+            };
+            timeline.replay(store, range, true, &mut tell).map_err(|error| error.to_string())?;
         }
         written.and_then(|()| writer.finish().map(drop)).map_err(error)?;
         unfinished.keep();
@@ -478,6 +476,43 @@ impl Analysis {
     /// The oldest record from which a replay can start: the first one after a checkpoint.
     fn first(&self) -> u64 {
         (self.oldest() - 1).next_multiple_of(self.timeline.spacing()) + 1
+    }
+}
+
+/// Ranges of records by connection, sorted and without overlaps.
+struct Wanted(BTreeMap<ConnectionId, Vec<(u64, u64)>>);
+
+impl Wanted {
+    fn new(what: What) -> Wanted {
+        let mut all = match what {
+            What::All => Vec::new(),
+            What::Connection(id) => vec![(id, 1, u64::MAX)],
+            What::Between(id, first, last) => vec![(id, first, last)],
+            What::Rows(rows) => rows,
+        };
+        all.sort_unstable();
+        let mut ranges: BTreeMap<ConnectionId, Vec<(u64, u64)>> = BTreeMap::new();
+        for (id, first, last) in all {
+            let of_connection = ranges.entry(id).or_default();
+            match of_connection.last_mut() {
+                Some(before) if first <= before.1 => before.1 = before.1.max(last),
+                _ => of_connection.push((first, last)),
+            }
+        }
+        Wanted(ranges)
+    }
+
+    /// The first and the last record.
+    fn span(&self) -> (u64, u64) {
+        let ranges = || self.0.values().flatten();
+        let first = ranges().map(|(first, _)| *first).min().unwrap_or(1);
+        (first, ranges().map(|(_, last)| *last).max().unwrap_or(0))
+    }
+
+    fn has(&self, id: ConnectionId, record: u64) -> bool {
+        let Some(ranges) = self.0.get(&id) else { return false };
+        let after = ranges.partition_point(|(first, _)| *first <= record);
+        after.checked_sub(1).is_some_and(|index| record <= ranges[index].1)
     }
 }
 

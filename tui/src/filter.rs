@@ -11,16 +11,17 @@
 
 use crate::rows::Row;
 use rdmascope_analysis::filter::{
-    AddressPattern, StatusFilter, TransactionFilter, UserPattern, parse_number,
+    AddressPattern, StatusFilter, TransactionFilter, UserPattern, operation_names, parse_number, status_names,
 };
 use rdmascope_analysis::names;
 use rdmascope_analysis::paths::FilePattern;
-use rdmascope_analysis::time::{Moment, ParseError, parse_duration};
+use rdmascope_analysis::time::{Moment, ParseError, Zone, parse_duration};
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Direction, Outcome};
 use rdmascope_present::columns::TRANSACTION;
 use rdmascope_present::expression::{self, Expression};
+use rdmascope_present::nearest::known;
 use rdmascope_wire::Xid;
 
 /// A filter of rows.
@@ -33,6 +34,8 @@ pub struct Filter {
     condition: Option<Expression>,
     /// All rows match.
     is_empty: bool,
+    /// The zone of times of day.
+    zone: Zone,
 }
 
 /// The names of filters, and a description of their values.
@@ -48,10 +51,12 @@ pub const NAMES: [(&str, &str); 14] = [
     ("user=", "a uid, a machine, or both: 1000@node7"),
     ("xid=", "an XID: decimal, or hexadecimal after 0x"),
     ("direction=", "forward or backward"),
-    ("since=", "seconds from the start, or an RFC 3339 time"),
+    ("since=", "a time: 1.5 (seconds), 09:41, 09:41:06.5, a date"),
     ("until=", "as for since"),
     ("found", "transactions with a finding"),
 ];
+
+const DIRECTIONS: [Direction; 2] = [Direction::Forward, Direction::Backward];
 
 const OUTCOMES: [Outcome; 5] =
     [Outcome::Completed, Outcome::NoReply, Outcome::NoCall, Outcome::TransportError, Outcome::CutOff];
@@ -62,9 +67,10 @@ impl Filter {
         Filter { is_empty: true, ..Filter::default() }
     }
 
-    /// Parses a filter line. The error names the word that is not valid, and the reason.
-    pub fn parse(line: &str) -> Result<Filter, String> {
-        let mut filter = Filter { is_empty: line.trim().is_empty(), ..Filter::default() };
+    /// Parses a filter line; times of day without an offset are in `zone`. The error names the word
+    /// that is not valid, and the reason. For a name it suggests the most similar ones.
+    pub fn parse(line: &str, zone: Zone) -> Result<Filter, String> {
+        let mut filter = Filter { is_empty: line.trim().is_empty(), zone, ..Filter::default() };
         // Signs that occur neither in filters nor in words.
         const SIGNS: [&str; 7] = ["==", "!=", "<", ">", "~", "&&", "||"];
         if SIGNS.iter().any(|sign| line.contains(sign)) {
@@ -74,9 +80,7 @@ impl Filter {
         for word in line.split_whitespace() {
             let name = word.trim_start_matches("--");
             match name.split_once('=') {
-                Some((name, value)) => {
-                    filter.take(name, value).map_err(|ParseError(why)| format!("{word}: {why}"))?;
-                }
+                Some((name, value)) => filter.take(name, value).map_err(|why| format!("{word}: {why}"))?,
                 None if word == "found" => filter.found = true,
                 None => filter.words.push(word.to_lowercase()),
             }
@@ -84,7 +88,22 @@ impl Filter {
         Ok(filter)
     }
 
-    fn take(&mut self, name: &str, value: &str) -> Result<(), ParseError> {
+    fn take(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let names = NAMES.iter().filter_map(|(name, _)| name.strip_suffix('='));
+        known("filter", name, names)?;
+        self.set(name, value).map_err(|ParseError(why)| why.to_owned())?;
+        match name {
+            "operation" => known("operation", value, operation_names()),
+            "status" if !value.starts_with(|first: char| first.is_ascii_digit()) => {
+                known("status", value, status_names())
+            }
+            "outcome" => known("outcome", value, OUTCOMES.map(names::outcome)),
+            "direction" => known("direction", value, DIRECTIONS.map(names::direction)),
+            _ => Ok(()),
+        }
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), ParseError> {
         let wanted = &mut self.wanted;
         match name {
             "connection" => wanted.connections.push(ConnectionId(parse_number(value)?)),
@@ -92,24 +111,40 @@ impl Filter {
             "operation" => wanted.operations.push(value.to_owned()),
             "status" => wanted.statuses.push(StatusFilter::parse(value)?),
             "outcome" => {
-                let outcome = OUTCOMES.into_iter().find(|outcome| names::outcome(*outcome) == value);
-                wanted.outcomes.push(outcome.ok_or(ParseError(NAMES[3].1))?);
+                wanted
+                    .outcomes
+                    .extend(OUTCOMES.into_iter().find(|outcome| names::outcome(*outcome) == value));
             }
             "direction" => {
-                let both = [Direction::Forward, Direction::Backward];
-                let direction = both.into_iter().find(|direction| names::direction(*direction) == value);
-                wanted.direction = Some(direction.ok_or(ParseError("forward or backward is expected"))?);
+                let is_named = |direction: &Direction| names::direction(*direction) == value;
+                wanted.direction = DIRECTIONS.into_iter().find(is_named);
             }
             "latency-above" => wanted.latency_above = Some(parse_duration(value)?),
             "file" => wanted.files.push(FilePattern::parse(value)?),
             "client" => wanted.clients.push(AddressPattern::parse(value)?),
             "server" => wanted.servers.push(AddressPattern::parse(value)?),
             "user" => wanted.users.push(UserPattern::parse(value)?),
-            "since" => wanted.span.since = Some(Moment::parse(value)?),
-            "until" => wanted.span.until = Some(Moment::parse(value)?),
-            _ => return Err(ParseError("there is no such filter")),
+            "since" => wanted.span.since = Some(Moment::parse_in(value, self.zone)?),
+            "until" => wanted.span.until = Some(Moment::parse_in(value, self.zone)?),
+            _ => {}
         }
         Ok(())
+    }
+
+    /// The highest number of a connection that it names.
+    pub fn highest_connection(&self) -> Option<u32> {
+        self.wanted.connections.iter().map(|id| id.0).max()
+    }
+
+    /// The options of the command line that select the same transactions; `None` if it has words to
+    /// find, which the command line does not have.
+    pub fn options(&self, line: &str) -> Option<String> {
+        if self.condition.is_some() {
+            return Some(format!(" --where {}", quoted(line)));
+        }
+        let has_words = self.found || !self.words.is_empty();
+        let option = |word: &str| format!(" {}", quoted(&format!("--{}", word.trim_start_matches("--"))));
+        (!has_words).then(|| line.split_whitespace().map(option).collect())
     }
 
     /// Whether `row` matches, in a capture that starts at `start`.
@@ -130,11 +165,14 @@ impl Filter {
     pub fn is_empty(&self) -> bool {
         self.is_empty
     }
+}
 
-    /// The possible completions of the last word of `line`.
-    pub fn completions(line: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
-        let word = line.rsplit(' ').next().unwrap_or_default().to_owned();
-        NAMES.into_iter().filter(move |(name, _)| name.starts_with(&word) && *name != word)
+/// A word as a shell reads it.
+pub fn quoted(word: &str) -> String {
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || "-_=.,:/@%+".contains(character);
+    match word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
     }
 }
 
@@ -157,7 +195,7 @@ mod tests {
     #[test]
     fn a_line_is_read_and_matched() {
         let row = RowMaker::default().row(&values::read(7, 10), Time(0), 10);
-        let matches = |line: &str| Filter::parse(line).unwrap().matches(&row, Time(0));
+        let matches = |line: &str| Filter::parse(line, Zone::Utc).unwrap().matches(&row, Time(0));
         assert!(
             matches("")
                 && matches("operation=READ")
@@ -165,7 +203,7 @@ mod tests {
                 && matches("outcome=completed")
         );
         assert!(!matches("operation=WRITE") && !matches("status=error") && !matches("outcome=no-reply"));
-        assert!(matches("operation=WRITE operation=READ") && !matches("operation=REA"));
+        assert!(matches("operation=WRITE operation=READ") && !matches("operation=WRITE"));
         assert!(!matches("until=0") && matches("since=0") && !matches("status=NOENT") && matches("status=0"));
         assert!(!matches("operation=READ direction=backward"));
         let latency = row.latency.unwrap();
@@ -177,7 +215,7 @@ mod tests {
     #[test]
     fn an_expression_is_read_and_matched() {
         let row = RowMaker::default().row(&values::read(7, 10), Time(0), 10);
-        let matches = |line: &str| Filter::parse(line).unwrap().matches(&row, Time(0));
+        let matches = |line: &str| Filter::parse(line, Zone::Utc).unwrap().matches(&row, Time(0));
         for line in [
             "op == READ && latency > 9us && bytes >= 64KiB",
             "status == OK && outcome == completed && !failed && direction == forward",
@@ -193,7 +231,7 @@ mod tests {
             ("op == RAED", "RAED: did you mean READ? (at 7)"),
             ("call.frame == 5", "call.frame: not a column of this list, which has number, "),
         ] {
-            let error = Filter::parse(line).unwrap_err();
+            let error = Filter::parse(line, Zone::Utc).unwrap_err();
             assert!(error.contains(part) && !error.contains('\n'), "{line}: {error}");
         }
     }
@@ -202,20 +240,26 @@ mod tests {
     fn a_word_that_cannot_be_read_is_named() {
         for (line, part) in [
             ("latency-above=5", "latency-above=5: "),
-            ("outcome=lost", "no-reply"),
-            ("colour=red", "no such filter"),
+            ("outcome=no-replay", "did you mean no-reply?"),
+            ("colour=red", "unknown filter"),
+            ("operaton=READ", "did you mean operation?"),
+            ("operation=OPNE", "did you mean OPEN"),
+            ("status=NOENTT", "did you mean NOENT"),
+            ("direction=up", "unknown direction"),
+            ("since=soon", "09:30"),
             ("xid=zz", "32-bit number"),
         ] {
-            let error = Filter::parse(line).unwrap_err();
+            let error = Filter::parse(line, Zone::Utc).unwrap_err();
             assert!(error.contains(part), "{line}: {error}");
         }
     }
 
     #[test]
-    fn the_last_word_is_completed() {
-        let of = |line| Filter::completions(line).map(|(name, _)| name).collect::<Vec<_>>();
-        assert_eq!(of("operation=READ lat"), ["latency-above="]);
-        assert_eq!(of("").len(), NAMES.len());
-        assert_eq!(of("found"), [""; 0]);
+    fn the_command_line_selects_the_same() {
+        let of = |line| Filter::parse(line, Zone::Utc).unwrap().options(line);
+        assert_eq!(of("operation=READ file=a/*.dat").as_deref(), Some(" --operation=READ '--file=a/*.dat'"));
+        assert_eq!(of("latency > 5ms").as_deref(), Some(" --where 'latency > 5ms'"));
+        assert_eq!(of("found"), None);
+        assert_eq!(quoted("it's"), "'it'\\''s'");
     }
 }

@@ -27,6 +27,12 @@ pub enum Action {
     Back,
     /// Asks for a filter.
     Filter,
+    /// Asks for a text to find in the view.
+    Search,
+    /// Goes to the next place with that text, or to the previous one.
+    SearchOn(bool),
+    /// Shows times in the next form.
+    Times,
     /// Sorts by the next criterion.
     Sort,
     /// Reverses the sort order.
@@ -147,7 +153,7 @@ pub static KEYS: &[Binding] = &[
     key(&["Shift-Tab"], Action::PreviousView, "", "The previous view", Views),
     key(&["p"], Action::OtherPane, "", "The other pane of the view", Views),
     key(&["Enter"], Action::Open, "open", "Opens the selected entry: a call, a rung, evidence", Lists),
-    key(&["Esc", "Backspace"], Action::Back, "back", "Goes back; clears the filter", Lists),
+    key(&["Esc", "Backspace"], Action::Back, "back", "Goes back one step; clears the filter", Lists),
     key(&["j", "Down"], Action::Move(Step::Down(1)), "", "Down", Lists),
     key(&["k", "Up"], Action::Move(Step::Up(1)), "", "Up", Lists),
     key(&["Ctrl-d", "PageDown"], Action::Move(Step::PageDown), "", "A page down", Lists),
@@ -156,7 +162,11 @@ pub static KEYS: &[Binding] = &[
     key(&["G", "End"], Action::Move(Step::Last), "", "To the end", Lists),
     key(&["h", "Left"], Action::Left, "", "The previous part; closes a field", Lists),
     key(&["l", "Right"], Action::Right, "", "The next part; opens a field; the comparison", Lists),
-    key(&["/"], Action::Filter, "filter", "Filters transactions: operation=READ latency-above=5ms", Lists),
+    key(&["/"], Action::Search, "search", "Searches the list or text in front", Lists),
+    key(&["n"], Action::SearchOn(true), "", "To the next place with the searched text", Lists),
+    key(&["N"], Action::SearchOn(false), "", "To the previous place with the searched text", Lists),
+    key(&["&", "F4"], Action::Filter, "filter", "Filters the list: operation=READ latency-above=5ms", Lists),
+    key(&["T"], Action::Times, "", "Times: local, UTC, from the start, from the line before", Lists),
     key(&["s"], Action::Sort, "sort", "Sorts by latency, bytes moved, operation, number", Lists),
     key(&["S"], Action::Reverse, "", "Reverses the sort order", Lists),
     key(&["a"], Action::All, "", "Injection: runs all non-destructive; comparison: all", Lists),
@@ -180,8 +190,8 @@ pub static KEYS: &[Binding] = &[
     key(&["{"], Action::StepSlow(false), "", "Back to the previous slow call", Replay),
     key(&["+", "="], Action::Speed(true), "", "Plays faster", Replay),
     key(&["-"], Action::Speed(false), "", "Plays slower", Replay),
-    key(&["t"], Action::Jump, "time", "Goes to a time: seconds, RFC 3339, or #frame", Replay),
-    key(&["m"], Action::MomentOf, "", "Goes to the moment of the selected entry", Replay),
+    key(&["t"], Action::Jump, "time", "Goes to a time: 5.0, 09:41:06, +3s, or #frame", Replay),
+    key(&["M"], Action::MomentOf, "", "Goes to the moment of the selected entry", Replay),
     key(&["f"], Action::Follow, "", "Goes to the end, and follows a live capture", Replay),
     key(&["x"], Action::Save, "", "Saves packets as pcapng: of the selected entry, or all", General),
     key(&["X"], Action::Export, "", "Writes the capture as an HTML page", General),

@@ -10,10 +10,13 @@
 
 pub mod analysis;
 pub mod chart;
+pub mod clock;
 pub mod compare;
+pub mod complete;
 pub mod filter;
 pub mod inject;
 pub mod keys;
+pub mod known;
 pub mod layout;
 pub mod ring;
 pub mod rows;

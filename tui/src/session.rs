@@ -1,6 +1,7 @@
 //! The results of the analysis so far: rows, findings, events. They arrive in batches.
 
 use crate::chart::Series;
+use crate::known::Known;
 use crate::rows::{Row, Rows, Subjects};
 use foldhash::fast::FixedState;
 use rdmascope_analysis::events::SessionEvent;
@@ -19,6 +20,8 @@ use std::collections::HashMap;
 pub struct Found {
     /// The record at which it was found; at the end of the capture, the last one.
     pub record: u64,
+    /// The time of that record.
+    pub time: Option<Time>,
     /// The finding.
     pub finding: Finding,
     /// The reason that allows it, if it is allowed.
@@ -54,6 +57,8 @@ pub struct Session {
     pub report: Vec<u8>,
     /// The progress of the analysis.
     pub progress: Progress,
+    /// The names in the transactions.
+    pub known: Known,
     /// Findings about transactions that have not ended yet, by connection and XID.
     open: HashMap<(ConnectionId, Xid), Vec<usize>, FixedState>,
     /// Rows with paths that start from an unnamed directory: each row at most twice.
@@ -174,6 +179,7 @@ impl Session {
                 }
             }
             self.wait(row.unnamed(), self.rows.len() as u32);
+            self.known.take(&row);
             self.rows.push(row);
         }
         let (mut renamed, mut subjects) = (Vec::new(), Subjects::default());

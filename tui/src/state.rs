@@ -2,6 +2,7 @@
 
 use crate::analysis::{Exchanged, FrameFields, Request};
 use crate::chart::{Figures, Wanted};
+use crate::clock::{Column, Times};
 use crate::compare::Beside;
 use crate::filter::Filter;
 use crate::inject::Inject;
@@ -64,6 +65,8 @@ pub struct Prompt {
     pub text: String,
     /// The selected entry, if there is a list of choices.
     pub at: usize,
+    /// The number of lines back in the history, and the text typed before going back.
+    pub earlier: Option<(usize, String)>,
 }
 
 /// The purpose of a typed line.
@@ -71,6 +74,8 @@ pub struct Prompt {
 pub enum Purpose {
     /// A filter of transactions.
     Filter,
+    /// A text to find.
+    Search,
     /// A time to go to.
     Jump,
     /// An action.
@@ -115,6 +120,23 @@ impl Default for BytesOf {
     }
 }
 
+/// A place to go back to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The view.
+    pub show: Show,
+    /// Its cursor.
+    pub cursor: Cursor,
+    /// The transaction that was shown in detail.
+    pub chosen: Option<u64>,
+    /// The bytes that were shown.
+    pub bytes_of: BytesOf,
+    /// The frame that was shown.
+    pub frame: Option<u64>,
+    /// The filter of transactions.
+    pub filter: String,
+}
+
 /// The state of the screen.
 #[derive(Debug, Default)]
 pub struct State {
@@ -132,8 +154,8 @@ pub struct State {
     pub size: (u16, u16),
     /// The view.
     pub show: Show,
-    /// The views from which others were opened.
-    pub back: Vec<Show>,
+    /// The places to go back to.
+    pub back: Vec<Place>,
     /// The keys move in the other pane.
     pub in_detail: bool,
     /// The list's share of the body, in hundredths.
@@ -146,6 +168,15 @@ pub struct State {
     pub filter: Filter,
     /// The filter as it was typed.
     pub filter_line: String,
+    /// The lines typed so far, with their purpose.
+    pub history: Vec<(Purpose, String)>,
+    /// The text to find, in lower case; empty if there is none.
+    pub search: String,
+    /// The line with that text that was found last: its view, whether it is in the other pane, and
+    /// its index.
+    pub hit: Option<(Show, bool, usize)>,
+    /// The form of times in lists.
+    pub times: Times,
     /// The sort criterion.
     pub sort: Sort,
     /// The sort order is reversed.
@@ -174,7 +205,7 @@ pub struct State {
     pub plays: bool,
     /// The speed, as an index into [`SPEEDS`].
     pub speed: usize,
-    /// The time reached by playing.
+    /// The shown time. It may be in a silence, after the last record.
     pub clock: Time,
     /// The line that is being typed.
     pub prompt: Option<Prompt>,
@@ -237,6 +268,11 @@ impl State {
     pub fn row(&self) -> Option<&Row> {
         let index = self.order.get(self.cursors[Show::Transactions as usize].at)?;
         self.session.rows.get(*index as usize)
+    }
+
+    /// The columns of times in a list of this width.
+    pub fn time_column(&self, width: u16) -> Column {
+        Column::new(self.times, width, self.session.start)
     }
 
     /// The record of the shown moment, or of a requested one that is not answered yet. Steps start

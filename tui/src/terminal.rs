@@ -15,6 +15,7 @@ use crossterm::clipboard::CopyToClipboard;
 use crossterm::event::{self, DisableMouseCapture, EnableMouseCapture, Event, KeyEventKind};
 use crossterm::execute;
 use ratatui::DefaultTerminal;
+use rdmascope_analysis::time::Zone;
 use rdmascope_present::text::Style;
 use std::io;
 use std::path::PathBuf;
@@ -47,6 +48,7 @@ pub fn run(
     bench: Option<Bench>,
     confine: Box<Confine>,
 ) -> Result<(), Error> {
+    Zone::prepare();
     let (to, from) = channel();
     let mut terminal = ratatui::try_init()?;
     let ran = (|| {

@@ -1,8 +1,10 @@
 //! Changes of the state by messages. A pure function: the same messages give the same state.
 
+mod back;
 mod inject;
 mod mouse;
 mod prompt;
+mod search;
 
 use crate::analysis::{Answer, Named, Request, What};
 use crate::chart::{Figures, Wanted};
@@ -15,6 +17,7 @@ use crate::session::{Batch, Progress};
 use crate::show::{Show, Step};
 use crate::state::{BytesOf, Over, Prompt, Purpose, SPEEDS, State};
 use crate::view::{self, Target, VIEWS};
+use back::{back, visit};
 use crossterm::event::{KeyEvent, KeyModifiers, MouseEvent};
 use rdmascope_analysis::timeline::Moment;
 use rdmascope_analysis::units::Counted;
@@ -119,6 +122,7 @@ fn take(state: &mut State, mut batch: Batch) {
     if let Some(now) = now
         && state.follows
     {
+        state.clock = now.time.unwrap_or(state.session.start);
         state.moment = now;
     }
 }
@@ -152,9 +156,15 @@ fn answered(state: &mut State, answer: Answer, effects: &mut Vec<Effect>) {
         Answer::Saved(..) => 3,
         Answer::Failed(request, _) => kind(request),
     };
-    state.asked[kind] = None;
+    let asked = state.asked[kind].take();
     match answer {
-        Answer::Moment(moment) => state.moment = moment,
+        Answer::Moment(moment) => {
+            // In a silence, the clock is ahead of the last record.
+            if !matches!(asked, Some(Request::Seek(Moment::Time(_)))) {
+                state.clock = moment.time.unwrap_or(state.session.start);
+            }
+            state.moment = moment;
+        }
         Answer::Exchange(exchange) => {
             if Some(exchange.transaction.number) != state.exchange.as_ref().map(|one| one.transaction.number)
             {
@@ -186,6 +196,14 @@ fn answered(state: &mut State, answer: Answer, effects: &mut Vec<Effect>) {
 /// Goes to a moment.
 fn seek(state: &mut State, moment: Moment, effects: &mut Vec<Effect>) {
     state.follows = false;
+    let moment = match moment {
+        Moment::Time(time) => {
+            let (start, end) = state.session.span();
+            state.clock = time.clamp(start, end);
+            Moment::Time(state.clock)
+        }
+        record => record,
+    };
     ask(state, Request::Seek(moment), effects);
 }
 
@@ -320,11 +338,7 @@ fn over(state: &mut State, key: KeyEvent, effects: &mut Vec<Effect>) {
 /// Performs an action.
 pub(crate) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) {
     match action {
-        Action::View(show) => {
-            state.back.clear();
-            state.in_detail = false;
-            state.show = show;
-        }
+        Action::View(show) => visit(state, show),
         Action::NextView => turn(state, 1),
         Action::PreviousView => turn(state, Show::COUNT - 1),
         Action::Move(step) => go(state, step),
@@ -332,10 +346,16 @@ pub(crate) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
         Action::Left => part(state, false),
         Action::Right => part(state, true),
         Action::Open => open(state, effects),
-        Action::Back => back(state),
+        Action::Back => back(state, effects),
         Action::Filter => {
-            state.show = Show::Transactions;
+            visit(state, Show::Transactions);
             prompt(state, Purpose::Filter, &state.filter_line.clone());
+        }
+        Action::Search => prompt(state, Purpose::Search, ""),
+        Action::SearchOn(on) => search::go_on(state, on),
+        Action::Times => {
+            state.times = state.times.next();
+            state.notice = Some(format!("times: {}", state.times.name()));
         }
         Action::Sort => {
             let place = Sort::ALL.iter().position(|sort| *sort == state.sort).unwrap_or(0);
@@ -406,7 +426,8 @@ pub(crate) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
         Action::CopyValue => copy(state, state.pane().selection(state).value, effects),
         Action::Glossary => prompt(state, Purpose::Glossary, &view::term(state).unwrap_or_default()),
         Action::Save => {
-            let text = match state.pane().selection(state).packets {
+            let text = match saved(state) {
+                What::Rows(_) => "filtered.pcapng".to_owned(),
                 What::All => "capture.pcapng".to_owned(),
                 What::Connection(id) => format!("connection-{}.pcapng", id.0),
                 What::Between(..) => format!("transaction-{}.pcapng", state.chosen.unwrap_or(0)),
@@ -423,8 +444,18 @@ pub(crate) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
     }
 }
 
+/// The packets to save: those of the selected entry. If a filter is set, the entry of the list of
+/// transactions is the whole list.
+fn saved(state: &State) -> What {
+    if state.show != Show::Transactions || state.filter.is_empty() {
+        return state.pane().selection(state).packets;
+    }
+    let rows = state.order.iter().map(|index| &state.session.rows[*index as usize]);
+    What::Rows(rows.map(|row| (row.connection, row.first, row.last)).collect())
+}
+
 fn prompt(state: &mut State, purpose: Purpose, text: &str) {
-    state.prompt = Some(Prompt { purpose, text: text.to_owned(), at: 0 });
+    state.prompt = Some(Prompt { purpose, text: text.to_owned(), at: 0, earlier: None });
 }
 
 fn copy(state: &mut State, text: Option<String>, effects: &mut Vec<Effect>) {
@@ -435,9 +466,7 @@ fn copy(state: &mut State, text: Option<String>, effects: &mut Vec<Effect>) {
 }
 
 fn turn(state: &mut State, by: usize) {
-    state.back.clear();
-    state.in_detail = false;
-    state.show = VIEWS[(state.show as usize + by) % Show::COUNT].show;
+    visit(state, VIEWS[(state.show as usize + by) % Show::COUNT].show);
 }
 
 /// Selects a transaction, and its row if it is listed.
@@ -523,21 +552,13 @@ fn turn_field(state: &mut State, path: Vec<usize>) {
     }
 }
 
-fn visit(state: &mut State, show: Show) {
-    if state.show != show {
-        state.back.push(state.show);
-    }
-    state.in_detail = false;
-    state.show = show;
-}
-
 fn open(state: &mut State, effects: &mut Vec<Effect>) {
     match state.pane().selection(state).target {
         None => {}
         Some(Target::View(show)) => visit(state, show),
         Some(Target::Filtered(line)) => {
-            set_filter(state, line);
             visit(state, Show::Transactions);
+            set_filter(state, line);
         }
         Some(Target::Transaction(number)) => {
             choose(state, number);
@@ -551,28 +572,35 @@ fn open(state: &mut State, effects: &mut Vec<Effect>) {
 }
 
 fn show_frame(state: &mut State, frame: u64, effects: &mut Vec<Effect>) {
-    visit(state, Show::Bytes);
+    back::note(state);
+    state.in_detail = false;
+    state.show = Show::Bytes;
     state.bytes_of = BytesOf::Frame;
     state.cursors[Show::Bytes as usize] = Default::default();
     ask(state, Request::Frame(frame), effects);
 }
 
-fn back(state: &mut State) {
-    if let Some(show) = state.back.pop() {
-        state.show = show;
-    } else if state.show == Show::Transactions && !state.filter.is_empty() {
-        set_filter(state, String::new());
-    }
-}
-
 fn set_filter(state: &mut State, line: String) {
-    match Filter::parse(&line) {
+    let parsed = Filter::parse(&line, state.times.zone());
+    match parsed.and_then(|filter| is_there(state, &filter).map(|()| filter)) {
         Ok(filter) => {
             state.filter = filter;
             state.filter_line = line;
             state.relist();
         }
         Err(error) => state.notice = Some(error),
+    }
+}
+
+/// Fails if the filter names a connection that the capture does not have.
+fn is_there(state: &State, filter: &Filter) -> Result<(), String> {
+    let highest = u64::from(filter.highest_connection().unwrap_or(0));
+    let last = state.session.totals.connections;
+    match state.session.progress {
+        Progress::Ended if highest > last => {
+            Err(format!("no connection {highest}: the highest number is {last}"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -583,12 +611,9 @@ fn play(state: &mut State, effects: &mut Vec<Effect>) {
     }
     let (start, end) = state.session.span();
     // From the end, it plays from the beginning.
-    let is_over = state.follows || state.moment.time.is_none_or(|time| time >= end);
-    if is_over {
+    if state.follows || state.moment.time.is_none() || state.clock >= end {
         state.clock = start;
         seek(state, Moment::Record(0), effects);
-    } else {
-        state.clock = state.moment.time.unwrap_or(start);
     }
 }
 

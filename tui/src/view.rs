@@ -9,6 +9,7 @@ mod events;
 mod exchange;
 mod findings;
 mod inject;
+mod lit;
 mod over;
 mod pane;
 mod report;
@@ -18,7 +19,7 @@ pub use bars::{tab_at, time_at};
 pub use bytes::{Chosen, field_of_chosen, frames_of_field, parts};
 pub use exchange::{lines_of_rung, rung_at};
 pub use over::{Choice, choices};
-pub use pane::{Pane, Selection, Target};
+pub use pane::{Pane, Selection, Target, Texts};
 
 use crate::layout::{Areas, Form, areas};
 use crate::show::Show;
@@ -98,6 +99,10 @@ pub fn render(state: &State, frame: &mut Frame<'_>) {
     state.pane().render(state, frame, areas.main);
     if let Some(area) = areas.detail {
         state.pane().render_detail(state, frame, area);
+    }
+    lit::render(state, frame, areas.main);
+    if let Some(area) = areas.detail {
+        lit::render(state, frame, area);
     }
     bars::moment(state, frame, areas.moment);
     bars::hints(state, frame, areas.hints);

@@ -21,7 +21,7 @@ fn a_filter_finds_what_got_its_name_late() {
             for sample in ["nfs3-basic.pcap", "nfs4.2-basic.pcap"] {
                 let mut driver = Driver::empty("live", (120, 40), UNICODE);
                 driver.store(Store::Ring(Ring::new(8 << 20)));
-                driver.press(&format!("1 / \"{line}\" Enter {keys}"));
+                driver.press(&format!("1 & \"{line}\" Enter {keys}"));
                 let mut capture = Capture::open(&driver::sample(sample)).unwrap();
                 // It starts in the middle, after the names in use have been looked up.
                 for _ in 0..600 {

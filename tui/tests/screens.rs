@@ -41,8 +41,8 @@ const PICTURES: &[(&str, &str)] = &[
     ("events", "6 Down"),
     ("findings", "7"),
     ("charts", "8"),
-    ("filter", "/ \"operation=READ lat\""),
-    ("filtered", "/ \"operation=READ\" Enter"),
+    ("filter", "& \"operation=READ lat\""),
+    ("filtered", "& \"operation=READ\" Enter"),
     ("help", "?"),
     ("palette", ": \"next\""),
     ("glossary", "w \"inline th\" Enter"),
@@ -473,7 +473,7 @@ fn from_a_field_to_its_frame() {
 #[test]
 fn from_a_field_of_a_chunk_to_its_frame() {
     let mut driver = Driver::new("nfs3-basic.pcap", (160, 50), UNICODE);
-    driver.press("/ \"xid=0xa2396a62\" Enter Enter 5 l l");
+    driver.press("& \"xid=0xa2396a62\" Enter Enter 5 l l");
     assert!(driver.text().contains("message of the reply, which a chunk conveyed"), "{}", driver.text());
     driver.press("g j");
     assert!(driver.text().contains(", in frame 884 "), "{}", driver.text());

@@ -1,6 +1,7 @@
 //! The lines around a view: the title, the views, the moment, the keys.
 
 use super::{VIEWS, View, dim, fitted, red, yellow};
+use crate::clock::wall;
 use crate::keys::KEYS;
 use crate::session::Progress;
 use crate::show::Show;
@@ -80,7 +81,7 @@ pub fn tab_at(state: &State, column: u16) -> Option<Show> {
 }
 
 /// Columns of the moment line to the left of its scale.
-const LEFT: u16 = 38;
+const LEFT: u16 = 44;
 /// Columns to the right of the scale.
 const RIGHT: u16 = 2;
 
@@ -101,7 +102,7 @@ pub fn time_at(state: &State, column: u16) -> Option<Time> {
 /// Draws the shown moment, on a scale with losses of service.
 pub(super) fn moment(state: &State, frame: &mut Frame<'_>, area: Rect) {
     let (start, end) = state.session.span();
-    let time = state.moment.time.unwrap_or(start);
+    let time = state.clock.clamp(start, end);
     let unicode = state.look.unicode;
     let sign = match (state.plays, state.follows, unicode) {
         (true, _, true) => "▶",
@@ -112,7 +113,11 @@ pub(super) fn moment(state: &State, frame: &mut Frame<'_>, area: Rect) {
         (false, false, false) => "=",
     };
     let seconds = Seconds(time.0.saturating_sub(start.0)).to_string();
-    let left = format!(" {sign} {seconds} s  #{}  x{}", state.moment.record, SPEEDS[state.speed].1);
+    let wall = match state.times.has_wall() {
+        true => format!("{} ", wall(time, state.times.zone(), 3)),
+        false => String::new(),
+    };
+    let left = format!(" {sign} {wall}{seconds} s  #{}  x{}", state.moment.record, SPEEDS[state.speed].1);
     let mut spans = vec![Span::styled(fitted(state, &left, usize::from(LEFT), false), Style::new())];
     if let Some(scale) = scale(area) {
         let width = usize::from(scale.width);
@@ -142,7 +147,8 @@ pub(super) fn hints(state: &State, frame: &mut Frame<'_>, area: Rect) {
     if let Some(prompt) = &state.prompt {
         let (name, help) = match prompt.purpose {
             Purpose::Filter => ("filter: ", "  (operation= latency-above= status= found ...; Tab completes)"),
-            Purpose::Jump => ("time: ", "  (seconds from the start, RFC 3339, or #frame)"),
+            Purpose::Search => ("search: ", "  (n and N go on)"),
+            Purpose::Jump => ("time: ", "  (5.0, 09:41:06.5, a date, +3s, or #frame)"),
             Purpose::Palette => ("action: ", ""),
             Purpose::Glossary => ("word: ", ""),
             Purpose::Save => ("save packets as: ", "  (a new file)"),
@@ -172,7 +178,7 @@ pub(super) fn hints(state: &State, frame: &mut Frame<'_>, area: Rect) {
         let wanted = match binding.hint {
             "back" => !state.back.is_empty() || !state.filter.is_empty(),
             "open" => !matches!(state.show, Show::Bytes | Show::Charts | Show::Inject),
-            "sort" | "filter" => matches!(state.show, Show::Transactions | Show::Report),
+            "sort" | "filter" => state.show == Show::Transactions,
             _ => true,
         };
         let width = binding.keys[0].len() + binding.hint.len() + 3;

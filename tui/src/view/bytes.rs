@@ -1,7 +1,8 @@
 //! Fields and bytes side by side: the bytes of the selected field are highlighted.
 
 use super::exchange::{command, packets};
-use super::{Pane, Selection, Target, fitted};
+use super::pane::plain;
+use super::{Pane, Selection, Target, Texts, fitted};
 use crate::state::{BytesOf, State};
 use core::ops::{Range, RangeInclusive};
 use ratatui::Frame;
@@ -47,6 +48,26 @@ impl Pane for Bytes {
 
     fn count(&self, state: &State) -> usize {
         fields(state).len()
+    }
+
+    fn texts<'a>(&'a self, state: &'a State) -> Texts<'a> {
+        /// Of longer fields, the bytes are not searched.
+        const MOST: usize = 256;
+        let fields = fields(state);
+        let bytes = shown(state).map_or(&[][..], |shown| shown.bytes);
+        let hexadecimal = move |field: &Chosen| {
+            let range = field.range.clone().filter(|range| !field.has_children && range.len() <= MOST);
+            let bytes = range.and_then(|range| bytes.get(range)).unwrap_or_default();
+            bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
+        };
+        Texts::of(fields.len(), move |index| {
+            let field = &fields[index];
+            format!("{}: {} {}", field.name, field.value, hexadecimal(field))
+        })
+    }
+
+    fn detail_texts(&self, state: &State, _width: u16) -> Vec<String> {
+        rows(state).iter().map(plain).collect()
     }
 
     fn detail_count(&self, state: &State, _width: u16) -> usize {

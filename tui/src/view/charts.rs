@@ -1,7 +1,7 @@
 //! Charts: latency, bytes moved, calls in flight and retransmissions over time, and a latency
 //! histogram.
 
-use super::{Pane, Selection, Target, dim, fitted};
+use super::{Pane, Selection, Target, Texts, dim, fitted};
 use crate::chart::{Figures, Of};
 use crate::show::Show;
 use crate::state::State;
@@ -70,6 +70,11 @@ impl Pane for Charts {
 
     fn count(&self, state: &State) -> usize {
         state.figures.as_ref().map_or(1, |figures| figures.names.len())
+    }
+
+    fn texts<'a>(&'a self, state: &'a State) -> Texts<'a> {
+        let names = state.figures.as_ref().map_or(&[][..], |figures| &figures.names);
+        Texts::of(names.len(), |index| names[index].0.to_string())
     }
 
     fn selection(&self, state: &State) -> Selection {

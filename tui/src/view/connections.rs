@@ -1,6 +1,6 @@
 //! Connections at the moment that is shown.
 
-use super::{Pane, Selection, Target, dim, fitted, screen};
+use super::{Pane, Selection, Target, Texts, dim, fitted, screen};
 use crate::analysis::What;
 use crate::session::ConnectionNow;
 use crate::state::State;
@@ -26,18 +26,33 @@ impl Pane for Connections {
         let words = format!("{} at this moment", Counted(self.count(state) as u64, "connection"));
         super::title(state, frame, area, &words, !state.in_detail);
         let connections = &state.moment.connections;
-        let ends = (usize::from(area.width).saturating_sub(OTHERS) / 2).clamp(ENDS[0], ENDS[1]);
+        // A narrow list has no room for them.
+        let times = (area.width >= 100).then(|| state.time_column(area.width));
+        let of_times = times.map_or(0, |times| times.width() + 1);
+        let ends = (usize::from(area.width).saturating_sub(OTHERS + of_times) / 2).clamp(ENDS[0], ENDS[1]);
         let headings = format!(
-            "{:>5} {:ends$}    {:ends$} {:9} {:>9} {:>9} {:>7}",
-            "#", "requester", "responder", "state", "packets", "in flight", "granted"
+            "{:>5} {}{:ends$}    {:ends$} {:9} {:>9} {:>9} {:>7}",
+            "#",
+            times.map_or(String::new(), |times| times.heading() + " "),
+            "requester",
+            "responder",
+            "state",
+            "packets",
+            "in flight",
+            "granted"
         );
         let line = |index: usize| {
             let now = &connections[index];
             let it = &now.connection;
+            let before = index.checked_sub(1).map(|before| connections[before].connection.first);
             let granted = now.credits.and_then(|(_, granted)| granted);
             let packets = it.requester.sent.packets + it.responder.sent.packets;
             Line::from(vec![
-                Span::raw(format!("{:>5} ", it.id.0)),
+                Span::raw(format!(
+                    "{:>5} {}",
+                    it.id.0,
+                    times.map_or(String::new(), |times| times.cell(Some(it.first), before) + " ")
+                )),
                 Span::raw(fitted(state, &Named(&it.requester).to_string(), ends, false)),
                 Span::styled(if it.roles_known { " -> " } else { " -- " }, dim()),
                 Span::raw(fitted(state, &Named(&it.responder).to_string(), ends, false)),
@@ -58,6 +73,20 @@ impl Pane for Connections {
         state.moment.connections.len()
     }
 
+    fn texts<'a>(&'a self, state: &'a State) -> Texts<'a> {
+        let connections = &state.moment.connections;
+        Texts::of(connections.len(), |index| {
+            let it = &connections[index].connection;
+            format!(
+                "{} {} {} {}",
+                it.id.0,
+                Named(&it.requester),
+                Named(&it.responder),
+                words::state(it.state)
+            )
+        })
+    }
+
     fn detail(&self, state: &State, width: u16) -> (String, Text<'static>) {
         let title = "Connection details".to_owned();
         let at = state.cursor().at;
@@ -74,7 +103,7 @@ impl Pane for Connections {
             if index == 0 {
                 text.lines.push(Line::raw("  Calls in flight"));
             }
-            let age = state.moment.time.map_or(0, |time| time.since(call.since.time));
+            let age = state.clock.since(call.since.time);
             text.lines.push(Line::raw(format!(
                 "    XID {}, {}, since frame {}: {}",
                 call.xid,

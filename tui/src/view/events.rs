@@ -1,13 +1,13 @@
 //! Events, in chronological order.
 
-use super::{Pane, Selection, Target, fitted, red};
+use super::{Pane, Selection, Target, Texts, fitted, red};
 use crate::state::State;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span, Text};
 use rdmascope_analysis::time::Rfc3339;
-use rdmascope_analysis::units::{Counted, Duration, Plain, Seconds};
+use rdmascope_analysis::units::{Counted, Duration, Plain};
 use rdmascope_present::screen::wrapped;
 
 pub(super) struct Events;
@@ -17,14 +17,16 @@ impl Pane for Events {
         let words = Counted(self.count(state) as u64, "event").to_string();
         super::title(state, frame, area, &words, !state.in_detail);
         let events = &state.session.events;
-        let headings = format!("{:>12} {:>5}  {:19} description", "seconds", "conn", "event");
-        let width = usize::from(area.width).saturating_sub(40);
+        let times = state.time_column(area.width);
+        let headings = format!(" {} {:>5}  {:19} description", times.heading(), "conn", "event");
+        let width = usize::from(area.width).saturating_sub(times.width() + 29);
         let line = |index: usize| {
             let event = &events[index];
-            let since = Seconds(event.time.0.saturating_sub(state.session.start.0));
+            let before = index.checked_sub(1).map(|before| events[before].time);
+            let time = times.cell(Some(event.time), before);
             let style = if event.kind.is_loss() { red(state) } else { Style::new() };
             Line::from(vec![
-                Span::raw(format!("{:>12} {:>5}  ", since.to_string(), event.connection.0)),
+                Span::raw(format!(" {time} {:>5}  ", event.connection.0)),
                 Span::styled(format!("{:19} ", event.kind.word()), style),
                 Span::raw(fitted(state, &event.text, width, false)),
             ])
@@ -35,6 +37,11 @@ impl Pane for Events {
 
     fn count(&self, state: &State) -> usize {
         state.session.events.len()
+    }
+
+    fn texts<'a>(&'a self, state: &'a State) -> Texts<'a> {
+        let events = &state.session.events;
+        Texts::of(events.len(), |index| format!("{} {}", events[index].kind.word(), events[index].text))
     }
 
     fn detail(&self, state: &State, width: u16) -> (String, Text<'static>) {
@@ -56,10 +63,10 @@ impl Pane for Events {
         match event.frames {
             [Some(first), Some(last)] if first != last => {
                 lines.push(format!(
-                    "  frames {first} to {last}: Enter shows the first one, m goes to that moment"
+                    "  frames {first} to {last}: Enter shows the first one, M goes to that moment"
                 ));
             }
-            [Some(first), _] => lines.push(format!("  frame {first}: Enter shows it, m goes to that moment")),
+            [Some(first), _] => lines.push(format!("  frame {first}: Enter shows it, M goes to that moment")),
             _ => {}
         }
         (title, Text::raw(lines.join("\n")))

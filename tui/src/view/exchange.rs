@@ -1,6 +1,6 @@
 //! The exchange of a transaction: its ladder to scale in time, and its phases.
 
-use super::{Pane, Selection, Target, screen};
+use super::{Pane, Selection, Target, Texts, screen};
 use crate::analysis::{Exchanged, What};
 use crate::state::State;
 use core::ops::Range;
@@ -37,6 +37,10 @@ impl Pane for Exchange {
 
     fn count(&self, state: &State) -> usize {
         lines(state, state.areas().main.width).len()
+    }
+
+    fn texts<'a>(&'a self, state: &'a State) -> Texts<'a> {
+        Texts::lines(lines(state, state.areas().main.width).iter().map(|(_, line)| line))
     }
 
     fn selection(&self, state: &State) -> Selection {

@@ -1,6 +1,6 @@
 //! Findings, with the requirement of the rule and the evidence.
 
-use super::{Pane, Selection, Target, colour_of, fitted, screen};
+use super::{Pane, Selection, Target, Texts, colour_of, fitted, screen};
 use crate::session::Found;
 use crate::state::State;
 use ratatui::Frame;
@@ -13,8 +13,10 @@ use rdmascope_analysis::units::Number;
 use rdmascope_conformance::Finding;
 use rdmascope_present::screen::{findings, wrapped};
 
-/// Columns of a rule's name.
-const RULE: usize = 30;
+/// Columns of a rule's name, in a list of this width.
+const fn rule_width(width: u16) -> usize {
+    if width < 100 { 24 } else { 30 }
+}
 
 pub(super) struct Findings;
 
@@ -30,11 +32,14 @@ impl Pane for Findings {
         }
         super::title(state, frame, area, &words, !state.in_detail);
         let found = &state.session.findings;
-        let headings = format!("  {:>8} {:>5} {:RULE$} message", "frame", "conn", "rule");
-        let width = usize::from(area.width).saturating_sub(18 + RULE);
+        let (times, of_rule) = (state.time_column(area.width), rule_width(area.width));
+        let headings =
+            format!("  {} {:>8} {:>5} {:of_rule$} message", times.heading(), "frame", "conn", "rule");
+        let width = usize::from(area.width).saturating_sub(19 + times.width() + of_rule);
         let line = |index: usize| {
             let one = &found[index];
             let finding = &one.finding;
+            let time = times.cell(one.time, index.checked_sub(1).and_then(|before| found[before].time));
             let (id, style) = match finding.rule {
                 Some(rule) if one.allowance.is_some() => (rule.id, super::dim()),
                 Some(rule) => (rule.id, colour_of(state, rule.level, finding.verdict)),
@@ -44,8 +49,8 @@ impl Pane for Findings {
             let frame = finding.frames.last().copied().unwrap_or(one.record);
             Line::from(vec![
                 Span::styled(format!("{} ", sign(finding.verdict)), style),
-                Span::raw(format!("{frame:>8} {connection:>5} ")),
-                Span::styled(fitted(state, id, RULE, false), style),
+                Span::raw(format!("{time} {frame:>8} {connection:>5} ")),
+                Span::styled(fitted(state, id, of_rule, false), style),
                 Span::raw(format!(" {}", fitted(state, &message(one), width, false))),
             ])
         };
@@ -55,6 +60,12 @@ impl Pane for Findings {
 
     fn count(&self, state: &State) -> usize {
         state.session.findings.len()
+    }
+
+    fn texts<'a>(&'a self, state: &'a State) -> Texts<'a> {
+        let found = &state.session.findings;
+        let rule = |index: usize| found[index].finding.rule.map_or("", |rule| rule.id);
+        Texts::of(found.len(), move |index| format!("{} {}", rule(index), message(&found[index])))
     }
 
     fn detail(&self, state: &State, width: u16) -> (String, Text<'static>) {

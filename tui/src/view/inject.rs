@@ -2,7 +2,8 @@
 
 mod session;
 
-use super::{Pane, Selection, Target, dim, fitted, red};
+use super::pane::plain;
+use super::{Pane, Selection, Target, Texts, dim, fitted, red};
 use crate::inject::{Arrow, Inject, Offer, Plan, Ran};
 use crate::state::State;
 use ratatui::Frame;
@@ -56,6 +57,19 @@ impl Pane for Injection {
 
     fn count(&self, state: &State) -> usize {
         state.inject.offers.len()
+    }
+
+    fn texts<'a>(&'a self, state: &'a State) -> Texts<'a> {
+        let offers = &state.inject.offers;
+        Texts::of(offers.len(), |index| format!("{} {}", offers[index].name, offers[index].title))
+    }
+
+    fn detail_texts(&self, state: &State, width: u16) -> Vec<String> {
+        match chosen(state) {
+            Some(offer) if offer.is_session => session::all(state, width, offer).iter().map(plain).collect(),
+            Some(offer) => detail(state, width, offer).iter().map(plain).collect(),
+            None => Vec::new(),
+        }
     }
 
     fn detail_count(&self, state: &State, width: u16) -> usize {

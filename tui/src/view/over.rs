@@ -1,7 +1,7 @@
 //! Boxes over a view: the keys, a list of choices, a word that is explained.
 
 use super::dim;
-use crate::filter::Filter;
+use crate::complete::{self, Completion};
 use crate::keys::{Action, Group, KEYS};
 use crate::state::{Over, Prompt, Purpose, State};
 use ratatui::Frame;
@@ -26,12 +26,13 @@ pub struct Choice {
 const MOST: usize = 12;
 
 /// The choices for the text typed so far.
-pub fn choices(prompt: &Prompt) -> Vec<Choice> {
+pub fn choices(state: &State, prompt: &Prompt) -> Vec<Choice> {
     let text = prompt.text.to_lowercase();
     let mut choices: Vec<Choice> = match prompt.purpose {
-        Purpose::Jump | Purpose::Save | Purpose::Export => Vec::new(),
-        Purpose::Filter => Filter::completions(&prompt.text)
-            .map(|(word, help)| Choice { word: word.to_owned(), help: help.to_owned(), action: None })
+        Purpose::Search | Purpose::Jump | Purpose::Save | Purpose::Export => Vec::new(),
+        Purpose::Filter => complete::transactions(&prompt.text, &state.session.known)
+            .into_iter()
+            .map(|Completion { word, help }| Choice { word, help, action: None })
             .collect(),
         Purpose::Palette => KEYS
             .iter()
@@ -104,7 +105,7 @@ fn boxed<'a>(state: &State, title: &'a str) -> Block<'a> {
 
 /// Draws the choices, above the line that is typed.
 fn below(state: &State, prompt: &Prompt, frame: &mut Frame<'_>) {
-    let choices = choices(prompt);
+    let choices = choices(state, prompt);
     if choices.is_empty() {
         return;
     }
@@ -124,9 +125,9 @@ fn below(state: &State, prompt: &Prompt, frame: &mut Frame<'_>) {
     });
     let title = match prompt.purpose {
         Purpose::Palette => "Actions: Enter runs one",
-        Purpose::Filter => "Filters: Tab completes",
+        Purpose::Filter => "Filters: Tab completes, Up shows earlier ones",
         Purpose::Glossary => "Words: Enter explains one",
-        Purpose::Jump | Purpose::Save | Purpose::Export => "",
+        Purpose::Search | Purpose::Jump | Purpose::Save | Purpose::Export => "",
     };
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()).block(boxed(state, title)), place);
 }

@@ -6,7 +6,7 @@ use crate::show::Show;
 use crate::state::State;
 use ratatui::Frame;
 use ratatui::layout::Rect;
-use ratatui::text::Text;
+use ratatui::text::{Line, Text};
 
 /// A view: a list or a text, and in some views another pane with details of the chosen entry.
 pub trait Pane: Sync {
@@ -19,6 +19,16 @@ pub trait Pane: Sync {
     /// The title and the text of the other pane.
     fn detail(&self, _state: &State, _width: u16) -> (String, Text<'static>) {
         Default::default()
+    }
+
+    /// The texts of the entries or lines, for a search.
+    fn texts<'a>(&'a self, _state: &'a State) -> Texts<'a> {
+        Texts { count: 0, text: Box::new(|_| String::new()) }
+    }
+
+    /// The texts of the lines of the other pane, for a search.
+    fn detail_texts(&self, state: &State, width: u16) -> Vec<String> {
+        self.detail(state, width).1.lines.iter().map(plain).collect()
     }
 
     /// The number of lines of the other pane.
@@ -35,6 +45,32 @@ pub trait Pane: Sync {
 
     /// The chosen entry, as keys use it.
     fn selection(&self, state: &State) -> Selection;
+}
+
+/// The texts of a view.
+pub struct Texts<'a> {
+    /// Their number.
+    pub count: usize,
+    /// The text with this index.
+    pub text: Box<dyn Fn(usize) -> String + 'a>,
+}
+
+impl<'a> Texts<'a> {
+    /// The texts of `count` entries.
+    pub(super) fn of(count: usize, text: impl Fn(usize) -> String + 'a) -> Texts<'a> {
+        Texts { count, text: Box::new(text) }
+    }
+
+    /// The texts of these lines.
+    pub(super) fn lines<'b>(lines: impl IntoIterator<Item = &'b Line<'b>>) -> Texts<'a> {
+        let lines: Vec<String> = lines.into_iter().map(plain).collect();
+        Texts::of(lines.len(), move |index| lines[index].clone())
+    }
+}
+
+/// The text of a line.
+pub(super) fn plain(line: &Line<'_>) -> String {
+    line.spans.iter().map(|span| &*span.content).collect()
 }
 
 /// The chosen entry of a view, as keys use it.

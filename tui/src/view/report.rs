@@ -1,6 +1,6 @@
 //! The report of `analyze`, and the comparison with another capture, as in `diff`.
 
-use super::{Pane, Selection, Target};
+use super::{Pane, Selection, Target, Texts};
 use crate::session::Progress;
 use crate::show::Show;
 use crate::state::State;
@@ -24,6 +24,10 @@ impl Pane for Report {
 
     fn count(&self, state: &State) -> usize {
         text(state).lines.len()
+    }
+
+    fn texts<'a>(&'a self, state: &'a State) -> Texts<'a> {
+        Texts::lines(&text(state).lines)
     }
 
     fn selection(&self, state: &State) -> Selection {
@@ -70,7 +74,7 @@ fn report(state: &State) -> Text<'static> {
     }
     text.push_str(
         "
-    3  lists the transactions: s sorts by latency, / filters, Enter shows the packet exchange of
+    3  lists the transactions: s sorts by latency, & filters, Enter shows the packet exchange of
        one and where its time went
     2  lists the connections at the shown moment; 6 lists events
     7  lists violations of the specifications, with the evidence

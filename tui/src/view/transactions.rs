@@ -1,7 +1,8 @@
 //! Transactions as a table, and the exchange of the selected one.
 
 use super::exchange::{command, lines, packets, words};
-use super::{Pane, Selection, Target, dim, fitted, red, yellow};
+use super::{Pane, Selection, Target, Texts, dim, fitted, red, yellow};
+use crate::filter::quoted;
 use crate::rows::{Row, RowMaker, Sort};
 use crate::session::Progress;
 use crate::state::State;
@@ -30,11 +31,19 @@ impl Pane for Transactions {
             words += &format!(" (and {} more, not listed)", Number(session.further_rows));
         }
         super::title(state, frame, area, &words, !state.in_detail);
-        let columns = columns(usize::from(area.width));
-        let headings: Vec<String> =
-            columns.iter().map(|column| fitted(state, column.heading, column.width, column.right)).collect();
+        let times = state.time_column(area.width);
+        let columns = columns(usize::from(area.width), times.width());
+        let heading = |column: &Column| match column.heading {
+            SECONDS => times.heading(),
+            heading => fitted(state, heading, column.width, column.right),
+        };
+        let headings: Vec<String> = columns.iter().map(heading).collect();
         let headings = format!("  {}", headings.join(" "));
-        let line = |index: usize| line(state, &session.rows[state.order[index] as usize], &columns);
+        let row = |index: usize| &session.rows[state.order[index] as usize];
+        let line = |index: usize| {
+            let before = index.checked_sub(1).map(|before| row(before).time);
+            line(state, row(index), &times.cell(Some(row(index).time), before), &columns)
+        };
         let why = match (session.rows.is_empty(), session.progress == Progress::Ended) {
             (false, _) => "No transaction matches the filter: Esc clears it.",
             (true, true) => "The capture contains no transactions.",
@@ -47,6 +56,11 @@ impl Pane for Transactions {
         state.order.len()
     }
 
+    fn texts<'a>(&'a self, state: &'a State) -> Texts<'a> {
+        let cells = |row: &Row| row.cells().collect::<Vec<_>>().join(" ");
+        Texts::of(state.order.len(), move |index| cells(&state.session.rows[state.order[index] as usize]))
+    }
+
     fn detail(&self, state: &State, width: u16) -> (String, Text<'static>) {
         (words(state), lines(state, width).into_iter().map(|(_, line)| line).collect())
     }
@@ -54,7 +68,7 @@ impl Pane for Transactions {
     fn selection(&self, state: &State) -> Selection {
         let row = state.row();
         Selection {
-            command: command(state, row.map(|row| row.number)),
+            command: listing(state).unwrap_or_else(|| command(state, row.map(|row| row.number))),
             value: row.map(|row| row.xid.to_string()),
             record: row.map(|row| row.ended),
             packets: packets(state),
@@ -62,6 +76,37 @@ impl Pane for Transactions {
         }
     }
 }
+
+/// The command that lists the same transactions, if a filter is set. The command line has no words
+/// to find, so the transactions that they select are named by their numbers.
+fn listing(state: &State) -> Option<String> {
+    /// More numbers are no help.
+    const MOST: usize = 200;
+    if state.filter.is_empty() {
+        return None;
+    }
+    let options = state.filter.options(&state.filter_line).unwrap_or_else(|| {
+        let number = |index: &u32| state.session.rows[*index as usize].number.to_string();
+        let numbers: Vec<String> = state.order.iter().take(MOST).map(number).collect();
+        format!(" --where {}", quoted(&format!("number in ({})", numbers.join(", "))))
+    });
+    let sort = match state.sort {
+        Sort::Number => "",
+        Sort::Latency => " --sort waited --reverse",
+        Sort::Moved => " --sort bytes --reverse",
+        Sort::Operation => " --sort operation",
+    };
+    let sort = match (state.reversed, sort.strip_suffix(" --reverse")) {
+        (true, Some(forward)) => forward.to_owned(),
+        (true, None) if !sort.is_empty() => format!("{sort} --reverse"),
+        (true, None) => " --sort number --reverse".to_owned(),
+        (false, _) => sort.to_owned(),
+    };
+    Some(format!("rdmascope transactions {}{options}{sort}", state.files))
+}
+
+/// The heading of the column that the columns of times replace.
+const SECONDS: &str = "seconds";
 
 /// A column: its cell in a row, its heading, its alignment, and its width.
 struct Column {
@@ -74,8 +119,8 @@ struct Column {
 /// Headings that are omitted on a narrow screen, in this order.
 const LEFT_OUT: [&str; 4] = ["call", "reply", "protocol", "XID"];
 
-/// The columns that fit.
-fn columns(width: usize) -> Vec<Column> {
+/// The columns that fit, with this width for times.
+fn columns(width: usize, times: usize) -> Vec<Column> {
     let maker = RowMaker::default();
     let narrow = width < 100;
     let mut columns: Vec<Column> = maker
@@ -88,6 +133,7 @@ fn columns(width: usize) -> Vec<Column> {
             };
             // Most names of operations and of statuses are short.
             let width = match heading {
+                SECONDS => times,
                 "operation" if narrow => 12,
                 "operation" => 16,
                 "status" if narrow => 10,
@@ -109,7 +155,7 @@ fn columns(width: usize) -> Vec<Column> {
     columns
 }
 
-fn line(state: &State, row: &Row, columns: &[Column]) -> Line<'static> {
+fn line(state: &State, row: &Row, times: &str, columns: &[Column]) -> Line<'static> {
     let cells: Vec<&str> = row.cells().collect();
     let (sign, of_sign) = match row.mark {
         Some(Verdict::Stands) => ("!", red(state)),
@@ -132,7 +178,10 @@ fn line(state: &State, row: &Row, columns: &[Column]) -> Line<'static> {
             ("status", Tint::Yellow) => yellow(state),
             _ => base,
         };
-        let cell = cells.get(column.cell).copied().unwrap_or_default();
+        let cell = match column.heading {
+            SECONDS => times,
+            _ => cells.get(column.cell).copied().unwrap_or_default(),
+        };
         let space = if index == 0 { "" } else { " " };
         spans
             .push(Span::styled(format!("{space}{}", fitted(state, cell, column.width, column.right)), style));

@@ -17,6 +17,7 @@ use rdmascope_dissector::transport::Dissected;
 use rdmascope_present::text::Style;
 use rdmascope_tui::analysis::{Analysis, Answer, Request};
 use rdmascope_tui::chart::Figures;
+use rdmascope_tui::clock::Times;
 use rdmascope_tui::inject::Plan;
 use rdmascope_tui::session::Progress;
 use rdmascope_tui::state::{Look, State};
@@ -78,7 +79,9 @@ impl Driver {
     pub(crate) fn empty(name: &str, size: (u16, u16), look: Look) -> Driver {
         let analysis = Analysis::new(frame::Config::default(), Level::Warning, Style::new(look.colour));
         let name = format!("samples/{name}");
-        let state = State::new(&*name, &*name, look, size);
+        let mut state = State::new(&*name, &*name, look, size);
+        // Not the time zone of this machine.
+        state.times = Times::Utc;
         Driver {
             state,
             analysis,

@@ -32,6 +32,13 @@ pub(super) fn render(state: &State, frame: &mut Frame<'_>, area: Rect, offer: &O
     scrolled(frame, area, lines.into(), 0);
 }
 
+/// All lines.
+pub(super) fn all(state: &State, width: u16, offer: &Offer) -> Vec<Line<'static>> {
+    let (before, after) = around(state, width, offer);
+    let sent = state.inject.sent.iter().map(|line| one(state, line, width));
+    before.into_iter().chain(sent).chain(after).collect()
+}
+
 /// The number of all lines.
 pub(super) fn count(state: &State, width: u16, offer: &Offer) -> usize {
     let (before, after) = around(state, width, offer);
