@@ -393,6 +393,18 @@ impl Timeline {
         self.replay_with(records, range, closely, finish, tell)
     }
 
+    /// Reports the packets of these records, and the role of each in a transaction that begins
+    /// there.
+    pub fn replay_attributed(
+        &self,
+        records: &dyn Records,
+        range: RangeInclusive<u64>,
+        tell: &mut dyn FnMut(Happening<'_>),
+    ) -> Result<(), Error> {
+        let closely = |engine: &mut Engine| engine.look_closely(Keep::default(), true);
+        self.replay_with(records, range, closely, false, tell)
+    }
+
     fn replay_with(
         &self,
         records: &dyn Records,

@@ -1,11 +1,16 @@
 //! The capture behind the screen: engine, judge and records. It takes records as they arrive,
 //! returns new results in [`Batch`]es, and answers requests of the screen.
 
+mod lifetimes;
+mod packets;
+
 use crate::chart::Series;
+use crate::packets::Page;
 use crate::ring::Ring;
 use crate::rows::RowMaker;
 use crate::session::{Batch, ConnectionNow, Found, OpenCall, Progress, Session, Snapshot};
 use crate::store::Store;
+use lifetimes::Lifetimes;
 use rdmascope_analysis::carriers::Carriers;
 use rdmascope_analysis::ending::{self, Ending};
 use rdmascope_analysis::events::SessionEvent;
@@ -13,6 +18,7 @@ use rdmascope_analysis::findings::{Findings, is_about};
 use rdmascope_analysis::observer::Observer;
 use rdmascope_analysis::policy::Allowances;
 use rdmascope_analysis::report::Report;
+use rdmascope_analysis::time::Zone;
 use rdmascope_analysis::timeline::{Config, Happening, Moment, Now, Records as _, Timeline};
 use rdmascope_analysis::together::Together;
 use rdmascope_capture_agent::new_file::{self, Unfinished};
@@ -45,6 +51,10 @@ pub enum Request {
     Frame(u64),
     /// Write packets to a new file.
     Save(What, PathBuf),
+    /// List packets from this record on that pass the filter line, with times of day in this zone.
+    Packets(String, Zone, u64),
+    /// Find the text in a packet after this record, or before it.
+    Find(String, u64, bool),
 }
 
 /// A selection of packets.
@@ -59,6 +69,8 @@ pub enum What {
     Between(ConnectionId, u64, u64),
     /// Those of several transactions: the connection, the first record and the last one of each.
     Rows(Vec<(ConnectionId, u64, u64)>),
+    /// These records, in ascending order.
+    Frames(Vec<u64>),
 }
 
 /// A transaction, and its place in the capture.
@@ -83,6 +95,15 @@ pub enum Answer {
     Frame(Box<FrameFields>),
     /// The number of packets that were written to this file.
     Saved(PathBuf, u64),
+    /// Packets.
+    Packets(Box<Page>),
+    /// The search of packets found this one, or none up to the last record that was looked at.
+    Found {
+        /// The record.
+        number: Option<u64>,
+        /// The last record.
+        last: u64,
+    },
     /// The request that failed, and the reason.
     Failed(Request, String),
 }
@@ -143,6 +164,10 @@ pub struct Analysis {
     /// The totals of the whole capture, once it has ended.
     ended: Option<Totals>,
     files: Vec<FileEnding>,
+    /// The numbers of the ended transactions, by the order in which they began, up to
+    /// [`Session::MOST_ROWS`].
+    numbers: Vec<u32>,
+    lifetimes: Lifetimes,
 }
 
 /// Records after the end of a transaction that may contain its last acknowledgements.
@@ -174,6 +199,8 @@ impl Analysis {
             style,
             ended: None,
             files: Vec::new(),
+            numbers: Vec::new(),
+            lifetimes: Lifetimes::default(),
         }
     }
 
@@ -242,16 +269,19 @@ impl Analysis {
             totals = Some(timeline.finish_telling(&mut |happening| tell(happening)));
         });
         self.ended = totals;
+        self.lifetimes.finish();
     }
 
     fn tell(&mut self, record: u64, handle: impl FnOnce(&mut Timeline, &mut dyn FnMut(Happening<'_>))) {
         let Analysis { timeline, maker, report, together, start, rows, allowances, resent, batch, .. } = self;
+        let (numbers, lifetimes) = (&mut self.numbers, &mut self.lifetimes);
         let start = start.unwrap_or_default();
         let mut findings = Vec::new();
         handle(timeline, &mut |happening| match happening {
             Happening::Event(event) => {
                 report.handle(event);
                 together.handle(event);
+                lifetimes.handle(event);
                 allowances.take(event);
                 if let Event::Observation(observation) = event
                     && let Observed::Repeated(repeated) = observation.what
@@ -260,6 +290,7 @@ impl Analysis {
                 }
                 if let Event::Transaction(transaction) = event {
                     *rows += 1;
+                    note_number(numbers, transaction);
                     if *rows <= Session::MOST_ROWS as u64 {
                         batch.rows.push(maker.row(transaction, start, record));
                     } else {
@@ -300,7 +331,7 @@ impl Analysis {
                 (None, Some(now)) => self.report.gathered().list_now(&open, now),
                 _ => self.report.gathered().list(end),
             });
-            batch.now = Some(Box::new(snapshot(latest)));
+            batch.now = Some(Box::new(snapshot(latest, &self.lifetimes, &self.maker)));
             batch.resent.clone_from(&self.resent);
             if self.ended.is_some() {
                 let files = core::mem::take(&mut self.files);
@@ -325,6 +356,8 @@ impl Analysis {
             Request::Exchange(named) => self.exchange(named),
             Request::Frame(number) => self.packet(number),
             Request::Save(what, path) => self.save(what, path),
+            Request::Packets(line, zone, first) => self.packets(line, zone, first),
+            Request::Find(text, from, on) => self.find_packet(&text, from, on),
         };
         answered.unwrap_or_else(|error| Answer::Failed(request, error))
     }
@@ -335,7 +368,7 @@ impl Analysis {
             time => time,
         };
         let now = self.timeline.seek(&self.store, moment).map_err(|error| error.to_string())?;
-        Ok(Answer::Moment(Box::new(snapshot(now))))
+        Ok(Answer::Moment(Box::new(snapshot(now, &self.lifetimes, &self.maker))))
     }
 
     fn exchange(&mut self, named: Named) -> Result<Answer, String> {
@@ -445,7 +478,13 @@ impl Analysis {
                 packets += 1;
             }
         };
-        if what == What::All {
+        if let What::Frames(numbers) = &what {
+            let first = numbers.first().copied().unwrap_or(0).max(self.oldest());
+            let last = numbers.last().copied().unwrap_or(0);
+            let records = store.walk(first).take_while(|record| record.number <= last);
+            let wanted = |record: &Record<'_>| numbers.binary_search(&record.number).is_ok();
+            records.filter(wanted).for_each(|record| write(&record));
+        } else if what == What::All {
             store.walk(self.oldest()).for_each(|record| write(&record));
         } else {
             let wanted = Wanted::new(what);
@@ -485,7 +524,7 @@ struct Wanted(BTreeMap<ConnectionId, Vec<(u64, u64)>>);
 impl Wanted {
     fn new(what: What) -> Wanted {
         let mut all = match what {
-            What::All => Vec::new(),
+            What::All | What::Frames(_) => Vec::new(),
             What::Connection(id) => vec![(id, 1, u64::MAX)],
             What::Between(id, first, last) => vec![(id, first, last)],
             What::Rows(rows) => rows,
@@ -516,7 +555,20 @@ impl Wanted {
     }
 }
 
-fn snapshot(now: Now<'_>) -> Snapshot {
+/// Notes the number of a transaction, for packets that name it by its beginning.
+fn note_number(numbers: &mut Vec<u32>, transaction: &Transaction) {
+    let place = usize::try_from(transaction.begun.saturating_sub(1)).unwrap_or(usize::MAX);
+    let Some(number) = u32::try_from(transaction.number).ok().filter(|_| place < Session::MOST_ROWS) else {
+        return;
+    };
+    if numbers.len() <= place {
+        numbers.resize(place + 1, 0);
+    }
+    numbers[place] = number;
+}
+
+fn snapshot(now: Now<'_>, lifetimes: &Lifetimes, maker: &RowMaker) -> Snapshot {
+    let (state, further_state) = lifetimes.at(now.record(), maker.paths());
     let judge = now.judge();
     let connections = now.connections().map(|connection| ConnectionNow {
         credits: judge.credits(connection.id).map(|[forward, _]| (forward.in_flight, forward.granted)),
@@ -535,5 +587,7 @@ fn snapshot(now: Now<'_>) -> Snapshot {
         open: open.collect(),
         ended: now.ended(),
         found: now.found(),
+        state,
+        further_state,
     }
 }

@@ -85,6 +85,24 @@ fn quoted(column: &str, value: &str) -> String {
     if matches!(column, "file" | "client" | "server") { format!("'{value}'") } else { value.to_owned() }
 }
 
+/// Words in the names of opcodes.
+const OPCODES: [&str; 8] =
+    ["acknowledge", "atomic", "cnp", "invalidate", "read", "response", "send", "write"];
+
+/// The completions of the last word of a filter of packets.
+pub fn packets(line: &str, known: &Known) -> Vec<Completion> {
+    let word = line.rsplit(' ').next().unwrap_or_default();
+    if let Some(value) = word.strip_prefix("connection=") {
+        return values("connection", value, known, |value| format!("connection={value}"));
+    }
+    let part = word.strip_prefix("opcode=").unwrap_or("-");
+    let opcodes = OPCODES.iter().filter(|one| one.starts_with(part) && **one != part);
+    let opcodes = opcodes.map(|one| Completion { word: format!("opcode={one}"), help: String::new() });
+    let begins = |name: &&(&str, &str)| name.0.starts_with(word) && name.0 != word;
+    let completion = |(name, help): &(&str, &str)| Completion { word: (*name).into(), help: (*help).into() };
+    opcodes.chain(crate::packets::NAMES.iter().filter(begins).map(completion)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -149,6 +149,8 @@ pub static KEYS: &[Binding] = &[
     view(&["7"], Show::Findings, "Findings and their rules"),
     view(&["8"], Show::Charts, "Charts: latency, throughput, credits, retransmissions"),
     view(&["9"], Show::Inject, "Injection: scenarios for a live server"),
+    view(&["P"], Show::Packets, "Packets"),
+    view(&["O"], Show::State, "NFSv4 state: sessions, opens, locks, delegations"),
     key(&["Tab"], Action::NextView, "view", "The next view", Views),
     key(&["Shift-Tab"], Action::PreviousView, "", "The previous view", Views),
     key(&["p"], Action::OtherPane, "", "The other pane of the view", Views),

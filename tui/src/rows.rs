@@ -215,6 +215,11 @@ impl RowMaker {
         learned
     }
 
+    /// The known paths of files.
+    pub fn paths(&self) -> &Paths {
+        &self.paths
+    }
+
     /// The headings of the cells.
     pub fn headings(&self) -> impl Iterator<Item = (&'static str, Align)> {
         self.table.headings()

@@ -7,6 +7,7 @@ use foldhash::fast::FixedState;
 use rdmascope_analysis::events::SessionEvent;
 use rdmascope_analysis::paths::{Learned, Unnamed};
 use rdmascope_analysis::policy::Allowance;
+use rdmascope_analysis::state::Lifetime;
 use rdmascope_conformance::Finding;
 use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::engine::Totals;
@@ -131,6 +132,10 @@ pub struct Snapshot {
     pub ended: u64,
     /// Findings so far.
     pub found: u64,
+    /// NFSv4 state.
+    pub state: Vec<Lifetime>,
+    /// NFSv4 state that is not listed.
+    pub further_state: u64,
 }
 
 /// A connection at a moment.

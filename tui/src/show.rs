@@ -22,11 +22,15 @@ pub enum Show {
     Charts,
     /// Scenarios for a live peer.
     Inject,
+    /// Packets.
+    Packets,
+    /// NFSv4 state at the shown moment.
+    State,
 }
 
 impl Show {
     /// The number of views.
-    pub const COUNT: usize = Show::Inject as usize + 1;
+    pub const COUNT: usize = Show::State as usize + 1;
 }
 
 /// A movement in a list or a text.

@@ -6,6 +6,7 @@ use crate::clock::{Column, Times};
 use crate::compare::Beside;
 use crate::filter::Filter;
 use crate::inject::Inject;
+use crate::packets::Packets;
 use crate::rows::{Row, Sort};
 use crate::session::{Session, Snapshot};
 use crate::show::{Show, Step};
@@ -74,6 +75,8 @@ pub struct Prompt {
 pub enum Purpose {
     /// A filter of transactions.
     Filter,
+    /// A filter of packets.
+    PacketFilter,
     /// A text to find.
     Search,
     /// A time to go to.
@@ -135,6 +138,8 @@ pub struct Place {
     pub frame: Option<u64>,
     /// The filter of transactions.
     pub filter: String,
+    /// The filter of packets.
+    pub packets: String,
 }
 
 /// The state of the screen.
@@ -189,6 +194,8 @@ pub struct State {
     pub exchange: Option<Box<Exchanged>>,
     /// A frame.
     pub frame: Option<Box<FrameFields>>,
+    /// The list of packets.
+    pub packets: Packets,
     /// The data of the charts, once it is computed.
     pub figures: Option<Box<Figures>>,
     /// The request for charts that is being computed.
@@ -216,11 +223,11 @@ pub struct State {
     /// A notice to the user.
     pub notice: Option<String>,
     /// Requests to the analysis that are not answered yet, by kind.
-    pub asked: [Option<Request>; 4],
+    pub asked: [Option<Request>; State::KINDS],
     /// The transaction whose request failed.
     pub failed: Option<u64>,
     /// The next request of each kind.
-    pub next: [Option<Request>; 4],
+    pub next: [Option<Request>; State::KINDS],
     /// The files named in equivalent commands: `rdmascope {} FILE`.
     pub files: String,
 }
@@ -239,6 +246,9 @@ pub const SPEEDS: [(u64, &str); 8] = [
 ];
 
 impl State {
+    /// The kinds of requests.
+    pub const KINDS: usize = 6;
+
     /// Creates an empty state for a terminal of this size.
     pub fn new(title: impl Into<String>, files: impl Into<String>, look: Look, size: (u16, u16)) -> State {
         State {

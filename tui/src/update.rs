@@ -3,6 +3,7 @@
 mod back;
 mod inject;
 mod mouse;
+mod packets;
 mod prompt;
 mod search;
 
@@ -85,7 +86,10 @@ pub fn update(state: &mut State, message: Message) -> Vec<Effect> {
         Message::Tick(nanoseconds) => tick(state, nanoseconds, &mut effects),
         Message::Batch(batch) => take(state, *batch),
         // A request that failed before is sent again.
-        Message::Stored => state.failed = None,
+        Message::Stored => {
+            state.failed = None;
+            state.packets.has_failed = false;
+        }
         Message::Answer(answer) => answered(state, answer, &mut effects),
         Message::Compared(compared) => {
             if let Some(beside) = &mut state.beside {
@@ -107,6 +111,7 @@ pub fn update(state: &mut State, message: Message) -> Vec<Effect> {
     }
     effects.extend(state.inject.begin_next().map(Effect::Inject));
     settle(state);
+    packets::look(state, &mut effects);
     look_at_chosen(state, &mut effects);
     look_at_charts(state, &mut effects);
     effects
@@ -134,6 +139,8 @@ const fn kind(request: &Request) -> usize {
         Request::Exchange(_) => 1,
         Request::Frame(_) => 2,
         Request::Save(..) => 3,
+        Request::Packets(..) => 4,
+        Request::Find(..) => 5,
     }
 }
 
@@ -154,6 +161,8 @@ fn answered(state: &mut State, answer: Answer, effects: &mut Vec<Effect>) {
         Answer::Exchange(_) => 1,
         Answer::Frame(_) => 2,
         Answer::Saved(..) => 3,
+        Answer::Packets(_) => 4,
+        Answer::Found { .. } => 5,
         Answer::Failed(request, _) => kind(request),
     };
     let asked = state.asked[kind].take();
@@ -179,8 +188,14 @@ fn answered(state: &mut State, answer: Answer, effects: &mut Vec<Effect>) {
         Answer::Saved(path, packets) => {
             state.notice = Some(format!("{}: {} written", path.display(), Counted(packets, "packet")));
         }
+        Answer::Packets(page) => state.packets.take(*page),
+        Answer::Found { number, last } => packets::found(state, number, last, effects),
         Answer::Failed(request, error) => {
             state.plays = false;
+            state.packets.has_failed |= matches!(request, Request::Packets(..));
+            if matches!(request, Request::Find(..)) {
+                state.packets.search = None;
+            }
             // It is not requested again without a reason.
             if let Request::Exchange(named) = request {
                 state.failed = Some(named.number);
@@ -199,10 +214,15 @@ fn seek(state: &mut State, moment: Moment, effects: &mut Vec<Effect>) {
     let moment = match moment {
         Moment::Time(time) => {
             let (start, end) = state.session.span();
-            state.clock = time.clamp(start, end);
+            state.clock = time.min(end).max(start);
             Moment::Time(state.clock)
         }
-        record => record,
+        Moment::Record(number) => {
+            if state.show == Show::Packets {
+                packets::select(state, number);
+            }
+            moment
+        }
     };
     ask(state, Request::Seek(moment), effects);
 }
@@ -347,12 +367,15 @@ pub(crate) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
         Action::Right => part(state, true),
         Action::Open => open(state, effects),
         Action::Back => back(state, effects),
+        Action::Filter if state.show == Show::Packets => {
+            prompt(state, Purpose::PacketFilter, &state.packets.line.clone());
+        }
         Action::Filter => {
             visit(state, Show::Transactions);
             prompt(state, Purpose::Filter, &state.filter_line.clone());
         }
         Action::Search => prompt(state, Purpose::Search, ""),
-        Action::SearchOn(on) => search::go_on(state, on),
+        Action::SearchOn(on) => search::go_on(state, on, effects),
         Action::Times => {
             state.times = state.times.next();
             state.notice = Some(format!("times: {}", state.times.name()));
@@ -427,7 +450,7 @@ pub(crate) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
         Action::Glossary => prompt(state, Purpose::Glossary, &view::term(state).unwrap_or_default()),
         Action::Save => {
             let text = match saved(state) {
-                What::Rows(_) => "filtered.pcapng".to_owned(),
+                What::Rows(_) | What::Frames(_) => "filtered.pcapng".to_owned(),
                 What::All => "capture.pcapng".to_owned(),
                 What::Connection(id) => format!("connection-{}.pcapng", id.0),
                 What::Between(..) => format!("transaction-{}.pcapng", state.chosen.unwrap_or(0)),
@@ -447,6 +470,9 @@ pub(crate) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
 /// The packets to save: those of the selected entry. If a filter is set, the entry of the list of
 /// transactions is the whole list.
 fn saved(state: &State) -> What {
+    if state.show == Show::Packets && !state.packets.line.is_empty() {
+        return What::Frames(state.packets.matched.iter().map(|row| row.number).collect());
+    }
     if state.show != Show::Transactions || state.filter.is_empty() {
         return state.pane().selection(state).packets;
     }

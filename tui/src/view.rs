@@ -11,8 +11,10 @@ mod findings;
 mod inject;
 mod lit;
 mod over;
+mod packets;
 mod pane;
 mod report;
+mod states;
 mod transactions;
 
 pub use bars::{tab_at, time_at};
@@ -62,6 +64,8 @@ pub static VIEWS: [View; Show::COUNT] = [
     view(Show::Findings, ["Findings", "Find"], Form::List(14), &findings::Findings),
     view(Show::Charts, ["Charts", "Chart"], Form::Text, &charts::Charts),
     view(Show::Inject, ["Inject", "Inject"], Form::List(14), &inject::Injection),
+    view(Show::Packets, ["Packets", "Pkts"], Form::List(14), &packets::Packets),
+    view(Show::State, ["State", "State"], Form::List(14), &states::States),
 ];
 
 impl State {

@@ -43,6 +43,8 @@ const PICTURES: &[(&str, &str)] = &[
     ("charts", "8"),
     ("filter", "& \"operation=READ lat\""),
     ("filtered", "& \"operation=READ\" Enter"),
+    ("packets", "3 s Enter P"),
+    ("packets-filtered", "P & \"opcode ~ '*READ Request' && connection == 1\" Enter j"),
     ("help", "?"),
     ("palette", ": \"next\""),
     ("glossary", "w \"inline th\" Enter"),
@@ -57,6 +59,16 @@ fn every_view_of_a_session() {
             let (width, height) = size;
             compare(&format!("{name}-{width}x{height}.txt"), &driver.text());
         }
+    }
+}
+
+/// The state at a moment: two delegations, of which none is recalled yet.
+#[test]
+fn nfs4_state_at_a_moment() {
+    for (width, height) in [(80, 24), (160, 50)] {
+        let mut driver = Driver::new("nfs4.1-backchannel-recall.pcap", (width, height), UNICODE);
+        driver.press("O t \"1.45\" Enter G");
+        compare(&format!("state-{width}x{height}.txt"), &driver.text());
     }
 }
 

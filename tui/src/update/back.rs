@@ -1,6 +1,6 @@
 //! Going to views, and back.
 
-use super::{Effect, ask, choose, set_filter};
+use super::{Effect, ask, choose, packets, set_filter};
 use crate::analysis::Request;
 use crate::show::Show;
 use crate::state::{BytesOf, Place, State};
@@ -17,6 +17,7 @@ pub(super) fn note(state: &mut State) {
         bytes_of: state.bytes_of,
         frame: state.frame.as_ref().map(|frame| frame.number),
         filter: state.filter_line.clone(),
+        packets: state.packets.line.clone(),
     };
     if state.back.last() == Some(&place) {
         return;
@@ -33,15 +34,22 @@ pub(super) fn visit(state: &mut State, show: Show) {
         note(state);
     }
     state.in_detail = false;
-    state.show = show;
+    let before = core::mem::replace(&mut state.show, show);
+    if show == Show::Packets {
+        packets::enter(state, before);
+    }
 }
 
 /// Goes back one step: out of the other pane, to the place before, or to the list without a filter.
 pub(super) fn back(state: &mut State, effects: &mut Vec<Effect>) {
     if state.in_detail {
         state.in_detail = false;
+    } else if state.packets.search.take().is_some() {
+        state.notice = Some("the search ended".to_owned());
     } else if let Some(place) = state.back.pop() {
         restore(state, place, effects);
+    } else if state.show == Show::Packets && !state.packets.line.is_empty() {
+        state.packets.set(String::new());
     } else if state.show == Show::Transactions && !state.filter.is_empty() {
         set_filter(state, String::new());
     }
@@ -51,6 +59,9 @@ fn restore(state: &mut State, place: Place, effects: &mut Vec<Effect>) {
     state.show = place.show;
     if state.filter_line != place.filter {
         set_filter(state, place.filter);
+    }
+    if state.packets.line != place.packets {
+        state.packets.set(place.packets);
     }
     if let Some(number) = place.chosen.filter(|number| state.chosen != Some(*number)) {
         choose(state, number);

@@ -1,6 +1,6 @@
 //! Typing a line: a filter, a time, a file, a word, an action.
 
-use super::{Effect, act, ask, back, saved, search, seek, set_filter};
+use super::{Effect, act, ask, back, packets, saved, search, seek, set_filter};
 use crate::analysis::Request;
 use crate::state::{Prompt, Purpose, State};
 use crate::view;
@@ -35,7 +35,9 @@ pub(super) fn write(state: &mut State, key: KeyEvent, effects: &mut Vec<Effect>)
         KeyCode::Up => prompt.at -= 1,
         KeyCode::Down => prompt.at = (prompt.at + 1).min(choices.len().saturating_sub(1)),
         KeyCode::Tab => {
-            if let (Purpose::Filter, Some(choice)) = (prompt.purpose, choices.get(prompt.at)) {
+            if let (Purpose::Filter | Purpose::PacketFilter, Some(choice)) =
+                (prompt.purpose, choices.get(prompt.at))
+            {
                 let rest = prompt.text.rfind(' ').map_or(0, |at| at + 1);
                 prompt.text.truncate(rest);
                 prompt.text.push_str(&choice.word);
@@ -62,7 +64,13 @@ fn finish(state: &mut State, prompt: &Prompt, effects: &mut Vec<Effect>) {
                 state.prompt = Some(prompt.clone());
             }
         }
-        Purpose::Search => search::begin(state, prompt.text.trim()),
+        Purpose::PacketFilter => {
+            if let Err(error) = packets::set_filter(state, prompt.text.trim()) {
+                state.notice = Some(error);
+                state.prompt = Some(prompt.clone());
+            }
+        }
+        Purpose::Search => search::begin(state, prompt.text.trim(), effects),
         Purpose::Jump => {
             match moment(prompt.text.trim(), state.clock, state.session.start, state.times.zone()) {
                 Ok(moment) => seek(state, moment, effects),
@@ -111,7 +119,8 @@ fn earlier(state: &State, prompt: &mut Prompt, back: bool) {
 /// Keeps a line for the history.
 fn remember(state: &mut State, prompt: &Prompt) {
     const MOST: usize = 100;
-    let is_kept = matches!(prompt.purpose, Purpose::Filter | Purpose::Search | Purpose::Jump);
+    let is_kept =
+        matches!(prompt.purpose, Purpose::Filter | Purpose::PacketFilter | Purpose::Search | Purpose::Jump);
     if !is_kept || prompt.text.trim().is_empty() {
         return;
     }

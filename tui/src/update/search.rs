@@ -1,24 +1,28 @@
 //! Search in the view in front.
 
+use super::{Effect, packets};
 use crate::show::{Show, Step};
 use crate::state::State;
 use crate::view;
 
 /// Starts a search for `text`. An empty text ends it.
-pub(super) fn begin(state: &mut State, text: &str) {
+pub(super) fn begin(state: &mut State, text: &str, effects: &mut Vec<Effect>) {
     state.search = text.to_lowercase();
     state.hit = None;
     if !state.search.is_empty() {
-        go_on(state, true);
+        go_on(state, true, effects);
     }
 }
 
 /// Goes to the next place, or to the previous one. After the end, the search goes on at the
 /// beginning.
-pub(super) fn go_on(state: &mut State, on: bool) {
+pub(super) fn go_on(state: &mut State, on: bool, effects: &mut Vec<Effect>) {
     if state.search.is_empty() {
         state.notice = Some("no search: / starts one".to_owned());
         return;
+    }
+    if state.show == Show::Packets && state.packets.line.is_empty() && !state.in_detail {
+        return packets::find(state, on, effects);
     }
     let (texts, from) = match state.in_detail {
         true => (detail(state), place(state, state.detail().top, state.areas().detail_lines())),

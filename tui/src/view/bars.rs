@@ -2,7 +2,7 @@
 
 use super::{VIEWS, View, dim, fitted, red, yellow};
 use crate::clock::wall;
-use crate::keys::KEYS;
+use crate::keys::{Action, KEYS};
 use crate::session::Progress;
 use crate::show::Show;
 use crate::state::{Purpose, SPEEDS, State};
@@ -49,28 +49,53 @@ pub(super) fn title(state: &State, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(Line::from(spans)), area);
 }
 
-/// The names of the views, each with its number and its first column.
+/// The names of the views that fit, each with its key and its first column. If not all fit, the
+/// first ones are left out as far as the shown view needs room.
 fn names(state: &State) -> Vec<(Show, String, u16)> {
-    let length = VIEWS.iter().map(|view| view.names[0].len() + 4).sum::<usize>();
-    let is_narrow = length > usize::from(state.size.0);
-    let mut end = 0;
-    let name = |(index, view): (usize, &View)| {
-        let shown = format!(" {} {} ", index + 1, view.names[usize::from(is_narrow)]);
-        let begin = end;
-        end += shown.len() as u16;
-        (view.show, shown, begin)
+    let width = usize::from(state.size.0);
+    let name = |view: &View, is_narrow: bool| {
+        format!(" {} {} ", key_of(view.show), view.names[usize::from(is_narrow)])
     };
-    VIEWS.iter().enumerate().map(name).collect()
+    let length =
+        |views: &[View], is_narrow| views.iter().map(|view| name(view, is_narrow).len()).sum::<usize>();
+    let is_narrow = length(&VIEWS, false) > width;
+    let shown = VIEWS.iter().position(|view| view.show == state.show).unwrap_or(0);
+    let first = (0..shown).find(|first| length(&VIEWS[*first..=shown], is_narrow) < width).unwrap_or(shown);
+    let mut end = 0;
+    let placed = VIEWS[first..].iter().map(|view| {
+        let (name, begin) = (name(view, is_narrow), end);
+        end += name.len() as u16;
+        (view.show, name, begin)
+    });
+    placed.collect()
+}
+
+/// The key of a view.
+fn key_of(show: Show) -> &'static str {
+    let binding = KEYS.iter().find(|binding| binding.action == Action::View(show));
+    binding.map_or("", |binding| binding.keys[0])
 }
 
 /// Draws the names of the views.
 pub(super) fn tabs(state: &State, frame: &mut Frame<'_>, area: Rect) {
-    let spans = names(state).into_iter().map(|(show, name, _)| {
+    let names = names(state);
+    let is_cut = [names.first().map(|(show, ..)| *show) != Some(VIEWS[0].show), {
+        let end = names.last().map_or(0, |(_, name, x)| usize::from(*x) + name.len());
+        end > usize::from(area.width)
+    }];
+    let spans = names.into_iter().map(|(show, name, _)| {
         let style =
             if show == state.show { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
         Span::styled(name, style)
     });
     frame.render_widget(Paragraph::new(Line::from_iter(spans)), area);
+    // Signs for the names that are left out at the beginning and at the end.
+    for (is_cut, x, sign) in [(is_cut[0], area.left(), "<"), (is_cut[1], area.right().saturating_sub(1), ">")]
+    {
+        if is_cut && area.width > 0 && area.height > 0 {
+            frame.buffer_mut()[(x, area.y)].set_symbol(sign);
+        }
+    }
 }
 
 /// The view whose name is in this column.
@@ -102,7 +127,7 @@ pub fn time_at(state: &State, column: u16) -> Option<Time> {
 /// Draws the shown moment, on a scale with losses of service.
 pub(super) fn moment(state: &State, frame: &mut Frame<'_>, area: Rect) {
     let (start, end) = state.session.span();
-    let time = state.clock.clamp(start, end);
+    let time = state.clock.min(end).max(start);
     let unicode = state.look.unicode;
     let sign = match (state.plays, state.follows, unicode) {
         (true, _, true) => "▶",
@@ -147,6 +172,9 @@ pub(super) fn hints(state: &State, frame: &mut Frame<'_>, area: Rect) {
     if let Some(prompt) = &state.prompt {
         let (name, help) = match prompt.purpose {
             Purpose::Filter => ("filter: ", "  (operation= latency-above= status= found ...; Tab completes)"),
+            Purpose::PacketFilter => {
+                ("filter: ", "  (opcode= connection= qp= psn= ..., or an expression; Tab completes)")
+            }
             Purpose::Search => ("search: ", "  (n and N go on)"),
             Purpose::Jump => ("time: ", "  (5.0, 09:41:06.5, a date, +3s, or #frame)"),
             Purpose::Palette => ("action: ", ""),
@@ -178,7 +206,8 @@ pub(super) fn hints(state: &State, frame: &mut Frame<'_>, area: Rect) {
         let wanted = match binding.hint {
             "back" => !state.back.is_empty() || !state.filter.is_empty(),
             "open" => !matches!(state.show, Show::Bytes | Show::Charts | Show::Inject),
-            "sort" | "filter" => state.show == Show::Transactions,
+            "sort" => state.show == Show::Transactions,
+            "filter" => matches!(state.show, Show::Transactions | Show::Packets),
             _ => true,
         };
         let width = binding.keys[0].len() + binding.hint.len() + 3;

@@ -30,10 +30,12 @@ pub fn choices(state: &State, prompt: &Prompt) -> Vec<Choice> {
     let text = prompt.text.to_lowercase();
     let mut choices: Vec<Choice> = match prompt.purpose {
         Purpose::Search | Purpose::Jump | Purpose::Save | Purpose::Export => Vec::new(),
-        Purpose::Filter => complete::transactions(&prompt.text, &state.session.known)
-            .into_iter()
-            .map(|Completion { word, help }| Choice { word, help, action: None })
-            .collect(),
+        Purpose::Filter => {
+            complete::transactions(&prompt.text, &state.session.known).into_iter().map(choice).collect()
+        }
+        Purpose::PacketFilter => {
+            complete::packets(&prompt.text, &state.session.known).into_iter().map(choice).collect()
+        }
         Purpose::Palette => KEYS
             .iter()
             .filter(|binding| {
@@ -60,6 +62,10 @@ pub fn choices(state: &State, prompt: &Prompt) -> Vec<Choice> {
     };
     choices.truncate(MOST);
     choices
+}
+
+fn choice(Completion { word, help }: Completion) -> Choice {
+    Choice { word, help, action: None }
 }
 
 /// Draws the boxes over the view.
@@ -125,7 +131,7 @@ fn below(state: &State, prompt: &Prompt, frame: &mut Frame<'_>) {
     });
     let title = match prompt.purpose {
         Purpose::Palette => "Actions: Enter runs one",
-        Purpose::Filter => "Filters: Tab completes, Up shows earlier ones",
+        Purpose::Filter | Purpose::PacketFilter => "Filters: Tab completes, Up shows earlier ones",
         Purpose::Glossary => "Words: Enter explains one",
         Purpose::Search | Purpose::Jump | Purpose::Save | Purpose::Export => "",
     };
