@@ -207,6 +207,11 @@ impl<W: Write> PcapngWriter<W> {
     /// Writes a packet, with an optional comment. The format has no times before 1970; they become
     /// the beginning of 1970.
     pub fn packet(&mut self, record: &Record<'_>, comment: &str) -> io::Result<()> {
+        self.packet_with(record, &[comment])
+    }
+
+    /// As [`PcapngWriter::packet`], with several comments. Empty ones are omitted.
+    pub fn packet_with(&mut self, record: &Record<'_>, comments: &[&str]) -> io::Result<()> {
         let interface = if self.are_named { record.tap.interface } else { self.interface(record)? };
         let time = Self::time(record.time);
         let captured = u32::try_from(record.data.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -214,18 +219,18 @@ impl<W: Write> PcapngWriter<W> {
         let fixed = [interface, (time >> 32) as u32, time as u32, captured, record.original_length];
         self.held.extend_from_slice(fixed.map(u32::to_le_bytes).as_flattened());
         self.padded(record.data);
-        if record.dropped > 0 || !comment.is_empty() {
-            self.options_of_packet(comment, record.dropped);
+        if record.dropped > 0 || comments.iter().any(|comment| !comment.is_empty()) {
+            self.options_of_packet(comments, record.dropped);
         }
         self.held_packets += 1;
         self.end()
     }
 
     #[cold]
-    fn options_of_packet(&mut self, comment: &str, dropped: u32) {
+    fn options_of_packet(&mut self, comments: &[&str], dropped: u32) {
         const COMMENT: u16 = 1;
         const DROPPED: u16 = 4;
-        if !comment.is_empty() {
+        for comment in comments.iter().filter(|comment| !comment.is_empty()) {
             let comment = beginning(comment, Self::LONGEST_COMMENT);
             self.option(COMMENT, comment.as_bytes());
         }

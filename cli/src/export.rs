@@ -104,6 +104,7 @@ impl Export {
             }
             Form::Pcapng(pcapng) => {
                 paths.read(&pcapng.key);
+                paths.read(&pcapng.notes);
                 &pcapng.output
             }
             Form::Rpc(rpc) => {

@@ -94,6 +94,15 @@ impl Input {
         Some(words.join(" "))
     }
 
+    /// The options with which another command reads files in the same way, each after a space.
+    pub(crate) fn options(&self) -> String {
+        let Ports { port, vxlan_port } = self.ports;
+        let port = (port != frame::Config::default().port).then(|| format!(" --port {port}"));
+        let vxlan_port = vxlan_port.map(|port| format!(" --vxlan-port {port}"));
+        let no_icrc = self.no_icrc.then(|| " --no-icrc".to_owned());
+        [port, vxlan_port, no_icrc].into_iter().flatten().collect()
+    }
+
     /// One of the files alone, or the captures of one folder as one.
     pub(crate) fn one(&self, path: &Path) -> Input {
         self.of(vec![path.to_owned()])

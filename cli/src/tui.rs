@@ -124,6 +124,7 @@ fn show(command: &Tui, style: Style) -> Result<()> {
     let options = Options {
         frame: input.frame(),
         level: command.level.level(),
+        arguments: input.options(),
         allowances: command.allowed.allowances(input)?,
         look: Look { unicode: terminal::screen(style).unicode && !command.ascii, colour: style.has_colour() },
         memory: usize::try_from(command.memory << 20).unwrap_or(usize::MAX),
@@ -174,6 +175,11 @@ fn confinement(command: &Tui, source: &Source) -> Box<Confine> {
     // Compressed captures are unpacked to temporary files.
     paths.temporary(files.len() + 1);
     paths.write(here);
+    // Notes are saved beside the capture, and read from there.
+    for notes in files.iter().filter(|path| path.is_file()).map(|path| rdmascope_tui::marks::beside(path)) {
+        paths.read([&notes]);
+        paths.write(notes);
+    }
     // The terminal is opened again to restore it if standard input is a pipe.
     let terminal = PathBuf::from("/dev/tty");
     paths.read([&terminal]);

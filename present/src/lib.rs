@@ -52,6 +52,7 @@ pub mod grid;
 pub mod json;
 pub mod ladder;
 pub mod nearest;
+pub mod notes;
 pub mod page;
 pub mod regress;
 pub mod screen;

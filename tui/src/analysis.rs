@@ -49,8 +49,8 @@ pub enum Request {
     Exchange(Named),
     /// Load a frame.
     Frame(u64),
-    /// Write packets to a new file.
-    Save(What, PathBuf),
+    /// Write packets to a new file, with comments by their numbers.
+    Save(What, PathBuf, Vec<(u64, String)>),
     /// List packets from this record on that pass the filter line, with times of day in this zone.
     Packets(String, Zone, u64),
     /// Find the text in a packet after this record, or before it.
@@ -355,7 +355,7 @@ impl Analysis {
             Request::Seek(moment) => self.seek(moment),
             Request::Exchange(named) => self.exchange(named),
             Request::Frame(number) => self.packet(number),
-            Request::Save(what, path) => self.save(what, path),
+            Request::Save(what, path, comments) => self.save(what, path, &comments),
             Request::Packets(line, zone, first) => self.packets(line, zone, first),
             Request::Find(text, from, on) => self.find_packet(&text, from, on),
         };
@@ -458,7 +458,7 @@ impl Analysis {
         shown.map(|frame| Answer::Frame(Box::new(frame))).ok_or_else(|| format!("there is no frame {number}"))
     }
     /// Writes packets as pcapng. An existing file is not overwritten.
-    fn save(&self, what: What, path: PathBuf) -> Result<Answer, String> {
+    fn save(&self, what: What, path: PathBuf, comments: &[(u64, String)]) -> Result<Answer, String> {
         let Analysis { timeline, store, .. } = self;
         let error = |error: io::Error| format!("{}: {error}", path.display());
         let file = new_file::make(&path).map_err(|failed| match failed.kind() {
@@ -474,7 +474,9 @@ impl Analysis {
         let (mut packets, mut written) = (0, Ok(()));
         let mut write = |record: &Record<'_>| {
             if written.is_ok() {
-                written = writer.packet(record, "");
+                let texts = comments.iter().filter(|(number, _)| *number == record.number);
+                let texts: Vec<&str> = texts.map(|(_, text)| text.as_str()).collect();
+                written = writer.packet_with(record, &texts);
                 packets += 1;
             }
         };

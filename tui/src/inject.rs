@@ -1,12 +1,16 @@
 //! Scenarios for a live peer, and the shown session: their list and their results. The caller of
 //! the UI provides the code that sends them.
 
-use rdmascope_analysis::units::Counted;
+use rdmascope_analysis::units::{Counted, Number};
 
 /// Everything needed to send scenarios to a target.
 pub struct Bench {
     /// The target.
     pub target: String,
+    /// Further options of commands that send the same, each after a space.
+    pub arguments: String,
+    /// Further options of the command that sends the session.
+    pub session_arguments: String,
     /// The scenarios.
     pub offers: Vec<Offer>,
     /// The faults that can be put into a call of the session.
@@ -76,6 +80,8 @@ pub struct Offer {
 /// An intermediate result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
+    /// The number of calls that the session has.
+    Calls(u64),
     /// All packets exchanged so far.
     Arrows(Vec<Arrow>),
     /// The result of the next call of the session.
@@ -155,6 +161,10 @@ pub enum SentLine {
 pub struct Inject {
     /// The target; empty if there is none.
     pub target: String,
+    /// Further options of commands that send the same, each after a space.
+    pub arguments: String,
+    /// Further options of the command that sends the session.
+    pub session_arguments: String,
     /// The scenarios.
     pub offers: Vec<Offer>,
     /// The faults that can be put into a call of the session.
@@ -173,6 +183,10 @@ pub struct Inject {
     pub sent_as: Plan,
     /// The results of that sending.
     pub sent: Vec<SentLine>,
+    /// The number of calls of that sending, once it is known.
+    pub calls: Option<u64>,
+    /// The difference that is lit: an index into the results.
+    pub lit: Option<usize>,
     /// The packets of the running order.
     pub crossed: Vec<Arrow>,
     /// The running order was asked to stop.
@@ -198,6 +212,7 @@ impl Inject {
         self.is_stopping = false;
         if self.offers[index].is_session {
             self.sent.clear();
+            (self.calls, self.lit) = (None, None);
             self.sent_as = self.plan.clone();
         }
         self.ran[index] = None;
@@ -213,6 +228,7 @@ impl Inject {
     /// Takes an intermediate result of the running order.
     pub fn take(&mut self, told: Told) {
         match told {
+            Told::Calls(calls) => self.calls = Some(calls),
             Told::Arrows(arrows) => self.crossed = arrows,
             Told::Call(mut call) => {
                 let differences = core::mem::take(&mut call.differences);
@@ -221,6 +237,45 @@ impl Inject {
                 self.sent.extend(differences.into_iter().map(SentLine::Difference));
                 self.sent.extend(notes.into_iter().map(SentLine::Note));
             }
+        }
+    }
+
+    /// The indices of the calls whose replies differ, in the results of the session.
+    pub fn differing(&self) -> impl DoubleEndedIterator<Item = usize> + '_ {
+        let differs = |line: &SentLine| matches!(line, SentLine::Call(call) if call.is_difference);
+        self.sent.iter().enumerate().filter(move |(_, line)| differs(line)).map(|(index, _)| index)
+    }
+
+    /// The calls of the session whose results have arrived, without its connections.
+    fn arrived(&self) -> u64 {
+        let is_call = |line: &&SentLine| matches!(line, SentLine::Call(call) if call.transaction.is_some());
+        self.sent.iter().filter(is_call).count() as u64
+    }
+
+    /// The progress of the session: how many calls it has made, and of how many.
+    pub fn progress(&self) -> String {
+        match self.calls {
+            Some(calls) => format!("{} of {} sent", Number(self.arrived()), Counted(calls, "call")),
+            None => format!("{} sent", Counted(self.arrived(), "call")),
+        }
+    }
+
+    /// The result of the session: how many replies differ, and which.
+    pub fn outcome(&self) -> String {
+        /// The most calls that are named.
+        const NAMED: usize = 5;
+        let name = |index: usize| match &self.sent[index] {
+            SentLine::Call(SentCall { transaction: Some(number), .. }) => number.to_string(),
+            SentLine::Call(call) => call.name.clone(),
+            _ => String::new(),
+        };
+        let names: Vec<String> = self.differing().take(NAMED).map(name).collect();
+        let differing = self.differing().count();
+        let (of, more) = (Number(self.arrived()), if differing > NAMED { ", ..." } else { "" });
+        match differing {
+            0 => format!("none of {} differs", Counted(self.arrived(), "call")),
+            1 => format!("1 of {of} differs: call {}", names.join("")),
+            _ => format!("{} of {of} differ: calls {}{more}", Number(differing as u64), names.join(", ")),
         }
     }
 

@@ -53,6 +53,10 @@ pub enum Action {
     Speed(bool),
     /// Asks for a time to go to.
     Jump,
+    /// Marks the selected packet or transaction, and asks for a note on it.
+    Mark,
+    /// Saves the notes.
+    SaveNotes,
     /// Goes to the moment of the selected entry.
     MomentOf,
     /// Goes to the end, and follows a live capture.
@@ -151,6 +155,7 @@ pub static KEYS: &[Binding] = &[
     view(&["9"], Show::Inject, "Injection: scenarios for a live server"),
     view(&["P"], Show::Packets, "Packets"),
     view(&["O"], Show::State, "NFSv4 state: sessions, opens, locks, delegations"),
+    view(&["'"], Show::Marks, "Marks and notes"),
     key(&["Tab"], Action::NextView, "view", "The next view", Views),
     key(&["Shift-Tab"], Action::PreviousView, "", "The previous view", Views),
     key(&["p"], Action::OtherPane, "", "The other pane of the view", Views),
@@ -168,6 +173,7 @@ pub static KEYS: &[Binding] = &[
     key(&["n"], Action::SearchOn(true), "", "To the next place with the searched text", Lists),
     key(&["N"], Action::SearchOn(false), "", "To the previous place with the searched text", Lists),
     key(&["&", "F4"], Action::Filter, "filter", "Filters the list: operation=READ latency-above=5ms", Lists),
+    key(&["m"], Action::Mark, "", "Marks a packet or a transaction, with a note", Lists),
     key(&["T"], Action::Times, "", "Times: local, UTC, from the start, from the line before", Lists),
     key(&["s"], Action::Sort, "sort", "Sorts by latency, bytes moved, operation, number", Lists),
     key(&["S"], Action::Reverse, "", "Reverses the sort order", Lists),
@@ -196,6 +202,7 @@ pub static KEYS: &[Binding] = &[
     key(&["M"], Action::MomentOf, "", "Goes to the moment of the selected entry", Replay),
     key(&["f"], Action::Follow, "", "Goes to the end, and follows a live capture", Replay),
     key(&["x"], Action::Save, "", "Saves packets as pcapng: of the selected entry, or all", General),
+    key(&["W"], Action::SaveNotes, "", "Saves the notes beside the capture", General),
     key(&["X"], Action::Export, "", "Writes the capture as an HTML page", General),
     key(&["y"], Action::CopyCommand, "copy", "Copies the rdmascope command that shows the same", General),
     key(&["Y"], Action::CopyValue, "", "Copies the selected value: an XID, a field's value", General),

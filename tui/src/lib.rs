@@ -18,6 +18,7 @@ pub mod inject;
 pub mod keys;
 pub mod known;
 pub mod layout;
+pub mod marks;
 pub mod packets;
 pub mod ring;
 pub mod rows;

@@ -26,11 +26,13 @@ pub enum Show {
     Packets,
     /// NFSv4 state at the shown moment.
     State,
+    /// Marks and notes.
+    Marks,
 }
 
 impl Show {
     /// The number of views.
-    pub const COUNT: usize = Show::State as usize + 1;
+    pub const COUNT: usize = Show::Marks as usize + 1;
 }
 
 /// A movement in a list or a text.

@@ -44,6 +44,8 @@ pub struct Options {
     pub level: Level,
     /// Findings that are allowed.
     pub allowances: Allowances,
+    /// Further arguments of commands that read the capture, each after a space: `--port 4792`.
+    pub arguments: String,
     /// Characters and colours of the display.
     pub look: Look,
     /// Bytes of memory for a live capture: half of them for the latest records.

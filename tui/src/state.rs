@@ -6,13 +6,16 @@ use crate::clock::{Column, Times};
 use crate::compare::Beside;
 use crate::filter::Filter;
 use crate::inject::Inject;
+use crate::marks::Marks;
 use crate::packets::Packets;
 use crate::rows::{Row, Sort};
 use crate::session::{Session, Snapshot};
 use crate::show::{Show, Step};
 use rdmascope_analysis::timeline::Moment;
 use rdmascope_dissector::record::Time;
+use rdmascope_present::notes::Subject;
 use std::collections::HashSet;
+use std::path::PathBuf;
 
 /// The selected entry of a list, and the first visible line. A text uses only the latter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,6 +92,10 @@ pub enum Purpose {
     Save,
     /// A file for a page.
     Export,
+    /// A note on a packet or a transaction.
+    Note(Subject),
+    /// A file for notes.
+    Notes,
 }
 
 /// A box over the view.
@@ -194,6 +201,10 @@ pub struct State {
     pub exchange: Option<Box<Exchanged>>,
     /// A frame.
     pub frame: Option<Box<FrameFields>>,
+    /// Marks and notes.
+    pub marks: Marks,
+    /// The file for notes that is proposed.
+    pub notes: PathBuf,
     /// The list of packets.
     pub packets: Packets,
     /// The data of the charts, once it is computed.

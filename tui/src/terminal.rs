@@ -3,12 +3,14 @@
 use crate::analysis::{Analysis, Request};
 use crate::chart::Wanted;
 use crate::compare::Beside;
+use crate::filter::quoted;
 use crate::inject::{Bench, Inject, Order};
+use crate::marks;
 use crate::rows::Rows;
 use crate::show::Show;
 use crate::source::{Confine, Export, Options, Source};
 use crate::state::{Over, State};
-use crate::threads::{Heard, Shared, answer, chart, compare, export, inject, read};
+use crate::threads::{Heard, Shared, answer, chart, compare, export, inject, note, read};
 use crate::update::{Effect, Message, update};
 use crate::view;
 use crossterm::clipboard::CopyToClipboard;
@@ -101,12 +103,36 @@ fn show(
     let shared = Arc::new(Shared::new(analysis));
     let names = |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
     let (title, files) = match &source {
-        Source::Files(paths) => (names(paths).join(", "), names(paths).join(" ")),
+        Source::Files(paths) => {
+            let words: Vec<String> = names(paths).iter().map(|name| quoted(name)).collect();
+            (names(paths).join(", "), words.join(" ") + &options.arguments)
+        }
         Source::Nothing | Source::Choose(_) => ("no capture".to_owned(), "FILE".to_owned()),
         Source::Live(live) => (live.name.clone(), "FILE".to_owned()),
     };
     let size = terminal.size()?;
     let mut state = State::new(title, files, options.look, (size.width, size.height));
+    state.notes = match &source {
+        Source::Files(paths) if paths.iter().all(|path| path.is_file()) => {
+            paths.first().map_or_else(PathBuf::new, |path| marks::beside(path))
+        }
+        _ => PathBuf::new(),
+    };
+    let notes = match state.notes.as_os_str().is_empty() {
+        false => marks::read(&state.notes),
+        true => Ok(None),
+    };
+    if state.notes.as_os_str().is_empty() {
+        state.notes = "capture.notes".into();
+    }
+    match notes {
+        Ok(Some(notes)) => {
+            let path = state.notes.clone();
+            update(&mut state, Message::Notes(path, notes));
+        }
+        Ok(None) => {}
+        Err(error) => state.notice = Some(error),
+    }
     match &source {
         Source::Nothing => state.show = Show::Inject,
         Source::Choose(paths) => {
@@ -120,8 +146,9 @@ fn show(
         compare([paths.clone(), vec![other.clone()]], options.frame, to.clone());
     }
     let stopped = Arc::new(AtomicU64::new(0));
-    if let Some(Bench { target, offers, faults, open }) = bench {
+    if let Some(Bench { target, arguments, session_arguments, offers, faults, open }) = bench {
         state.inject = Inject::new(target, offers, faults);
+        (state.inject.arguments, state.inject.session_arguments) = (arguments, session_arguments);
         inject(open, started, Arc::clone(&stopped), to.clone());
     }
     answer(Arc::clone(&shared), asked, to.clone());
@@ -186,6 +213,7 @@ fn go_on(
                 Effect::Inject(order) => drop(doers.start.send(order)),
                 Effect::Stop(number) => doers.stopped.store(number, Ordering::Relaxed),
                 Effect::Export(path) => export(doers.export.clone(), path, doers.to.clone()),
+                Effect::Notes(path, text, may_replace) => note(path, text, may_replace, doers.to.clone()),
                 Effect::Copy(text) => execute!(io::stdout(), CopyToClipboard::to_clipboard_from(text))?,
                 Effect::Suspend => suspend(terminal)?,
                 Effect::Quit => return Ok(Left::Quit),

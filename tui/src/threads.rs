@@ -12,10 +12,12 @@ use crate::source::{Export, LiveCapture, Options, Source};
 use crate::store::Store;
 use crate::update::Message;
 use core::ops::ControlFlow;
+use rdmascope_capture_agent::new_file;
 use rdmascope_capture_agent::{Archive, FileEnding, Files, Interrupt, Next, Note, Sink, for_each};
 use rdmascope_dissector::frame;
 use rdmascope_dissector::record::{Record, Time};
 use rdmascope_dissector::transport::Dissected;
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
@@ -141,6 +143,21 @@ pub(crate) fn export(export: Option<Export>, path: PathBuf, to: Sender<Heard>) {
             }
         };
         let _ = to.send(Heard::Message(Message::Exported(written.map(|()| path))));
+    });
+}
+
+/// Writes notes on a separate thread: to a new file, or to the one that has the notes already.
+pub(crate) fn note(path: PathBuf, text: String, may_replace: bool, to: Sender<Heard>) {
+    thread::spawn(move || {
+        let made = if may_replace { new_file::make_or_empty(&path) } else { new_file::make(&path) };
+        let written = made.and_then(|mut file| file.write_all(text.as_bytes()));
+        let written = written.map(|()| path.clone()).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => {
+                format!("{}: that file exists; choose another name", path.display())
+            }
+            _ => format!("{}: {error}", path.display()),
+        });
+        let _ = to.send(Heard::Message(Message::Noted(written)));
     });
 }
 

@@ -2,6 +2,7 @@
 
 mod back;
 mod inject;
+mod marks;
 mod mouse;
 mod packets;
 mod prompt;
@@ -22,6 +23,7 @@ use back::{back, visit};
 use crossterm::event::{KeyEvent, KeyModifiers, MouseEvent};
 use rdmascope_analysis::timeline::Moment;
 use rdmascope_analysis::units::Counted;
+use rdmascope_present::notes::Note;
 use std::path::PathBuf;
 
 /// An input of [`update`].
@@ -49,6 +51,10 @@ pub enum Message {
     Told(Box<Told>),
     /// A page was written, or writing failed.
     Exported(Result<PathBuf, String>),
+    /// Notes were written, or writing failed.
+    Noted(Result<PathBuf, String>),
+    /// Notes on the capture were read from its file.
+    Notes(PathBuf, Vec<Note>),
     /// The result of the scenario with this index, or the reason why it failed.
     Ran(usize, Box<Result<Ran, String>>),
 }
@@ -64,6 +70,8 @@ pub enum Effect {
     Stop(u64),
     /// Write the capture as a page to this file.
     Export(PathBuf),
+    /// Write this text to a file of notes, which may be replaced if the last value is set.
+    Notes(PathBuf, String, bool),
     /// Compute the data of charts.
     Chart(Wanted, Rows),
     /// Copy this to the clipboard.
@@ -102,6 +110,12 @@ pub fn update(state: &mut State, message: Message) -> Vec<Effect> {
         }
         Message::Told(told) => inject::told(state, *told),
         Message::Ran(index, ran) => inject::ran(state, index, *ran),
+        Message::Noted(written) => marks::saved(state, written),
+        Message::Notes(path, notes) => {
+            state.notice = Some(format!("{}: {}", path.display(), Counted(notes.len() as u64, "note")));
+            state.marks.list = notes.into_iter().map(|note| marks::found(state, note)).collect();
+            state.marks.file = Some(path);
+        }
         Message::Exported(written) => {
             state.notice = Some(match written {
                 Ok(path) => format!("{}: page written", path.display()),
@@ -124,6 +138,7 @@ fn take(state: &mut State, mut batch: Batch) {
     let renamed = state.session.take(batch);
     state.list_renamed(renamed.into_iter().filter(|index| (*index as usize) < before).collect());
     state.list_from(before);
+    marks::complete(state);
     if let Some(now) = now
         && state.follows
     {
@@ -457,6 +472,11 @@ pub(crate) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
             };
             prompt(state, Purpose::Save, &text);
         }
+        Action::Mark => marks::ask_note(state),
+        Action::SaveNotes => {
+            let path = state.marks.file.clone().unwrap_or_else(|| state.notes.clone());
+            prompt(state, Purpose::Notes, &path.display().to_string());
+        }
         Action::Export => prompt(state, Purpose::Export, "capture.html"),
         Action::FromChosen => inject::from_chosen(state),
         Action::Fault => inject::fault(state),
@@ -579,6 +599,10 @@ fn turn_field(state: &mut State, path: Vec<usize>) {
 }
 
 fn open(state: &mut State, effects: &mut Vec<Effect>) {
+    if let Some(number) = inject::lit_transaction(state) {
+        choose(state, number);
+        return visit(state, Show::Exchange);
+    }
     match state.pane().selection(state).target {
         None => {}
         Some(Target::View(show)) => visit(state, show),

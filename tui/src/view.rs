@@ -10,6 +10,7 @@ mod exchange;
 mod findings;
 mod inject;
 mod lit;
+mod marks;
 mod over;
 mod packets;
 mod pane;
@@ -20,6 +21,7 @@ mod transactions;
 pub use bars::{tab_at, time_at};
 pub use bytes::{Chosen, field_of_chosen, frames_of_field, parts};
 pub use exchange::{lines_of_rung, rung_at};
+pub use inject::line_of_sent;
 pub use over::{Choice, choices};
 pub use pane::{Pane, Selection, Target, Texts};
 
@@ -66,6 +68,7 @@ pub static VIEWS: [View; Show::COUNT] = [
     view(Show::Inject, ["Inject", "Inject"], Form::List(14), &inject::Injection),
     view(Show::Packets, ["Packets", "Pkts"], Form::List(14), &packets::Packets),
     view(Show::State, ["State", "State"], Form::List(14), &states::States),
+    view(Show::Marks, ["Marks", "Marks"], Form::List(u16::MAX), &marks::Marks),
 ];
 
 impl State {

@@ -4,6 +4,7 @@ mod driver;
 
 use driver::{Driver, UNICODE};
 use rdmascope_capture_agent::Capture;
+use rdmascope_tui::inject::{Difference, Inject, Offer, Ran, SentCall, Told};
 use rdmascope_tui::show::Show;
 use rdmascope_tui::state::BytesOf;
 use rdmascope_tui::update::Message;
@@ -235,4 +236,110 @@ fn saving_and_copying_respect_the_filter() {
     driver.press("& Ctrl-u \"found\" Enter S s s s y");
     let list = "rdmascope transactions samples/nfs3-lossy.pcap --where 'number in (17)'";
     assert_eq!(driver.copied.pop().as_deref(), Some(list));
+}
+
+/// A mark has a note, is listed, leads back to its subject, and is saved; x adds the notes to the
+/// packets.
+#[test]
+fn marks_and_notes() {
+    let folder = tempfile::TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = folder.path().join("noted.pcapng");
+    let mut driver = lossy();
+    driver.state.notes = "lossy.pcap.notes".into();
+    driver.saves = true;
+    driver.press("3 s m \"the slow one\" Enter P j m \"its ACK\" Enter");
+    assert!(driver.text().contains("▌*      54"), "{}", driver.text());
+    driver.press("3");
+    assert!(driver.text().contains("\n*     13 "), "{}", driver.text());
+    driver.press("'");
+    let text = driver.text();
+    assert!(text.contains("2 marks, not saved") && text.contains("transaction 13 (#53)"), "{text}");
+    assert!(text.contains("the slow one") && text.contains("its ACK") && text.contains("frame 54"), "{text}");
+    driver.press("W Enter");
+    let (file, text, may_replace) = driver.notes.pop().unwrap();
+    assert_eq!((file.to_str(), may_replace), (Some("lossy.pcap.notes"), false));
+    let notes = rdmascope_present::notes::parse(&text).unwrap();
+    assert_eq!(notes.len(), 2, "{text}");
+    driver.send(Message::Noted(Ok(file)));
+    assert!(driver.text().contains("2 marks, in lossy.pcap.notes"), "{}", driver.text());
+    driver.press("W Enter");
+    assert!(driver.notes.pop().unwrap().2, "the file with these notes is replaced");
+    driver.press("G Enter");
+    assert_eq!((driver.state.show, driver.state.frame.as_ref().unwrap().number), (Show::Bytes, 54));
+    driver.press(&format!("Esc x Ctrl-u \"{}\" Enter", path.display()));
+    let bytes = std::fs::read(&path).unwrap();
+    for note in ["the slow one", "its ACK"] {
+        assert!(bytes.windows(note.len()).any(|window| window == note.as_bytes()), "{note}");
+    }
+    // An empty note removes a mark.
+    driver.press("m Ctrl-u Enter");
+    assert_eq!(driver.state.marks.list.len(), 1);
+    // Nothing to mark.
+    driver.press("8 m");
+    assert!(driver.text().contains("no packet or transaction is selected"), "{}", driver.text());
+    // Notes of a file, before and after the transactions are known.
+    driver.send(Message::Notes("lossy.pcap.notes".into(), notes));
+    assert_eq!(driver.state.marks.list.len(), 2);
+}
+
+/// After a session was sent, the result names the call that differs, and it is visible and lit.
+#[test]
+fn the_difference_of_a_session_is_found() {
+    let mut driver = lossy();
+    let session = Offer { name: "session".into(), is_session: true, ..Offer::default() };
+    let crash = Offer { name: "crash".into(), is_destructive: true, ..Offer::default() };
+    driver.state.inject = Inject::new("192.0.2.2:20049".into(), vec![session, crash], Vec::new());
+    driver.state.inject.arguments = " --from 192.0.2.9".into();
+    driver.state.inject.session_arguments = " --mount /srv".into();
+    driver.press("9");
+    assert!(driver.text().contains("Enter send"), "{}", driver.text());
+    driver.press("Enter");
+    assert!(driver.text().contains("Enter stop"), "{}", driver.text());
+    driver.send(Message::Told(Box::new(Told::Calls(254))));
+    for number in 1..=254 {
+        let differs = number == 10 || number == 200;
+        let field =
+            Difference { field: "size".into(), recorded: "7".into(), live: "8".into(), is_allowed: false };
+        let call = SentCall {
+            transaction: Some(number),
+            name: format!("call {number}"),
+            verdict: if differs { "differs" } else { "agrees" },
+            is_difference: differs,
+            differences: if differs { vec![field] } else { Vec::new() },
+            ..SentCall::default()
+        };
+        driver.send(Message::Told(Box::new(Told::Call(call))));
+        if number == 120 {
+            assert!(driver.text().contains("120 of 254 calls sent"), "{}", driver.text());
+        }
+    }
+    let ran = Ran { verdict: "differs".into(), ..Ran::default() };
+    driver.send(Message::Ran(0, Box::new(Ok(ran))));
+    let text = driver.text();
+    assert!(text.contains("2 of 254 differ: calls 10, 200") && text.contains("call 10 "), "{text}");
+    let lit = |driver: &Driver| {
+        let buffer = driver.buffer();
+        let is_lit =
+            |cell: &&ratatui::buffer::Cell| cell.modifier.contains(ratatui::style::Modifier::REVERSED);
+        let lines =
+            buffer.content.chunks(120).skip(12).filter(|line| line.iter().filter(is_lit).count() > 60);
+        lines.count()
+    };
+    assert_eq!(lit(&driver), 2, "the call and its difference: {text}");
+    driver.press("n");
+    assert!(driver.text().contains("call 200 "), "{}", driver.text());
+    driver.press("n");
+    assert!(driver.text().contains("call 10 "), "{}", driver.text());
+    driver.press("N y");
+    assert!(driver.text().contains("call 200 "), "{}", driver.text());
+    let replay = "rdmascope peer replay samples/nfs3-lossy.pcap --to 192.0.2.2:20049 --leave-out --all \
+        --from 192.0.2.9 --mount /srv";
+    assert_eq!(driver.copied.pop().as_deref(), Some(replay));
+    // From the lit call to its exchange.
+    driver.press("N p Enter");
+    assert_eq!((driver.state.show, driver.state.chosen), (Show::Exchange, Some(10)));
+    driver.press("9 j y");
+    assert!(driver.text().contains("Enter run") || driver.state.notice.is_some());
+    let inject = "rdmascope peer inject --to 192.0.2.2:20049 --from 192.0.2.9 --allow-destructive crash";
+    assert_eq!(driver.copied.pop().as_deref(), Some(inject));
 }

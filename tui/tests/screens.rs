@@ -45,6 +45,7 @@ const PICTURES: &[(&str, &str)] = &[
     ("filtered", "& \"operation=READ\" Enter"),
     ("packets", "3 s Enter P"),
     ("packets-filtered", "P & \"opcode ~ '*READ Request' && connection == 1\" Enter j"),
+    ("marks", "3 s m \"106 ms, most of it RDMA Reads\" Enter P G m \"the end\" Enter '"),
     ("help", "?"),
     ("palette", ": \"next\""),
     ("glossary", "w \"inline th\" Enter"),
@@ -62,7 +63,7 @@ fn every_view_of_a_session() {
     }
 }
 
-/// The state at a moment: two delegations, of which none is recalled yet.
+/// The state at a moment: two delegations that the server has not recalled yet.
 #[test]
 fn nfs4_state_at_a_moment() {
     for (width, height) in [(80, 24), (160, 50)] {
@@ -371,7 +372,7 @@ fn scenarios_run_one_by_one() {
     driver.press("k j Enter Enter");
     assert_eq!(driver.started, [0, 2, 1]);
     driver.press("y");
-    assert_eq!(driver.copied, ["rdmascope peer inject --to 192.0.2.2:20049 many-chunks"]);
+    assert_eq!(driver.copied, ["rdmascope peer inject --to 192.0.2.2:20049 --allow-destructive many-chunks"]);
 }
 
 /// Without a target nothing is sent, and the view shows how to name one.

@@ -58,6 +58,7 @@ fn act(driver: &mut Driver, does: &Does) {
         Does::Types(character) => driver.key(KeyCode::Char(*character), KeyModifiers::NONE),
         Does::Tick(nanoseconds) => driver.send(Message::Tick(*nanoseconds)),
         Does::Resize(width, height) => driver.send(Message::Resize(*width, *height)),
+        Does::Told(true, 0) => driver.send(Message::Told(Box::new(Told::Calls(40)))),
         Does::Told(true, number) => {
             let differences = vec![Difference::default(); *number as usize % 3];
             let transaction = Some(*number);

@@ -8,6 +8,7 @@ mod anonymized;
 mod brief;
 mod comments;
 mod facts;
+mod noted;
 
 use super::pcapng_to;
 use crate::bulk;
@@ -22,6 +23,7 @@ use clap::Args;
 use comments::Comments;
 use facts::Facts;
 use foldhash::fast::FixedState;
+use noted::Noted;
 use rdmascope_analysis::ending::{Chosen, Ending};
 use rdmascope_analysis::findings::Findings;
 use rdmascope_analysis::observer::Observer;
@@ -63,6 +65,12 @@ pub(super) struct Pcapng {
     /// The capture is then read once, and memory use does not grow with its length.
     #[arg(long)]
     no_comments: bool,
+    /// File with notes to add as comments: lines such as `frame 53: TEXT` and `transaction 13: TEXT`
+    ///
+    /// `W` in `rdmascope tui` writes such a file. The note on a transaction becomes a comment of its
+    /// first packet. Numbers are those of the input.
+    #[arg(long, value_name = "FILE", conflicts_with = "anonymize")]
+    pub(super) notes: Option<PathBuf>,
     #[command(flatten)]
     slice: SliceArguments,
     /// Replace addresses, names and uids, and omit data, so that the capture can be shared
@@ -89,16 +97,17 @@ Examples:
   rdmascope export pcapng mount.pcap --output mount.pcapng
   rdmascope export pcapng mount.pcap0 mount.pcap1 --output - | tshark -r - -Y frame.comment
   rdmascope export pcapng mount.pcap --where 'op == READ && latency > 50ms' --output slow.pcapng
+  rdmascope export pcapng mount.pcap --notes mount.pcap.notes --output noted.pcapng
   rdmascope export pcapng mount.pcap --cut-bulk --no-comments --output small.pcapng
   rdmascope export pcapng mount.pcap --anonymize --output for-others.pcapng
   rdmascope export pcapng mount.pcap --anonymize --key secret.key --output monday.pcapng";
 
 /// Writes the capture.
 pub(super) fn run(command: &mut Pcapng, out: &mut Out) -> io::Result<Status> {
-    let Pcapng { input, output, cut_bulk, no_comments, slice, anonymize, key, .. } = command;
+    let Pcapng { input, output, cut_bulk, no_comments, slice, anonymize, key, notes, .. } = command;
     let form =
         Form { cuts_bulk: *cut_bulk, has_comments: !*no_comments && !*anonymize, is_anonymous: *anonymize };
-    if (form.has_comments || form.is_anonymous)
+    if (form.has_comments || form.is_anonymous || notes.is_some())
         && let Err(error) = input.keep()
     {
         return output::complain(&error, out);
@@ -112,9 +121,13 @@ pub(super) fn run(command: &mut Pcapng, out: &mut Out) -> io::Result<Status> {
         Ok(key) => key,
         Err(error) => return output::complain(&error, out),
     };
+    let noted = match notes.as_deref().map_or(Ok(Noted::default()), |path| Noted::read(path, input)) {
+        Ok(noted) => noted,
+        Err(error) => return output::complain(&error, out),
+    };
     match pcapng_to(output, input, out, |out| match key {
-        Some(key) => Anonymized::write(input, key, Packets::new(input, form, slice, out)),
-        None => write(input, form, slice, out),
+        Some(key) => Anonymized::write(input, key, Packets::new(input, form, slice, noted, out)),
+        None => write(input, form, slice, noted, out),
     })? {
         Ok(ending) => output::tell_of_ending(&ending, out),
         Err(error) => output::complain(&error, out),
@@ -131,8 +144,14 @@ struct Form {
 
 /// Writes the packets. The outer error is an output error; the inner error is an input that is no
 /// capture.
-fn write(input: &Input, form: Form, slice: Slice, out: impl Write) -> io::Result<Result<Ending>> {
-    let packets = Packets::new(input, form, slice, out);
+fn write(
+    input: &Input,
+    form: Form,
+    slice: Slice,
+    noted: Noted,
+    out: impl Write,
+) -> io::Result<Result<Ending>> {
+    let packets = Packets::new(input, form, slice, noted, out);
     if !form.has_comments {
         return finish(input, Plain(packets), |Plain(packets)| packets);
     }
@@ -173,14 +192,15 @@ struct Packets<W> {
     comments: Vec<String>,
     writer: Option<PcapngWriter<W>>,
     /// The result of writing notes.
-    noted: io::Result<()>,
+    notes_written: io::Result<()>,
     bulk: Option<BulkCut>,
     /// The part of the capture to write.
     slice: Slice,
+    noted: Noted,
 }
 
 impl<W: Write> Packets<W> {
-    fn new(input: &Input, form: Form, slice: Slice, out: W) -> Packets<W> {
+    fn new(input: &Input, form: Form, slice: Slice, noted: Noted, out: W) -> Packets<W> {
         let frame = input.frame();
         Packets {
             out: Some(out),
@@ -192,8 +212,9 @@ impl<W: Write> Packets<W> {
                 .chain(slice.chosen().map(|chosen| comment_of(chosen, (!form.is_anonymous).then_some(input))))
                 .collect(),
             slice,
+            noted,
             writer: None,
-            noted: Ok(()),
+            notes_written: Ok(()),
             bulk: form.cuts_bulk.then(|| BulkCut::new(frame)),
         }
     }
@@ -213,23 +234,26 @@ impl<W: Write> Packets<W> {
 
     /// Writes the record of a packet with other bytes of the same length.
     fn write_in_place(&mut self, packet: &Packet<'_>, data: &[u8], comment: &str) -> io::Result<()> {
-        mem::replace(&mut self.noted, Ok(()))?;
+        mem::replace(&mut self.notes_written, Ok(()))?;
         if !self.slice.has_packet(packet) {
             return Ok(());
         }
         let kept = bulk::cut(&mut self.bulk, &packet.record).data.len();
-        self.writer()?.packet(&Record { data: &data[..kept], ..packet.record }, comment)
+        let note = self.noted.take(packet.record.number);
+        let record = Record { data: &data[..kept], ..packet.record };
+        self.writer()?.packet_with(&record, &[note.as_deref().unwrap_or_default(), comment])
     }
 
     /// Copies a note of the capture. An input with notes is a capture.
     fn note(&mut self, note: &Note) {
-        if self.noted.is_ok() {
-            self.noted = self.writer().and_then(|writer| writer.note(note.kind, &note.bytes));
+        if self.notes_written.is_ok() {
+            self.notes_written = self.writer().and_then(|writer| writer.note(note.kind, &note.bytes));
         }
     }
 
     fn finish(mut self) -> io::Result<()> {
-        mem::replace(&mut self.noted, Ok(()))?;
+        self.noted.tell_of_rest();
+        mem::replace(&mut self.notes_written, Ok(()))?;
         self.writer()?.flush()
     }
 }

@@ -6,6 +6,7 @@ use super::report::{self, Crossing, Ladder, text};
 use crate::input::Input;
 use anyhow::{Result, anyhow};
 use rdmascope_peer::scenario::{Side, Verdict};
+use rdmascope_tui::filter::quoted;
 use rdmascope_tui::inject::{Arrow, Bench, Offer, Order, Ran, Runner, Told, Watch};
 use std::net::{IpAddr, SocketAddr};
 
@@ -51,12 +52,16 @@ pub(crate) fn bench(
             is_session: false,
         });
     }
+    let arguments = from.map_or(String::new(), |from| format!(" --from {from}"));
+    let path = mount.as_deref().map(|path| format!(" --mount {}", quoted(path)));
+    let session_arguments = path.unwrap_or_default();
     let open = move || -> Result<Runner, String> {
         let session = session.map(|input| OnScreen { input, to, from, mount });
         let mut running = Running { to, command: Inject::for_screen(to, from), chosen, session, means: None };
         Ok(Box::new(move |order, watch| running.run(order, watch).map_err(|error| format!("{error:#}"))))
     };
-    Ok(Bench { target: to.to_string(), offers, faults: faults(), open: Box::new(open) })
+    let (target, faults) = (to.to_string(), faults());
+    Ok(Bench { target, arguments, session_arguments, offers, faults, open: Box::new(open) })
 }
 
 /// Runs scenarios and sessions one after the other.

@@ -44,6 +44,8 @@ pub(super) fn visit(state: &mut State, show: Show) {
 pub(super) fn back(state: &mut State, effects: &mut Vec<Effect>) {
     if state.in_detail {
         state.in_detail = false;
+    } else if state.inject.confirm.take().is_some() {
+        state.notice = Some("nothing is sent".to_owned());
     } else if state.packets.search.take().is_some() {
         state.notice = Some("the search ended".to_owned());
     } else if let Some(place) = state.back.pop() {

@@ -1,9 +1,10 @@
 //! Scenarios and the session for a live peer: starting them, their plan, and their results.
 
 use super::{Effect, visit};
-use crate::inject::{Inject, Ran, Told};
+use crate::inject::{Inject, Ran, SentLine, Told};
 use crate::show::{Show, Step};
 use crate::state::State;
+use crate::view;
 
 /// Runs the selected scenario. A destructive one asks for confirmation first. A running one is
 /// stopped.
@@ -89,10 +90,58 @@ pub(super) fn told(state: &mut State, told: Told) {
     }
 }
 
-/// Takes the final result.
+/// Whether the session is selected in the list.
+pub(super) fn is_session(state: &State) -> bool {
+    let at = state.cursors[Show::Inject as usize].at;
+    state.show == Show::Inject && state.inject.offers.get(at).is_some_and(|offer| offer.is_session)
+}
+
+/// Goes to the next call whose reply differs, or to the previous one, and lights it.
+pub(super) fn next_difference(state: &mut State, on: bool) {
+    let lit = state.inject.lit;
+    let differing = |index: &usize| match (lit, on) {
+        (None, _) => true,
+        (Some(lit), true) => *index > lit,
+        (Some(lit), false) => *index < lit,
+    };
+    let found = match on {
+        true => state.inject.differing().find(differing).or_else(|| state.inject.differing().next()),
+        false => state.inject.differing().rfind(differing).or_else(|| state.inject.differing().next_back()),
+    };
+    let Some(index) = found else {
+        state.notice = Some("no reply differs".to_owned());
+        return;
+    };
+    state.inject.lit = Some(index);
+    let lines = state.areas().detail_lines();
+    let (line, count) = (view::line_of_sent(state, index), state.detail_count());
+    let top = line.saturating_sub(2).min(count.saturating_sub(lines));
+    state.details[Show::Inject as usize].top = top;
+}
+
+/// The transaction of the lit difference, if the keys move in its pane.
+pub(super) fn lit_transaction(state: &State) -> Option<u64> {
+    if !state.in_detail || !is_session(state) || state.inject.running.is_some() {
+        return None;
+    }
+    match state.inject.sent.get(state.inject.lit?)? {
+        SentLine::Call(call) => call.transaction,
+        _ => None,
+    }
+}
+
+/// Takes the final result. Of a session, the first difference is shown.
 pub(super) fn ran(state: &mut State, index: usize, ran: Result<Ran, String>) {
     state.inject.running = None;
+    let is_sent = state.inject.offers.get(index).is_some_and(|offer| offer.is_session) && ran.is_ok();
     if let Some(place) = state.inject.ran.get_mut(index) {
         *place = Some(ran);
+    }
+    if is_sent {
+        if is_session(state) && state.inject.differing().next().is_some() {
+            next_difference(state, true);
+        }
+        let more = if state.inject.differing().nth(1).is_some() { "; n goes to the next" } else { "" };
+        state.notice = Some(format!("{}{more}", state.inject.outcome()));
     }
 }

@@ -1,6 +1,6 @@
 //! Typing a line: a filter, a time, a file, a word, an action.
 
-use super::{Effect, act, ask, back, packets, saved, search, seek, set_filter};
+use super::{Effect, act, ask, back, marks, packets, saved, search, seek, set_filter};
 use crate::analysis::Request;
 use crate::state::{Prompt, Purpose, State};
 use crate::view;
@@ -82,8 +82,11 @@ fn finish(state: &mut State, prompt: &Prompt, effects: &mut Vec<Effect>) {
         }
         Purpose::Save => {
             let what = saved(state);
-            ask(state, Request::Save(what, prompt.text.trim().into()), effects);
+            let comments = state.marks.comments();
+            ask(state, Request::Save(what, prompt.text.trim().into(), comments), effects);
         }
+        Purpose::Note(on) => marks::set(state, on, prompt.text.trim()),
+        Purpose::Notes => marks::save(state, prompt.text.trim().into(), effects),
         Purpose::Export => {
             state.notice = Some("the page is being written".to_owned());
             effects.push(Effect::Export(prompt.text.trim().into()));

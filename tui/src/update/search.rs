@@ -17,6 +17,9 @@ pub(super) fn begin(state: &mut State, text: &str, effects: &mut Vec<Effect>) {
 /// Goes to the next place, or to the previous one. After the end, the search goes on at the
 /// beginning.
 pub(super) fn go_on(state: &mut State, on: bool, effects: &mut Vec<Effect>) {
+    if state.search.is_empty() && super::inject::is_session(state) {
+        return super::inject::next_difference(state, on);
+    }
     if state.search.is_empty() {
         state.notice = Some("no search: / starts one".to_owned());
         return;

@@ -138,7 +138,7 @@ pub(super) fn moment(state: &State, frame: &mut Frame<'_>, area: Rect) {
         (false, false, false) => "=",
     };
     let seconds = Seconds(time.0.saturating_sub(start.0)).to_string();
-    let wall = match state.times.has_wall() {
+    let wall = match state.times.has_wall() && state.session.records() > 0 {
         true => format!("{} ", wall(time, state.times.zone(), 3)),
         false => String::new(),
     };
@@ -180,6 +180,8 @@ pub(super) fn hints(state: &State, frame: &mut Frame<'_>, area: Rect) {
             Purpose::Palette => ("action: ", ""),
             Purpose::Glossary => ("word: ", ""),
             Purpose::Save => ("save packets as: ", "  (a new file)"),
+            Purpose::Note(_) => ("note: ", "  (Enter marks; an empty note on a mark removes it)"),
+            Purpose::Notes => ("save the notes as: ", ""),
             Purpose::Export => ("write the page as: ", "  (a new file; HTML)"),
         };
         let mut spans =
@@ -205,20 +207,38 @@ pub(super) fn hints(state: &State, frame: &mut Frame<'_>, area: Rect) {
     for binding in KEYS.iter().filter(|binding| !binding.hint.is_empty()) {
         let wanted = match binding.hint {
             "back" => !state.back.is_empty() || !state.filter.is_empty(),
-            "open" => !matches!(state.show, Show::Bytes | Show::Charts | Show::Inject),
+            "open" => match state.show {
+                Show::Bytes | Show::Charts => false,
+                Show::Inject => !state.inject.offers.is_empty(),
+                _ => true,
+            },
             "sort" => state.show == Show::Transactions,
             "filter" => matches!(state.show, Show::Transactions | Show::Packets),
             _ => true,
         };
-        let width = binding.keys[0].len() + binding.hint.len() + 3;
+        let hint = if binding.hint == "open" { word_of_open(state) } else { binding.hint };
+        let width = binding.keys[0].len() + hint.len() + 3;
         if wanted && (last(binding.hint) || width <= room) {
             room = room.saturating_sub(if last(binding.hint) { 0 } else { width });
             spans.push(Span::styled(
                 format!(" {}", binding.keys[0]),
                 Style::new().add_modifier(Modifier::BOLD),
             ));
-            spans.push(Span::raw(format!(" {} ", binding.hint)));
+            spans.push(Span::raw(format!(" {hint} ")));
         }
     }
     frame.render_widget(Paragraph::new(Line::from(spans)), area);
+}
+
+/// A word for the action of Enter.
+fn word_of_open(state: &State) -> &'static str {
+    if state.show != Show::Inject {
+        return "open";
+    }
+    let at = state.cursor().at;
+    match state.inject.offers.get(at) {
+        _ if state.inject.is_running(at) => "stop",
+        Some(offer) if offer.is_session => "send",
+        _ => "run",
+    }
 }

@@ -2,8 +2,11 @@
 
 mod session;
 
+pub use session::line_of_sent;
+
 use super::pane::plain;
 use super::{Pane, Selection, Target, Texts, dim, fitted, red};
+use crate::filter::quoted;
 use crate::inject::{Arrow, Inject, Offer, Plan, Ran};
 use crate::state::State;
 use ratatui::Frame;
@@ -83,7 +86,7 @@ impl Pane for Injection {
     fn render_detail(&self, state: &State, frame: &mut Frame<'_>, area: Rect) {
         let Some(offer) = chosen(state) else { return };
         if offer.is_session {
-            super::title(state, frame, area, "Session: recorded and live", state.in_detail);
+            super::title(state, frame, area, &session::title(state), state.in_detail);
             return session::render(state, frame, area, offer);
         }
         let words = "Scenario: result, packets and description";
@@ -99,10 +102,17 @@ impl Pane for Injection {
                 let start = starting_at.map_or(String::new(), |number| format!(" --starting-at {number}"));
                 let fault = fault.map_or(String::new(), |(name, at)| format!(" --fault {name}@{at}"));
                 let files = &state.files;
-                format!("rdmascope peer replay {files} --to {target} --leave-out --all{start}{fault}")
+                let further = format!("{}{}", state.inject.arguments, state.inject.session_arguments);
+                format!(
+                    "rdmascope peer replay {files} --to {target} --leave-out --all{start}{fault}{further}"
+                )
             }
-            Some(offer) => format!("rdmascope peer inject --to {target} {}", offer.name),
-            None => format!("rdmascope peer inject --to {target} --list"),
+            Some(offer) => {
+                let allow = if offer.is_destructive { " --allow-destructive" } else { "" };
+                let further = &state.inject.arguments;
+                format!("rdmascope peer inject --to {target}{further}{allow} {}", quoted(&offer.name))
+            }
+            None => "rdmascope peer inject --list".to_owned(),
         };
         let value = offer.map(|offer| offer.name.clone());
         Selection { command, value, target: Some(Target::Scenario), ..Selection::default() }

@@ -29,7 +29,12 @@ const MOST: usize = 12;
 pub fn choices(state: &State, prompt: &Prompt) -> Vec<Choice> {
     let text = prompt.text.to_lowercase();
     let mut choices: Vec<Choice> = match prompt.purpose {
-        Purpose::Search | Purpose::Jump | Purpose::Save | Purpose::Export => Vec::new(),
+        Purpose::Search
+        | Purpose::Jump
+        | Purpose::Save
+        | Purpose::Export
+        | Purpose::Note(_)
+        | Purpose::Notes => Vec::new(),
         Purpose::Filter => {
             complete::transactions(&prompt.text, &state.session.known).into_iter().map(choice).collect()
         }
@@ -133,7 +138,12 @@ fn below(state: &State, prompt: &Prompt, frame: &mut Frame<'_>) {
         Purpose::Palette => "Actions: Enter runs one",
         Purpose::Filter | Purpose::PacketFilter => "Filters: Tab completes, Up shows earlier ones",
         Purpose::Glossary => "Words: Enter explains one",
-        Purpose::Search | Purpose::Jump | Purpose::Save | Purpose::Export => "",
+        Purpose::Search
+        | Purpose::Jump
+        | Purpose::Save
+        | Purpose::Export
+        | Purpose::Note(_)
+        | Purpose::Notes => "",
     };
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()).block(boxed(state, title)), place);
 }

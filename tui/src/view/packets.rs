@@ -12,6 +12,7 @@ use ratatui::text::{Line, Span, Text};
 use rdmascope_analysis::units::Number;
 use rdmascope_present::column::Tint;
 use rdmascope_present::fields::Field;
+use rdmascope_present::notes::Subject;
 
 pub(super) struct Packets;
 
@@ -159,6 +160,8 @@ fn line(state: &State, row: &PacketRow, times: &str, columns: &[Column]) -> Line
         (true, false) => "|",
         (false, _) => " ",
     };
+    let is_marked = state.marks.of(Subject::Frame(row.number)).is_some();
+    let sign = if is_marked { "*" } else { " " };
     let call = row.transaction.map(|number| number.to_string()).unwrap_or_default();
     let cells: Vec<&str> = row.cells().collect();
     let cell = |column: &Column| {
@@ -169,7 +172,8 @@ fn line(state: &State, row: &PacketRow, times: &str, columns: &[Column]) -> Line
     };
     let cells: Vec<String> = columns.iter().map(cell).collect();
     Line::from(vec![
-        Span::raw(format!("{bar} ")),
+        Span::raw(bar),
+        Span::styled(sign, yellow(state)),
         Span::styled(format!("{:>8} {times} {call:>6} {}", row.number, cells.join(" ")), style),
     ])
 }

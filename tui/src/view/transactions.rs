@@ -13,6 +13,7 @@ use ratatui::text::{Line, Span, Text};
 use rdmascope_analysis::units::Number;
 use rdmascope_conformance::Verdict;
 use rdmascope_present::column::{Align, Tint};
+use rdmascope_present::notes::Subject;
 
 pub(super) struct Transactions;
 
@@ -157,7 +158,9 @@ fn columns(width: usize, times: usize) -> Vec<Column> {
 
 fn line(state: &State, row: &Row, times: &str, columns: &[Column]) -> Line<'static> {
     let cells: Vec<&str> = row.cells().collect();
+    let is_marked = state.marks.of(Subject::Transaction(row.number)).is_some();
     let (sign, of_sign) = match row.mark {
+        None if is_marked => ("*", yellow(state)),
         Some(Verdict::Stands) => ("!", red(state)),
         Some(Verdict::Inconclusive) => ("?", yellow(state)),
         None => (" ", Style::new()),

@@ -40,6 +40,8 @@ pub(crate) struct Driver {
     pub(crate) stopped: Vec<u64>,
     /// Pages that were written.
     pub(crate) exported: Vec<PathBuf>,
+    /// Files of notes that were written: the name, the text, and whether one may be replaced.
+    pub(crate) notes: Vec<(PathBuf, String, bool)>,
     /// Captures that were opened.
     pub(crate) opened: Vec<usize>,
     /// Whether files can be written.
@@ -91,6 +93,7 @@ impl Driver {
             plans: Vec::new(),
             stopped: Vec::new(),
             exported: Vec::new(),
+            notes: Vec::new(),
             saves: false,
             opened: Vec::new(),
         }
@@ -135,6 +138,7 @@ impl Driver {
                     }
                     Effect::Stop(number) => self.stopped.push(number),
                     Effect::Export(path) => self.exported.push(path),
+                    Effect::Notes(path, text, may_replace) => self.notes.push((path, text, may_replace)),
                     Effect::Open(index) => self.opened.push(index),
                     Effect::Suspend => {}
                     Effect::Quit => self.has_quit = true,

@@ -45,6 +45,7 @@ impl OnScreen {
             recording::read(&command.input, &filter.filter(), filter.asked(), command.memory)??;
         recording::check(&read, &ending, command.leave_out)?;
         let mut told = left_out(&read);
+        watch.told(Told::Calls(calls(&read, plan)));
         let mut hears = Watched { watch };
         let summary = command.replay(read, &mut hears)??;
         let is_stopped = hears.is_stopped() == Some(true);
@@ -81,6 +82,12 @@ impl OnScreen {
             output: Output { format: Format::Text },
         })
     }
+}
+
+/// The number of calls to send.
+fn calls(read: &Read, plan: &Plan) -> u64 {
+    let rest = plan.starting_at.and_then(|number| read.recording.starting_at(number).ok());
+    rest.map_or(read.recording.calls.len(), |rest| rest.calls.len()) as u64
 }
 
 fn left_out(read: &Read) -> Vec<u8> {

@@ -16,6 +16,36 @@ const NUMBER: usize = 8;
 const NAME: usize = 22;
 const VERDICT: usize = 13;
 
+/// The title: the progress, or the result.
+pub(super) fn title(state: &State) -> String {
+    let inject = &state.inject;
+    let place = inject.offers.iter().position(|one| one.is_session).unwrap_or(0);
+    if inject.is_running(place) {
+        return format!("Session: {}", inject.progress());
+    }
+    match inject.ran.get(place) {
+        Some(Some(Ok(_))) => {
+            let more = if inject.differing().next().is_some() { "   n, N: differences" } else { "" };
+            format!("Session: {}{more}", inject.outcome())
+        }
+        _ => "Session: recorded and live".to_owned(),
+    }
+}
+
+/// The line of a result of the session, by its index.
+pub fn line_of_sent(state: &State, index: usize) -> usize {
+    let Some(offer) = state.inject.offers.iter().find(|offer| offer.is_session) else { return index };
+    let width = state.areas().detail.map_or(80, |area| area.width);
+    around(state, width, offer).0.len() + index
+}
+
+/// Whether a result is lit: the selected call, and the differences below it.
+fn is_lit(state: &State, index: usize) -> bool {
+    let Some(lit) = state.inject.lit.filter(|lit| *lit <= index) else { return false };
+    let below = state.inject.sent.get(lit + 1..=index).unwrap_or_default();
+    below.iter().all(|line| !matches!(line, SentLine::Call(_)))
+}
+
 /// Draws the visible lines.
 pub(super) fn render(state: &State, frame: &mut Frame<'_>, area: Rect, offer: &Offer) {
     let (before, after) = around(state, area.width, offer);
@@ -24,6 +54,9 @@ pub(super) fn render(state: &State, frame: &mut Frame<'_>, area: Rect, offer: &O
     let top = state.detail().top;
     let line = |at: usize| match at.checked_sub(before.len()) {
         None => before[at].clone(),
+        Some(at) if at < sent.len() && is_lit(state, at) => {
+            one(state, &sent[at], area.width).patch_style(Style::new().add_modifier(Modifier::REVERSED))
+        }
         Some(at) if at < sent.len() => one(state, &sent[at], area.width),
         Some(at) => after[at - sent.len()].clone(),
     };
