@@ -141,6 +141,11 @@ impl PacketTest {
         Ok(())
     }
 
+    /// The highest number of a connection that it names.
+    pub fn highest_connection(&self) -> Option<u32> {
+        self.filter.connections.iter().map(|id| id.0).max()
+    }
+
     /// The options of the command line that select the same packets; `None` if it has words to
     /// find, which the command line does not have.
     pub fn options(&self, line: &str) -> Option<String> {

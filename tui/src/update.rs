@@ -465,6 +465,9 @@ pub(crate) fn act(state: &mut State, action: Action, effects: &mut Vec<Effect>) 
         Action::Glossary => prompt(state, Purpose::Glossary, &view::term(state).unwrap_or_default()),
         Action::Save => {
             let text = match saved(state) {
+                What::Frames(numbers) if state.packets.line.is_empty() => {
+                    format!("packet-{}.pcapng", numbers.first().unwrap_or(&0))
+                }
                 What::Rows(_) | What::Frames(_) => "filtered.pcapng".to_owned(),
                 What::All => "capture.pcapng".to_owned(),
                 What::Connection(id) => format!("connection-{}.pcapng", id.0),
@@ -632,7 +635,7 @@ fn show_frame(state: &mut State, frame: u64, effects: &mut Vec<Effect>) {
 
 fn set_filter(state: &mut State, line: String) {
     let parsed = Filter::parse(&line, state.times.zone());
-    match parsed.and_then(|filter| is_there(state, &filter).map(|()| filter)) {
+    match parsed.and_then(|filter| is_there(state, filter.highest_connection()).map(|()| filter)) {
         Ok(filter) => {
             state.filter = filter;
             state.filter_line = line;
@@ -642,9 +645,9 @@ fn set_filter(state: &mut State, line: String) {
     }
 }
 
-/// Fails if the filter names a connection that the capture does not have.
-fn is_there(state: &State, filter: &Filter) -> Result<(), String> {
-    let highest = u64::from(filter.highest_connection().unwrap_or(0));
+/// Fails if a filter names a connection that the capture does not have.
+fn is_there(state: &State, highest: Option<u32>) -> Result<(), String> {
+    let highest = u64::from(highest.unwrap_or(0));
     let last = state.session.totals.connections;
     match state.session.progress {
         Progress::Ended if highest > last => {

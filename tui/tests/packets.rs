@@ -73,7 +73,9 @@ fn packets_are_filtered_and_searched() {
     assert!(driver.text().contains("Packets: 56 of 2,108, filter: opcode=acknowledge"), "{}", driver.text());
     let list = driver.press("y").copied.pop();
     assert_eq!(list.as_deref(), Some("rdmascope packets samples/nfs3-lossy.pcap --opcode=acknowledge"));
-    driver.press("& Ctrl-u \"opcod=read\" Enter");
+    driver.press("& Ctrl-u \"connection=2\" Enter");
+    assert!(driver.text().contains("no connection 2: the highest number is 1"), "{}", driver.text());
+    driver.press("Esc & Ctrl-u \"opcod=read\" Enter");
     assert!(driver.text().contains("did you mean opcode?"), "{}", driver.text());
     // The NAK of the report.
     driver.press("Esc & Ctrl-u Enter / \"nak\" Enter");

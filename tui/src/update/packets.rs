@@ -25,13 +25,21 @@ pub(super) fn enter(state: &mut State, before: Show) {
 
 /// Selects the packet of a record.
 pub(super) fn select(state: &mut State, number: u64) {
-    state.cursors[Show::Packets as usize].at = state.packets.index(number);
-    state.details[Show::Packets as usize] = Default::default();
+    let show = Show::Packets as usize;
+    let (at, lines) = (state.packets.index(number), state.areas().lines());
+    let cursor = &mut state.cursors[show];
+    // With some of the packets before it.
+    if !(cursor.top..cursor.top + lines).contains(&at) {
+        cursor.top = at.saturating_sub(lines / 4);
+    }
+    cursor.at = at;
+    state.details[show] = Default::default();
 }
 
 /// Sets a filter. The place without it can be returned to.
 pub(super) fn set_filter(state: &mut State, line: &str) -> Result<(), String> {
-    PacketTest::parse(line, state.times.zone())?;
+    let test = PacketTest::parse(line, state.times.zone())?;
+    super::is_there(state, test.highest_connection())?;
     if line != state.packets.line {
         back::note(state);
         state.packets.set(line.to_owned());
