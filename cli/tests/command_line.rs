@@ -2,7 +2,7 @@
 
 mod binary;
 
-use binary::{Pcap, Temporary, abandoned, lines, refused, root, run, sample, text, with_input};
+use binary::{Pcap, Temporary, abandoned, command, lines, refused, root, run, sample, text, with_input};
 use rdmascope_tests::{pcap, samples};
 use serde_json::Value;
 
@@ -451,4 +451,29 @@ fn segment(port: u16, payload: &[u8]) -> Vec<u8> {
     let length = (frame.len() as u32).to_le_bytes();
     let time = 1_700_000_000u32.to_le_bytes();
     [&time[..], &[0; 4], &length, &length, &frame].concat()
+}
+
+/// Times of day and dates are in the zone of TZ; `+` counts from --since.
+#[test]
+fn times_as_people_write_them() {
+    let sample = sample("nfs3-lossy.pcap");
+    let listed = |zone: &str, options: &[&str]| {
+        let arguments =
+            [&["transactions", &sample, "--format", "tsv", "--fields", "number"], options].concat();
+        let output = command(&arguments).env("TZ", zone).output().expect("it runs");
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""), "{options:?}");
+        text(&output.stdout).lines().skip(1).collect::<Vec<_>>().join(" ")
+    };
+    // The capture begins at 09:37:31.274 UTC; the call of transaction 13 is at 09:37:32.057.
+    for (zone, options, expected) in [
+        ("UTC", &["--since", "09:37:32", "--until", "+0.1s"][..], "13"),
+        ("UTC", &["--since", "09:37:32.0", "--until", "09:37:32.1"], "13"),
+        ("UTC-1", &["--since", "10:37:32", "--until", "+100ms"], "13"),
+        ("UTC-1", &["--since", "2026-11-21 10:37:32", "--until", "2026-11-21T09:37:32.1Z"], "13"),
+        ("UTC", &["--since", "0.75", "--until", "+50ms"], "13"),
+        ("UTC", &["--until", "09:37:31.285"], "1"),
+        ("UTC", &["--where", "time > '09:37:32' && time < '2026-11-21 09:37:32.1'"], "13"),
+    ] {
+        assert_eq!(listed(zone, options), expected, "{zone} {options:?}");
+    }
 }

@@ -293,3 +293,39 @@ fn what_is_left_out_is_said() {
     assert!(text(&extracted.stderr).contains("--cut-bulk"), "{}", text(&extracted.stderr));
     std::fs::remove_dir_all(folder.path()).expect("files were written");
 }
+
+/// Notes on packets and on transactions become comments, before the comment that the command writes.
+#[test]
+fn notes_become_comments() {
+    let notes = Temporary::new(
+        "notes",
+        b"# by hand\nframe 54: its ACK\ntransaction 13: slow: 106 ms\nframe 53: here\n",
+    );
+    let sample = sample("nfs3-lossy.pcap");
+    for options in [&[][..], &["--no-comments"]] {
+        let mut arguments = vec!["export", "pcapng", &sample, "--output", "-", "--notes", notes.path()];
+        arguments.extend(options);
+        let output = run(&arguments);
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), ""));
+        let comments = comments(&output.stdout);
+        assert_eq!((&*comments[52], &*comments[53]), ("slow: 106 ms; here", "its ACK"));
+        assert_ne!(comments[54], "its ACK");
+        // From a pipe, too.
+        arguments[2] = "-";
+        let bytes = std::fs::read(&sample).expect("the sample is there");
+        assert_eq!(with_input(&arguments, &bytes).stdout, output.stdout);
+    }
+    for (lines, said) in [
+        (&b"frame 54"[..], "line 1: expected `frame N: TEXT`"),
+        (b"transaction 99: x", "no packet of transaction 99"),
+    ] {
+        let notes = Temporary::new("no-notes", lines);
+        let output = run(&["export", "pcapng", &sample, "--output", "-", "--notes", notes.path()]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(said), "{}", text(&output.stderr));
+    }
+    let late = Temporary::new("late-notes", b"frame 9999: x");
+    let output = run(&["export", "pcapng", &sample, "--output", "-", "--notes", late.path()]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output.stderr).contains("notes on 1 packet that the output does not have"));
+}

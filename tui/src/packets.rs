@@ -51,8 +51,20 @@ impl PacketRow {
 
     /// Whether it contains `text`, ignoring case. `text` is in lower case.
     pub fn contains(&self, text: &str) -> bool {
-        self.cells.to_lowercase().replace(SEPARATOR, " ").contains(text)
+        contains(&self.cells.replace(SEPARATOR, " "), text)
     }
+}
+
+/// Whether `text` contains `wanted`, which is in lower case, ignoring case.
+pub fn contains(text: &str, wanted: &str) -> bool {
+    if !wanted.is_ascii() {
+        return text.to_lowercase().contains(wanted);
+    }
+    let (text, wanted) = (text.as_bytes(), wanted.as_bytes());
+    let Some(first) = wanted.first() else { return true };
+    let is_at =
+        |window: &[u8]| window[0].to_ascii_lowercase() == *first && window.eq_ignore_ascii_case(wanted);
+    text.windows(wanted.len()).any(is_at)
 }
 
 /// Makes rows, and has their headings.
@@ -157,11 +169,15 @@ impl PacketTest {
         self.words.is_empty().then_some(options)
     }
 
-    /// Whether a packet matches, in a capture that starts at `start`. `row` is its row.
-    pub fn matches(&self, packet: &Packet<'_>, row: &PacketRow, start: Time) -> bool {
+    /// Whether a packet matches but for the words to find, in a capture that starts at `start`.
+    pub fn may_match(&self, packet: &Packet<'_>, start: Time) -> bool {
         self.filter.matches(packet, start)
-            && self.words.iter().all(|word| row.contains(word))
             && self.condition.as_ref().is_none_or(|condition| condition.matches(packet, start))
+    }
+
+    /// Whether the row of a packet has the words to find.
+    pub fn has_words(&self, row: &PacketRow) -> bool {
+        self.words.iter().all(|word| row.contains(word))
     }
 }
 
@@ -273,6 +289,20 @@ impl Packets {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn case_is_ignored() {
+        for (text, wanted, is_there) in [
+            ("NFSv3 WRITE", "write", true),
+            ("WRIT", "write", false),
+            ("wWRITE", "write", true),
+            ("", "", true),
+            ("ÄRGER", "ärger", true),
+            ("x", "ä", false),
+        ] {
+            assert_eq!(contains(text, wanted), is_there, "{text} {wanted}");
+        }
+    }
 
     #[test]
     fn a_line_is_read() {

@@ -1,6 +1,7 @@
 //! Search in the view in front.
 
 use super::{Effect, packets};
+use crate::packets::contains;
 use crate::show::{Show, Step};
 use crate::state::State;
 use crate::view;
@@ -72,7 +73,7 @@ fn place(state: &State, top: usize, seen: usize) -> Option<usize> {
 /// passed the end.
 fn find(texts: &view::Texts<'_>, wanted: &str, from: Option<usize>, on: bool) -> Option<(usize, bool)> {
     let count = texts.count;
-    let contains = |index: &usize| (texts.text)(*index).to_lowercase().contains(wanted);
+    let contains = |index: &usize| contains(&(texts.text)(*index), wanted);
     let next = from.map_or(0, |from| from + 1).min(count);
     let found = |index, is_around| Some((index, is_around));
     match on {

@@ -178,12 +178,19 @@ fn line(state: &State, row: &PacketRow, times: &str, columns: &[Column]) -> Line
     ])
 }
 
+/// Headers below the transport, of which the pane has only the names.
+const BELOW: [&str; 4] = ["Ethernet", "VLAN", "IPv", "UDP"];
+
 /// The fields as indented lines.
 fn flatten(fields: &[Field], depth: usize, lines: &mut Vec<String>) {
     for field in fields {
         let shown = field.shown();
         let separator = if shown.is_empty() { "" } else { ": " };
         lines.push(format!("  {}{}{separator}{shown}", "  ".repeat(depth), field.name));
+        // Enter shows the fields of these, too.
+        if depth == 0 && BELOW.iter().any(|name| field.name.starts_with(name)) {
+            continue;
+        }
         flatten(&field.children, depth + 1, lines);
     }
 }
