@@ -126,12 +126,13 @@ impl Report {
         events
     }
 
-    /// The text for a capture without problems; `None` if it has any.
-    pub fn nothing_wrong(&self, ending: &Ending) -> Option<String> {
+    /// The text for a capture without problems; `None` if it has any. `verdict` is that of
+    /// [`Report::verdict`].
+    pub fn nothing_wrong(&self, ending: &Ending, verdict: &[Statement]) -> Option<String> {
         let nothing = self.problems(ending).is_empty()
             && self.errors().0.is_empty()
             && ending.is_readable()
-            && self.verdict(ending, 0).is_empty();
+            && verdict.is_empty();
         nothing.then(|| match ending.nothing_decoded() {
             Some(why) => format!("Nothing visible: {why}."),
             None if self.operations.is_empty() => {

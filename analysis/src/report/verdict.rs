@@ -40,15 +40,26 @@ pub struct Statement {
     pub frame: Option<u64>,
     /// Whether it is about events.
     pub is_of_events: bool,
+    /// Whether a client lost its service for some time. A client whose connection was never made had
+    /// none to lose: rules judge that.
+    pub is_outage: bool,
+}
+
+impl Statement {
+    /// The most statements that lead a report.
+    const MOST_LEADING: usize = 4;
+
+    /// The statements of a [verdict](Report::verdict) that lead a report: the first ones about harm.
+    pub fn leading(verdict: &[Statement]) -> &[Statement] {
+        let harmful = verdict.partition_point(|statement| statement.harm < Harm::Note);
+        &verdict[..harmful.min(Statement::MOST_LEADING)]
+    }
 }
 
 /// The most statements of one kind. A further statement counts the rest.
 const MOST: usize = 3;
 
 impl Report {
-    /// The most statements that lead a report.
-    const MOST_LEADING: usize = 4;
-
     /// The statements about the capture, the most harmful first. `violations` is the number of
     /// findings that are violations.
     pub fn verdict(&self, ending: &Ending, violations: u64) -> Vec<Statement> {
@@ -64,28 +75,11 @@ impl Report {
                 text: format!("{} of the specifications", Counted(violations, "violation")),
                 frame: None,
                 is_of_events: false,
+                is_outage: false,
             });
         }
         statements.sort_by_key(|statement| statement.harm);
         statements
-    }
-
-    /// The statements that lead a report: the first ones about harm.
-    pub fn leading(&self, ending: &Ending, violations: u64) -> Vec<Statement> {
-        let mut statements = self.verdict(ending, violations);
-        statements.retain(|statement| statement.harm < Harm::Note);
-        statements.truncate(Report::MOST_LEADING);
-        statements
-    }
-
-    /// Whether a client lost its service for some time. A client whose connection was never made had
-    /// none to lose: rules judge that.
-    pub fn has_outages(&self, ending: &Ending) -> bool {
-        let is_lost = |event: &SessionEvent| {
-            event.kind == Kind::ServiceLost
-                && !matches!(event.cause, Some(Cause::Rejected | Cause::Unanswered))
-        };
-        self.events(ending).iter().any(is_lost)
     }
 }
 
@@ -122,6 +116,13 @@ impl<'a> Outage<'a> {
             }
         }
         outages
+    }
+
+    /// Whether a connection was made before.
+    fn is_loss(&self) -> bool {
+        let was_made =
+            |event: &&SessionEvent| !matches!(event.cause, Some(Cause::Rejected | Cause::Unanswered));
+        self.events.iter().any(was_made)
     }
 
     fn length(&self) -> u64 {
@@ -192,6 +193,7 @@ fn lost(outages: &[Outage<'_>], span: Option<(Time, Time)>, statements: &mut Vec
         text: outage.text(span),
         frame: outage.events[0].frames[0],
         is_of_events: true,
+        is_outage: outage.is_loss(),
     }));
     if let Some(first) = rest.iter().min_by_key(|outage| outage.from) {
         let length = rest.iter().map(|outage| outage.length()).sum();
@@ -201,6 +203,7 @@ fn lost(outages: &[Outage<'_>], span: Option<(Time, Time)>, statements: &mut Vec
             text: format!("{} without service in {times}", Spoken(length)),
             frame: first.events[0].frames[0],
             is_of_events: true,
+            is_outage: rest.iter().any(|outage| outage.is_loss()),
         });
     }
 }
@@ -259,6 +262,7 @@ fn told(events: &[SessionEvent], outages: &[Outage<'_>], statements: &mut Vec<St
             text: format!("{}{more}", event.text),
             frame: event.frames[0],
             is_of_events: true,
+            is_outage: false,
         });
     }
     if waits > MOST {
@@ -266,7 +270,13 @@ fn told(events: &[SessionEvent], outages: &[Outage<'_>], statements: &mut Vec<St
             "{} waited",
             Counted((waits - MOST) as u64, "further kind of call").to_string().replace("calls", "call")
         );
-        statements.push(Statement { harm: Harm::Waits, text, frame: None, is_of_events: true });
+        statements.push(Statement {
+            harm: Harm::Waits,
+            text,
+            frame: None,
+            is_of_events: true,
+            is_outage: false,
+        });
     }
 }
 
@@ -287,6 +297,7 @@ fn of_problem(problem: &Problem) -> Statement {
         text: format!("{} {}", Number(problem.count), problem.what()),
         frame: problem.first_frame,
         is_of_events: false,
+        is_outage: false,
     }
 }
 
@@ -301,11 +312,18 @@ fn failed((errors, further): &(Vec<(ErrorKey, ErrorCount)>, u64), statements: &m
             text: format!("{protocol}{} failed with {failure}, {}", key.label, Counted(error.count, "time")),
             frame: error.first_frame,
             is_of_events: false,
+            is_outage: false,
         }
     }));
     let rest = rest.iter().map(|(_, error)| error.count).sum::<u64>() + further;
     if rest > 0 {
         let text = format!("{} of other kinds", Counted(rest, "error"));
-        statements.push(Statement { harm: Harm::Errors, text, frame: None, is_of_events: false });
+        statements.push(Statement {
+            harm: Harm::Errors,
+            text,
+            frame: None,
+            is_of_events: false,
+            is_outage: false,
+        });
     }
 }

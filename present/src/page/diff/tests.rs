@@ -1,5 +1,6 @@
 use super::*;
 use crate::columns::{COMPARISON, ComparisonRow, DIFFERENCE};
+use crate::serialized::Json as _;
 use crate::text::Style;
 use rdmascope_analysis::diff::{SizeClass, Thresholds, names};
 use rdmascope_analysis::ending::Cut;
@@ -475,15 +476,19 @@ fn distributions() {
 fn lines_for_programs() {
     let [a, b] = much();
     let comparison = Comparison::of([&a, &b], &THRESHOLDS);
-    let first =
-        serde_json::to_value(COMPARISON.of(ComparisonRow { sides: [&a, &b], comparison: &comparison }))
-            .unwrap();
+    let first: Value = serde_json::from_str(
+        &COMPARISON.of(ComparisonRow { sides: [&a, &b], comparison: &comparison }).to_json(),
+    )
+    .unwrap();
     assert_eq!(first["type"], "comparison");
     assert_eq!(first["a"]["name"], "-");
     assert_eq!(first["a"]["transactions"], 101);
     assert_eq!(first["same_work"], true);
-    let lines: Vec<Value> =
-        comparison.differences.iter().map(|one| serde_json::to_value(DIFFERENCE.of(one)).unwrap()).collect();
+    let lines: Vec<Value> = comparison
+        .differences
+        .iter()
+        .map(|one| serde_json::from_str(&DIFFERENCE.of(one).to_json()).unwrap())
+        .collect();
     let line = |name: &str| lines.iter().find(|line| line["name"] == name).unwrap();
     assert_eq!(line("path-mtu")["a"], json!([{"value": "1024", "count": 1}]));
     assert_eq!(line("retransmission")["b"], json!({"count": 17, "of": 1000}));
