@@ -37,7 +37,7 @@ fn threads_do_not_change_the_output() {
         &["events"],
         // The paths of a file are known from its beginning.
         &["transactions", "--format", "jsonl", "--fields", "number,operation,latency,phases,call"],
-        &["transactions", "--format", "csv", "--fields", "number,time,status"],
+        &["transactions", "--format", "csv", "--fields", "number,operation,status,latency"],
         &["packets", "--format", "jsonl"],
     ] {
         let of_file = run(&[arguments, &[file.path()]].concat());
