@@ -199,7 +199,7 @@ fn histogram(state: &State, frame: &mut Frame<'_>, area: Rect, Figures { histogr
     let most = counts.iter().map(|(_, count)| *count).max().unwrap_or(1).max(1);
     let room = usize::from(area.width).saturating_sub(32).max(8);
     let bar = if state.look.unicode { "█" } else { "#" };
-    let mut lines = vec![Line::from(Span::styled("latency histogram (each row doubles)", dim()))];
+    let mut lines = vec![Line::default()];
     for (from, count) in counts {
         let length = (u128::from(*count) * room as u128 / u128::from(most)) as usize;
         let length = if *count > 0 { length.max(1) } else { 0 };
@@ -212,9 +212,21 @@ fn histogram(state: &State, frame: &mut Frame<'_>, area: Rect, Figures { histogr
     }
     // If not all rows fit, the slow ones are more useful than the fast ones.
     let seen = usize::from(area.height);
-    if lines.len() > seen {
-        let left_out = lines.len() - seen;
-        lines.drain(1..=left_out.min(lines.len() - 1));
-    }
+    let left_out = lines.len().saturating_sub(seen).min(counts.len());
+    lines.drain(1..=left_out);
+    let hidden: u64 = counts.iter().take(left_out).map(|(_, count)| count).sum();
+    let words = match counts.get(left_out) {
+        Some((from, _)) if hidden > 0 => {
+            let all = counts.iter().map(|(_, count)| count).sum();
+            format!(
+                "latency histogram; {} of {} below {} not shown",
+                Number(hidden),
+                Counted(all, "call"),
+                Duration(*from)
+            )
+        }
+        _ => "latency histogram (each row doubles)".to_owned(),
+    };
+    lines[0] = Line::from(Span::styled(words, dim()));
     frame.render_widget(Paragraph::new(lines), area);
 }
