@@ -19,6 +19,7 @@ use rdmascope_present::page::report::Text;
 use rdmascope_present::text::Style;
 use rdmascope_tests::samples;
 use rdmascope_tui::overview::FoundCounts;
+use rdmascope_tui::update::Message;
 
 struct Analyzing {
     engine: Engine,
@@ -47,6 +48,8 @@ fn the_report_is_that_of_analyze() {
         let file = format!("{name}.pcap");
         let mut driver = Driver::new(&file, (120, 40), ASCII);
         driver.press("r");
+        let wide = driver.state.session.report.1.clone();
+        driver.send(Message::Resize(80, 24));
         let engine = Engine::new(Config { observe: Observe::Events, ..Config::default() });
         let (report, together) = (Report::default(), Together::default());
         let mut analyzing = Analyzing { engine, report, together };
@@ -63,12 +66,12 @@ fn the_report_is_that_of_analyze() {
         let input = Some(format!("samples/{file}"));
         let ending =
             Ending { totals, files, port: frame::Config::default().port, together, chosen: None, input };
-        let mut text = Vec::new();
-        Text { report: &report, ending: &ending, style: Style::default().with_width(Some(120)) }
-            .write(&mut text)
-            .unwrap();
-        let shown = String::from_utf8_lossy(&driver.state.session.report.1);
-        assert_eq!(shown, String::from_utf8_lossy(&text), "{name}");
+        for (width, shown) in [(120, &wide), (80, &driver.state.session.report.1)] {
+            let style = Style::default().with_width(Some(width));
+            let mut text = Vec::new();
+            Text { report: &report, ending: &ending, style }.write(&mut text).unwrap();
+            assert_eq!(String::from_utf8_lossy(shown), String::from_utf8_lossy(&text), "{name}, {width}");
+        }
         assert_eq!(driver.state.session.totals, totals, "{name}");
         assert_eq!(driver.state.session.events, report.events(&ending), "{name}");
         let transactions: u64 = totals.transactions.iter().sum();

@@ -13,6 +13,7 @@ use rdmascope_tui::compare::{Beside, Compared};
 use rdmascope_tui::inject::{Arrow, Difference, Fault, Inject, Offer, Plan, Ran, SentCall, Told};
 use rdmascope_tui::state::Over;
 use rdmascope_tui::store::Store;
+use rdmascope_tui::theme::TONES;
 use rdmascope_tui::update::{Effect, Message, update};
 use std::path::{Path, PathBuf};
 
@@ -60,7 +61,18 @@ fn every_view_of_a_session() {
             driver.press(keys);
             let (width, height) = size;
             compare(&format!("{name}-{width}x{height}.txt"), &driver.text());
+            is_of_theme(&driver);
         }
+    }
+}
+
+/// All colours of the screen are those whose contrast is tested.
+fn is_of_theme(driver: &Driver) {
+    use ratatui::style::{Color, Modifier};
+    for cell in &driver.buffer().content {
+        let is_known = TONES.iter().any(|tone| cell.fg == Color::Rgb(tone.rgb[0], tone.rgb[1], tone.rgb[2]));
+        assert!(is_known || cell.fg == Color::Reset, "{cell:?}");
+        assert!(cell.bg == Color::Reset && !cell.modifier.contains(Modifier::DIM), "{cell:?}");
     }
 }
 
@@ -70,7 +82,7 @@ fn overviews_of_other_sessions() {
     for (name, sample, look, sizes) in [
         ("overview-ascii", "nfs3-lossy.pcap", ASCII, &SIZES[..]),
         ("outage", "iwarp-reconnect.pcap", UNICODE, &SIZES[..]),
-        ("outage-ascii", "iwarp-reconnect.pcap", ASCII, &SIZES[..1]),
+        ("outage-ascii", "iwarp-reconnect.pcap", ASCII, &SIZES[..2]),
         ("nothing-wrong", "nfs3-basic.pcap", UNICODE, &SIZES[..2]),
     ] {
         for size in sizes.iter().copied() {
@@ -79,6 +91,14 @@ fn overviews_of_other_sessions() {
             compare(&format!("{name}-{width}x{height}.txt"), &driver.text());
         }
     }
+}
+
+/// Charts in ASCII have axes too.
+#[test]
+fn ascii_charts_have_axes() {
+    let mut driver = Driver::new("nfs3-lossy.pcap", (80, 24), ASCII);
+    driver.press("8");
+    compare("charts-ascii-80x24.txt", &driver.text());
 }
 
 /// The server closed the connection: the verdict names the outage, one key shows the event and those
@@ -129,7 +149,11 @@ fn a_live_outage_grows_while_it_lasts() {
         assert!(driver.time(last.plus(seconds * 1_000_000_000)), "calls wait");
         driver.batch();
         let verdict = driver.text().lines().nth(2).unwrap_or_default().to_owned();
-        assert!(verdict.contains(&format!("4 calls without a reply so far, the oldest for {seconds} s")), "{}", driver.text());
+        assert!(
+            verdict.contains(&format!("4 calls without a reply so far, the oldest for {seconds} s")),
+            "{}",
+            driver.text()
+        );
         seen.push(verdict);
     }
     assert_ne!(seen[0], seen[1]);
@@ -374,10 +398,15 @@ fn another_capture_beside_the_report() {
 #[test]
 fn pictures_of_the_documents() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/pictures");
-    for (name, keys) in
-        [("slowest", "3 s"), ("exchange", "3 s Enter"), ("bytes", "3 s Enter Down Enter 5 j j j j j")]
-    {
-        let mut driver = Driver::new("nfs3-lossy.pcap", (120, 40), UNICODE);
+    for (name, sample, keys) in [
+        ("overview", "iwarp-reconnect.pcap", ""),
+        ("outage", "iwarp-reconnect.pcap", "Enter"),
+        ("slowest", "nfs3-lossy.pcap", "3 s"),
+        ("exchange", "nfs3-lossy.pcap", "3 s Enter"),
+        ("bytes", "nfs3-lossy.pcap", "3 s Enter Down Enter 5 j j j j j"),
+    ] {
+        let size = if name == "overview" { (140, 40) } else { (120, 40) };
+        let mut driver = Driver::new(sample, size, UNICODE);
         driver.press(keys);
         compare_file(&folder.join(format!("tui-{name}.svg")), &svg(&driver.buffer()));
     }

@@ -48,6 +48,10 @@ pub(super) struct Plot<'a> {
     pub(super) axis: Axis,
     /// The curves; a later one covers an earlier one.
     pub(super) curves: Vec<Curve>,
+    /// Single points: the place on the time axis from 0 to 1, and the value.
+    pub(super) points: Vec<(f64, f64)>,
+    /// The place of the shown moment on the time axis, from 0 to 1.
+    pub(super) moment: Option<f64>,
     /// The columns without service.
     pub(super) shaded: &'a [bool],
     /// Braille patterns can be shown.
@@ -76,7 +80,21 @@ impl Plot<'_> {
         self.left_axis(body, buffer);
         let inner = Rect { x: body.x + LEFT, width: body.width - LEFT, ..body };
         self.shade(inner, buffer);
+        self.upright(inner, buffer);
         self.curves.iter().for_each(|curve| self.curve(curve, inner, buffer));
+        let count = usize::from(inner.width) * dots(self.unicode);
+        let style = Style::new().fg(Color::Cyan);
+        for (place, value) in &self.points {
+            let at = (place.clamp(0.0, 1.0) * (count - 1) as f64).round() as usize;
+            self.put('*', (at, self.dot(*value, inner.height)), inner, buffer, style);
+        }
+    }
+
+    /// Draws a line at the shown moment.
+    fn upright(&self, inner: Rect, buffer: &mut Buffer) {
+        let Some(place) = self.moment else { return };
+        let x = inner.x + (place.clamp(0.0, 1.0) * f64::from(inner.width - 1)).round() as u16;
+        (inner.y..inner.bottom()).for_each(|y| _ = buffer.set_string(x, y, self.signs().upright, dim()));
     }
 
     fn signs(&self) -> Signs {
@@ -134,7 +152,7 @@ impl Plot<'_> {
                 let style = Style::new().fg(curve.colour);
                 for dot in from.min(here)..=from.max(here) {
                     if !curve.is_dotted || (at + dot).is_multiple_of(2) || !self.unicode {
-                        self.put(curve, (at, dot), inner, buffer, style);
+                        self.put(curve.sign, (at, dot), inner, buffer, style);
                     }
                 }
             }
@@ -142,7 +160,7 @@ impl Plot<'_> {
         }
     }
 
-    fn put(&self, curve: &Curve, (at, dot): (usize, usize), inner: Rect, buffer: &mut Buffer, style: Style) {
+    fn put(&self, sign: char, (at, dot): (usize, usize), inner: Rect, buffer: &mut Buffer, style: Style) {
         /// The bits of a braille pattern by line and column (Unicode, block Braille Patterns).
         const BITS: [[u32; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]];
         const BRAILLE: u32 = 0x2800;
@@ -150,7 +168,7 @@ impl Plot<'_> {
         let y = inner.y + (dot / self.rows()) as u16;
         let Some(cell) = buffer.cell_mut((x, y)) else { return };
         let sign = match self.unicode {
-            false => curve.sign,
+            false => sign,
             true => {
                 let before = cell.symbol().chars().next().map_or(0, u32::from);
                 let before = if (BRAILLE..BRAILLE + 0x100).contains(&before) { before } else { BRAILLE };
@@ -197,6 +215,8 @@ mod tests {
             heading: Line::raw("calls"),
             axis: Axis::of_counts(4.0),
             curves: vec![curve],
+            points: Vec::new(),
+            moment: None,
             shaded,
             unicode,
         };

@@ -102,7 +102,15 @@ impl Drawing<'_> {
             heading.push(Span::styled(sample, Style::new().fg(curve.colour)));
             heading.push(Span::styled(format!(" {name}"), dim()));
         }
-        Plot { heading: Line::from(heading), axis, curves, shaded: self.shaded, unicode: self.unicode }
+        Plot {
+            heading: Line::from(heading),
+            axis,
+            curves,
+            points: Vec::new(),
+            moment: None,
+            shaded: self.shaded,
+            unicode: self.unicode,
+        }
     }
 
     fn latency(&self) -> Plot<'_> {
