@@ -89,7 +89,7 @@ fn draw(state: &State, area: Rect, buffer: &mut Buffer) -> Places {
         if let Some(entry) = entry {
             places.push((place, entry));
             if entry == chosen {
-                buffer.set_style(place, Style::new().add_modifier(Modifier::REVERSED));
+                select(place, buffer);
             }
         }
         *top = Rect { y: top.y + 1, height: top.height - 1, ..*top };
@@ -104,7 +104,7 @@ fn draw(state: &State, area: Rect, buffer: &mut Buffer) -> Places {
     let taken = (2 + u16::from(area.height >= HIGH)).min(top.height);
     let body = Rect { y: top.y + taken, height: top.height - taken, ..top };
     if area.width >= WIDE {
-        let left = (u32::from(body.width) * 45 / 100) as u16;
+        let left = (u32::from(body.width) * 45 / 100).max(80.min(u32::from(body.width) / 2)) as u16;
         let page = page(state, left, None);
         places.extend(page.draw(state, Rect { width: left, ..body }, buffer));
         let right = Rect { x: body.x + left + 1, width: body.width - left - 1, ..body };
@@ -114,6 +114,17 @@ fn draw(state: &State, area: Rect, buffer: &mut Buffer) -> Places {
         places.extend(page.draw(state, body, buffer));
     }
     places
+}
+
+/// Marks the selected entry. The parts of a bar keep their colours.
+fn select(place: Rect, buffer: &mut Buffer) {
+    for position in place.intersection(buffer.area).positions() {
+        let cell = &mut buffer[position];
+        if !cell.modifier.contains(Modifier::REVERSED) {
+            cell.modifier.insert(Modifier::REVERSED);
+            cell.fg = Color::Reset;
+        }
+    }
 }
 
 /// The lines of the verdict: the statements that lead a report, as many as fit in three lines.
@@ -261,7 +272,7 @@ fn tiles(state: &State, area: Rect, buffer: &mut Buffer) -> Places {
         }
         if first + index == chosen {
             let inner = Rect { width: place.width.saturating_sub(1), ..place };
-            buffer.set_style(inner, Style::new().add_modifier(Modifier::REVERSED));
+            select(inner, buffer);
         }
         places.push((place, first + index));
         x = x.saturating_add(width);
@@ -312,7 +323,7 @@ impl Page {
             if let Some(entry) = entry {
                 places.push((place, *entry));
                 if *entry == chosen {
-                    buffer.set_style(place, Style::new().add_modifier(Modifier::REVERSED));
+                    select(place, buffer);
                 }
             }
         }
@@ -379,7 +390,7 @@ const FIGURES: usize = 4 * 8;
 
 /// Columns of a name in a page of this width.
 fn name_width(width: u16) -> usize {
-    (20 + usize::from(width).saturating_sub(64) / 3).min(30)
+    (20 + usize::from(width).saturating_sub(68) / 3).min(30)
 }
 
 fn operation_lines(
