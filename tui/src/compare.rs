@@ -58,7 +58,7 @@ impl Compared {
     /// Differences that are listed before all others.
     const MOST: usize = 5;
 
-    /// What differs most, and all differences, as text; with `has_all` also the equal values.
+    /// The most important differences and then all, as text; with `has_all` also the equal values.
     pub fn text(&self, has_all: bool, style: Style) -> Vec<u8> {
         let [a, b] = &*self.sides;
         let differences = self.comparison.differences.iter();

@@ -102,8 +102,8 @@ fn ascii_charts_have_axes() {
 }
 
 /// The server closed the connection: the verdict names the outage, one key shows the event and those
-/// around it, and a second one the packet. The witness is iwarp-reconnect.truth.txt: nfsd was told to
-/// close the connection.
+/// around it, and a second one the packet. The witness is samples/MANIFEST: the RDMA device was deleted on
+/// the server.
 #[test]
 fn an_outage_is_found_with_two_keys() {
     for size in SIZES {

@@ -127,7 +127,7 @@ fn select(place: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// The lines of the verdict: the statements that lead a report, as many as fit in three lines.
+/// The lines of the verdict: the statements that lead a report, up to three lines.
 fn verdict(state: &State, width: u16) -> Vec<(Option<usize>, Line<'static>)> {
     const MOST: usize = 3;
     let mut lines = Vec::new();
@@ -280,7 +280,7 @@ fn tiles(state: &State, area: Rect, buffer: &mut Buffer) -> Places {
     places
 }
 
-/// A page that scrolls: lines, some of which belong to an entry, and charts between them.
+/// A page that scrolls: lines, each with its entry if it has one, and charts between them.
 #[derive(Default)]
 struct Page {
     lines: Vec<(Option<usize>, Line<'static>)>,

@@ -34,7 +34,7 @@ pub(super) struct Curve {
     pub(super) values: Vec<Option<f64>>,
     /// The colour.
     pub(super) colour: Color,
-    /// Only every other dot is drawn, to tell it from the other curve without colours.
+    /// Only every other dot is drawn, so that it differs from the other curve without colours.
     pub(super) is_dotted: bool,
     /// The character of its points in ASCII.
     pub(super) sign: char,
@@ -94,7 +94,7 @@ impl Plot<'_> {
     fn upright(&self, inner: Rect, buffer: &mut Buffer) {
         let Some(place) = self.moment else { return };
         let x = inner.x + (place.clamp(0.0, 1.0) * f64::from(inner.width - 1)).round() as u16;
-        (inner.y..inner.bottom()).for_each(|y| _ = buffer.set_string(x, y, self.signs().upright, dim()));
+        (inner.y..inner.bottom()).for_each(|y| buffer.set_string(x, y, self.signs().upright, dim()));
     }
 
     fn signs(&self) -> Signs {
@@ -115,7 +115,7 @@ impl Plot<'_> {
     fn left_axis(&self, body: Rect, buffer: &mut Buffer) {
         let signs = self.signs();
         let x = body.x + LEFT - 1;
-        (body.y..body.bottom()).for_each(|y| _ = buffer.set_string(x, y, signs.upright, dim()));
+        (body.y..body.bottom()).for_each(|y| buffer.set_string(x, y, signs.upright, dim()));
         // The highest label counts most; the others get lines that are still free.
         let mut free = vec![true; usize::from(body.height)];
         for mark in self.axis.marks.iter().rev() {
@@ -133,7 +133,7 @@ impl Plot<'_> {
     fn shade(&self, inner: Rect, buffer: &mut Buffer) {
         let style = Style::new().fg(Color::Red);
         for (x, _) in (inner.x..inner.right()).zip(self.shaded).filter(|(_, shaded)| **shaded) {
-            (inner.y..inner.bottom()).for_each(|y| _ = buffer.set_string(x, y, self.signs().shade, style));
+            (inner.y..inner.bottom()).for_each(|y| buffer.set_string(x, y, self.signs().shade, style));
         }
     }
 
@@ -189,7 +189,7 @@ pub(super) fn time_axis(axis: &Axis, area: Rect, buffer: &mut Buffer, unicode: b
     let left = area.x + LEFT;
     let most = f64::from(area.width - LEFT - 1);
     buffer.set_string(left - 1, area.y, signs.corner, dim());
-    (left..area.right()).for_each(|x| _ = buffer.set_string(x, area.y, signs.along, dim()));
+    (left..area.right()).for_each(|x| buffer.set_string(x, area.y, signs.along, dim()));
     let mut end = area.x;
     for mark in &axis.marks {
         let x = left + (axis.place(mark.value) * most).round() as u16;
