@@ -287,16 +287,16 @@ impl Analysis {
                 }
                 if let Event::Transaction(transaction) = event {
                     *rows += 1;
-                    let mut file = None;
                     if *rows <= Session::MOST_ROWS as u64 {
                         let row = maker.row(transaction, start, record);
-                        file = row.file().map(<[u8]>::to_vec);
+                        gathering.transaction(transaction, row.file(), start);
                         batch.rows.push(row);
                     } else {
+                        let mut file = None;
                         maker.follow(transaction).file(&mut |path| file = Some(path.to_vec()));
+                        gathering.transaction(transaction, file.as_deref(), start);
                         batch.further_rows += 1;
                     }
-                    gathering.transaction(transaction, file.as_deref(), start);
                 }
             }
             Happening::Finding(finding) => findings.push(finding.clone()),

@@ -16,6 +16,7 @@ use rdmascope_dissector::frame::Address;
 use rdmascope_dissector::phases::{Phases, grouped};
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Direction, Transaction};
+use std::borrow::Borrow;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
@@ -196,10 +197,14 @@ impl Gathering {
         let moved = live::moved(transaction);
         let bytes = moved[0].saturating_add(moved[1]);
         if let Some(file) = file {
-            self.files.count(file.into(), bytes);
+            self.files.count(file, bytes, || file.into());
         }
-        paths::client(transaction).into_iter().for_each(|client| self.clients.count(client, bytes));
-        paths::server(transaction).into_iter().for_each(|server| self.servers.count(server, bytes));
+        if let Some(client) = paths::client(transaction) {
+            self.clients.count(&client, bytes, || client);
+        }
+        if let Some(server) = paths::server(transaction) {
+            self.servers.count(&server, bytes, || server);
+        }
         let Some(reply) = &transaction.reply else { return };
         let at = reply.seen.time.since(start);
         self.moved.at(at).iter_mut().zip(moved).for_each(|(sum, more)| *sum = sum.saturating_add(more));
@@ -361,10 +366,16 @@ impl<K: Eq + Hash + Ord> Ranking<K> {
     /// The most keys that are kept.
     const MOST: usize = 4096;
 
-    fn count(&mut self, key: K, bytes: u64) {
-        let counts = self.0.entry(key).or_default();
-        counts[0] += 1;
-        counts[1] = counts[1].saturating_add(bytes);
+    /// Counts a call of `key`; `own` is the key to keep if it is new.
+    fn count<Q: Eq + Hash + ?Sized>(&mut self, key: &Q, bytes: u64, own: impl FnOnce() -> K)
+    where
+        K: Borrow<Q>,
+    {
+        if let Some([calls, sum]) = self.0.get_mut(key) {
+            (*calls, *sum) = (*calls + 1, sum.saturating_add(bytes));
+            return;
+        }
+        self.0.insert(own(), [1, bytes]);
         if self.0.len() > Ranking::<K>::MOST {
             let mut all: Vec<(K, [u64; 2])> = self.0.drain().collect();
             all.sort_by(|(a, [a_calls, _]), (b, [b_calls, _])| (b_calls, a).cmp(&(a_calls, b)));
@@ -397,10 +408,11 @@ mod tests {
     fn the_busiest_files_remain() {
         let mut files = Ranking::<Vec<u8>>::default();
         for number in 0..50_000u32 {
-            files.count(number.to_string().into_bytes(), 1);
-            files.count(b"busy".to_vec(), 10);
+            let name = number.to_string().into_bytes();
+            files.count(&*name, 1, || name.clone());
+            files.count(&b"busy"[..], 10, || b"busy".to_vec());
             if number % 3 == 0 {
-                files.count(b"second".to_vec(), 0);
+                files.count(&b"second"[..], 0, || b"second".to_vec());
             }
             assert!(files.0.len() <= Ranking::<Vec<u8>>::MOST);
         }
