@@ -134,7 +134,7 @@ const fn view(keys: &'static [&'static str], show: Show, help: &'static str) -> 
 
 /// All keys. Every irreversible action asks for confirmation.
 pub static KEYS: &[Binding] = &[
-    view(&["1"], Show::Report, "Report: summary and problems"),
+    view(&["1"], Show::Overview, "Overview: the state at a glance"),
     view(&["2"], Show::Connections, "Connections at the shown moment"),
     view(&["3"], Show::Transactions, "Transactions"),
     view(&["4"], Show::Exchange, "Packet exchange of the selected transaction"),
@@ -143,10 +143,11 @@ pub static KEYS: &[Binding] = &[
     view(&["7"], Show::Findings, "Findings and their rules"),
     view(&["8"], Show::Charts, "Charts: latency, throughput, credits, retransmissions"),
     view(&["9"], Show::Inject, "Injection: scenarios for a live server"),
+    view(&["r"], Show::Report, "Report: the text of analyze, and the comparison"),
     key(&["Tab"], Action::NextView, "view", "The next view", Views),
     key(&["Shift-Tab"], Action::PreviousView, "", "The previous view", Views),
     key(&["p"], Action::OtherPane, "", "The other pane of the view", Views),
-    key(&["Enter"], Action::Open, "open", "Opens the selected entry: a call, a rung, evidence", Lists),
+    key(&["Enter"], Action::Open, "open", "Opens the selected entry: a problem, a call, a rung", Lists),
     key(&["Esc", "Backspace"], Action::Back, "back", "Goes back; clears the filter", Lists),
     key(&["j", "Down"], Action::Move(Step::Down(1)), "", "Down", Lists),
     key(&["k", "Up"], Action::Move(Step::Up(1)), "", "Up", Lists),
@@ -154,8 +155,8 @@ pub static KEYS: &[Binding] = &[
     key(&["Ctrl-u", "PageUp"], Action::Move(Step::PageUp), "", "A page up", Lists),
     key(&["g", "Home"], Action::Move(Step::First), "", "To the beginning", Lists),
     key(&["G", "End"], Action::Move(Step::Last), "", "To the end", Lists),
-    key(&["h", "Left"], Action::Left, "", "The previous part; closes a field", Lists),
-    key(&["l", "Right"], Action::Right, "", "The next part; opens a field; the comparison", Lists),
+    key(&["h", "Left"], Action::Left, "", "The previous part, or tile; closes a field", Lists),
+    key(&["l", "Right"], Action::Right, "", "The next part, or tile; opens a field; the comparison", Lists),
     key(&["/"], Action::Filter, "filter", "Filters transactions: operation=READ latency-above=5ms", Lists),
     key(&["s"], Action::Sort, "sort", "Sorts by latency, bytes moved, operation, number", Lists),
     key(&["S"], Action::Reverse, "", "Reverses the sort order", Lists),

@@ -3,9 +3,9 @@
 /// The views.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Show {
-    /// The report of `analyze`.
+    /// The state of the session at a glance.
     #[default]
-    Report,
+    Overview,
     /// Connections at the shown moment.
     Connections,
     /// Transactions.
@@ -22,11 +22,13 @@ pub enum Show {
     Charts,
     /// Scenarios for a live peer.
     Inject,
+    /// The report of `analyze`.
+    Report,
 }
 
 impl Show {
     /// The number of views.
-    pub const COUNT: usize = Show::Inject as usize + 1;
+    pub const COUNT: usize = Show::Report as usize + 1;
 }
 
 /// A movement in a list or a text.

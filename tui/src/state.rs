@@ -51,8 +51,20 @@ impl Cursor {
 pub struct Look {
     /// The terminal shows more than ASCII.
     pub unicode: bool,
-    /// Colours are used: the sixteen of the terminal, which suit light and dark backgrounds.
+    /// Colours are used; see [`theme`](crate::theme).
     pub colour: bool,
+    /// The colours that the terminal has.
+    pub palette: Palette,
+}
+
+/// The colours that a terminal has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Palette {
+    /// The usual 256.
+    #[default]
+    Few,
+    /// Any mixture of red, green and blue.
+    Any,
 }
 
 /// A line that is being typed.
@@ -185,11 +197,11 @@ pub struct State {
     /// A notice to the user.
     pub notice: Option<String>,
     /// Requests to the analysis that are not answered yet, by kind.
-    pub asked: [Option<Request>; 4],
+    pub asked: [Option<Request>; 5],
     /// The transaction whose request failed.
     pub failed: Option<u64>,
     /// The next request of each kind.
-    pub next: [Option<Request>; 4],
+    pub next: [Option<Request>; 5],
     /// The files named in equivalent commands: `rdmascope {} FILE`.
     pub files: String,
 }

@@ -106,6 +106,7 @@ pub fn update(state: &mut State, message: Message) -> Vec<Effect> {
     settle(state);
     look_at_chosen(state, &mut effects);
     look_at_charts(state, &mut effects);
+    look_at_report(state, &mut effects);
     effects
 }
 
@@ -130,6 +131,7 @@ const fn kind(request: &Request) -> usize {
         Request::Exchange(_) => 1,
         Request::Frame(_) => 2,
         Request::Save(..) => 3,
+        Request::Report(_) => 4,
     }
 }
 
@@ -150,6 +152,7 @@ fn answered(state: &mut State, answer: Answer, effects: &mut Vec<Effect>) {
         Answer::Exchange(_) => 1,
         Answer::Frame(_) => 2,
         Answer::Saved(..) => 3,
+        Answer::Report(..) => 4,
         Answer::Failed(request, _) => kind(request),
     };
     state.asked[kind] = None;
@@ -166,6 +169,7 @@ fn answered(state: &mut State, answer: Answer, effects: &mut Vec<Effect>) {
             state.exchange = Some(exchange);
         }
         Answer::Frame(frame) => state.frame = Some(frame),
+        Answer::Report(width, text) => state.session.report = (width, text),
         Answer::Saved(path, packets) => {
             state.notice = Some(format!("{}: {} written", path.display(), Counted(packets, "packet")));
         }
@@ -255,6 +259,16 @@ fn look_at_charts(state: &mut State, effects: &mut Vec<Effect>) {
     if !there.is_some_and(is_current) {
         state.charting = Some(wanted);
         effects.push(Effect::Chart(wanted, rows.clone()));
+    }
+}
+
+/// Requests the report for the width of the screen if it is visible.
+fn look_at_report(state: &mut State, effects: &mut Vec<Effect>) {
+    let width = state.size.0.max(1);
+    let request = Request::Report(width);
+    let is_wanted = state.show == Show::Report && state.session.has_report && state.session.report.0 != width;
+    if is_wanted && state.asked[4].as_ref() != Some(&request) {
+        ask(state, request, effects);
     }
 }
 
@@ -492,6 +506,11 @@ fn go(state: &mut State, step: Step) {
 fn part(state: &mut State, on: bool) {
     match (state.show, &mut state.beside) {
         (Show::Bytes, _) => {}
+        (Show::Overview, _) => {
+            let to = view::beside(state, on);
+            state.cursors[Show::Overview as usize].at = to.unwrap_or(0);
+            return;
+        }
         (Show::Report, Some(beside)) => {
             beside.is_shown = on;
             state.cursors[Show::Report as usize] = Default::default();
@@ -531,6 +550,16 @@ fn visit(state: &mut State, show: Show) {
     state.show = show;
 }
 
+/// Shows another view, with the entry at this place.
+fn visit_at(state: &mut State, show: Show, at: usize) {
+    visit(state, show);
+    let cursor = &mut state.cursors[show as usize];
+    cursor.at = at;
+    // A few entries before it are seen too.
+    cursor.top = at.saturating_sub(3);
+    state.details[show as usize] = Default::default();
+}
+
 fn open(state: &mut State, effects: &mut Vec<Effect>) {
     match state.pane().selection(state).target {
         None => {}
@@ -539,6 +568,14 @@ fn open(state: &mut State, effects: &mut Vec<Effect>) {
             set_filter(state, line);
             visit(state, Show::Transactions);
         }
+        Some(Target::Listed(line, sort)) => {
+            set_filter(state, line);
+            (state.sort, state.reversed) = (sort, false);
+            state.relist();
+            visit_at(state, Show::Transactions, 0);
+        }
+        Some(Target::Event(at)) => visit_at(state, Show::Events, at),
+        Some(Target::Finding(at)) => visit_at(state, Show::Findings, at),
         Some(Target::Transaction(number)) => {
             choose(state, number);
             visit(state, Show::Exchange);

@@ -6,7 +6,7 @@ use crate::events::{Cause, Kind, SessionEvent};
 use crate::names::FailureName;
 use crate::units::{Counted, Number, Spoken};
 use core::cmp::Reverse;
-use rdmascope_dissector::connection::ConnectionId;
+use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::record::Time;
 use std::collections::BTreeSet;
 
@@ -43,6 +43,8 @@ pub struct Statement {
     /// Whether a client lost its service for some time. A client whose connection was never made had
     /// none to lose: rules judge that.
     pub is_outage: bool,
+    /// The subject, by which its places in the capture are found.
+    pub subject: Subject,
 }
 
 impl Statement {
@@ -56,6 +58,29 @@ impl Statement {
     }
 }
 
+/// The subject of a [`Statement`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// An event, by its connection, kind and time.
+    Event(ConnectionId, Kind, Time),
+    /// Several events.
+    Events,
+    /// The problem with this [name](Problem::name).
+    Problem(&'static str),
+    /// Replies with this error.
+    Failure(ErrorKey),
+    /// Replies with errors of further kinds.
+    Failures,
+    /// Findings that are violations.
+    Violations,
+}
+
+impl Subject {
+    const fn of(event: &SessionEvent) -> Subject {
+        Subject::Event(event.connection, event.kind, event.time)
+    }
+}
+
 /// The most statements of one kind. A further statement counts the rest.
 const MOST: usize = 3;
 
@@ -63,8 +88,29 @@ impl Report {
     /// The statements about the capture, the most harmful first. `violations` is the number of
     /// findings that are violations.
     pub fn verdict(&self, ending: &Ending, violations: u64) -> Vec<Statement> {
-        let mut statements = of_events(&self.events(ending), ending.totals.span);
-        let problems = self.problems(ending);
+        self.statements(&self.events(ending), &self.problems(ending), ending.totals.span, violations)
+    }
+
+    /// The statements while the capture goes on. The span of `ending` ends now, `events` are those
+    /// so far, and `open` are the connections that have not ended.
+    pub fn verdict_now(
+        &self,
+        ending: &Ending,
+        events: &[SessionEvent],
+        open: &[Connection],
+        violations: u64,
+    ) -> Vec<Statement> {
+        self.statements(events, &self.problems_now(ending, open), ending.totals.span, violations)
+    }
+
+    fn statements(
+        &self,
+        events: &[SessionEvent],
+        problems: &[Problem],
+        span: Option<(Time, Time)>,
+        violations: u64,
+    ) -> Vec<Statement> {
+        let mut statements = of_events(events, span);
         let has_waits = statements.iter().any(|statement| statement.harm <= Harm::Waits);
         let problems = problems.iter().filter(|problem| !has_waits || problem.name != "no-reply");
         statements.extend(problems.map(of_problem));
@@ -76,6 +122,7 @@ impl Report {
                 frame: None,
                 is_of_events: false,
                 is_outage: false,
+                subject: Subject::Violations,
             });
         }
         statements.sort_by_key(|statement| statement.harm);
@@ -194,6 +241,7 @@ fn lost(outages: &[Outage<'_>], span: Option<(Time, Time)>, statements: &mut Vec
         frame: outage.events[0].frames[0],
         is_of_events: true,
         is_outage: outage.is_loss(),
+        subject: Subject::of(outage.events[0]),
     }));
     if let Some(first) = rest.iter().min_by_key(|outage| outage.from) {
         let length = rest.iter().map(|outage| outage.length()).sum();
@@ -204,6 +252,7 @@ fn lost(outages: &[Outage<'_>], span: Option<(Time, Time)>, statements: &mut Vec
             frame: first.events[0].frames[0],
             is_of_events: true,
             is_outage: rest.iter().any(|outage| outage.is_loss()),
+            subject: Subject::of(first.events[0]),
         });
     }
 }
@@ -263,6 +312,7 @@ fn told(events: &[SessionEvent], outages: &[Outage<'_>], statements: &mut Vec<St
             frame: event.frames[0],
             is_of_events: true,
             is_outage: false,
+            subject: Subject::of(event),
         });
     }
     if waits > MOST {
@@ -276,6 +326,7 @@ fn told(events: &[SessionEvent], outages: &[Outage<'_>], statements: &mut Vec<St
             frame: None,
             is_of_events: true,
             is_outage: false,
+            subject: Subject::Events,
         });
     }
 }
@@ -298,6 +349,7 @@ fn of_problem(problem: &Problem) -> Statement {
         frame: problem.first_frame,
         is_of_events: false,
         is_outage: false,
+        subject: Subject::Problem(problem.name),
     }
 }
 
@@ -313,6 +365,7 @@ fn failed((errors, further): &(Vec<(ErrorKey, ErrorCount)>, u64), statements: &m
             frame: error.first_frame,
             is_of_events: false,
             is_outage: false,
+            subject: Subject::Failure(*key),
         }
     }));
     let rest = rest.iter().map(|(_, error)| error.count).sum::<u64>() + further;
@@ -324,6 +377,7 @@ fn failed((errors, further): &(Vec<(ErrorKey, ErrorCount)>, u64), statements: &m
             frame: None,
             is_of_events: false,
             is_outage: false,
+            subject: Subject::Failures,
         });
     }
 }

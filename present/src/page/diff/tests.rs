@@ -52,6 +52,30 @@ fn reads(latencies: impl IntoIterator<Item = i64>) -> Vec<Transaction> {
     (1..).zip(latencies).map(|(frame, latency)| samples::read(frame, latency)).collect()
 }
 
+/// The lines about what differs most.
+fn most(a: &Side, b: &Side, width: usize) -> Vec<String> {
+    let comparison = Comparison::of([a, b], &THRESHOLDS);
+    let shown: Vec<_> = comparison.differences.iter().filter(|one| one.is_shown()).collect();
+    let style = Style::default().with_width(Some(width));
+    let mut out = Vec::new();
+    Text { sides: [a, b], comparison: &comparison, shown: &shown, style }.write_most(3, &mut out).unwrap();
+    String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn what_differs_most_comes_with_its_probability() {
+    let (slow, fast) =
+        (of(&reads((0..100).map(|at| 200 + at % 7))), of(&reads((0..100).map(|at| 100 + at % 7))));
+    for width in [80, 100] {
+        let lines = most(&slow, &fast, width);
+        assert!(lines[0].starts_with("What differs most") && lines[0].ends_with("by chance"), "{lines:#?}");
+        let read = lines.iter().find(|line| line.contains("x0.5")).expect("READs differ");
+        assert!(read.ends_with("p<0.001"), "{lines:#?}");
+        assert!(lines.iter().all(|line| line.chars().count() <= width), "{lines:#?}");
+    }
+    assert!(most(&slow, &slow, 80).is_empty());
+}
+
 fn text(a: &Side, b: &Side, all: bool) -> String {
     let comparison = Comparison::of([a, b], &THRESHOLDS);
     let shown: Vec<_> = comparison.differences.iter().filter(|one| all || one.is_shown()).collect();
