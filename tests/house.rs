@@ -157,8 +157,9 @@ fn no_modules_in_a_circle() {
 }
 
 /// The modules of the dissector, lowest first, and the modules that each may use.
-const DISSECTOR: [(&str, &[&str]); 24] = [
+const DISSECTOR: [(&str, &[&str]); 26] = [
     ("roomy", &[]),
+    ("reuse", &[]),
     ("record", &[]),
     ("waiting", &["record", "roomy"]),
     ("interval", &["roomy"]),
@@ -169,9 +170,9 @@ const DISSECTOR: [(&str, &[&str]); 24] = [
     ("role", &["rdma", "record"]),
     ("rc", &["connection", "rdma", "record", "roomy", "waiting"]),
     ("iwarp", &["connection", "frame", "rdma", "record", "roomy", "waiting"]),
-    ("ulb", &[]),
+    ("ulb", &["reuse"]),
     // A transaction holds its exchange, and an exchange names the parts of a transaction.
-    ("transaction", &["connection", "exchange", "interval", "record", "ulb"]),
+    ("transaction", &["connection", "exchange", "interval", "record", "reuse", "ulb"]),
     ("exchange", &["connection", "interval", "rdma", "record", "transaction"]),
     ("phases", &["record", "transaction"]),
     ("layout", &["exchange", "interval", "transaction", "ulb"]),
@@ -233,6 +234,7 @@ const DISSECTOR: [(&str, &[&str]); 24] = [
         ],
     ),
     ("bulk", &["engine", "frame", "iwarp", "record", "transport"]),
+    ("batch", &["connection", "event", "observation", "rdma", "record", "transaction"]),
 ];
 
 /// The modules of the peer, in the same form.

@@ -85,7 +85,7 @@ fn is_half(transaction: &Transaction) -> bool {
 }
 
 /// The payload bytes to the responder of the connection and to its requester.
-fn moved(transaction: &Transaction) -> [u64; 2] {
+pub fn moved(transaction: &Transaction) -> [u64; 2] {
     let [arguments, results] = payload(transaction);
     match transaction.direction {
         Direction::Forward => [arguments, results],

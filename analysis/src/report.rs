@@ -8,14 +8,14 @@ pub(crate) use operations::payload_bytes;
 pub use operations::{Count, Key, Latency, Operations, Stats};
 pub use problems::{ErrorCount, ErrorKey, Group, Problem, Problems};
 pub(crate) use problems::{is_sealed, is_spoiled};
-pub use verdict::{Harm, Statement, of_events};
+pub use verdict::{Harm, Statement, Subject, of_events};
 
 use crate::ending::Ending;
 use crate::events::{Events, SessionEvent};
 use crate::observer::Observer;
 use crate::replies::Replies;
 use crate::units::Number;
-use rdmascope_dissector::connection::Connection;
+use rdmascope_dissector::connection::{Connection, State};
 use rdmascope_dissector::engine::Config;
 use rdmascope_dissector::event::Event;
 
@@ -112,6 +112,15 @@ impl Report {
         self.problems.list(ending)
     }
 
+    /// The problems while the capture goes on; `open` are the connections that have not ended.
+    pub fn problems_now(&self, ending: &Ending, open: &[Connection]) -> Vec<Problem> {
+        let mut problems = self.problems.clone();
+        // A request without an answer may still get one.
+        let open = open.iter().filter(|connection| connection.state != State::Requested);
+        open.for_each(|connection| problems.connection(connection));
+        problems.list(ending)
+    }
+
     /// The gathered events, for callers that show them before the end.
     pub fn gathered(&self) -> &Events {
         &self.events
@@ -126,12 +135,13 @@ impl Report {
         events
     }
 
-    /// The text for a capture without problems; `None` if it has any.
-    pub fn nothing_wrong(&self, ending: &Ending) -> Option<String> {
+    /// The text for a capture without problems; `None` if it has any. `verdict` is that of
+    /// [`Report::verdict`].
+    pub fn nothing_wrong(&self, ending: &Ending, verdict: &[Statement]) -> Option<String> {
         let nothing = self.problems(ending).is_empty()
             && self.errors().0.is_empty()
             && ending.is_readable()
-            && self.verdict(ending, 0).is_empty();
+            && verdict.is_empty();
         nothing.then(|| match ending.nothing_decoded() {
             Some(why) => format!("Nothing visible: {why}."),
             None if self.operations.is_empty() => {

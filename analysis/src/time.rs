@@ -22,6 +22,11 @@ pub struct Rfc3339([u8; Rfc3339::LENGTH]);
 impl Rfc3339 {
     const LENGTH: usize = "2025-11-21T09:30:00.000000000Z".len();
 
+    /// The bytes of the text.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// The time as text, always 30 characters.
     pub fn as_str(&self) -> &str {
         core::str::from_utf8(&self.0).expect("digits and punctuation are ASCII")

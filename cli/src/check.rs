@@ -23,7 +23,7 @@ use junit::{Junit, Report};
 use lines::Lines;
 use rdmascope_analysis::ending::Ending;
 use rdmascope_analysis::observer::Observer;
-use rdmascope_analysis::report::Report as Figures;
+use rdmascope_analysis::report::{Report as Figures, Statement};
 use rdmascope_analysis::tally::{Place, Tally};
 use rdmascope_conformance::{Finding, Judge, Rule, SUBJECTS};
 use rdmascope_dissector::connection::{Connection, ConnectionId};
@@ -263,8 +263,9 @@ fn judge<T: Taker>(
         Err(error) => return complain(&error, taker.out()),
     };
     ending.chosen = slice.chosen();
-    tally.leading = figures.leading(&ending, 0);
-    tally.has_outages = figures.has_outages(&ending);
+    let verdict = figures.verdict(&ending, 0);
+    tally.leading = Statement::leading(&verdict).to_vec();
+    tally.has_outages = verdict.iter().any(|statement| statement.is_outage);
     tally.policy = policy.map(|policy| policy.end(&tally));
     taker.end(&tally, &ending)?;
     if complain_of_troubles(&ending, taker.out())? == Status::Failed {

@@ -1,5 +1,7 @@
 //! Reads captures: records from the source to the engine, events from the engine to the command.
 
+mod relay;
+
 use crate::captures;
 use crate::interrupt;
 use crate::joined::{Joint, With};
@@ -215,6 +217,8 @@ impl Each {
 pub(crate) trait Audience {
     /// Whether it writes lines as events arrive.
     const LISTS: bool;
+    /// Whether it does so little with an event that a copy for another thread costs more.
+    const IS_LIGHT: bool = false;
 
     /// The engine reports that it needs.
     fn needs(&self) -> Config;
@@ -261,7 +265,7 @@ impl<A: Audience> Listening for A {
 ///
 /// If reading fails after the first packet of a file, the packets before the failure count.
 pub(crate) fn read<A: Audience>(input: &Input, audience: &mut A) -> io::Result<anyhow::Result<Ending>> {
-    read_for(input, A::LISTS, None, audience)
+    read_for(input, Kind::of::<A>(), None, audience)
 }
 
 /// As [`read`], with its progress shown as a part of `progress`.
@@ -271,12 +275,24 @@ pub(crate) fn read_within<A: Audience>(
     audience: &mut A,
     progress: Option<&Progress>,
 ) -> io::Result<anyhow::Result<Ending>> {
-    read_for(input, A::LISTS, progress, audience)
+    read_for(input, Kind::of::<A>(), progress, audience)
+}
+
+/// The constants of an [`Audience`].
+struct Kind {
+    lists: bool,
+    is_light: bool,
+}
+
+impl Kind {
+    fn of<A: Audience>() -> Kind {
+        Kind { lists: A::LISTS, is_light: A::IS_LIGHT }
+    }
 }
 
 fn read_for(
     input: &Input,
-    lists: bool,
+    kind: Kind,
     whole: Option<&Progress>,
     audience: &mut dyn Listening,
 ) -> io::Result<anyhow::Result<Ending>> {
@@ -284,37 +300,59 @@ fn read_for(
         Ok(joint) => joint,
         Err(error) => return Ok(Err(error)),
     };
-    let mut source = match Opened::new(input, joint.as_deref()) {
+    let source = match Opened::new(input, joint.as_deref()) {
         Ok(source) => source,
         Err(error) => return Ok(Err(error.into())),
     };
-    let frame = input.frame();
     let places_apart = joint.map(|joint| joint.places.apart());
-    let engine = Engine::new(Config { frame, places_apart, ..audience.needs() });
-    let mut reading =
-        Reading { engine, start: None, written: Ok(()), together: Together::default(), audience };
-    let mut progress = match whole {
+    let config = Config { frame: input.frame(), places_apart, ..audience.needs() };
+    let size = source.size();
+    let progress = match whole {
         Some(whole) => whole.share(),
-        None => Progress::on_terminal(source.size(), lists, input.quiet),
+        None => Progress::on_terminal(size, kind.lists, input.quiet),
     };
-    let read = source.for_each(&frame, &mut progress, &mut reading);
-    drop(progress);
-    reading.written?;
-    if let Err(error) = read {
-        return Ok(Err(error.into()));
-    }
-    let Reading { mut engine, start, audience, mut together, .. } = reading;
-    let mut written = Ok(());
-    engine.finish(&mut |event| {
-        together.handle(&event);
-        if written.is_ok() {
-            written = audience.event(event, start.unwrap_or_default());
+    let reader = Reader { source, config, progress };
+    let read = if !kind.is_light && relay::is_worthwhile(&config, size) {
+        relay::read(reader, audience)?
+    } else {
+        reader.read(audience)?
+    };
+    Ok(read.map(|ending| Ending { input: input.arguments(), ..ending }))
+}
+
+/// A source and the engine that follows it.
+struct Reader {
+    source: Opened,
+    config: Config,
+    progress: Progress,
+}
+
+impl Reader {
+    /// Reads the source to its end. The outer error is an error of the audience, the inner one an
+    /// error of the source.
+    fn read(self, audience: &mut dyn Listening) -> io::Result<anyhow::Result<Ending>> {
+        let Reader { mut source, config, mut progress } = self;
+        let engine = Engine::new(config);
+        let mut reading =
+            Reading { engine, start: None, written: Ok(()), together: Together::default(), audience };
+        let read = source.for_each(&config.frame, &mut progress, &mut reading);
+        drop(progress);
+        reading.written?;
+        if let Err(error) = read {
+            return Ok(Err(error.into()));
         }
-    });
-    written?;
-    let totals = *engine.totals();
-    let files = source.endings();
-    Ok(Ok(Ending { totals, files, port: frame.port, together, chosen: None, input: input.arguments() }))
+        let Reading { mut engine, start, audience, mut together, .. } = reading;
+        let mut written = Ok(());
+        engine.finish(&mut |event| {
+            together.handle(&event);
+            if written.is_ok() {
+                written = audience.event(event, start.unwrap_or_default());
+            }
+        });
+        written?;
+        let (totals, port) = (*engine.totals(), config.frame.port);
+        Ok(Ok(Ending { totals, files: source.endings(), port, together, ..Ending::default() }))
+    }
 }
 
 /// The open source.
@@ -409,6 +447,7 @@ struct Listener<F> {
 
 impl<F: FnMut(Event<'_>, Time) -> io::Result<()>> Audience for Listener<F> {
     const LISTS: bool = false;
+    const IS_LIGHT: bool = true;
 
     fn needs(&self) -> Config {
         self.needs

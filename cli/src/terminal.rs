@@ -41,3 +41,8 @@ fn locale_is_utf8() -> bool {
     let locale = locale.to_ascii_lowercase();
     locale.contains("utf-8") || locale.contains("utf8")
 }
+
+/// Whether the terminal shows any mixture of colours, according to `COLORTERM`.
+pub(crate) fn has_any_colour() -> bool {
+    std::env::var("COLORTERM").is_ok_and(|value| matches!(value.as_str(), "truecolor" | "24bit"))
+}

@@ -15,20 +15,24 @@ use crate::policy::AllowArguments;
 use crate::terminal;
 use anyhow::Result;
 use clap::Args;
+use rdmascope_analysis::time::Rfc3339;
+use rdmascope_analysis::units::Bytes;
 #[cfg(target_os = "linux")]
 use rdmascope_capture_agent::confine::Reach;
+use rdmascope_dissector::record::Time;
 use rdmascope_present::text::Style;
 use rdmascope_tui::Confine;
 #[cfg(target_os = "linux")]
 use rdmascope_tui::LiveCapture;
 use rdmascope_tui::inject::Bench;
-use rdmascope_tui::state::Look;
+use rdmascope_tui::state::{Look, Palette};
 use rdmascope_tui::{Export, Options, Source};
 use std::io::{self, IsTerminal as _};
 #[cfg(target_os = "linux")]
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::UNIX_EPOCH;
 
 /// Examples for `--help`.
 pub(crate) const EXAMPLES: &str = "\
@@ -120,13 +124,20 @@ pub(crate) fn run(command: &Tui, style: Style, out: &mut Out) -> io::Result<Stat
 }
 
 fn show(command: &Tui, style: Style) -> Result<()> {
-    let input = &command.input;
+    let look = look(command, style);
+    let (mut input, mut names, chosen) = (&command.input, command.interfaces.clone(), chosen(command, look)?);
+    match &chosen {
+        None => {}
+        Some(Chosen::Nothing) => return Ok(()),
+        Some(Chosen::Capture(capture)) => input = capture,
+        Some(Chosen::Interface(name)) => names.push(name.clone()),
+    }
     let options = Options {
         frame: input.frame(),
         level: command.level.level(),
         arguments: input.options(),
         allowances: command.allowed.allowances(input)?,
-        look: Look { unicode: terminal::screen(style).unicode && !command.ascii, colour: style.has_colour() },
+        look,
         memory: usize::try_from(command.memory << 20).unwrap_or(usize::MAX),
         compare: command.compare.clone(),
         export: export(input),
@@ -138,25 +149,84 @@ fn show(command: &Tui, style: Style) -> Result<()> {
         }
     }
     let bench = bench(command)?;
-    let source = if input.files.is_empty() && command.interfaces.is_empty() {
-        match captures() {
-            _ if bench.is_some() => Source::Nothing,
-            captures if captures.is_empty() => {
-                anyhow::bail!(
-                    "no capture given, and none found in this folder or in samples/; rdmascope tui --help has examples"
-                )
-            }
-            captures => Source::Choose(captures),
-        }
-    } else if command.interfaces.is_empty() {
+    let source = if input.files.is_empty() && names.is_empty() {
+        Source::Nothing
+    } else if names.is_empty() {
         // Report an invalid capture before the terminal is taken over.
         rdmascope_capture_agent::Files::open(&probed(&input.files), None, &interrupt::INPUTS)?;
         Source::Files(input.files.clone())
     } else {
-        interfaces(command)?
+        interfaces(command, &names)?
     };
     let confine = confinement(command, &source);
     Ok(rdmascope_tui::run(source, options, bench, confine)?)
+}
+
+/// Characters and colours of the screen.
+fn look(command: &Tui, style: Style) -> Look {
+    let palette = if terminal::has_any_colour() { Palette::Any } else { Palette::Few };
+    let unicode = terminal::screen(style).unicode && !command.ascii;
+    Look { unicode, colour: style.has_colour(), palette }
+}
+
+/// The answer of the user, if the command names neither a capture nor an interface nor a server.
+enum Chosen {
+    Nothing,
+    Capture(Input),
+    Interface(String),
+}
+
+/// Offers captures and interfaces if the command names none.
+fn chosen(command: &Tui, look: Look) -> Result<Option<Chosen>> {
+    if !command.input.files.is_empty() || !command.interfaces.is_empty() || command.sends() {
+        return Ok(None);
+    }
+    let captures = captures();
+    let interfaces = interface_names();
+    if captures.is_empty() && interfaces.is_empty() {
+        anyhow::bail!(
+            "no capture given, and none found in this folder or in samples/; rdmascope tui --help has examples"
+        );
+    }
+    let width = captures.iter().map(|path| path.display().to_string().chars().count()).max().unwrap_or(0);
+    let offered = captures.iter().map(|path| described(path, width));
+    let offered = offered.chain(interfaces.iter().map(|(name, about)| format!("interface {name}  {about}")));
+    let index = rdmascope_tui::choose(offered.collect(), look)?;
+    Ok(Some(match index.map(|index| (captures.get(index), index)) {
+        None => Chosen::Nothing,
+        Some((Some(path), _)) => Chosen::Capture(command.input.of(vec![path.clone()])),
+        Some((None, index)) => match interfaces.get(index - captures.len()) {
+            Some((name, _)) => Chosen::Interface(name.clone()),
+            None => Chosen::Nothing,
+        },
+    }))
+}
+
+/// A capture with its size and its time.
+fn described(path: &Path, width: usize) -> String {
+    let name = path.display().to_string();
+    let Ok(metadata) = path.metadata() else { return name };
+    let size = Bytes(metadata.len()).to_string();
+    let time = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let time = time.map(|time| Rfc3339::from(Time(time.as_secs() as i64 * 1_000_000_000)).to_string());
+    let day = time.as_deref().and_then(|time| time.get(..16)).unwrap_or_default().replace('T', " ");
+    format!("{name:width$}  {size:>9}  {day}")
+}
+
+/// The Ethernet interfaces, each with its state and addresses.
+#[cfg(target_os = "linux")]
+fn interface_names() -> Vec<(String, String)> {
+    let all = rdmascope_capture_agent::live::network_interfaces().into_iter();
+    let about = |one: &rdmascope_capture_agent::live::NetworkInterface| {
+        let addresses: Vec<String> = one.addresses.iter().map(ToString::to_string).collect();
+        format!("{}  {}", one.state, addresses.join(", "))
+    };
+    all.filter(|one| one.is_ethernet).map(|one| (one.name.clone(), about(&one))).collect()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn interface_names() -> Vec<(String, String)> {
+    Vec::new()
 }
 
 /// Confines the process. Files can be saved in the current folder.
@@ -167,7 +237,7 @@ fn confinement(command: &Tui, source: &Source) -> Box<Confine> {
         _ if command.sends() => return Box::new(|| Ok(())),
         #[cfg(target_os = "linux")]
         Source::Live(_) => return Box::new(|| confine::quietly(Reach::Below(here))),
-        Source::Files(files) | Source::Choose(files) => files.as_slice(),
+        Source::Files(files) => files.as_slice(),
         _ => &[],
     };
     let mut paths = Paths::default();
@@ -213,10 +283,13 @@ fn export(input: &Input) -> Option<Export> {
     })))
 }
 
-/// The captures in this folder and in `samples/`.
+/// The captures in this folder, the latest first, and those in `samples/`.
 fn captures() -> Vec<PathBuf> {
     let below = |folder: &str| captures::of_folder(Path::new(folder)).unwrap_or_default();
-    let here = below(".").into_iter().map(|path| path.strip_prefix(".").map(Path::to_owned).unwrap_or(path));
+    let mut here = below(".");
+    here.sort_by_cached_key(|path| core::cmp::Reverse(path.metadata().and_then(|data| data.modified()).ok()));
+    let here = here.into_iter();
+    let here = here.map(|path| path.strip_prefix(".").map(Path::to_owned).unwrap_or(path));
     here.chain(below("samples")).collect()
 }
 
@@ -236,26 +309,22 @@ fn is_there(path: &Path) -> bool {
 /// Opens interfaces. Everything that needs privileges is opened first; untrusted packets are read
 /// without any.
 #[cfg(target_os = "linux")]
-fn interfaces(command: &Tui) -> Result<Source> {
+fn interfaces(command: &Tui, names: &[String]) -> Result<Source> {
     use rdmascope_capture_agent::live::{Live, LiveConfig};
     use rdmascope_capture_agent::{Note, NoteKind, inventory};
     let config = LiveConfig {
         // The delay after which the screen shows new packets.
         interval: std::time::Duration::from_millis(50),
-        ..command.mirror.config(&command.interfaces, command.input.ports)
+        ..command.mirror.config(names, command.input.ports)
     };
     let live = Live::open(&config, interrupt::end_once()).map_err(crate::capture::explained)?;
     let connected = crate::capture::connected(command.input.quiet);
     let known = Note { kind: NoteKind::Inventory, bytes: inventory::to_text(&connected).into_bytes() };
     command.mirror.become_user()?;
-    Ok(Source::Live(LiveCapture {
-        name: command.interfaces.join(", "),
-        notes: vec![known],
-        source: Box::new(live),
-    }))
+    Ok(Source::Live(LiveCapture { name: names.join(", "), notes: vec![known], source: Box::new(live) }))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn interfaces(_: &Tui) -> Result<Source> {
+fn interfaces(_: &Tui, _: &[String]) -> Result<Source> {
     anyhow::bail!("watching interfaces needs Linux; use a capture file, or - for a pipe")
 }

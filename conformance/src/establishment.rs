@@ -444,7 +444,7 @@ fn is_before(position: Position, announced: Position) -> bool {
 }
 
 fn path_mtu(managed: &Managed<'_>, view: &View<'_, Read>, findings: &mut Findings<'_>) {
-    let Managed { from, seen, message: message @ Message::Request(request) } = managed else { return };
+    let Managed { from, seen, message: message @ Message::Request(request), .. } = managed else { return };
     let is_first = view.memory.0.request.is_none_or(|(_, times, _)| times == 1);
     if is_first && request.path_mtu_bytes().is_none() {
         let encoded = request.path_packet_payload_mtu;

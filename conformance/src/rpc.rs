@@ -416,11 +416,10 @@ fn again(sent: &Sent<'_>) -> Option<Option<bool>> {
 
 /// A finding about a call with the XID of an outstanding one.
 fn second(sent: &Sent<'_>, view: &View<'_, Read>, message: &str) -> Finding {
-    let first = sent.transaction.and_then(|transaction| transaction.call.as_ref());
     let is_known = sent.missing_at_call == Some(sent.missing_packets) && !view.unmatched.shows_replies_early;
     let basis = if is_known { Basis::Silence(sent.from.other()) } else { Basis::Lacking };
     let finding = sent.finding(view, message.to_owned());
-    finding.frames(first.into_iter().flat_map(|first| [first.first.frame, first.seen.frame])).rests_on(basis)
+    finding.frames(sent.call.into_iter().flatten().map(|seen| seen.frame)).rests_on(basis)
 }
 
 fn xid_reused(sent: &Sent<'_>, view: &View<'_, Read>, findings: &mut Findings<'_>) {

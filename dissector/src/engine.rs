@@ -245,7 +245,7 @@ impl Engine {
                 Stage { config, record, known, sessions, newcomers, transactions, report: &mut counting };
             place = match message {
                 Some(_) if dropped => None,
-                Some(message) => cm::handle(&mut stage, frame, &message, seen),
+                Some(message) => cm::handle(&mut stage, frame, (&message, transport.payload), seen),
                 None => stage.handle(frame, transport, seen, dropped),
             };
             totals.connections = sessions.count(transactions.numbered());

@@ -43,6 +43,7 @@
 extern crate alloc;
 
 mod attribution;
+pub mod batch;
 pub mod bulk;
 pub mod connection;
 pub mod engine;
@@ -58,6 +59,7 @@ pub mod protocol;
 mod rc;
 pub mod rdma;
 pub mod record;
+mod reuse;
 pub mod role;
 mod roomy;
 mod rpcrdma;

@@ -6,7 +6,7 @@
 
 use crate::connection::{Connection, ConnectionId, Route};
 use crate::rdma::{End, Fault, MemoryRange, Operation, Piece, Position, Refusal, Send};
-use crate::transaction::{Seen, Transaction};
+use crate::transaction::Seen;
 use crate::ulb::Procedure;
 use rdmascope_wire::rpcrdma::Header;
 use rdmascope_wire::{Rkey, Xid, cm};
@@ -113,8 +113,8 @@ pub struct Sent<'a> {
     pub missing_at_call: Option<u64>,
     /// The number of packets of both ends known to be missing now.
     pub missing_packets: u64,
-    /// The transaction before this Send, if [`Sent::outstanding`] is set.
-    pub transaction: Option<&'a Transaction>,
+    /// The first and the last packet of the outstanding call.
+    pub call: Option<[Seen; 2]>,
     /// The identity of the outstanding call, if this is a call with the same XID.
     pub earlier: Option<CallIdentity>,
     /// Whether both half-flows are known.
@@ -247,6 +247,8 @@ pub struct Managed<'a> {
     pub seen: Seen,
     /// The message.
     pub message: &'a cm::Message<'a>,
+    /// The MAD with the message, as far as it was captured.
+    pub mad: &'a [u8],
 }
 
 /// A message that requests, accepts or rejects a connection: a REQ, REP or REJ, or an MPA Request

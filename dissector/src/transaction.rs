@@ -5,6 +5,7 @@ use crate::exchange::Exchange;
 use crate::interval::Intervals;
 pub use crate::record::Seen;
 use crate::record::Time;
+use crate::reuse::clone_in_place;
 use crate::ulb::{Details, Procedure, Text};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -39,7 +40,7 @@ pub enum Outcome {
 }
 
 /// An RPC call and its reply.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Transaction {
     /// Its number in the order of reports, from 1.
     pub number: u64,
@@ -103,6 +104,35 @@ pub struct Transaction {
     /// Its steps and contents, if [`crate::engine::Config::keep`] requests them.
     pub exchange: Option<Box<Exchange>>,
 }
+
+clone_in_place!(Transaction {
+    number,
+    begun,
+    connection,
+    route,
+    direction,
+    xid,
+    procedure,
+    security,
+    user,
+    gss,
+    outcome,
+    capture_gap,
+    memory_unseen,
+    lossy,
+    call,
+    reply,
+    rpc_status,
+    error,
+    status,
+    details,
+    stop,
+    timing,
+    unanswered_until,
+    clock_stepped,
+    done,
+    exchange
+});
 
 impl Transaction {
     /// The age in nanoseconds up to which a call may be outstanding at the end of a capture, even if
@@ -239,7 +269,7 @@ pub struct GssCall {
 }
 
 /// One RPC-over-RDMA message: a Send with the contents of its chunks.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Message {
     /// The packet that completed the Send.
     pub seen: Seen,
@@ -282,6 +312,27 @@ pub struct Message {
     /// results. 0 if RPCSEC_GSS protects the message, or if the procedure is unknown.
     pub unused: u32,
 }
+
+clone_in_place!(Message {
+    seen,
+    first,
+    version,
+    procedure,
+    credits,
+    header_length,
+    send_length,
+    message_length,
+    rpc_xid,
+    invalidated,
+    read_chunks,
+    interleaved,
+    write_chunks,
+    reply_chunk,
+    missing,
+    stop,
+    unread,
+    unused
+});
 
 /// A Read chunk: the read segments with one Position.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

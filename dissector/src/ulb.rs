@@ -16,6 +16,7 @@ mod state;
 mod tests;
 mod walk;
 
+use crate::reuse::clone_in_place;
 use alloc::vec::Vec;
 use core::num::NonZeroU16;
 pub use nfs2::Nfs2;
@@ -231,7 +232,7 @@ impl Protocol {
 }
 
 /// The fields that a binding found in a call and its reply.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Details {
     /// The operations in the order of the call: one for a plain procedure, several for a COMPOUND.
     pub operations: Vec<Operation>,
@@ -263,6 +264,21 @@ pub struct Details {
     pub arena: Vec<u8>,
 }
 
+clone_in_place!(Details {
+    operations,
+    called,
+    minor_version,
+    tag,
+    answered,
+    returns_tag,
+    status,
+    backchannel,
+    session,
+    entries,
+    states,
+    arena
+});
+
 impl Details {
     /// Empties the details but keeps their memory.
     pub fn clear(&mut self) {
@@ -278,6 +294,14 @@ impl Details {
         self.entries.clear();
         self.states.clear();
         self.arena.clear();
+    }
+
+    /// Bytes of memory on the heap.
+    pub(crate) fn footprint(&self) -> usize {
+        self.operations.capacity() * size_of::<Operation>()
+            + self.entries.capacity() * size_of::<Entry>()
+            + self.states.capacity() * size_of::<StateFact>()
+            + self.arena.capacity()
     }
 
     /// Stores a copy of `bytes` in the arena, truncated to [`Text::LONGEST`].

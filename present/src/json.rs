@@ -5,7 +5,7 @@ mod exchange;
 mod kernel;
 mod report;
 
-pub use crate::serialized::{Shown, write_line, write_value};
+pub use crate::serialized::{Json, Shown, write_line, write_value};
 pub use exchange::write_exchange;
 pub use kernel::write_witness;
 pub use report::{write_places, write_report};

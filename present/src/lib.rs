@@ -41,6 +41,7 @@
 #![forbid(unsafe_code)]
 
 pub mod anonymize;
+pub mod axis;
 pub mod check;
 pub mod column;
 pub mod columns;

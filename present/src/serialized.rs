@@ -1,15 +1,93 @@
 //! JSON without whitespace, and with the control characters of strings escaped.
 
+use core::fmt;
 use rdmascope_analysis::units::is_hidden;
 use serde::{Serialize, Serializer};
 use serde_json::ser::Formatter;
 use std::io::{self, Write};
 
+/// A value that writes itself as JSON. Lines have many small fields, and a generic serializer takes
+/// four times as long for them.
+pub trait Json {
+    /// Appends the value to `out`.
+    fn json(&self, out: &mut Vec<u8>);
+
+    /// The value as text.
+    fn to_json(&self) -> String {
+        let mut bytes = Vec::with_capacity(2048);
+        self.json(&mut bytes);
+        String::from_utf8(bytes).expect("JSON is UTF-8")
+    }
+}
+
 /// Writes one line.
-pub fn write_line(out: &mut dyn Write, line: &impl Serialize) -> io::Result<()> {
-    let mut bytes = serialized(line)?;
+pub fn write_line(out: &mut dyn Write, line: &dyn Json) -> io::Result<()> {
+    let mut bytes = Vec::with_capacity(2048);
+    line.json(&mut bytes);
     bytes.push(b'\n');
     out.write_all(&bytes)
+}
+
+/// Appends a string with its quotes.
+pub(crate) fn string(text: &str, out: &mut Vec<u8>) {
+    let is_plain = |byte: u8| (b' '..0x7f).contains(&byte) && byte != b'"' && byte != b'\\';
+    if text.bytes().all(is_plain) {
+        quoted(text.as_bytes(), out);
+    } else {
+        serialize(text, out);
+    }
+}
+
+/// Appends a string in UTF-8 whose characters need no escape.
+pub(crate) fn quoted(text: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    out.extend_from_slice(text);
+    out.push(b'"');
+}
+
+/// Appends the output of `Display` as a string.
+pub(crate) fn shown(shown: &dyn fmt::Display, out: &mut Vec<u8>) {
+    // Most texts are short, so they are checked on the stack.
+    let mut short = Short::default();
+    match fmt::write(&mut short, format_args!("{shown}")) {
+        Ok(()) => string(short.as_str(), out),
+        Err(_) => string(&shown.to_string(), out),
+    }
+}
+
+/// Appends any other value.
+pub(crate) fn serialize<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
+    let mut serializer = serde_json::Serializer::with_formatter(&mut *out, Visible);
+    value.serialize(&mut serializer).expect("strings, numbers and JSON can be serialized to memory");
+}
+
+/// A short text on the stack.
+struct Short {
+    bytes: [u8; Short::CAPACITY],
+    length: usize,
+}
+
+impl Short {
+    const CAPACITY: usize = 48;
+
+    fn as_str(&self) -> &str {
+        core::str::from_utf8(&self.bytes[..self.length]).expect("only whole strings were written")
+    }
+}
+
+impl Default for Short {
+    fn default() -> Short {
+        Short { bytes: [0; Short::CAPACITY], length: 0 }
+    }
+}
+
+impl fmt::Write for Short {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = self.length + text.len();
+        self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.length = end;
+        Ok(())
+    }
 }
 
 /// Writes a value without a line end.

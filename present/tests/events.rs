@@ -3,7 +3,7 @@
 
 use rdmascope_analysis::events::{EventFilter, Events, Kind, SessionEvent};
 use rdmascope_analysis::observer::Observer;
-use rdmascope_analysis::report::Report;
+use rdmascope_analysis::report::{Report, Statement};
 use rdmascope_dissector::connection::ConnectionId;
 use rdmascope_dissector::engine::{Config, Engine};
 use rdmascope_dissector::observation::Observe;
@@ -441,7 +441,7 @@ fn an_outage_is_never_nothing() {
         input: Some("session.pcap".into()),
         ..Default::default()
     };
-    assert_eq!(report.nothing_wrong(&ending), None);
+    assert_eq!(report.nothing_wrong(&ending, &report.verdict(&ending, 0)), None);
     let mut text = Vec::new();
     Text { report: &report, ending: &ending, style: Default::default() }
         .write(&mut text)
@@ -562,7 +562,9 @@ fn the_same_story_is_told_once() {
             .for_each(|record| engine.handle(&record, &mut |event| report.handle(&event)));
         engine.finish(&mut |event| report.handle(&event));
         let ending = rdmascope_analysis::ending::Ending { totals: *engine.totals(), ..Default::default() };
-        report.leading(&ending, 0).into_iter().map(|statement| statement.text).collect::<Vec<_>>()
+        let verdict = report.verdict(&ending, 0);
+        let leading = Statement::leading(&verdict);
+        leading.iter().map(|statement| statement.text.clone()).collect::<Vec<_>>()
     };
     let rejected = samples::capture(samples::REJECTED);
     let text =

@@ -5,6 +5,7 @@ mod lifetimes;
 mod packets;
 
 use crate::chart::Series;
+use crate::overview::{Beside, Gathering};
 use crate::packets::Page;
 use crate::ring::Ring;
 use crate::rows::RowMaker;
@@ -30,7 +31,7 @@ use rdmascope_dissector::event::Event;
 use rdmascope_dissector::frame;
 use rdmascope_dissector::observation::Observed;
 use rdmascope_dissector::record::{Record, Time};
-use rdmascope_dissector::transaction::Transaction;
+use rdmascope_dissector::transaction::{Direction, Transaction};
 use rdmascope_dissector::transport::Dissected;
 use rdmascope_present::fields::{Field, headers, rpc};
 use rdmascope_present::ladder::Ladder;
@@ -55,6 +56,8 @@ pub enum Request {
     Packets(String, Zone, u64),
     /// Find the text in a packet after this record, or before it.
     Find(String, u64, bool),
+    /// Write the report of `analyze` for a terminal of this width.
+    Report(u16),
 }
 
 /// A selection of packets.
@@ -104,6 +107,8 @@ pub enum Answer {
         /// The last record.
         last: u64,
     },
+    /// The report for this width.
+    Report(u16, Vec<u8>),
     /// The request that failed, and the reason.
     Failed(Request, String),
 }
@@ -149,6 +154,9 @@ pub struct Analysis {
     maker: RowMaker,
     report: Report,
     together: Together,
+    gathering: Gathering,
+    /// The latest time that a live source has reached.
+    clock: Option<Time>,
     frame: frame::Config,
     start: Option<Time>,
     rows: u64,
@@ -162,8 +170,7 @@ pub struct Analysis {
     last: Option<Transaction>,
     style: Style,
     /// The totals of the whole capture, once it has ended.
-    ended: Option<Totals>,
-    files: Vec<FileEnding>,
+    ended: Option<Ending>,
     /// The numbers of the ended transactions, by the order in which they began, up to
     /// [`Session::MOST_ROWS`].
     numbers: Vec<u32>,
@@ -187,6 +194,8 @@ impl Analysis {
             maker: RowMaker::default(),
             report: Report::default(),
             together: Together::default(),
+            gathering: Gathering::default(),
+            clock: None,
             frame,
             start: None,
             rows: 0,
@@ -198,7 +207,6 @@ impl Analysis {
             last: None,
             style,
             ended: None,
-            files: Vec::new(),
             numbers: Vec::new(),
             lifetimes: Lifetimes::default(),
         }
@@ -243,10 +251,17 @@ impl Analysis {
     }
 
     /// Advances the time to `now` without a record. Returns whether something may have ended as a
-    /// result.
+    /// result, or whether calls have waited for longer.
     pub fn time(&mut self, now: Time) -> bool {
+        /// Time after which a longer wait is shown, in nanoseconds.
+        const SEEN: u64 = 250_000_000;
+        let before = self.clock.max(self.timeline.latest().time()).unwrap_or(now);
+        let waits = now.since(before) >= SEEN && self.timeline.latest().open_transactions().next().is_some();
+        if waits {
+            self.clock = Some(now);
+        }
         if self.timeline.latest().engine().next_deadline().is_none_or(|deadline| deadline > now) {
-            return false;
+            return waits;
         }
         let number = self.timeline.taken();
         self.tell(number, |timeline, tell| {
@@ -262,19 +277,34 @@ impl Analysis {
 
     /// Ends the capture. `files` gives the ending of each file, if the source is files.
     pub fn finish(&mut self, files: Vec<FileEnding>) {
-        self.files = files;
         let number = self.timeline.taken();
-        let mut totals = None;
+        let mut totals = Totals::default();
         self.tell(number, |timeline, tell| {
-            totals = Some(timeline.finish_telling(&mut |happening| tell(happening)));
+            totals = timeline.finish_telling(&mut |happening| tell(happening));
         });
-        self.ended = totals;
+        let together = core::mem::take(&mut self.together);
+        let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
+        let input = ending::arguments(&names);
         self.lifetimes.finish();
+        self.ended = Some(Ending { totals, files, port: self.frame.port, together, chosen: None, input });
     }
 
     fn tell(&mut self, record: u64, handle: impl FnOnce(&mut Timeline, &mut dyn FnMut(Happening<'_>))) {
-        let Analysis { timeline, maker, report, together, start, rows, allowances, resent, batch, .. } = self;
-        let (numbers, lifetimes) = (&mut self.numbers, &mut self.lifetimes);
+        let Analysis {
+            timeline,
+            maker,
+            report,
+            together,
+            gathering,
+            start,
+            rows,
+            allowances,
+            resent,
+            batch,
+            numbers,
+            lifetimes,
+            ..
+        } = self;
         let start = start.unwrap_or_default();
         let mut findings = Vec::new();
         handle(timeline, &mut |happening| match happening {
@@ -292,8 +322,13 @@ impl Analysis {
                     *rows += 1;
                     note_number(numbers, transaction);
                     if *rows <= Session::MOST_ROWS as u64 {
-                        batch.rows.push(maker.row(transaction, start, record));
+                        let row = maker.row(transaction, start, record);
+                        gathering.transaction(transaction, row.file(), start);
+                        batch.rows.push(row);
                     } else {
+                        let mut file = None;
+                        maker.follow(transaction).file(&mut |path| file = Some(path.to_vec()));
+                        gathering.transaction(transaction, file.as_deref(), start);
                         batch.further_rows += 1;
                     }
                 }
@@ -304,9 +339,12 @@ impl Analysis {
     }
 
     fn found(&mut self, record: u64, finding: Finding) {
-        let Analysis { timeline, allowances, found, batch, .. } = self;
+        let Analysis { timeline, allowances, gathering, found, batch, .. } = self;
         let allowance = allowances.find(&finding, |id| timeline.latest().connection(id));
         *found += 1;
+        if allowance.is_none() {
+            gathering.finding(&finding);
+        }
         if *found <= Config::default().findings as u64 {
             let time = timeline.latest().time();
             batch.findings.push(Found { record, time, finding, allowance });
@@ -319,38 +357,52 @@ impl Analysis {
     /// state after the last record, which take time.
     pub fn batch(&mut self, progress: Progress, whole: bool) -> Batch {
         let latest = self.timeline.latest();
-        let totals = self.ended.unwrap_or(*latest.totals());
+        let totals = self.ended.as_ref().map_or(*latest.totals(), |ending| ending.totals);
         let mut batch = core::mem::take(&mut self.batch);
         batch.learned = self.maker.learned();
         (batch.start, batch.totals, batch.dropped, batch.progress) =
             (self.start, totals, self.dropped, progress);
         if whole {
-            let end = totals.span.map(|(_, last)| last);
-            let open: Vec<Connection> = latest.connections().collect();
-            batch.events = Some(match (self.ended, end) {
-                (None, Some(now)) => self.report.gathered().list_now(&open, now),
-                _ => self.report.gathered().list(end),
-            });
-            batch.now = Some(Box::new(snapshot(latest, &self.lifetimes, &self.maker)));
-            batch.resent.clone_from(&self.resent);
-            if self.ended.is_some() {
-                let files = core::mem::take(&mut self.files);
-                let together = core::mem::take(&mut self.together);
-                let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
-                let input = ending::arguments(&names);
-                let ending = Ending { totals, files, port: self.frame.port, together, chosen: None, input };
-                let mut text = Vec::new();
-                // Writing to memory cannot fail.
-                let _ = Text { report: &self.report, ending: &ending, style: self.style }.write(&mut text);
-                batch.report = Some(text);
-            }
+            self.whole(&mut batch, totals);
         }
         batch
+    }
+
+    /// Adds events, the overview and the state after the last record.
+    fn whole(&mut self, batch: &mut Batch, totals: Totals) {
+        let Analysis { timeline, report, gathering, clock, ended, dropped, resent, .. } = self;
+        let latest = timeline.latest();
+        let open: Vec<Connection> = latest.connections().collect();
+        let mut now = Ending { totals, ..Ending::default() };
+        if let Some((_, last)) = &mut now.totals.span {
+            *last = clock.map_or(*last, |clock| clock.max(*last));
+        }
+        let end = now.totals.span.map(|(_, last)| last);
+        let events = match (&ended, end) {
+            (None, Some(now)) => report.gathered().list_now(&open, now),
+            _ => report.gathered().list(end),
+        };
+        let waiting = latest.open_transactions().filter(|open| open.direction == Direction::Forward);
+        let beside = Beside {
+            report,
+            ending: ended.as_ref().unwrap_or(&now),
+            events: &events,
+            open: &open,
+            waiting: waiting.map(|open| (open.connection, open.since.time)).collect(),
+            has_ended: ended.is_some(),
+            dropped: *dropped,
+        };
+        batch.overview = Some(Box::new(gathering.overview(&beside)));
+        batch.events = Some(events);
+        batch.now = Some(Box::new(snapshot(latest, &self.lifetimes, &self.maker)));
+        batch.resent.clone_from(resent);
+        batch.has_report = ended.is_some();
     }
 
     /// Answers a request of the screen.
     pub fn answer(&mut self, request: Request) -> Answer {
         let answered = match request.clone() {
+            Request::Report(width) => self.report(width),
             _ if matches!(self.store, Store::Pending) => Err("the capture is still being copied".to_owned()),
             Request::Seek(moment) => self.seek(moment),
             Request::Exchange(named) => self.exchange(named),
@@ -360,6 +412,15 @@ impl Analysis {
             Request::Find(text, from, on) => self.find_packet(&text, from, on),
         };
         answered.unwrap_or_else(|error| Answer::Failed(request, error))
+    }
+
+    fn report(&self, width: u16) -> Result<Answer, String> {
+        let ending = self.ended.as_ref().ok_or("the report is written at the end of the capture")?;
+        let style = self.style.with_width(Some(usize::from(width).max(40)));
+        let mut text = Vec::new();
+        // Writing to memory cannot fail.
+        let _ = Text { report: &self.report, ending, style }.write(&mut text);
+        Ok(Answer::Report(width, text))
     }
 
     fn seek(&mut self, moment: Moment) -> Result<Answer, String> {

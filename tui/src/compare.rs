@@ -55,15 +55,19 @@ impl Compared {
         Ok(Compared { sides, comparison })
     }
 
-    /// The differences, as text; with `has_all` also the equal values.
+    /// Differences that are listed before all others.
+    const MOST: usize = 5;
+
+    /// The most important differences and then all, as text; with `has_all` also the equal values.
     pub fn text(&self, has_all: bool, style: Style) -> Vec<u8> {
         let [a, b] = &*self.sides;
         let differences = self.comparison.differences.iter();
         let shown: Vec<_> = differences.filter(|difference| has_all || difference.is_shown()).collect();
         let mut text = Vec::new();
+        let page = Text { sides: [a, b], comparison: &self.comparison, shown: &shown, style };
         // Writing to memory cannot fail.
-        let _ = Text { sides: [a, b], comparison: &self.comparison, shown: &shown, style }
-            .write(Compared::HISTOGRAMS, &mut text);
+        let _ = page.write_most(Compared::MOST, &mut text);
+        let _ = page.write(Compared::HISTOGRAMS, &mut text);
         text
     }
 }

@@ -200,6 +200,11 @@ impl RowMaker {
         }
     }
 
+    /// Follows the paths of a transaction that gets no row.
+    pub fn follow<'a>(&'a mut self, transaction: &'a Transaction) -> TransactionRow<'a> {
+        TransactionRow::follow(transaction, &mut self.paths)
+    }
+
     /// The names that became known for directories from which paths of rows start. Each is returned
     /// once and applies to the rows made so far.
     pub fn learned(&mut self) -> Vec<Learned> {
@@ -227,6 +232,11 @@ impl RowMaker {
 }
 
 impl Row {
+    /// The path of its file, if it is known.
+    pub fn file(&self) -> Option<&[u8]> {
+        self.about.files[0].as_deref()
+    }
+
     /// Its cells, in the order of the headings.
     pub fn cells(&self) -> impl Iterator<Item = &str> {
         self.cells.split(SEPARATOR)

@@ -2,6 +2,7 @@
 
 use crate::chart::Series;
 use crate::known::Known;
+use crate::overview::Overview;
 use crate::rows::{Row, Rows, Subjects};
 use foldhash::fast::FixedState;
 use rdmascope_analysis::events::SessionEvent;
@@ -54,8 +55,12 @@ pub struct Session {
     pub dropped: u64,
     /// Retransmitted request packets, on all connections.
     pub resent: Option<Series>,
-    /// The report of `analyze` as text, if it is complete.
-    pub report: Vec<u8>,
+    /// The state of the session at a glance.
+    pub overview: Box<Overview>,
+    /// The report of `analyze` can be written.
+    pub has_report: bool,
+    /// The report as text, and the width that it was written for; 0 if it was not written.
+    pub report: (u16, Vec<u8>),
     /// The progress of the analysis.
     pub progress: Progress,
     /// The names in the transactions.
@@ -75,6 +80,8 @@ pub enum Progress {
     Live,
     /// Everything was read.
     Ended,
+    /// No capture is open.
+    Nothing,
     /// The capture cannot be read, or not to its end.
     Failed(String),
 }
@@ -109,8 +116,10 @@ pub struct Batch {
     pub dropped: u64,
     /// Retransmitted request packets so far, if they were counted again.
     pub resent: Option<Series>,
-    /// The report so far, if it was written again.
-    pub report: Option<Vec<u8>>,
+    /// The overview so far, if it was made again.
+    pub overview: Option<Box<Overview>>,
+    /// The report of `analyze` can be written.
+    pub has_report: bool,
     /// The progress of the analysis.
     pub progress: Progress,
     /// The state after its last record.
@@ -214,7 +223,8 @@ impl Session {
         self.progress = batch.progress;
         self.events = batch.events.unwrap_or_else(|| core::mem::take(&mut self.events));
         self.resent = batch.resent.or_else(|| self.resent.take());
-        self.report = batch.report.unwrap_or_else(|| core::mem::take(&mut self.report));
+        self.overview = batch.overview.unwrap_or_else(|| core::mem::take(&mut self.overview));
+        self.has_report |= batch.has_report;
         renamed
     }
 

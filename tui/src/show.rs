@@ -3,9 +3,9 @@
 /// The views.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Show {
-    /// The report of `analyze`.
+    /// The state of the session at a glance.
     #[default]
-    Report,
+    Overview,
     /// Connections at the shown moment.
     Connections,
     /// Transactions.
@@ -22,6 +22,8 @@ pub enum Show {
     Charts,
     /// Scenarios for a live peer.
     Inject,
+    /// The report of `analyze`.
+    Report,
     /// Packets.
     Packets,
     /// NFSv4 state at the shown moment.

@@ -16,8 +16,6 @@ pub enum Source {
     Files(Vec<PathBuf>),
     /// No capture, only a live peer.
     Nothing,
-    /// One of these files, which the user selects.
-    Choose(Vec<PathBuf>),
     /// A live capture.
     Live(LiveCapture),
 }

@@ -56,8 +56,20 @@ impl Cursor {
 pub struct Look {
     /// The terminal shows more than ASCII.
     pub unicode: bool,
-    /// Colours are used: the sixteen of the terminal, which suit light and dark backgrounds.
+    /// Colours are used; see [`theme`](crate::theme).
     pub colour: bool,
+    /// The colours that the terminal has.
+    pub palette: Palette,
+}
+
+/// The colours that a terminal has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Palette {
+    /// The usual 256.
+    #[default]
+    Few,
+    /// Any mixture of red, green and blue.
+    Any,
 }
 
 /// A line that is being typed.
@@ -258,7 +270,7 @@ pub const SPEEDS: [(u64, &str); 8] = [
 
 impl State {
     /// The kinds of requests.
-    pub const KINDS: usize = 6;
+    pub const KINDS: usize = 7;
 
     /// Creates an empty state for a terminal of this size.
     pub fn new(title: impl Into<String>, files: impl Into<String>, look: Look, size: (u16, u16)) -> State {

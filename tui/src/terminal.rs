@@ -7,9 +7,10 @@ use crate::filter::quoted;
 use crate::inject::{Bench, Inject, Order};
 use crate::marks;
 use crate::rows::Rows;
+use crate::session::Progress;
 use crate::show::Show;
 use crate::source::{Confine, Export, Options, Source};
-use crate::state::{Over, State};
+use crate::state::{Look, Over, State};
 use crate::threads::{Heard, Shared, answer, chart, compare, export, inject, note, read};
 use crate::update::{Effect, Message, update};
 use crate::view;
@@ -45,7 +46,7 @@ const PICTURE: Duration = Duration::from_millis(16);
 /// Shows the capture until the user quits. `confine` is called when the terminal is ready, before
 /// untrusted packets are read and before a thread is started.
 pub fn run(
-    mut source: Source,
+    source: Source,
     options: Options,
     bench: Option<Bench>,
     confine: Box<Confine>,
@@ -61,30 +62,64 @@ pub fn run(
         let listening = Listening::new()?;
         confine().map_err(Error::Confine)?;
         listening.start(&to);
-        let mut bench = bench;
-        loop {
-            let captures = match &source {
-                Source::Choose(paths) => paths.clone(),
-                _ => Vec::new(),
-            };
-            match show(&mut terminal, source, options.clone(), bench.take(), &to, &from)? {
-                Left::Quit => return Ok(()),
-                Left::Open(index) => {
-                    source = Source::Files(captures.get(index).cloned().into_iter().collect())
-                }
-            }
-        }
+        show(&mut terminal, source, options, bench, &to, &from)
     })();
     let _ = execute!(io::stdout(), DisableMouseCapture);
     ratatui::try_restore()?;
     ran
 }
 
-/// The way in which a capture was left.
-enum Left {
-    Quit,
-    /// To open one of the listed captures.
-    Open(usize),
+/// Lists captures and interfaces, and returns the index of the one that the user opens; `None` if
+/// the user quits. Nothing that is listed is read, so the process need not be confined.
+pub fn choose(names: Vec<String>, look: Look) -> Result<Option<usize>, Error> {
+    let mut terminal = ratatui::try_init()?;
+    let chosen = choosing(&mut terminal, names, look);
+    let _ = execute!(io::stdout(), DisableMouseCapture);
+    ratatui::try_restore()?;
+    Ok(chosen?)
+}
+
+fn choosing(terminal: &mut DefaultTerminal, names: Vec<String>, look: Look) -> io::Result<Option<usize>> {
+    /// Time between two looks at signals.
+    const LOOK: Duration = Duration::from_millis(100);
+    let size = terminal.size()?;
+    let mut state = State::new("no capture", "FILE", look, (size.width, size.height));
+    state.session.progress = Progress::Nothing;
+    state.captures = names;
+    state.over = Some(Over::Captures(0));
+    #[cfg(unix)]
+    let mut signals = {
+        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+        signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM])?
+    };
+    loop {
+        terminal.draw(|frame| view::render(&state, frame))?;
+        while !event::poll(LOOK)? {
+            #[cfg(unix)]
+            if signals.pending().next().is_some() {
+                return Ok(None);
+            }
+        }
+        let Some(message) = message(event::read()?) else { continue };
+        for effect in update(&mut state, message) {
+            match effect {
+                Effect::Open(index) => return Ok(Some(index)),
+                Effect::Quit => return Ok(None),
+                Effect::Suspend => suspend(terminal)?,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The message of a terminal event.
+fn message(event: Event) -> Option<Message> {
+    match event {
+        Event::Key(key) if key.kind != KeyEventKind::Release => Some(Message::Key(key)),
+        Event::Mouse(mouse) => Some(Message::Mouse(mouse)),
+        Event::Resize(width, height) => Some(Message::Resize(width, height)),
+        _ => None,
+    }
 }
 
 /// Shows one capture.
@@ -95,7 +130,7 @@ fn show(
     bench: Option<Bench>,
     to: &Sender<Heard>,
     from: &Receiver<Heard>,
-) -> Result<Left, Error> {
+) -> Result<(), Error> {
     let (ask, asked) = channel();
     let (start, started) = channel();
     let mut analysis = Analysis::new(options.frame, options.level, Style::new(options.look.colour));
@@ -107,7 +142,7 @@ fn show(
             let words: Vec<String> = names(paths).iter().map(|name| quoted(name)).collect();
             (names(paths).join(", "), words.join(" ") + &options.arguments)
         }
-        Source::Nothing | Source::Choose(_) => ("no capture".to_owned(), "FILE".to_owned()),
+        Source::Nothing => ("no capture".to_owned(), "FILE".to_owned()),
         Source::Live(live) => (live.name.clone(), "FILE".to_owned()),
     };
     let size = terminal.size()?;
@@ -134,15 +169,16 @@ fn show(
         Err(error) => state.notice = Some(error),
     }
     match &source {
-        Source::Nothing => state.show = Show::Inject,
-        Source::Choose(paths) => {
-            state.captures = names(paths);
-            state.over = Some(Over::Captures(0));
+        Source::Nothing => {
+            state.show = Show::Inject;
+            state.session.progress = Progress::Nothing;
         }
         Source::Files(_) | Source::Live(_) => {}
     }
     if let (Some(other), Source::Files(paths)) = (&options.compare, &source) {
-        state.beside = Some(Beside::new(other.display().to_string()));
+        // The user wants to see the differences.
+        state.show = Show::Report;
+        state.beside = Some(Beside { is_shown: true, ..Beside::new(other.display().to_string()) });
         compare([paths.clone(), vec![other.clone()]], options.frame, to.clone());
     }
     let stopped = Arc::new(AtomicU64::new(0));
@@ -176,7 +212,7 @@ fn go_on(
     state: &mut State,
     from: &Receiver<Heard>,
     doers: &Doers,
-) -> io::Result<Left> {
+) -> io::Result<()> {
     let mut drawn = Instant::now();
     let mut ticked = Instant::now();
     terminal.draw(|frame| view::render(state, frame))?;
@@ -189,7 +225,7 @@ fn go_on(
         let mut heard = match heard {
             Ok(heard) => Some(heard),
             Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => return Ok(Left::Quit),
+            Err(RecvTimeoutError::Disconnected) => return Ok(()),
         };
         // All pending messages are handled before the next drawing.
         let mut effects = Vec::new();
@@ -197,7 +233,7 @@ fn go_on(
             match one {
                 Heard::Message(message) => effects.extend(update(state, message)),
                 Heard::Suspend => effects.push(Effect::Suspend),
-                Heard::Quit => return Ok(Left::Quit),
+                Heard::Quit => return Ok(()),
             }
             heard = if drawn.elapsed() < PICTURE * 2 { from.try_recv().ok() } else { None };
         }
@@ -216,8 +252,9 @@ fn go_on(
                 Effect::Notes(path, text, may_replace) => note(path, text, may_replace, doers.to.clone()),
                 Effect::Copy(text) => execute!(io::stdout(), CopyToClipboard::to_clipboard_from(text))?,
                 Effect::Suspend => suspend(terminal)?,
-                Effect::Quit => return Ok(Left::Quit),
-                Effect::Open(index) => return Ok(Left::Open(index)),
+                Effect::Quit => return Ok(()),
+                // Only the list of captures opens one.
+                Effect::Open(_) => {}
             }
         }
         terminal.draw(|frame| view::render(state, frame))?;
@@ -259,12 +296,7 @@ impl Listening {
         let keys = to.clone();
         thread::spawn(move || {
             while let Ok(event) = event::read() {
-                let message = match event {
-                    Event::Key(key) if key.kind != KeyEventKind::Release => Message::Key(key),
-                    Event::Mouse(mouse) => Message::Mouse(mouse),
-                    Event::Resize(width, height) => Message::Resize(width, height),
-                    _ => continue,
-                };
+                let Some(message) = message(event) else { continue };
                 if keys.send(Heard::Message(message)).is_err() {
                     return;
                 }

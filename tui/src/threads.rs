@@ -206,7 +206,7 @@ impl Watch for Onlooker<'_> {
 
 /// Reads the capture on a separate thread.
 pub(crate) fn read(source: Source, options: Options, shared: Arc<Shared>, to: Sender<Heard>) {
-    if matches!(source, Source::Nothing | Source::Choose(_)) {
+    if matches!(source, Source::Nothing) {
         return;
     }
     thread::spawn(move || {
@@ -218,7 +218,7 @@ pub(crate) fn read(source: Source, options: Options, shared: Arc<Shared>, to: Se
         let mut feeding = Feeding { shared: Arc::clone(&shared), teller: teller.thread().clone() };
         let ended = match source {
             Source::Files(paths) => feeding.files(&paths, &options, &to),
-            Source::Nothing | Source::Choose(_) => Ok(Vec::new()),
+            Source::Nothing => Ok(Vec::new()),
             Source::Live(LiveCapture { notes, source, .. }) => {
                 feeding.keep(options.memory);
                 notes.iter().for_each(|note| feeding.note(note));

@@ -128,6 +128,7 @@ pub fn update(state: &mut State, message: Message) -> Vec<Effect> {
     packets::look(state, &mut effects);
     look_at_chosen(state, &mut effects);
     look_at_charts(state, &mut effects);
+    look_at_report(state, &mut effects);
     effects
 }
 
@@ -156,6 +157,7 @@ const fn kind(request: &Request) -> usize {
         Request::Save(..) => 3,
         Request::Packets(..) => 4,
         Request::Find(..) => 5,
+        Request::Report(_) => 6,
     }
 }
 
@@ -178,6 +180,7 @@ fn answered(state: &mut State, answer: Answer, effects: &mut Vec<Effect>) {
         Answer::Saved(..) => 3,
         Answer::Packets(_) => 4,
         Answer::Found { .. } => 5,
+        Answer::Report(..) => 6,
         Answer::Failed(request, _) => kind(request),
     };
     let asked = state.asked[kind].take();
@@ -200,6 +203,7 @@ fn answered(state: &mut State, answer: Answer, effects: &mut Vec<Effect>) {
             state.exchange = Some(exchange);
         }
         Answer::Frame(frame) => state.frame = Some(frame),
+        Answer::Report(width, text) => state.session.report = (width, text),
         Answer::Saved(path, packets) => {
             state.notice = Some(format!("{}: {} written", path.display(), Counted(packets, "packet")));
         }
@@ -308,6 +312,16 @@ fn look_at_charts(state: &mut State, effects: &mut Vec<Effect>) {
     if !there.is_some_and(is_current) {
         state.charting = Some(wanted);
         effects.push(Effect::Chart(wanted, rows.clone()));
+    }
+}
+
+/// Requests the report for the width of the screen if it is visible.
+fn look_at_report(state: &mut State, effects: &mut Vec<Effect>) {
+    let width = state.size.0.max(1);
+    let request = Request::Report(width);
+    let is_wanted = state.show == Show::Report && state.session.has_report && state.session.report.0 != width;
+    if is_wanted && state.asked[4].as_ref() != Some(&request) {
+        ask(state, request, effects);
     }
 }
 
@@ -570,6 +584,11 @@ fn go(state: &mut State, step: Step) {
 fn part(state: &mut State, on: bool) {
     match (state.show, &mut state.beside) {
         (Show::Bytes, _) => {}
+        (Show::Overview, _) => {
+            let to = view::beside(state, on);
+            state.cursors[Show::Overview as usize].at = to.unwrap_or(0);
+            return;
+        }
         (Show::Report, Some(beside)) => {
             beside.is_shown = on;
             state.cursors[Show::Report as usize] = Default::default();
@@ -601,6 +620,16 @@ fn turn_field(state: &mut State, path: Vec<usize>) {
     }
 }
 
+/// Shows another view, with the entry at this place.
+fn visit_at(state: &mut State, show: Show, at: usize) {
+    visit(state, show);
+    let cursor = &mut state.cursors[show as usize];
+    cursor.at = at;
+    // A few entries before it are seen too.
+    cursor.top = at.saturating_sub(3);
+    state.details[show as usize] = Default::default();
+}
+
 fn open(state: &mut State, effects: &mut Vec<Effect>) {
     if let Some(number) = inject::lit_transaction(state) {
         choose(state, number);
@@ -613,6 +642,15 @@ fn open(state: &mut State, effects: &mut Vec<Effect>) {
             visit(state, Show::Transactions);
             set_filter(state, line);
         }
+        Some(Target::Listed(line, sort)) => {
+            visit(state, Show::Transactions);
+            set_filter(state, line);
+            (state.sort, state.reversed) = (sort, false);
+            state.relist();
+            visit_at(state, Show::Transactions, 0);
+        }
+        Some(Target::Event(at)) => visit_at(state, Show::Events, at),
+        Some(Target::Finding(at)) => visit_at(state, Show::Findings, at),
         Some(Target::Transaction(number)) => {
             choose(state, number);
             visit(state, Show::Exchange);

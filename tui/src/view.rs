@@ -12,8 +12,10 @@ mod inject;
 mod lit;
 mod marks;
 mod over;
+mod overview;
 mod packets;
 mod pane;
+mod plot;
 mod report;
 mod states;
 mod transactions;
@@ -23,18 +25,21 @@ pub use bytes::{Chosen, field_of_chosen, frames_of_field, parts};
 pub use exchange::{lines_of_rung, rung_at};
 pub use inject::line_of_sent;
 pub use over::{Choice, choices};
+pub use overview::{beside, entry_at};
 pub use pane::{Pane, Selection, Target, Texts};
 
 use crate::layout::{Areas, Form, areas};
 use crate::show::Show;
 use crate::state::State;
+use crate::theme;
 use ansi_to_tui::IntoText;
 use ratatui::Frame;
+use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Clear, Paragraph, Wrap};
-use rdmascope_analysis::units::Plain;
+use rdmascope_analysis::units::{Number, Plain};
 use rdmascope_conformance::{Level, Verdict};
 use rdmascope_present::screen::Screen;
 use rdmascope_present::text;
@@ -57,7 +62,7 @@ const fn view(show: Show, names: [&'static str; 2], form: Form, pane: &'static d
 
 /// The views in the order of their numbers.
 pub static VIEWS: [View; Show::COUNT] = [
-    view(Show::Report, ["Report", "Report"], Form::Text, &report::Report),
+    view(Show::Overview, ["Overview", "Over"], Form::List(u16::MAX), &overview::Glance),
     view(Show::Connections, ["Connections", "Conn"], Form::List(14), &connections::Connections),
     view(Show::Transactions, ["Transactions", "Trans"], Form::List(30), &transactions::Transactions),
     view(Show::Exchange, ["Exchange", "Exch"], Form::Text, &exchange::Exchange),
@@ -66,6 +71,7 @@ pub static VIEWS: [View; Show::COUNT] = [
     view(Show::Findings, ["Findings", "Find"], Form::List(14), &findings::Findings),
     view(Show::Charts, ["Charts", "Chart"], Form::Text, &charts::Charts),
     view(Show::Inject, ["Inject", "Inject"], Form::List(14), &inject::Injection),
+    view(Show::Report, ["Report", "Report"], Form::Text, &report::Report),
     view(Show::Packets, ["Packets", "Pkts"], Form::List(14), &packets::Packets),
     view(Show::State, ["State", "State"], Form::List(14), &states::States),
     view(Show::Marks, ["Marks", "Marks"], Form::List(u16::MAX), &marks::Marks),
@@ -114,6 +120,7 @@ pub fn render(state: &State, frame: &mut Frame<'_>) {
     bars::moment(state, frame, areas.moment);
     bars::hints(state, frame, areas.hints);
     over::render(state, frame);
+    theme::paint(state.look, frame.buffer_mut());
 }
 
 /// The term that the user is likely to want explained.
@@ -169,7 +176,8 @@ pub(crate) fn list<'a>(
         frame.render_widget(Paragraph::new(Span::styled(headings, dim())), Rect { y, height: 1, ..area });
         y += 1;
     }
-    for index in (cursor.top..count).take(usize::from(end.saturating_sub(y))) {
+    let seen = usize::from(end.saturating_sub(y));
+    for index in (cursor.top..count).take(seen) {
         let mut line = line(index);
         if index == cursor.at {
             let chosen = if state.in_detail { Modifier::UNDERLINED } else { Modifier::REVERSED };
@@ -180,13 +188,41 @@ pub(crate) fn list<'a>(
         frame.render_widget(Paragraph::new(line), Rect { y, height: 1, ..area });
         y += 1;
     }
+    let hidden = (cursor.top.min(count), count.saturating_sub(cursor.top + seen));
+    scroll_mark(state, frame.buffer_mut(), area, hidden);
     if count == 0 {
         nothing(frame, area, why);
     }
 }
 
+/// Marks the number of hidden entries or lines above and below, at the right end of the first line
+/// of `area`.
+pub(crate) fn scroll_mark(state: &State, buffer: &mut Buffer, area: Rect, hidden: (usize, usize)) {
+    let mark = scroll_words(state, hidden);
+    let width = mark.chars().count() as u16;
+    let area = area.intersection(buffer.area);
+    if area.height > 0 && width < area.width {
+        buffer.set_string(area.right() - width, area.y, mark, Style::new().add_modifier(Modifier::BOLD));
+    }
+}
+
+/// The numbers of hidden entries or lines above and below; empty if there are none.
+pub(crate) fn scroll_words(state: &State, hidden: (usize, usize)) -> String {
+    let [up, down] = if state.look.unicode { ["▲", "▼"] } else { ["^", "v"] };
+    let number = |count: usize| Number(count as u64);
+    match hidden {
+        (0, 0) => String::new(),
+        (above, 0) => format!(" {up}{} ", number(above)),
+        (0, below) => format!(" {down}{} ", number(below)),
+        (above, below) => format!(" {up}{} {down}{} ", number(above), number(below)),
+    }
+}
+
 /// Draws a text below its title, starting with line `top`.
-pub(crate) fn scrolled(frame: &mut Frame<'_>, area: Rect, text: Text<'_>, top: usize) {
+pub(crate) fn scrolled(state: &State, frame: &mut Frame<'_>, area: Rect, text: Text<'_>, top: usize) {
+    let seen = usize::from(area.height.saturating_sub(1));
+    let hidden = (top.min(text.lines.len()), text.lines.len().saturating_sub(top + seen));
+    scroll_mark(state, frame.buffer_mut(), area, hidden);
     let below = Rect { y: area.y + 1.min(area.height), height: area.height.saturating_sub(1), ..area };
     let seen: Vec<Line<'_>> = text.lines.into_iter().skip(top).take(usize::from(below.height)).collect();
     frame.render_widget(Paragraph::new(seen), below);

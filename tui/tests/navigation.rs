@@ -42,7 +42,7 @@ fn a_search_goes_on_and_around() {
 #[test]
 fn every_view_is_searched() {
     for (keys, wanted) in [
-        ("1", "capture point unknown"),
+        ("r", "capture point unknown"),
         ("2 t \"0.9\" Enter", "10.77.0.2"),
         ("3", "PATHCONF"),
         ("3 s Enter", "again:"),
@@ -147,9 +147,9 @@ fn esc_goes_back_one_step() {
     driver.press("Esc");
     assert_eq!((driver.state.show, &*driver.state.filter_line), (Show::Transactions, ""));
     driver.press("Esc");
-    assert_eq!(driver.state.show, Show::Report);
+    assert_eq!(driver.state.show, Show::Overview);
     driver.press("Esc");
-    assert_eq!(driver.state.show, Show::Report);
+    assert_eq!(driver.state.show, Show::Overview);
 }
 
 /// In a silence the clock shows the time that was asked for, and playing goes through it.

@@ -13,6 +13,7 @@ use rdmascope_tui::compare::{Beside, Compared};
 use rdmascope_tui::inject::{Arrow, Difference, Fault, Inject, Offer, Plan, Ran, SentCall, Told};
 use rdmascope_tui::state::Over;
 use rdmascope_tui::store::Store;
+use rdmascope_tui::theme::TONES;
 use rdmascope_tui::update::{Effect, Message, update};
 use std::path::{Path, PathBuf};
 
@@ -31,7 +32,8 @@ fn compare_file(path: &Path, text: &str) {
 
 /// The keys from the first screen to each picture.
 const PICTURES: &[(&str, &str)] = &[
-    ("report", ""),
+    ("overview", ""),
+    ("report", "r"),
     ("connections", "2 t \"0.9\" Enter"),
     ("transactions", "3"),
     ("slowest", "3 s"),
@@ -51,14 +53,18 @@ const PICTURES: &[(&str, &str)] = &[
     ("glossary", "w \"inline th\" Enter"),
 ];
 
+const SIZES: [(u16, u16); 3] = [(80, 24), (160, 50), (250, 70)];
+
 #[test]
 fn every_view_of_a_session() {
     for (name, keys) in PICTURES {
-        for size in [(80, 24), (160, 50)] {
+        let sizes = if *name == "overview" { &SIZES[..] } else { &SIZES[..2] };
+        for size in sizes.iter().copied() {
             let mut driver = Driver::new("nfs3-lossy.pcap", size, UNICODE);
             driver.press(keys);
             let (width, height) = size;
             compare(&format!("{name}-{width}x{height}.txt"), &driver.text());
+            is_of_theme(&driver);
         }
     }
 }
@@ -71,6 +77,142 @@ fn nfs4_state_at_a_moment() {
         driver.press("O t \"1.45\" Enter G");
         compare(&format!("state-{width}x{height}.txt"), &driver.text());
     }
+}
+
+/// All colours of the screen are those whose contrast is tested.
+fn is_of_theme(driver: &Driver) {
+    use ratatui::style::{Color, Modifier};
+    for cell in &driver.buffer().content {
+        let is_known = TONES.iter().any(|tone| cell.fg == Color::Rgb(tone.rgb[0], tone.rgb[1], tone.rgb[2]));
+        assert!(is_known || cell.fg == Color::Reset, "{cell:?}");
+        assert!(cell.bg == Color::Reset && !cell.modifier.contains(Modifier::DIM), "{cell:?}");
+    }
+}
+
+/// The overview in ASCII without colours, and of a session whose server closed the connection.
+#[test]
+fn overviews_of_other_sessions() {
+    for (name, sample, look, sizes) in [
+        ("overview-ascii", "nfs3-lossy.pcap", ASCII, &SIZES[..]),
+        ("outage", "iwarp-reconnect.pcap", UNICODE, &SIZES[..]),
+        ("outage-ascii", "iwarp-reconnect.pcap", ASCII, &SIZES[..2]),
+        ("nothing-wrong", "nfs3-basic.pcap", UNICODE, &SIZES[..2]),
+    ] {
+        for size in sizes.iter().copied() {
+            let driver = Driver::new(sample, size, look);
+            let (width, height) = size;
+            compare(&format!("{name}-{width}x{height}.txt"), &driver.text());
+        }
+    }
+}
+
+/// Charts in ASCII have axes too.
+#[test]
+fn ascii_charts_have_axes() {
+    let mut driver = Driver::new("nfs3-lossy.pcap", (80, 24), ASCII);
+    driver.press("8");
+    compare("charts-ascii-80x24.txt", &driver.text());
+}
+
+/// The server closed the connection: the verdict names the outage, one key shows the event and those
+/// around it, and a second one the packet. The witness is samples/MANIFEST: the RDMA device was deleted on
+/// the server.
+#[test]
+fn an_outage_is_found_with_two_keys() {
+    for size in SIZES {
+        let mut driver = Driver::new("iwarp-reconnect.pcap", size, UNICODE);
+        let first: String = driver.text().lines().skip(2).take(1).collect();
+        assert!(first.contains("3.3 s without service") && first.contains("the server closed it"), "{first}");
+        driver.press("Enter");
+        let text = driver.text();
+        assert!(
+            text.contains("service-lost") && text.contains("server closed the connection (FIN)"),
+            "{text}"
+        );
+        assert!(
+            driver.state.session.events[driver.state.cursor().at].kind.word() == "service-lost",
+            "{text}"
+        );
+        driver.press("Enter");
+        assert!(driver.text().contains("Frame 71 "), "{}", driver.text());
+        driver.press("Esc Esc");
+        assert_eq!(driver.text().lines().nth(2), Some(&*first));
+    }
+}
+
+/// While a live session has no service, its overview says so, and the time grows without a packet.
+#[test]
+fn a_live_outage_grows_while_it_lasts() {
+    let mut driver = Driver::empty("live", (160, 50), UNICODE);
+    let mut capture =
+        rdmascope_capture_agent::Capture::open(&driver::sample("../tests/cases/c02-arp.pcap")).unwrap();
+    let mut last = None;
+    while let Some(record) = capture.next().unwrap() {
+        // Four calls wait by then.
+        if record.number > 19 {
+            break;
+        }
+        driver.record(&record);
+        last = Some(record.time);
+    }
+    driver.batch();
+    let last = last.expect("it has packets");
+    let mut seen = Vec::new();
+    for seconds in [5u64, 20] {
+        assert!(driver.time(last.plus(seconds * 1_000_000_000)), "calls wait");
+        driver.batch();
+        let verdict = driver.text().lines().nth(2).unwrap_or_default().to_owned();
+        assert!(
+            verdict.contains(&format!("4 calls without a reply so far, the oldest for {seconds} s")),
+            "{}",
+            driver.text()
+        );
+        seen.push(verdict);
+    }
+    assert_ne!(seen[0], seen[1]);
+    // The charts reach up to now.
+    let (start, end) = driver.state.session.overview.course.span.expect("it has packets");
+    assert!(end.since(start) >= 20_000_000_000);
+}
+
+/// Enter opens the place of each entry with a filter that has results, and Esc goes back.
+#[test]
+fn every_entry_of_the_overview_opens_its_place() {
+    for sample in ["nfs3-lossy.pcap", "iwarp-reconnect.pcap", "nfs4.1-basic.pcap", "connect-rejected.pcap"] {
+        let mut driver = Driver::new(sample, (160, 50), UNICODE);
+        let count = driver.state.pane().count(&driver.state);
+        assert!(count >= 6, "six tiles");
+        for at in 0..count {
+            driver.press("1");
+            driver.state.cursors[0].at = at;
+            let selection = driver.state.pane().selection(&driver.state);
+            let before = driver.text();
+            driver.press("Enter");
+            assert_ne!(driver.text(), before, "{sample}: entry {at}, {selection:?}");
+            assert!(driver.state.notice.is_none(), "{sample}: {:?}", driver.state.notice);
+            let is_tile = count - at <= 6;
+            assert!(is_tile || !driver.text().contains("No transaction matches"), "{sample}: {selection:?}");
+            driver.press("Esc");
+            assert!(driver.text().contains("connections "), "{}", driver.text());
+        }
+    }
+}
+
+/// A click selects an entry of the overview, and a second one opens it.
+#[test]
+fn entries_are_clicked() {
+    use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
+    let mut driver = Driver::new("iwarp-reconnect.pcap", (160, 50), UNICODE);
+    let text = driver.text();
+    let row = text.lines().position(|line| line.contains("OPEN ")).expect("OPENs are listed") as u16;
+    let click = |driver: &mut Driver| {
+        let kind = MouseEventKind::Down(MouseButton::Left);
+        driver.send(Message::Mouse(MouseEvent { kind, column: 5, row, modifiers: KeyModifiers::NONE }));
+    };
+    click(&mut driver);
+    click(&mut driver);
+    assert_eq!(driver.state.filter_line, "operation=OPEN");
+    assert!(driver.text().contains("by latency"), "{}", driver.text());
 }
 
 const FAULTS: [Fault; 2] = [
@@ -235,9 +377,9 @@ fn the_session_is_sent_when_it_was_asked_twice() {
 #[test]
 fn another_capture_beside_the_report() {
     for (name, keys, size) in [
-        ("compare-80x24", "l", (80, 24)),
-        ("compare-160x50", "l", (160, 50)),
-        ("compare-all-160x50", "l a", (160, 50)),
+        ("compare-80x24", "r l", (80, 24)),
+        ("compare-160x50", "r l", (160, 50)),
+        ("compare-all-160x50", "r l a", (160, 50)),
     ] {
         let mut driver = Driver::new("nfs4.1-basic.pcap", size, UNICODE);
         driver.state.beside = Some(Beside::new("samples/nfs4.2-basic.pcap".to_owned()));
@@ -250,7 +392,7 @@ fn another_capture_beside_the_report() {
         driver.send(Message::Compared(Box::new(compared.map_err(|error| error.to_string()))));
         compare(&format!("{name}.txt"), &driver.text());
         let command = driver.press("y").copied.pop().expect("it was copied");
-        let all = if keys == "l" { "" } else { " --all" };
+        let all = if keys == "r l" { "" } else { " --all" };
         assert_eq!(
             command,
             format!("rdmascope diff samples/nfs4.1-basic.pcap samples/nfs4.2-basic.pcap{all}")
@@ -269,10 +411,15 @@ fn another_capture_beside_the_report() {
 #[test]
 fn pictures_of_the_documents() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/pictures");
-    for (name, keys) in
-        [("slowest", "3 s"), ("exchange", "3 s Enter"), ("bytes", "3 s Enter Down Enter 5 j j j j j")]
-    {
-        let mut driver = Driver::new("nfs3-lossy.pcap", (120, 40), UNICODE);
+    for (name, sample, keys) in [
+        ("overview", "iwarp-reconnect.pcap", ""),
+        ("outage", "iwarp-reconnect.pcap", "Enter"),
+        ("slowest", "nfs3-lossy.pcap", "3 s"),
+        ("exchange", "nfs3-lossy.pcap", "3 s Enter"),
+        ("bytes", "nfs3-lossy.pcap", "3 s Enter Down Enter 5 j j j j j"),
+    ] {
+        let size = if name == "overview" { (140, 40) } else { (120, 40) };
+        let mut driver = Driver::new(sample, size, UNICODE);
         driver.press(keys);
         compare_file(&folder.join(format!("tui-{name}.svg")), &svg(&driver.buffer()));
     }

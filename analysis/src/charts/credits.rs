@@ -41,6 +41,22 @@ impl AllCredits {
         all
     }
 
+    /// The credits of the forward direction of at most `most` connections while the capture goes on,
+    /// by number of transactions, most first. `now` is in nanoseconds from the start. `open` has the
+    /// connection and the start of each call that has no reply yet.
+    pub fn forward_now(&self, most: usize, now: u64, open: &[(ConnectionId, u64)]) -> Vec<Credits> {
+        let mut all: Vec<_> = self.0.iter().filter(|((_, backward), _)| !backward).collect();
+        all.sort_by_key(|(_, credits)| Reverse(credits.transactions));
+        let so_far = |((connection, _), credits): (&(ConnectionId, bool), &Credits)| {
+            let mut credits = credits.clone();
+            let open = open.iter().filter(|(of, _)| of == connection);
+            open.for_each(|(_, began)| credits.outstanding_between(*began, None));
+            credits.finish(now);
+            credits
+        };
+        all.into_iter().take(most).map(so_far).collect()
+    }
+
     /// The number of directions of connections with grants.
     pub fn count(&self) -> usize {
         self.0.values().filter(|credits| credits.granted).count()
@@ -53,7 +69,7 @@ impl AllCredits {
 /// calls. So changes wait in a heap, and when it is full the earlier half is processed. A call
 /// older than that counts from the next interval on. A peak may then be higher than shown, never
 /// lower.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Credits {
     timeline: Intervals<CreditInterval>,
     /// Changes of the number of outstanding calls, by time. At the same time, decreases come first.
@@ -195,6 +211,22 @@ mod tests {
         let credits = credits(&[(2, 3), (3, 4), (6, 8), (6, 9), (1, 9)]);
         assert_eq!(peaks(&credits), [0, 1, 2, 2, 2, 1, 3, 3, 3, 2, 0]);
         assert_eq!(credits.timeline().intervals()[9].granted, Some((32, 33)));
+    }
+
+    #[test]
+    fn a_call_without_a_reply_so_far_is_outstanding_now() {
+        let mut all = AllCredits::default();
+        let read = samples::read(1, 1);
+        all.transaction(&read, START);
+        let open = [(read.connection, 20_000_000)];
+        let now = all.forward_now(8, 30_000_000, &open);
+        assert_eq!(now.len(), 1);
+        let peaks = peaks(&now[0]);
+        let end = peaks.len() - 1;
+        assert_eq!((peaks[end], peaks[end / 2]), (1, 0));
+        // The credits themselves stay as they were.
+        assert_eq!(all.forward_now(8, 30_000_000, &[])[0].timeline().intervals()[end].peak, 0);
+        assert!(all.forward_now(0, 30_000_000, &open).is_empty());
     }
 
     #[test]

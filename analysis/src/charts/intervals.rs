@@ -24,7 +24,7 @@ where
 /// Equal intervals from the start of a capture. When time exceeds the last interval, neighbours are
 /// merged, so there are at most [`Intervals::MOST`]. The width is a microsecond times a power of
 /// two.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Intervals<T> {
     width: u64,
     intervals: Vec<T>,
@@ -132,6 +132,19 @@ impl Latencies {
         *sum = sum.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
     }
 
+    /// The latency that this share of the transactions does not exceed, in nanoseconds: the middle of
+    /// its class on a logarithmic axis. `None` if there are no transactions.
+    pub fn quantile(&self, share: f64) -> Option<f64> {
+        let all: u64 = self.0.iter().map(|count| u64::from(*count)).sum();
+        let rank = ((all as f64 * share).ceil() as u64).max(1);
+        let mut passed = 0u64;
+        let class = self.0.iter().position(|count| {
+            passed += u64::from(*count);
+            passed >= rank
+        })?;
+        Some((Classes::start(class) * Classes::start(class + 1)).sqrt())
+    }
+
     /// The first class with transactions, and the end of the last one; `None` if there are none.
     pub fn range(&self) -> Option<(usize, usize)> {
         let first = self.0.iter().position(|count| *count > 0)?;
@@ -175,6 +188,19 @@ mod tests {
         timeline.behind(4000, 4100).iter_mut().for_each(|count| *count += 1);
         assert_eq!(timeline.intervals(), [0, 1, 2, 2, 1]);
         assert_eq!(timeline.width(), 1000);
+    }
+
+    #[test]
+    fn quantiles_are_in_the_class_of_their_rank() {
+        let mut latencies = Latencies::default();
+        assert_eq!(latencies.quantile(0.5), None);
+        latencies.add(1_000, 98);
+        latencies.add(1_000_000, 2);
+        let class = |share| Classes::of(latencies.quantile(share).expect("it has latencies") as u64);
+        assert_eq!(class(0.5), Classes::of(1_000));
+        assert_eq!(class(0.98), Classes::of(1_000));
+        assert_eq!(class(0.99), Classes::of(1_000_000));
+        assert_eq!(class(1.0), Classes::of(1_000_000));
     }
 
     #[test]

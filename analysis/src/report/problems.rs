@@ -12,7 +12,7 @@ use rdmascope_wire::{Cause, Stop};
 use std::collections::{HashMap, HashSet};
 
 /// The problems of a capture.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Problems {
     /// Replies that report an error.
     pub errors: Errors,
@@ -440,7 +440,7 @@ pub struct ErrorCount {
 type Failures = Vec<(Failure, ErrorCount)>;
 
 /// Errors by operation and failure.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Errors {
     known: HashMap<(Option<Protocol>, Label), Failures, FixedState>,
     kinds: usize,

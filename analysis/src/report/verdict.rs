@@ -6,7 +6,7 @@ use crate::events::{Cause, Kind, SessionEvent};
 use crate::names::FailureName;
 use crate::units::{Counted, Number, Spoken};
 use core::cmp::Reverse;
-use rdmascope_dissector::connection::ConnectionId;
+use rdmascope_dissector::connection::{Connection, ConnectionId};
 use rdmascope_dissector::record::Time;
 use std::collections::BTreeSet;
 
@@ -40,20 +40,77 @@ pub struct Statement {
     pub frame: Option<u64>,
     /// Whether it is about events.
     pub is_of_events: bool,
+    /// Whether a client lost its service for some time. A client whose connection was never made had
+    /// none to lose: rules judge that.
+    pub is_outage: bool,
+    /// The subject, by which its places in the capture are found.
+    pub subject: Subject,
+}
+
+impl Statement {
+    /// The most statements that lead a report.
+    const MOST_LEADING: usize = 4;
+
+    /// The statements of a [verdict](Report::verdict) that lead a report: the first ones about harm.
+    pub fn leading(verdict: &[Statement]) -> &[Statement] {
+        let harmful = verdict.partition_point(|statement| statement.harm < Harm::Note);
+        &verdict[..harmful.min(Statement::MOST_LEADING)]
+    }
+}
+
+/// The subject of a [`Statement`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// An event, by its connection, kind and time.
+    Event(ConnectionId, Kind, Time),
+    /// Several events.
+    Events,
+    /// The problem with this [name](Problem::name).
+    Problem(&'static str),
+    /// Replies with this error.
+    Failure(ErrorKey),
+    /// Replies with errors of further kinds.
+    Failures,
+    /// Findings that are violations.
+    Violations,
+}
+
+impl Subject {
+    const fn of(event: &SessionEvent) -> Subject {
+        Subject::Event(event.connection, event.kind, event.time)
+    }
 }
 
 /// The most statements of one kind. A further statement counts the rest.
 const MOST: usize = 3;
 
 impl Report {
-    /// The most statements that lead a report.
-    const MOST_LEADING: usize = 4;
-
     /// The statements about the capture, the most harmful first. `violations` is the number of
     /// findings that are violations.
     pub fn verdict(&self, ending: &Ending, violations: u64) -> Vec<Statement> {
-        let mut statements = of_events(&self.events(ending), ending.totals.span);
-        let problems = self.problems(ending);
+        self.statements(&self.events(ending), &self.problems(ending), ending.totals.span, violations)
+    }
+
+    /// The statements while the capture goes on. The span of `ending` ends now, `events` are those
+    /// so far, and `open` are the connections that have not ended.
+    pub fn verdict_now(
+        &self,
+        ending: &Ending,
+        events: &[SessionEvent],
+        open: &[Connection],
+        violations: u64,
+    ) -> Vec<Statement> {
+        self.statements(events, &self.problems_now(ending, open), ending.totals.span, violations)
+    }
+
+    fn statements(
+        &self,
+        events: &[SessionEvent],
+        problems: &[Problem],
+        span: Option<(Time, Time)>,
+        violations: u64,
+    ) -> Vec<Statement> {
+        let mut statements = of_events(events, span);
         let has_waits = statements.iter().any(|statement| statement.harm <= Harm::Waits);
         let problems = problems.iter().filter(|problem| !has_waits || problem.name != "no-reply");
         statements.extend(problems.map(of_problem));
@@ -64,28 +121,12 @@ impl Report {
                 text: format!("{} of the specifications", Counted(violations, "violation")),
                 frame: None,
                 is_of_events: false,
+                is_outage: false,
+                subject: Subject::Violations,
             });
         }
         statements.sort_by_key(|statement| statement.harm);
         statements
-    }
-
-    /// The statements that lead a report: the first ones about harm.
-    pub fn leading(&self, ending: &Ending, violations: u64) -> Vec<Statement> {
-        let mut statements = self.verdict(ending, violations);
-        statements.retain(|statement| statement.harm < Harm::Note);
-        statements.truncate(Report::MOST_LEADING);
-        statements
-    }
-
-    /// Whether a client lost its service for some time. A client whose connection was never made had
-    /// none to lose: rules judge that.
-    pub fn has_outages(&self, ending: &Ending) -> bool {
-        let is_lost = |event: &SessionEvent| {
-            event.kind == Kind::ServiceLost
-                && !matches!(event.cause, Some(Cause::Rejected | Cause::Unanswered))
-        };
-        self.events(ending).iter().any(is_lost)
     }
 }
 
@@ -122,6 +163,13 @@ impl<'a> Outage<'a> {
             }
         }
         outages
+    }
+
+    /// Whether a connection was made before.
+    fn is_loss(&self) -> bool {
+        let was_made =
+            |event: &&SessionEvent| !matches!(event.cause, Some(Cause::Rejected | Cause::Unanswered));
+        self.events.iter().any(was_made)
     }
 
     fn length(&self) -> u64 {
@@ -192,6 +240,8 @@ fn lost(outages: &[Outage<'_>], span: Option<(Time, Time)>, statements: &mut Vec
         text: outage.text(span),
         frame: outage.events[0].frames[0],
         is_of_events: true,
+        is_outage: outage.is_loss(),
+        subject: Subject::of(outage.events[0]),
     }));
     if let Some(first) = rest.iter().min_by_key(|outage| outage.from) {
         let length = rest.iter().map(|outage| outage.length()).sum();
@@ -201,6 +251,8 @@ fn lost(outages: &[Outage<'_>], span: Option<(Time, Time)>, statements: &mut Vec
             text: format!("{} without service in {times}", Spoken(length)),
             frame: first.events[0].frames[0],
             is_of_events: true,
+            is_outage: rest.iter().any(|outage| outage.is_loss()),
+            subject: Subject::of(first.events[0]),
         });
     }
 }
@@ -259,6 +311,8 @@ fn told(events: &[SessionEvent], outages: &[Outage<'_>], statements: &mut Vec<St
             text: format!("{}{more}", event.text),
             frame: event.frames[0],
             is_of_events: true,
+            is_outage: false,
+            subject: Subject::of(event),
         });
     }
     if waits > MOST {
@@ -266,7 +320,14 @@ fn told(events: &[SessionEvent], outages: &[Outage<'_>], statements: &mut Vec<St
             "{} waited",
             Counted((waits - MOST) as u64, "further kind of call").to_string().replace("calls", "call")
         );
-        statements.push(Statement { harm: Harm::Waits, text, frame: None, is_of_events: true });
+        statements.push(Statement {
+            harm: Harm::Waits,
+            text,
+            frame: None,
+            is_of_events: true,
+            is_outage: false,
+            subject: Subject::Events,
+        });
     }
 }
 
@@ -287,6 +348,8 @@ fn of_problem(problem: &Problem) -> Statement {
         text: format!("{} {}", Number(problem.count), problem.what()),
         frame: problem.first_frame,
         is_of_events: false,
+        is_outage: false,
+        subject: Subject::Problem(problem.name),
     }
 }
 
@@ -301,11 +364,20 @@ fn failed((errors, further): &(Vec<(ErrorKey, ErrorCount)>, u64), statements: &m
             text: format!("{protocol}{} failed with {failure}, {}", key.label, Counted(error.count, "time")),
             frame: error.first_frame,
             is_of_events: false,
+            is_outage: false,
+            subject: Subject::Failure(*key),
         }
     }));
     let rest = rest.iter().map(|(_, error)| error.count).sum::<u64>() + further;
     if rest > 0 {
         let text = format!("{} of other kinds", Counted(rest, "error"));
-        statements.push(Statement { harm: Harm::Errors, text, frame: None, is_of_events: false });
+        statements.push(Statement {
+            harm: Harm::Errors,
+            text,
+            frame: None,
+            is_of_events: false,
+            is_outage: false,
+            subject: Subject::Failures,
+        });
     }
 }

@@ -5,6 +5,7 @@ use super::report::lines as inject;
 use super::{lines, replay};
 use rdmascope_present::column::docs::json_table;
 use rdmascope_present::column::{Kind, List, Role};
+use rdmascope_present::json::Json as _;
 use rdmascope_tests::pages;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -82,7 +83,7 @@ fn the_fields_of_peer_injected_are_documented() {
         wrong: Vec::new(),
     };
     let summary = inject::Summary::of(&[ran], 1);
-    let line = serde_json::to_string(&inject::Line::PeerInjected(&summary)).unwrap();
+    let line = serde_json::to_string(&summary).unwrap();
     let counts = |withheld: u8| {
         let verdicts =
             r#""conforms":0,"violates":0,"tolerated":0,"lost_connection":0,"no_answer":0,"not_applicable":0"#;
@@ -152,7 +153,7 @@ fn lines_of_scenarios() {
             r#""verdict":null,"reason":null,"alive":null,"sent":[],"observed":[],"allowed":["a"],"wrong":["w"]"#,
         ),
     ] {
-        let line = serde_json::to_string(&inject::Line::PeerScenario(&ran)).unwrap();
+        let line = inject::SCENARIO.of(&ran).to_json();
         assert_eq!(line, format!(r#"{{"type":"peer_scenario","target":{target},{rest},{end}}}"#));
     }
 }

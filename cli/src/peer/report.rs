@@ -11,9 +11,9 @@ use clap::ValueEnum;
 use html::{Cell, Column};
 pub(super) use ladder::{Arrow, Crossing, Drawing, Ladder};
 pub(super) use lines::Ran;
-use lines::{Line, Summary};
+use lines::{SCENARIO, Summary};
 use rdmascope_peer::scenario::{Scenario, Side};
-use rdmascope_present::json::write_line;
+use rdmascope_present::json::{write_line, write_value};
 use std::io::{self, Write as _};
 
 /// The format of a report.
@@ -67,7 +67,7 @@ impl Report {
     pub(super) fn tell(&mut self, one: Ran, ladder: Option<Ladder>, out: &mut Out) -> io::Result<()> {
         match self.format {
             Format::Text => text::ran(&one, out)?,
-            Format::Jsonl => write_line(out, &Line::PeerScenario(&one))?,
+            Format::Jsonl => write_line(out, &SCENARIO.of(&one))?,
             Format::Junit | Format::Html => {}
         }
         if let (Format::Html, Some(column)) = (self.format, self.columns.last_mut()) {
@@ -82,7 +82,10 @@ impl Report {
         let summary = Summary::of(&self.ran, scenarios);
         match self.format {
             Format::Text => text::summary(&summary, out)?,
-            Format::Jsonl => write_line(out, &Line::PeerInjected(&summary))?,
+            Format::Jsonl => {
+                write_value(out, &summary)?;
+                writeln!(out)?;
+            }
             Format::Junit => junit::write(self.side, &self.ran, out)?,
             Format::Html => {
                 write!(out, "{}", html::page(self.side, &self.rows, &self.columns).into_string())?;

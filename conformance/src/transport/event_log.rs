@@ -135,7 +135,7 @@ impl EventLog {
             Observed::Closes(Closes { from, seen, how: how @ (Closing::Fin | Closing::Reset), .. }) => {
                 self.note(What::Message(how.name()), *from, *seen);
             }
-            Observed::Managed(Managed { from, seen, message }) => match message {
+            Observed::Managed(Managed { from, seen, message, .. }) => match message {
                 // These are also reported as announcements.
                 Message::Request(_) | Message::Reply(_) | Message::Reject(_) => {}
                 message => self.note(What::Message(message.name()), *from, *seen),

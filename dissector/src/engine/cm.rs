@@ -20,7 +20,7 @@ const NFS_RDMA_PORT: u16 = 20049;
 pub(super) fn handle(
     stage: &mut Stage<'_>,
     frame: &Frame<'_>,
-    message: &Message<'_>,
+    (message, mad): (&Message<'_>, &[u8]),
     seen: Seen,
 ) -> Option<EndRef> {
     let now = seen.time;
@@ -69,7 +69,8 @@ pub(super) fn handle(
             let closes = Closes { from: place.end, seen, how: Closing::DisconnectRequest, numbers: None };
             session.peers.observe(Observed::Closes(closes), stage.report);
         }
-        session.peers.observe(Observed::Managed(&Managed { from: place.end, seen, message }), stage.report);
+        let managed = Managed { from: place.end, seen, message, mad };
+        session.peers.observe(Observed::Managed(&managed), stage.report);
     }
     if is_judged && !matches!(message, Message::ReadyToUse(_) | Message::MessageReceiptAcknowledgement(_)) {
         let connection = session.summary();

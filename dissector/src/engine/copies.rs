@@ -7,6 +7,7 @@ use crate::frame::{Frame, Identity, Numbering, Segment};
 use crate::record::{Seen, Tap, Time};
 use alloc::boxed::Box;
 use alloc::vec;
+use alloc::vec::Vec;
 use rdmascope_wire::bth::Bth;
 
 /// The recent packets of the capture.
@@ -67,19 +68,20 @@ impl Sighting {
 }
 
 /// A set of packets. The oldest is replaced first.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Set {
     identities: [u64; WAYS],
     seen: [Option<Shown>; WAYS],
     next: u8,
 }
 
-/// A packet, and the places that have shown it.
-#[derive(Clone, Copy, Debug)]
+/// A packet, and the places that have shown it, each with the time of its last copy.
+#[derive(Clone, Debug)]
 struct Shown {
     first: Seen,
-    /// The first places that showed it, each with the time of its last copy.
-    places: [Option<(Place, Time)>; PLACES],
+    place: (Place, Time),
+    /// Further places, at most [`PLACES`]. Few packets have any, so that the table stays small.
+    further: Vec<(Place, Time)>,
 }
 
 const SETS: usize = 64;
@@ -93,9 +95,9 @@ const NUMBERED: u64 = 2_000_000;
 /// sender retransmits the same bytes, but not within a round trip. At another place, the same bytes
 /// within [`NUMBERED`] are a copy.
 const NOT_NUMBERED: u64 = 10_000;
-/// Maximum number of places of a packet: a capture on all interfaces shows it at a port, its bond,
-/// its VLAN and its bridge.
-const PLACES: usize = 4;
+/// Maximum number of further places of a packet: a capture on all interfaces shows it at a port, its
+/// bond, its VLAN and its bridge.
+const PLACES: usize = 3;
 
 impl Set {
     /// The index of a packet in the set, unless it was removed.
@@ -107,7 +109,7 @@ impl Set {
 
 impl Shown {
     fn new(first: Seen, place: Place) -> Shown {
-        Shown { first, places: [Some((place, first.time)), None, None, None] }
+        Shown { first, place: (place, first.time), further: Vec::new() }
     }
 
     /// Whether `place` shows a copy at the time `at`, within `within` nanoseconds. If the sender does
@@ -121,19 +123,12 @@ impl Shown {
     /// whether they are a copy. One place shows a copy at once or never; later, the same bytes are a
     /// retransmission.
     fn is_copy_at(&mut self, place: Place, at: Time, within: u64) -> bool {
-        for known in &mut self.places {
-            match known {
-                Some((other, last)) if *other == place => {
-                    let is_copy = at.since(*last) <= NOT_NUMBERED;
-                    *last = at;
-                    return is_copy;
-                }
-                Some(_) => {}
-                None => {
-                    *known = Some((place, at));
-                    break;
-                }
-            }
+        let known = core::iter::once(&mut self.place).chain(&mut self.further);
+        if let Some((_, last)) = known.into_iter().find(|(other, _)| *other == place) {
+            return at.since(core::mem::replace(last, at)) <= NOT_NUMBERED;
+        }
+        if self.further.len() < PLACES {
+            self.further.push((place, at));
         }
         at.since(self.first.time) <= within
     }
@@ -197,7 +192,9 @@ impl Copies {
 
     /// Bytes of memory on the heap that a clone uses.
     pub(super) fn footprint(&self) -> usize {
-        size_of_val(&*self.sets)
+        let shown = self.sets.iter().flat_map(|set| set.seen.iter().flatten());
+        let further: usize = shown.map(|shown| shown.further.capacity()).sum();
+        size_of_val(&*self.sets) + further * size_of::<(Place, Time)>()
     }
 }
 

@@ -397,7 +397,7 @@ impl Stage<'_> {
         self.transactions.is_late = true;
         let place = match (&frame, &transport) {
             (Ok(frame), Some(Ok(transport))) => match transport.cm_message() {
-                Some(message) => cm::handle(self, frame, &message, seen),
+                Some(message) => cm::handle(self, frame, (&message, transport.payload), seen),
                 None => self.handle(frame, transport, seen, false),
             },
             (Err(Other::Tcp(segment)), _) => {

@@ -72,7 +72,7 @@ impl Transactions {
                 && xid.is_some_and(|xid| peers.sides[from].awaits(xid)),
             missing_at_call: open.map(|open| open.missing_before),
             missing_packets: peers.missing_packets,
-            transaction: open.map(|open| &open.transaction),
+            call: open.and_then(|open| open.transaction.call.as_ref()).map(|call| [call.first, call.seen]),
             earlier: open
                 .filter(|_| kind == Kind::Call && self.observe == Observe::All)
                 .map(|open| open.identity),

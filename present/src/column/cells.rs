@@ -5,7 +5,7 @@ use super::flat::Flat;
 use super::picked::Picked;
 use super::text::Shown as ForPeople;
 use super::{Kind, Lossy, Subject, Value};
-use crate::serialized;
+use crate::serialized::Json as _;
 use crate::text::HexBytes;
 use core::cmp::Ordering;
 use core::fmt::{self, Write as _};
@@ -133,11 +133,7 @@ fn write_value(value: Value<'_>, out: &mut String) -> fmt::Result {
         Value::Bytes(bytes) => write!(out, "{}", HexBytes(bytes)),
         Value::Json(serde_json::Value::String(text)) => out.write_str(text),
         Value::Json(json) => write!(out, "{json}"),
-        value @ (Value::Object(_) | Value::List(_)) => {
-            let mut bytes = Vec::new();
-            serialized::write_value(&mut bytes, &value).map_err(|_| fmt::Error)?;
-            write!(out, "{}", Lossy(&bytes))
-        }
+        value @ (Value::Object(_) | Value::List(_)) => out.write_str(&value.to_json()),
     }
 }
 

@@ -2,64 +2,113 @@
 
 use super::value::Lossy;
 use super::{Fields, Info, Items, Line, Output, Presence, Subject, Value};
+use crate::serialized::{Json, quoted, serialize, shown, string};
 use crate::text::HexBytes;
-use core::fmt;
 use rdmascope_analysis::time::Rfc3339;
-use serde::ser::{SerializeMap, SerializeSeq};
+use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 
+impl<S: Subject> Json for Line<'_, S> {
+    fn json(&self, out: &mut Vec<u8>) {
+        object(self, out);
+    }
+}
+
+/// A line within a larger JSON document.
 impl<S: Subject> Serialize for Line<'_, S> {
     fn serialize<Z: Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {
-        Value::Object(self).serialize(serializer)
+        RawValue::from_string(self.to_json()).map_err(Z::Error::custom)?.serialize(serializer)
     }
 }
 
-impl Serialize for Value<'_> {
-    #[inline]
-    fn serialize<Z: Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {
+impl Json for Value<'_> {
+    fn json(&self, out: &mut Vec<u8>) {
         match *self {
-            Value::Missing => serializer.serialize_none(),
-            Value::Boolean(value) => serializer.serialize_bool(value),
-            Value::Number(number) | Value::Nanoseconds(number) => serializer.serialize_u64(number),
-            Value::Fraction(number) => serializer.serialize_f64(number),
-            Value::Time(time) => serializer.serialize_str(Rfc3339::from(time).as_str()),
-            Value::Key(key) => Hex::<8>(key.into()).serialize(serializer),
-            Value::Qpn(qpn) => Hex::<6>(qpn.into()).serialize(serializer),
-            Value::Offset(offset) => Hex::<16>(offset).serialize(serializer),
-            Value::Text(text) => serializer.serialize_str(text),
-            Value::Shown(shown) => match Short::of(shown) {
-                Some(text) => serializer.serialize_str(text.as_str()),
-                None => serializer.collect_str(shown),
-            },
+            Value::Missing => out.extend_from_slice(b"null"),
+            Value::Boolean(true) => out.extend_from_slice(b"true"),
+            Value::Boolean(false) => out.extend_from_slice(b"false"),
+            Value::Number(number) | Value::Nanoseconds(number) => {
+                out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+            }
+            Value::Fraction(number) => serialize(&number, out),
+            Value::Time(time) => quoted(Rfc3339::from(time).as_bytes(), out),
+            Value::Key(key) => hex::<8>(key.into(), out),
+            Value::Qpn(qpn) => hex::<6>(qpn.into(), out),
+            Value::Offset(offset) => hex::<16>(offset, out),
+            Value::Text(text) => string(text, out),
+            Value::Shown(value) => shown(value, out),
             Value::Lossy(bytes) => match core::str::from_utf8(bytes) {
-                Ok(text) => serializer.serialize_str(text),
-                Err(_) => serializer.collect_str(&Lossy(bytes)),
+                Ok(text) => string(text, out),
+                Err(_) => shown(&Lossy(bytes), out),
             },
-            Value::Bytes(bytes) => serializer.collect_str(&HexBytes(bytes)),
-            Value::Json(json) => json.serialize(serializer),
-            Value::Object(fields) => object(fields, serializer),
-            Value::List(items) => list(items, serializer),
+            Value::Bytes(bytes) => shown(&HexBytes(bytes), out),
+            Value::Json(json) => serialize(json, out),
+            Value::Object(fields) => object(fields, out),
+            Value::List(items) => list(items, out, &mut |item, out| item.json(out)),
         }
     }
 }
 
-fn object<Z: Serializer>(fields: &dyn Fields, serializer: Z) -> Result<Z::Ok, Z::Error> {
-    let mut map = serializer.serialize_map(None)?;
-    let mut written = match fields.line() {
-        Some(line) => map.serialize_entry("type", line),
-        None => Ok(()),
-    };
-    fields.each(Output::Json, &mut |info, value| {
-        if written.is_ok() && !is_left_out(info, value) {
-            written = map.serialize_entry(info.name, &value);
+fn object(fields: &dyn Fields, out: &mut Vec<u8>) {
+    let mut object = Object::begin(fields.line(), out);
+    fields.each(Output::Json, &mut |info, value| object.field(info, value, |out| value.json(out)));
+    object.end();
+}
+
+/// A list whose items `write` writes.
+pub(super) fn list(items: &dyn Items, out: &mut Vec<u8>, write: &mut dyn FnMut(Value<'_>, &mut Vec<u8>)) {
+    out.push(b'[');
+    let begin = out.len();
+    items.each(&mut |item| {
+        if out.len() > begin {
+            out.push(b',');
         }
+        write(item, out);
     });
-    written?;
-    map.end()
+    out.push(b']');
+}
+
+/// An object whose fields are written one after the other.
+pub(super) struct Object<'a> {
+    out: &'a mut Vec<u8>,
+    /// The length of the output at the first field.
+    begin: usize,
+}
+
+impl<'a> Object<'a> {
+    /// Begins an object. `line` is the value of its field `type`.
+    pub(super) fn begin(line: Option<&str>, out: &'a mut Vec<u8>) -> Object<'a> {
+        out.push(b'{');
+        let begin = out.len();
+        if let Some(line) = line {
+            out.extend_from_slice(b"\"type\":");
+            quoted(line.as_bytes(), out);
+        }
+        Object { out, begin }
+    }
+
+    /// Adds a field, whose value `write` writes, unless it is to be omitted.
+    pub(super) fn field(&mut self, info: &Info, value: Value<'_>, write: impl FnOnce(&mut Vec<u8>)) {
+        if is_left_out(info, value) {
+            return;
+        }
+        if self.out.len() > self.begin {
+            self.out.push(b',');
+        }
+        quoted(info.name.as_bytes(), self.out);
+        self.out.push(b':');
+        write(self.out);
+    }
+
+    /// Ends the object.
+    pub(super) fn end(self) {
+        self.out.push(b'}');
+    }
 }
 
 /// Whether the field is omitted.
-pub(super) fn is_left_out(info: &Info, value: Value<'_>) -> bool {
+fn is_left_out(info: &Info, value: Value<'_>) -> bool {
     info.presence == Presence::Optional
         && match value {
             Value::Missing => true,
@@ -75,62 +124,13 @@ fn is_empty(items: &dyn Items) -> bool {
     is_empty
 }
 
-fn list<Z: Serializer>(items: &dyn Items, serializer: Z) -> Result<Z::Ok, Z::Error> {
-    let mut sequence = serializer.serialize_seq(None)?;
-    let mut written = Ok(());
-    items.each(&mut |value| {
-        if written.is_ok() {
-            written = sequence.serialize_element(&value);
-        }
-    });
-    written?;
-    sequence.end()
-}
-
-/// A short text on the stack. Serializing one string is faster than collecting pieces.
-struct Short {
-    bytes: [u8; Short::CAPACITY],
-    length: usize,
-}
-
-impl Short {
-    const CAPACITY: usize = 48;
-
-    /// Formats `shown`, if it is short enough.
-    fn of(shown: &dyn fmt::Display) -> Option<Short> {
-        let mut short = Short { bytes: [0; Short::CAPACITY], length: 0 };
-        fmt::write(&mut short, format_args!("{shown}")).ok()?;
-        Some(short)
+/// Appends `0x` and a fixed number of hexadecimal digits, as a string.
+fn hex<const DIGITS: usize>(number: u64, out: &mut Vec<u8>) {
+    let mut text = *b"0x0000000000000000";
+    let mut rest = number;
+    for digit in text[2..2 + DIGITS].iter_mut().rev() {
+        *digit = b"0123456789abcdef"[(rest & 15) as usize];
+        rest >>= 4;
     }
-
-    fn as_str(&self) -> &str {
-        core::str::from_utf8(&self.bytes[..self.length]).expect("only whole strings were written")
-    }
-}
-
-impl fmt::Write for Short {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let end = self.length + text.len();
-        self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
-        self.length = end;
-        Ok(())
-    }
-}
-
-/// `0x` and a fixed number of hexadecimal digits.
-#[derive(Clone, Copy)]
-struct Hex<const DIGITS: usize>(u64);
-
-impl<const DIGITS: usize> Serialize for Hex<DIGITS> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut text = [b'0'; 18];
-        text[1] = b'x';
-        let mut rest = self.0;
-        for digit in text[2..2 + DIGITS].iter_mut().rev() {
-            *digit = b"0123456789abcdef"[(rest & 15) as usize];
-            rest >>= 4;
-        }
-        let text = core::str::from_utf8(&text[..2 + DIGITS]).expect("hexadecimal digits are ASCII");
-        serializer.serialize_str(text)
-    }
+    quoted(&text[..2 + DIGITS], out);
 }

@@ -1,10 +1,9 @@
 //! Selection of some columns of a line by name.
 
-use super::flat::{Flat, TYPE, find, flat};
-use super::json::is_left_out;
-use super::{Column, Columns, Fields, Info, Items, Kind, List, Output, Subject, Value};
-use serde::ser::{SerializeMap, SerializeSeq};
-use serde::{Serialize, Serializer};
+use super::flat::{Flat, find, flat};
+use super::json::{Object, list};
+use super::{Column, Columns, Fields, Info, Kind, List, Output, Subject, Value};
+use crate::serialized::Json;
 
 /// Selected columns of a line.
 pub struct Picked<S: Subject> {
@@ -162,64 +161,39 @@ pub struct PickedLine<'p, 'a, S: Subject> {
     subject: S::Of<'a>,
 }
 
-impl<S: Subject> Serialize for PickedLine<'_, '_, S> {
-    fn serialize<Z: Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        let mut written = match self.picked.type_at {
-            Some(_) => map.serialize_entry(TYPE.name, self.picked.columns.name),
-            None => Ok(()),
-        };
-        for (column, node) in &self.picked.nodes {
+impl<S: Subject> Json for PickedLine<'_, '_, S> {
+    fn json(&self, out: &mut Vec<u8>) {
+        let Picked { type_at, columns, nodes, .. } = self.picked;
+        let mut object = Object::begin(type_at.map(|_| columns.name), out);
+        for (column, node) in nodes {
             column.see(self.subject, &mut |info, value| {
-                if written.is_ok() && !is_left_out(info, value) {
-                    written = map.serialize_entry(info.name, &Part(node, value));
-                }
+                object.field(info, value, |out| node.json(value, out));
             });
         }
-        written?;
-        map.end()
+        object.end();
     }
 }
 
-/// The selected part of a value.
-struct Part<'a>(&'a Node, Value<'a>);
-
-impl Serialize for Part<'_> {
-    fn serialize<Z: Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {
-        let Part(node, value) = *self;
+impl Node {
+    /// Writes the selected part of a value.
+    fn json(&self, value: Value<'_>, out: &mut Vec<u8>) {
         match value {
-            _ if node.place.is_some() => value.serialize(serializer),
-            Value::Object(fields) => object(node, fields, serializer),
-            Value::List(items) => list(node, items, serializer),
-            value => value.serialize(serializer),
+            Value::Object(fields) if self.place.is_none() => self.object(fields, out),
+            Value::List(items) if self.place.is_none() => {
+                list(items, out, &mut |item, out| self.json(item, out));
+            }
+            value => value.json(out),
         }
     }
-}
 
-fn object<Z: Serializer>(node: &Node, fields: &dyn Fields, serializer: Z) -> Result<Z::Ok, Z::Error> {
-    let mut map = serializer.serialize_map(None)?;
-    let mut written = Ok(());
-    let mut rest = node.inner.iter().peekable();
-    fields.each(Output::Any, &mut |info, value| {
-        if let Some(node) = rest.next_if(|node| core::ptr::eq(node.info, info))
-            && written.is_ok()
-            && !is_left_out(info, value)
-        {
-            written = map.serialize_entry(info.name, &Part(node, value));
-        }
-    });
-    written?;
-    map.end()
-}
-
-fn list<Z: Serializer>(node: &Node, items: &dyn Items, serializer: Z) -> Result<Z::Ok, Z::Error> {
-    let mut sequence = serializer.serialize_seq(None)?;
-    let mut written = Ok(());
-    items.each(&mut |item| {
-        if written.is_ok() {
-            written = sequence.serialize_element(&Part(node, item));
-        }
-    });
-    written?;
-    sequence.end()
+    fn object(&self, fields: &dyn Fields, out: &mut Vec<u8>) {
+        let mut object = Object::begin(None, out);
+        let mut rest = self.inner.iter().peekable();
+        fields.each(Output::Any, &mut |info, value| {
+            if let Some(node) = rest.next_if(|node| core::ptr::eq(node.info, info)) {
+                object.field(info, value, |out| node.json(value, out));
+            }
+        });
+        object.end();
+    }
 }

@@ -5,6 +5,7 @@ use super::Read::{
     Time as Instant, U64,
 };
 use super::*;
+use crate::serialized::Json as _;
 use jiff::tz::{TimeZone, offset};
 
 struct Thing {
@@ -128,7 +129,7 @@ fn cells(picked: &[&str], reader: CellReader, clock: Clock, things: &[Thing]) ->
 }
 
 fn json(picked: &[&str], thing: &Thing) -> String {
-    serde_json::to_string(&Picked::whole(&THING, &names(picked)).line(thing)).unwrap()
+    Picked::whole(&THING, &names(picked)).line(thing).to_json()
 }
 
 #[test]

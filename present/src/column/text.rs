@@ -4,7 +4,8 @@ use super::clock::{Clock, Clocked};
 use super::{Column, Columns, Reader, Subject, Value};
 use crate::fold::{columns, folded};
 use crate::text::{Left, Maybe, Style};
-use core::fmt;
+use core::fmt::{self, Write as _};
+use core::iter::repeat_n;
 use rdmascope_analysis::units::Duration;
 use rdmascope_dissector::record::Time;
 use std::io::{self, Write};
@@ -157,7 +158,7 @@ impl<S: Subject> TextTable<S> {
             let (heading, align) = self.heading(text);
             let heading = Aligned(&heading, align).to_string();
             let space = limit.space(index, text, text.wanted(heading.chars().count()));
-            fmt::Write::write_fmt(&mut line, format_args!("{space}{heading}")).expect("a string takes all");
+            write!(line, "{space}{heading}").expect("a string takes all");
         }
         line.lines().try_for_each(|line| writeln!(out, "{}", style.bold(line.trim_end())))
     }
@@ -167,21 +168,17 @@ impl<S: Subject> TextTable<S> {
         if setting.style.width().is_some() {
             return self.write_folded(subject, setting, out);
         }
+        let mut line = String::with_capacity(256);
         for (index, (column, text)) in self.columns.iter().enumerate() {
             let gap = if index == 0 { 0 } else { text.gap };
-            write!(out, "{:gap$}", "")?;
-            let mut written = Ok(());
-            self.show(column, text, subject, setting, &mut |cell| {
-                if written.is_ok() {
-                    written = out.write_fmt(cell);
-                }
-            });
-            written?;
+            line.extend(repeat_n(' ', gap));
+            self.show(column, text, subject, setting, &mut line);
             if text.ends.is_some_and(|ends| ends(subject)) {
                 break;
             }
         }
-        writeln!(out)
+        line.push('\n');
+        out.write_all(line.as_bytes())
     }
 
     /// Writes the line for a terminal: a cell that does not fit starts a new line, and the last
@@ -191,9 +188,7 @@ impl<S: Subject> TextTable<S> {
         let mut shown = String::new();
         for (index, (column, text)) in self.columns.iter().enumerate() {
             let mut cell = String::new();
-            self.show(column, text, subject, setting, &mut |arguments| {
-                fmt::Write::write_fmt(&mut cell, arguments).expect("a string takes all");
-            });
+            self.show(column, text, subject, setting, &mut cell);
             let is_last = index + 1 == self.columns.len() || text.ends.is_some_and(|ends| ends(subject));
             let width = columns(&cell);
             if !is_last {
@@ -229,7 +224,7 @@ impl<S: Subject> TextTable<S> {
             let tint = text.tint.map_or(Tint::Plain, |tint| tint(subject));
             let mut cell = String::new();
             let mut put = |shown: &dyn fmt::Display| {
-                fmt::Write::write_fmt(&mut cell, format_args!("{shown}")).expect("a string takes all");
+                write!(cell, "{shown}").expect("a string takes all");
             };
             match text.cell {
                 Cell::Value => column.see(subject, &mut |_, value| put(&Shown(value))),
@@ -242,23 +237,24 @@ impl<S: Subject> TextTable<S> {
         })
     }
 
-    /// Formats a cell of `subject` for `put`.
+    /// Appends a cell of `subject` to `line`.
     fn show(
         &self,
         column: &'static Column<S>,
         text: &'static Text<S>,
         subject: S::Of<'_>,
         setting: Setting,
-        put: &mut dyn FnMut(fmt::Arguments<'_>),
+        line: &mut String,
     ) {
         let tint = text.tint.map_or(Tint::Plain, |tint| tint(subject));
+        let align = self.heading(text).1;
         let mut put = |shown: &dyn fmt::Display| {
-            let cell = Aligned(shown, self.heading(text).1);
-            match tint {
-                Tint::Plain => put(format_args!("{cell}")),
-                Tint::Red => put(format_args!("{}", setting.style.red(cell))),
-                Tint::Yellow => put(format_args!("{}", setting.style.yellow(cell))),
-            }
+            let written = match tint {
+                Tint::Plain => write_aligned(shown, align, line),
+                Tint::Red => write!(line, "{}", setting.style.red(Aligned(shown, align))),
+                Tint::Yellow => write!(line, "{}", setting.style.yellow(Aligned(shown, align))),
+            };
+            written.expect("a string takes all");
         };
         match text.cell {
             Cell::Value => column.see(subject, &mut |_, value| put(&Shown(value))),
@@ -311,6 +307,20 @@ impl fmt::Display for Aligned<'_> {
             Align::Left(width) => Left(self.0, width).fmt(f),
             Align::Right(width) => write!(f, "{:>width$}", self.0),
         }
+    }
+}
+
+/// Appends an aligned value: as [`Aligned`], without the cost of nested formatters.
+fn write_aligned(shown: &dyn fmt::Display, align: Align, line: &mut String) -> fmt::Result {
+    match align {
+        Align::Left(width) => {
+            let begin = line.len();
+            write!(line, "{shown}")?;
+            let written = line[begin..].chars().count();
+            line.extend(repeat_n(' ', width.saturating_sub(written)));
+            Ok(())
+        }
+        Align::Right(width) => write!(line, "{shown:>width$}"),
     }
 }
 

@@ -14,12 +14,11 @@ use rdmascope_dissector::transaction::{Outcome, Security};
 use rdmascope_dissector::ulb::Nfs4;
 use rdmascope_tests::values as samples;
 use rdmascope_wire::rpc;
-use serde::Serialize;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
 /// Checks that the output is one line and parses.
-fn written(line: &impl Serialize) -> Value {
+fn written(line: &dyn Json) -> Value {
     let mut out = Vec::new();
     write_line(&mut out, line).unwrap();
     let text = String::from_utf8(out).unwrap();

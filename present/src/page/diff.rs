@@ -30,6 +30,8 @@ const LETTERS: [&str; 2] = ["A", "B"];
 const WIDTH: usize = 52;
 /// Width of the columns after the description.
 const BEHIND: usize = 2 + 1 + COLUMN + 1 + COLUMN + 1 + 8;
+/// Width of the column of probabilities.
+const CHANCE: usize = 11;
 /// Width of the latency columns and their result, after the name of the operation.
 const LATENCIES: usize = 1 + 2 + 7 + 5 * 9 + 2 + 14;
 /// Width of the operation name in the latency table.
@@ -42,6 +44,36 @@ impl Text<'_> {
     pub fn write(&self, histograms: usize, out: &mut dyn Write) -> io::Result<()> {
         let out = &mut Folding::new(out, self.style);
         self.write_all(histograms, out)?;
+        out.flush()
+    }
+
+    /// Writes the certain differences, the most important first and at most `most`, one line each:
+    /// both values, the factor, and the probability of such a difference by chance.
+    pub fn write_most(&self, most: usize, out: &mut dyn Write) -> io::Result<()> {
+        let certain = self.shown.iter().filter(|difference| difference.verdict == Verdict::Differs);
+        let certain: Vec<_> = certain.take(most).collect();
+        if certain.is_empty() {
+            return Ok(());
+        }
+        let out = &mut Folding::new(out, self.style);
+        let width =
+            self.style.width().map_or(WIDTH, |width| width.saturating_sub(BEHIND + CHANCE).min(WIDTH));
+        let title = self.style.bold(Left("What differs most", width + 2));
+        writeln!(out, "{title}{}{:>CHANCE$}", padded("A", "B", "B/A"), "by chance")?;
+        for difference in certain {
+            let [a, b] = difference.sides.each_ref().map(|measure| Shown(measure).to_string());
+            let what = match difference.operation {
+                Some(pair) => format!("{pair}: {}", difference.what),
+                None => difference.what.clone(),
+            };
+            match what.chars().count() <= width {
+                true => write!(out, "  {what:width$}")?,
+                false => write!(out, "  {what}\n  {:width$}", "")?,
+            }
+            let change = Change(difference).to_string();
+            writeln!(out, "{}{:>CHANCE$}", padded(&a, &b, &change), Chance(difference.chance).to_string())?;
+        }
+        writeln!(out)?;
         out.flush()
     }
 
@@ -262,7 +294,25 @@ fn is_more_in_b(difference: &Difference) -> bool {
 
 /// Both values and the result, in columns.
 fn columns(a: &str, b: &str, change: &str) -> String {
-    format!(" {a:>COLUMN$} {b:>COLUMN$} {change:>8}").trim_end().to_owned()
+    padded(a, b, change).trim_end().to_owned()
+}
+
+/// The same with spaces up to the last column.
+fn padded(a: &str, b: &str, change: &str) -> String {
+    format!(" {a:>COLUMN$} {b:>COLUMN$} {change:>8}")
+}
+
+/// The probability of a difference by chance; `certain` if no test was needed.
+struct Chance(Option<f64>);
+
+impl Display for Chance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            None => f.write_str("certain"),
+            Some(chance) if chance < 0.001 => f.write_str("p<0.001"),
+            Some(chance) => write!(f, "p={chance:.3}"),
+        }
+    }
 }
 
 /// The value of one side.

@@ -43,13 +43,14 @@ impl Text<'_> {
         let Text { ending, style, .. } = self;
         let out = &mut Folding::new(out, style);
         writeln!(out, "{}", style.bold(Heading(ending)))?;
-        write_leading(&self.report.leading(ending, 0), style, out)?;
+        let verdict = self.report.verdict(ending, 0);
+        write_leading(Statement::leading(&verdict), style, out)?;
         capture(ending, style, out)?;
         self.write_connections(out)?;
         self.write_operations(out)?;
         self.write_replies(out)?;
         further(out)?;
-        self.write_problems(out)?;
+        self.write_problems(&verdict, out)?;
         out.flush()
     }
 
@@ -126,15 +127,14 @@ impl Text<'_> {
         writeln!(out)
     }
 
-    fn write_problems(self, out: &mut Folding<&mut dyn Write>) -> io::Result<()> {
+    fn write_problems(self, verdict: &[Statement], out: &mut Folding<&mut dyn Write>) -> io::Result<()> {
         let Text { report, ending, style } = self;
         let problems = report.problems(ending);
         let (errors, further) = report.errors();
         writeln!(out, "\n{}", style.bold("Problems"))?;
-        if let Some(nothing) = report.nothing_wrong(ending) {
+        if let Some(nothing) = report.nothing_wrong(ending, verdict) {
             return writeln!(out, "  {nothing}");
         }
-        let verdict = report.verdict(ending, 0);
         let events: Vec<&Statement> = verdict.iter().filter(|statement| statement.is_of_events).collect();
         if !events.is_empty() {
             writeln!(out, "  Service")?;
@@ -180,7 +180,7 @@ impl Text<'_> {
                 writeln!(out)?;
             }
         }
-        write_next(ending, &verdict, out.unfolded())
+        write_next(ending, verdict, out.unfolded())
     }
 }
 

@@ -36,6 +36,10 @@ pub(super) fn mouse(state: &mut State, event: MouseEvent, effects: &mut Vec<Effe
                 }
             } else if in_detail {
                 state.in_detail = true;
+            } else if within(areas.main) && state.show == Show::Overview {
+                if let Some(at) = view::entry_at(state, event.column, event.row) {
+                    choose_entry(state, at, effects);
+                }
             } else if within(areas.main) && usize::from(event.row - areas.main.y) >= areas.headings {
                 state.in_detail = false;
                 let line = usize::from(event.row - areas.main.y) - areas.headings;
@@ -65,9 +69,15 @@ fn choose_line(state: &mut State, line: usize, effects: &mut Vec<Effect>) {
         _ if state.is_list() => Some(cursor.top + line).filter(|at| *at < state.pane().count(state)),
         _ => None,
     };
-    match at {
-        Some(at) if at == cursor.at => open(state, effects),
-        Some(at) => state.cursors[state.show as usize].at = at,
-        None => {}
+    if let Some(at) = at {
+        choose_entry(state, at, effects);
+    }
+}
+
+/// Selects an entry, or opens it if it is already selected.
+fn choose_entry(state: &mut State, at: usize, effects: &mut Vec<Effect>) {
+    match at == state.cursor().at {
+        true => open(state, effects),
+        false => state.cursors[state.show as usize].at = at,
     }
 }

@@ -11,6 +11,7 @@ use ratatui::layout::{Position, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
+use rdmascope_analysis::report::Harm;
 use rdmascope_analysis::units::{Counted, Number, Seconds};
 use rdmascope_dissector::record::Time;
 
@@ -21,14 +22,26 @@ pub(super) fn title(state: &State, frame: &mut Frame<'_>, area: Rect) {
         Span::styled(" rdmascope ", Style::new().add_modifier(Modifier::BOLD)),
         Span::raw(format!(" {}  ", session.title)),
     ];
-    spans.push(Span::raw(format!(
+    if session.progress == Progress::Nothing {
+        return frame.render_widget(Paragraph::new(Line::from(spans)), area);
+    }
+    // The statements about harm are those of the overview and of every report.
+    let mut harm = session.overview.harm().map(|statement| statement.harm);
+    if let Some(worst) = harm.next() {
+        let style = if worst < Harm::Loss { red(state) } else { yellow(state) };
+        spans.push(Span::styled(format!("{}  ", Counted(1 + harm.count() as u64, "problem")), style));
+    }
+    // The overview has these counts too, if there is no room here.
+    let counts = format!(
         "{}, {}  ",
         Counted(session.totals.connections.max(state.moment.connections.len() as u64), "connection"),
         Counted(session.rows.len() as u64 + session.further_rows, "transaction"),
-    )));
-    let found = session.findings.len() as u64 - session.allowed + session.further_findings;
-    if found > 0 {
-        spans.push(Span::styled(format!("{}  ", Counted(found, "finding")), yellow(state)));
+    );
+    /// Columns of the drops and of the progress.
+    const PROGRESS: usize = 14;
+    let taken: usize = spans.iter().map(Span::width).sum();
+    if taken + counts.len() + PROGRESS <= usize::from(area.width) {
+        spans.push(Span::raw(counts));
     }
     // Drops are shown if there are any, and always in a live capture, where they can occur.
     if session.dropped > 0 {
@@ -43,36 +56,40 @@ pub(super) fn title(state: &State, frame: &mut Frame<'_>, area: Rect) {
             spans.push(Span::styled(format!("reading {percent} %"), dim()));
         }
         Progress::Live => spans.push(Span::styled("live", Style::new().add_modifier(Modifier::BOLD))),
-        Progress::Ended => {}
+        Progress::Ended | Progress::Nothing => {}
         Progress::Failed(error) => spans.push(Span::styled(error.clone(), red(state))),
     }
     frame.render_widget(Paragraph::new(Line::from(spans)), area);
 }
 
-/// The names of the views that fit, each with its key and its first column. If not all fit, the
-/// first ones are left out as far as the shown view needs room.
+/// The names of the views, each with its key and its first column. On a narrow screen they are short,
+/// and if not all of them fit, they begin with a later one, so that the current one is shown.
 fn names(state: &State) -> Vec<(Show, String, u16)> {
     let width = usize::from(state.size.0);
-    let name = |view: &View, is_narrow: bool| {
-        format!(" {} {} ", key_of(view.show), view.names[usize::from(is_narrow)])
+    let all = |narrow: usize, end: &str| -> Vec<(Show, String)> {
+        VIEWS
+            .iter()
+            .map(|view| (view.show, format!(" {} {}{end}", key_of(view), view.names[narrow])))
+            .collect()
     };
-    let length =
-        |views: &[View], is_narrow| views.iter().map(|view| name(view, is_narrow).len()).sum::<usize>();
-    let is_narrow = length(&VIEWS, false) > width;
-    let shown = VIEWS.iter().position(|view| view.show == state.show).unwrap_or(0);
-    let first = (0..shown).find(|first| length(&VIEWS[*first..=shown], is_narrow) < width).unwrap_or(shown);
+    let length = |names: &[(Show, String)]| names.iter().map(|(_, name)| name.len()).sum::<usize>();
+    let candidates = [all(0, " "), all(1, " "), all(1, "")];
+    let fitting = candidates.iter().find(|names| length(names) <= width);
+    let names = fitting.unwrap_or(&candidates[2]);
+    let current = names.iter().position(|(show, _)| *show == state.show).unwrap_or(0);
+    let first = (0..=current).find(|first| length(&names[*first..=current]) <= width).unwrap_or(current);
     let mut end = 0;
-    let placed = VIEWS[first..].iter().map(|view| {
-        let (name, begin) = (name(view, is_narrow), end);
+    let placed = |(show, name): &(Show, String)| {
+        let begin = end;
         end += name.len() as u16;
-        (view.show, name, begin)
-    });
-    placed.collect()
+        (*show, name.clone(), begin)
+    };
+    names[first..].iter().map(placed).collect()
 }
 
-/// The key of a view.
-fn key_of(show: Show) -> &'static str {
-    let binding = KEYS.iter().find(|binding| binding.action == Action::View(show));
+/// The key that shows a view.
+fn key_of(view: &View) -> &'static str {
+    let binding = KEYS.iter().find(|binding| binding.action == Action::View(view.show));
     binding.map_or("", |binding| binding.keys[0])
 }
 

@@ -98,7 +98,7 @@ impl Pane for Bytes {
                 top = first.saturating_sub(seen / 3).min(rows.len().saturating_sub(seen));
             }
         }
-        super::scrolled(frame, area, rows.into(), top);
+        super::scrolled(state, frame, area, rows.into(), top);
     }
 
     fn selection(&self, state: &State) -> Selection {

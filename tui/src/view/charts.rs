@@ -1,18 +1,19 @@
 //! Charts: latency, bytes moved, calls in flight and retransmissions over time, and a latency
 //! histogram.
 
+use super::plot::{self, AXIS, Plot, time_axis};
 use super::{Pane, Selection, Target, Texts, dim, fitted};
 use crate::chart::{Figures, Of};
 use crate::show::Show;
 use crate::state::State;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Color, Modifier, Style};
-use ratatui::symbols::Marker;
+use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Axis, Chart, Dataset, GraphType, Paragraph};
+use ratatui::widgets::Paragraph;
 use rdmascope_analysis::units::{Bytes, Counted, Duration, Number};
 use rdmascope_dissector::record::Time;
+use rdmascope_present::axis::Axis;
 
 /// Columns of the list of operations.
 const LIST: u16 = 28;
@@ -22,7 +23,7 @@ const HIGH: u16 = 36;
 
 /// Columns of the charts in a view of this width.
 pub(crate) fn columns(width: u16) -> usize {
-    usize::from(width.saturating_sub(LIST)).max(1)
+    plot::columns(width.saturating_sub(LIST)).max(1)
 }
 
 pub(super) struct Charts;
@@ -48,15 +49,19 @@ impl Pane for Charts {
         let [upper, lower] =
             Layout::vertical([Constraint::Percentage(65), Constraint::Percentage(35)]).areas(left);
         let bars = Constraint::Length(if area.height < HIGH { 2 } else { 4 });
-        let [scatter, moved, flight, again] =
-            Layout::vertical([Constraint::Fill(1), bars, bars, bars]).areas(upper);
+        let axis = Constraint::Length(AXIS);
+        let [scatter, moved, flight, again, axis] =
+            Layout::vertical([Constraint::Fill(1), bars, bars, bars, axis]).areas(upper);
         let span = figures.wanted.map_or(state.session.span(), |wanted| wanted.span);
         over_time(state, frame, scatter, figures, span);
         throughput(state, frame, moved, figures, span);
         credits(state, frame, flight, figures);
-        resent(state, frame, again);
+        resent(state, frame, again, figures.moved.len());
+        let times = Axis::of_time(span.1.since(span.0).max(1) as f64);
+        time_axis(&times, axis, frame.buffer_mut(), state.look.unicode);
         histogram(state, frame, lower, figures);
-        let lines = names.iter().enumerate().skip(at.saturating_sub(usize::from(right.height) / 2));
+        let first = at.saturating_sub(usize::from(right.height) / 2);
+        let lines = names.iter().enumerate().skip(first);
         let lines = lines.take(usize::from(right.height)).map(|(index, (of, count))| {
             let style =
                 if index == at { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
@@ -66,6 +71,8 @@ impl Pane for Charts {
             ))
         });
         frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), right);
+        let hidden = (first, names.len().saturating_sub(first + usize::from(right.height)));
+        super::scroll_mark(state, frame.buffer_mut(), area, hidden);
     }
 
     fn count(&self, state: &State) -> usize {
@@ -93,51 +100,17 @@ fn over_time(
     let least = points.iter().map(|(_, y)| *y).fold(f64::MAX, f64::min).floor();
     let most = points.iter().map(|(_, y)| *y).fold(0.0, f64::max).floor() + 1.0;
     let seconds = (end.since(start).max(1) as f64) / 1e9;
-    let label = |power: f64| Duration(10f64.powf(power) as u64).to_string();
-    let steps = (most - least).max(1.0) as u32;
-    let mut labels: Vec<String> = (0..=steps).map(|step| label(least + f64::from(step))).collect();
-    // Each label has a line of its own; the axis and its times are below them.
-    if labels.len() > usize::from(area.height.saturating_sub(2)) {
-        labels.drain(1..labels.len() - 1);
-    }
-    let colour = if state.look.colour { Style::new().fg(Color::Cyan) } else { Style::new() };
-    // A line at the moment that is shown.
-    let now = state.moment.time.map_or(0.0, |time| time.since(start) as f64 / 1e9);
-    let line = [(now, least), (now, most)];
-    let marker = if state.look.unicode { Marker::Braille } else { Marker::Dot };
-    let sets = vec![
-        Dataset::default().marker(marker).graph_type(GraphType::Line).style(dim()).data(&line),
-        Dataset::default().marker(marker).graph_type(GraphType::Scatter).style(colour).data(points),
-    ];
-    let chart = Chart::new(sets)
-        .x_axis(Axis::default().bounds([0.0, seconds]).labels(["0".to_owned(), format!("{seconds:.3} s")]))
-        .y_axis(Axis::default().title("latency").bounds([least, most]).labels(labels));
-    if state.look.unicode {
-        frame.render_widget(chart, area);
-    } else {
-        frame.render_widget(ascii(area, points, [0.0, seconds], [least, most]), area);
-    }
-}
-
-/// The same chart for a terminal that shows only ASCII.
-fn ascii(
-    area: Rect,
-    points: &[(f64, f64)],
-    [left, right]: [f64; 2],
-    [low, high]: [f64; 2],
-) -> Paragraph<'static> {
-    let (width, height) = (usize::from(area.width).max(1), usize::from(area.height).max(1));
-    let mut cells = vec![vec![b' '; width]; height];
-    let place = |value: f64, from: f64, to: f64, count: usize| {
-        (((value - from) / (to - from).max(f64::MIN_POSITIVE)) * (count - 1) as f64)
-            .round()
-            .clamp(0.0, (count - 1) as f64) as usize
+    let points = points.iter().map(|(x, y)| (x / seconds, 10f64.powf(*y)));
+    let plot = Plot {
+        heading: Line::styled("latency by the time of the call", dim()),
+        axis: Axis::of_latencies(10f64.powf(least.min(most)), 10f64.powf(most)),
+        curves: Vec::new(),
+        points: points.collect(),
+        moment: state.moment.time.map(|time| time.since(start) as f64 / 1e9 / seconds),
+        shaded: &[],
+        unicode: state.look.unicode,
     };
-    for (x, y) in points {
-        cells[height - 1 - place(*y, low, high, height)][place(*x, left, right, width)] = b'*';
-    }
-    let lines = cells.into_iter().map(|line| Line::raw(String::from_utf8_lossy(&line).into_owned()));
-    Paragraph::new(lines.collect::<Vec<_>>())
+    plot.draw(area, frame.buffer_mut());
 }
 
 const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -154,7 +127,8 @@ fn throughput(
     let most = sums.iter().copied().max().unwrap_or(0).max(1);
     let span = end.since(start).max(1) as f64 / columns as f64 / 1e9;
     let rate = Bytes((most as f64 / span) as u64);
-    bars(state, frame, area, &format!("bytes moved, at most {rate}/s"), sums, &[]);
+    let words = format!("bytes moved, at most {rate}/s");
+    bars(state, frame, area, &words, &format!("{rate}/s"), sums, &[]);
 }
 
 /// Calls in flight. Columns in which all granted credits are used up are marked.
@@ -167,35 +141,50 @@ fn credits(state: &State, frame: &mut Frame<'_>, area: Rect, Figures { flight, .
     };
     let used = if flight.is_used_up.contains(&true) { "; all in use where marked" } else { "" };
     let words = format!("calls in flight, at most {}{granted}{used}", Number(most));
-    bars(state, frame, area, &words, &flight.most, &flight.is_used_up);
+    bars(state, frame, area, &words, &Number(most).to_string(), &flight.most, &flight.is_used_up);
 }
 
 /// Retransmissions.
-fn resent(state: &State, frame: &mut Frame<'_>, area: Rect) {
-    let columns = usize::from(area.width).max(1);
+fn resent(state: &State, frame: &mut Frame<'_>, area: Rect, columns: usize) {
     let resent = state.session.resent.as_ref();
     let counts = resent.map(|series| series.columns(state.session.span(), columns)).unwrap_or_default();
     let words = match counts.iter().sum() {
         0 => "no retransmissions".to_owned(),
-        all => format!("{} retransmitted, on all connections", Counted(all, "request packet")),
+        all => format!("{} sent again, on all connections", Counted(all, "request packet")),
     };
-    bars(state, frame, area, &words, &counts, &[]);
+    let most = counts.iter().copied().max().unwrap_or(0);
+    bars(state, frame, area, &words, &Number(most).to_string(), &counts, &[]);
 }
 
-/// Draws a heading, and below it a bar for each column. Marked columns have a sign.
-fn bars(state: &State, frame: &mut Frame<'_>, area: Rect, words: &str, values: &[u64], marked: &[bool]) {
+/// Draws a heading, and below it a bar for each column, with the highest value on the axis. Marked
+/// columns have a sign.
+fn bars(
+    state: &State,
+    frame: &mut Frame<'_>,
+    area: Rect,
+    words: &str,
+    highest: &str,
+    values: &[u64],
+    marked: &[bool],
+) {
     let most = values.iter().copied().max().unwrap_or(0).max(1);
     let glyphs = if state.look.unicode { &BLOCKS } else { &ASCII };
     let height = usize::from(area.height.saturating_sub(1));
-    let mut lines = vec![Line::from(Span::styled(words.to_owned(), dim()))];
+    let heading = fitted(state, words, usize::from(area.width), false);
+    let mut lines = vec![Line::styled(heading, dim())];
+    let upright = if state.look.unicode { "│" } else { "|" };
+    let room = usize::from(plot::LEFT) - 1;
     for line in (0..height).rev() {
+        let label = if line + 1 == height { highest } else { "" };
+        let axis = format!("{}{upright}", fitted(state, label, room, true));
         let glyph = |(column, value): (usize, &u64)| {
             // Any value above zero is visible.
             let eighths = (u128::from(*value) * (height as u128 * 8)).div_ceil(u128::from(most)) as usize;
             let is_marked = line == 0 && marked.get(column) == Some(&true);
             if is_marked { '!' } else { glyphs[eighths.saturating_sub(line * 8).min(8)] }
         };
-        lines.push(Line::raw(values.iter().enumerate().map(glyph).collect::<String>()));
+        let bars = values.iter().enumerate().map(glyph).collect::<String>();
+        lines.push(Line::from(vec![Span::styled(axis, dim()), Span::raw(bars)]));
     }
     frame.render_widget(Paragraph::new(lines), area);
 }
@@ -204,7 +193,7 @@ fn histogram(state: &State, frame: &mut Frame<'_>, area: Rect, Figures { histogr
     let most = counts.iter().map(|(_, count)| *count).max().unwrap_or(1).max(1);
     let room = usize::from(area.width).saturating_sub(32).max(8);
     let bar = if state.look.unicode { "█" } else { "#" };
-    let mut lines = vec![Line::from(Span::styled("latency histogram (each row doubles)", dim()))];
+    let mut lines = vec![Line::default()];
     for (from, count) in counts {
         let length = (u128::from(*count) * room as u128 / u128::from(most)) as usize;
         let length = if *count > 0 { length.max(1) } else { 0 };
@@ -217,9 +206,16 @@ fn histogram(state: &State, frame: &mut Frame<'_>, area: Rect, Figures { histogr
     }
     // If not all rows fit, the slow ones are more useful than the fast ones.
     let seen = usize::from(area.height);
-    if lines.len() > seen {
-        let left_out = lines.len() - seen;
-        lines.drain(1..=left_out.min(lines.len() - 1));
-    }
+    let left_out = lines.len().saturating_sub(seen).min(counts.len());
+    lines.drain(1..=left_out);
+    let hidden: u64 = counts.iter().take(left_out).map(|(_, count)| count).sum();
+    let words = match counts.get(left_out) {
+        Some((from, _)) if hidden > 0 => {
+            let all = counts.iter().map(|(_, count)| count).sum();
+            format!("hidden: {} of {} under {}", Number(hidden), Counted(all, "call"), Duration(*from))
+        }
+        _ => "latency histogram (each row doubles)".to_owned(),
+    };
+    lines[0] = Line::from(Span::styled(words, dim()));
     frame.render_widget(Paragraph::new(lines), area);
 }

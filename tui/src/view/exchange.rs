@@ -32,7 +32,7 @@ impl Pane for Exchange {
             .into_iter()
             .map(|(rung, line)| if rung == Some(chosen) { line.patch_style(style) } else { line })
             .collect();
-        super::scrolled(frame, area, text, state.cursor().top);
+        super::scrolled(state, frame, area, text, state.cursor().top);
     }
 
     fn count(&self, state: &State) -> usize {

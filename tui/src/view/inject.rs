@@ -91,7 +91,7 @@ impl Pane for Injection {
         }
         let words = "Scenario: result, packets and description";
         super::title(state, frame, area, words, state.in_detail);
-        super::scrolled(frame, area, detail(state, area.width, offer).into(), state.detail().top);
+        super::scrolled(state, frame, area, detail(state, area.width, offer).into(), state.detail().top);
     }
 
     fn selection(&self, state: &State) -> Selection {
@@ -152,13 +152,15 @@ fn room(width: u16) -> usize {
     usize::from(width).saturating_sub(4).max(20)
 }
 
-/// Text, wrapped and indented, and an empty line.
+/// Text, wrapped and indented, and an empty line. The second and later lines of a long line have a
+/// larger indentation.
 fn paragraph(text: &str, room: usize) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     for line in text.lines() {
         let plain = Plain(line).to_string();
         let indent = plain.len() - plain.trim_start().len();
-        let parts = wrapped(&plain, room);
+        let is_long = plain.chars().count() > room;
+        let parts = wrapped(&plain, if is_long { room.saturating_sub(indent + 4).max(8) } else { room });
         let indented = |(index, part): (usize, &str)| {
             if index == 0 { format!("  {part}") } else { format!("  {:indent$}    {part}", "") }
         };

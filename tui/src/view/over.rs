@@ -8,8 +8,9 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Paragraph, Wrap};
+use ratatui::widgets::{Block, Paragraph};
 use rdmascope_present::glossary;
+use rdmascope_present::screen::wrapped;
 
 /// A choice while a line is typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,13 +23,13 @@ pub struct Choice {
     pub action: Option<Action>,
 }
 
-/// The most choices that are listed.
+/// The most choices that are seen at once.
 const MOST: usize = 12;
 
 /// The choices for the text typed so far.
 pub fn choices(state: &State, prompt: &Prompt) -> Vec<Choice> {
     let text = prompt.text.to_lowercase();
-    let mut choices: Vec<Choice> = match prompt.purpose {
+    match prompt.purpose {
         Purpose::Search
         | Purpose::Jump
         | Purpose::Save
@@ -64,9 +65,7 @@ pub fn choices(state: &State, prompt: &Prompt) -> Vec<Choice> {
                 .map(|entry| Choice { word: entry.term.to_owned(), help: first(entry.text), action: None })
                 .collect()
         }
-    };
-    choices.truncate(MOST);
-    choices
+    }
 }
 
 fn choice(Completion { word, help }: Completion) -> Choice {
@@ -81,18 +80,22 @@ pub(super) fn render(state: &State, frame: &mut Frame<'_>) {
         None => {}
     }
     if let Some(entry) = state.term.and_then(glossary::find) {
-        let width = 76;
+        let width: u16 = 76;
         let text = entry.text.replace("\n\n", "\u{1f}").replace('\n', " ").replace('\u{1f}', "\n\n");
-        let height = text.lines().map(|line| line.chars().count() / 70 + 1).sum::<usize>() + 2;
-        let place = super::middle(frame, width, height as u16);
-        frame.render_widget(
-            Paragraph::new(text).wrap(Wrap { trim: true }).block(boxed(state, entry.term)),
-            place,
-        );
+        let room = usize::from(width.min(frame.area().width)).saturating_sub(2).max(8);
+        let lines: Vec<Line<'_>> = text.lines().flat_map(|line| wrapped(line, room)).map(Line::raw).collect();
+        let place = super::middle(frame, width, lines.len() as u16 + 2);
+        let hidden = (0, lines.len().saturating_sub(usize::from(place.height.saturating_sub(2))));
+        frame.render_widget(Paragraph::new(lines).block(boxed_part(state, entry.term, hidden)), place);
     }
     if let Some(prompt) = &state.prompt {
         below(state, prompt, frame);
     }
+}
+
+/// A box whose lower border marks the hidden lines.
+fn boxed_part<'a>(state: &State, title: &'a str, hidden: (usize, usize)) -> Block<'a> {
+    boxed(state, title).title_bottom(Line::raw(super::scroll_words(state, hidden)).right_aligned())
 }
 
 fn boxed<'a>(state: &State, title: &'a str) -> Block<'a> {
@@ -121,12 +124,14 @@ fn below(state: &State, prompt: &Prompt, frame: &mut Frame<'_>) {
         return;
     }
     let area = frame.area();
-    let height = (choices.len() as u16 + 2).min(area.height.saturating_sub(1));
+    let seen = MOST.min(usize::from(area.height.saturating_sub(3))).min(choices.len());
+    let first = prompt.at.saturating_sub(seen.saturating_sub(1)).min(choices.len() - seen);
+    let height = (seen as u16 + 2).min(area.height.saturating_sub(1));
     let place =
         Rect { x: area.x, y: area.bottom().saturating_sub(height + 1), width: area.width.min(90), height };
     frame.render_widget(ratatui::widgets::Clear, place);
     let width = choices.iter().map(|choice| choice.word.len()).max().unwrap_or(0);
-    let lines = choices.iter().enumerate().map(|(index, choice)| {
+    let lines = choices.iter().enumerate().skip(first).take(seen).map(|(index, choice)| {
         let style =
             if index == prompt.at { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
         Line::from(vec![
@@ -145,7 +150,11 @@ fn below(state: &State, prompt: &Prompt, frame: &mut Frame<'_>) {
         | Purpose::Note(_)
         | Purpose::Notes => "",
     };
-    frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()).block(boxed(state, title)), place);
+    let hidden = (first, choices.len() - first - seen);
+    frame.render_widget(
+        Paragraph::new(lines.collect::<Vec<_>>()).block(boxed_part(state, title, hidden)),
+        place,
+    );
 }
 
 /// Draws the list of captures to open.
@@ -158,8 +167,9 @@ fn captures(state: &State, frame: &mut Frame<'_>, at: usize) {
         let style = if index == at { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
         Line::from(Span::styled(super::fitted(state, name, 74, false), style))
     });
-    let text =
-        Paragraph::new(lines.collect::<Vec<_>>()).block(boxed(state, "Captures: Enter opens one, q quits"));
+    let hidden = (first, state.captures.len().saturating_sub(first + seen));
+    let block = boxed_part(state, "Captures and interfaces: Enter opens one, q quits", hidden);
+    let text = Paragraph::new(lines.collect::<Vec<_>>()).block(block);
     frame.render_widget(text, place);
 }
 
@@ -184,6 +194,9 @@ fn help(state: &State, frame: &mut Frame<'_>, top: usize) {
     )));
     let height = (lines.len() as u16 + 2).min(frame.area().height.saturating_sub(2));
     let place = super::middle(frame, 92, height);
+    let room = usize::from(height.saturating_sub(2));
+    let top = top.min(lines.len().saturating_sub(room));
+    let hidden = (top, lines.len().saturating_sub(top + room));
     let seen: Vec<Line<'_>> = lines.into_iter().skip(top).collect();
-    frame.render_widget(Paragraph::new(seen).block(boxed(state, "Keys")), place);
+    frame.render_widget(Paragraph::new(seen).block(boxed_part(state, "Keys", hidden)), place);
 }

@@ -2,6 +2,7 @@
 
 use super::{scrolled, title};
 use crate::analysis::What;
+use crate::rows::Sort;
 use crate::show::Show;
 use crate::state::State;
 use ratatui::Frame;
@@ -40,7 +41,7 @@ pub trait Pane: Sync {
     fn render_detail(&self, state: &State, frame: &mut Frame<'_>, area: Rect) {
         let (words, text) = self.detail(state, area.width);
         title(state, frame, area, &words, state.in_detail);
-        scrolled(frame, area, text, state.detail().top);
+        scrolled(state, frame, area, text, state.detail().top);
     }
 
     /// The chosen entry, as keys use it.
@@ -95,6 +96,12 @@ pub enum Target {
     View(Show),
     /// The transactions that pass this filter.
     Filtered(String),
+    /// The same, in this order.
+    Listed(String, Sort),
+    /// The event with this index.
+    Event(usize),
+    /// The finding with this index.
+    Finding(usize),
     /// The exchange of a transaction.
     Transaction(u64),
     /// The bytes of a frame.

@@ -7,7 +7,6 @@ use crate::state::State;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::Text;
-use rdmascope_present::fold::folded;
 
 pub(super) struct Report;
 
@@ -19,7 +18,7 @@ impl Pane for Report {
             Some(beside) => format!("Report   l: comparison with {}", beside.name),
         };
         super::title(state, frame, area, &words, !state.in_detail);
-        super::scrolled(frame, area, text(state), state.cursor().top);
+        super::scrolled(state, frame, area, text(state), state.cursor().top);
     }
 
     fn count(&self, state: &State) -> usize {
@@ -55,25 +54,23 @@ fn text(state: &State) -> Text<'static> {
     }
 }
 
-/// The report. Until it is complete, an overview of the keys.
+/// The report. Until it is written, an overview of the keys.
 fn report(state: &State) -> Text<'static> {
-    if !state.session.report.is_empty() {
-        let width = usize::from(state.size.0).max(40);
-        let report = String::from_utf8_lossy(&state.session.report);
-        let folded: Vec<String> = report.lines().map(|line| folded(line, width, None)).collect();
-        return super::text(folded.join("\n").as_bytes());
+    let (width, report) = &state.session.report;
+    if *width > 0 {
+        return super::text(report);
     }
     let mut text = String::from("\n");
     match &state.session.progress {
-        Progress::Live => text.push_str(
-            "  Live capture: the report is written at its end. Until \
-            then:\n",
-        ),
+        Progress::Live => text.push_str("  Live capture: the report is written at its end. Until then:\n"),
         Progress::Failed(error) => text.push_str(&format!("  {error}\n")),
-        Progress::Reading(..) | Progress::Ended => text.push_str("  The capture is being read. Meanwhile:\n"),
+        Progress::Reading(..) => text.push_str("  The capture is being read. Meanwhile:\n"),
+        Progress::Ended => text.push_str("  The report is being written. Meanwhile:\n"),
+        Progress::Nothing => text.push_str("  No capture is open.\n"),
     }
     text.push_str(
         "
+    1  shows the state at a glance
     3  lists the transactions: s sorts by latency, & filters, Enter shows the packet exchange of
        one and where its time went
     2  lists the connections at the shown moment; 6 lists events

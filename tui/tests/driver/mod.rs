@@ -20,7 +20,7 @@ use rdmascope_tui::chart::Figures;
 use rdmascope_tui::clock::Times;
 use rdmascope_tui::inject::Plan;
 use rdmascope_tui::session::Progress;
-use rdmascope_tui::state::{Look, State};
+use rdmascope_tui::state::{Look, Palette, State};
 use rdmascope_tui::store::Store;
 use rdmascope_tui::update::{Effect, Message, update};
 use rdmascope_tui::view;
@@ -106,6 +106,11 @@ impl Driver {
     pub(crate) fn record(&mut self, record: &Record<'_>) {
         let dissected = Dissected::new(record, &self.analysis.frame());
         self.analysis.record(record, &dissected);
+    }
+
+    /// Advances the time of a live capture.
+    pub(crate) fn time(&mut self, now: Time) -> bool {
+        self.analysis.time(now)
     }
 
     /// Sends the new results of a live capture.
@@ -224,8 +229,8 @@ impl Sink for Driver {
     }
 }
 
-pub(crate) const UNICODE: Look = Look { unicode: true, colour: true };
-pub(crate) const ASCII: Look = Look { unicode: false, colour: false };
+pub(crate) const UNICODE: Look = Look { unicode: true, colour: true, palette: Palette::Any };
+pub(crate) const ASCII: Look = Look { unicode: false, colour: false, palette: Palette::Few };
 
 /// The screen as a picture.
 pub(crate) fn svg(buffer: &Buffer) -> String {
@@ -237,7 +242,7 @@ pub(crate) fn svg(buffer: &Buffer) -> String {
     let (right, bottom) = (f32::from(width) * COLUMN + 16.0, height * LINE + 16);
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {right:.0} {bottom}\" font-family=\"monospace\" font-size=\"14\">\n\
-         <rect width=\"100%\" height=\"100%\" rx=\"6\" fill=\"#1c1f26\"/>\n"
+         <rect width=\"100%\" height=\"100%\" rx=\"6\" fill=\"#000\"/>\n"
     );
     for y in 0..height {
         let mut x = 0;
@@ -255,16 +260,13 @@ pub(crate) fn svg(buffer: &Buffer) -> String {
                 continue;
             }
             let colour = match first.fg {
-                Color::Red => "#ff6b68",
-                Color::Yellow => "#e5c07b",
-                Color::Cyan => "#56b6c2",
-                _ if first.modifier.contains(Modifier::DIM) => "#7f848e",
-                _ => "#d7dae0",
+                Color::Rgb(red, green, blue) => format!("#{red:02x}{green:02x}{blue:02x}"),
+                _ => "#e6e6e6".to_owned(),
             };
             let left = 8.0 + f32::from(start) * COLUMN;
             let length = f32::from(x - start) * COLUMN;
             let top = 8 + y * LINE;
-            let fill = if reversed { "#1c1f26" } else { colour };
+            let fill = if reversed { "#000" } else { &*colour };
             if reversed {
                 writeln!(svg, "<rect x=\"{left:.1}\" y=\"{top}\" width=\"{length:.1}\" height=\"{LINE}\" fill=\"{colour}\"/>").unwrap();
             }

@@ -1,7 +1,7 @@
 //! The charts.
 
 use super::gather::Gathered;
-use super::plot::{Axis, Frame, Sample, Units, block, drawing, legend};
+use super::plot::{Frame, Sample, Units, block, drawing, legend};
 use core::cmp::Reverse;
 use core::fmt::{self, Display, Write as _};
 use maud::{Markup, html};
@@ -10,6 +10,7 @@ use rdmascope_analysis::charts::{Classes, Interval, Intervals, Latencies};
 use rdmascope_analysis::charts::{CreditInterval, CreditsOf};
 use rdmascope_analysis::report::{Key, Stats};
 use rdmascope_analysis::units::{Bytes, Counted, Duration, Number};
+use rdmascope_present::axis::Axis;
 
 /// The label of the time axis of every chart.
 const TIME: &str = "time since the first packet";

@@ -2,7 +2,7 @@
 //! time.
 
 use super::Drawing;
-use super::plot::{Axis, Units, drawing};
+use super::plot::{Units, drawing};
 use core::fmt::{self, Display};
 use core::iter;
 use maud::{Markup, html};
@@ -15,6 +15,7 @@ use rdmascope_conformance::{Level, Rule, Verdict};
 use rdmascope_dissector::exchange::StepKind;
 use rdmascope_dissector::record::Time;
 use rdmascope_dissector::transaction::{Part, Transaction};
+use rdmascope_present::axis::Axis;
 use rdmascope_present::ladder::{Ladder, Piece, Rung, RungKind};
 use rdmascope_present::tables::transactions::Ending;
 use rdmascope_present::text::Maybe;

@@ -16,7 +16,7 @@ use maud::{DOCTYPE, Markup, html};
 use rdmascope_analysis::ending::{Ending, FileEnd};
 use rdmascope_analysis::kernel::Witness;
 use rdmascope_analysis::names::{FailureName, Invalidation};
-use rdmascope_analysis::report::{Group, Key, Stats};
+use rdmascope_analysis::report::{Group, Key, Statement, Stats};
 use rdmascope_analysis::time::Rfc3339;
 use rdmascope_analysis::units::{Bytes, Counted, Duration, Number};
 use rdmascope_dissector::connection::{Connection, Endpoint};
@@ -132,7 +132,8 @@ impl Page<'_> {
         };
         let (errors, further) = self.gathered.report.errors();
         let errors = errors.iter().map(|(_, error)| error.count).sum::<u64>() + further;
-        let leading = self.gathered.report.leading(self.ending, self.violations());
+        let verdict = self.gathered.report.verdict(self.ending, self.violations());
+        let leading = Statement::leading(&verdict);
         let problems = self.gathered.report.problems(self.ending);
         let of = |group| -> u64 {
             problems.iter().filter(|problem| problem.group == group).map(|p| p.count).sum()
@@ -144,7 +145,7 @@ impl Page<'_> {
         html! {
             @if !leading.is_empty() {
                 ul class="verdict" {
-                    @for statement in &leading { li class="bad" { (statement.text) } }
+                    @for statement in leading { li class="bad" { (statement.text) } }
                 }
             }
             dl class="tiles" {
@@ -163,13 +164,13 @@ impl Page<'_> {
 
     fn problems(&self) -> Markup {
         let report = &self.gathered.report;
-        if let Some(nothing) = report.nothing_wrong(self.ending) {
+        let verdict = report.verdict(self.ending, 0);
+        if let Some(nothing) = report.nothing_wrong(self.ending, &verdict) {
             let class = if report.operations().is_empty() { "note" } else { "good" };
             return html! { p class=(class) { (nothing) } };
         }
         let (errors, further) = report.errors();
         let problems = report.problems(self.ending);
-        let verdict = report.verdict(self.ending, 0);
         let events: Vec<_> = verdict.iter().filter(|statement| statement.is_of_events).collect();
         html! {
             @for file in self.ending.files_told().told.into_iter().filter(|file| !file.is_whole()) {

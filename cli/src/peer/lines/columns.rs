@@ -7,25 +7,25 @@ use rdmascope_present::column::Read::{
     Boolean, Nanoseconds, Object, Qpn, Shown, Text, Texts, U8, U16, U32, U64, Word, Xid,
 };
 use rdmascope_present::column::{Column, Columns, Role, Subject, Within, Words, explained, lend, word};
-use serde::{Serialize, Serializer};
+use rdmascope_present::json::Json;
 
 /// The lists with a table in docs/peer.md.
 #[cfg(test)]
 pub(in crate::peer) static LISTS: [&dyn rdmascope_present::column::List; 9] =
     [&SOCKETS, &CONNECTION, &CALL, &CHUNK, &EXPORT, &ENTRY, &JOB, &FILE, &END];
 
-impl Serialize for Line {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+impl Json for Line {
+    fn json(&self, out: &mut Vec<u8>) {
         match self {
-            Line::Sockets(line) => SOCKETS.of(line).serialize(serializer),
-            Line::Connection(line) => CONNECTION.of(line).serialize(serializer),
-            Line::Call(line) => CALL.of(line).serialize(serializer),
-            Line::Chunk(line) => CHUNK.of(line).serialize(serializer),
-            Line::Export(line) => EXPORT.of(line).serialize(serializer),
-            Line::Entry(line) => ENTRY.of(line).serialize(serializer),
-            Line::Job(line) => JOB.of(line).serialize(serializer),
-            Line::File(line) => FILE.of(line).serialize(serializer),
-            Line::End(line) => END.of(line).serialize(serializer),
+            Line::Sockets(line) => SOCKETS.of(line).json(out),
+            Line::Connection(line) => CONNECTION.of(line).json(out),
+            Line::Call(line) => CALL.of(line).json(out),
+            Line::Chunk(line) => CHUNK.of(line).json(out),
+            Line::Export(line) => EXPORT.of(line).json(out),
+            Line::Entry(line) => ENTRY.of(line).json(out),
+            Line::Job(line) => JOB.of(line).json(out),
+            Line::File(line) => FILE.of(line).json(out),
+            Line::End(line) => END.of(line).json(out),
         }
     }
 }

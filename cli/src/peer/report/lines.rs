@@ -2,22 +2,12 @@
 
 mod columns;
 
-#[cfg(test)]
 pub(in crate::peer) use columns::SCENARIO;
 
 use rdmascope_peer::scenario::{Alive, Outcome, Scenario, Verdict};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-
-/// A JSON line. The summary has one field per section, which a list of columns cannot describe: a
-/// test compares its fields with docs/peer.md.
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-pub(in crate::peer) enum Line<'a> {
-    PeerScenario(#[serde(serialize_with = "columns::scenario")] &'a Ran),
-    PeerInjected(&'a Summary),
-}
 
 /// A scenario that was run or withheld.
 #[derive(Clone, Debug)]
@@ -117,7 +107,8 @@ impl Counts {
     }
 }
 
-/// The summary of all scenarios.
+/// The summary of all scenarios. As a JSON line it has one field per section, which a list of columns
+/// cannot describe: a test compares its fields with docs/peer.md.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename = "peer_injected")]
 pub(in crate::peer) struct Summary {

@@ -1,5 +1,6 @@
 use super::*;
 use crate::columns::{COMPARISON, ComparisonRow, DIFFERENCE};
+use crate::serialized::Json as _;
 use crate::text::Style;
 use rdmascope_analysis::diff::{SizeClass, Thresholds, names};
 use rdmascope_analysis::ending::Cut;
@@ -49,6 +50,30 @@ fn differing(differences: &[Difference]) -> Vec<&'static str> {
 
 fn reads(latencies: impl IntoIterator<Item = i64>) -> Vec<Transaction> {
     (1..).zip(latencies).map(|(frame, latency)| samples::read(frame, latency)).collect()
+}
+
+/// The lines about what differs most.
+fn most(a: &Side, b: &Side, width: usize) -> Vec<String> {
+    let comparison = Comparison::of([a, b], &THRESHOLDS);
+    let shown: Vec<_> = comparison.differences.iter().filter(|one| one.is_shown()).collect();
+    let style = Style::default().with_width(Some(width));
+    let mut out = Vec::new();
+    Text { sides: [a, b], comparison: &comparison, shown: &shown, style }.write_most(3, &mut out).unwrap();
+    String::from_utf8(out).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn what_differs_most_comes_with_its_probability() {
+    let (slow, fast) =
+        (of(&reads((0..100).map(|at| 200 + at % 7))), of(&reads((0..100).map(|at| 100 + at % 7))));
+    for width in [80, 100] {
+        let lines = most(&slow, &fast, width);
+        assert!(lines[0].starts_with("What differs most") && lines[0].ends_with("by chance"), "{lines:#?}");
+        let read = lines.iter().find(|line| line.contains("x0.5")).expect("READs differ");
+        assert!(read.ends_with("p<0.001"), "{lines:#?}");
+        assert!(lines.iter().all(|line| line.chars().count() <= width), "{lines:#?}");
+    }
+    assert!(most(&slow, &slow, 80).is_empty());
 }
 
 fn text(a: &Side, b: &Side, all: bool) -> String {
@@ -475,15 +500,19 @@ fn distributions() {
 fn lines_for_programs() {
     let [a, b] = much();
     let comparison = Comparison::of([&a, &b], &THRESHOLDS);
-    let first =
-        serde_json::to_value(COMPARISON.of(ComparisonRow { sides: [&a, &b], comparison: &comparison }))
-            .unwrap();
+    let first: Value = serde_json::from_str(
+        &COMPARISON.of(ComparisonRow { sides: [&a, &b], comparison: &comparison }).to_json(),
+    )
+    .unwrap();
     assert_eq!(first["type"], "comparison");
     assert_eq!(first["a"]["name"], "-");
     assert_eq!(first["a"]["transactions"], 101);
     assert_eq!(first["same_work"], true);
-    let lines: Vec<Value> =
-        comparison.differences.iter().map(|one| serde_json::to_value(DIFFERENCE.of(one)).unwrap()).collect();
+    let lines: Vec<Value> = comparison
+        .differences
+        .iter()
+        .map(|one| serde_json::from_str(&DIFFERENCE.of(one).to_json()).unwrap())
+        .collect();
     let line = |name: &str| lines.iter().find(|line| line["name"] == name).unwrap();
     assert_eq!(line("path-mtu")["a"], json!([{"value": "1024", "count": 1}]));
     assert_eq!(line("retransmission")["b"], json!({"count": 17, "of": 1000}));

@@ -243,7 +243,7 @@ fn what_carries_no_rpc_has_no_faults() {
         let mut capture = mutate::without_cm(&samples_of("nfs3-basic"));
         mutate::carry(&mut capture, message);
         let (report, ending) = of_capture(&capture);
-        let nothing = report.nothing_wrong(&ending);
+        let nothing = report.nothing_wrong(&ending, &report.verdict(&ending, 0));
         let problems = problems(&capture);
         assert!(
             nothing.is_some_and(|said| said.contains("contains no RPC transactions")),
@@ -414,12 +414,12 @@ fn nothing_at_all() {
 fn iwarp_is_said_where_there_is_nothing_else() {
     let mut ending = Ending { port: 4791, ..Ending::default() };
     ending.totals.traffic.add(rdmascope_dissector::protocol::Traffic::Iwarp, 3);
-    let said = Report::default().nothing_wrong(&ending);
+    let said = Report::default().nothing_wrong(&ending, &[]);
     let expected = "Nothing visible: no RoCE packets; 3 packets are iWARP (TCP port 20049 or an MPA start frame, outside the connections that were followed).";
     assert_eq!(said.as_deref(), Some(expected));
     ending.totals.cut_records = 3;
-    let said = Report::default().nothing_wrong(&ending).expect("nothing is wrong");
+    let said = Report::default().nothing_wrong(&ending, &[]).expect("nothing is wrong");
     assert!(said.contains("the snap length cut packets: start frames and FPDUs need 20 bytes"), "{said}");
     let nothing = Ending { port: 4791, ..Ending::default() };
-    assert!(Report::default().nothing_wrong(&nothing).is_some_and(|said| !said.contains("iWARP")));
+    assert!(Report::default().nothing_wrong(&nothing, &[]).is_some_and(|said| !said.contains("iWARP")));
 }

@@ -4,7 +4,7 @@
 use super::{paragraph, room};
 use crate::inject::{Difference, Offer, SentCall, SentLine};
 use crate::state::State;
-use crate::view::{dim, fitted, red, scrolled, yellow};
+use crate::view::{dim, fitted, red, scroll_mark, scrolled, yellow};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
@@ -62,7 +62,8 @@ pub(super) fn render(state: &State, frame: &mut Frame<'_>, area: Rect, offer: &O
     };
     let count = before.len() + sent.len() + after.len();
     let lines: Vec<Line<'static>> = (top..count.min(top + seen)).map(line).collect();
-    scrolled(frame, area, lines.into(), 0);
+    scrolled(state, frame, area, lines.into(), 0);
+    scroll_mark(state, frame.buffer_mut(), area, (top.min(count), count.saturating_sub(top + seen)));
 }
 
 /// All lines.

@@ -1,6 +1,7 @@
 //! Lines of a replay, as JSON.
 
 use super::*;
+use rdmascope_present::json::Json as _;
 
 #[test]
 fn a_line_that_has_every_field() {
@@ -34,7 +35,7 @@ fn a_line_that_has_every_field() {
         latency_ns: Some(7),
     };
     assert_eq!(
-        serde_json::to_string(&REPLAYED.of(&line)).unwrap(),
+        REPLAYED.of(&line).to_json(),
         r#"{"type":"peer_replayed","connection":1,"transaction":2,"direction":"backward","xid":"0x00000003","name":"NFSv3 READ","verdict":"differs","own":4,"understood":false,"differences":[{"kind":"content","operation":"GETATTR","field":"size","recorded":"5","live":"6","section":null}],"may_differ":[{"kind":"conveyance","operation":null,"field":"Reply chunk","recorded":"8","live":"none","section":"rfc8166/4.3.3"}],"reason":"why","unknown":[{"field":"handle","bytes":"0a"}],"latency_ns":7}"#
     );
 }
@@ -56,7 +57,7 @@ fn a_summary() {
     (summary.conveyance_differ, summary.conveyance_may_differ) = (14, 15);
     summary.count(Counts { sent: 10, good: 11, bad: 12, unverified: 13, ..Counts::default() });
     assert_eq!(
-        serde_json::to_string(&REPLAY_END.of(&summary)).unwrap(),
+        REPLAY_END.of(&summary).to_json(),
         r#"{"type":"peer_replay_end","calls":1,"agree":2,"differ":3,"unanswered":4,"not_compared":5,"not_sent":6,"skipped":16,"not_understood":7,"own":8,"granted_differ":17,"conveyance_differ":14,"conveyance_may_differ":15,"connections_differ":9,"sent":10,"icrc_good":11,"icrc_bad":12,"icrc_unverified":13}"#
     );
 }

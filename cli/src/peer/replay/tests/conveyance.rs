@@ -4,10 +4,16 @@ use super::super::lines::{REPLAY_END, REPLAYED, Replayed, Shown};
 use super::*;
 use rdmascope_peer::replay::Conveyed;
 use rdmascope_peer::rpcrdma::{Conveyance, Invalidated, Mechanism, Returned};
+use rdmascope_present::json::Json;
 use rdmascope_present::text::Style;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Finds the first call of a sample whose reply satisfies `is_it`.
+/// A line as other programs read it.
+fn parsed(line: &dyn Json) -> Value {
+    serde_json::from_str(&line.to_json()).expect("it is JSON")
+}
+
 fn find(recording: &Recording, is_it: impl Fn(&Call, &[u8], &[Vec<u8>], &Conveyance) -> bool) -> usize {
     let found = recording.calls.iter().position(|call| match &call.answer {
         Answer::Reply { stream, items, conveyance, .. } => is_it(call, stream, items, conveyance),
@@ -121,14 +127,14 @@ fn the_reply_chunk_for_a_short_reply_is_told_and_is_no_difference() {
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
-    let json = serde_json::to_value(REPLAYED.of(&line)).expect("it is data");
+    let json = parsed(&REPLAYED.of(&line));
     assert_eq!((&json["verdict"], &json["differences"]), (&json!("agrees"), &json!([])));
     let [note] = &json["may_differ"].as_array().expect("it is a list")[..] else { panic!("{json}") };
     assert_eq!((&note["kind"], &note["field"]), (&json!("conveyance"), &json!("rdma_proc")));
     assert_eq!((&note["live"], &note["section"]), (&json!("RDMA_NOMSG"), &json!("rfc8166/4.3.3")));
     let mut summary = Summary::default();
     summary.add(&outcome);
-    let json = serde_json::to_value(REPLAY_END.of(&summary)).expect("it is data");
+    let json = parsed(&REPLAY_END.of(&summary));
     assert_eq!((&json["conveyance_may_differ"], &json["conveyance_differ"]), (&json!(1), &json!(0)));
     assert!(summary.is_agreement());
 }
@@ -174,12 +180,12 @@ fn the_second_segment_before_the_first_is_a_difference() {
     let counts = ("Write chunk 1".to_owned(), true, "rfc8166/3.4.6");
     assert_eq!(conveyed(&outcome), (true, vec![counts]));
     let line = Replayed::new(&outcome, &read_sample("nfs3-basic"));
-    let json = serde_json::to_value(REPLAYED.of(&line)).expect("it is data");
+    let json = parsed(&REPLAYED.of(&line));
     assert_eq!((&json["verdict"], &json["may_differ"]), (&json!("differs"), &json!([])));
     assert_eq!(json["differences"][0]["kind"], "conveyance");
     let mut summary = Summary::default();
     summary.add(&outcome);
-    assert_eq!(serde_json::to_value(REPLAY_END.of(&summary)).expect("it is data")["conveyance_differ"], 1);
+    assert_eq!(parsed(&REPLAY_END.of(&summary))["conveyance_differ"], 1);
     assert!(!summary.is_agreement());
 }
 

@@ -3,7 +3,6 @@
 use super::Ran;
 use rdmascope_present::column::Read::{Text, Texts, Word};
 use rdmascope_present::column::{Column, Columns, Role, Subject, Words, explained, lend, word};
-use serde::{Serialize as _, Serializer};
 
 /// The names of the verdicts, as in `Verdict::name`.
 const VERDICTS: Words = &[
@@ -22,11 +21,6 @@ const ALIVE: Words = &[
     word("gone"),
     explained("not-asked", "the scenario did not reach its end"),
 ];
-
-/// Writes the line.
-pub(super) fn scenario<S: Serializer>(ran: &&Ran, serializer: S) -> Result<S::Ok, S::Error> {
-    SCENARIO.of(ran).serialize(serializer)
-}
 
 impl Subject for Ran {
     type Of<'a> = &'a Ran;

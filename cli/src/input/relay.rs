@@ -1,0 +1,127 @@
+//! Reads a capture with a thread of its own: one thread follows the sessions, the other hands the
+//! events to the command.
+//!
+//! Batches of copied events pass through one queue, so the order is exact and the output is the
+//! same. The copies cost less than what most commands do with an event.
+
+use super::{Listening, Reader};
+use rdmascope_analysis::ending::Ending;
+use rdmascope_capture_agent::Note;
+use rdmascope_dissector::batch::Batch;
+use rdmascope_dissector::engine::Config;
+use rdmascope_dissector::event::Event;
+use rdmascope_dissector::record::Time;
+use std::io;
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
+
+/// Number of parcels in the queue.
+const QUEUE: usize = 4;
+/// Minimum size of a capture in bytes for which the thread saves time.
+const WORTH_A_THREAD: u64 = 4_000_000;
+
+/// Whether the events of an engine with this configuration can be copied, and a capture of `size`
+/// bytes is worth a thread.
+pub(super) fn is_worthwhile(config: &Config, size: Option<u64>) -> bool {
+    let has_lasting_events = !config.report_packets && !config.attribute && !config.report_framed;
+    has_lasting_events
+        && !config.keep.contents
+        && size.is_some_and(|size| size >= WORTH_A_THREAD)
+        && std::thread::available_parallelism().is_ok_and(|threads| threads.get() > 1)
+}
+
+/// What passes through the queue.
+enum Parcel {
+    /// Events of a capture that starts at this time.
+    Events(Batch, Time),
+    Note(Note),
+}
+
+/// Reads with `reader` on another thread, and hands events to `audience` on this one. Errors are
+/// those of [`Reader::read`].
+pub(super) fn read(reader: Reader, audience: &mut dyn Listening) -> io::Result<anyhow::Result<Ending>> {
+    std::thread::scope(|scope| {
+        let (full, filled) = mpsc::sync_channel(QUEUE);
+        let (empty, emptied) = mpsc::channel();
+        let engine = scope.spawn(move || {
+            let mut relay = Relay { batch: Batch::default(), start: Time::default(), full, emptied };
+            let read = reader.read(&mut relay);
+            relay.pass_on()?;
+            read
+        });
+        let written = hand_on(&filled, &empty, audience);
+        // Without a receiver the engine stops.
+        drop(filled);
+        let read = engine.join().expect("the engine does not panic");
+        written?;
+        read
+    })
+}
+
+/// Hands all events to the audience.
+fn hand_on(filled: &Receiver<Parcel>, empty: &Sender<Batch>, audience: &mut dyn Listening) -> io::Result<()> {
+    for parcel in filled {
+        match parcel {
+            Parcel::Events(mut batch, start) => {
+                let mut written = Ok(());
+                batch.each(&mut |event| {
+                    if written.is_ok() {
+                        written = audience.event(event, start);
+                    }
+                });
+                written?;
+                batch.clear();
+                // The engine may have ended.
+                let _ = empty.send(batch);
+            }
+            Parcel::Note(note) => audience.note(&note),
+        }
+    }
+    Ok(())
+}
+
+/// The audience of the engine: copies events for the other thread.
+struct Relay {
+    batch: Batch,
+    start: Time,
+    full: SyncSender<Parcel>,
+    emptied: Receiver<Batch>,
+}
+
+impl Relay {
+    /// Passes the events on. Fails if the command takes no more.
+    fn pass_on(&mut self) -> io::Result<()> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        let next = self.emptied.try_recv().unwrap_or_default();
+        let batch = core::mem::replace(&mut self.batch, next);
+        self.send(Parcel::Events(batch, self.start))
+    }
+
+    fn send(&self, parcel: Parcel) -> io::Result<()> {
+        self.full.send(parcel).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+impl Listening for Relay {
+    fn needs(&self) -> Config {
+        Config::default()
+    }
+
+    fn event(&mut self, event: Event<'_>, start: Time) -> io::Result<()> {
+        self.start = start;
+        let is_kept = self.batch.push(&event);
+        debug_assert!(is_kept, "the configuration has events that last");
+        if self.batch.is_large() { self.pass_on() } else { Ok(()) }
+    }
+
+    fn note(&mut self, note: &Note) {
+        // If the command takes no more, the next event reports it.
+        let _ = self.pass_on().and_then(|()| self.send(Parcel::Note(note.clone())));
+    }
+
+    /// A capture whose size is known has nothing to wait for.
+    fn wait(&mut self) -> io::Result<()> {
+        self.pass_on()
+    }
+}
