@@ -30,6 +30,7 @@ pub struct Batch {
 
 /// A copy of an event.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "most events are observations")]
 enum Kept {
     ClockStep(Seen),
     /// The index of the transaction.
