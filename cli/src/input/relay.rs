@@ -29,7 +29,7 @@ pub(super) fn is_worthwhile(config: &Config, size: Option<u64>) -> bool {
         && std::thread::available_parallelism().is_ok_and(|threads| threads.get() > 1)
 }
 
-/// What passes through the queue.
+/// An entry of the queue.
 enum Parcel {
     /// Events of a capture that starts at this time.
     Events(Batch, Time),
