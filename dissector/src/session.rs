@@ -1,6 +1,7 @@
 //! The state of a connection: two half-flows, their pairing, and their open operations.
 
 mod acknowledged;
+mod contexts;
 mod early;
 mod ending;
 mod flight;
@@ -20,11 +21,12 @@ use crate::iwarp::IwarpConnection;
 use crate::observation::{Faulty, HalfFlow, Missing, Observed, Refused, Repeated, Spoiled};
 use crate::rc::Packet;
 use crate::rdma::{Delivery, End, Fault, Piece, Placement, Position, Repetition};
-use crate::record::Time;
+use crate::record::{REORDERING, Time};
 use crate::rpcrdma::{Kind, Peers, Transactions, asks_for};
 use crate::transaction::Seen;
 use acknowledged::Acknowledgements;
 use alloc::boxed::Box;
+pub(crate) use contexts::Contexts;
 use core::net::IpAddr;
 use early::Early;
 use rdmascope_wire::Qpn;
@@ -95,6 +97,8 @@ pub(crate) struct SessionEnd {
     private_data_cut: bool,
     /// Its ID in CM messages, and the source address of these messages.
     pub communication_id: Option<(Address, CommunicationId)>,
+    /// The contexts of its packets.
+    pub contexts: Contexts,
     early: Early,
     /// The acknowledgements of its Sends, with their times.
     acknowledgements: Acknowledgements,
@@ -116,6 +120,7 @@ impl SessionEnd {
             private_data: None,
             private_data_cut: false,
             communication_id: None,
+            contexts: Contexts::default(),
             early: Early::default(),
             acknowledgements: Acknowledgements::default(),
             alone: false,
@@ -297,6 +302,19 @@ impl Session {
                 observe_fault(side, what, &self.peers, report);
             }
         }
+    }
+
+    /// Whether a packet that another context shows continues the packets of end `side`, or answers
+    /// the other end. Copies of packets sent before the capture began come at its beginning.
+    pub(crate) fn continues(&self, side: End, packet: &Packet<'_>) -> bool {
+        let answers = !packet.operation.is_response()
+            && self.evidence(side.other(), packet, packet.seen.time).is_some();
+        answers || self.transport.continues(side, packet, self.is_young(packet.seen))
+    }
+
+    /// Whether a copy of a packet from before the first one may still come.
+    fn is_young(&self, seen: Seen) -> bool {
+        seen.time.since(self.span.0) <= REORDERING.0
     }
 
     /// The number of packets of an end.

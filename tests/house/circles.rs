@@ -193,7 +193,6 @@ const CIRCLES: [(&str, &[&str]); 18] = [
             "dissector/src/engine/cm.rs",
             "dissector/src/engine/iwarp.rs",
             "dissector/src/engine/newcomers.rs",
-            "dissector/src/engine/sessions.rs",
         ],
     ),
     (

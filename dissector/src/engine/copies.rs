@@ -34,6 +34,16 @@ pub(crate) struct Sighting {
     flow: u64,
     seen: Seen,
     place: Place,
+    /// [`Frame::context`].
+    context: u32,
+}
+
+/// The first sighting of a packet that is a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct First {
+    pub(crate) seen: Seen,
+    /// Its [`Frame::context`].
+    pub(crate) context: u32,
 }
 
 /// Where a packet was captured: the tap, and [`Frame::hop`]. A sender that transmits a packet again
@@ -43,7 +53,7 @@ type Place = (Tap, u32);
 impl Sighting {
     pub(crate) fn new(frame: &Frame<'_>, bth: &Bth, seen: Seen, tap: Tap) -> Sighting {
         let place = (tap, frame.hop);
-        Sighting::of(frame.identity, bth.psn.value(), bth.destination_qp.0, seen, place)
+        Sighting::of(frame.identity, bth.psn.value(), bth.destination_qp.0, seen, place, frame.context)
     }
 
     /// The sighting of a TCP segment: sequence number and port replace PSN and queue pair. The
@@ -51,12 +61,19 @@ impl Sighting {
     /// number.
     pub(crate) fn of_segment(segment: &Segment<'_>, seen: Seen, tap: Tap) -> Sighting {
         let number = segment.sequence.wrapping_add(segment.acknowledgement.unwrap_or(0));
-        Sighting::of(segment.identity(), number, segment.ports[1].into(), seen, (tap, 0))
+        Sighting::of(segment.identity(), number, segment.ports[1].into(), seen, (tap, 0), segment.context)
     }
 
-    fn of(identity: Identity, number: u32, receiver: u32, seen: Seen, place: Place) -> Sighting {
+    fn of(
+        identity: Identity,
+        number: u32,
+        receiver: u32,
+        seen: Seen,
+        place: Place,
+        context: u32,
+    ) -> Sighting {
         let mixed = number.wrapping_add(receiver << 8).wrapping_mul(0x9e37_79b1);
-        Sighting { identity, mixed, flow: 1 << (receiver % u64::BITS), seen, place }
+        Sighting { identity, mixed, flow: 1 << (receiver % u64::BITS), seen, place, context }
     }
 
     /// The index of its set.
@@ -77,7 +94,7 @@ struct Set {
 /// A packet, and the places that have shown it.
 #[derive(Clone, Copy, Debug)]
 struct Shown {
-    first: Seen,
+    first: First,
     /// The first places that showed it, each with the time of its last copy.
     places: [Option<(Place, Time)>; PLACES],
 }
@@ -106,15 +123,19 @@ impl Set {
 }
 
 impl Shown {
-    fn new(first: Seen, place: Place) -> Shown {
-        Shown { first, places: [Some((place, first.time)), None, None, None] }
+    fn new(first: First, place: Place) -> Shown {
+        Shown { first, places: [Some((place, first.seen.time)), None, None, None] }
     }
 
     /// Whether `place` shows a copy at the time `at`, within `within` nanoseconds. If the sender does
     /// not number packets, the sighting is noted.
     #[inline]
     fn is_copy(&mut self, is_numbered: bool, place: Place, at: Time, within: u64) -> bool {
-        if is_numbered { at.since(self.first.time) <= within } else { self.is_copy_at(place, at, within) }
+        if is_numbered {
+            at.since(self.first.seen.time) <= within
+        } else {
+            self.is_copy_at(place, at, within)
+        }
     }
 
     /// Notes the same bytes at `place` from a sender that does not number packets, and returns
@@ -135,7 +156,7 @@ impl Shown {
                 }
             }
         }
-        at.since(self.first.time) <= within
+        at.since(self.first.seen.time) <= within
     }
 }
 
@@ -150,9 +171,9 @@ impl Copies {
         self.apart.map_or(NUMBERED, |apart| apart.max(NUMBERED))
     }
 
-    /// Notes a packet. If it is a copy, returns the record that showed it first.
+    /// Notes a packet. If it is a copy, returns its first sighting.
     #[inline]
-    pub(crate) fn note(&mut self, sighting: Sighting) -> Option<Seen> {
+    pub(crate) fn note(&mut self, sighting: Sighting) -> Option<First> {
         if self.sets.is_empty() {
             let sets = if self.apart.is_some() { SETS_APART } else { SETS };
             self.sets = vec![Set::default(); sets].into_boxed_slice();
@@ -161,7 +182,7 @@ impl Copies {
             self.numbered |= sighting.flow;
         }
         let (is_numbered, within) = (self.is_numbered(sighting), self.within());
-        let Sighting { identity, seen, place, .. } = sighting;
+        let Sighting { identity, seen, place, context, .. } = sighting;
         let set = &mut self.sets[sighting.place(self.sets.len())];
         if let Some(at) = set.position(identity)
             && let Some(shown) = &mut set.seen[at]
@@ -174,7 +195,8 @@ impl Copies {
             set.seen[at] = None;
         }
         let at = usize::from(set.next) % WAYS;
-        (set.identities[at], set.seen[at]) = (identity.hash(), Some(Shown::new(seen, place)));
+        (set.identities[at], set.seen[at]) =
+            (identity.hash(), Some(Shown::new(First { seen, context }, place)));
         set.next = set.next.wrapping_add(1);
         None
     }
