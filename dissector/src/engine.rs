@@ -435,10 +435,11 @@ impl Stage<'_> {
         dropped: bool,
     ) -> Option<EndRef> {
         let Bth { opcode, psn, .. } = transport.bth;
+        let key = flow(frame, transport);
         let (Service::ReliableConnection, Some(operation)) = (opcode.transport(), opcode.operation()) else {
+            self.note_opcode(frame, transport, &key, seen);
             return None;
         };
-        let key = flow(frame, transport);
         let packet = rc::Packet {
             seen,
             operation,
@@ -491,6 +492,20 @@ impl Stage<'_> {
 }
 
 impl Stage<'_> {
+    /// Reports a packet of a reliable connection whose opcode no operation of RPC-over-RDMA has. Its
+    /// ICRC must show that it is a packet.
+    #[cold]
+    fn note_opcode(&mut self, frame: &Frame<'_>, transport: &Transport<'_>, key: &FlowKey, seen: Seen) {
+        let Bth { opcode, psn, .. } = transport.bth;
+        if opcode.transport() == Service::ReliableConnection
+            && frame.icrc == IcrcVerdict::Good
+            && self.transactions.is_judged()
+            && let Some(place) = self.sessions.find_flow(key, frame.context)
+        {
+            self.sessions.session(place.session).note_opcode(place.end, opcode, psn, seen, self.report);
+        }
+    }
+
     /// Pairs the half-flow with the one that its packet answers. Returns its new place.
     fn pair(&mut self, place: EndRef, key: FlowKey, packet: &rc::Packet<'_>) -> EndRef {
         let place = if self.release_answered(&key, packet) {

@@ -20,7 +20,7 @@ use crate::frame::Address;
 use crate::iwarp::IwarpConnection;
 use crate::observation::{Faulty, HalfFlow, Missing, Observed, Refused, Repeated, Spoiled};
 use crate::rc::Packet;
-use crate::rdma::{Delivery, End, Fault, Piece, Placement, Position, Repetition};
+use crate::rdma::{Delivery, End, Fault, Operation, Part, Piece, Placement, Position, Repetition};
 use crate::record::{REORDERING, Time};
 use crate::rpcrdma::{Kind, Peers, Transactions, asks_for};
 use crate::transaction::Seen;
@@ -30,7 +30,7 @@ pub(crate) use contexts::Contexts;
 use core::net::IpAddr;
 use early::Early;
 use rdmascope_wire::Qpn;
-use rdmascope_wire::bth::Bth;
+use rdmascope_wire::bth::{Bth, Opcode};
 use rdmascope_wire::cm::CommunicationId;
 use rdmascope_wire::private_data::{self, Negotiated};
 use rdmascope_wire::psn::Psn;
@@ -317,6 +317,28 @@ impl Session {
         seen.time.since(self.span.0) <= REORDERING.0
     }
 
+    /// Reports a packet whose opcode is reserved, or belongs to an operation that RPC-over-RDMA does
+    /// not use (IBTA volume 1, release 1.7, section 9.2).
+    #[cold]
+    pub(crate) fn note_opcode(
+        &self,
+        side: End,
+        opcode: Opcode,
+        psn: Psn,
+        seen: Seen,
+        report: &mut Report<'_>,
+    ) {
+        let (name, fault) = match opcode.0 {
+            0x1c => ("FLUSH", Fault::Foreign),
+            0x1d => ("ATOMIC WRITE", Fault::Foreign),
+            reserved => ("packet", Fault::Opcode(reserved)),
+        };
+        let piece = Piece { operation: Operation::Other, part: Part::Only, name };
+        if self.peers.number().is_some() {
+            observe_fault(side, (seen, piece, psn.into(), fault), &self.peers, report);
+        }
+    }
+
     /// The number of packets of an end.
     pub(crate) fn packets(&self, side: End) -> u64 {
         self.ends[side].counts.packets
@@ -581,7 +603,7 @@ fn observe_fault(
     report: &mut Report<'_>,
 ) {
     // Other protocols use operations that RPC-over-RDMA does not.
-    if fault != Fault::Foreign || peers.speaks_rpc == Some(true) {
+    if !matches!(fault, Fault::Foreign | Fault::Opcode(_)) || peers.speaks_rpc == Some(true) {
         peers.observe(Observed::Faulty(Faulty { from, seen, piece, position, fault }), report);
     }
 }
